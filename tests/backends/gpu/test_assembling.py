@@ -17,6 +17,7 @@ import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends import registry
 from tilewright.backends.gpu import assemble
+from tilewright.backends.gpu.assemble import Assembled, Resources
 from tilewright.backends.gpu.backend import GpuBackend, choose
 from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.backends.gpu.target import architecture
@@ -188,3 +189,21 @@ def test_what_does_not_fit_is_compiled_with_less_or_named(recorder: Recorder) ->
     with pytest.raises(TileError, match=r"the tile .*64,65536.* takes 32768 registers .* of the 128 threads") as error:
         ct.launch(None, (1,), rows, (large, large.copy(), 1 << 16), backend="recorder")
     assert error.value.loc is not None and error.value.loc.file == __file__
+
+
+def test_an_occupancy_beyond_the_registers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ptxas refuses products of warp groups where threads may have few registers."""
+    asked: list[bool] = []
+
+    def assembled(ptx: str, target: str, kernel: str) -> Assembled:
+        asked.append(".minnctapersm 4" in ptx)
+        if asked[-1]:
+            raise assemble.OutOfRegisters("Insufficient registers")
+        return Assembled(b"", Resources(0, 0, 0, 0))
+
+    monkeypatch.setattr(assemble, "missing", lambda: None)
+    monkeypatch.setattr(assemble, "assemble", assembled)
+    hinted = replace(function(), hints={"occupancy": 4})
+    stages = GpuBackend("sm_90").compile(hinted, {}).stages()
+    assert asked == [True, False]
+    assert "compiled again without the hint occupancy: Insufficient registers" in stages["compile decisions"]

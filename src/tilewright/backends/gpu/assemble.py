@@ -14,7 +14,12 @@ from tilewright.ir.errors import TileCompilerExecutionError, TileCompilerTimeout
 
 _ERROR = re.compile(r"^(?:ptxas )?(?:.*?, line \d+; )?(?:error|fatal)\s*: *(.*)$", re.MULTILINE)
 _SHARED = re.compile(r"uses too much shared data \((0x[0-9a-f]+|\d+) bytes, (0x[0-9a-f]+|\d+) max\)")
+_REGISTERS = ("Insufficient registers", "Register allocation failed")
 INSTALL = "pip install nvidia-cuda-nvcc, or a CUDA toolkit with its bin folder on PATH"
+
+
+class OutOfRegisters(TileError):
+    """A thread needs more registers than its kernel may have."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,8 @@ def options(target: str) -> list[str]:
 def assemble(ptx: str, target: str, kernel: str) -> Assembled:
     """The machine code of the only entry of ``ptx``, for the architecture ``target``.
 
-    TileError, naming the ``kernel``, the resource and the remedy, where it needs more than there is; otherwise
+    TileError, naming the ``kernel``, the resource and the remedy, where it needs more than there is (OutOfRegisters,
+    where that is registers); otherwise
     TileCompilerExecutionError with the folder of a report that has the PTX and the command that fails.
     """
     path = tool("ptxas")
@@ -98,6 +104,11 @@ def _failure(ran: subprocess.CompletedProcess[str], ptx: str, target: str, kerne
         return TileError(
             f"the kernel {kernel} needs {needed} bytes of shared memory, and {target} has {most} for a block; "
             "use smaller tiles"
+        )
+    if any(text in said for text in _REGISTERS):
+        return OutOfRegisters(
+            f"the kernel {kernel} needs more registers than a thread of {target} has with as many threads on an SM: "
+            f"{failure_reason(ran, _ERROR)}; use smaller tiles, or a smaller occupancy"
         )
     where = _report(ptx, target, kernel, path, said)
     error = TileCompilerExecutionError(

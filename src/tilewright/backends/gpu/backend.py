@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import llvmlite
@@ -106,7 +107,21 @@ class GpuBackend:
     def _made(
         self, function: Function, options: Mapping[str, Any], how: Constraints
     ) -> tuple[Compiled, bytes, dict[str, str]]:
-        """The PTX, what the driver loads, and the text of each stage."""
+        """The PTX, what the driver loads, and the text of each stage; without the occupancy that the kernel asks for
+        where registers do not suffice for it."""
+        try:
+            return self._attempt(function, options, how)
+        except assemble.OutOfRegisters as error:
+            if "occupancy" not in function.hints:
+                raise
+            less = replace(function, hints={name: h for name, h in function.hints.items() if name != "occupancy"})
+            compiled, code, texts = self._attempt(less, options, how)
+            texts["compile decisions"] += f"compiled again without the hint occupancy: {error.message}\n"
+            return compiled, code, texts
+
+    def _attempt(
+        self, function: Function, options: Mapping[str, Any], how: Constraints
+    ) -> tuple[Compiled, bytes, dict[str, str]]:
         chosen = choose(function, options, parse_target(self.architecture().removesuffix("a")))
         warps, stages = chosen["num_warps"], chosen["num_stages"]
         compiled = compile_to_ptx(

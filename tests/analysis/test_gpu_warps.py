@@ -1,0 +1,54 @@
+"""How many warps suit a kernel: few where they wait for each other, more where tiles are large."""
+
+from __future__ import annotations
+
+import pytest
+from support.irbuild import KernelBuilder
+
+from tilewright.analysis.gpu.warps import suitable_warps
+from tilewright.ir.core import Block, Function
+from tilewright.ir.dtypes import DType, bfloat16, float32
+from tilewright.ir.ops.arith import Add, Cast, Max
+from tilewright.ir.ops.control import Yield
+from tilewright.ir.ops.linear import Reduce
+from tilewright.ir.types import TileType
+
+
+def streamed(columns: int, dtype: DType) -> Function:
+    k = KernelBuilder()
+    x, y = k.array("x", dtype, 1), k.array("y", dtype, 1)
+    tile = k.load_tile(x, (columns,), [k.bid(0)])
+    k.store_tile(y, k.emit(Add, tile, tile), [k.bid(0)])
+    return k.function()
+
+
+def reduced(columns: int, dtype: DType) -> Function:
+    k = KernelBuilder()
+    x, y = k.array("x", dtype, 1), k.array("y", float32, 1)
+    tile = k.load_tile(x, (columns,), [k.bid(0)])
+    wide = tile if dtype is float32 else k.emit(Cast, tile, dtype=float32)
+    body = Block((TileType(float32), TileType(float32)))
+    with k.b.at(body):
+        k.b.emit_op(Yield, [k.b.emit(Max, *body.args)])
+    most = k.emit(Reduce, [wide], axis=0, identities=(0.0,), commutative=True, body=body)
+    k.store_tile(y, k.emit(Add, wide, k.fill(most, (columns,))), [k.bid(0)])
+    return k.function()
+
+
+@pytest.mark.parametrize(
+    ("make", "columns", "dtype", "warps"),
+    [
+        (streamed, 1024, bfloat16, 4),
+        (streamed, 4096, bfloat16, 8),
+        (streamed, 1 << 17, float32, 32),
+        (reduced, 1024, bfloat16, 4),
+        (reduced, 8192, bfloat16, 4),
+        (reduced, 8192, float32, 16),
+        (reduced, 16384, bfloat16, 16),
+        (reduced, 32768, bfloat16, 16),
+        (reduced, 1 << 16, bfloat16, 32),
+    ],
+)
+def test_warps(make: object, columns: int, dtype: DType, warps: int) -> None:
+    assert callable(make)
+    assert suitable_warps(make(columns, dtype)) == warps
