@@ -10,10 +10,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.tile_ir_ops import every_op, multimem
 from support.tile_ir_text import renamed
 
+import tilewright as ct
+from tilewright import tileir
 from tilewright.tileir import numbers
 from tilewright.tileir.bytecode import read, write
 from tilewright.tileir.debug import CallSite, FileLoc
@@ -145,3 +148,45 @@ def test_damaged_text_is_refused_or_read() -> None:
         except TileIRError:
             counts[False] += 1
     assert counts[False] > 100
+
+
+OTHERS = """\
+// as front ends of others spell it: in a module of MLIR, with prefixes, comments, spaces and what is left out in full
+module {
+  cuda_tile.module @kernels {
+    cuda_tile.entry @rows(%in: !cuda_tile.tile<!cuda_tile.ptr<f64>>, %out: tile<ptr<f64>>) {
+      %zero = cuda_tile.constant <i32: 0> : !cuda_tile.tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %start = make_token : token
+      %some = constant <f64: 0.0> : tile<4x8xf64>
+      %in_16 = cuda_tile.assume #cuda_tile.div_by<16>, %in : tile<ptr<f64>>
+      %view = make_tensor_view %in_16, shape = [8, 8], strides = [8, 1] : tensor_view<8x8xf64, strides=[8, 1]>
+      %tiles = make_partition_view %view : partition_view<tile=(4x8), padding_value = zero, tensor_view<8x8xf64, strides=[8, 1]>, dim_map=[0, 1]>
+      %n, %m = get_index_space_shape %tiles : partition_view<tile=(4x8), padding_value = zero, tensor_view<8x8xf64, strides=[8, 1]>, dim_map=[0, 1]> -> tile<i32>
+      %sum, %end = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %some, %t = %start) -> (tile<4x8xf64>, token) {
+        %x, %u = load_view_tko weak %tiles[%i, %zero] token=%t : partition_view<tile=(4x8), padding_value = zero, tensor_view<8x8xf64, strides=[8, 1]>, dim_map=[0, 1]>, tile<i32> -> tile<4x8xf64>, token
+        %y = addf %acc, %x rounding<nearest_even> : tile<4x8xf64>
+        continue %y, %u : tile<4x8xf64>, token
+      }
+      %total = reduce %sum dim=0 identities=[0.0 : f64] : tile<4x8xf64> -> tile<8xf64> (%l: tile<f64>, %r: tile<f64>) {
+        %s = addf %l, %r : tile<f64>
+        yield %s : tile<f64>
+      }
+      %to = make_tensor_view %out, shape = [8], strides = [1] : tensor_view<8xf64, strides=[1]>
+      %places = make_partition_view %to : partition_view<tile=(8), tensor_view<8xf64, strides=[1]>>
+      %done = store_view_tko weak %total, %places[%zero] token = %end : tile<8xf64>, partition_view<tile=(8), tensor_view<8xf64, strides=[1]>>, tile<i32> -> token
+      cuda_tile.return
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("backend", ("reference", "cpu"))
+def test_text_in_the_spelling_of_others(backend: str) -> None:
+    kernel = tileir.load(OTHERS.encode()).kernel("rows")
+    x, out = np.arange(64, dtype=np.float64).reshape(8, 8), np.zeros(8)
+    ct.launch(None, (1,), kernel, (x, out), backend=backend)
+    np.testing.assert_array_equal(out, x.sum(axis=0))
+    shown = print_module(parse_module(OTHERS))
+    assert print_module(parse_module(shown)) == shown

@@ -69,6 +69,18 @@ def test_what_the_assembler_does_not_know_is_refused() -> None:
         TileIRBackend("sm_90").compile(specialization(scaled_sum, ARGUMENTS, "reference").function, {"num_stages": 2})
 
 
+def test_what_the_assembler_lacks_is_named(tmp_path: Path) -> None:
+    program, library = tmp_path / "bin" / "ptxas", tmp_path / "lib" / "libnvvm.so.4"
+    for file in (program, library):
+        file.parent.mkdir()
+    said = assembler.lacking(tmp_path / "bin" / "tileiras")
+    assert "it lacks" in said and "ptxas, as a program and libnvvm in " in said and "pip install" in said
+    program.touch(0o755)
+    assert "ptxas" not in assembler.lacking(tmp_path / "bin" / "tileiras")
+    library.touch()
+    assert not assembler.lacking(tmp_path / "bin" / "tileiras")
+
+
 @needs_assembler
 def test_the_command_shows_what_it_compiles(capsys: pytest.CaptureFixture[str]) -> None:
     options = [o for argument in ("f32[64]", "f32[64]", "f32[64]", "2.0", "16") for o in ("--arg", argument)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import subprocess
 import tempfile
@@ -12,6 +13,7 @@ from tilewright.backends.cuda_tools import TIMEOUT, failure_reason, run_tool, to
 from tilewright.ir.errors import TileError
 
 _ERROR = re.compile(r"^(?:.*?: )?(?:error|fatal error|ptxas (?:error|fatal)\s*): *(.*)$", re.MULTILINE)
+_GENERAL = "failed to compile Tile IR program"  # which the assembler says of anything
 INSTALL = "pip install 'tilewright[tileir]', or a CUDA toolkit from 13.3 on with its bin folder on PATH"
 
 
@@ -52,7 +54,16 @@ def assemble(data: bytes, target: str, kernel: str) -> bytes:
         except subprocess.TimeoutExpired:
             raise TileError(f"tileiras has not assembled the kernel {kernel} in {TIMEOUT} seconds") from None
         if ran.returncode or not made.is_file():
-            raise TileError(
-                f"tileiras {version()} refuses the kernel {kernel} for {target}: {failure_reason(ran, _ERROR)}"
-            )
+            reason = failure_reason(ran, _ERROR)
+            reason += lacking(path) if reason == _GENERAL else ""
+            raise TileError(f"tileiras {version()} refuses the kernel {kernel} for {target}: {reason}")
         return made.read_bytes()
+
+
+def lacking(assembler: Path) -> str:
+    """What the assembler calls and does not find in its place, of which it says nothing itself; empty for nothing."""
+    folder = assembler.resolve().parent
+    found = [] if os.access(folder / "ptxas", os.X_OK) else [f"{folder / 'ptxas'}, as a program"]
+    if not any(folder.parent.glob("lib*/libnvvm.so*")) and not any(folder.parent.glob("nvvm/lib*/libnvvm.so*")):
+        found.append(f"libnvvm in {folder.parent / 'lib'}")
+    return f"; it lacks {' and '.join(found)}: {INSTALL}" if found else ""

@@ -57,9 +57,11 @@ class _Parser:
         s = self.s
         producer = _PRODUCER.match(s.text)
         found = Module(NEWEST, producer=producer[1] if producer else None, file=s.file)
-        wrapped = s.accept("cuda_tile.module") or s.accept("module")
-        if wrapped:
-            s.symbol()
+        wrapped = 0  # a module of the dialect may be in one of MLIR itself
+        while s.accept("cuda_tile.module") or (not wrapped and s.accept("module")):
+            wrapped += 1
+            if s.peek("@"):
+                s.symbol()
             s.expect("{")
         while not s.peek("}") and s.pos < len(s.text):
             if s.peek("#"):
@@ -72,10 +74,10 @@ class _Parser:
                 found.entries.append(self.entry())
             else:
                 s.fail("an entry or a global")
-        if wrapped:
+        for _ in range(wrapped):
             s.expect("}")
-            while s.peek("#"):
-                self.alias()
+        while wrapped and s.peek("#"):
+            self.alias()
         if s.pos < len(s.text):
             s.fail("the end of the file")
         return found
