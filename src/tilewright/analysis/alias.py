@@ -24,6 +24,7 @@ from tilewright.ir.ops.memory import (
     MakeTensorView,
     MemoryOp,
     StoreView,
+    ViewMemoryOp,
 )
 from tilewright.ir.ops.shape import Broadcast, Extract, IntToPtr, Permute, PtrOffset, Reshape, constant_of
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
@@ -150,6 +151,11 @@ def are_disjoint(x: Op, y: Op) -> bool:
     if not isinstance(type_, PartitionViewType) or type_ != other.type or type_.steps != type_.tile_shape:
         return False
     return _same(view, other) and any(_differ(a, b) for a, b in zip(x.indices, y.indices))
+
+
+def are_same_tile(x: ViewMemoryOp, y: ViewMemoryOp) -> bool:
+    """Whether equal positions of both tiles, at the values that there are in one iteration, surely are one element."""
+    return x.view.type == y.view.type and _same(x.view, y.view) and x.indices == y.indices
 
 
 def _same(x: Value, y: Value) -> bool:

@@ -165,6 +165,14 @@ class Op:
         for v in self._operands:
             v._users.pop(self, None)
 
+    def captured(self) -> tuple[Value, ...]:
+        """The values from around this op that the ops nested in it use, each once, in program order."""
+        if not self.regions:
+            return ()
+        nested = list(self.walk())
+        inside = {region for op in nested for region in op.regions}
+        return tuple(dict.fromkeys(v for op in nested[1:] for v in op.operands if v.block not in inside))
+
     def walk(self) -> Iterator[Op]:
         """This op and every op nested in it, in program order."""
         yield self

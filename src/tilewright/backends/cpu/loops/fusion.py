@@ -83,7 +83,7 @@ def _schedule(schedule: Schedule, op: Op) -> None:
         raise TileUnsupportedFeatureError(f"{op.name} on the CPU: the operation is not implemented", op.loc)
     if effect_of(op) & Effect.WRITE:
         _load_before(schedule, op)
-    for v in schedule.uses.captured[op]:
+    for v in op.captured():
         _settle(schedule, v)
     handle(schedule, op)
     schedule.complete(op)

@@ -33,7 +33,7 @@ class Body:
 
     def copy(self, op: Op) -> Op:
         """Append a copy of ``op``."""
-        outside = {v: self.schedule.value(v) for v in _captured(op) if v not in self.copied}
+        outside = {v: self.schedule.value(v) for v in (*op.operands, *op.captured()) if v not in self.copied}
         copied = clone_op(op, {**outside, **self.copied})
         self.copied.update(zip(op.results, copied.results))
         self.block.append(copied)
@@ -54,12 +54,6 @@ class Body:
     def position(self, op: Op) -> int:
         """Where the copy of ``op`` stands."""
         return self.block.ops.index(self.copied[op.result].op)
-
-
-def _captured(op: Op) -> list[Value]:
-    """The operands of ``op``, and what its regions take from outside."""
-    inner = {v for o in op.walk() for v in (*o.results, *(a for r in o.regions for a in r.args))}
-    return [v for o in op.walk() for v in o.operands if v not in inner]
 
 
 # Ends the body: gives the values of the form that the nest yields first.

@@ -14,33 +14,23 @@ class Uses:
 
     def __init__(self, function: Function) -> None:
         self.remaining: dict[Value, int] = {}
-        self.captured: dict[Op, tuple[Value, ...]] = {}  # what the regions of an op take from outside
         self._used: dict[Op, tuple[Value, ...]] = {}
         self._count(function.body)
 
-    def _count(self, block: Block) -> dict[Value, None]:
-        """Counts uses in ``block`` and returns the values it takes from outside.
+    def _count(self, block: Block) -> None:
+        """Count the uses in ``block``.
 
         The values are in program order, which the order of the code follows: sets would order them by their addresses.
         """
-        local: set[Value] = set(block.args)
-        outside: dict[Value, None] = {}
         self.remaining.update(dict.fromkeys(block.args, 0))
         for op in block.ops:
-            captured: dict[Value, None] = {}
             for region in op.regions:
-                captured.update(self._count(region))
-            self.captured[op] = tuple(captured)
-            used = dict.fromkeys((*op.operands, *captured))
-            mine = tuple(v for v in used if v in local)
-            outside.update((v, None) for v in used if v not in local)
-            self._used[op] = mine
-            for v in mine:
+                self._count(region)
+            used = dict.fromkeys((*op.operands, *op.captured()))
+            self._used[op] = tuple(v for v in used if v.block is block)
+            for v in self._used[op]:
                 self.remaining[v] += 1
-            for r in op.results:
-                local.add(r)
-                self.remaining[r] = 0
-        return outside
+            self.remaining.update(dict.fromkeys(op.results, 0))
 
     def used(self, op: Op) -> tuple[Value, ...]:
         """The values of the block of ``op`` that it uses, regions included."""

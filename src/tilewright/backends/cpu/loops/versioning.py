@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright.analysis.alias import are_same_tile
 from tilewright.backends.cpu.loops.fused import FusedOps, accessed_views, fused_ops, loop_values, root_of
 from tilewright.backends.cpu.loops.kinds import array_axis, by_squares, is_array_tile
 from tilewright.backends.cpu.loops.placement import LiveBuffers
@@ -18,7 +19,6 @@ from tilewright.ir.ops.loops import CheckLoad, LoopNest, ReserveScratch
 from tilewright.ir.ops.memory import (
     Load,
     LoadView,
-    MakePartitionView,
     MemoryOp,
     PointerMemoryOp,
     Store,
@@ -180,11 +180,4 @@ def _may_overlap(fused: FusedOps, load: LoadView, store: StoreView | None) -> bo
     """Whether an element of ``load`` may be stored before it is loaded, for all that is known here."""
     if store is None or load.result.tile.size == 1:
         return False
-    return not (fused.same_index(load) and _same_elements(load, store))
-
-
-def _same_elements(load: LoadView, store: StoreView) -> bool:
-    """Whether equal positions of both tiles surely are the same element of memory."""
-    views = load.view, store.view
-    roots = [v.op.view if isinstance(v.op, MakePartitionView) else v for v in views]
-    return views[0].type == views[1].type and roots[0] is roots[1] and load.indices == store.indices
+    return not (fused.same_index(load) and are_same_tile(load, store))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from math import prod
 from typing import Any
@@ -72,21 +72,12 @@ class DemandAnalysis:
             if len(self.of(value)) > 1 and isinstance(op, (Mma, Load, LoadView)):
                 raise CannotSplit  # each block would do it twice
             self._need(op.operands, operand_axes(op, axis))
-            self._need(captured(op), repeat(None))
+            self._need(op.captured(), repeat(None))
 
 
 def carried_by(op: Op) -> Sequence[Value]:
     """What a loop carries, in its body."""
     return op.carried if isinstance(op, LoopOp) else []
-
-
-def captured(op: Op) -> Iterator[Value]:
-    """The values from around ``op`` that its combiner uses."""
-    inside = {v for nested in op.walk() if nested is not op for v in nested.results}
-    inside.update(v for region in op.regions for v in region.args)
-    for nested in op.walk():
-        if nested is not op:
-            yield from (v for v in nested.operands if v not in inside)
 
 
 def operand_axes(op: Op, axis: Axis) -> Sequence[Axis]:

@@ -22,7 +22,7 @@ from tilewright.ir.ops.memory import (
 from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
 from tilewright.ir.rewrite import ValueMap, clone_block, open_block, with_body
 from tilewright.ir.types import PartitionViewType, TileType
-from tilewright.transforms.gpu.tile_splitting.demand import Axis, DemandAnalysis, captured, carried_by, operand_axes
+from tilewright.transforms.gpu.tile_splitting.demand import Axis, DemandAnalysis, carried_by, operand_axes
 
 
 def _half(t: TileType, axis: Axis) -> TileType:
@@ -115,7 +115,7 @@ class TileSplitter:
                     attributes["type"] = _half(attributes["type"], axis)
                 if "shape" in attributes:
                     attributes["shape"] = _half(op.result.tile, axis).shape
-            inner: ValueMap = {v: self._get(v, None) for v in captured(op)}
+            inner: ValueMap = {v: self._get(v, None) for v in op.captured()}
             regions = [clone_block(region, inner) for region in op.regions]
             types = tuple(v.type if axis is None else _half(v.tile, axis) for v in op.results)
             copied = type(op)(operands, op.segments, attributes, regions, types, op.loc)
