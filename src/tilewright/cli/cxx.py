@@ -72,6 +72,9 @@ def run(options: argparse.Namespace) -> int:
     if words == ["-print-toolchain"]:
         print(TOOLCHAIN)
         return 0
+    if words == ["-print-tileiras"]:
+        print(TOOLCHAIN.with_name("tileiras"))
+        return 0
     if words == ["-print-compiler"]:
         print(";".join(compiler_command()))
         return 0

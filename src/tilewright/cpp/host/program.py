@@ -20,6 +20,7 @@ from tilewright.backends.cpu.threads import thread_count
 from tilewright.backends.launch_arguments import REACHABLE, Buffer
 from tilewright.cpp.host.build import NO_LIBRARIES, HostUnit, Libraries, build_unit, link_units
 from tilewright.cpp.host.findings import CALLBACK, Reporter, read
+from tilewright.cpp.host.modules import Modules
 from tilewright.cpp.host.pointers import DevicePointer
 from tilewright.cpp.module import Kernel
 from tilewright.cpp.translation import Request, launched_functions
@@ -154,6 +155,7 @@ class _Process:
         self._allocations.argtypes, self._allocations.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_size_t
         self._launcher = _LAUNCHER(self._guarded)
         self._library["__tw_set_launcher"](self._launcher)
+        self._modules = Modules(self._library, kernels)
         if reporter is not None:
             self._reporter = CALLBACK(functools.partial(self._report, reporter))
             self._library["__tw_set_reporter"](self._reporter)

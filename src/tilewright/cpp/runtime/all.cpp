@@ -4,6 +4,7 @@
 #include "graphs.cpp"
 #include "launch.cpp"
 #include "memory.cpp"
+#include "modules.cpp"
 #include "simt.cpp"
 #include "state.cpp"
 #include "streams.cpp"

@@ -1,0 +1,217 @@
+// Kernels that are compiled while the program runs: nvrtc.h, and the modules of cuda.h. Python does both.
+#include "runtime.h"
+#include "cuda.h"
+#include "nvrtc.h"
+
+struct _nvrtcProgram {
+    char *text, *name, *log, *image;
+    size_t image_size;
+};
+struct CUmod_st {
+    char* image;
+    size_t size;
+};
+
+namespace tilewright {
+
+constexpr int most_parameters = 256;
+constexpr char magic[8] = {'\x7f', 'T', 'i', 'l', 'e', 'I', 'R', '\n'};  // an image begins with it, and its size
+static int (*compiler)(char const* text, char const* name, char const* const* options, int count, nvrtcProgram made);
+static int (*finder)(char const* image, size_t size, char const* name, unsigned* sizes, unsigned* count);
+
+template <typename T>
+static T* made_of(T const& value) {
+    return (T*)memcpy(malloc(sizeof value), &value, sizeof value);
+}
+static char* copied(char const* from, size_t size) {
+    char* made = (char*)malloc(size + 1);
+    if (!made) abort();
+    memcpy(made, from, size);
+    made[size] = 0;
+    return made;
+}
+
+}  // namespace tilewright
+
+using namespace tilewright;
+
+extern "C" {
+void __tw_set_compiler(decltype(compiler) given, decltype(finder) found) {
+    compiler = given;
+    finder = found;
+}
+// What a compilation gives: what it says, and an image where it succeeded.
+void __tw_compiled(nvrtcProgram made, char const* log, char const* image, size_t size) {
+    free(made->log);
+    free(made->image);
+    made->log = copied(log, strlen(log));
+    made->image = nullptr;
+    made->image_size = 0;
+    if (!image) return;
+    made->image_size = sizeof magic + sizeof size + size;
+    made->image = (char*)malloc(made->image_size);
+    if (!made->image) abort();
+    memcpy(made->image, magic, sizeof magic);
+    memcpy(made->image + sizeof magic, &size, sizeof size);
+    memcpy(made->image + sizeof magic + sizeof size, image, size);
+}
+
+nvrtcResult nvrtcVersion(int* major, int* minor) {
+    if (!major || !minor) return NVRTC_ERROR_INVALID_INPUT;
+    *major = CUDART_VERSION / 1000;
+    *minor = CUDART_VERSION % 1000 / 10;
+    return NVRTC_SUCCESS;
+}
+char const* nvrtcGetErrorString(nvrtcResult result) {
+    switch (result) {
+        case NVRTC_SUCCESS: return "NVRTC_SUCCESS";
+        case NVRTC_ERROR_OUT_OF_MEMORY: return "NVRTC_ERROR_OUT_OF_MEMORY";
+        case NVRTC_ERROR_PROGRAM_CREATION_FAILURE: return "NVRTC_ERROR_PROGRAM_CREATION_FAILURE";
+        case NVRTC_ERROR_INVALID_INPUT: return "NVRTC_ERROR_INVALID_INPUT";
+        case NVRTC_ERROR_INVALID_PROGRAM: return "NVRTC_ERROR_INVALID_PROGRAM";
+        case NVRTC_ERROR_INVALID_OPTION: return "NVRTC_ERROR_INVALID_OPTION";
+        case NVRTC_ERROR_COMPILATION: return "NVRTC_ERROR_COMPILATION";
+        case NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID: return "NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID";
+    }
+    return "NVRTC_ERROR unknown";
+}
+nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, char const* text, char const* name, int count,
+                               char const* const*, char const* const*) {
+    if (!program || !text || count < 0) return NVRTC_ERROR_INVALID_INPUT;
+    if (count > 0) {
+        say("nvrtcCreateProgram() gets no headers here; write them to a folder, and pass it as -I");
+        return NVRTC_ERROR_PROGRAM_CREATION_FAILURE;
+    }
+    if (!name || !*name) name = "default_program";
+    *program = made_of(_nvrtcProgram{copied(text, strlen(text)), copied(name, strlen(name)), copied("", 0), nullptr, 0});
+    return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
+    if (!program || !*program) return NVRTC_ERROR_INVALID_PROGRAM;
+    free((*program)->text);
+    free((*program)->name);
+    free((*program)->log);
+    free((*program)->image);
+    free(*program);
+    *program = nullptr;
+    return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, char const* const* options) {
+    if (!program) return NVRTC_ERROR_INVALID_PROGRAM;
+    if (!compiler) {
+        __tw_compiled(program, "a program without Python cannot compile kernels: run it by tilewright run", nullptr, 0);
+        return NVRTC_ERROR_COMPILATION;
+    }
+    return nvrtcResult(compiler(program->text, program->name, options, count, program));
+}
+nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, size_t* size) {
+    if (!program || !size) return program ? NVRTC_ERROR_INVALID_INPUT : NVRTC_ERROR_INVALID_PROGRAM;
+    *size = strlen(program->log) + 1;
+    return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcGetProgramLog(nvrtcProgram program, char* log) {
+    if (!program || !log) return program ? NVRTC_ERROR_INVALID_INPUT : NVRTC_ERROR_INVALID_PROGRAM;
+    strcpy(log, program->log);
+    return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcGetTileIRSize(nvrtcProgram program, size_t* size) {
+    if (!program || !size || !program->image) return program && size ? NVRTC_ERROR_INVALID_PROGRAM : NVRTC_ERROR_INVALID_INPUT;
+    *size = program->image_size;
+    return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcGetTileIR(nvrtcProgram program, char* image) {
+    if (!program || !image || !program->image) return program && image ? NVRTC_ERROR_INVALID_PROGRAM : NVRTC_ERROR_INVALID_INPUT;
+    memcpy(image, program->image, program->image_size);
+    return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcAddNameExpression(nvrtcProgram program, char const* expression) {
+    return !program ? NVRTC_ERROR_INVALID_PROGRAM : expression ? NVRTC_SUCCESS : NVRTC_ERROR_INVALID_INPUT;
+}
+nvrtcResult nvrtcGetLoweredName(nvrtcProgram program, char const* expression, char const** name) {
+    if (!program || !expression || !name) return program ? NVRTC_ERROR_INVALID_INPUT : NVRTC_ERROR_INVALID_PROGRAM;
+    *name = expression;
+    return NVRTC_SUCCESS;
+}
+
+CUresult cuModuleLoadData(CUmodule* module, void const* image) {
+    if (!module || !image) return CUDA_ERROR_INVALID_VALUE;
+    if (!finder) return CUDA_ERROR_NOT_SUPPORTED;
+    if (memcmp(image, magic, sizeof magic) != 0) {
+        say("cuModuleLoadData() takes what nvrtcGetTileIR() gave here, not code for GPUs");
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    size_t size;
+    memcpy(&size, (char const*)image + sizeof magic, sizeof size);
+    *module = made_of(CUmod_st{copied((char const*)image + sizeof magic + sizeof size, size), size});
+    return CUDA_SUCCESS;
+}
+// Functions stay: Python holds their code.
+CUresult cuModuleUnload(CUmodule module) {
+    if (!module) return CUDA_ERROR_INVALID_HANDLE;
+    free(module->image);
+    free(module);
+    return CUDA_SUCCESS;
+}
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* name) {
+    if (!function || !module || !name) return module ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+    static list<kernel*> known;
+    unsigned sizes[most_parameters], count = most_parameters;
+    int number = finder(module->image, module->size, name, sizes, &count);
+    if (number < 0) return CUDA_ERROR_NOT_FOUND;
+    char symbol[32];
+    snprintf(symbol, sizeof symbol, "module %d", number);
+    locked here;
+    for (kernel* each : known)
+        if (strcmp(each->symbol, symbol) == 0) {
+            *function = (CUfunction)each;
+            return CUDA_SUCCESS;
+        }
+    auto* own = (unsigned*)copied((char const*)sizes, count * sizeof *sizes);
+    known.add(made_of(kernel{nullptr, copied(symbol, strlen(symbol)), copied(name, strlen(name)), own, count, 0, nullptr}));
+    *function = (CUfunction)known[known.count - 1];
+    return CUDA_SUCCESS;
+}
+CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                        unsigned shared, CUstream stream, void** arguments, void** extra) {
+    configuration how{{gx, gy, gz}, {bx, by, bz}, shared, stream};
+    cudaError_t error = on(stream);
+    if (error == cudaSuccess && (!function || extra)) error = function ? cudaErrorNotSupported : cudaErrorInvalidResourceHandle;
+    if (error == cudaSuccess) error = check(how);
+    auto const& what = *(kernel const*)function;
+    if (error == cudaSuccess)
+        error = capturing(stream) ? capture(stream, kernel_node(&what, how, arguments)) : run(what, how, arguments);
+    return CUresult(report(error));
+}
+CUresult cuGetErrorName(CUresult error, char const** name) {
+    if (!name) return CUDA_ERROR_INVALID_VALUE;
+    switch (error) {
+#define TW_NAMED(code) \
+    case code: *name = #code; return CUDA_SUCCESS;
+        TW_NAMED(CUDA_SUCCESS)
+        TW_NAMED(CUDA_ERROR_INVALID_VALUE)
+        TW_NAMED(CUDA_ERROR_OUT_OF_MEMORY)
+        TW_NAMED(CUDA_ERROR_NOT_INITIALIZED)
+        TW_NAMED(CUDA_ERROR_NO_DEVICE)
+        TW_NAMED(CUDA_ERROR_INVALID_DEVICE)
+        TW_NAMED(CUDA_ERROR_INVALID_IMAGE)
+        TW_NAMED(CUDA_ERROR_INVALID_CONTEXT)
+        TW_NAMED(CUDA_ERROR_INVALID_HANDLE)
+        TW_NAMED(CUDA_ERROR_NOT_FOUND)
+        TW_NAMED(CUDA_ERROR_NOT_READY)
+        TW_NAMED(CUDA_ERROR_ILLEGAL_ADDRESS)
+        TW_NAMED(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)
+        TW_NAMED(CUDA_ERROR_ASSERT)
+        TW_NAMED(CUDA_ERROR_LAUNCH_FAILED)
+        TW_NAMED(CUDA_ERROR_NOT_SUPPORTED)
+        TW_NAMED(CUDA_ERROR_UNKNOWN)
+#undef TW_NAMED
+    }
+    *name = nullptr;
+    return CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuGetErrorString(CUresult error, char const** text) {
+    if (!text) return CUDA_ERROR_INVALID_VALUE;
+    *text = cudaGetErrorString(cudaError_t(error));
+    return CUDA_SUCCESS;
+}
+}

@@ -1,0 +1,104 @@
+"""Programs that compile kernels while they run, by the functions of nvrtc.h and cuda.h."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = r"""#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+#include <cuda.h>
+#include <cuda_fp16.h>
+#include <nvrtc.h>
+#define CU(call) if (CUresult error = (call)) { char const* name; cuGetErrorName(error, &name); printf("%s: %s\n", #call, name); }
+static std::string read(std::filesystem::path const& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+static std::string compiled(std::string const& text, std::vector<char const*> options) {
+  nvrtcProgram program;
+  nvrtcCreateProgram(&program, text.c_str(), "scale.cu", 0, nullptr, nullptr);
+  nvrtcResult result = nvrtcCompileProgram(program, int(options.size()), options.data());
+  size_t size;
+  nvrtcGetProgramLogSize(program, &size);
+  std::string log(size, '\0'), image;
+  nvrtcGetProgramLog(program, log.data());
+  printf("%s %s %.24s\n", options.back(), nvrtcGetErrorString(result), log.c_str());
+  if (result == NVRTC_SUCCESS && nvrtcGetTileIRSize(program, &size) == NVRTC_SUCCESS) {
+    image.resize(size);
+    nvrtcGetTileIR(program, image.data());
+  }
+  nvrtcDestroyProgram(&program);
+  return image;
+}
+// Through files, as programs do that call the assembler of Tile IR.
+static std::string assembled(std::string const& image, std::filesystem::path const& folder) {
+  std::ofstream(folder / "kernel.bc", std::ios::binary) << image;
+  std::string command = "'" TILEIRAS_PATH "' '-arch=sm_90' '" + (folder / "kernel.bc").string() + "' '-o' '" + (folder / "kernel.cubin").string() + "'";
+  return std::system(command.c_str()) == 0 ? read(folder / "kernel.cubin") : "";
+}
+int main(int, char** argv) {
+  CUdevice device; CUcontext context; int major = 0, minor = 0; char name[64];
+  CU(cuInit(0)); CU(cuDeviceGet(&device, 0)); CU(cuCtxCreate(&context, nullptr, 0, device));
+  CU(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
+  CU(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));
+  CU(cuDeviceGetName(name, sizeof name, device));
+  std::vector<__half> host(100);
+  for (int i = 0; i < 100; ++i) host[i] = __float2half(float(i));
+  CUdeviceptr data; CU(cuMemAlloc(&data, 200)); CU(cuMemcpyHtoD(data, host.data(), 200));
+  auto folder = std::filesystem::path(argv[0]).parent_path();
+  std::string text = read(folder / "scale.cu"), arch = "-arch=compute_" + std::to_string(10 * major + minor);
+  for (char const* size : {"-DSIZE=32", "-DSIZE=64", "-DSIZE=33"}) {
+    std::string image = compiled(text, {"-I", ".", "-std=c++20", "-enable-tile", "-lineinfo", arch.c_str(), size});
+    if (image.empty()) continue;
+    CUmodule module; CUfunction kernel; CU(cuModuleLoadData(&module, assembled(image, folder).data()));
+    CU(cuModuleGetFunction(&kernel, module, "nothing")); CU(cuModuleGetFunction(&kernel, module, "scale"));
+    float by = 2; int n = 100;
+    void* arguments[] = {&data, &by, &n};
+    CU(cuLaunchKernel(kernel, 4, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr)); CU(cuCtxSynchronize());
+    CU(cuModuleUnload(module));
+  }
+  CUmodule module; CU(cuModuleLoadData(&module, "another image"));
+  compiled(text, {"--nonsense"});
+  CU(cuMemcpyDtoH(host.data(), data, 200)); CU(cuMemFree(data));
+  printf("%g %g\n", __half2float(host[3]), __half2float(host[99]));
+}
+"""
+KERNEL = """#include "cuda_tile.h"
+#include <cuda_fp16.h>
+namespace ct = cuda::tiles;
+extern "C" __tile_global__ void scale(__half* p, float by, int n) {
+    auto at = int(ct::bid().x) * SIZE + ct::iota<ct::tile<int, ct::shape<SIZE>>>();
+    auto x = ct::element_cast<float>(ct::load_masked(p + at, at < n, __half(0.0f)));
+    ct::store_masked(p + at, ct::element_cast<__half>(x * by), at < n);
+}
+"""
+
+
+def test_kernels_compiled_by_the_program(tmp_path: Path) -> None:
+    (tmp_path / "tune.cpp").write_text(PROGRAM)
+    (tmp_path / "scale.cu").write_text(KERNEL)
+    tilewright = [sys.executable, "-m", "tilewright"]
+    assembler = subprocess.run([*tilewright, "c++", "-print-tileiras"], capture_output=True, text=True, check=True)
+    define = f'-DTILEIRAS_PATH="{assembler.stdout.strip()}"'
+    command = [*tilewright, "run", str(tmp_path / "tune.cpp"), define]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
+    missing = 'cuModuleGetFunction(&kernel, module, "nothing"): CUDA_ERROR_NOT_FOUND'
+    assert done.stdout.splitlines() == [
+        "-DSIZE=32 NVRTC_SUCCESS ",
+        missing,
+        "-DSIZE=64 NVRTC_SUCCESS ",
+        missing,
+        "-DSIZE=33 NVRTC_ERROR_COMPILATION scale.cu:5:54: constrain",
+        'cuModuleLoadData(&module, "another image"): CUDA_ERROR_INVALID_IMAGE',
+        "--nonsense NVRTC_ERROR_INVALID_OPTION unknown option --nonsens",
+        "12 396",
+    ]
+    assert done.stderr == "tilewright: cuModuleLoadData() takes what nvrtcGetTileIR() gave here, not code for GPUs\n"
