@@ -207,7 +207,7 @@ def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
     types = [_TYPES.get(t) or DTYPES[t] for t in i.opcode[5:8]]
     registers, a, b, adds, *rest = i.operands
     flags = [int(str(r)) for r in rest]
-    turned = flags[2:] or [0, 0]
+    turned = [0, 0] if len(flags) < 3 else [0, *flags[2:]][-2:]
     if flags[:2] not in ([], [1, 1]) or not cta.registers[str(adds)][chosen].all():
         raise Unknown(i.text)
     wide: Any = np.int64 if types[0].is_integer else np.float64
@@ -215,7 +215,10 @@ def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
     row = thread // 32 * 16 + thread % 32 // 4
     for first in np.flatnonzero(groups.all(1)) * GROUP:
         mine = slice(int(first), int(first) + GROUP)
-        x = _operand(cta, int(cta.read(a)[first]), m, k, types[1], turned[0]).astype(wide)
+        if isinstance(a, tuple):
+            x = _fragment(cta, a, mine, m, k, types[1]).astype(wide)
+        else:
+            x = _operand(cta, int(cta.read(a)[first]), m, k, types[1], turned[0]).astype(wide)
         y = _operand(cta, int(cta.read(b)[first]), n, k, types[2], turned[1]).astype(wide)
         product = x @ y.T
         assert isinstance(registers, tuple)
@@ -225,6 +228,17 @@ def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
             old = held[mine].astype(np.uint32).view(types[0].storage)
             total = product[row + 8 * (e // 2 % 2), column] + old.astype(wide)
             held[mine] = total.astype(types[0].storage).view(np.uint32)
+
+
+def _fragment(cta: Cta, registers: Sequence[str], mine: slice, m: int, k: int, dtype: DType) -> Array:
+    """A left operand in registers: word w of a thread has two elements of row g + 8 (w % 2), from column 8 (w / 2) on."""
+    thread, found = np.arange(GROUP), np.zeros((m, k), np.float64)
+    for w, register in enumerate(registers):
+        pairs = np.ascontiguousarray(cta.read(register)[mine].astype(np.uint32)).view(dtype.storage).reshape(GROUP, 2)
+        for e in range(2):
+            row = thread // 32 * 16 + thread % 32 // 4 + 8 * (w % 2)
+            found[row, 8 * (w // 2) + 2 * (thread % 4) + e] = pairs[:, e].astype(np.float64)
+    return found
 
 
 def _operand(cta: Cta, descriptor: int, rows: int, k: int, dtype: DType, turned: int) -> Array:

@@ -408,7 +408,11 @@ def _atom(cta: Cta, i: Instruction, chosen: Array) -> None:
 def _mma(cta: Cta, i: Instruction, chosen: Array) -> None:
     """A product of the fragments of each warp: exact products, added in float64 or int64 and rounded once."""
     by_warp = chosen.reshape(-1, LANES)
-    if (by_warp.any(1) != by_warp.all(1)).any() or i.opcode[1:3] != ("sync", "aligned") or i.opcode[4:6] != ("row", "col"):
+    if (
+        (by_warp.any(1) != by_warp.all(1)).any()
+        or i.opcode[1:3] != ("sync", "aligned")
+        or i.opcode[4:6] != ("row", "col")
+    ):
         raise Fault("a product without all threads of a warp")
     m, n, k = map(int, re.findall(r"\d+", i.opcode[3]))
     types = [_MMA_TYPES.get(t) or DTYPES[t] for t in (i.opcode[7], i.opcode[8], i.opcode[6])]

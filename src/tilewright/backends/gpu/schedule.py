@@ -11,7 +11,7 @@ from tilewright.ir.ops.gpu.mma import FMA, GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
 from tilewright.ir.ops.gpu.wgmma import Wgmma
-from tilewright.ir.types import SharedType
+from tilewright.ir.types import SharedType, TileType
 
 
 def schedule(function: Function, target: str, ignored: Sequence[str]) -> str:
@@ -32,8 +32,9 @@ def _lines(function: Function, target: str) -> Iterator[str]:
         yield f"pipeline stages: {function.hints.get(NUM_STAGES, 1)}"
     for op in function.walk():
         if isinstance(op, Wgmma):
-            assert isinstance(op.x.type, SharedType)
-            yield f"line {op.loc.line}: wgmma of {_sizes((*op.acc.tile.shape, op.x.type.shape[1]))}"
+            assert isinstance(op.y.type, SharedType)
+            where = ", the left operand in registers" if isinstance(op.x.type, TileType) else ""
+            yield f"line {op.loc.line}: wgmma of {_sizes((*op.acc.tile.shape, op.y.type.shape[0]))}{where}"
         elif isinstance(op, GpuMma):
             name = "multiply-adds" if op.instruction == FMA else f"mma.sync of {_sizes(op.instruction)}"
             yield f"line {op.loc.line}: {name}"

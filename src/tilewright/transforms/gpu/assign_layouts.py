@@ -19,7 +19,7 @@ from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma, operand_layouts
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
 from tilewright.ir.ops.gpu.tma import Fetch, Put
-from tilewright.ir.ops.gpu.wgmma import Wgmma, wgmma_layout
+from tilewright.ir.ops.gpu.wgmma import Wgmma, left_layout, wgmma_layout
 from tilewright.ir.ops.linear import CombiningOp, Mma
 from tilewright.ir.ops.memory import (
     Assert,
@@ -192,8 +192,7 @@ class _Assigner:
         elif isinstance(op, Fetch):
             self.made[op.result, None] = self._clone(op, lambda v: self.get(v, None)).result
         elif isinstance(op, Wgmma):
-            acc = self.get(op.acc, wgmma_layout(op.acc.tile.shape, self.warps))
-            self._bind(op.result, self.b.emit(Wgmma, self.get(op.x, None), self.get(op.y, None), acc))
+            self._wgmma(op)
         elif isinstance(op, Put):
             self._clone(op, lambda v: self.at_home(v))
         elif isinstance(op, CombiningOp):
@@ -288,6 +287,12 @@ class _Assigner:
             factors.append(factor if keep else self._cast(factor, dtype))
         product = self.b.emit(GpuMma, *factors, acc, instruction=instruction)
         self._bind(op.result, self._cast(product, result))
+
+    def _wgmma(self, op: Wgmma) -> None:
+        acc = self.get(op.acc, wgmma_layout(op.acc.tile.shape, self.warps))
+        in_registers = isinstance(op.x.type, TileType)
+        x = self.get(op.x, left_layout(op.x.tile.shape, self.warps) if in_registers else None)
+        self._bind(op.result, self.b.emit(Wgmma, x, self.get(op.y, None), acc))
 
     def _cast(self, value: Value, dtype: DType) -> Value:
         return value if value.tile.element is dtype else self.b.emit(Cast, value, dtype=dtype)

@@ -11,7 +11,7 @@ from tilewright.analysis.gpu.producer_slice import ProducerSlice
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import plan_lowering
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, int32, int64
 from tilewright.ir.effects import has_early_exit
 from tilewright.ir.enums import CmpPredicate
@@ -30,6 +30,7 @@ from tilewright.ir.types import PartitionViewType, SharedType
 
 _MOST_SUMS = 128  # registers of a thread for sums: beside them there is room for what follows a loop
 _MOST_GROUPS = 2
+_MOST_WORDS = 168  # registers of a thread for sums, and operands, of products beside each other
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,17 @@ class _Operand:
         return self.type.bytes
 
 
+Operands = tuple[_Operand | None, _Operand]
+
+
 @dataclass(frozen=True)
 class Choice:
     """MMA ops with their operands, stores that the TMA unit makes, and the warps that multiply.
 
-    ``reasons`` say why other MMA ops stay as they are.
+    A left operand of None stays in registers. ``reasons`` say why other MMA ops stay as they are.
     """
 
-    products: dict[Mma, tuple[_Operand, _Operand]]
+    products: dict[Mma, Operands]
     stores: frozenset[StoreView]
     warps: int
     plan: LoweringPlan
@@ -63,8 +67,9 @@ class Choice:
 class ChooseWgmma:
     """Puts ``gpu.fetch`` and ``gpu.wgmma`` in the place of loads and MMA ops, where the instructions can do it.
 
-    Both operands are tiles of arrays that a tensor map describes, loaded for such MMA ops alone; which tiles they are
-    can be found out without reading memory; the sum has 64 rows for each warp group, and fits into registers.
+    Operands are tiles of arrays that a tensor map describes, loaded for such MMA ops alone; which tiles they are can be
+    found out without reading memory; the left one may also be computed from such a product. The sum has 64 rows for
+    each warp group, and fits into registers.
     ``num_warps`` is how many warps multiply, if that is decided. ``budget`` bytes have room for two of each operand.
     Runs on optimized Tile IR: what comes after it knows no views.
     """
@@ -88,29 +93,26 @@ def choose(function: Function, options: ChooseWgmma) -> Choice:
     """What is done by wgmma in ``function``, and why other MMA ops are not."""
     plan = plan_lowering(function, options.target, descriptors=True, realign=False)
     products = [op for op in function.walk() if isinstance(op, Mma)]
-    found: dict[Mma, tuple[_Operand, _Operand]] = {}
+    found: dict[Mma, Operands] = {}
     reasons: list[str] = []
     warps = options.num_warps
     slices = ProducerSlice(function)
     ends = any(isinstance(op, Exit) for op in function.walk())
     for op in products:
-        operands = [_operand(op, k, plan) for k in range(2)]
         needed = _warps(op, warps)
-        why = next((o for o in operands if isinstance(o, str)), None)
-        if why is None and needed is None:
-            why = f"a sum of {'x'.join(map(str, op.acc.tile.shape))} is not for warp groups of {ROWS} rows"
-        if why is None and ends:
-            why = "an assertion may end the block, of which the thread that loads would not know"
-        x, y = operands
-        if why is None and isinstance(x, _Operand) and isinstance(y, _Operand):
-            why = _why_not(op, x, y, slices)
-            if why is None and 2 * (x.bytes + y.bytes) > options.budget:
-                why = f"two stages of {x.bytes + y.bytes} bytes have no room in shared memory"
-            if why is None:
-                found[op] = x, y
-                warps = needed
-        if why is not None:
-            reasons.append(f"line {op.loc.line}: mma.sync, as {why}")
+        operands = _operands(op, plan, found)
+        if ends:
+            operands = "an assertion may end the block, of which the thread that loads would not know"
+        elif needed is None:
+            operands = f"a sum of {'x'.join(map(str, op.acc.tile.shape))} is not for warp groups of {ROWS} rows"
+        if not isinstance(operands, str):
+            assert needed is not None
+            why = _why_not(op, operands, slices) or _too_much({**found, op: operands}, op, needed, options.budget)
+            operands = why or operands
+        if isinstance(operands, str):
+            reasons.append(f"line {op.loc.line}: mma.sync, as {operands}")
+        else:
+            found[op], warps = operands, needed
     _drop_shared_loads(found, reasons)
     stores = frozenset(
         op for op in plan.descriptors if isinstance(op, StoreView) and _can_put(op, plan.descriptors[op])
@@ -128,14 +130,54 @@ def _warps(op: Mma, given: int | None) -> int | None:
     return None
 
 
-def _why_not(op: Mma, x: _Operand, y: _Operand, slices: ProducerSlice) -> str | None:
+def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operands | str:
+    """Where the operands of ``op`` are, or why it is not done by wgmma; ``found`` are the products that are."""
+    y = _operand(op, 1, plan)
+    if isinstance(y, str):
+        return y
+    x = _operand(op, 0, plan)
+    if isinstance(x, str):
+        computed = op.x.tile.element.bytes == 2 and op.x.tile.rank == 2 and _follows(op.x, found)
+        return (None, y) if computed else x
+    return x, y
+
+
+def _follows(value: Value, found: dict[Mma, Operands]) -> bool:
+    """Whether ``value`` is computed, element by element, from one of the products ``found``."""
+    pending, seen = [value], set[Value]()
+    while pending:
+        op = pending.pop().op
+        if isinstance(op, Mma) and op in found:
+            return True
+        if op is not None and op.spec.elementwise:
+            pending += [v for v in op.operands if v not in seen]
+            seen.update(op.operands)
+    return False
+
+
+def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> str | None:
+    """Why there is no room for ``op`` beside the products of the same block."""
+    beside = {m: operands for m, operands in found.items() if m.block is op.block}
+    threads = 32 * warps
+    words = sum(m.acc.tile.size + (m.x.tile.size // 2 if x is None else 0) for m, (x, _) in beside.items())
+    if words > _MOST_WORDS * threads:
+        return f"sums and operands of {words // threads} registers a thread are too many"
+    size = sum({o.load: o.bytes for operands in beside.values() for o in operands if o is not None}.values())
+    return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
+
+
+def _why_not(op: Mma, operands: Operands, slices: ProducerSlice) -> str | None:
+    x, y = operands
     if op.acc.tile.rank != 2 or op.acc.tile.shape[1] % 8 or op.acc.tile.shape[1] > MOST_COLUMNS:
         return f"a sum of {op.acc.tile} is none of wgmma"
-    if not wgmma_multiplies(x.type.dtype, y.type.dtype, op.acc.tile.element):
-        return f"wgmma does not add products of {x.type.dtype} and {y.type.dtype} in {op.acc.tile.element}"
-    if not readable(x.type, 1) or not readable(y.type, 0):
-        return f"wgmma does not read operands of {x.type.dtype} that are contiguous across k"
-    for operand in (x, y):
+    dtype = op.x.tile.element if x is None else x.type.dtype
+    if not wgmma_multiplies(dtype, y.type.dtype, op.acc.tile.element):
+        return f"wgmma does not add products of {dtype} and {y.type.dtype} in {op.acc.tile.element}"
+    if (x is not None and not readable(x.type, 1)) or not readable(y.type, 0):
+        return f"wgmma does not read operands of {y.type.dtype} that are contiguous across k"
+    for operand in operands:
+        if operand is None:
+            continue
         block = operand.load.block
         assert block is not None
         if any(has_early_exit(other) for other in block.ops if not other.spec.terminator):
@@ -179,20 +221,33 @@ def _operand(op: Mma, k: int, plan: LoweringPlan) -> _Operand | str:
     return _Operand(load, SharedType(dtype, layout), frozenset(through))
 
 
-def _drop_shared_loads(found: dict[Mma, tuple[_Operand, _Operand]], reasons: list[str]) -> None:
-    """Leave out MMA ops of which others use an operand too, or which are not in the block of their loads."""
+def _drop_shared_loads(found: dict[Mma, Operands], reasons: list[str]) -> None:
+    """Leave out MMA ops of which others use an operand too, or that are outside of the block of their loads; and those
+    whose left operand follows from one that is left out."""
     while True:
-        inside = {op for pair in found.values() for o in pair for op in o.through} | set(found)
-        wrong = [
-            op
-            for op, pair in found.items()
-            if any(o.load.block is not op.block or not _only(o.load.result, inside) for o in pair)
-        ]
+        inside = {op for pair in found.values() for o in pair if o is not None for op in o.through} | set(found)
+        wrong = [op for op, pair in found.items() if not _stands(op, pair, found, inside)]
         if not wrong:
             return
         for op in wrong:
             del found[op]
             reasons.append(f"line {op.loc.line}: mma.sync, as something else uses what is loaded for it")
+
+
+def _stands(op: Mma, pair: Operands, found: dict[Mma, Operands], inside: set[Op]) -> bool:
+    if pair[0] is None and not _follows(op.x, found):
+        return False
+    return all(o is None or (_is_around(o.load.block, op) and _only(o.load.result, inside)) for o in pair)
+
+
+def _is_around(block: Block | None, op: Op) -> bool:
+    """Whether ``op`` is in ``block``, or nested in it."""
+    inner: Op | None = op
+    while inner is not None:
+        if inner.block is block:
+            return True
+        inner = inner.parent
+    return False
 
 
 def _only(value: Value, inside: set[Op]) -> bool:
@@ -231,8 +286,12 @@ class _Chooser(Rewriter):
         self.choice = choice
         self.maps: dict[tuple[Descriptor, DType], Op] = {}
         self.fetched: dict[tuple[LoadView, SharedType], Value] = {}
-        operands = [o for pair in choice.products.values() for o in pair]
-        self.gone = {op for o in operands for op in (o.load, *o.through)}
+        operands = [o for pair in choice.products.values() for o in pair if o is not None]
+        self.loaded: dict[Op, list[_Operand]] = {}
+        for o in operands:
+            if all(o.type != other.type for other in self.loaded.setdefault(o.load, [])):
+                self.loaded[o.load].append(o)
+        self.gone = {op for o in operands for op in o.through}
 
     def function(self, function: Function) -> Function:
         made = super().function(function)
@@ -245,22 +304,22 @@ class _Chooser(Rewriter):
     def insert(self, op: Op, builder: Builder) -> None:
         builder.loc = op.loc
         if isinstance(op, Mma) and op in self.choice.products:
-            x, y = (self._fetch(o, builder) for o in self.choice.products[op])
-            self.values[op.result] = builder.emit(Wgmma, x, y, self.value(op.acc))
+            left, right = self.choice.products[op]
+            x = self.value(op.x) if left is None else self.fetched[left.load, left.type]
+            self.values[op.result] = builder.emit(Wgmma, x, self.fetched[right.load, right.type], self.value(op.acc))
+        elif op in self.loaded:
+            for operand in self.loaded[op]:
+                self._fetch(operand, builder)
         elif isinstance(op, StoreView) and op in self.choice.stores:
             self._put(op, builder)
         elif op not in self.gone:
             super().insert(op, builder)
 
-    def _fetch(self, operand: _Operand, b: Builder) -> Value:
-        key = operand.load, operand.type
-        if key not in self.fetched:
-            load = operand.load
-            b.loc = load.loc
-            tensor_map = self._map(load, self.choice.plan.descriptors[load], operand.type.dtype, b)
-            starts = self._starts(load, self.choice.plan.descriptors[load], b)
-            self.fetched[key] = b.emit(Fetch, tensor_map, starts, type=operand.type)
-        return self.fetched[key]
+    def _fetch(self, operand: _Operand, b: Builder) -> None:
+        load, d = operand.load, self.choice.plan.descriptors[operand.load]
+        tensor_map = self._map(load, d, operand.type.dtype, b)
+        fetched = b.emit(Fetch, tensor_map, self._starts(load, d, b), type=operand.type)
+        self.fetched[load, operand.type] = fetched
 
     def _put(self, op: StoreView, b: Builder) -> None:
         d, t = self.choice.plan.descriptors[op], _partition(op)

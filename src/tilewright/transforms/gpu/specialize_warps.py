@@ -40,9 +40,10 @@ _REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of
 class SpecializeWarps:
     """Divides the function: ``producer`` fetches tiles into rings of buffers, ``consumer`` does everything else.
 
-    Of the tiles that one block of the program fetches, a ring has ``stages`` copies, or as many as there is room for in
-    ``limit`` bytes of shared memory beside what stores and conversions need; for each there is a barrier that says that
-    it is full, and one that it is empty. Slot and parity go with control flow: both sides count the same fetches.
+    Tiles that the same products multiply arrive together. Of these, a ring has ``stages`` copies, or as many as there
+    is room for in ``limit`` bytes of shared memory beside what stores and conversions need; for each there is a barrier
+    that says that it is full, and one that it is empty. Slot and parity go with control flow: both sides count the same
+    fetches.
     Products of a loop that only adds them up stay in flight during the next iteration, which is when their tiles are
     given back.
     Runs when tiles have layouts, and before conversions take shared memory.
@@ -62,14 +63,21 @@ class SpecializeWarps:
 
 @dataclass(eq=False)
 class _Group:
-    """The fetches of one block: they arrive together."""
+    """Fetches of one block that share ``products``: they arrive together. ``depth`` loops are around them."""
 
     block: Block
     fetches: list[Fetch]
-    stages: int = 0
+    products: set[Wgmma]
+    depth: int
+    stages: int = 1
     rings: dict[Fetch, Value] = field(default_factory=dict)
     full: Value | None = None
     empty: Value | None = None
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether all products are in the block of the fetches, not nested in it."""
+        return all(p.block is self.block for p in self.products)
 
     @property
     def bytes(self) -> int:
@@ -98,12 +106,45 @@ class _Place:
 
 
 def _groups(function: Function) -> list[_Group]:
-    found = []
-    for block in [function.body, *(r for op in function.walk() for r in op.regions)]:
-        fetches = [op for op in block.ops if isinstance(op, Fetch)]
-        if fetches:
-            found.append(_Group(block, fetches))
+    found: list[_Group] = []
+    for op in function.walk():
+        if isinstance(op, Fetch):
+            products = {p for p in op.result.users if isinstance(p, Wgmma)}
+            group = next((g for g in found if g.block is op.block and g.products & products), None)
+            if group is None:
+                assert op.block is not None
+                found.append(_Group(op.block, [op], products, _depth(op)))
+            else:
+                group.fetches.append(op)
+                group.products |= products
     return found
+
+
+def _depth(op: Op) -> int:
+    around = op.parent
+    count = 0
+    while around is not None:
+        count += isinstance(around, LoopOp)
+        around = around.parent
+    return count
+
+
+def _choose_stages(groups: Sequence[_Group], room: int, most: int) -> None:
+    """Copies of the tiles of each group: one; more for those in the innermost loops, as far as there is room."""
+    left = room - sum(g.bytes for g in groups)
+    if left < 0:
+        needed = sum(g.bytes for g in groups)
+        raise OutOfSharedMemory(
+            f"the tiles that are loaded for products need {needed} bytes of shared memory, and there are {room} for "
+            "them; use smaller tiles",
+            groups[0].fetches[0].loc,
+        )
+    for depth in sorted({g.depth for g in groups if g.depth}, reverse=True):
+        for stages in range(2, most + 1):
+            for group in groups:
+                if group.depth == depth and group.stages == stages - 1 and group.bytes <= left:
+                    group.stages = stages
+                    left -= group.bytes
 
 
 def _specialize(function: Function, groups: Sequence[_Group], options: SpecializeWarps) -> Function:
@@ -114,18 +155,8 @@ def _specialize(function: Function, groups: Sequence[_Group], options: Specializ
     for op in function.walk():
         if isinstance(op, TensorMap):
             b.block.append(clone_op(op, values))
-    left = options.limit - _needed_elsewhere(function) - _BARRIERS
-    for n, group in enumerate(groups):
-        room = left // (len(groups) - n)
-        group.stages = min(options.stages, room // group.bytes)
-        if group.stages < 1:
-            fetch = group.fetches[0]
-            raise OutOfSharedMemory(
-                f"the tiles that are loaded here for products need {group.bytes} bytes of shared memory, and there are "
-                f"{room} for them; use smaller tiles",
-                fetch.loc,
-            )
-        left -= group.stages * group.bytes
+    _choose_stages(groups, options.limit - _needed_elsewhere(function) - _BARRIERS, options.stages)
+    for group in groups:
         _allocate(b, group, warps // GROUP_WARPS)
     b.emit_op(Barrier)
     consumer = _Consumer(function, groups, dict(values)).partition()
@@ -165,7 +196,7 @@ class _Partition:
 
     def __init__(self, function: Function, groups: Sequence[_Group], values: dict[Value, Value]) -> None:
         self.function = function
-        self.groups = {g.block: g for g in groups}
+        self.groups = groups
         self.group_of = {f: g for g in groups for f in g.fetches}
         self.values = values
         self.places: dict[_Group, _Place] = {}
@@ -176,11 +207,11 @@ class _Partition:
 
     def _groups_in(self, op: Op) -> list[_Group]:
         blocks = {r for o in op.walk() for r in o.regions}
-        return [g for block, g in self.groups.items() if block in blocks]
+        return [g for g in self.groups if g.block in blocks]
 
     def partition(self) -> Block:
         zero = self.b.constant(0, int32)
-        for group in self.groups.values():
+        for group in self.groups:
             self.places[group] = _Place(zero, zero)
         self.ops(self.function.body, [])
         return self.b.block
@@ -192,6 +223,7 @@ class _Partition:
             if isinstance(op, CONTROL_FLOW):
                 self.control(op, enclosing)
             elif isinstance(op, Return):
+                self.close(block)
                 self.end()
             elif isinstance(op, (Yield, Continue, Break)):
                 self.terminator(op, enclosing)
@@ -206,6 +238,9 @@ class _Partition:
 
     def end(self) -> None:
         self.b.emit_op(Yield, [])
+
+    def close(self, block: Block) -> None:
+        """The end of ``block``."""
 
     def extra(self, op: Op) -> list[Value]:
         """What ``op`` carries besides the places: the initial values."""
@@ -275,6 +310,8 @@ class _Partition:
         target = enclosing[-1]
         if not isinstance(op, Yield):
             target = next(o for o in reversed(enclosing) if isinstance(o, LoopOp))
+        assert op.block is not None
+        self.close(op.block)
         more = self._flat(self.inside[target])
         if isinstance(op, Continue):
             more += self.carried_on(target)
@@ -310,32 +347,17 @@ class _Consumer(_Partition):
 
     def __init__(self, function: Function, groups: Sequence[_Group], values: dict[Value, Value]) -> None:
         super().__init__(function, groups, values)
-        self._products = {g: [op for op in g.block.ops if isinstance(op, Wgmma)] for g in groups}
-        self._adding: dict[Op, _Group] = {
-            op: self.groups[op.body]
-            for op in function.walk()
-            if isinstance(op, For) and op.body in self.groups and self._only_adds(op)
+        self._adding: dict[Op, list[Wgmma]] = {
+            op: _products(op.body) for op in function.walk() if isinstance(op, For) and _only_adds(op)
         }
-        self._of_product = {op: g for g, ops in self._products.items() for op in ops}
         self._held: dict[_Group, Value] = {}  # in a loop that only adds: the slot of the iteration before, or -1
         self._puts = any(isinstance(op, Put) for op in function.walk())
-
-    def _only_adds(self, loop: For) -> bool:
-        """Whether what the products of a loop give is carried to the same product, and seen by nothing else."""
-        return all(
-            product.acc in loop.carried
-            and list(product.acc.users) == [product]
-            and list(product.result.users) == [loop.body.terminator]
-            and [v is product.result for v in loop.next_values].count(True) == 1
-            and loop.next_values[loop.carried.index(product.acc)] is product.result
-            for product in self._products[self.groups[loop.body]]
-        )
 
     def op(self, op: Op) -> None:
         if isinstance(op, Fetch):
             self._fetch(op, self.group_of[op])
         elif isinstance(op, Wgmma):
-            self._product(op, self._of_product[op])
+            self._product(op)
         else:
             self.b.block.append(clone_op(op, self.values))
 
@@ -350,24 +372,33 @@ class _Consumer(_Partition):
             b.emit_op(MbarrierWait, group.barrier(b, place.slot, full=True), place.parity)
         self.values[op.result] = b.emit(SharedCopy, group.rings[op], place.slot)
 
-    def _product(self, op: Wgmma, group: _Group) -> None:
+    def _direct(self, block: Block) -> list[_Group]:
+        """The groups whose fetches and products are all in ``block``."""
+        return [g for g in self.groups if g.block is block and g.is_direct]
+
+    def _product(self, op: Wgmma) -> None:
         """A product; after the last one of a group the buffers are given back that nobody reads any more."""
-        b, products = self.b, self._products[group]
+        b, block = self.b, op.block
+        assert block is not None
         x, y, acc = self.all([op.x, op.y, op.acc])
-        last = op is products[-1]
-        if group in self._held:
-            pending = len(products) if last else None
-            self.values[op.result] = b.emit(Wgmma, x, y, acc, pending=pending)
-        else:
+        adding = None if block.parent is None else self._adding.get(block.parent)
+        if adding is None:
             self.values[op.result] = b.emit(Wgmma, x, y, acc, pending=0)
-        if not last:
+            for group in self._direct(block):
+                if op is max(group.products, key=block.ops.index):
+                    self._give_back(group)
             return
-        place = self.places[group]
-        if group in self._held:
+        last = op is adding[-1]
+        self.values[op.result] = b.emit(Wgmma, x, y, acc, pending=len(adding) if last else None)
+        for group in self._direct(block) if last else []:
             self._release(group, self._held[group])
-            self._held[group] = place.slot
-        else:
-            b.emit_op(MbarrierArrive, group.barrier(b, place.slot, full=False), None)
+            self._held[group] = self.places[group].slot
+            self.places[group] = self.places[group].next(b, group.stages)
+
+    def _give_back(self, group: _Group) -> None:
+        """Give back the buffers of the slot that was filled last, and go on to the next one."""
+        b, place = self.b, self.places[group]
+        b.emit_op(MbarrierArrive, group.barrier(b, place.slot, full=False), None)
         self.places[group] = place.next(b, group.stages)
 
     def _release(self, group: _Group, slot: Value) -> None:
@@ -377,23 +408,54 @@ class _Consumer(_Partition):
         at = b.emit(Select, exists, slot, b.constant(0, int32))
         b.emit_op(MbarrierArrive, group.barrier(b, at, full=False), exists)
 
+    def close(self, block: Block) -> None:
+        """What was fetched here for products in nested blocks is needed until here."""
+        for group in self.groups:
+            if group.block is block and not group.is_direct:
+                self._give_back(group)
+
     def extra(self, op: Op) -> list[Value]:
-        return [self.b.constant(-1, int32)] if op in self._adding else []
+        if not isinstance(op, LoopOp) or op not in self._adding:
+            return []
+        return [self.b.constant(-1, int32) for _ in self._direct(op.body)]
 
     def enter(self, op: LoopOp, extra: Sequence[Value]) -> None:
-        if extra:
-            self._held[self._adding[op]] = extra[0]
+        if op in self._adding:
+            self._held.update(zip(self._direct(op.body), extra))
 
     def carried_on(self, loop: Op) -> list[Value]:
-        return [self._held[self._adding[loop]]] if loop in self._adding else []
+        if not isinstance(loop, LoopOp) or loop not in self._adding:
+            return []
+        return [self._held[g] for g in self._direct(loop.body)]
 
     def leave(self, op: LoopOp, extra: Sequence[Value]) -> None:
         """The sums are waited for when the loop has ended."""
         if op not in self._adding:
             return
-        group = self._adding[op]
-        del self._held[group]
-        sums = [op.results[op.carried.index(p.acc)] for p in self._products[group]]
+        sums = [op.results[op.carried.index(p.acc)] for p in self._adding[op]]
         done = self.b.emit_op(WgmmaWait, self.all(sums))
         self.values.update(zip(sums, done.results))
-        self._release(group, extra[0])
+        for group, slot in zip(self._direct(op.body), extra):
+            del self._held[group]
+            self._release(group, slot)
+
+
+def _products(block: Block) -> list[Wgmma]:
+    return [op for op in block.ops if isinstance(op, Wgmma)]
+
+
+def _only_adds(loop: For) -> bool:
+    """Whether what the products of a loop give is carried to the same product, and seen by nothing else.
+
+    Then they can stay in flight: their operands are in shared memory alone.
+    """
+    products = _products(loop.body)
+    return bool(products) and all(
+        isinstance(product.x.type, SharedType)
+        and product.acc in loop.carried
+        and list(product.acc.users) == [product]
+        and list(product.result.users) == [loop.body.terminator]
+        and [v is product.result for v in loop.next_values].count(True) == 1
+        and loop.next_values[loop.carried.index(product.acc)] is product.result
+        for product in products
+    )

@@ -255,18 +255,22 @@ def _part(cta: CtaInterpreter, op: Part, x: Array) -> Array:
 # -- products
 
 
-def _wgmma(cta: CtaInterpreter, op: Wgmma, x: Buffer, y: Buffer, acc: Any) -> Any:
+def _wgmma(cta: CtaInterpreter, op: Wgmma, *operands: Any) -> Any:
     layout, products = op.acc.tile.layout, cta.products
     assert layout is not None
-    if isinstance(acc, InFlight):
-        acc = acc.value  # products of one sum are added in their order
-    tiles, read = [], []
-    for buffer in (x, y):
-        places = _places(op, buffer)
-        tiles.append(cta.shared.read_tile(op, buffer, places))
-        read.append(places.ravel())
-    types = [TileType(b.type.dtype, b.type.shape) for b in (x, y)] + [op.acc.type]
-    whole = PRODUCTS[Mma](op.attributes, [*tiles, collect(op, acc, layout)], types)
+    tiles, types, read = [], [], []
+    for value, held in zip((op.x, op.y), operands):
+        if isinstance(held, Buffer):
+            places = _places(op, held)
+            tiles.append(cta.shared.read_tile(op, held, places))
+            types.append(TileType(held.type.dtype, held.type.shape))
+            read.append(places.ravel())
+        else:
+            assert value.tile.layout is not None
+            tiles.append(collect(op, finished(cta, op, held), value.tile.layout))
+            types.append(value.tile.with_layout(None))
+    acc = operands[2].value if isinstance(operands[2], InFlight) else operands[2]  # sums are added to in order
+    whole = PRODUCTS[Mma](op.attributes, [*tiles, collect(op, acc, layout)], [*types, op.acc.type])
     products.issued += 1
     products.in_flight.append((products.issued, op, np.concatenate(read)))
     value, group = distribute(whole, layout), products.issued

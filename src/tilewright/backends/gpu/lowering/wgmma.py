@@ -8,17 +8,19 @@ compile.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.assembly import I64, constraint
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule
+from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.ops.gpu.tma import swizzle_of
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS, STEP_BYTES, Wgmma, WgmmaWait
-from tilewright.ir.types import SharedType
+from tilewright.ir.types import SharedType, TileType
 
 _TYPES = {"i8": "s8", "u8": "u8", "i32": "s32", "f8e4m3fn": "e4m3", "f8e5m2": "e5m2"}
 _MODES = {128: 1, 64: 2, 32: 3}  # swizzles in bits 62 and 63 of a descriptor: PTX ISA, "Matrix descriptor"
@@ -52,34 +54,83 @@ def _descriptor(cx: Context, buffer: Buffer, k_axis: int, first: ir.Value | None
 
 
 def _wgmma(cx: Context, op: Wgmma) -> None:
-    x, y, b = cx.buffers[op.x], cx.buffers[op.y], cx.builder
-    (m, n), k = op.acc.tile.shape, x.type.shape[1]
-    types = op.acc.tile.element, x.type.dtype, y.type.dtype
-    size = x.type.dtype.bytes
+    y = cx.buffers[op.y]
+    k = y.type.shape[0]
+    m, n = op.acc.tile.shape
     groups = cx.tile_threads // (32 * GROUP_WARPS)
-    own = None
-    if groups > 1:
-        group = b.lshr(cx.warp, cx.i32(2))
-        own = b.mul(group, cx.i32(_offset(x.type.layout, ROWS, 0) * size))
-    a, c = _descriptor(cx, x, 1, own), _descriptor(cx, y, 0, None)
+    left = _Registers.of(cx, op) if isinstance(op.x.type, TileType) else _Shared.of(cx, cx.buffers[op.x], groups)
+    types = op.acc.tile.element, left.dtype, y.type.dtype
+    size = y.type.dtype.bytes
     acc = cx.of(op.acc)
-    count = len(acc)
-    each = n // 2
-    step = STEP_BYTES // size
+    count, each, step = len(acc), n // 2, STEP_BYTES // size
     places = [f"${i}" for i in range(count)]
+    right = f"${2 * count}"
+    modifiers = _modifiers(types[1], left.turned, int(swizzle_of(y.type)[0] != 0))  # type: ignore[index]
     lines = ["wgmma.fence.sync.aligned;"]
     for repeat in range(m // (ROWS * groups)):
         sums = "{" + ", ".join(places[repeat * each : (repeat + 1) * each]) + "}"
         for at in range(0, k, step):
-            first = _offset(x.type.layout, repeat * ROWS * groups, at) * size >> 4
+            before, x = left.operand(repeat * ROWS * groups, at, 2 * count + 1)
             second = _offset(y.type.layout, at, 0) * size >> 4
-            lines.append(f"add.s64 a, ${2 * count}, {first}; add.s64 c, ${2 * count + 1}, {second};")
-            lines.append(f"{_instruction(types, n, step)} {sums}, a, c, {_modifiers(x.type, y.type)};")
+            lines.append(f"{before}add.s64 c, {right}, {second};")
+            lines.append(f"{_instruction(types, n, step)} {sums}, {x}, c, {modifiers};")
     lines.append("wgmma.commit_group.sync.aligned;")
     if op.pending is not None:
         lines.append(f"wgmma.wait_group.sync.aligned {op.pending};")
     text = "{ .reg .pred adds; .reg .b64 a, c; setp.eq.u32 adds, 0, 0; " + " ".join(lines) + " }"
-    cx.values[op.result] = _tied(cx, text, acc, [a, c])
+    cx.values[op.result] = _tied(cx, text, acc, [_descriptor(cx, y, 0, None), *left.values])
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A left operand in shared memory: a descriptor."""
+
+    type: SharedType
+    values: Registers
+
+    @classmethod
+    def of(cls, cx: Context, buffer: Buffer, groups: int) -> _Shared:
+        own = None
+        if groups > 1:
+            rows = _offset(buffer.type.layout, ROWS, 0) * buffer.type.dtype.bytes
+            own = cx.builder.mul(cx.builder.lshr(cx.warp, cx.i32(2)), cx.i32(rows))
+        return cls(buffer.type, [_descriptor(cx, buffer, 1, own)])
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def turned(self) -> int | None:
+        """Whether it is contiguous across k; None where there is no such question."""
+        return int(swizzle_of(self.type)[0] != 1)  # type: ignore[index]
+
+    def operand(self, row: int, k: int, place: int) -> tuple[str, str]:
+        """What comes before the instruction for the part at ``row`` and ``k``, and how that has it."""
+        first = _offset(self.type.layout, row, k) * self.dtype.bytes >> 4
+        return f"add.s64 a, ${place}, {first}; ", "a"
+
+
+@dataclass(frozen=True)
+class _Registers:
+    """A left operand in registers: words of two elements, four of them for an instruction."""
+
+    dtype: DType
+    values: Registers
+    steps: int
+    rows: int  # of all warp groups at once
+    turned: int | None = None
+
+    @classmethod
+    def of(cls, cx: Context, op: Wgmma) -> _Registers:
+        dtype, (_, k) = op.x.tile.element, op.x.tile.shape
+        rows = cx.tile_threads // (32 * GROUP_WARPS) * ROWS
+        return cls(dtype, packed_words(cx, cx.of(op.x), dtype), k * dtype.bytes // STEP_BYTES, rows)
+
+    def operand(self, row: int, k: int, place: int) -> tuple[str, str]:
+        """As that of ``_Shared``."""
+        first = place + 4 * (row // self.rows * self.steps + k * self.dtype.bytes // STEP_BYTES)
+        return "", "{" + ", ".join(f"${first + i}" for i in range(4)) + "}"
 
 
 def _instruction(types: Sequence[DType], n: int, k: int) -> str:
@@ -88,14 +139,14 @@ def _instruction(types: Sequence[DType], n: int, k: int) -> str:
     return f"wgmma.mma_async.sync.aligned.m{ROWS}n{n}k{k}.{'.'.join(names)}"
 
 
-def _modifiers(x: SharedType, y: SharedType) -> str:
-    """Add to the sum; of floats with these signs; of 16 bits, whether an operand is contiguous across k."""
-    if x.dtype.is_integer:
+def _modifiers(dtype: DType, x_turned: int | None, y_turned: int) -> str:
+    """Add to the sum; floats with these signs; of 16 bits, which operands in shared memory are contiguous across k."""
+    if dtype.is_integer:
         return "adds"
-    if x.dtype.bytes != 2:
+    if dtype.bytes != 2:
         return "adds, 1, 1"
-    turned = [int(swizzle_of(t)[0] != axis) for t, axis in ((x, 1), (y, 0))]  # type: ignore[index]
-    return f"adds, 1, 1, {turned[0]}, {turned[1]}"
+    turned = [str(t) for t in (x_turned, y_turned) if t is not None]
+    return f"adds, 1, 1, {', '.join(turned)}"
 
 
 def _tied(cx: Context, text: str, sums: Registers, more: Sequence[ir.Value] = ()) -> Registers:

@@ -1,4 +1,4 @@
-"""Matrix products of warp groups (wgmma, sm_90a): both operands in shared memory, the sum in registers, in flight.
+"""Matrix products of warp groups (wgmma, sm_90a): operands in shared memory, the left one also in registers.
 
 Warp w of a warp group, four warps, has rows 16 w to 16 w + 15 of each 64 of the sum; within them, lane 4 g + t has rows
 g and g + 8, and of each eight columns 2 t and 2 t + 1. PTX ISA, "Register fragments for wgmma.mma_async".
@@ -39,6 +39,11 @@ def wgmma_layout(shape: Sequence[int], warps: int) -> LinearLayout:
     return LinearLayout.of((m, n), {REGISTER: registers, LANE: lanes, WARP: [(16 << i, 0) for i in range(log2(warps))]})
 
 
+def left_layout(shape: Sequence[int], warps: int) -> LinearLayout:
+    """The layout of a left operand of 16 bits in registers: that of a sum of its shape."""
+    return wgmma_layout(shape, warps)
+
+
 def wgmma_multiplies(x: DType, y: DType, acc: DType) -> bool:
     """Whether there are instructions for operands and sums of these types."""
     return x.short in _OPERANDS and acc.short in _SUMS and mma_accepts(x, y, acc)
@@ -60,8 +65,9 @@ def readable(t: SharedType, k_axis: int) -> bool:
 class Wgmma(Op):
     """x @ y + acc, by the warp groups of the CTA, of tiles in shared memory: begun as one group of products.
 
-    Then at most ``pending`` groups stay in flight; with none given, as many as there are. A sum in flight may only be
-    carried on and added to; ``gpu.wgmma_wait`` gives the finished one. The tiles stay as they are until then.
+    ``x`` of 16 bits may also be in registers, in the ``left_layout``; then the sum is waited for at once.
+    Afterwards at most ``pending`` groups stay in flight; with none given, as many as there are. A sum in flight may
+    only be carried on and added to; ``gpu.wgmma_wait`` gives the finished one. The tiles stay as they are until then.
     """
 
     x: Value = operand()
@@ -70,12 +76,20 @@ class Wgmma(Op):
     pending: int | None = attribute(int, NoneType, default=0)
 
     def infer(self) -> tuple[Type, ...]:
-        x, y, acc = shared(self, self.x), shared(self, self.y), tile(self, self.acc)
-        require(wgmma_multiplies(x.dtype, y.dtype, acc.element), self, f"dtypes of {x}, {y} and {acc}")
-        require(acc.rank == 2 and x.copies == y.copies == 1, self, f"{x}, {y} and {acc}")
+        in_registers = isinstance(self.x.type, TileType)
+        x = tile(self, self.x) if in_registers else shared(self, self.x)
+        y, acc = shared(self, self.y), tile(self, self.acc)
+        dtype = x.element if isinstance(x, TileType) else x.dtype
+        require(wgmma_multiplies(dtype, y.dtype, acc.element), self, f"dtypes of {x}, {y} and {acc}")
+        require(acc.rank == 2 and y.copies == 1, self, f"{x}, {y} and {acc}")
         m, n = acc.shape
         require(x.shape == (m, y.shape[0]) and y.shape[1] == n <= MOST_COLUMNS, self, f"shapes of {x}, {y} and {acc}")
-        require(readable(x, 1) and readable(y, 0), self, f"layouts of {x} and {y}")
+        if isinstance(x, TileType):
+            wanted = None if acc.layout is None else left_layout(x.shape, acc.layout.size(WARP))
+            require(dtype.bytes == 2 and x.layout == wanted and self.pending == 0, self, f"{x} in registers")
+        else:
+            require(x.copies == 1 and readable(x, 1), self, f"the layout of {x}")
+        require(readable(y, 0), self, f"the layout of {y}")
         if acc.layout is not None:
             warps = acc.layout.size(WARP)
             fits = warps % GROUP_WARPS == 0 and m % (warps // GROUP_WARPS * ROWS) == 0
