@@ -44,6 +44,7 @@ PASSES = (
     "stage-stores",
     "pipeline-loads",
     "split-fma",
+    "hoist-loads",
     "lower-conversions",
     "allocate-shared",
     "insert-barriers",

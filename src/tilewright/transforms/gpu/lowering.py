@@ -16,6 +16,7 @@ from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, Allocat
 from tilewright.transforms.gpu.assign_layouts import AssignLayouts
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
 from tilewright.transforms.gpu.expand_views import ExpandViews
+from tilewright.transforms.gpu.hoist_loads import HoistLoads
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
 from tilewright.transforms.gpu.lower_mma_scaled import LowerMmaScaled
@@ -52,6 +53,7 @@ def passes_to_gpu(num_warps: int, num_stages: int = 3, shared_bytes: int = MOST_
         StageStores(),
         PipelineLoads(num_stages),  # in the place of conversions, of what loops load
         SplitFma(),  # reads what was copied, else stores in the place of conversions
+        HoistLoads(),  # not those that run ahead in loops; over conversions that become barriers
         LowerConversions(),
         DeadCodeElimination(),  # before memory is given to what nobody reads
         AllocateShared(shared_bytes),

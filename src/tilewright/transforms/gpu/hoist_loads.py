@@ -1,0 +1,88 @@
+"""Loads of global memory before the arithmetic that does not need them, so that they are under way together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.effects import effect_of, is_pure
+from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.gpu.memory import GlobalLoad
+from tilewright.ir.rewrite import ValueMap, clone_op, open_block, with_body
+from tilewright.ir.types import TileType
+
+_WORDS = 8  # registers of a thread that loads may take before their time: more would cost occupancy
+
+
+@dataclass(frozen=True)
+class HoistLoads:
+    """Moves each load, and what its addresses and mask need, behind the load before it in its block.
+
+    The assembler moves none over what may branch, such as a division. Loads stay behind writes and barriers, and where
+    they wait for other loads; together they take up to ``words`` registers of a thread longer than they had to.
+    Runs when layouts are known, and before barriers are inserted.
+    """
+
+    name: ClassVar[str] = "hoist-loads"
+    words: int = _WORDS
+
+    def run(self, function: Function) -> Function:
+        if sum(isinstance(op, GlobalLoad) for op in function.walk()) < 2:
+            return function
+        return with_body(function, self._block(function.body, {}))
+
+    def _block(self, block: Block, values: ValueMap) -> Block:
+        copied = open_block(block, values)
+        for op in self._order(block):
+            copied.append(clone_op(op, values, clone_regions=self._block))
+        return copied
+
+    def _order(self, block: Block) -> list[Op]:
+        found: list[Op] = []
+        segment: list[Op] = []
+        for op in block.ops:
+            segment.append(op)
+            if effect_of(op) & (Effect.WRITE | Effect.OUTPUT) or op.spec.terminator:
+                found += self._segment(segment)
+                segment = []
+        return found + segment
+
+    def _segment(self, ops: list[Op]) -> list[Op]:
+        """``ops``, of which only the last one writes, in another order."""
+        loads = [op for op in ops if isinstance(op, GlobalLoad) and op.is_weak]
+        if len(loads) < 2:
+            return ops
+        made = {v: op for op in ops for v in op.results}
+        first, room = ops.index(loads[0]), self.words
+        kept = set(ops[: first + 1])
+        early: dict[Op, None] = {}
+        for load in loads[1:]:
+            needed = _slice(load, made)
+            room -= _words(load)
+            if needed is not None and room >= 0:
+                early.update(dict.fromkeys(op for op in (*needed, load) if op not in kept))
+        return [*ops[: first + 1], *early, *(op for op in ops[first + 1 :] if op not in early)]
+
+
+def _slice(load: GlobalLoad, made: dict[Value, Op]) -> list[Op] | None:
+    """The pure ops that compute the operands of ``load``, in order; None where it waits for another load."""
+    found: set[Op] = set()
+    pending = list(load.operands)
+    while pending:
+        op = made.get(pending.pop())
+        if op is None or op in found:
+            continue
+        if not is_pure(op) or op.regions:
+            return None
+        found.add(op)
+        pending += op.operands
+    return [op for op in dict.fromkeys(made.values()) if op in found]
+
+
+def _words(load: GlobalLoad) -> int:
+    """The registers of a thread that hold what was loaded until it is converted."""
+    t = load.result.type
+    if not isinstance(t, TileType) or t.layout is None:
+        return 1
+    return max(t.layout.num_registers * (64 if t.is_pointer else t.element.bitwidth) // 32, 1)
