@@ -10,15 +10,20 @@ import sys
 from pathlib import Path
 
 from tilewright.backends.cpu.on_demand import host
+from tilewright.system.environment import switch
 
 _PROCESSORS = Path("/proc/cpuinfo")
 _ONE_PROCESSOR = 8192  # bytes: more than the description of the first one
 _TELLING = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU", "Features")
 
 
-@functools.cache
 def target_key() -> str:
     """Names the machine code that this process makes and runs: part of every cache key."""
+    return f"{_target()}:debug" if switch("TILEWRIGHT_DEBUG_INFO") else _target()
+
+
+@functools.cache
+def _target() -> str:
     if not _PROCESSORS.exists():
         return f"{host()}:{_llvm()}"
     with _PROCESSORS.open() as file:

@@ -9,9 +9,10 @@ import llvmlite.binding as llvm
 from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL
 from tilewright.backends.cpu.image import Image, can_load
 from tilewright.backends.cpu.object_file import link
-from tilewright.backends.cpu.target import Processor, machine
+from tilewright.backends.cpu.target import Processor, machine, new_machine
 from tilewright.backends.native.code import dispose_with
 from tilewright.ir.errors import TileCompilerExecutionError
+from tilewright.system.environment import switch
 from tilewright.system.forks import CODE, fork_aware_lock
 
 _LOCK = fork_aware_lock(CODE)  # target machines and passes are shared
@@ -26,8 +27,11 @@ def compile_module(text: str, processor: Processor, *, position_independent: boo
 
 
 def compile_native(text: str, processor: Processor) -> Image | bytes:
-    """Code to be stored and loaded: an image where these can be loaded, else object code for ``NativeCode``."""
-    if can_load():
+    """Code to be stored and loaded: an image where these can be loaded, else object code for ``NativeCode``.
+
+    With TILEWRIGHT_DEBUG_INFO=1 object code, too, which LLVM tells debuggers of when it loads it.
+    """
+    if can_load() and not switch("TILEWRIGHT_DEBUG_INFO"):
         symbols = (SYMBOL, CALLER_SYMBOL, SERIAL_SYMBOL)
         return link(compile_module(text, processor, position_independent=True), symbols)
     return compile_module(text, processor)
@@ -87,7 +91,7 @@ class NativeCode:
             context = llvm.create_context()
             empty = llvm.parse_assembly("", context)
             empty.triple = processor.triple
-            self._engine = llvm.create_mcjit_compiler(empty, machine(processor))
+            self._engine = llvm.create_mcjit_compiler(empty, new_machine(processor))
             dispose_with(self, self._engine, context)
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()

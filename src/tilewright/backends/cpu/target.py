@@ -70,6 +70,11 @@ def _initialize() -> None:
 @functools.lru_cache(maxsize=8)
 def machine(processor: Processor, *, position_independent: bool = False) -> llvm.TargetMachine:
     """LLVM's code generator for ``processor``: for code that is loaded here, or for a shared library."""
+    return new_machine(processor, position_independent=position_independent)
+
+
+def new_machine(processor: Processor, *, position_independent: bool = False) -> llvm.TargetMachine:
+    """A code generator of one's own, such as execution engines take, which free it in the end."""
     target = llvm.Target.from_triple(processor.triple)
     common = {"cpu": processor.cpu, "features": processor.flags, "opt": 2}
     if position_independent:

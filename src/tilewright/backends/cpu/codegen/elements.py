@@ -89,9 +89,16 @@ class Elements:
                 found = Element(bound, None, 0)
             else:
                 assert value.op is not None
-                found = _RULES.get(type(value.op), _elementwise)(self, value.op, position)
+                found = self._computed(value.op, position)
             self._known[key] = found
         return found
+
+    def _computed(self, op: Op, position: Position) -> Element:
+        rule = _RULES.get(type(op), _elementwise)
+        if self.state.lines is None:
+            return rule(self, op, position)
+        with self.state.lines.of(op, self.nest.builders):
+            return rule(self, op, position)
 
     def vector(self, element: Element, count: int | None) -> ir.Value:
         """``element`` as a vector of ``count`` lanes."""

@@ -42,6 +42,7 @@ from tilewright.backends.cpu.loops.fused import root_of
 from tilewright.backends.cpu.loops.groups import block_work
 from tilewright.backends.cpu.loops.pipeline import loop_form
 from tilewright.backends.cpu.target import Processor
+from tilewright.backends.native.lines import SourceLines
 from tilewright.backends.vector.types import F64, I8, I32, I64
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float64
@@ -64,6 +65,7 @@ from tilewright.ir.ops.memory import (
     StoreView,
 )
 from tilewright.ir.ops.shape import Pack, Reshape, Unpack
+from tilewright.system.environment import switch
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,9 @@ def _block_function(function: Function, llvm_function: ir.Function, processor: P
     state = State(ir.IRBuilder(start), processor, scratch, context, worker, _emit_block)
     state.entry = entry
     state.exit = llvm_function.append_basic_block("exit")
+    if switch("TILEWRIGHT_DEBUG_INFO"):
+        state.lines = SourceLines(llvm_function.module, llvm_function, function, "LineTablesOnly")
+        state.lines.locate(state.builder, None)
     _bind_grid(state, number)
     _bind_arguments(state, function, arguments)
     _emit_block(state, function.body)
@@ -241,6 +246,8 @@ def _emit_block(state: State, block: Block) -> None:
 
 
 def _emit(state: State, op: Op) -> None:
+    if state.lines is not None:
+        state.lines.locate(state.builder, op)
     emit = _STATEMENTS.get(type(op))
     if emit is not None:
         emit(state, op)

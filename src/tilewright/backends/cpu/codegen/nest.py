@@ -50,6 +50,7 @@ class Nest:
         """
         header = self.builder.append_basic_block(self._name)
         builder = ir.IRBuilder(header)
+        builder.debug_metadata = self.builder.debug_metadata
         induction = builder.phi(I64)
         self._loops.append(_Loop(header, induction, count, step, start))
         self.builders.append(builder)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.control import CarriedSlot, LoopTargets
     from tilewright.backends.cpu.codegen.loop_nests import NestWork
     from tilewright.backends.cpu.codegen.views import ViewAccess
+    from tilewright.backends.native.lines import SourceLines
 
 EmitBlock = Callable[["State", Block], None]
 
@@ -72,6 +73,7 @@ class State:
         self.loops: list[LoopTargets] = []
         self.branches: list[tuple[list[CarriedSlot], ir.Block]] = []
         self.emit_block = emit_block
+        self.lines: SourceLines | None = None  # with TILEWRIGHT_DEBUG_INFO
 
     def slot(self, type_: ir.Type, count: int = 1) -> ir.Value:
         """A stack variable; LLVM turns it into registers where it can."""

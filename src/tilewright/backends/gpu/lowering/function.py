@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from tilewright.backends.gpu.lowering.context import Context
 from tilewright.backends.gpu.lowering.demand import register_strides
 from tilewright.backends.gpu.tables import reads
 from tilewright.backends.gpu.target import TRIPLE, Architecture
+from tilewright.backends.native.lines import SourceLines
 from tilewright.backends.vector import storage_type
-from tilewright.ir.core import Function, Op
+from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.memory import SharedAlloc
@@ -107,7 +107,7 @@ def add_kernel(
     elif isinstance(occupancy, int):
         set.add(kernel.attributes, f'"nvvm.minctasm"="{occupancy}"')
     builder = ir.IRBuilder(kernel.append_basic_block("entry"))
-    lines = _Lines(module, kernel, function)
+    lines = SourceLines(module, kernel, function, "DebugDirectivesOnly")  # ptxas refuses more for optimized code
     cx = Context(builder, target, RULES)
     cx.strides = register_strides(function)
     cx.locate = lambda op: lines.locate(builder, op)
@@ -155,52 +155,3 @@ def _shared_base(builder: ir.IRBuilder, alignment: int) -> ir.Value:
         shared.linkage = "external"
     shared.align = max(shared.align or 1, alignment)
     return builder.ptrtoint(shared, I32)
-
-
-class _Lines:
-    """Debug info that has nothing but the lines of the source: ptxas refuses more for optimized code."""
-
-    def __init__(self, module: ir.Module, kernel: ir.Function, function: Function) -> None:
-        self._module = module
-        folder, name = os.path.split(function.loc.file)
-        self._file = module.add_debug_info("DIFile", {"filename": name, "directory": folder})
-        unit = module.add_debug_info(
-            "DICompileUnit",
-            {
-                "language": ir.DIToken("DW_LANG_Python"),
-                "file": self._file,
-                "producer": "tilewright",
-                "isOptimized": True,
-                "runtimeVersion": 0,
-                "emissionKind": ir.DIToken("DebugDirectivesOnly"),
-            },
-            is_distinct=True,
-        )
-        kind = module.add_debug_info("DISubroutineType", {"types": module.add_metadata([])})
-        self._scope = module.add_debug_info(
-            "DISubprogram",
-            {
-                "name": function.name,
-                "file": self._file,
-                "line": function.loc.line,
-                "type": kind,
-                "isDefinition": True,
-                "unit": unit,
-                "scopeLine": function.loc.line,
-            },
-            is_distinct=True,
-        )
-        kernel.set_metadata("dbg", self._scope)
-        module.add_named_metadata("llvm.dbg.cu", unit)
-        if "llvm.module.flags" not in module.namedmetadata:
-            flag = [ir.Constant(I32, 2), "Debug Info Version", ir.Constant(I32, 3)]
-            module.add_named_metadata("llvm.module.flags", module.add_metadata(flag))
-        self._function = function
-
-    def locate(self, builder: ir.IRBuilder, op: Op | None) -> None:
-        """Instructions from here on are of the line of ``op``: for inlined code, of the call in the kernel's file."""
-        loc = self._function.loc if op is None else op.loc
-        line = next((at.line for at in loc.chain() if at.file == self._function.loc.file), self._function.loc.line)
-        builder.debug_metadata = self._module.add_debug_info(
-            "DILocation", {"line": line, "column": 1, "scope": self._scope}
-        )
