@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,3 +99,22 @@ class Product:
 
 
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+
+
+def random_product(seed: int) -> Product:
+    """Any sizes, tiles, dtypes and forms that warp groups multiply; rows of arrays are whole units of 16 bytes."""
+    r = random.Random(seed)
+    dtype = r.choice([np.float16, BF16, np.float16, E4M3, E5M2, np.int8, np.uint8, np.float32])
+    item = np.dtype(dtype).itemsize
+    wide = item == 2
+    left, right = wide and r.random() < 0.4, not wide or r.random() < 0.5
+    m = r.choice([64, 128, 256] if r.random() < 0.7 else [64])
+    n = r.choice([n for n in (16, 32, 64, 128) if right or n * item >= 128])
+    k = r.choice([k for k in (16, 32, 64, 128) if k * item >= 32])
+    unit = 16 // item
+
+    def extent(tile: int) -> int:
+        return max(r.randrange(tile // 2, 3 * tile) // 16 * 16, unit, 16)
+
+    out = np.int32 if item == 1 and np.dtype(dtype).kind in "iu" else r.choice([np.float32, np.float16, BF16])
+    return Product((extent(m), extent(n), extent(k)), (m, n, k), dtype, out, left, right, rounded=dtype is np.float32)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
-from support.gpu_products import BF16, E4M3, E5M2, Product, aligned, matmul, persistent
+from support.gpu_products import BF16, E4M3, E5M2, Product, aligned, matmul, persistent, random_product
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
@@ -71,6 +71,19 @@ def test_products_as_ptx(product: Product) -> None:
     """Also the descriptors, which only PTX has."""
     with ptx_backend(None, "sm_90") as backend:
         product.run(backend)
+
+
+ONE_STAGE = 81  # for more there is no room: no product stays in flight while the next tiles arrive
+
+
+@pytest.mark.parametrize("seed", [*range(5), ONE_STAGE])
+def test_random_products(seed: int) -> None:
+    """With grids of tiles and with persistent loops."""
+    product = random_product(seed)
+    assert Wgmma in kinds(seen(product))
+    kernel = matmul if product.rounded else persistent
+    with ptx_backend(None, "sm_90") as backend:
+        product.run(backend, kernel, blocks=1 + seed % 3)
 
 
 @pytest.mark.parametrize("blocks", [1, 3])

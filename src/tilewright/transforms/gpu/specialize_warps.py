@@ -45,7 +45,7 @@ class SpecializeWarps:
     that says that it is full, and one that it is empty. Slot and parity go with control flow: both sides count the same
     fetches.
     Products of a loop that only adds them up stay in flight during the next iteration, which is when their tiles are
-    given back.
+    given back: where there are two of each, so that those of the next one can be there.
     Runs when tiles have layouts, and before conversions take shared memory.
     OutOfSharedMemory, at a fetch, where there is no room for it.
     """
@@ -348,7 +348,9 @@ class _Consumer(_Partition):
     def __init__(self, function: Function, groups: Sequence[_Group], values: dict[Value, Value]) -> None:
         super().__init__(function, groups, values)
         self._adding: dict[Op, list[Wgmma]] = {
-            op: _products(op.body) for op in function.walk() if isinstance(op, For) and _only_adds(op)
+            op: _products(op.body)
+            for op in function.walk()
+            if isinstance(op, For) and _only_adds(op) and all(g.stages > 1 for g in self._direct(op.body))
         }
         self._held: dict[_Group, Value] = {}  # in a loop that only adds: the slot of the iteration before, or -1
         self._puts = any(isinstance(op, Put) for op in function.walk())
