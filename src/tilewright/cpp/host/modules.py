@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -86,10 +86,14 @@ def _checked(request: Request, expression: str) -> Any:
 
 
 class Modules:
-    """The kernels of modules, which are added to ``kernels``, and what the runtime calls."""
+    """The kernels of modules, which are added to ``kernels``, and what the runtime calls. ``prepare`` compiles them, so
+    that launches do not wait for it."""
 
-    def __init__(self, library: ctypes.CDLL, kernels: dict[str, Kernel]) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, kernels: dict[str, Kernel], prepare: Callable[[Sequence[Kernel]], None]
+    ) -> None:
         self._kernels = kernels
+        self._prepare = prepare
         self._numbers: dict[tuple[bytes, str], int] = {}
         self._made = library["__tw_compiled"]
         self._made.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
@@ -111,6 +115,8 @@ class Modules:
         number = self._numbers.get(key)
         try:
             kernel = loaded(*key) if number is None else self._kernels[f"module {number}"]
+            if number is None:
+                self._prepare([kernel])
         except (TileError, ValueError):
             return -1
         number = self._numbers.setdefault(key, len(self._numbers))

@@ -155,7 +155,7 @@ class _Process:
         self._allocations.argtypes, self._allocations.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_size_t
         self._launcher = _LAUNCHER(self._guarded)
         self._library["__tw_set_launcher"](self._launcher)
-        self._modules = Modules(self._library, kernels)
+        self._modules = Modules(self._library, kernels, functools.partial(_compile, backend=backend))
         if reporter is not None:
             self._reporter = CALLBACK(functools.partial(self._report, reporter))
             self._library["__tw_set_reporter"](self._reporter)
