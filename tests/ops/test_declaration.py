@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from support.operators import add, add_kernel, matmul, norm, scale, scale_in_place
 
 import tilewright as ct
+from tilewright.ops import operator
 from tilewright.ops.batching import batched_dim
 from tilewright.ops.dims import Dims
 
@@ -32,6 +35,23 @@ def test_operators_of_numpy_arrays_allocate_their_outputs() -> None:
     changed = a.copy()
     assert scale_in_place(changed, 4.0) is None
     np.testing.assert_array_equal(changed, a * np.float32(4))
+
+
+def test_nothing_is_launched_for_empty_arrays() -> None:
+    empty = np.empty(0, np.float32)
+    assert add(empty, empty).shape == (0,)
+    assert matmul(np.ones((0, 5), np.float32), np.ones((5, 3), np.float32)).shape == (0, 3)
+    assert not matmul(np.ones((2, 0), np.float32), np.ones((0, 3), np.float32)).any()  # sums of nothing
+    assert scale_in_place(empty) is None
+
+
+def test_operators_are_pickled_by_their_name() -> None:
+    assert pickle.loads(pickle.dumps([add, scale])) == [add, scale] and copy.deepcopy(norm) is norm
+    local = ct.op("tests::local", "n, n -> n", kernel=add_kernel, grid={"n": 8}, constants=(8,))
+    data = pickle.dumps(local)
+    del operator._BY_NAME["tests::local"]
+    with pytest.raises(LookupError, match="test_declaration declares no operator tests::local"):
+        pickle.loads(data)
 
 
 def test_operators_show_their_parameters() -> None:

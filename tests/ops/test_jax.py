@@ -40,6 +40,7 @@ def test_values() -> None:
     expected = 1 / jnp.sqrt(jnp.square(a[:5, :40]).mean(axis=1) + 1e-5)
     np.testing.assert_allclose(inverse, expected, rtol=1e-5)
     np.testing.assert_allclose(out, a[:5, :40] * expected[:, None] * b[:40, 0], rtol=1e-5)
+    assert jax.jit(add)(x[:0], x[:0]).shape == (0,)
     half = jnp.arange(8, dtype=jnp.bfloat16)
     np.testing.assert_array_equal(scale(half).astype(np.float32), np.arange(8) * 2)
 

@@ -58,6 +58,7 @@ def main(rank: int, processes: int, file: str) -> None:
     check(matmul(on(a, Shard(1)), on(b, Shard(0))), a @ b, (Partial(),))
     check(scale(on(x[0], Shard(0)), 3.0), x[0] * 3, (Shard(0),))
     check(add(on(x[0], Shard(0)), on(x[1], Replicate())), x[0] + x[1], (Shard(0),))
+    check(scale(on(x[0, :5], Shard(0)), 3.0), x[0, :5] * 3, (Shard(0),))  # of four processes, one has nothing
     normed, inverse = norm(x, w)
     out, factors = norm(on(x, Shard(0)), on(w, Replicate()))
     check(out, normed, (Shard(0),))

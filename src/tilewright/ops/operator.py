@@ -63,6 +63,7 @@ class Operator:
         autocast: str | None,
         grid: Mapping[str, int],
         declared: Loc,
+        module: str,
     ) -> None:
         count, results = len(dims.inputs), len(dims.outputs)
         names = [p.name for p in parameters]
@@ -71,7 +72,8 @@ class Operator:
         self.numbers = tuple(_number(name, p) for p in parameters[count + results :])
         self.dtypes, self.sharded, self.summed = tuple(dtypes), sharded, summed
         self.mutates, self.autocast = mutates, autocast
-        self.grid, self.declared = grid, declared  # dimension -> extent of its tiles, for each axis of the grid
+        self.module, self.declared = module, declared
+        self.grid = grid  # dimension -> extent of its tiles, for each axis of the grid
         self.backward: Gradient | None = None
         self.overload: Any = None  # the operator of PyTorch, once it is registered
         self.arity = count + len(self.numbers)
@@ -83,6 +85,10 @@ class Operator:
         self.__name__ = name.partition("::")[2]
         self.__doc__ = function.__doc__
         self._fronts: dict[type, Callable[..., Any]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As functions are pickled: by the module with the declaration, and the name."""
+        return _declared, (self.module, self.name)
 
     def __repr__(self) -> str:
         return f"<operator {self.name}{self.__signature__}>"
@@ -177,8 +183,14 @@ class Operator:
         extents = self.dims.extents(self.name, self.inputs, [a.shape for a in arrays], _check)
         dtypes = [array_dtype(d, self.inputs, [a.dtype for a in arrays]) for d in self.dtypes]
         results = [np.empty(shape, dtype) for shape, dtype in zip(self.dims.results(extents), dtypes)]
-        self.compute(None, arrays, results, args[len(self.inputs) :])
+        if not self.is_idle([a.shape for a in arrays], [a.shape for a in results]):
+            self.compute(None, arrays, results, args[len(self.inputs) :])
         return tuple(results) if len(results) > 1 else results[0] if results else None
+
+    def is_idle(self, inputs: Sequence[Any], results: Sequence[Any]) -> bool:
+        """Whether arrays of these shapes leave nothing to do: all that would be written is empty."""
+        changed = [shape for name, shape in zip(self.inputs, inputs) if name in self.mutates]
+        return all(0 in shape for shape in (*results, *changed))
 
     def compute(self, stream: Any, inputs: Sequence[Any], results: Sequence[Any], numbers: Sequence[Any]) -> None:
         """Fill ``results``; under the sanitizer, compare what happens with the declaration."""
@@ -186,6 +198,15 @@ class Operator:
             load("tilewright.ops.declaration_check").checked(self, inputs, results, numbers)
         else:
             self.function(stream, *inputs, *results, *numbers)
+
+
+def _declared(module: str, name: str) -> Operator:
+    """The operator ``name`` of a module, which is imported. LookupError where it declares none."""
+    load(module)
+    found = _BY_NAME.get(name)
+    if found is None:
+        raise LookupError(f"{module} declares no operator {name}; declare it when the module is imported")
+    return found
 
 
 def _check(condition: Any, message: Callable[[], str]) -> None:
@@ -271,13 +292,25 @@ def op(
 
     frame = sys._getframe(1)
     declared = Loc(frame.f_code.co_filename, frame.f_lineno, function=frame.f_code.co_name)
+    module = frame.f_globals.get("__name__", "__main__")
 
     def declare(function: Any, parameters: Sequence[inspect.Parameter], split: frozenset[str]) -> Operator:
         inputs = [p.name for p in parameters[: len(parsed.inputs)]]
         chosen = _dtypes(name, dtypes, inputs, len(parsed.outputs))
         changed = _names(name, "mutates", mutates, set(inputs))
         made = Operator(
-            name, parsed, function, parameters, chosen, split, total, changed, autocast, dict(grid or {}), declared
+            name,
+            parsed,
+            function,
+            parameters,
+            chosen,
+            split,
+            total,
+            changed,
+            autocast,
+            dict(grid or {}),
+            declared,
+            module,
         )
         _BY_NAME[name] = made
         return made
@@ -319,8 +352,7 @@ def _kernel_launcher(
     axes = [(*_axis(name, dims, dim), tile) for dim, tile in grid.items()]
 
     def function(stream: Any, *arrays: Any) -> None:
-        blocks = tuple(-(-arrays[i].shape[axis] // tile) for i, axis, tile in axes)
-        launch(stream, blocks, kernel, (*arrays, *constants))
+        launch(stream, tuple([-(-arrays[i].shape[axis] // tile) for i, axis, tile in axes]), kernel, arrays + constants)
 
     function.__doc__ = kernel.__doc__
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD

@@ -101,29 +101,34 @@ def _cuda_kernel(op: Operator) -> Callable[..., Any]:
 
 def _runner(op: Operator) -> Callable[[Any, tuple[Any, ...]], Any]:
     """Computes the outputs on a stream."""
-    plans: dict[Any, Plan] = {}
+    plans: dict[Any, tuple[Plan, bool]] = {}  # and whether there is nothing to do
     count, arity, function, empty = len(op.inputs), op.arity, op.function, torch.empty
     defaults = [n.default for n in op.numbers]  # the dispatcher leaves out arguments that have their defaults
     single, like, contiguous = len(op.outputs) == 1, torch.empty_like, torch.contiguous_format
+    mutates = bool(op.mutates)
 
     def run(stream: Any, args: tuple[Any, ...]) -> Any:
         if len(args) < arity:
             args = (*args, *defaults[len(args) - arity :])
         arrays = args[:count]
         key = tuple([(a.shape, a.dtype, a.device) for a in arrays])
-        plan = plans.get(key)
-        if plan is None:
+        known = plans.get(key)
+        if known is None:
             if len(plans) >= _MOST_PLANS:
                 plans.clear()
-            plan = plans[key] = _plan(op, arrays)
-        if op.mutates:
+            made = _plan(op, arrays)
+            known = plans[key] = made, op.is_idle([a.shape for a in arrays], [shape for shape, *_ in made])
+        plan, idle = known
+        if mutates:
             _check_overlap(op, arrays)
         device = arrays[0].device
         results = [  # the first takes half the time
             like(arrays[i], memory_format=contiguous) if i >= 0 else empty(shape, dtype=dtype, device=device)
             for shape, dtype, i in plan
         ]
-        if SESSIONS:
+        if idle:
+            pass
+        elif SESSIONS:
             op.compute(stream, arrays, results, args[count:])
         else:
             function(stream, *arrays, *results, *args[count:])
