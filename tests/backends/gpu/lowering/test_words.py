@@ -40,3 +40,30 @@ def test_every_value(dtype: Any, target: str) -> None:
         bits = f"u{ours.dtype.itemsize}"
         nan = np.isnan(ours.astype(np.float32)) & np.isnan(theirs.astype(np.float32))
         assert ((ours.view(bits) == theirs.view(bits)) | nan).all()
+
+
+@ct.kernel
+def to_eight_bits(x, e4m3, e5m2, N: ct.Constant[int]):
+    v = ct.load(x, (ct.bid(0),), (N,), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(e4m3, (ct.bid(0),), v.astype(ct.float8_e4m3fn))
+    ct.store(e5m2, (ct.bid(0),), v.astype(ct.float8_e5m2))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_conversions_to_eight_bits(dtype: Any) -> None:
+    """By instructions, which saturate, and what the language says beyond the range."""
+    halves = np.arange(0, 1 << 16, 3).astype(np.uint16).view(np.float16)
+    limits = np.array(
+        [448, 464, 464.1, 480, 57344, 61439.9, 61440, 65536, np.inf, np.nan, 2.0**-17, 2.0**-10], np.float32
+    )
+    x = halves if dtype is np.float16 else np.concatenate([halves.astype(np.float32) * 1.001, limits, -limits])
+    results = []
+    with ptx_backend(4, "sm_90") as ptx:
+        for backend in (ptx, "reference"):
+            made = [np.zeros(x.size, d) for d in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)]
+            ct.launch(None, (-(-x.size // 2048),), to_eight_bits, (x, *made, 2048), backend=backend)
+            results.append(made)
+    for ours, theirs in zip(*results):
+        nan = np.isnan(ours.astype(np.float32)) & np.isnan(theirs.astype(np.float32))
+        wrong = (ours.view(np.uint8) != theirs.view(np.uint8)) & ~nan
+        assert not wrong.any(), (x[wrong][:5], ours[wrong][:5], theirs[wrong][:5])

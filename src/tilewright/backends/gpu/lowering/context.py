@@ -49,7 +49,7 @@ class Context:
         self.builder = builder
         self.target = target
         self.rules = rules
-        self.scalars = ScalarEmitter(builder)
+        self.scalars = ScalarEmitter(builder, target.capability)
         self.places = Places(builder)
         self.parts: dict[ir.Value, Any] = {}  # elements of words that were loaded, see ``words``
         self.generic: set[Op] = set()  # loads that may be of other memory than the global one

@@ -73,6 +73,7 @@ from tilewright.ir.ops.shape import IntToPtr, PtrDiff, PtrOffset, PtrToInt
 from tilewright.ir.types import ElementType, PointerType
 
 Registers = Sequence[ir.Value]
+FP8_CONVERSIONS = 89  # the compute capability from which on there are instructions for 8-bit floats
 FEATURES = HostFeatures(fma=True, half=True, bfloat_rounding=True)
 _SUFFIX = {
     RoundingMode.RN: "rn",
@@ -88,8 +89,9 @@ _LOG2_E = math.log2(math.e)
 class ScalarEmitter:
     """Emits elementwise ops at the position of ``builder``."""
 
-    def __init__(self, builder: ir.IRBuilder) -> None:
+    def __init__(self, builder: ir.IRBuilder, capability: int = 80) -> None:
         self.builder = builder
+        self.converts_fp8 = capability >= FP8_CONVERSIONS
         self.vector = VectorEmitter(builder, None, FEATURES)
 
     def emit(self, op: Op, operands: Registers) -> ir.Value:
@@ -338,6 +340,32 @@ def _is_zero(x: ir.Value) -> bool:
     return isinstance(x, ir.Constant) and (x.value if isinstance(x, Splat) else x.constant) == 0
 
 
+# -- conversions
+
+
+# The instructions saturate: beyond what rounds to the largest number e4m3 has NaN, and e5m2 is infinite.
+_TO_E4M3 = """{ .reg .b16 code, low, high; .reg .b32 both, magnitude; .reg .pred beyond;
+cvt.rn.satfinite.e4m3x2.f32 code, 0f00000000, $1;
+cvt.rn.f16x2.e4m3x2 both, code; mov.b32 {low, high}, both; cvt.f32.f16 $0, low;
+abs.f32 magnitude, $1; setp.gt.f32 beyond, magnitude, 0f43E80000;
+selp.f32 $0, 0f7FC00000, $0, beyond; }""".replace("\n", " ")
+_TO_E5M2 = """{ .reg .b16 code, low, high; .reg .b32 both, magnitude, infinite; .reg .pred beyond;
+cvt.rn.satfinite.e5m2x2.f32 code, 0f00000000, $1;
+cvt.rn.f16x2.e5m2x2 both, code; mov.b32 {low, high}, both; cvt.f32.f16 $0, low;
+abs.f32 magnitude, $1; setp.ge.f32 beyond, magnitude, 0f47700000;
+and.b32 infinite, $1, 0x80000000; or.b32 infinite, infinite, 0x7F800000;
+selp.f32 $0, infinite, $0, beyond; }""".replace("\n", " ")
+_TO_FP8 = {"f8e4m3fn": _TO_E4M3, "f8e5m2": _TO_E5M2}
+
+
+def _cast(e: ScalarEmitter, op: Cast, operands: Registers) -> ir.Value:
+    text = _TO_FP8.get(op.dtype.short)
+    rounded = op.dtype is not op.x.tile.element and op.rounding in (None, RoundingMode.RN)
+    if text is None or not e.converts_fp8 or not rounded or operands[0].type != F32:
+        return e.shared(op, operands)
+    return e.asm(text, operands, F32)
+
+
 # -- approximate functions
 
 
@@ -449,6 +477,7 @@ def _same(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
 RULES: dict[type[Op], Rule] = {
     Sqrt: _arithmetic,
     Add: _add,
+    Cast: _cast,
     Not: _not,
     Sub: _sub,
     Mul: _mul,
@@ -464,7 +493,7 @@ RULES: dict[type[Op], Rule] = {
     Tanh: _tanh,
     Rsqrt: _rsqrt,
     **dict.fromkeys((Floor, Ceil), _round_to_integer),
-    **dict.fromkeys((And, Or, Xor, Shl, Shr, Cmp, Cast, IsNan, IsInf), _shared),
+    **dict.fromkeys((And, Or, Xor, Shl, Shr, Cmp, IsNan, IsInf), _shared),
     **dict.fromkeys((Log, Log2, Sin, Cos, Tan, Sinh, Cosh, Pow, Atan2), _shared),
     PtrOffset: _offset,
     PtrDiff: _difference,

@@ -9,11 +9,10 @@ from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.assembly import F32, I16, I32, I64, assembly
 from tilewright.backends.gpu.lowering.context import Context, Registers
+from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
 from tilewright.backends.vector.types import Splat
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import ElementType, PointerType
-
-_FP8_CONVERSIONS = 89  # the compute capability from which on there are instructions for e4m3
 
 _E4M3_TO_F32 = """{ .reg .b16 low, high, e0, e1, e2, e3; .reg .b32 first, second;
 mov.b32 {low, high}, $4;
@@ -94,7 +93,7 @@ def _unpacking(cx: Context, words: Words, dtype: ElementType) -> str | None:
     if words.type != I32 or isinstance(dtype, PointerType):
         return None
     if dtype.short == "f8e4m3fn":
-        return _E4M3_TO_F32 if cx.target.capability >= _FP8_CONVERSIONS else None
+        return _E4M3_TO_F32 if cx.target.capability >= FP8_CONVERSIONS else None
     return {"f16": _F16_TO_F32, "bf16": _BF16_TO_F32, "f8e5m2": _E5M2_TO_F32}.get(dtype.short)
 
 
@@ -129,7 +128,7 @@ def _packing(cx: Context, words: Words, dtype: ElementType) -> str | None:
     if dtype.short in ("f16", "bf16"):
         return f"cvt.rn.{dtype.short}x2.f32 $0, $2, $1;"
     if dtype.short == "f8e4m3fn":
-        return _F32_TO_E4M3 if cx.target.capability >= _FP8_CONVERSIONS else None
+        return _F32_TO_E4M3 if cx.target.capability >= FP8_CONVERSIONS else None
     return _F32_TO_E5M2 if dtype.short == "f8e5m2" else None
 
 
