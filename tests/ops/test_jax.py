@@ -41,6 +41,7 @@ def test_values() -> None:
     np.testing.assert_allclose(inverse, expected, rtol=1e-5)
     np.testing.assert_allclose(out, a[:5, :40] * expected[:, None] * b[:40, 0], rtol=1e-5)
     assert jax.jit(add)(x[:0], x[:0]).shape == (0,)
+    np.testing.assert_array_equal(add(np.ones(300, np.float32), x), x + 1)
     half = jnp.arange(8, dtype=jnp.bfloat16)
     np.testing.assert_array_equal(scale(half).astype(np.float32), np.arange(8) * 2)
 

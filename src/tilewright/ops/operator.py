@@ -176,6 +176,9 @@ class Operator:
         arrays = args[: len(self.inputs)]
         for name, array in zip(self.inputs, arrays):
             if not isinstance(array, np.ndarray):
+                jax = sys.modules.get("jax")
+                if jax is not None and isinstance(array, (jax.Array, jax.core.Tracer)):  # it takes those of NumPy, too
+                    return self._front(array)(*args)
                 raise TypeError(
                     f"{self.name}: '{name}' is of type {type(array).__name__}, but '{self.inputs[0]}' is an array of "
                     "NumPy"
