@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -47,6 +48,7 @@ class Span:
         return vector, tag
 
 
+@functools.lru_cache(maxsize=1024)
 def within_warp(source: LinearLayout, target: LinearLayout) -> LinearLayout | None:
     """For each register, lane and warp of ``target`` where in the same warp the element is in ``source``.
 
@@ -93,6 +95,7 @@ def is_within_thread(conversion: LinearLayout) -> bool:
     return own and not any(image[1] for dim in (REGISTER, WARP) for image in conversion.images(dim))
 
 
+@functools.lru_cache(maxsize=1024)
 def shared_layout(source: LinearLayout, target: LinearLayout, element_bytes: int) -> tuple[LinearLayout, int]:
     """A layout in shared memory to which ``source`` stores, and from which ``target`` loads, without bank conflicts.
 

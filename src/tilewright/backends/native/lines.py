@@ -52,14 +52,16 @@ class SourceLines:
             flag = [ir.Constant(I32, 2), "Debug Info Version", ir.Constant(I32, 3)]
             module.add_named_metadata("llvm.module.flags", module.add_metadata(flag))
         self._function = function
+        self._locations: dict[int, ir.DIValue] = {}  # by line
 
     def locate(self, builder: ir.IRBuilder, op: Op | None) -> None:
         """Instructions from here on are of the line of ``op``: for inlined code, of the call in the kernel's file."""
         loc = self._function.loc if op is None else op.loc
         line = next((at.line for at in loc.chain() if at.file == self._function.loc.file), self._function.loc.line)
-        builder.debug_metadata = self._module.add_debug_info(
-            "DILocation", {"line": line, "column": 1, "scope": self._scope}
-        )
+        if line not in self._locations:
+            where = {"line": line, "column": 1, "scope": self._scope}
+            self._locations[line] = self._module.add_debug_info("DILocation", where)
+        builder.debug_metadata = self._locations[line]
 
     @contextmanager
     def of(self, op: Op, builders: Sequence[ir.IRBuilder]) -> Iterator[None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout
 from tilewright.ir.opdef import GPU_OPS, attribute, define, operand, operands, region
@@ -78,6 +80,7 @@ class BroadcastDistributed(Op):
         return (self.type,)
 
 
+@functools.lru_cache(maxsize=1024)
 def broadcast_sources(source: LinearLayout, target: LinearLayout) -> tuple[int, ...] | None:
     """Which register of ``source`` each register of ``target`` repeats, or None if another thread holds it."""
     shrunk = target
