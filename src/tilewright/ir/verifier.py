@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.opdef import IRError, check_fields, infer
-from tilewright.ir.types import Type
+from tilewright.ir.ops.control import If, LoopOp, PassingOp
 
 # The terminators that may end the region of each op; the "if" of a loop body may also leave the loop.
 _ENDINGS = {
@@ -35,7 +35,7 @@ def verify(function: Function) -> None:
     if len(function.params) != len(function.body.args):
         raise IRError(f"{function.name}: {len(function.params)} parameters for {len(function.body.args)} arguments")
     verifier = _Verifier()
-    verifier.block(function.body, ("return",), [])
+    verifier.block(function.body, ("return",))
     verifier.use_lists()
 
 
@@ -45,7 +45,7 @@ class _Verifier:
         self.defined: list[Value] = []
         self.users: dict[Value, dict[Op, None]] = {}
 
-    def block(self, block: Block, endings: tuple[str, ...], loops: list[Op]) -> None:
+    def block(self, block: Block, endings: tuple[str, ...]) -> None:
         if not block.ops:
             raise VerificationError("a block has no terminator", block)
         added = list(block.args)
@@ -58,7 +58,7 @@ class _Verifier:
                 raise _at(op, f"cannot end this region; expected {' or '.join(endings)}")
             if op.block is not block:
                 raise _at(op, "is in another block, by its own account")
-            self.op(op, endings, loops)
+            self.op(op, endings)
             added.extend(op.results)
             self.visible.update(op.results)
         self.visible.difference_update(added)
@@ -71,7 +71,7 @@ class _Verifier:
             if v.users != found:
                 raise VerificationError(f"{v!r} lists the users {list(v.users)}, but has {list(found)}", v.owner)
 
-    def op(self, op: Op, endings: tuple[str, ...], loops: list[Op]) -> None:
+    def op(self, op: Op, endings: tuple[str, ...]) -> None:
         for v in op.operands:
             if v not in self.visible:
                 raise _at(op, f"uses {v!r}, which is not defined here")
@@ -84,26 +84,21 @@ class _Verifier:
         found = tuple(r.type for r in op.results)
         if found != types:
             raise _at(op, f"has result types {list(found)}, expected {list(types)}")
-        self.terminator(op, loops)
+        self.terminator(op)
         inner = _ENDINGS.get(op.name, ())
         if op.name == "if":
             inner += tuple(e for e in endings if e in ("continue", "break"))
-        nested = [*loops, op] if op.regions else loops
         for region in op.regions:
             if region.parent is not op:
                 raise _at(op, "has a region of another op, by the region's account")
-            self.block(region, inner, nested)
+            self.block(region, inner)
 
-    def terminator(self, op: Op, enclosing: list[Op]) -> None:
-        expected: tuple[Type, ...] | None = None
-        if op.name == "yield" and enclosing and enclosing[-1].name == "if":
-            expected = enclosing[-1].attributes["types"]
-        elif op.name in ("continue", "break"):
-            loop = next(o for o in reversed(enclosing) if o.name in ("for", "loop"))
-            inits = tuple(v.type for v in getattr(loop, "inits", ()))
-            expected = inits if op.name == "continue" else loop.attributes["types"]
-        if expected is not None and tuple(v.type for v in op.operands) != expected:
-            raise _at(op, f"passes {[str(v.type) for v in op.operands]}, expected {[str(t) for t in expected]}")
+    @staticmethod
+    def terminator(op: Op) -> None:
+        if isinstance(op, PassingOp) and isinstance(op.target, (LoopOp, If)):
+            passed, expected = ([str(v.type) for v in values] for values in (op.values, op.receivers))
+            if passed != expected:
+                raise _at(op, f"passes {passed}, expected {expected}")
 
 
 def _at(op: Op, message: str) -> VerificationError:

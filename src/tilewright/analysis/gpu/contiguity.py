@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Max, Min, Mul, Or, Sub
-from tilewright.ir.ops.control import For, If, LoopOp, Yield
+from tilewright.ir.ops.control import For, If, LoopOp, ends_of
 from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Permute, PtrOffset, Reshape
 from tilewright.ir.types import PointerType, TileType
@@ -139,8 +139,7 @@ class Contiguity:
     def _branches(self, op: If, value: Value) -> None:
         if not isinstance(value.type, TileType):
             return
-        ends = [r.terminator for r in op.regions if isinstance(r.terminator, Yield)]
-        found = [self._runs[end.values[value.index]] for end in ends]
+        found = [self._runs[end.values[value.index]] for end in ends_of(op)]
         self._runs[value] = functools.reduce(Runs.meet, found) if found else _unknown(value.type)
 
 

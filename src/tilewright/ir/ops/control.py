@@ -151,19 +151,14 @@ def incoming(value: Value) -> Sequence[Value] | None:
         if not isinstance(loop, LoopOp) or value not in loop.carried:
             return None
         i = loop.carried.index(value)
-        return [loop.inits[i], *(end.values[i] for end in _ends(loop, loop.regions) if isinstance(end, Continue))]
+        return [loop.inits[i], *(end.values[i] for end in ends_of(loop) if isinstance(end, Continue))]
     if isinstance(owner, For):
         return [owner.carried[i]]
     if isinstance(owner, (If, Loop)):
-        return [end.values[i] for end in _ends(owner, owner.regions) if isinstance(end, (Yield, Break))]
+        return [end.values[i] for end in ends_of(owner) if isinstance(end, (Yield, Break))]
     return None
 
 
-def _ends(op: Op, regions: Sequence[Block]) -> Iterator[PassingOp]:
-    """The terminators in ``regions`` that hand values to ``op``, and those in branches that leave it."""
-    for block in regions:
-        for nested in block.ops:
-            if isinstance(nested, PassingOp) and nested.target is op:
-                yield nested
-            elif isinstance(nested, If):
-                yield from _ends(op, nested.regions)
+def ends_of(op: Op) -> Iterator[PassingOp]:
+    """The terminators that hand values to ``op``, in program order."""
+    return (end for end in op.walk() if isinstance(end, PassingOp) and end.target is op)

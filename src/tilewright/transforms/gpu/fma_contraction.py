@@ -20,7 +20,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
 from tilewright.ir.dtypes import float32
 from tilewright.ir.ops.arith import Abs, Add, Exp2, Fma, Max, Min, Mul, Neg, Select, Sub, Tanh, is_plain
-from tilewright.ir.ops.control import If, Yield
+from tilewright.ir.ops.control import If, ends_of
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
 from tilewright.transforms.base import InPlacePass
@@ -83,8 +83,7 @@ def _sources(value: Value) -> list[Value] | None:
     if op is None:
         return None
     if isinstance(op, If):
-        ends = [region.terminator for region in op.regions]
-        return [end.values[value.index] for end in ends if isinstance(end, Yield)]
+        return [end.values[value.index] for end in ends_of(op)]
     if isinstance(op, Select):
         return [op.x, op.y]
     return [] if isinstance(op, _BOUNDED) else list(op.operands) if isinstance(op, _COMPUTED) else None

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tilewright.backends.cpu.loops.arena import Arena
 from tilewright.backends.cpu.loops.uses import Uses
 from tilewright.backends.cpu.scratch import element_bytes
-from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.ops.control import Break, For, If, Loop, LoopOp, Yield
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.ops.control import Continue, For, If, Loop, ends_of
 from tilewright.ir.ops.loops import CopyBuffer, LoopNest, ScratchPointer
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Reshape
@@ -38,18 +38,7 @@ def buffer_offset(value: Value) -> int:
 
 def passed_out(op: Loop | If) -> Sequence[Value]:
     """What an end of a region of ``op`` passes as its results; nothing when no end does."""
-    end = Yield if isinstance(op, If) else Break
-    return next((found.operands for region in op.regions for found in _ends(region, end)), ())
-
-
-def _ends(block: Block, end: type[Op]) -> list[Op]:
-    """The ops of class ``end`` that leave the op around ``block``."""
-    found = [block.terminator] if isinstance(block.terminator, end) else []
-    if end is Break:
-        for op in block.ops:
-            if not isinstance(op, LoopOp):
-                found += [f for region in op.regions for f in _ends(region, end)]
-    return found
+    return next((end.values for end in ends_of(op) if not isinstance(end, Continue)), ())
 
 
 class LiveBuffers:
