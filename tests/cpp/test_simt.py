@@ -71,6 +71,36 @@ def test_functions_of_simt_code(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (f"1, 32 {1 + 3 * (1 + 255 + 2 + 254)} 1\n", "")
 
 
+HELPERS = r"""#include <cstdio>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cuda_runtime.h>
+__global__ void count(int* p) { atomicAdd(p, 1); __syncwarp(); }
+static int* total;
+static void* launch(void*) {
+  for (int i = 0; i < 50; ++i) count<<<20, 32>>>(total);
+  return nullptr;
+}
+int main() {
+  cudaMallocManaged(&total, 4); *total = 0;
+  pthread_t others[3];
+  for (pthread_t& each : others) pthread_create(&each, nullptr, launch, nullptr);
+  for (pthread_t each : others) pthread_join(each, nullptr);
+  pid_t child = fork();
+  if (child == 0) { *total = 0; launch(nullptr); _exit(*total == 50 * 640 ? 7 : 1); }
+  int status = 0; waitpid(child, &status, 0);
+  launch(nullptr);
+  printf("%d %d\n", *total == 4 * 50 * 640, WEXITSTATUS(status));
+}
+"""
+
+
+def test_launches_of_several_threads_and_processes(tmp_path: Path) -> None:
+    done = run(tmp_path / "program.cu", HELPERS)
+    assert (done.stdout, done.stderr) == ("1 7\n", "")
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

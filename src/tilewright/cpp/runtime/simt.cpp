@@ -234,21 +234,65 @@ static void* work(void* given) {
 }
 
 
+// Threads that wait for launches. One launch has them at a time; another one, of another thread of the program, runs on
+// its own meanwhile. A process that was forked has none of its parent's.
+struct helpers {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t work = PTHREAD_COND_INITIALIZER, idle = PTHREAD_COND_INITIALIZER;
+    launch* run = nullptr;
+    unsigned wanted = 0, busy = 0;
+    int threads = 0;
+    bool taken = false;
+};
+static helpers pool;
+
+static void* serve(void*) {
+    pthread_mutex_lock(&pool.mutex);
+    for (;;) {
+        while (pool.wanted == 0) pthread_cond_wait(&pool.work, &pool.mutex);
+        --pool.wanted;
+        ++pool.busy;
+        launch* run = pool.run;
+        pthread_mutex_unlock(&pool.mutex);
+        work(run);
+        pthread_mutex_lock(&pool.mutex);
+        if (--pool.busy == 0) pthread_cond_signal(&pool.idle);
+    }
+}
+static void run_with_helpers(launch* run) {
+    unsigned long long others = (unsigned long long)worker_count() - 1;
+    if (others > run->count - 1) others = run->count - 1;
+    pthread_mutex_lock(&pool.mutex);
+    bool mine = others > 0 && !pool.taken;
+    if (mine) {
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+        pthread_once(&once, [] { pthread_atfork(nullptr, nullptr, [] { pool = helpers{}; }); });
+        for (pthread_t made; pool.threads < int(others) && pthread_create(&made, nullptr, serve, nullptr) == 0; ++pool.threads)
+            pthread_detach(made);
+        pool.taken = true;
+        pool.run = run;
+        pool.wanted = unsigned(others) < unsigned(pool.threads) ? unsigned(others) : unsigned(pool.threads);
+        pthread_cond_broadcast(&pool.work);
+    }
+    pthread_mutex_unlock(&pool.mutex);
+    work(run);
+    if (!mine) return;
+    pthread_mutex_lock(&pool.mutex);
+    pool.wanted = 0;  // those that have not begun need not
+    while (pool.busy > 0) pthread_cond_wait(&pool.idle, &pool.mutex);
+    pool.taken = false;
+    pthread_mutex_unlock(&pool.mutex);
+}
+
 cudaError_t run_simt(kernel const& what, configuration const& how, void** slots) {
     unsigned const *g = how.grid, *b = how.block;
     auto const& code = *(simt_code const*)what.code;
     launch run{code, what.name, how.shared, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, 0,
                (unsigned long long)g[0] * g[1] * g[2], 1, 0, "", 0, ""};
-    constexpr int most = 512, chunks_per_thread = 64;
-    pthread_t others[most];
-    int started = 0, workers = worker_count();
-    if (workers > most) workers = most;
-    if (run.count > (unsigned long long)workers * chunks_per_thread) run.chunk = run.count / workers / chunks_per_thread;
-    while (started + 1 < workers && (unsigned long long)started + 1 < run.count &&
-           pthread_create(&others[started], nullptr, work, &run) == 0)
-        ++started;
-    work(&run);
-    for (int i = 0; i < started; ++i) pthread_join(others[i], nullptr);
+    constexpr int chunks_per_thread = 64;
+    unsigned long long chunks = (unsigned long long)worker_count() * chunks_per_thread;
+    if (run.count > chunks) run.chunk = run.count / chunks;
+    run_with_helpers(&run);
     bool asserted = strstr(run.message, "assertion failed") != nullptr;
     if (run.failed && checking())
         note(&run, asserted ? "failed-assertion" : "deadlock", run.file, run.line, 0, nullptr, run.message);
