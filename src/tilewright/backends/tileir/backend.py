@@ -72,7 +72,10 @@ class TileIRBackend:
         if options:
             raise ValueError(f"the backend tileir has no option {next(iter(options))!r}; it has none")
         module = export_module([Kernel(function)])
-        code = assembler.assemble(write(module), self.architecture(), function.name)
+        try:
+            code = assembler.assemble(write(module), self.architecture(), function.name)
+        except TileError as error:
+            raise TileError(f"{error}{_unreachable(function)}") from None
         binary = GpuBinary(
             code=code,
             symbol=module.entries[0].name,
@@ -89,6 +92,12 @@ class TileIRBackend:
     def _elapsed(self, launch: Callable[[], None], stream: int, flush_cache: bool) -> float:
         """The seconds between events before and after ``launch`` on the stream with this handle."""
         return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
+
+
+def _unreachable(function: Function) -> str:
+    """What to try where the assembler refuses a kernel with hints: it ends without a word where it cannot keep them."""
+    hints = ", ".join(f"{k}={v}" for k, v in function.hints.items() if k in ("occupancy", "num_worker_warps"))
+    return f"; of hints that it cannot keep it says no more than this: try without {hints}" if hints else ""
 
 
 def _executable(function: Function, artifact: Artifact) -> GpuExecutable:
