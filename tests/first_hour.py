@@ -220,7 +220,11 @@ def photograph(browser: str, address: str, width: int, out: Path) -> None:
     path = out / f"{width}-{name}.png"
     path.unlink(missing_ok=True)
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=2500"]
-    call([browser, *options, f"--window-size={width},2400", f"--screenshot={path}", address], out, timeout=120)
+    words = [browser, *options, f"--window-size={width},2400", f"--screenshot={path}", address]
+    try:
+        call(words, out, timeout=120)
+    except subprocess.TimeoutExpired:  # browsers on busy machines hang at times
+        call(words, out, timeout=120)
     if not path.exists() or path.stat().st_size < 5000:
         raise Failed(f"no picture of {address}")
 
