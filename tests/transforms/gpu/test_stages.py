@@ -67,6 +67,33 @@ func @add_one(%p: ptr<f32> = "x".base, %n: i32 = "n".scalar) hints {{num_warps =
     )
 
 
+def test_all_threads_have_what_one_load_with_an_order_found() -> None:
+    """Two such loads may find different values: of what each thread found itself, some would leave a loop early."""
+    one = layout(line(), line(0, 0, 0, 0, 0), line(0))
+    check(
+        AssignLayouts(2),
+        """
+func @wait(%p: ptr<i32> = "x".base, %q: ptr<i32> = "y".base) {
+  %x = load(%p, _, _) {memory_order = MemoryOrder.ACQUIRE, memory_scope = MemoryScope.DEVICE} : i32
+  store(%q, %x, _)
+  return()
+}
+""",
+        f"""
+func @wait(%p: ptr<i32> = "x".base, %q: ptr<i32> = "y".base) hints {{num_warps = 2}} {{
+  %0 = gpu.splat(%p) {{type = !ptr<i32>[1]{one}}} : ptr<i32>[1]{one}
+  %1 = gpu.load(%0, _, _) {{memory_order = MemoryOrder.ACQUIRE, memory_scope = MemoryScope.DEVICE}} : i32[1]{one}
+  %2 = gpu.shared_alloc() {{type = !shared<i32[1]#layout<offset = []>>}} : shared<i32[1]#layout<offset = []>>
+  gpu.shared_store(%2, %1)
+  %3 = gpu.shared_load(%2) {{type = !i32[1]{one}}} : i32[1]{one}
+  %x = reshape(%3) {{shape = ()}} : i32
+  gpu.store(%q, %x, _)
+  return()
+}}
+""",
+    )
+
+
 @pytest.mark.parametrize(("base", "bound", "vector"), [(16, 4, 4), (8, 4, 2), (16, 2, 2), (1, 16, 1), (16, 1, 1)])
 def test_how_wide_accesses_are(base: int, bound: int, vector: int) -> None:
     """As wide as the alignment of the pointer and the steps of the mask allow."""

@@ -181,10 +181,10 @@ class _Assigner:
             self._control(op, enclosing)
         elif op.spec.terminator:
             self._terminator(op, enclosing)
+        elif isinstance(op, (AtomicRmw, AtomicCas)) or (isinstance(op, Load) and not op.is_weak):
+            self._atomic(op)
         elif isinstance(op, (Load, Store)):
             self._access(op)
-        elif isinstance(op, (AtomicRmw, AtomicCas)):
-            self._atomic(op)
         elif isinstance(op, (Extract, Insert, Cat)):
             self._rearrange(op)
         elif isinstance(op, Mma):
@@ -208,19 +208,30 @@ class _Assigner:
         else:
             self._tile_op(op)
 
-    def _atomic(self, op: AtomicRmw | AtomicCas) -> None:
-        """An atomic of a tile: the old values go from the threads that own the elements to all that hold them."""
-        if op.ptrs.tile.rank:
-            layout = self.accesses.layout(op.ptrs.tile.shape)
-            made = self._clone(op, lambda v: self.get(v, layout)).result
+    def _atomic(self, op: AtomicRmw | AtomicCas | Load) -> None:
+        """An atomic, or a load with a memory order: two of them may find different values where there is one.
+
+        What the threads that own the elements find goes to all that hold them.
+        """
+        rank = op.ptrs.tile.rank
+        layout = self.accesses.layout(op.ptrs.tile.shape or (1,))
+        if rank:
+            given = {v: self.get(v, layout) for v in op.operands}
         else:
-            layout = self.accesses.layout((1,))
             types = {v: TileType(v.tile.dtype, (1,), layout) for v in op.operands}
-            one = {v: self.b.emit(Splat, self.get(v, None), type=t) for v, t in types.items()}
-            made = self._clone(op, lambda v: one[v]).result
+            given = {v: self.b.emit(Splat, self.get(v, None), type=t) for v, t in types.items()}
+        if isinstance(op, Load):
+            made = self._global_load(op, lambda v: given[v], 1)
+        else:
+            made = self._clone(op, lambda v: given[v]).result
         if op.result.users:
-            old = made if layout.is_injective else from_owners(self.b, made)
-            self._bind(op.result, old if op.ptrs.tile.rank else self.b.emit(Reshape, old, shape=()))
+            found = made if layout.is_injective else from_owners(self.b, made)
+            self._bind(op.result, found if rank else self.b.emit(Reshape, found, shape=()))
+
+    def _global_load(self, op: Load, given: Callable[[Value], Value], vector: int) -> Value:
+        operands = [None if v is None else given(v) for v in (op.ptrs, op.mask, op.padding)]
+        order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
+        return self.b.emit(GlobalLoad, *operands, vector=vector, **order)
 
     def _rearrange(self, op: Extract | Insert | Cat) -> None:
         """What needs elements of other threads goes through shared memory."""
@@ -299,16 +310,15 @@ class _Assigner:
 
     def _access(self, op: Load | Store) -> None:
         ptrs = op.ptrs
-        order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
         layout = self._access_layout(op) if ptrs.tile.rank else None
+        vector = 1 if layout is None or not op.is_weak else self._vector(op, layout)
+        if isinstance(op, Load):
+            self._bind(op.result, self._global_load(op, lambda v: self.get(v, layout), vector))
+            return
         p = self.get(ptrs, layout)
         mask = None if op.mask is None else self.get(op.mask, layout)
-        vector = 1 if layout is None or not op.is_weak else self._vector(op, layout)
-        if isinstance(op, Store):
-            self.b.emit_op(GlobalStore, p, self.get(op.value, layout), mask, vector=vector, **order)
-            return
-        padding = None if op.padding is None else self.get(op.padding, layout)
-        self._bind(op.result, self.b.emit(GlobalLoad, p, mask, padding, vector=vector, **order))
+        order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
+        self.b.emit_op(GlobalStore, p, self.get(op.value, layout), mask, vector=vector, **order)
 
     def _access_layout(self, op: Load | Store) -> LinearLayout:
         """Where an access is made: a store keeps the layout of its value if that is as good."""
