@@ -172,6 +172,12 @@ def product(x, y, z, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
 
 
 @ct.kernel
+def narrow(x, y, z):  # type: ignore[no-untyped-def]
+    left, right = ct.load(x, (0, 0), (64, 16)), ct.load(y, (0, 0), (16, 64))
+    ct.store(z, (0, 0), ct.mma(left, right, ct.zeros((64, 64), ct.float32)))
+
+
+@ct.kernel
 def rows(x, y, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
     tile = ct.load(x, (0, 0), (64, T))
     ct.store(y, (0, 0), tile - ct.max(tile))
@@ -180,14 +186,17 @@ def rows(x, y, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
 def test_what_does_not_fit_is_compiled_with_less_or_named(recorder: Recorder) -> None:
     x, y, z = (np.zeros(shape, np.float16) for shape in ((64, 512), (512, 64), (64, 64)))
     ct.launch(None, (1,), product, (x, y, z.astype(np.float32), 64), backend="recorder")
+    ct.launch(None, (1,), narrow, (x, y, z.astype(np.float32)), backend="recorder")
     optimized = optimize(recorder.functions[0])
     stages = [lower_to_gpu(optimized, 4, 3, None, room).hints["pipeline_stages"] for room in (50000, 40000, 20000)]
     assert stages == [3, 2, 1], "a stage is of 16384 bytes"
+    large = optimize(recorder.functions[1])
+    assert all(lower_to_gpu(large, 4, 1, None, room) for room in (16384, 16383)), "the result has 16384 bytes"
     with pytest.raises(TileError, match="bytes of shared memory .* of 8000 bytes that a block can have"):
         lower_to_gpu(optimized, 4, 3, None, 8000)
-    large = np.zeros((64, 1 << 16), np.float32)
+    wide = np.zeros((64, 1 << 16), np.float32)
     with pytest.raises(TileError, match=r"the tile .*64,65536.* takes 32768 registers .* of the 128 threads") as error:
-        ct.launch(None, (1,), rows, (large, large.copy(), 1 << 16), backend="recorder")
+        ct.launch(None, (1,), rows, (wide, wide.copy(), 1 << 16), backend="recorder")
     assert error.value.loc is not None and error.value.loc.file == __file__
 
 

@@ -48,6 +48,7 @@ from tilewright.transforms.gpu.layout_choice import (
     mma_home,
     mma_instruction,
 )
+from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES
 from tilewright.transforms.gpu.through_shared import cat, extract, from_owners, insert
 
 
@@ -62,16 +63,18 @@ class AssignLayouts:
 
     name: ClassVar[str] = "assign-layouts"
     num_warps: int = 4
+    limit: int = MOST_SHARED_BYTES  # of shared memory: larger tiles are not brought to another layout to be stored
 
     def run(self, function: Function) -> Function:
         if NUM_WARPS in function.hints:
             return function
-        return _Assigner(function, self.num_warps).run()
+        return _Assigner(function, self.num_warps, self.limit).run()
 
 
 class _Assigner:
-    def __init__(self, function: Function, warps: int) -> None:
+    def __init__(self, function: Function, warps: int, limit: int) -> None:
         self.function = function
+        self.limit = limit
         self.accesses = AccessLayouts(function, warps)
         self.homes = Homes(function, self.accesses)
         self.warps = warps
@@ -321,11 +324,12 @@ class _Assigner:
         self.b.emit_op(GlobalStore, p, self.get(op.value, layout), mask, vector=vector, **order)
 
     def _access_layout(self, op: Load | Store) -> LinearLayout:
-        """Where an access is made: a store keeps the layout of its value if that is as good."""
+        """Where an access is made: a store keeps the layout of its value if that is as good, or is the only way."""
         layout = self.accesses.layout(op.ptrs.tile.shape)
         if isinstance(op, Store):
-            home = self.homes.home(op.value)
-            if home is not None and self._vector(op, home) >= self._vector(op, layout):
+            home, t = self.homes.home(op.value), op.value.tile
+            fits = t.size * t.element.bytes <= self.limit
+            if home is not None and not (fits and self._vector(op, home) < self._vector(op, layout)):
                 return home
         return layout
 

@@ -44,7 +44,7 @@ def passes_to_gpu(num_warps: int, num_stages: int = 3, shared_bytes: int = MOST_
         Canonicalize(),  # constant indices, strides of one
         CommonSubexpressions(),  # accesses to the same tile have the same pointers
         LoopInvariantCodeMotion(),
-        AssignLayouts(num_warps),
+        AssignLayouts(num_warps, shared_bytes),
         LowerReductions(),  # needs layouts, and makes conversions
         CommonSubexpressions(),  # indices that were recomputed in the same layout
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
