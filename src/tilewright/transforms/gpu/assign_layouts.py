@@ -40,6 +40,7 @@ from tilewright.ir.ops.memory import (
 from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
 from tilewright.ir.rewrite import clone_block, with_body
 from tilewright.ir.types import TileType, Type
+from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES
 from tilewright.transforms.gpu.layout_choice import (
     VECTOR_BYTES,
     AccessLayouts,
@@ -48,7 +49,6 @@ from tilewright.transforms.gpu.layout_choice import (
     mma_home,
     mma_instruction,
 )
-from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES
 from tilewright.transforms.gpu.through_shared import cat, extract, from_owners, insert
 
 
