@@ -68,12 +68,7 @@ def blocks(function: Function) -> list[Block]:
 
 
 @ct.kernel
-def transpose(x: ct.Array, y: ct.Array) -> None:
-    ct.store(y, (0, 0), ct.transpose(ct.load(x, (0, 0), (256, 256))))
-
-
-@ct.kernel
-def quarter(x, y):  # type: ignore[no-untyped-def]
+def quarter(x: ct.Array, y: ct.Array) -> None:
     ct.store(y, (0, 0), ct.extract(ct.load(x, (0, 0), (256, 256)), (ct.bid(0), 0), (64, 256)))
 
 
