@@ -50,6 +50,9 @@ def test_every_backend_declares_what_it_can_do(name: str) -> None:
         assert able.serialization is not None
 
 
-def test_each_format_has_one_exporter() -> None:
-    declared = [f for name in backend_names() for f in get_backend(name).capabilities.exports]
-    assert sorted(declared) == sorted(exporters()) and {"cubin", "shared_library"} <= set(declared)
+def test_the_default_backend_of_a_device_exports_for_it() -> None:
+    found = exporters()
+    assert set(found) == {f for name in backend_names() for f in get_backend(name).capabilities.exports}
+    for device, output_format in (("cpu", "shared_library"), ("cuda", "cubin")):
+        name = default_backend(device)
+        assert name is not None and get_backend(name).capabilities.exports[output_format] is found[output_format]

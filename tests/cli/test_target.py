@@ -93,16 +93,11 @@ def test_mistakes(
     assert words in capsys.readouterr().err
 
 
-def test_the_compiler_is_missing_or_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_compiler_is_missing_or_old(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda _: None)
     assert inspect("--backend", "triton", "--target", "sm_90") == MISUSE
     assert "which is not installed; pip install 'tilewright[gpu]'" in capsys.readouterr().err
-    with pytest.raises(
-        ct.TileUnsupportedFeatureError, match="no cubin can be written here: it needs the package triton"
-    ):
-        TRITON.capabilities.exports["cubin"]([], tmp_path, "cubin", "sm_90")
+    assert not TRITON.capabilities.exports
     monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda _: True)
     monkeypatch.setattr(requirements, "version_text", lambda: "3.2.0+git1")
     assert inspect("--backend", "triton", "--target", "sm_90") == MISUSE

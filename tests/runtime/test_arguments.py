@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.backends.registry import default_backend
 from tilewright.gpu_runtime.driver import why_not
 from tilewright.runtime.backend_choice import usable
 from tilewright.runtime.numpy_memory import offset
@@ -367,10 +368,12 @@ def test_tensors_of_amd_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         run_copy(torch.zeros(N), torch.zeros(N))
 
 
-def test_gpu_arrays_choose_the_gpu_backend() -> None:
-    if usable_or_none("triton") is not None:
+def test_gpu_arrays_choose_the_backend_of_gpus() -> None:
+    name = default_backend("cuda")
+    assert name is not None
+    if usable_or_none(name) is not None:
         pytest.skip("this machine has a GPU, on which the address of these arrays would be used")
-    with pytest.raises(RuntimeError, match="the backend 'triton' cannot be used here"):
+    with pytest.raises(RuntimeError, match=f"the backend '{name}' cannot be used here"):
         ct.launch(None, (1,), copy, (OnGpu(), OnGpu()))
 
 

@@ -39,5 +39,5 @@ def default_backend(device: str) -> str | None:
 
 
 def exporters() -> dict[str, Exporter]:
-    """What writes kernels to files, by the format."""
+    """What writes kernels to files, by the format. Of several for one format the last counts."""
     return {f: write for name in _loaders for f, write in get_backend(name).capabilities.exports.items()}
