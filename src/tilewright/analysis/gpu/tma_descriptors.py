@@ -123,10 +123,10 @@ def _cut_stores(plan: LoweringPlan, function: Function) -> None:
 
 def _axis_of_threads(value: Value, plan: LoweringPlan) -> int | None:
     """The axis along which a thread holds elements of ``value``, the converted result of an MMA op; None for others."""
-    turned = False
+    transposed = False
     while (op := value.op) is not None and not isinstance(op, Mma):
         if isinstance(op, (Cast, Permute)):
-            turned ^= isinstance(op, Permute) and op.axes == (1, 0)
+            transposed ^= isinstance(op, Permute) and op.axes == (1, 0)
             value = op.x
         elif isinstance(op, For):
             value = op.next_values[value.index]
@@ -134,7 +134,7 @@ def _axis_of_threads(value: Value, plan: LoweringPlan) -> int | None:
             return None
     if op is None:
         return None
-    return 0 if turned ^ (plan.register_operand.get(op) == 1) else 1
+    return 0 if transposed ^ (plan.register_operand.get(op) == 1) else 1
 
 
 def _wants_descriptor(op: LoadView | StoreView, target: GpuTarget) -> bool:
@@ -142,7 +142,7 @@ def _wants_descriptor(op: LoadView | StoreView, target: GpuTarget) -> bool:
     if hint is False or not op.is_weak:
         return False
     if isinstance(op, StoreView):
-        return hint is True or (_is_large(op.value) and not _is_turned(op, target))
+        return hint is True or (_is_large(op.value) and not _is_transposed(op, target))
     return hint is True or _reaches_mma(op.results[0])
 
 
@@ -160,7 +160,7 @@ def _is_large(value: Value) -> bool:
     return value.tile.rank >= 2 and value.tile.size >= 4096
 
 
-def _is_turned(store: StoreView, target: GpuTarget) -> bool:
+def _is_transposed(store: StoreView, target: GpuTarget) -> bool:
     """Whether ``store`` writes along another axis what threads have read along one: they hold pieces of that, and would
     hand the tile to the TMA unit element by element."""
     value, axis = store.value, _innermost(store)

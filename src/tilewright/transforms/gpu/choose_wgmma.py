@@ -191,11 +191,11 @@ def _operand(op: Mma, k: int, plan: LoweringPlan) -> _Operand | str:
     """Operand ``k`` of ``op`` in shared memory, or why it is not a tile that the TMA unit copies."""
     value = (op.x, op.y)[k]
     through: set[Op] = set()
-    dtype, turned = value.tile.element, False
+    dtype, transposed = value.tile.element, False
     while not isinstance(value.op, LoadView):
         source = value.op
         if isinstance(source, Permute) and source.axes == (1, 0):
-            turned = not turned
+            transposed = not transposed
         elif not (isinstance(source, Reshape) and _kept(source.x.tile.shape) == _kept(source.shape)) and not (
             isinstance(source, Cast) and source in plan.rounded
         ):
@@ -212,7 +212,7 @@ def _operand(op: Mma, k: int, plan: LoweringPlan) -> _Operand | str:
     if len(shape) != 2:
         return "an operand has an extent of 1"
     inner = kept.index(descriptor.axes[-1])
-    if turned:
+    if transposed:
         inner, shape = 1 - inner, shape[::-1]
     swizzle = _swizzle(shape[inner] * dtype.bytes)
     if swizzle is None or max(shape[1 - inner], swizzle // dtype.bytes) > LARGEST_BOX:

@@ -90,19 +90,19 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _PipelineState:
     """Where in its ring a group is: the slot, and the parity of the phase in which that is filled."""
 
     slot: Value
     parity: Value
 
-    def next(self, b: Builder, stages: int) -> _Place:
-        """The place after this one."""
+    def next(self, b: Builder, stages: int) -> _PipelineState:
+        """The state after this one."""
         after = b.emit(Add, self.slot, b.constant(1, int32))
         ends = b.emit(Cmp, after, b.constant(stages, int32), predicate=CmpPredicate.EQ)
         slot = b.emit(Select, ends, b.constant(0, int32), after)
-        turned = b.emit(Xor, self.parity, b.constant(1, int32))
-        return _Place(slot, b.emit(Select, ends, turned, self.parity))
+        flipped = b.emit(Xor, self.parity, b.constant(1, int32))
+        return _PipelineState(slot, b.emit(Select, ends, flipped, self.parity))
 
 
 def _groups(function: Function) -> list[_Group]:
@@ -192,14 +192,14 @@ def _allocate(b: Builder, group: _Group, arrivals: int) -> None:
 
 
 class _Partition:
-    """The function as one side runs it; the places of rings go with the values that control flow carries."""
+    """The function as one side runs it; the states of rings go with the values that control flow carries."""
 
     def __init__(self, function: Function, groups: Sequence[_Group], values: dict[Value, Value]) -> None:
         self.function = function
         self.groups = groups
         self.group_of = {f: g for g in groups for f in g.fetches}
         self.values = values
-        self.places: dict[_Group, _Place] = {}
+        self.states: dict[_Group, _PipelineState] = {}
         self.inside: dict[Op, list[_Group]] = {
             op: self._groups_in(op) for op in function.walk() if isinstance(op, CONTROL_FLOW)
         }
@@ -212,7 +212,7 @@ class _Partition:
     def partition(self) -> Block:
         zero = self.b.constant(0, int32)
         for group in self.groups:
-            self.places[group] = _Place(zero, zero)
+            self.states[group] = _PipelineState(zero, zero)
         self.ops(self.function.body, [])
         return self.b.block
 
@@ -243,26 +243,26 @@ class _Partition:
         """The end of ``block``."""
 
     def extra(self, op: Op) -> list[Value]:
-        """What ``op`` carries besides the places: the initial values."""
+        """What ``op`` carries besides the states: the initial values."""
         return []
 
     # -- control flow
 
     def _flat(self, groups: Sequence[_Group]) -> list[Value]:
-        return [v for g in groups for v in (self.places[g].slot, self.places[g].parity)]
+        return [v for g in groups for v in (self.states[g].slot, self.states[g].parity)]
 
     def _set(self, groups: Sequence[_Group], flat: Sequence[Value]) -> None:
         for i, group in enumerate(groups):
-            self.places[group] = _Place(flat[2 * i], flat[2 * i + 1])
+            self.states[group] = _PipelineState(flat[2 * i], flat[2 * i + 1])
 
     def control(self, op: Op, enclosing: list[Op]) -> None:
         groups, inner = self.inside[op], [*enclosing, op]
-        before = dict(self.places)
+        before = dict(self.states)
         added = (I32,) * (2 * len(groups))
         if isinstance(op, If):
             regions = []
             for region in (op.then, op.orelse):
-                self.places = dict(before)
+                self.states = dict(before)
                 regions.append(self._region(region, inner, Block()))
             groups_of: list[Any] = [self.values.get(op.condition, op.condition)]
             keywords: dict[str, Any] = {"types": (*op.types, *added), "then": regions[0], "orelse": regions[1]}
@@ -285,7 +285,7 @@ class _Partition:
         for old, new in zip(op.results, made.results):
             new.name = old.name
             self.values[old] = new
-        self.places = before
+        self.states = before
         results = made.results[len(op.results) :]
         self._set(groups, results)
         if isinstance(op, LoopOp):
@@ -298,7 +298,7 @@ class _Partition:
         """A loop has ended, with the last values of ``extra``."""
 
     def carried_on(self, loop: Op) -> list[Value]:
-        """The next values of what a loop carries besides places."""
+        """The next values of what a loop carries besides states."""
         return []
 
     def _region(self, block: Block, enclosing: list[Op], made: Block) -> Block:
@@ -330,16 +330,16 @@ class _Producer(_Partition):
             self.b.block.append(clone_op(op, self.values))
 
     def _fetch(self, op: Fetch, group: _Group) -> None:
-        b, place = self.b, self.places[group]
-        full = group.barrier(b, place.slot, full=True)
+        b, state = self.b, self.states[group]
+        full = group.barrier(b, state.slot, full=True)
         if op is group.fetches[0]:
-            emptied = b.emit(Xor, place.parity, b.constant(1, int32))
-            b.emit_op(MbarrierWait, group.barrier(b, place.slot, full=False), emptied)
+            emptied = b.emit(Xor, state.parity, b.constant(1, int32))
+            b.emit_op(MbarrierWait, group.barrier(b, state.slot, full=False), emptied)
             b.emit_op(MbarrierExpect, full, bytes=group.bytes)
-        buffer = b.emit(SharedCopy, group.rings[op], place.slot)
+        buffer = b.emit(SharedCopy, group.rings[op], state.slot)
         b.emit_op(TmaLoad, buffer, full, self.values.get(op.map, op.map), self.all(op.starts))
         if op is group.fetches[-1]:
-            self.places[group] = place.next(b, group.stages)
+            self.states[group] = state.next(b, group.stages)
 
 
 class _Consumer(_Partition):
@@ -369,10 +369,10 @@ class _Consumer(_Partition):
         super().end()
 
     def _fetch(self, op: Fetch, group: _Group) -> None:
-        b, place = self.b, self.places[group]
+        b, state = self.b, self.states[group]
         if op is group.fetches[0]:
-            b.emit_op(MbarrierWait, group.barrier(b, place.slot, full=True), place.parity)
-        self.values[op.result] = b.emit(SharedCopy, group.rings[op], place.slot)
+            b.emit_op(MbarrierWait, group.barrier(b, state.slot, full=True), state.parity)
+        self.values[op.result] = b.emit(SharedCopy, group.rings[op], state.slot)
 
     def _direct(self, block: Block) -> list[_Group]:
         """The groups whose fetches and products are all in ``block``."""
@@ -394,14 +394,14 @@ class _Consumer(_Partition):
         self.values[op.result] = b.emit(Wgmma, x, y, acc, pending=len(adding) if last else None)
         for group in self._direct(block) if last else []:
             self._release(group, self._held[group])
-            self._held[group] = self.places[group].slot
-            self.places[group] = self.places[group].next(b, group.stages)
+            self._held[group] = self.states[group].slot
+            self.states[group] = self.states[group].next(b, group.stages)
 
     def _give_back(self, group: _Group) -> None:
         """Give back the buffers of the slot that was filled last, and go on to the next one."""
-        b, place = self.b, self.places[group]
-        b.emit_op(MbarrierArrive, group.barrier(b, place.slot, full=False), None)
-        self.places[group] = place.next(b, group.stages)
+        b, state = self.b, self.states[group]
+        b.emit_op(MbarrierArrive, group.barrier(b, state.slot, full=False), None)
+        self.states[group] = state.next(b, group.stages)
 
     def _release(self, group: _Group, slot: Value) -> None:
         """Give back the buffers of ``slot``, if there is one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,10 +67,7 @@ class Products:
     """The groups of products of a CTA: how many there were, and the bytes that those in flight read."""
 
     issued: int = 0
-    in_flight: list[tuple[int, Op, Array]] = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        self.in_flight = []
+    in_flight: list[tuple[int, Op, Array]] = field(default_factory=list)
 
     def is_done(self, group: int) -> bool:
         return all(number != group for number, _, _ in self.in_flight)

@@ -25,7 +25,7 @@ _FAR = 1 << 30  # offsets in instructions are smaller
 
 
 @dataclass(frozen=True)
-class Place:
+class BaseOffset:
     """``base`` + ``offset``, both not negative and their sum below 2**31 if they are ``bounded`` by it; else modulo the
     width of the type."""
 
@@ -34,27 +34,27 @@ class Place:
     bound: int | None = None  # the largest sum, where it is known
 
 
-class Places:
+class BaseOffsets:
     """What is known of the values of a function, and the sums of bases that were made, of which each is made once."""
 
     def __init__(self, builder: ir.IRBuilder) -> None:
         self._builder = builder
-        self._places: dict[ir.Value, Place] = {}
+        self._parts: dict[ir.Value, BaseOffset] = {}
         self._made: dict[Any, tuple[ir.Block, ir.Value]] = {}
 
-    def of(self, value: ir.Value) -> Place:
-        return self._places.get(value) or Place(value, 0)
+    def of(self, value: ir.Value) -> BaseOffset:
+        return self._parts.get(value) or BaseOffset(value, 0)
 
-    def known(self, value: ir.Value) -> Place | None:
-        return self._places.get(value)
+    def known(self, value: ir.Value) -> BaseOffset | None:
+        return self._parts.get(value)
 
-    def at(self, place: Place) -> ir.Value:
-        """The value of ``place``, which is remembered."""
-        if not place.offset:
-            self._places[place.base] = place
-            return place.base
-        found = self._builder.add(place.base, ir.Constant(place.base.type, place.offset))
-        self._places[found] = place
+    def at(self, parts: BaseOffset) -> ir.Value:
+        """The value of ``parts``, which is remembered."""
+        if not parts.offset:
+            self._parts[parts.base] = parts
+            return parts.base
+        found = self._builder.add(parts.base, ir.Constant(parts.base.type, parts.offset))
+        self._parts[found] = parts
         return found
 
     def once(self, key: Any, make: Callable[[], ir.Value]) -> ir.Value:
@@ -67,53 +67,53 @@ class Places:
 
 def emit(cx: Context, op: Op, operands: list[ir.Value]) -> ir.Value | None:
     """One register of the result of ``op``, if it is such a sum."""
-    places = cx.places
+    offsets = cx.base_offsets
     if isinstance(op, PtrOffset):
         return _pointer(cx, op, *operands)
     if isinstance(op, Cast):
-        place = places.known(operands[0])
+        parts = offsets.known(operands[0])
         target = op.dtype
-        if place is None or place.bound is None or not (target.is_integer and op.x.tile.element.is_integer):
+        if parts is None or parts.bound is None or not (target.is_integer and op.x.tile.element.is_integer):
             return None
-        if target.bitwidth != 64 or place.base.type == I64:
+        if target.bitwidth != 64 or parts.base.type == I64:
             return None
-        base = places.once(("wide", place.base), lambda: cx.builder.zext(place.base, I64))
-        return places.at(Place(base, place.offset, place.bound))
+        base = offsets.once(("wide", parts.base), lambda: cx.builder.zext(parts.base, I64))
+        return offsets.at(BaseOffset(base, parts.offset, parts.bound))
     if isinstance(op, Add) and op.result.tile.element.is_integer:
         x, y = operands
-        if places.known(x) is None and places.known(y) is None:
+        if offsets.known(x) is None and offsets.known(y) is None:
             return None
-        a, b = places.of(x), places.of(y)
+        a, b = offsets.of(x), offsets.of(y)
         if a.offset + b.offset >= min(_FAR, 1 << a.base.type.width - 1):
             return None
-        base = places.once(("sum", a.base, b.base), lambda: cx.builder.add(a.base, b.base))
+        base = offsets.once(("sum", a.base, b.base), lambda: cx.builder.add(a.base, b.base))
         bound = None if a.bound is None or b.bound is None else a.bound + b.bound
-        return places.at(Place(base, a.offset + b.offset, bound if bound is None or bound < _FAR else None))
+        return offsets.at(BaseOffset(base, a.offset + b.offset, bound if bound is None or bound < _FAR else None))
     if isinstance(op, Mul) and op.result.tile.element.is_integer:
         return _product(cx, *operands)
     return None
 
 
 def _product(cx: Context, x: ir.Value, y: ir.Value) -> ir.Value | None:
-    places = cx.places
+    offsets = cx.base_offsets
     if isinstance(x, ir.Constant):
         x, y = y, x
-    place = places.known(x)
-    if place is None or not isinstance(y, ir.Constant):
+    parts = offsets.known(x)
+    if parts is None or not isinstance(y, ir.Constant):
         return None
     factor = int(getattr(y, "value", None) or y.constant or 0)
-    reach = max(place.offset, place.bound or 0) * factor
-    if factor <= 0 or reach >= min(_FAR, 1 << place.base.type.width - 1):
+    reach = max(parts.offset, parts.bound or 0) * factor
+    if factor <= 0 or reach >= min(_FAR, 1 << parts.base.type.width - 1):
         return None
-    base = places.once(("product", place.base, factor), lambda: cx.builder.mul(place.base, y))
-    return places.at(Place(base, place.offset * factor, None if place.bound is None else place.bound * factor))
+    base = offsets.once(("product", parts.base, factor), lambda: cx.builder.mul(parts.base, y))
+    return offsets.at(BaseOffset(base, parts.offset * factor, None if parts.bound is None else parts.bound * factor))
 
 
 def _pointer(cx: Context, op: PtrOffset, pointer: ir.Value, offset: ir.Value) -> ir.Value | None:
-    places, b = cx.places, cx.builder
-    p, o = places.of(pointer), places.of(offset)
+    offsets, b = cx.base_offsets, cx.builder
+    p, o = offsets.of(pointer), offsets.of(offset)
     size = pointee_bytes(op.ptr.tile.dtype)
-    if places.known(offset) is None or p.offset + o.offset * size >= _FAR:
+    if offsets.known(offset) is None or p.offset + o.offset * size >= _FAR:
         return None
     if o.base.type != I64 and o.bound is None:
         return None  # the sum may have wrapped
@@ -122,5 +122,5 @@ def _pointer(cx: Context, op: PtrOffset, pointer: ir.Value, offset: ir.Value) ->
         wide = o.base if o.base.type == I64 else b.zext(o.base, I64)
         return b.add(p.base, b.mul(wide, ir.Constant(I64, size)) if size > 1 else wide)
 
-    base = places.once(("pointer", p.base, o.base, size), make)
-    return places.at(Place(base, p.offset + o.offset * size))
+    base = offsets.once(("pointer", p.base, o.base, size), make)
+    return offsets.at(BaseOffset(base, p.offset + o.offset * size))

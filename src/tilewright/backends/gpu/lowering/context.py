@@ -9,7 +9,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.gpu.lowering import addresses
-from tilewright.backends.gpu.lowering.addresses import Places
+from tilewright.backends.gpu.lowering.addresses import BaseOffsets
 from tilewright.backends.gpu.lowering.assembly import I32, assembly
 from tilewright.backends.gpu.lowering.scalars import ScalarEmitter
 from tilewright.backends.gpu.target import Architecture
@@ -50,7 +50,7 @@ class Context:
         self.target = target
         self.rules = rules
         self.scalars = ScalarEmitter(builder, target.capability)
-        self.places = Places(builder)
+        self.base_offsets = BaseOffsets(builder)
         self.parts: dict[ir.Value, Any] = {}  # elements of words that were loaded, see ``words``
         self.generic: set[Op] = set()  # loads that may be of other memory than the global one
         self.strides: Mapping[Value, int] = {}  # see ``register_strides``

@@ -108,7 +108,7 @@ def _global_load(cx: Context, op: GlobalLoad) -> None:
     found: Registers = []
     for r in range(0, len(pointers), op.vector):
         mask = None if masks is None else masks[r]
-        place = cx.places.of(pointers[r])
+        place = cx.base_offsets.of(pointers[r])
         if mask is not None and op.memory_order is MemoryOrder.ACQUIRE:
             loaded = _branched_load(cx, instruction, words, pointers[r], mask, otherwise or 0)
         else:
@@ -163,7 +163,7 @@ def _global_store(cx: Context, op: GlobalStore) -> None:
         if r % op.vector == 0:
             mask = _and(cx, None if masks is None else masks[r], owner)
             stored = packed(cx, words, values[r : r + op.vector], dtype)
-            place = cx.places.of(pointers[r])
+            place = cx.base_offsets.of(pointers[r])
             _store(cx, instruction, words, place.base, stored, mask, place.offset)
 
 
@@ -390,7 +390,7 @@ def _async_copy(cx: Context, op: AsyncCopy) -> None:
     owner = cx.owner(layout)
     firsts = [r for r in owned_registers(layout) if r % op.vector == 0]
     for r, (address, constant) in zip(firsts, offsets.addresses(firsts)):
-        source = cx.places.of(pointers[r])
+        source = cx.base_offsets.of(pointers[r])
         text = f"cp.async.{'cg' if size == 16 else 'ca'}.shared.global [$0+{constant}], [$1+{source.offset}], {size}"
         operands = [address, source.base]
         if masks is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.analysis.gpu.layout_conversion import within_warp
-from tilewright.backends.gpu.lowering.addresses import Place
+from tilewright.backends.gpu.lowering.addresses import BaseOffset
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32, I64
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
 from tilewright.ir.core import Block, Op, Value
@@ -58,7 +58,7 @@ def _iota(cx: Context, op: Iota) -> None:
     for r in range(0, layout.num_registers, cx.strides.get(op.result, 1)):
         index = layout.index(register=r)
         if wide and not index & moving:
-            found[r] = cx.places.at(Place(start, index, math.prod(layout.shape) - 1))
+            found[r] = cx.base_offsets.at(BaseOffset(start, index, math.prod(layout.shape) - 1))
         else:
             found[r] = _resized(b, b.xor(mine, cx.i32(index)), type_)
     cx.values[op.result] = found

@@ -65,7 +65,7 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
     count, each, step = len(acc), n // 2, STEP_BYTES // size
     places = [f"${i}" for i in range(count)]
     right = f"${2 * count}"
-    modifiers = _modifiers(types[1], left.turned, int(swizzle_of(y.type)[0] != 0))  # type: ignore[index]
+    modifiers = _modifiers(types[1], left.transposed, int(_inner_axis(y.type) != 0))
     lines = ["wgmma.fence.sync.aligned;"]
     for repeat in range(m // (ROWS * groups)):
         sums = "{" + ", ".join(places[repeat * each : (repeat + 1) * each]) + "}"
@@ -101,9 +101,9 @@ class _Shared:
         return self.type.dtype
 
     @property
-    def turned(self) -> int | None:
+    def transposed(self) -> int | None:
         """Whether it is contiguous across k; None where there is no such question."""
-        return int(swizzle_of(self.type)[0] != 1)  # type: ignore[index]
+        return int(_inner_axis(self.type) != 1)
 
     def operand(self, row: int, k: int, place: int) -> tuple[str, str]:
         """What comes before the instruction for the part at ``row`` and ``k``, and how that has it."""
@@ -119,7 +119,7 @@ class _Registers:
     values: Registers
     steps: int
     rows: int  # of all warp groups at once
-    turned: int | None = None
+    transposed: int | None = None
 
     @classmethod
     def of(cls, cx: Context, op: Wgmma) -> _Registers:
@@ -128,9 +128,16 @@ class _Registers:
         return cls(dtype, packed_words(cx, cx.of(op.x), dtype), k * dtype.bytes // STEP_BYTES, rows)
 
     def operand(self, row: int, k: int, place: int) -> tuple[str, str]:
-        """As that of ``_Shared``."""
+        """The text of the part at ``row`` and ``k``; nothing comes before the instruction."""
         first = place + 4 * (row // self.rows * self.steps + k * self.dtype.bytes // STEP_BYTES)
         return "", "{" + ", ".join(f"${first + i}" for i in range(4)) + "}"
+
+
+def _inner_axis(operand: SharedType) -> int:
+    """The axis along which an operand in shared memory is contiguous."""
+    swizzle = swizzle_of(operand)
+    assert swizzle is not None, operand
+    return swizzle[0]
 
 
 def _instruction(types: Sequence[DType], n: int, k: int) -> str:
@@ -139,14 +146,14 @@ def _instruction(types: Sequence[DType], n: int, k: int) -> str:
     return f"wgmma.mma_async.sync.aligned.m{ROWS}n{n}k{k}.{'.'.join(names)}"
 
 
-def _modifiers(dtype: DType, x_turned: int | None, y_turned: int) -> str:
+def _modifiers(dtype: DType, x_transposed: int | None, y_transposed: int) -> str:
     """Add to the sum; floats with these signs; of 16 bits, which operands in shared memory are contiguous across k."""
     if dtype.is_integer:
         return "adds"
     if dtype.bytes != 2:
         return "adds, 1, 1"
-    turned = [str(t) for t in (x_turned, y_turned) if t is not None]
-    return f"adds, 1, 1, {', '.join(turned)}"
+    transposed = [str(t) for t in (x_transposed, y_transposed) if t is not None]
+    return f"adds, 1, 1, {', '.join(transposed)}"
 
 
 def _tied(cx: Context, text: str, sums: Registers, more: Sequence[ir.Value] = ()) -> Registers:
