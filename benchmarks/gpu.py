@@ -1,12 +1,14 @@
 # ruff: noqa: B023 - each row is measured before the next one is made
 """Kernels on a GPU beside the original implementation, hand-written Triton and PyTorch, in one process.
 
-    python benchmarks/gpu.py [--rows NAME ...] [--products TYPE:MxNxK ...] [--json FILE]
+    python benchmarks/gpu.py [--rows NAME ...] [--products TYPE:MxNxK ...] [--sides NAME ...] [--no-options]
 
-Every side gets a few configurations (tile sizes, warps, stages, hints) and the fastest one counts. Numbers are medians;
-results are checked against PyTorch in higher precision. The original runs where ``cuda.tile`` can be imported;
-``tileir`` is our front end with NVIDIA's compiler, where ``tileiras`` is installed. First a process per core compiles
-its share of the kernels into the caches of their compilers, and runs each once: those that do not end are left out.
+Every side gets a few configurations (tile sizes, warps, stages, hints) and the fastest one counts; the gpu backend gets
+tile sizes alone, and with ``--no-options`` the triton backend does, too. Numbers are medians; results are checked
+against PyTorch in higher precision. The original runs where ``cuda.tile`` can be imported; ``tileir`` is our front end
+with NVIDIA's compiler, where ``tileiras`` is installed; ``triton`` is written by hand. First a process per core
+compiles its share of the kernels into the caches of their compilers, and runs each once: those that do not end are
+left out. ``--json FILE`` has all numbers.
 """
 
 from __future__ import annotations
@@ -81,6 +83,7 @@ class Row:
     tolerance: float
     part: Callable[[torch.Tensor], torch.Tensor] = lambda out: out
     found: dict[str, tuple[float, Any]] = field(default_factory=dict)
+    candidates: dict[str, dict[str, float]] = field(default_factory=dict)  # side, configuration: milliseconds
     errors: dict[str, str] = field(default_factory=dict)
 
 
@@ -111,6 +114,7 @@ def measure(row: Row, harmful: Collection[str]) -> None:
                 row.errors[f"{side.name} {config}"] = f"{type(e).__name__}: {str(e)[:200]}"
         candidates.sort(key=lambda c: c[0])
         finalists += [(side, config) for _, config in candidates[:2]]
+        row.candidates[side.name] = {repr(config): ms for ms, config in candidates}
     times: list[list[float]] = [[] for _ in finalists]
     order = list(range(len(finalists)))
     for turn in range(5):
@@ -181,13 +185,15 @@ def relative(out: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 class Tile:
-    """tilewright or the original; the latter takes hints where ours takes options of the backend.
+    """A backend of tilewright, or the original, which takes hints where the backend triton takes options.
 
-    With ``backend`` our front end uses that backend: ``tileir`` is NVIDIA's compiler, and takes hints, too.
+    With ``backend`` our front end uses that backend: ``tileir`` is NVIDIA's compiler, and takes hints, too; ``gpu``
+    is one that ``decides`` for itself.
     """
 
-    def __init__(self, name: str, ct: types.ModuleType, backend: str | None = None) -> None:
+    def __init__(self, name: str, ct: types.ModuleType, backend: str | None = None, *, decides: bool = False) -> None:
         self.name = name
+        self.decides = decides
         self.ct = ct
         self.where = {} if backend is None else {"backend": backend}
         self.kernels = kernels_for(ct)
@@ -199,17 +205,26 @@ class Tile:
         if variant is None:
             variant = getattr(self.kernels, kernel)
             if options:
-                change = None if self.where else getattr(variant, "replace_options", None)
-                variant = change("triton", **options) if change is not None else variant.replace_hints(**options)
+                if self.name == _BY_TRITON:
+                    variant = variant.replace_options("triton", **options)
+                else:
+                    variant = variant.replace_hints(**options)
             self._variants[key] = variant
         self.ct.launch(torch.cuda.current_stream(), grid, variant, args, **self.where)
 
-    def options(self, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return ours if self.name == "tilewright" else theirs
+    def options(self, ours: list[Any], theirs: list[Any]) -> list[Any]:
+        """Of configurations, which are options or end with them, those for this side."""
+        if self.decides:
+            return [c for c in theirs if not (c if isinstance(c, dict) else c[-1])]
+        return ours if self.name == _BY_TRITON else theirs
 
 
-def tile_sides() -> list[Tile]:
-    sides = [Tile("tilewright", ours)]
+_GPU, _BY_TRITON = "gpu backend", "triton backend"
+_SIDES = (_GPU, _BY_TRITON, "tileir", "cuda.tile", "triton", "torch")
+
+
+def tile_sides(options: bool) -> list[Tile]:
+    sides = [Tile(_GPU, ours, "gpu", decides=True), Tile(_BY_TRITON, ours, "triton", decides=not options)]
     if get_backend("tileir").unavailable() is None:
         sides.append(Tile("tileir", ours, "tileir"))
     with contextlib.suppress(ImportError):
@@ -532,7 +547,9 @@ def product_rows(tiles: list[Tile], products: Sequence[Product] = _PRODUCTS) -> 
             Side(t.name, product_configs(product, t, processors), lambda cfg, t=t, run=run: run(cfg, t)) for t in tiles
         ]
         if all(x * a.element_size() % 16 == 0 for x in (k, n)):
-            tried = dict.fromkeys([*(s for _, s, _ in sides[0].configs if len(s) == 3), (128, 128, 1024 // bits)])
+            tried = dict.fromkeys(
+                [*(s for side in sides[:1] for _, s, _ in side.configs if len(s) == 3), (128, 128, 1024 // bits)]
+            )
             configs = [(*s, w, st) for s in tried for w, st in ((8, 3), (8, 4), (4, 4))]
             sides.append(Side("triton", configs, lambda cfg, a=a, b=b, c=c: peer.matmul(a, b, c, cfg)))
         sides.append(Side("torch", [None], lambda cfg, a=a, b=b, c=c: torch.mm(a, b, out=c)))
@@ -670,7 +687,8 @@ def launch_costs(tiles: list[Tile]) -> None:
     x, y, out = (torch.randn(1024, device="cuda") for _ in range(3))
     q = torch.randn(1, 1, 4096, 128, device="cuda", dtype=torch.bfloat16)
     heads = (q, q, q, torch.empty_like(q), 0.1, 1, 128, 64, 64, False)
-    print(f"\n| {'launches':38} | unit | tilewright | tileir | cuda.tile |\n|---|---|---:|---:|---:|")
+    names = [t.name for t in tiles]
+    print(f"\n| {'launches':38} | unit | {' | '.join(names)} |\n|---|---|{'---:|' * len(names)}")
     costs: dict[str, dict[str, float]] = {}
     calls: dict[str, Callable[[], None]] = {}
     for t in tiles:
@@ -688,7 +706,7 @@ def launch_costs(tiles: list[Tile]) -> None:
             costs.setdefault(name, {})[t.name] = once(first)
     for name, found in {"launch": per_call(calls), **costs}.items():
         unit = "s" if name.startswith("first") else "us"
-        cells = " | ".join(f"{found[t]:.2f}" if t in found else "" for t in ("tilewright", "tileir", "cuda.tile"))
+        cells = " | ".join(f"{found[t]:.2f}" if t in found else "" for t in names)
         print(f"| {name:38} | {unit} | {cells} |", flush=True)
 
 
@@ -731,43 +749,60 @@ def parse_product(text: str) -> Product:
     return Product(_TYPES[kind], m, n, k)
 
 
+def parse_sides(text: str) -> str:
+    if text not in _SIDES:
+        raise argparse.ArgumentTypeError(f"there is no side {text!r}; there are {', '.join(map(repr, _SIDES))}")
+    return text
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", nargs="*", choices=GROUPS, default=list(GROUPS))
     parser.add_argument("--products", nargs="*", type=parse_product, help="these only, such as f16:4096x4096x1024")
+    parser.add_argument("--sides", nargs="*", type=parse_sides, default=list(_SIDES), help="these only, such as torch")
+    parser.add_argument("--no-options", action="store_true", help="the triton backend, too, gets tile sizes alone")
     parser.add_argument("--json", help="write all numbers here")
     parser.add_argument("--share", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.products:
         arguments.rows = ["matmul"]
         GROUPS["matmul"] = functools.partial(product_rows, products=arguments.products)
-    tiles = tile_sides()
+    tiles = [t for t in tile_sides(not arguments.no_options) if t.name in arguments.sides]
+
+    def rows_of(group: str) -> Iterator[Row]:
+        for row in GROUPS[group](tiles):
+            row.sides = [side for side in row.sides if side.name in arguments.sides]
+            yield row
+
     if arguments.share:
-        run_share((row for group in arguments.rows for row in GROUPS[group](tiles)), arguments.share)
+        run_share((row for group in arguments.rows for row in rows_of(group)), arguments.share)
         return
     harmful = fill_caches()
-    if "tileir" not in [tile.name for tile in tiles]:
-        print(f"without tileir: {get_backend('tileir').unavailable()}")
-    if "cuda.tile" not in [tile.name for tile in tiles]:
-        print("without the original: cuda.tile cannot be imported")
+    for name in arguments.sides:
+        if name not in ("triton", "torch") and name not in [t.name for t in tiles]:
+            print(f"without {name}: {get_backend(name).unavailable() if name == 'tileir' else 'it cannot be imported'}")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}\n")
-    names = ["tilewright", "tileir", "cuda.tile", "triton", "torch"]
-    print(f"| {'work':38} | unit | {' | '.join(names)} | ratio to best |")
-    print(f"|---|---|{'---:|' * 6}")
+    names = [name for name in _SIDES if name in arguments.sides]
+    ours_of = [name for name in names if name in (_GPU, _BY_TRITON)]
+    ratios = " | ".join(f"{name} to best" for name in ours_of)
+    print(f"| {'work':38} | unit | {' | '.join(names)} | {ratios} |")
+    print(f"|---|---|{'---:|' * (len(names) + len(ours_of))}")
     rows = []
     for group in arguments.rows:
-        for row in GROUPS[group](tiles):
+        for row in rows_of(group):
             measure(row, harmful)
             rates = {name: row.work / ms * 1e3 for name, (ms, _) in row.found.items()}
-            others = [rate for name, rate in rates.items() if name not in ("tilewright", "tileir")]
-            ratio = rates.get("tilewright", 0) / max(others) if others else float("nan")
-            cells = " | ".join(f"{rates[n]:.0f}" if n in rates else "" for n in names)
-            print(f"| {row.name:38} | {row.unit} | {cells} | {ratio:.2f} |", flush=True)
+            others = [rate for name, rate in rates.items() if name not in (*ours_of, "tileir")]
+            best = max(others, default=math.nan)
+            cells = [f"{rates[n]:.0f}" if n in rates else "" for n in names]
+            cells += [f"{rates.get(n, 0) / best:.2f}" for n in ours_of]
+            print(f"| {row.name:38} | {row.unit} | {' | '.join(cells)} |", flush=True)
             rows.append(
                 {
                     "name": row.name,
                     "rates": rates,
                     "configs": {n: repr(c) for n, (_, c) in row.found.items()},
+                    "candidates": row.candidates,
                     "errors": row.errors,
                 }
             )
