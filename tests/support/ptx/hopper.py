@@ -208,8 +208,9 @@ def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
     registers, a, b, adds, *rest = i.operands
     flags = [int(str(r)) for r in rest]
     turned = [0, 0] if len(flags) < 3 else [0, *flags[2:]][-2:]
-    if flags[:2] not in ([], [1, 1]) or not cta.registers[str(adds)][chosen].all():
+    if flags[:2] not in ([], [1, 1]):
         raise Unknown(i.text)
+    add = cta.registers[str(adds)].astype(np.bool_)
     wide: Any = np.int64 if types[0].is_integer else np.float64
     thread = np.arange(GROUP)
     row = thread // 32 * 16 + thread % 32 // 4
@@ -223,11 +224,17 @@ def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
         product = x @ y.T
         assert isinstance(registers, tuple)
         for e, register in enumerate(registers):
-            held = cta.registers[register]
             column = 8 * (e // 4) + 2 * (thread % 4) + e % 2
-            old = held[mine].astype(np.uint32).view(types[0].storage)
-            total = product[row + 8 * (e // 2 % 2), column] + old.astype(wide)
-            held[mine] = total.astype(types[0].storage).view(np.uint32)
+            total = product[row + 8 * (e // 2 % 2), column]
+            if add[mine].all():
+                total = total + cta.registers[register][mine].astype(np.uint32).view(types[0].storage).astype(wide)
+            elif add[mine].any():
+                raise Fault("some threads of a warp group add, and others do not")
+            written = np.zeros(cta.threads, np.uint32)
+            written[mine] = total.astype(types[0].storage).view(np.uint32)
+            within = np.zeros(cta.threads, np.bool_)
+            within[mine] = True
+            cta.write(register, written, within)
 
 
 def _fragment(cta: Cta, registers: Sequence[str], mine: slice, m: int, k: int, dtype: DType) -> Array:

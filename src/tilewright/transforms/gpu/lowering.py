@@ -16,6 +16,7 @@ from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, Allocat
 from tilewright.transforms.gpu.assign_layouts import AssignLayouts
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
 from tilewright.transforms.gpu.expand_views import ExpandViews
+from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.hoist_loads import HoistLoads
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
@@ -75,6 +76,8 @@ def lower_to_gpu(
     ``num_stages`` - 1 iterations ahead where a CTA, which has ``shared_bytes``, has no room for more; OutOfSharedMemory
     where it has none for the tiles alone.
     """
+    if target is not None:
+        function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
     original = function
     if target is not None and target.has_wgmma:
         function = run_passes(function, (ChooseWgmma(target, num_warps),))

@@ -20,6 +20,7 @@ from tilewright.ir.dtypes import DType
 from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.ops.gpu.tma import swizzle_of
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS, STEP_BYTES, Wgmma, WgmmaWait
+from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.types import SharedType, TileType
 
 _TYPES = {"i8": "s8", "u8": "u8", "i32": "s32", "f8e4m3fn": "e4m3", "f8e5m2": "e5m2"}
@@ -64,21 +65,25 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
     acc = cx.of(op.acc)
     count, each, step = len(acc), n // 2, STEP_BYTES // size
     places = [f"${i}" for i in range(count)]
-    right = f"${2 * count}"
+    given = [] if constant_of(op.acc) == 0 else acc  # else the first instruction leaves the sum out
+    right = count + len(given)
     modifiers = _modifiers(types[1], left.transposed, int(_inner_axis(y.type) != 0))
     lines = ["wgmma.fence.sync.aligned;"]
     for repeat in range(m // (ROWS * groups)):
         sums = "{" + ", ".join(places[repeat * each : (repeat + 1) * each]) + "}"
         for at in range(0, k, step):
-            before, x = left.operand(repeat * ROWS * groups, at, 2 * count + 1)
+            before, x = left.operand(repeat * ROWS * groups, at, right + 1)
             second = _offset(y.type.layout, at, 0) * size >> 4
-            lines.append(f"{before}add.s64 c, {right}, {second};")
-            lines.append(f"{_instruction(types, n, step)} {sums}, {x}, c, {modifiers};")
+            adds = "adds" if at or given else "sets"
+            lines.append(f"{before}add.s64 c, ${right}, {second};")
+            lines.append(f"{_instruction(types, n, step)} {sums}, {x}, c, {', '.join([adds, *modifiers])};")
     lines.append("wgmma.commit_group.sync.aligned;")
     if op.pending is not None:
         lines.append(f"wgmma.wait_group.sync.aligned {op.pending};")
-    text = "{ .reg .pred adds; .reg .b64 a, c; setp.eq.u32 adds, 0, 0; " + " ".join(lines) + " }"
-    cx.values[op.result] = _tied(cx, text, acc, [_descriptor(cx, y, 0, None), *left.values])
+    head = "{ .reg .pred adds, sets; .reg .b64 a, c; setp.eq.u32 adds, 0, 0; setp.ne.u32 sets, 0, 0; "
+    text = head + " ".join(lines) + " }"
+    more = [_descriptor(cx, y, 0, None), *left.values]
+    cx.values[op.result] = _sums(cx, text, [register.type for register in acc], given, more)
 
 
 @dataclass(frozen=True)
@@ -146,32 +151,31 @@ def _instruction(types: Sequence[DType], n: int, k: int) -> str:
     return f"wgmma.mma_async.sync.aligned.m{ROWS}n{n}k{k}.{'.'.join(names)}"
 
 
-def _modifiers(dtype: DType, x_transposed: int | None, y_transposed: int) -> str:
-    """Add to the sum; floats with these signs; of 16 bits, which operands in shared memory are contiguous across k."""
+def _modifiers(dtype: DType, x_transposed: int | None, y_transposed: int) -> list[str]:
+    """Floats with these signs; of 16 bits, which operands in shared memory are contiguous across k."""
     if dtype.is_integer:
-        return "adds"
+        return []
     if dtype.bytes != 2:
-        return "adds, 1, 1"
-    transposed = [str(t) for t in (x_transposed, y_transposed) if t is not None]
-    return f"adds, 1, 1, {', '.join(transposed)}"
+        return ["1", "1"]
+    return ["1", "1", *(str(t) for t in (x_transposed, y_transposed) if t is not None)]
 
 
-def _tied(cx: Context, text: str, sums: Registers, more: Sequence[ir.Value] = ()) -> Registers:
-    """The ``sums`` after ``text``, in the same registers."""
+def _sums(
+    cx: Context, text: str, types: Sequence[ir.Type], given: Registers, more: Sequence[ir.Value] = ()
+) -> Registers:
+    """The sums of ``types`` after ``text``: in the same registers as those that are ``given``, or new ones."""
     b = cx.builder
-    type_ = sums[0].type
-    result = ir.LiteralStructType([type_] * len(sums))
-    function = ir.FunctionType(result, [type_] * len(sums) + [v.type for v in more])
-    constraints = [f"={constraint(type_)}"] * len(sums) + [str(i) for i in range(len(sums))]
+    function = ir.FunctionType(ir.LiteralStructType(types), [v.type for v in (*given, *more)])
+    constraints = [f"={constraint(t)}" for t in types] + [str(i) for i in range(len(given))]
     constraints += [constraint(v.type) for v in more] + ["~{memory}"]
-    found = b.asm(function, text, ",".join(constraints), [*sums, *more], True)
-    return [b.extract_value(found, i) for i in range(len(sums))]
+    found = b.asm(function, text, ",".join(constraints), [*given, *more], True)
+    return [b.extract_value(found, i) for i in range(len(types))]
 
 
 def _wgmma_wait(cx: Context, op: WgmmaWait) -> None:
     text = f"wgmma.wait_group.sync.aligned {op.pending};"
     for k, v in enumerate(op.accs):
-        cx.values[op.results[k]] = _tied(cx, text, cx.of(v))
+        cx.values[op.results[k]] = _sums(cx, text, [register.type for register in cx.of(v)], cx.of(v))
     if not op.accs:
         cx.asm(text)
 
