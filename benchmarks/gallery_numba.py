@@ -129,7 +129,5 @@ def sides(name: str, small: bool) -> Mapping[str, Callable[[], Any]]:
     if name == "nbody":
         n = 100 if small else 3000
         bodies, masses = normal(3, n), np.abs(normal(n, seed=1))
-        return {
-            "gravity of all pairs": lambda: gravity(bodies, masses, np.float32(0.01), np.empty((3, n), np.float32))
-        }
+        return {"gravity of all pairs": lambda: gravity(bodies, masses, np.float32(0.01), np.empty((3, n), np.float32))}
     return {}

@@ -13,6 +13,7 @@ from harness import normal
 
 def sides(name: str, small: bool) -> Mapping[str, Callable[[], Any]]:
     """The cases of an example by their names, on what the example computes with."""
+
     def tensors(*arrays: Any) -> tuple[Any, ...]:
         return tuple(torch.from_numpy(a) for a in arrays)
 

@@ -95,7 +95,9 @@ def test_norms(backend: str, axis: int, count: int | None, dtype: Any) -> None:
     got = run(
         lambda t, w, b: lib.layer_norm(t, w, b, count=count, axis=axis), padded, weight, bias, out=np.zeros_like(x)
     )
-    assert_close(got[inside], normal * w + b, 800 if dtype in FLOATS[::3] else 4, 2e-5 if dtype in FLOATS[::3] else 0.02)
+    assert_close(
+        got[inside], normal * w + b, 800 if dtype in FLOATS[::3] else 4, 2e-5 if dtype in FLOATS[::3] else 0.02
+    )
 
 
 @ct.kernel

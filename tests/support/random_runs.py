@@ -72,7 +72,9 @@ def _run(name: str, seed: int, on: str) -> str:
             compare(kernel, "cpu")
     except TileError as error:
         text = str(error)
-        return _SKIPPED if any(what in text for what in _TOO_LARGE) else f"{type(error).__name__}: {text}".splitlines()[0]
+        return (
+            _SKIPPED if any(what in text for what in _TOO_LARGE) else f"{type(error).__name__}: {text}".splitlines()[0]
+        )
     return _OK
 
 

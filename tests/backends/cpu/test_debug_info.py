@@ -64,4 +64,6 @@ def test_gdb_stops_at_a_line_of_a_kernel(tmp_path: Path) -> None:
     )
     if "ptrace" in done.stderr:
         pytest.skip("processes may not be traced here")
-    assert "a = ct.load(x, (i,), (256,))" in done.stdout and "#0  block () at " in done.stdout, done.stdout + done.stderr
+    assert "a = ct.load(x, (i,), (256,))" in done.stdout and "#0  block () at " in done.stdout, (
+        done.stdout + done.stderr
+    )

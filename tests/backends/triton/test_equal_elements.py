@@ -61,5 +61,7 @@ def test_nothing_is_said_of_several_axes_where_it_is_hidden() -> None:
     function = specialization(two_axes, (np.zeros(64, np.int32), np.zeros((8, 16), np.int32), 4), "reference").function
     said = "tt.divisibility = dense<1> : tensor<2xi32>"
     for hides in (False, True):
-        ttir = compile_for(function, parse_target("sm_90"), {}, Constraints(hide_divisibility=hides)).binary.texts["TTIR"]
+        ttir = compile_for(function, parse_target("sm_90"), {}, Constraints(hide_divisibility=hides)).binary.texts[
+            "TTIR"
+        ]
         assert (said in ttir) != hides

@@ -83,7 +83,9 @@ def product_of(copier: Any, on: Driver, transposed: bool = False, number: str = 
     for first, axes in ((0, (0, 1)), (4, (1, 0) if transposed else (0, 1))):
         strides = (("p", first + 3, 1), ("c", 1, 1))
         shape = (("p", first + 1, 1), ("p", first + 2, 1))
-        d = Descriptor(first, shape, strides[::-1] if transposed and first else strides, axes, (64, 64), "i16", needs_realign=True)
+        d = Descriptor(
+            first, shape, strides[::-1] if transposed and first else strides, axes, (64, 64), "i16", needs_realign=True
+        )
         described.append((d, {"elem_size": 2, "block_size": [64, 64], "swizzle": 3}))
     return executable((*("u64", "i32", "i32", "i32") * 2, number), on, described, copier=copier)
 
@@ -221,6 +223,8 @@ def test_other_numbers(looking: Looking, kind: str, columns: int) -> None:
 )
 def test_which_arrays_are_worth_a_copy(numbers: Any, blocks: int, worth: bool) -> None:
     base, item, rows, columns, step = numbers
-    d = Descriptor(0, (("p", 1, 1), ("p", 2, 1)), (("p", 3, 1), ("c", 1, 1)), (0, 1), (64, 64), "i16", needs_realign=True)
+    d = Descriptor(
+        0, (("p", 1, 1), ("p", 2, 1)), (("p", 3, 1), ("c", 1, 1)), (0, 1), (64, 64), "i16", needs_realign=True
+    )
     layout = realign.Layout([d], [{"elem_size": item}], dict(enumerate((base + 2, rows, columns, step))))
     assert layout.pays(blocks) == worth

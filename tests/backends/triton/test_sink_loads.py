@@ -57,7 +57,9 @@ def test_what_does_not_fit_otherwise_is_compiled_so(monkeypatch: pytest.MonkeyPa
     arguments = (*(np.zeros((256, n), dtype) for n, dtype in columns), 512, 256)
     made = chained.compile_for("sm_90", arguments)
     resources = dict(line.split(": ") for line in made.stage("resources").splitlines())
-    assert "compiled again: the tiles need 327680 bytes of shared memory, so loads wait" in made.stage("compile decisions")
+    assert "compiled again: the tiles need 327680 bytes of shared memory, so loads wait" in made.stage(
+        "compile decisions"
+    )
     assert 128 * 512 * 2 + 64 * 512 * 2 <= int(resources["bytes of shared memory per block, of 232448"]) <= 232448
     monkeypatch.setattr(SinkLoads, "change", lambda self, function: False)
     with pytest.raises(ct.TileError, match="needs 327680 bytes of shared memory"):
