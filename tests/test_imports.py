@@ -75,6 +75,8 @@ ON_DEMAND = {  # they import by name, at run time
     "ops/operator.py",  # PyTorch and JAX, which are optional and take seconds to load
     "ops/torch_operator.py",  # DTensor
     "ops/traced_launch.py",
+    "cli/__init__.py",  # the command that runs
+    "cli/run.py",  # what reads CUDA Tile IR
     "cli/roofline.py",  # LLVM, which takes a while to load
     "compat/modules.py",
     "compat/torch_cpu.py",

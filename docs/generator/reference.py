@@ -249,8 +249,8 @@ def _commands() -> str:
     parts = ["# The `tilewright` program", "`tilewright COMMAND --help` prints the same.", _STATUSES]
     parser = argparse.ArgumentParser(prog="tilewright")
     commands = parser.add_subparsers()
-    for command in cli.COMMANDS:
-        command.add_parser(commands)
+    for name in cli.COMMANDS:
+        cli.add_command(name, commands)
     for name, found in commands.choices.items():
         parts += [f"## `{name}`", f"```text\n{found.format_help().rstrip()}\n```"]
     return "\n\n".join(parts) + "\n"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from tilewright.cli import bench, cache, check, completion, cxx, debug, demo, doctor, inspect, record, run, tune, view
 from tilewright.cli.errors import FAILED, MISUSE, STATUSES, Failure, UsageError
 from tilewright.cli.failures import show
 from tilewright.cli.files import own_modules
@@ -14,17 +14,20 @@ from tilewright.cli.misplaced import hint_at_misplaced
 from tilewright.cli.output import finish, open_streams, say
 from tilewright.ir.errors import TileError
 from tilewright.system.environment import SettingError, check_settings
+from tilewright.system.forks import load
 from tilewright.version import __version__
 
-# What people come for -> the modules of the commands.
+# What people come for -> the commands, with their modules. Only that of the command at hand is loaded, where one is:
+# what the others import would take longer than many programs.
 GROUPS = {
-    "run programs": (demo, run, cxx),
-    "find faults": (check, view, debug),
-    "measure": (bench, tune),
-    "see and keep what is compiled": (inspect, record, cache),
-    "set up": (doctor, completion),
+    "run programs": {"demo": "demo", "run": "run", "c++": "cxx"},
+    "find faults": {"check": "check", "view": "view", "debug": "debug"},
+    "measure": {"bench": "bench", "tune": "tune"},
+    "see and keep what is compiled": {"inspect": "inspect", "record": "record", "cache": "cache"},
+    "set up": {"doctor": "doctor", "completion": "completion"},
 }
-COMMANDS = tuple(module for modules in GROUPS.values() for module in modules)
+COMMANDS = {name: module for commands in GROUPS.values() for name, module in commands.items()}
+_OF_ALL = "completion"  # tells of all the others
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,8 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     What the program raises is shown as Python would show it, from the program's own lines on.
     """
     open_streams()
-    parser, commands = _parsers()
     words = sys.argv[1:] if argv is None else argv
+    known = bool(words) and words[0] in COMMANDS and words[0] != _OF_ALL
+    parser, commands = _parsers(words[:1] if known else list(COMMANDS))
     options = parser.parse_args(words)
     hint_at_misplaced(options, commands.choices[options.command], words)
     try:
@@ -53,29 +57,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     return finish(status)
 
 
-def _parsers() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[argparse.ArgumentParser]]:
+def add_command(name: str, commands: Any) -> None:
+    """Add the parser of a command to ``commands``."""
+    load(f"tilewright.cli.{COMMANDS[name]}").add_parser(commands)
+
+
+def _parsers(
+    names: Sequence[str],
+) -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[argparse.ArgumentParser]]:
+    """A parser that knows the commands ``names``."""
     parser = argparse.ArgumentParser(
         prog="tilewright",
-        description=_description(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"tilewright COMMAND --help says more.\n\n{STATUSES}",
     )
     parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command", help=argparse.SUPPRESS)
-    for module in COMMANDS:
-        module.add_parser(commands)
+    for name in names:
+        add_command(name, commands)
+    parser.description = _description({action.dest: action.help or "" for action in commands._choices_actions})
     return parser, commands
 
 
-def _description() -> str:
-    """The commands in groups, with the help of each."""
+def _description(helps: Mapping[str, str]) -> str:
+    """The commands in groups, with the help of each, as far as it is known."""
     lines = ["Tile kernels in Python and C++."]
-    for title, modules in GROUPS.items():
-        parser = argparse.ArgumentParser(add_help=False)
-        commands = parser.add_subparsers()
-        for module in modules:
-            module.add_parser(commands)
-        lines += ["", f"{title}:"]
-        for action in commands._choices_actions:
-            lines.append(f"  {action.dest:<11} {action.help}")
+    for title, names in GROUPS.items():
+        lines += ["", f"{title}:", *(f"  {name:<11} {helps[name]}" for name in names if name in helps)]
     return "\n".join(lines)

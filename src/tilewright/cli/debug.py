@@ -16,8 +16,8 @@ from tilewright.cli.errors import FINE, UsageError
 from tilewright.cli.files import check_program
 from tilewright.cli.grids import parse_index
 from tilewright.cli.kernels import load_kernel
-from tilewright.cli.tileir import is_tileir
 from tilewright.cli.tileir_debugger import debug as debug_tileir
+from tilewright.cli.tileir_names import is_tileir
 from tilewright.compat import run_program
 from tilewright.eager.backend import Stepper, stepping
 from tilewright.runtime.backend_choice import use_backend

@@ -18,7 +18,8 @@ from tilewright.cli.files import check_writable
 from tilewright.cli.grids import parse_index
 from tilewright.cli.kernels import add_kernel, find
 from tilewright.cli.output import say
-from tilewright.cli.tileir import arguments_for, find_module, is_tileir
+from tilewright.cli.tileir import arguments_for, find_module
+from tilewright.cli.tileir_names import is_tileir
 from tilewright.cli.timing import timed
 from tilewright.ir.core import Function
 from tilewright.ir.printer import print_function

@@ -9,7 +9,7 @@ from tilewright.cli.cpp import find_kernel, refuse_options
 from tilewright.cli.definitions import kernel_names, load_definition
 from tilewright.cli.errors import UsageError
 from tilewright.cli.tileir import find_kernel as find_tileir_kernel
-from tilewright.cli.tileir import is_tileir
+from tilewright.cli.tileir_names import is_tileir
 from tilewright.runtime.launchable import Launchable
 from tilewright.tune import AutotunedKernel
 

@@ -11,11 +11,11 @@ from typing import Any
 from tilewright.cli.cpp import add_options, is_cpp, program_of, refuse_options
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import check_program
-from tilewright.cli.tileir import EPILOG, is_tileir
-from tilewright.cli.tileir import run as run_tileir
+from tilewright.cli.tileir_names import EPILOG, is_tileir
 from tilewright.compat import add_program, run_program
 from tilewright.cpp.host.findings import Reporter
 from tilewright.cpp.host.program import run as run_cpp
+from tilewright.system.forks import load
 
 
 def add_parser(commands: Any) -> None:
@@ -39,7 +39,8 @@ def run(options: argparse.Namespace, reporter: Reporter | None = None) -> int:
         return run_cpp(program.requests, arguments, program.libraries, reporter=reporter)
     refuse_options(options)
     if not options.module and is_tileir(options.program):
-        return run_tileir(options)
+        status: int = load("tilewright.cli.tileir").run(options)
+        return status
     if not options.module:
         check_program(Path(options.program))
     try:

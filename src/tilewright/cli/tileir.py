@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import Any
 
 import numpy as np
 
-from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument
+from tilewright.cli.arguments import filled, parse_argument
 from tilewright.cli.errors import UsageError
 from tilewright.cli.grids import parse_index
 from tilewright.cli.output import say
+from tilewright.cli.tileir_names import TARGET
 from tilewright.ir.dtypes import float64
 from tilewright.ir.semantics import evaluate
 from tilewright.language.dtypes import to_dtype
 from tilewright.runtime.launch import launch
 from tilewright.tileir.kernels import Kernel, Module, flattened, load
 
-_SUFFIX = r"\.(?:tilebc|tileirbc|mlir|fatbin|o)"
-_TARGET = re.compile(rf"(?P<path>.*?{_SUFFIX})(?:::(?P<kernel>.+))?", re.DOTALL)
 _SHOWN = 64  # elements of an array that ``run`` prints in full
-
-EPILOG = f"""\
-Files of CUDA Tile IR (.tilebc, .tileirbc, .mlir, and the objects and fat binaries of nvcc) are named with a kernel and
-run on arrays that hold 0, 1, 2, ...: what they hold in the end is printed. Where a kernel of cuTile Python takes the
-pointer, the extents and the strides of an array, the array alone will do.
-
-  tilewright run kernels.tilebc::add --grid 4 --arg f32[64] --arg f32[64] --arg f32[64]
-
-{SPECIFICATIONS}"""
-
-
-def is_tileir(target: str) -> bool:
-    """Whether ``target`` names a file of CUDA Tile IR, or a kernel of one, by its suffix."""
-    return _TARGET.fullmatch(target) is not None
 
 
 def find_module(target: str) -> tuple[Module, str | None]:
     """The file that ``FILE`` or ``FILE::KERNEL`` names, and the name of the kernel. UsageError where there is none."""
-    match = _TARGET.fullmatch(target)
+    match = TARGET.fullmatch(target)
     assert match is not None
     try:
         return load(match["path"]), match["kernel"]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 
 @contextmanager
@@ -24,6 +23,7 @@ def cuda_tensors_on_cpu() -> Iterator[None]:
         yield
         return
     torch = importlib.import_module("torch")
+    mock = importlib.import_module("unittest.mock")  # it loads asyncio, which takes longer than NumPy
     contexts = importlib.import_module("torch.utils._device")
     contexts._device_constructors()  # remembers the constructors themselves, for default devices
     with ExitStack() as stack:

@@ -13,26 +13,18 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tilewright.backends.cpu.identity import target_key
 from tilewright.backends.cpu.on_demand import compiler, host
 from tilewright.backends.export import Export
-from tilewright.cpp.host.simt import SimtModule, with_threads
-from tilewright.cpp.host.stubs import with_stubs
 from tilewright.cpp.translation import Made, Request, included_files, launched_functions, through_cache
-from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
-from tilewright.frontend.cpp.source import needs_expansion, refuse_device_constructs, with_dynamic_shared
 from tilewright.frontend.cpp.toolchain import (
     compile_runtime,
-    compile_to_llvm,
     compiler_identity,
-    expand,
     library_is_built,
     link,
     merge,
-    to_object,
 )
 from tilewright.runtime.cache import cache_key, disk_cache
 from tilewright.system.forks import load
@@ -73,7 +65,7 @@ NO_LIBRARIES = Libraries()
 
 def build_unit(request: Request) -> HostUnit:
     """The host part of a file. TileError for what the compiler refuses."""
-    data = through_cache(request, "host unit", lambda: _compile(request))
+    data = through_cache(request, "host unit", lambda: load("tilewright.cpp.host.units").compiled(request))
     head, _, binary = data.partition(b"\n")
     kernels = tuple(HostKernel(symbol, name, tuple(codes)) for symbol, name, codes in json.loads(head))
     return HostUnit(binary, kernels)
@@ -136,37 +128,3 @@ def _runtime_identity() -> str:
     """What tells the sources of the runtime from another version of them."""
     files = sorted([*RUNTIME_DIR.iterdir(), *INCLUDE_DIR.glob("cuda_runtime.h"), *INCLUDE_DIR.glob("tilewright/*.h")])
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
-
-
-def _compile(request: Request) -> tuple[bytes, tuple[str, ...]]:
-    options: dict[str, Any] = {
-        "std": request.std,
-        "defines": dict(request.defines),
-        "include_dirs": request.include_dirs,
-        "host": True,
-    }
-    text, included = request.text, None
-    if needs_expansion(text, request.include_dirs):
-        text, included = expand(text, request.name, **options)
-    refuse_device_constructs(text, request.name)
-    text = launches_as_calls(with_dynamic_shared(text), request.name)
-    output = compile_to_llvm(text, request.name, **options, expanded=included is not None)
-    frontend = load("tilewright.frontend.cpp.module")
-    kernels, simt = (_annotated(frontend, output.llvm, note) for note in ("tw.kernel", "tw.simt"))
-    passes = load("tilewright.frontend.cpp.optimize")
-    threads = SimtModule(output.llvm, {})
-    if simt:
-        threads = with_threads(output.llvm, simt, passes.inlined, passes.transformed, checked=request.is_checked)
-    described = frontend.described(output.llvm, [*kernels, *simt])
-    names = {symbol: name for symbol, name, _ in described}
-    module = with_stubs(threads.llvm, names, threads.ways)
-    head = json.dumps(described[: len(kernels)])
-    binary = to_object(module, fast=bool(simt))
-    return f"{head}\n".encode() + binary, output.files if included is None else included
-
-
-def _annotated(frontend: Any, llvm: str, note: str) -> list[str]:
-    """The symbols of the functions that are defined with an annotation."""
-    globals = dict(re.findall(r"^@([-\w.$]+) = (.*)$", llvm, re.M))
-    found = dict.fromkeys(symbol for symbol, text, _ in frontend.annotations_of(globals) if text == note)
-    return [symbol for symbol in found if re.search(rf"^define [^\n]*@\"?{re.escape(symbol)}\"?\(", llvm, re.M)]

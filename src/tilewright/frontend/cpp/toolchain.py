@@ -215,7 +215,8 @@ def _run(
     found = [*errors(result.stderr, str(INCLUDE_DIR)), *narrowing(result.stderr)]
     if not found and (result.returncode != 0 or not output.exists()):
         raise_for(result.stderr)
-    own = str(INCLUDE_DIR), str(Path(compiler.command[0]).parent)
+    folder = Path(compiler.command[0]).parent  # as it is named here, and as the compiler names it
+    own = str(INCLUDE_DIR), str(folder), str(folder.resolve())
     files = dict.fromkeys(read.read_text().splitlines()) if read.exists() else {}
     return tuple(file for file in files if not file.startswith(own)), found
 
