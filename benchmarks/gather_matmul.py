@@ -13,6 +13,7 @@ import os
 import statistics
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,15 @@ import torch.distributed as dist
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "symmetric_memory"))
 from torch_gather_matmul import GatherMatmul  # the example is no package
 
-_TURNS, _CALLS = 12, 10
+_TURNS, _CALLS = 10, 10
+Sides = dict[str, tuple[Callable[[], Any], "GatherMatmul | None"]]
 
 
-def in_turns(sides: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """The seconds of a call of each side, of the slowest process."""
+def in_turns(sides: Sides) -> dict[str, float]:
+    """The seconds of a call of each side, of the slowest process. A side's second entry watches over it."""
     found: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(_TURNS + 2):
-        for name, side in sides.items():
+        for name, (side, ours) in sides.items():
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             dist.barrier()
             torch.cuda.synchronize()
@@ -37,6 +39,8 @@ def in_turns(sides: dict[str, Callable[[], Any]]) -> dict[str, float]:
             for _ in range(_CALLS):
                 side()
             end.record()
+            if ours is not None:
+                ours.synchronize()
             end.synchronize()
             if turn >= 2:
                 found[name].append(start.elapsed_time(end) / _CALLS / 1e3)
@@ -58,22 +62,21 @@ def compare(rows: int, depth: int, columns: int, device: Any, copiers: list[int]
         gather()
         torch.matmul(gathered, b)
 
-    kinds = {
-        (count, wide): GatherMatmul((rows, depth), torch.bfloat16, device, dist.group.WORLD, count, wide)
-        for count in copiers
-        for wide in (False, True)
-    }
     narrow = b[:, :128].contiguous()
-    sides: dict[str, Callable[[], Any]] = {"NCCL": gather, "NCCL, cuBLAS": both, "cuBLAS": lambda: gathered @ b}
-    for (count, wide), ours in kinds.items():
-        size_of = "128 x 256" if wide else "128 x 128"
-        sides[f"one kernel, {count} copiers, tiles {size_of}"] = lambda ours=ours: ours(mine, b)  # type: ignore[misc]
-        if not wide:
-            sides[f"the same, 128 columns, {count} copiers"] = lambda ours=ours: ours(mine, narrow)  # type: ignore[misc]
-    for (count, wide), ours in kinds.items():
-        gather()
-        if not torch.allclose(ours(mine, b).float(), (gathered @ b).float(), rtol=2e-2, atol=1.0):
-            raise SystemExit(f"the results with {count} copiers are wrong (wide tiles: {wide})")
+    sides: Sides = {"NCCL": (gather, None), "NCCL, cuBLAS": (both, None), "cuBLAS": (lambda: gathered @ b, None)}
+    for wide in (False, True):
+        for count in copiers:
+            ours = GatherMatmul((rows, depth), torch.bfloat16, device, dist.group.WORLD, count, wide)
+            gather()
+            found = ours(mine, b)
+            ours.synchronize()
+            if not torch.allclose(found.float(), (gathered @ b).float(), rtol=2e-2, atol=1.0):
+                raise SystemExit(f"the results with {count} copiers are wrong (wide tiles: {wide})")
+            size_of = "128 x 256" if wide else "128 x 128"
+            name = f"one kernel, {count} copiers, tiles {size_of}"
+            sides[name] = (lambda ours=ours: ours(mine, b)), ours  # type: ignore[misc]
+            if not wide:
+                sides[f"{name}, 128 columns"] = (lambda ours=ours: ours(mine, narrow)), ours  # type: ignore[misc]
     times = in_turns(sides)
     if dist.get_rank() == 0:
         received = (size - 1) * mine.nbytes
@@ -83,7 +86,7 @@ def compare(rows: int, depth: int, columns: int, device: Any, copiers: list[int]
             work = 2 * size * rows * depth * (128 if "128 columns" in name else columns)
             speed = "" if name == "NCCL" else f"{work / seconds / 1e12:.0f}"
             rate = "" if name == "cuBLAS" else f"{received / seconds / 1e9:.0f}"
-            print(f"| {name} | {seconds * 1e6:.0f} | {rate} | {speed} |")
+            print(f"| {name} | {seconds * 1e6:.0f} | {rate} | {speed} |", flush=True)
 
 
 def main() -> None:
@@ -93,7 +96,7 @@ def main() -> None:
     args = parser.parse_args()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
-    dist.init_process_group("nccl", device_id=device)
+    dist.init_process_group("nccl", device_id=device, timeout=timedelta(seconds=60))
     if dist.get_rank() == 0:
         print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, NCCL {torch.cuda.nccl.version()}")
     for shape in args.shapes:

@@ -101,9 +101,10 @@ class Model(nn.Module):
 def stepper(args: argparse.Namespace, tiles: bool, device: str) -> Callable[[Any, Any], Any]:
     torch.manual_seed(0)
     model = Model(args, tiles).to(device, torch.bfloat16)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device == "cuda")
+    gpu = device == "cuda"
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=gpu, capturable=gpu)
     # On both sides the blocks are compiled, which takes as long as one of them, and what comes after them.
-    how: dict[str, Any] = {"fullgraph": True, "backend": "inductor" if device == "cuda" else "aot_eager"}
+    how: dict[str, Any] = {"fullgraph": True, "backend": "inductor" if gpu else "aot_eager"}
     for block in model.blocks:
         block.compile(**how)
     model.finish = torch.compile(model.finish, **how)  # type: ignore[method-assign]
@@ -118,6 +119,28 @@ def stepper(args: argparse.Namespace, tiles: bool, device: str) -> Callable[[Any
     return step
 
 
+def graphed(step: Callable[[Any, Any], Any], tokens: Any, targets: Any) -> Callable[[Any, Any], Any]:
+    """The whole step as one CUDA graph, made by taking four steps with these."""
+    given = tokens.clone(), targets.clone()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step(*given)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step(*given)
+
+    def replay(tokens: Any, targets: Any) -> Any:
+        for held, new in zip(given, (tokens, targets)):
+            held.copy_(new)
+        graph.replay()
+        return loss
+
+    return replay
+
+
 CONFIGS: dict[str, list[tuple[tuple[int, ...], int, int]]] = {  # sizes, warps, stages
     "attention": [((128, 64), 8, 2), ((128, 64), 4, 2), ((64, 64), 4, 2), ((128, 128), 8, 2), ((64, 128), 4, 2)],
     "queries": [((128, 64), 8, 2), ((64, 64), 4, 2), ((64, 64), 4, 3), ((128, 64), 4, 2), ((64, 128), 4, 2)],
@@ -127,8 +150,9 @@ CONFIGS: dict[str, list[tuple[tuple[int, ...], int, int]]] = {  # sizes, warps, 
     "loss": [((c,), w, 1) for c, w in ((2048, 4), (4096, 4), (4096, 8), (8192, 8), (1024, 4))],
     "loss back": [((c,), w, 1) for c, w in ((2048, 4), (4096, 4), (4096, 8), (8192, 8), (1024, 4))],
 }
-_PRODUCTS = [((128, 256, 64), 8, 3), ((128, 256, 64), 8, 4), ((256, 128, 64), 8, 3), ((128, 128, 64), 4, 4)]
-CONFIGS |= {name: [*_PRODUCTS, ((128, 128, 64), 8, 4)] for name in ("up", "down", "back")}
+_LARGE = [((128, 256, 64), 8, 3), ((128, 256, 64), 8, 4), ((256, 128, 64), 8, 3)]
+_SMALL = [((128, 128, 64), warps, stages) for warps in (4, 8) for stages in (3, 4)]  # two on an SM with three stages
+CONFIGS |= {name: [*_LARGE, *_SMALL] for name in ("up", "down", "back")}
 
 
 def works(args: argparse.Namespace) -> dict[str, tuple[Any, Callable[[Any], tuple[int, ...]], tuple[Any, ...]]]:
@@ -175,6 +199,8 @@ def tune(args: argparse.Namespace) -> None:
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(args.tune, mp_context=spawn) as executor:
         for name, (kernel, grid, given) in works(args).items():
+            if name not in (args.kernels or CONFIGS):
+                continue
             result = ct.tune.exhaustive_search(
                 CONFIGS[name],
                 None,
@@ -262,40 +288,60 @@ def main() -> None:
     for name, value in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--tune", type=int, default=0, metavar="PROCESSES", help="choose the sizes of tiles first")
+    parser.add_argument("--kernels", nargs="+", metavar="NAME", help="those to choose for, of: " + ", ".join(CONFIGS))
+    parser.add_argument("--graph", action="store_true", help="both sides as CUDA graphs of whole steps, too")
     parser.add_argument("--profile", action="store_true", help="what takes the time of a step")
     parser.add_argument("--parts", action="store_true", help="the time of each operator, too")
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    sync = torch.cuda.synchronize if device == "cuda" else lambda: None
     if args.tune:
         tune(args)
     if args.parts:
         parts(args)
+    if not args.steps:
+        return
+    name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+    print(f"{name}, torch {torch.__version__}, {args.layers} layers, batch {args.batch} x {args.length}")
     sides = {"tile kernels": stepper(args, True, device), "torch.compile": stepper(args, False, device)}
+    data = batches(args, device)
+    in_turns(sides, data, "")
+    if args.graph:
+        graphs = {side: graphed(step, *data[0]) for side, step in sides.items()}
+        in_turns(graphs, data, ", one CUDA graph")
+    if args.profile:
+        profile(sides, *data[0])
+
+
+def batches(args: argparse.Namespace, device: str) -> list[tuple[Any, Any]]:
+    """Tokens and targets of each step: sequences that count up in sevens, from anywhere."""
+    random = torch.Generator().manual_seed(1)
+    found = []
+    for _ in range(args.steps):
+        start = torch.randint(args.vocabulary, (args.batch, 1), generator=random)
+        sequence = (start + torch.arange(args.length + 1) * 7) % args.vocabulary
+        found.append((sequence[:, :-1].contiguous().to(device), sequence[:, 1:].contiguous().to(device)))
+    return found
+
+
+def in_turns(sides: dict[str, Callable[[Any, Any], Any]], data: list[tuple[Any, Any]], how: str) -> None:
+    """Times and losses of both sides, which take their steps in turns. SystemExit where the losses differ."""
     losses: dict[str, list[Any]] = {name: [] for name in sides}
     seconds: dict[str, list[float]] = {name: [] for name in sides}
-    random = torch.Generator().manual_seed(1)
-    for _ in range(args.steps):
-        start_of = torch.randint(args.vocabulary, (args.batch, 1), generator=random)
-        sequence = (start_of + torch.arange(args.length + 1) * 7) % args.vocabulary
-        tokens, targets = (t.to(device).contiguous() for t in (sequence[:, :-1], sequence[:, 1:]))
+    sync = torch.cuda.synchronize if data[0][0].is_cuda else lambda: None
+    for given in data:
         for name, step in sides.items():
             sync()
             start = time.perf_counter()
-            loss = step(tokens, targets)
+            loss = step(*given)
             sync()
             seconds[name].append(time.perf_counter() - start)
             losses[name].append(loss.item())
-    if args.profile:
-        profile(sides, tokens, targets)
-    name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
-    print(f"{name}, torch {torch.__version__}, {args.layers} layers, batch {args.batch} x {args.length}")
     print("| side | ms per step | first loss | last loss |\n|---|---:|---:|---:|")
     for name in sides:
-        median = statistics.median(seconds[name][min(4, args.steps // 2) :])
-        print(f"| {name} | {median * 1e3:.2f} | {losses[name][0]:.4f} | {losses[name][-1]:.4f} |")
+        median = statistics.median(seconds[name][min(4, len(data) // 2) :])
+        print(f"| {name}{how} | {median * 1e3:.2f} | {losses[name][0]:.4f} | {losses[name][-1]:.4f} |", flush=True)
     worst = max(abs(a - b) / abs(b) for a, b in zip(*losses.values()))
-    print(f"largest relative difference of a loss: {worst:.1e} (at most {TOLERANCE})")
+    print(f"largest relative difference of a loss: {worst:.1e} (at most {TOLERANCE})", flush=True)
     if not worst <= TOLERANCE:
         raise SystemExit("the losses differ")
 

@@ -294,8 +294,7 @@ def product(a, b, i, j, TM, TN, TK):
 
 def bend(x):
     """tanh of the argument in the approximation of GELU."""
-    u = 0.7978845608 * (x + 0.044715 * x * x * x)
-    return 1 - 2 / (1 + ct.exp2(2 * LOG2_E * u, flush_to_zero=True))
+    return ct.tanh(x * (0.7978845608 + 0.7978845608 * 0.044715 * x * x), rounding_mode=ct.RoundingMode.APPROX)
 
 
 @ct.kernel
@@ -325,7 +324,7 @@ def back_kernel(grad, w, pre, out, TM: ct.Constant[int], TN: ct.Constant[int], T
         total = ct.mma(g, y, total)
     x = ct.load(pre, (i, j), (TM, TN), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
     t = bend(x)
-    slope = 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608 * (1 + 3 * 0.044715 * x * x)
+    slope = 0.5 + 0.5 * t + x * (1 - t * t) * (0.5 * 0.7978845608 + 1.5 * 0.7978845608 * 0.044715 * x * x)
     ct.store(out, (i, j), (total * slope).astype(out.dtype))
 
 

@@ -4,8 +4,8 @@
     python benchmarks/transformer_scaling.py --plot scaling.svg two.json four.json
 
 Each process has a GPU where there are enough, and else a CPU. The batch grows with the devices, so that the work of
-each stays the same: efficiency is the time on one device over that on all. The sides alternate. The blocks, or on one
-device the whole model, are compiled by torch.compile with ``--compile``.
+each stays the same: efficiency is the time on one device over that on all. Each model is made, and compiled, once;
+after that all take their steps in turns. The blocks are compiled by torch.compile with ``--compile``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import json
 import os
 import statistics
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "examples" / "transformer"
-_WARM_UP = 4  # steps that compile
+_WARM_UP = 6  # steps that compile, and those before repeated launches are made by machine code
 _SIDES = ("tile kernels", "PyTorch's own")
 
 
@@ -38,22 +39,35 @@ def measure(args: argparse.Namespace) -> None:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if gpus else "gloo", device_id=device if gpus else None)
     mesh = init_device_mesh(device.type, (processes // args.tensor, args.tensor), mesh_dim_names=("data", "tensor"))
-    alone, batch = args.batch, args.batch * (processes // args.tensor)
     sides = _SIDES if gpus else _SIDES[:1]  # DTensor knows no sharding of PyTorch's attention on CPUs
-    times: dict[str, dict[str, list[float]]] = {side: {"1": [], str(processes): []} for side in sides}
-    for _ in range(args.repeats):
-        for count, where, size in ((1, None, alone), (processes, mesh, batch)):
-            for side in sides:
-                args.batch = size
-                _, seconds = train_torch.train(args, side == _SIDES[0], where, device)
-                found = torch.tensor(statistics.median(seconds[_WARM_UP:]), device=device, dtype=torch.float64)
-                dist.all_reduce(found, dist.ReduceOp.MAX)
-                times[side][str(count)].append(found.item() * 1e3)
+    kinds: dict[tuple[str, str], Any] = {}
+    for count, where, share in (("1", None, 1), (str(processes), mesh, processes // args.tensor)):
+        for side in sides:
+            start = time.perf_counter()
+            step = train_torch.stepper(args, side == _SIDES[0], where, device)
+            data = train_torch.batches(1, args.batch * share, args.length)[0]
+            for _ in range(_WARM_UP):
+                step(*data).item()
+            kinds[side, count] = step, data
+            if rank == 0:
+                print(f"{side}, {count}: made in {time.perf_counter() - start:.1f} s", flush=True)
+    found: dict[tuple[str, str], list[float]] = {kind: [] for kind in kinds}
+    for _ in range(args.turns):
+        for kind, (step, data) in kinds.items():
+            dist.barrier()
+            start = time.perf_counter()
+            for _ in range(args.steps):
+                step(*data).item()
+            found[kind].append((time.perf_counter() - start) / args.steps * 1e3)
+    medians: dict[str, dict[str, float]] = {side: {} for side in sides}
+    for (side, count), times in found.items():
+        slowest = torch.tensor(statistics.median(times), device=device, dtype=torch.float64)
+        dist.all_reduce(slowest, dist.ReduceOp.MAX)
+        medians[side][count] = slowest.item()
     if dist.get_rank() == 0:
         name = torch.cuda.get_device_name() if gpus else "CPU"
         print(f"{processes} x {name}, torch {torch.__version__}; milliseconds per step")
         print(f"| side | 1 device | {processes} devices | efficiency |\n|---|---:|---:|---:|")
-        medians = {side: {n: statistics.median(found) for n, found in each.items()} for side, each in times.items()}
         for side, each in medians.items():
             one, all_ = each["1"], each[str(processes)]
             print(f"| {side} | {one:.1f} | {all_:.1f} | {one / all_:.0%} |")
@@ -86,8 +100,8 @@ def plot(path: str, records: list[dict[str, dict[str, float]]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    sizes: dict[str, Any] = {"steps": 14, "batch": 16, "length": 256, "width": 512, "heads": 8, "layers": 4}
-    for name, value in {**sizes, "tensor": 1, "repeats": 3}.items():
+    sizes: dict[str, Any] = {"batch": 16, "length": 256, "width": 512, "heads": 8, "layers": 4}
+    for name, value in {**sizes, "tensor": 1, "steps": 10, "turns": 5}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--compile", action="store_true", help="with torch.compile")
     parser.add_argument("--json", help="a file for the times")

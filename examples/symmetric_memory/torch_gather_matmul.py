@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as symmetric_memory
-from gather_matmul import gather_matmul, publish
+from gather_matmul import PUBLISHED, TAKEN, gather_matmul, publish
 
 import tilewright as ct
 
@@ -42,6 +44,10 @@ class GatherMatmul:
         self.signals = self._peers((2,), torch.int32, device, group)
         self.gathered = torch.empty(self.processes * shape[0], shape[1], dtype=dtype, device=device)
         self.arrived = torch.zeros(self.processes * shape[0] // TM, dtype=torch.int32, device=device)
+        self.stop = torch.zeros(1, dtype=torch.int32, device=device)
+        self._one = torch.ones(1, dtype=torch.int32).pin_memory()
+        self._seen = torch.zeros(self.processes, 2, dtype=torch.int32).pin_memory()
+        self._side = torch.cuda.Stream(device)
         torch.cuda.synchronize()
         dist.barrier(group)  # all signals are 0
 
@@ -58,7 +64,7 @@ class GatherMatmul:
         takers = self.turn * (self.processes - 1) * self.copiers
         self.turn += 1
         grid = rows.shape[0] // TM, ct.cdiv(rows.shape[1], TC)
-        mine = self.shared[self.rank], self.gathered, self.signals[self.rank]
+        mine = self.shared[self.rank], self.gathered, self.signals[self.rank], self.stop
         ct.launch(torch.cuda.current_stream(), grid, publish, (rows, *mine, self.rank, takers, TM, TC))
 
     def multiply(self, b: torch.Tensor) -> torch.Tensor:
@@ -67,13 +73,36 @@ class GatherMatmul:
         kernel, columns = (WIDE, 256) if self.wide else (gather_matmul, 128)
         blocks = self.copiers + ct.cdiv(out.shape[0], TM) * ct.cdiv(out.shape[1], columns)
         others = [(*arrays[self.rank + 1 :], *arrays[: self.rank]) for arrays in (self.shared, self.signals)]
-        args = *others, self.gathered, self.arrived, b, out, self.rank, self.turn
+        args = *others, self.gathered, self.arrived, self.stop, b, out, self.rank, self.turn
         ct.launch(torch.cuda.current_stream(), (blocks,), kernel, (*args, self.copiers, TM, columns, TK, TC))
         return out
 
     def __call__(self, rows: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         self.publish(rows)
         return self.multiply(b)
+
+    def synchronize(self, patience: float = 30.0) -> None:
+        """Until all of this stream is done. RuntimeError after ``patience`` seconds: what has come from which process.
+
+        The host asks by copies, which run beside kernels that wait, however many they are.
+        """
+        done = torch.cuda.Event()
+        done.record()
+        end = time.monotonic() + patience
+        while not done.query():
+            if time.monotonic() > end:
+                with torch.cuda.stream(self._side):
+                    for rank, signals in enumerate(self.signals):
+                        self._seen[rank].copy_(signals, non_blocking=True)
+                    self._side.synchronize()
+                    self.stop.copy_(self._one, non_blocking=True)
+                found = self._seen.tolist()
+                state = ", ".join(f"process {r} {s[PUBLISHED]} and {s[TAKEN]}" for r, s in enumerate(found))
+                raise RuntimeError(
+                    f"process {self.rank}: nothing came for {patience:g} s in turn {self.turn}; blocks that have "
+                    f"published, and copiers that have taken: {state}"
+                )
+            time.sleep(1e-4)
 
 
 def main() -> None:
@@ -84,7 +113,7 @@ def main() -> None:
     rank = int(os.environ["LOCAL_RANK"])
     device = torch.device("cuda", rank)
     torch.cuda.set_device(device)
-    dist.init_process_group("nccl", device_id=device)
+    dist.init_process_group("nccl", device_id=device, timeout=timedelta(seconds=60))
     torch.manual_seed(rank)
     ours = GatherMatmul((args.rows, args.depth), torch.float16, device, dist.group.WORLD)
     b = torch.randint(-2, 3, (args.depth, args.columns), device=device).half()
@@ -95,6 +124,7 @@ def main() -> None:
         found = ours(rows, b)
         dist.all_gather_into_tensor(gathered, rows)
         wrong += (found != gathered @ b).any()  # sums of integers this small are exact
+    ours.synchronize()
     if wrong.item():
         raise SystemExit(f"process {rank}: {int(wrong.item())} of {args.repetitions} repetitions are wrong")
     dist.barrier()

@@ -117,22 +117,23 @@ def batches(steps: int, batch: int, length: int) -> list[tuple[torch.Tensor, tor
     return found
 
 
-def train(args: argparse.Namespace, tiles: bool, mesh: Any, device: torch.device) -> tuple[list[float], list[float]]:
-    """The loss of each step, and its seconds."""
+def stepper(args: argparse.Namespace, tiles: bool, mesh: Any, device: torch.device) -> Any:
+    """What takes one step with the tokens and targets of all devices, and gives the mean loss, still on the device."""
     torch.manual_seed(0)
     model = Model(args.width, args.heads, args.layers, tiles).to(device)
     rank, share = 0, 1
     if mesh is not None:
         model, rank, share = parallelized(model, mesh, args.compile), mesh["data"].get_local_rank(), mesh["data"].size()
+    elif args.compile:
+        for block in model.blocks:
+            block.compile(fullgraph=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, foreach=False)
-    step = torch.compile(model, fullgraph=True) if args.compile and mesh is None else model
-    losses, seconds = [], []
-    for tokens, targets in batches(args.steps, args.batch, args.length):
+
+    def step(tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         given: list[Any] = [t.chunk(share)[rank].to(device) for t in (tokens, targets)]
         if mesh is not None:
             given = [DTensor.from_local(t, mesh["tensor"], [Replicate()]) for t in given]
-        start = time.perf_counter()
-        loss = step(*given)
+        loss = model(*given)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -140,7 +141,18 @@ def train(args: argparse.Namespace, tiles: bool, mesh: Any, device: torch.device
         mean = mean.full_tensor() if isinstance(mean, DTensor) else mean
         if mesh is not None:
             dist.all_reduce(mean, group=mesh["data"].get_group())
-        losses.append(mean.item() / share)
+        return mean / share
+
+    return step
+
+
+def train(args: argparse.Namespace, tiles: bool, mesh: Any, device: torch.device) -> tuple[list[float], list[float]]:
+    """The loss of each step, and its seconds."""
+    step = stepper(args, tiles, mesh, device)
+    losses, seconds = [], []
+    for tokens, targets in batches(args.steps, args.batch, args.length):
+        start = time.perf_counter()
+        losses.append(step(tokens, targets).item())
         seconds.append(time.perf_counter() - start)
     return losses, seconds
 
