@@ -19,7 +19,7 @@ import tilewright as ct
 from tilewright import tileir
 from tilewright.tileir import numbers
 from tilewright.tileir.bytecode import read, write
-from tilewright.tileir.debug import CallSite, FileLoc
+from tilewright.tileir.debug import CallSite, FileLoc, Subprogram
 from tilewright.tileir.errors import TextError, TileIRError
 from tilewright.tileir.module import Module
 from tilewright.tileir.optable import NEWEST
@@ -70,30 +70,64 @@ def test_what_the_disassembler_printed_is_read(file: Path) -> None:
     assert renamed(print_module(parse_module(shown, file.name))) == renamed(shown)
 
 
-def test_text_of_the_dialect_with_its_prefixes_and_locations() -> None:
-    module = parse_module(
-        """
-        cuda_tile.module @kernels {  // a comment
-          cuda_tile.entry @add(%a: !cuda_tile.tile<ptr<f32>> loc("k.py":1:2), %n: !cuda_tile.tile<i32>) {
-            %0 = cuda_tile.constant <i32: 5> : !cuda_tile.tile<i32> loc(#place)
-            %1 = addi %0, %n : tile<i32> loc(callsite("in.py":7:3 at #place))
-            cuda_tile.return
-          } loc(unknown)
-        }
-        #file = loc("k.py":3:5)
-        #place = #cuda_tile.di_loc<#file in #scope>
-        """,
-        "k.mlir",
-    )
-    constant, add, end = module.entry("add").body.ops
-    assert isinstance(constant.loc, FileLoc) and (constant.loc.file, constant.loc.line, constant.loc.column) == (
-        "k.py",
-        3,
-        4,
-    )
-    assert isinstance(add.loc, CallSite) and isinstance(add.loc.callee, FileLoc)
-    assert (add.loc.callee.line, add.loc.caller) == (7, constant.loc)
-    assert isinstance(end.loc, FileLoc) and (end.loc.file, end.loc.line) == ("k.mlir", 6)
+DIALECT = """
+!counts = !cuda_tile.tile<4xi32>
+#outer = loc("k.py":3:5)
+module {
+  cuda_tile.module @kernels {  // a comment
+    cuda_tile.entry @add(%a: !cuda_tile.tile<ptr<f32>> loc("k.py":1:2), %n: !cuda_tile.tile<i32>) {
+      %0 = cuda_tile.constant <i32: 5> : !cuda_tile.tile<i32> loc(#place)
+      %1=addi %0,
+        %n:tile<i32>loc(callsite("in.py":7:3 at #place))
+      %2 = addi %0, %n : tile<i32> loc(fused<"pass">["a.py":1:2, "b.py":3:4])
+      %3 = addi %0, %n : tile<i32> loc("name"(callsite(#inlined at callsite(#inlined at #place))))
+      %4 = iota : !counts loc(unknown)
+      cuda_tile.return
+    } loc(#outer)
+  } loc(#outer)
+} loc(unknown)
+#place = #cuda_tile.di_loc<#outer in #block>
+#block = #cuda_tile.di_lexical_block<scope = #scope, file = #file, line = 3, column = 1>
+#scope = #cuda_tile.di_subprogram<file = #file, line = 2, name = "add", linkageName = "add", compileUnit = #unit, scopeLine = 2>
+#helper = #cuda_tile.di_subprogram<file = #file, line = 9, name = "h", linkageName = "h@9", compileUnit = #unit, scopeLine = 9>
+#inlined = #cuda_tile.di_loc<loc("k.py":9:0) in #helper>
+#unit = #cuda_tile.di_compile_unit<file = #file>
+#file = #cuda_tile.di_file<"k.py" in "folder">
+"""
+
+
+def test_text_of_the_dialect_with_its_prefixes_aliases_and_locations() -> None:
+    def place(loc: object) -> tuple[str, int, int]:
+        assert isinstance(loc, FileLoc)
+        return loc.file, loc.line, loc.column
+
+    entry = parse_module(DIALECT, "k.mlir").entry("add")
+    constant, inlined, fused, named, iota, end = entry.body.ops
+    assert place(constant.loc) == ("k.py", 3, 5)
+    assert isinstance(inlined.loc, CallSite) and inlined.loc.caller is constant.loc
+    assert place(inlined.loc.callee) == ("in.py", 7, 3)
+    assert place(fused.loc) == ("a.py", 1, 2)
+    assert isinstance(named.loc, CallSite) and isinstance(named.loc.caller, CallSite)
+    assert place(named.loc.callee) == ("k.py", 9, 0)
+    assert (place(iota.loc), place(end.loc)) == (("k.mlir", 12, 6), ("k.mlir", 13, 6))
+    assert str(iota.results[0].type) == "tile<4xi32>"
+    scope = entry.loc.scope if isinstance(entry.loc, FileLoc) else None
+    assert isinstance(scope, Subprogram) and (scope.linkage_name, scope.line) == ("add", 2)
+    assert isinstance(fused.loc, FileLoc) and fused.loc.scope is scope
+
+
+@pytest.mark.skipif(shutil.which("tileirdisasm") is None, reason="needs tileirdisasm")
+def test_locations_of_text_are_written_as_the_disassembler_reads_them(tmp_path: Path) -> None:
+    def shown(module: Module) -> str:
+        file = tmp_path / "k.tilebc"
+        file.write_bytes(write(module))
+        command = ["tileirdisasm", "-g", str(file)]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    once = shown(parse_module(DIALECT, "k.mlir"))
+    assert shown(parse_module(once, "k.mlir")) == once
+    assert "callsite" in once and 'di_file<"k.py" in "folder">' in once
+    assert shown(parse_module("entry @k() {\n  return\n}"))  # text of no file
 
 
 @pytest.mark.parametrize(
@@ -103,6 +137,7 @@ def test_text_of_the_dialect_with_its_prefixes_and_locations() -> None:
             "entry @k() {\n  %0 = addi %1, %1 : tile<i32>\n}",
             r"a.mlir:2:13: expected a value that is defined before, not '%1",
         ),
+        ("entry @k(%a: !count) {\n  return\n}", r"a.mlir:1:14: expected a type, or an alias of one that is defined"),
         ("entry @k() {\n  nothing\n}", r"a.mlir:2:3: expected an op of CUDA Tile IR, not 'nothing'"),
         (
             "entry @k(%a: tile<3xi32>) {\n  return\n}",

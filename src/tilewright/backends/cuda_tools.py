@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _PACKAGE = "nvidia"  # the namespace of NVIDIA's wheels, which have the tools in cu13/bin
@@ -42,9 +42,10 @@ def tool_version(name: str) -> str:
     return found[1] if found is not None else "unknown"
 
 
-def run_tool(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """``command`` and what it said. ``subprocess.TimeoutExpired`` when it takes longer than ``TIMEOUT``."""
-    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+def run_tool(command: Sequence[str], environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """``command`` and what it said, in this ``environment`` or that of the process. ``subprocess.TimeoutExpired`` when
+    it takes longer than ``TIMEOUT``."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False, env=environment)
 
 
 def output_of(ran: subprocess.CompletedProcess[str]) -> str:

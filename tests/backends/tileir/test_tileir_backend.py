@@ -82,6 +82,14 @@ def test_what_the_assembler_lacks_is_named(tmp_path: Path) -> None:
 
 
 @needs_assembler
+def test_toolkits_of_other_releases_are_in_nobodys_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"):
+        monkeypatch.setenv(name, str(tmp_path))
+    function = specialization(scaled_sum, ARGUMENTS, "reference").function
+    assert TileIRBackend("sm_90").compile(function, {}).artifact.binary.code.startswith(b"\x7fELF")
+
+
+@needs_assembler
 def test_the_command_shows_what_it_compiles(capsys: pytest.CaptureFixture[str]) -> None:
     options = [o for argument in ("f32[64]", "f32[64]", "f32[64]", "2.0", "16") for o in ("--arg", argument)]
     assert main(["inspect", f"{Path(__file__)}::scaled_sum", *options, "--backend", "tileir", "--target", "sm_90"]) == 0

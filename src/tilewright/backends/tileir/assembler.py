@@ -14,6 +14,7 @@ from tilewright.ir.errors import TileError
 
 _ERROR = re.compile(r"^(?:.*?: )?(?:error|fatal error|ptxas (?:error|fatal)\s*): *(.*)$", re.MULTILINE)
 _GENERAL = "failed to compile Tile IR program"  # which the assembler says of anything
+_TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")  # where the assembler looks for its tools before it looks beside it
 INSTALL = "pip install 'tilewright[tileir]', or a CUDA toolkit from 13.3 on with its bin folder on PATH"
 
 
@@ -50,7 +51,7 @@ def assemble(data: bytes, target: str, kernel: str) -> bytes:
         source.write_bytes(data)
         command = [str(path), f"--gpu-name={target}", "--lineinfo", str(source), "-o", str(made)]
         try:
-            ran = run_tool(command)
+            ran = run_tool(command, _environment(path))
         except subprocess.TimeoutExpired:
             raise TileError(f"tileiras has not assembled the kernel {kernel} in {TIMEOUT} seconds") from None
         if ran.returncode or not made.is_file():
@@ -58,6 +59,12 @@ def assemble(data: bytes, target: str, kernel: str) -> bytes:
             reason += lacking(path) if reason == _GENERAL else ""
             raise TileError(f"tileiras {version()} refuses the kernel {kernel} for {target}: {reason}")
         return made.read_bytes()
+
+
+def _environment(assembler: Path) -> dict[str, str]:
+    """The environment of the assembler: without toolkits of other releases, where all that it calls is beside it."""
+    toolkits = () if lacking(assembler) else _TOOLKITS
+    return {name: value for name, value in os.environ.items() if name not in toolkits}
 
 
 def lacking(assembler: Path) -> str:

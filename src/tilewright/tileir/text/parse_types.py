@@ -31,15 +31,27 @@ _SCALAR = re.compile(r"[a-z]+[0-9][A-Za-z0-9]*")
 def parse_type(s: Scanner) -> Type:
     """A type, with or without the prefix of the dialect."""
     start = s.pos
-    s.dialect("!")
-    found = _type(s)
+    found = _alias(s) or _type(s)
     broken = problem(found)
     if broken is not None:
         s.fail(broken, start)
     return found
 
 
+def _alias(s: Scanner) -> Type | None:
+    """The type that an alias stands for; None where there is none."""
+    if not s.peek("!") or s.peek("!cuda_tile."):
+        return None
+    start = s.pos
+    s.expect("!")
+    found = s.types.get(s.name())
+    if found is None:
+        s.fail("a type, or an alias of one that is defined before", start)
+    return found
+
+
 def _type(s: Scanner) -> Type:
+    s.dialect("!")
     if s.accept("tile"):
         s.expect("<")
         shape = _extents(s)

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Union
 
 from tilewright.tileir import structure
-from tilewright.tileir.debug import CallSite, FileLoc, Location
+from tilewright.tileir.debug import FileLoc, Location
 from tilewright.tileir.module import ArrayAttr, Block, Entry, Global, Module, Operation, Value
 from tilewright.tileir.optable import BY_NAME, ENUMS, NEWEST, NO_DEFAULT, AttributeSpec, OpSpec
 from tilewright.tileir.text import parse_attributes as attributes
+from tilewright.tileir.text.parse_locations import Locations, give_scopes
 from tilewright.tileir.text.parse_types import parse_enum, parse_type
 from tilewright.tileir.text.scanner import Scanner
 from tilewright.tileir.text.syntax import PARTS
@@ -22,11 +23,7 @@ from tilewright.tileir.types import TOKEN, GatherScatterView, TensorView, Tile, 
 # operands, attributes, the types of the results, regions
 Parts = tuple[dict[str, Any], dict[str, Any], list[Type], list[Union[Block, None]]]
 _MAX_REGIONS = 64
-_MAX_CALLS = 64
 _ALIAS = re.compile(r"^[ \t]*#([\w.$-]+) = (.*)$", re.MULTILINE)
-_REFERENCE = re.compile(r"#([\w.$-]+)")
-_PLACE = re.compile(r'"((?:[^"\\\n]|\\.)*)":(\d+):(\d+)')
-_CALL = re.compile(r"callsite\((.*) at (.*)\)")
 _COUNT = re.compile(r":\s*(\d+)")
 _PRODUCER = re.compile(r"\A// Producer: (.*)")
 
@@ -41,8 +38,7 @@ class _Parser:
         self.s = Scanner(text, file)
         self.values: dict[str, Value] = {}
         self.depth = 0
-        self.aliases = dict(_ALIAS.findall(text)) if "#" in text else {}
-        self.places: dict[str, Location | None] = {}
+        self.places = Locations(dict(_ALIAS.findall(text)) if "#" in text else {})
         self.structured: dict[str, Callable[[OpSpec], Parts]] = {
             "for": self.for_,
             "loop": self.loop,
@@ -58,6 +54,7 @@ class _Parser:
         producer = _PRODUCER.match(s.text)
         found = Module(NEWEST, producer=producer[1] if producer else None, file=s.file)
         wrapped = 0  # a module of the dialect may be in one of MLIR itself
+        self.type_aliases()
         while s.accept("cuda_tile.module") or (not wrapped and s.accept("module")):
             wrapped += 1
             if s.peek("@"):
@@ -76,11 +73,23 @@ class _Parser:
                 s.fail("an entry or a global")
         for _ in range(wrapped):
             s.expect("}")
+            self.location()
         while wrapped and s.peek("#"):
             self.alias()
         if s.pos < len(s.text):
             s.fail("the end of the file")
         return found
+
+    def type_aliases(self) -> None:
+        """``!name = type``, and the aliases of locations that stand among them before the module."""
+        s = self.s
+        while s.peek("#") or s.accept("!"):
+            if s.peek("#"):
+                self.alias()
+                continue
+            name = s.name()
+            s.expect("=")
+            s.types[name] = parse_type(s)
 
     def alias(self) -> None:
         """An alias of a location, which was read before."""
@@ -122,7 +131,9 @@ class _Parser:
         loc = self.location() or self.here(start)
         if body.ops[-1].name != "return":
             s.fail("a return as the last op of an entry")
-        return Entry(name, body, hints, loc=loc)
+        made = Entry(name, body, hints, loc=loc)
+        give_scopes(made)
+        return made
 
     # -- locations
 
@@ -142,28 +153,8 @@ class _Parser:
             if depth == 0:
                 s.pos = match.end()
                 s.skip()
-                return self.place(s.text[start : match.start()], 0)
+                return self.places(s.text[start : match.start()])
         s.fail("a closing parenthesis of a location", start)
-
-    def place(self, text: str, depth: int) -> Location | None:
-        """The location that ``text`` describes."""
-        if text not in self.places:
-            self.places[text] = self.described(text, depth) if depth < _MAX_CALLS else None
-        return self.places[text]
-
-    def described(self, text: str, depth: int) -> Location | None:
-        call = _CALL.search(text)
-        if call is not None:
-            return CallSite(self.place(call[1], depth + 1), self.place(call[2], depth + 1))
-        found = _PLACE.search(text)
-        if found is not None:
-            return FileLoc(None, found[1], int(found[2]), max(int(found[3]) - 1, 0))
-        alias = _REFERENCE.search(text)
-        if alias is not None and alias[1] == "cuda_tile.di_loc":
-            alias = _REFERENCE.search(text, alias.end())
-        if alias is not None and alias[1] in self.aliases:
-            return self.place(self.aliases[alias[1]], depth + 1)
-        return None
 
     # -- ops
 

@@ -6,6 +6,7 @@ import re
 from typing import NoReturn
 
 from tilewright.tileir.errors import TextError
+from tilewright.tileir.types import Type
 
 _SPACE = re.compile(r"(?:\s+|//[^\n]*)*")
 _WORD = re.compile(r"[A-Za-z_][\w$]*")
@@ -27,6 +28,7 @@ class Scanner:
         self.text = text
         self.file = file
         self.pos = 0
+        self.types: dict[str, Type] = {}  # by their aliases
         self.skip()
 
     def skip(self) -> None:
