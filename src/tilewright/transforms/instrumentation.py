@@ -37,6 +37,7 @@ PASSES = (
     "lower-packing",
     "expand-views",
     "choose-wgmma",
+    "multicast-fetches",
     "lower-views",
     "assign-layouts",
     "lower-reductions",

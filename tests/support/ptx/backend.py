@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from support.ptx.hopper import Map
-from support.ptx.machine import Cta, Fault
+from support.ptx.machine import Cta, Fault, run_cluster
 from support.ptx.parser import parse
 
 from tilewright.backends import registry
@@ -35,7 +35,7 @@ class PtxExecutable:
         self._entry = parse(compiled.ptx)[compiled.name]
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        """Run every CTA of ``grid``, one after the other. Fault for what a GPU would do wrong."""
+        """Run every CTA or pair of ``grid``, one after the other. Fault for what a GPU would do wrong."""
         parameters = [
             constant_array(number, arg.tile.dtype, ()).tobytes()
             for arg, number in zip(self._function.body.args, arguments.values)
@@ -52,8 +52,14 @@ class PtxExecutable:
         maps = [Map(op, arguments.values, len(parameters) + k) for k, op in enumerate(made.maps)]
         parameters += [bytes(128)] * len(maps)
         memory = Memory([*arguments.buffers, *(_buffer(name, array) for name, array in added.items())])
-        for z, y, x in itertools.product(*(range(n) for n in reversed(grid))):
-            Cta(self._entry, parameters, memory, made.threads, made.shared_bytes, (x, y, z), grid, maps).run()
+        size = 2 if grid[0] % 2 == 0 and any(op.pairs for op in made.maps) else 1
+        for z, y, x in itertools.product(range(grid[2]), range(grid[1]), range(0, grid[0], size)):
+            run_cluster(
+                [
+                    Cta(self._entry, parameters, memory, made.threads, made.shared_bytes, (x + i, y, z), grid, maps)
+                    for i in range(size)
+                ]
+            )
         if made.reports:
             found, room = added["report"], WORDS - HEADER
             deliver(sites(made.optimized), found[:HEADER], found[HEADER : HEADER + min(int(found[0]), room)])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 PARAMETERS = 1 << 52  # where the addresses of parameters begin
 GROUP = 128  # threads of a warp group
+_RANK = 28  # the bit of an address where the rank of its CTA begins
 _WIDTHS = {1: 128, 2: 64, 3: 32}  # modes of descriptors: bytes of a row
 _TYPES = {"tf32": dtypes.tfloat32, "e4m3": dtypes.float8_e4m3fn, "e5m2": dtypes.float8_e5m2}
 
@@ -100,6 +101,13 @@ def mbarrier(cta: Cta, i: Instruction, chosen: Array) -> None:
         raise Unknown(".".join(i.opcode))
     expects = "expect_tx" in i.opcode
     address = cta.address(i.operands[0 if name == "init" else 1])
+    if "shared::cluster" in i.opcode:
+        for thread in np.flatnonzero(chosen):
+            other, place = cta.cluster[int(address[thread]) >> _RANK], int(address[thread]) & (1 << _RANK) - 1
+            if other.exited.all():
+                raise Fault("a barrier of a CTA that has ended")
+            other.mbarriers.change(place, 1, 0)
+        return
     for thread in np.flatnonzero(chosen):
         if name == "init":
             cta.mbarriers.init(int(address[thread]), int(str(i.operands[1])))
@@ -107,6 +115,16 @@ def mbarrier(cta: Cta, i: Instruction, chosen: Array) -> None:
             if expects:
                 cta.mbarriers.change(int(address[thread]), 0, int(str(i.operands[2])))
             cta.mbarriers.change(int(address[thread]), 1, 0)
+
+
+def mapa(cta: Cta, i: Instruction, chosen: Array) -> None:
+    """The address of the same place in another CTA of the cluster: its rank is in bits that no other address has."""
+    if i.opcode[1:] != ("shared::cluster", "u32"):
+        raise Unknown(i.text)
+    place, rank = cta.read(i.operands[1]).astype(np.int64), cta.read(i.operands[2]).astype(np.int64)
+    if (rank[chosen] >= len(cta.cluster)).any():
+        raise Fault("a CTA that is not in the cluster")
+    cta.write(i.operands[0], place | rank << _RANK, chosen)
 
 
 def bulk(cta: Cta, i: Instruction, chosen: Array) -> None:
@@ -132,10 +150,21 @@ def bulk(cta: Cta, i: Instruction, chosen: Array) -> None:
             data[inside] = _global(cta, address[inside], None)
             if found.op.rounds:
                 data = _rounded(data)
-            _shared(cta, places, data)
-            cta.mbarriers.change(int(cta.address(i.operands[2])[thread]), 0, -data.size)
+            for target in _targets(cta, i, thread):
+                _shared(target, places, data)
+                target.mbarriers.change(int(cta.address(i.operands[2])[thread]), 0, -data.size)
         else:
             _global(cta, address[inside], _shared(cta, places, None)[inside])
+
+
+def _targets(cta: Cta, i: Instruction, thread: int) -> list[Cta]:
+    """The CTAs that a copy goes to."""
+    if "multicast::cluster" not in i.text:
+        return [cta]
+    mask = int(cta.read(i.operands[3])[thread])
+    if mask >> len(cta.cluster):
+        raise Fault(f"a copy to CTAs {mask:#b} of {len(cta.cluster)}")
+    return [other for rank, other in enumerate(cta.cluster) if mask >> rank & 1]
 
 
 def _rounded(data: Array) -> Array:

@@ -31,6 +31,7 @@ _ADDRESS = re.compile(r"\[([^\]+]+)(?:\+(-?\d+))?\]")
 _SPECIAL = {"%tid.x", "%tid.y", "%tid.z", "%ntid.x", "%laneid", "%warpid"}
 _UNSIGNED = {1: np.bool_, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 _GROUPS = 1 << 10  # the first of the barriers at which warp groups gather
+_WARPS, _CLUSTER = 1 << 20, 1 << 30  # and of those of warps, and the barrier of a cluster
 _SHARED_WINDOW = 1 << 24  # where shared memory begins; addresses in it are 32 bits
 
 
@@ -79,6 +80,7 @@ class Cta:
         self.mbarriers = hopper.Mbarriers(threads)
         self.maps: list[hopper.Map] = list(maps)
         self.exited = np.zeros(threads, np.bool_)
+        self.form_cluster([self])
         self.targets = set(entry.labels.values())
 
     def _hold(self, name: str, data: bytes) -> int:
@@ -90,14 +92,27 @@ class Cta:
         self.memory.add(Buffer(name, start, start, start + array.size, uint8, False))
         return start
 
+    def form_cluster(self, cluster: list[Cta]) -> None:
+        """This is one of the CTAs of ``cluster``, by its place there."""
+        self.cluster = cluster
+        everywhere = np.ones(self.threads, np.uint32)
+        self.special["%cluster_ctarank"] = everywhere * np.uint32(cluster.index(self))
+        self.special["%cluster_nctarank"] = everywhere * np.uint32(len(cluster))
+
     def run(self) -> None:
         """Until all threads have ended."""
-        code = self.entry.instructions
+        run_cluster([self])
+
+    def advance(self) -> bool:
+        """Until no thread can go on; whether any could."""
+        code, went = self.entry.instructions, False
         while not self.exited.all():
             ready = ~self.exited & (self.waiting < 0) & self.mbarriers.awake
             if not ready.any():
-                self._release()
+                if not self._release():
+                    return went
                 continue
+            went = True
             at = int(self.pc[ready].min())
             active = ready & (self.pc == at)
             while True:
@@ -108,14 +123,25 @@ class Cta:
                 if at in self.targets:
                     self.pc[active] = at
                     break
+        return went
 
-    def _release(self) -> None:
-        """Let those go on who wait at a barrier to which all have come."""
+    def _release(self) -> bool:
+        """Let those go on who wait at a barrier to which all have come, if there are such."""
         for barrier in sorted(set(self.waiting[self.waiting >= 0].tolist())):
+            if barrier == _CLUSTER:
+                if all((cta.waiting == _CLUSTER).all() for cta in self.cluster):
+                    for cta in self.cluster:
+                        cta.waiting[:] = -1
+                    return True
+                continue
             here = self.waiting == barrier
             if here.sum() == self.expected[barrier]:
                 self.waiting[here] = -1
-                return
+                return True
+        return False
+
+    def fail(self) -> None:
+        """Fault: nobody can go on."""
         if self.exited.any() and (self.waiting[~self.exited] >= 0).all():
             raise Fault("threads wait at a barrier after others have ended")
         stuck = sorted(set(self.waiting[self.waiting >= 0].tolist()))
@@ -143,7 +169,7 @@ class Cta:
                 return True
             if i.opcode[:2] == ("wgmma", "fence") and (alone := hopper.incomplete(chosen)).any():
                 self.pc[active] = at
-                self._gather(alone)
+                self._gather(alone, hopper.GROUP, _GROUPS)
                 return True
             if name == "mbarrier" and i.opcode[1] == "try_wait":
                 self.pc[active] = at + 1
@@ -157,6 +183,13 @@ class Cta:
         return False
 
     def _barrier(self, i: Instruction, chosen: Array) -> None:
+        if i.opcode[1:3] == ("cluster", "wait"):
+            self.waiting[chosen] = _CLUSTER
+        if i.opcode[1] == "cluster":
+            return
+        if i.opcode[1:3] == ("warp", "sync"):
+            self._gather(chosen, LANES, _WARPS)
+            return
         if i.opcode[1] not in ("sync", "cta") or len(i.operands) > 2:
             raise Unknown(".".join(i.opcode))
         number = self.read(i.operands[0]).astype(np.int64)[chosen]
@@ -164,13 +197,13 @@ class Cta:
             self.expected[barrier] = int(str(i.operands[1])) if len(i.operands) > 1 else self.threads
         self.waiting[chosen] = number
 
-    def _gather(self, alone: Array) -> None:
-        """Threads wait for the others of their warp group."""
-        group = np.arange(self.threads) // hopper.GROUP
+    def _gather(self, alone: Array, size: int, first: int) -> None:
+        """Threads wait for the others of so many that belong together, at the barrier ``first`` or one after it."""
+        group = np.arange(self.threads) // size
         for number in np.unique(group[alone]).tolist():
-            barrier = _GROUPS + number
+            barrier = first + number
             self.waiting[alone & (group == number)] = barrier
-            self.expected[barrier] = hopper.GROUP
+            self.expected[barrier] = size
 
     # -- operands
 
@@ -253,6 +286,16 @@ class Cta:
         if left.any():
             raise Fault(f"an access outside of all arrays, at {address[left][0]:#x}")
         return found
+
+
+def run_cluster(ctas: Sequence[Cta]) -> None:
+    """All CTAs of a cluster, until all threads have ended."""
+    for cta in ctas:
+        cta.form_cluster(list(ctas))
+    while not all(cta.exited.all() for cta in ctas):
+        went = [cta.advance() for cta in ctas]
+        if not any(went):
+            next(cta for cta in ctas if not cta.exited.all()).fail()
 
 
 def _plain(cta: Cta, i: Instruction, chosen: Array) -> None:
@@ -505,6 +548,7 @@ _INSTRUCTIONS: Mapping[str, Callable[[Cta, Instruction, Array], None]] = {
     "mma": _mma,
     "cp": _cp,
     "mbarrier": hopper.mbarrier,
+    "mapa": hopper.mapa,
     "wgmma": hopper.wgmma,
     "stmatrix": hopper.stmatrix,
     "setmaxnreg": _nothing,

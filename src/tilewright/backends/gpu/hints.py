@@ -25,9 +25,10 @@ def ignored_hints(optimized: Function, distributed: Function, target: GpuTarget)
     views = [op for op in optimized.walk() if isinstance(op, (LoadView, StoreView))]
     pointers = [op for op in optimized.walk() if isinstance(op, (Load, Store))]
     copies = any(isinstance(op, (TmaLoad, TmaStore)) for op in distributed.walk())
+    pairs = any(isinstance(op, TmaLoad) and op.both is not None for op in distributed.walk())
     found = {
         "opt_level": hints.get("opt_level") is not None,
-        "num_ctas": hints.get("num_ctas") not in (None, 1),
+        "num_ctas": hints.get("num_ctas") not in (None, 1, 2 if pairs else 1),
         "num_worker_warps": hints.get("num_worker_warps") not in (None, num_warps(distributed)),
         "latency": any(op.latency is not None for op in (*views, *pointers)),
         "allow_tma": not copies and any(resolved(op.allow_tma, target) is True for op in views),

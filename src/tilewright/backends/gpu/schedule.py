@@ -42,7 +42,8 @@ def _lines(function: Function, target: str) -> Iterator[str]:
             ring = op.buffer.op
             assert isinstance(ring, SharedCopy) and isinstance(ring.buffer.op, SharedAlloc)
             t = ring.buffer.op.type
-            yield f"line {op.loc.line}: TMA loads tiles of {_sizes(t.shape)}, up to {t.copies} ahead"
+            both = "" if op.both is None else ", which pairs of CTAs share where both need the same"
+            yield f"line {op.loc.line}: TMA loads tiles of {_sizes(t.shape)}, up to {t.copies} ahead{both}"
         elif isinstance(op, (GlobalLoad, GlobalStore)) and op.ptrs.tile.rank:
             name = "loads" if isinstance(op, GlobalLoad) else "stores"
             yield f"line {op.loc.line}: {name} {op.vector * op.ptrs.tile.pointee.bytes} bytes a thread at once"

@@ -318,7 +318,7 @@ class _Chooser(Rewriter):
     def _fetch(self, operand: _Operand, b: Builder) -> None:
         load, d = operand.load, self.choice.plan.descriptors[operand.load]
         tensor_map = self._map(load, d, operand.type.dtype, b)
-        fetched = b.emit(Fetch, tensor_map, self._starts(load, d, b), type=operand.type)
+        fetched = b.emit(Fetch, tensor_map, self._starts(load, d, b), None, type=operand.type)
         self.fetched[load, operand.type] = fetched
 
     def _put(self, op: StoreView, b: Builder) -> None:

@@ -24,6 +24,7 @@ from tilewright.transforms.gpu.lower_mma_scaled import LowerMmaScaled
 from tilewright.transforms.gpu.lower_packing import LowerPacking
 from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
+from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
 from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
@@ -80,7 +81,7 @@ def lower_to_gpu(
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
     original = function
     if target is not None and target.has_wgmma:
-        function = run_passes(function, (ChooseWgmma(target, num_warps),))
+        function = run_passes(function, (ChooseWgmma(target, num_warps), MulticastFetches()))
         if WGMMA_WARPS in function.hints:
             try:
                 return _within(function, function.hints[WGMMA_WARPS], num_stages, shared_bytes)

@@ -22,6 +22,7 @@ from tilewright.ir.ops.gpu.barriers import (
     MbarrierWait,
     barriers_type,
 )
+from tilewright.ir.ops.gpu.cluster import ClusterBarrier
 from tilewright.ir.ops.gpu.memory import Barrier, SharedAlloc, SharedCopy
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
@@ -46,6 +47,8 @@ class SpecializeWarps:
     fetches.
     Products of a loop that only adds them up stay in flight during the next iteration, which is when their tiles are
     given back: where there are two of each, so that those of the next one can be there.
+    Where the CTAs of a cluster fetch a tile together, into the buffers of both, a slot is empty when the consumers of
+    both have given it back; neither CTA ends before the other one.
     Runs when tiles have layouts, and before conversions take shared memory.
     OutOfSharedMemory, at a fetch, where there is no room for it.
     """
@@ -78,6 +81,11 @@ class _Group:
     def is_direct(self) -> bool:
         """Whether all products are in the block of the fetches, not nested in it."""
         return all(p.block is self.block for p in self.products)
+
+    @property
+    def by_cluster(self) -> bool:
+        """Whether the CTAs of a cluster fill the slots of each other."""
+        return any(f.both is not None for f in self.fetches)
 
     @property
     def bytes(self) -> int:
@@ -158,11 +166,14 @@ def _specialize(function: Function, groups: Sequence[_Group], options: Specializ
     _choose_stages(groups, options.limit - _needed_elsewhere(function) - _BARRIERS, options.stages)
     for group in groups:
         _allocate(b, group, warps // GROUP_WARPS)
-    b.emit_op(Barrier)
+    pairs = any(g.by_cluster for g in groups)
+    b.emit_op(ClusterBarrier if pairs else Barrier)
     consumer = _Consumer(function, groups, dict(values)).partition()
     producer = _Producer(function, groups, dict(values)).partition()
     registers = _REGISTERS if warps > GROUP_WARPS else None
     b.emit_op(WarpSpecialize, registers=registers, consumer=consumer, producer=producer)
+    if pairs:
+        b.emit_op(ClusterBarrier)  # the mate may still fill buffers of this CTA, and give back slots
     b.emit_op(Return)
     return with_body(function, body)
 
@@ -188,7 +199,7 @@ def _allocate(b: Builder, group: _Group, arrivals: int) -> None:
         group.rings[fetch] = b.emit(SharedAlloc, type=t, alignment=SWIZZLED_ALIGNMENT)
     group.full, group.empty = (b.emit(SharedAlloc, type=barriers_type(group.stages)) for _ in range(2))
     b.emit_op(MbarrierInit, group.full, count=1)
-    b.emit_op(MbarrierInit, group.empty, count=arrivals)
+    b.emit_op(MbarrierInit, group.empty, count=2 * arrivals if group.by_cluster else arrivals)
 
 
 class _Partition:
@@ -337,7 +348,8 @@ class _Producer(_Partition):
             b.emit_op(MbarrierWait, group.barrier(b, state.slot, full=False), emptied)
             b.emit_op(MbarrierExpect, full, bytes=group.bytes)
         buffer = b.emit(SharedCopy, group.rings[op], state.slot)
-        b.emit_op(TmaLoad, buffer, full, self.values.get(op.map, op.map), self.all(op.starts))
+        both = None if op.both is None else self.values.get(op.both, op.both)
+        b.emit_op(TmaLoad, buffer, full, self.values.get(op.map, op.map), self.all(op.starts), both)
         if op is group.fetches[-1]:
             self.states[group] = state.next(b, group.stages)
 
@@ -400,7 +412,7 @@ class _Consumer(_Partition):
     def _give_back(self, group: _Group) -> None:
         """Give back the buffers of the slot that was filled last, and go on to the next one."""
         b, state = self.b, self.states[group]
-        b.emit_op(MbarrierArrive, group.barrier(b, state.slot, full=False), None)
+        b.emit_op(MbarrierArrive, group.barrier(b, state.slot, full=False), None, cluster=group.by_cluster)
         self.states[group] = state.next(b, group.stages)
 
     def _release(self, group: _Group, slot: Value) -> None:
@@ -408,7 +420,7 @@ class _Consumer(_Partition):
         b = self.b
         exists = b.emit(Cmp, slot, b.constant(0, int32), predicate=CmpPredicate.GE)
         at = b.emit(Select, exists, slot, b.constant(0, int32))
-        b.emit_op(MbarrierArrive, group.barrier(b, at, full=False), exists)
+        b.emit_op(MbarrierArrive, group.barrier(b, at, full=False), exists, cluster=group.by_cluster)
 
     def close(self, block: Block) -> None:
         """What was fetched here for products in nested blocks is needed until here."""

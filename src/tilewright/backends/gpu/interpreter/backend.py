@@ -10,9 +10,13 @@ import numpy as np
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.base import Capabilities
+from tilewright.backends.gpu.interpreter.cluster import Cluster, are_paired, in_pairs, run_cluster
 from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.backends.reference.backend import run_grid
+from tilewright.backends.reference.backend import bound_arguments, run_grid
+from tilewright.backends.reference.memory import Memory
+from tilewright.backends.reference.scheduler import run_blocks
+from tilewright.backends.schedule import Schedule
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import num_warps, verify_gpu
 from tilewright.ir.printer import print_function
@@ -30,12 +34,25 @@ class InterpreterExecutable:
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every CTA of ``grid``. Fault for what a GPU would do wrong; TileError as on the reference backend."""
         warps = num_warps(self.function)
+        if are_paired(self.function, grid):
+            self._launch_clusters(grid, arguments, warps)
+            return
         run_grid(
             self.function,
             grid,
             arguments,
             lambda index, memory, values: CtaInterpreter(index, grid, memory, values, warps),
         )
+
+    def _launch_clusters(self, grid: tuple[int, int, int], arguments: LaunchArguments, warps: int) -> None:
+        memory = Memory(arguments.buffers)
+        values = bound_arguments(self.function, memory, arguments)
+
+        def maker(index: tuple[int, int, int]) -> Callable[[Cluster], CtaInterpreter]:
+            return lambda cluster: CtaInterpreter(index, grid, memory, values, warps, cluster)
+
+        pairs = in_pairs((index, maker(index)) for index in Schedule().indices(grid))
+        run_blocks(((index, run_cluster(ctas, self.function.body)) for index, ctas in pairs), memory)
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """The launch, to be run later."""

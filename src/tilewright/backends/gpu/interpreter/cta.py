@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tilewright.backends.gpu.interpreter import cluster as clusters
 from tilewright.backends.gpu.interpreter import specialized
 from tilewright.backends.gpu.interpreter.distribution import by_thread, collect, distribute, elements, owners
 from tilewright.backends.gpu.interpreter.faults import DEADLOCK, MISALIGNED, OUT_OF_RANGE, Fault
 from tilewright.backends.gpu.interpreter.mbarriers import Mbarriers
+from tilewright.backends.gpu.interpreter.ordering import Clocks
 from tilewright.backends.gpu.interpreter.shadow import Shadow
 from tilewright.backends.gpu.interpreter.shared import Buffer, SharedMemory
 from tilewright.backends.reference.access import MEMORY
@@ -28,6 +30,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.errors import TileError
 from tilewright.ir.layouts import LANES, REGISTER, LinearLayout
 from tilewright.ir.ops.gpu.barriers import MbarrierWait
+from tilewright.ir.ops.gpu.cluster import ClusterBarrier
 from tilewright.ir.ops.gpu.memory import (
     AsyncCommit,
     AsyncCopy,
@@ -66,13 +69,23 @@ SHARED_BYTES = 232448  # the most that a CTA can have on sm_90
 class CtaInterpreter(BlockInterpreter):
     """One CTA of ``warps`` warps: a distributed tile is an array ``[threads, registers]``, a scalar one number."""
 
-    def __init__(self, index: Index, grid: Index, memory: Memory, arguments: dict[Value, Any], warps: int) -> None:
+    def __init__(
+        self,
+        index: Index,
+        grid: Index,
+        memory: Memory,
+        arguments: dict[Value, Any],
+        warps: int,
+        cluster: clusters.Cluster | None = None,
+    ) -> None:
         super().__init__(index, grid, memory, arguments, None)
         self.threads = warps * LANES
-        self.shared = SharedMemory(SHARED_BYTES)
+        self.rank = 0  # in the cluster
+        self.cluster = cluster or clusters.Cluster(Clocks(), [self])
+        self.shared = SharedMemory(SHARED_BYTES, self.cluster.clocks)
         self.shadows: dict[int, Shadow] = {}  # of global memory, by allocation
         self.arguments = list(arguments.values())  # of the function
-        self.mbarriers = Mbarriers()
+        self.mbarriers = Mbarriers(self.cluster.clocks.count)
         self.products = specialized.Products()
         self.is_side = False  # whether other warps do something else
 
@@ -80,6 +93,7 @@ class CtaInterpreter(BlockInterpreter):
         **BlockInterpreter.structured,
         WarpSpecialize: "run_warp_specialize",
         MbarrierWait: "run_mbarrier_wait",
+        ClusterBarrier: "run_cluster_barrier",
     }
 
     def fork(self) -> CtaInterpreter:
@@ -93,6 +107,9 @@ class CtaInterpreter(BlockInterpreter):
 
     def run_mbarrier_wait(self, op: MbarrierWait, operands: list[Any]) -> Generator[Any, None, None]:
         return specialized.run_mbarrier_wait(self, op, operands)
+
+    def run_cluster_barrier(self, op: ClusterBarrier, operands: list[Any]) -> Generator[Any, None, None]:
+        return clusters.run_barrier(self, op, operands)
 
     def evaluate(self, op: Op, operands: list[Any]) -> Sequence[Any]:
         if not isinstance(op, Wgmma | WgmmaWait):
@@ -430,4 +447,5 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     AsyncCommit: _async_commit,
     AsyncWait: _async_wait,
     **specialized.RULES,
+    **clusters.RULES,
 }

@@ -1,4 +1,4 @@
-"""Which accesses to shared memory happen before which, where the warps of a CTA have different work.
+"""Which accesses to shared memory happen before which, where warps have different work, or other CTAs have access.
 
 Each side has a clock, which advances when it says something to others through a barrier in shared memory; who waits for
 that barrier knows what was done until then. What one side did to a byte and another one does not know of is a race.
@@ -12,46 +12,67 @@ from tilewright.backends.gpu.interpreter.faults import RACE, Fault
 from tilewright.backends.gpu.interpreter.shadow import Array
 from tilewright.ir.core import Op
 
-SIDES = ("consumer", "producer")
+SIDES = ("consumer", "producer")  # of a CTA
 
 
-class Ordering:
-    """Accesses of both sides to ``size`` bytes; ``side`` is the number of the one that runs."""
+class Clocks:
+    """What each side of the ``ctas`` of a cluster knows of each one; ``side`` is the number of the one that runs."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, ctas: int = 1) -> None:
+        self.count = ctas * len(SIDES)
         self.side = 0
-        self.clocks = np.ones((len(SIDES), len(SIDES)), np.int64)  # row i: what side i knows of each one
-        self._written = np.zeros((len(SIDES), size), np.int64)
-        self._read = np.zeros((len(SIDES), size), np.int64)
-        np.fill_diagonal(self.clocks, 2)  # what was done before both began, both know
+        self.known = np.ones((self.count, self.count), np.int64)  # row i: what side i knows
+        np.fill_diagonal(self.known, 2)  # what was done before all began, all know
+
+    @property
+    def now(self) -> int:
+        """The time of the side that runs."""
+        return int(self.known[self.side, self.side])
 
     def release(self) -> Array:
         """What the side that runs has done, for those who come to know of it."""
-        known = self.clocks[self.side].copy()
-        self.clocks[self.side, self.side] += 1
+        known = self.known[self.side].copy()
+        self.known[self.side, self.side] += 1
         return known
 
     def acquire(self, known: Array) -> None:
         """The side that runs comes to know what others have released."""
-        np.maximum(self.clocks[self.side], known, out=self.clocks[self.side])
+        np.maximum(self.known[self.side], known, out=self.known[self.side])
+
+    def meet(self) -> None:
+        """All sides have waited for each other."""
+        self.known[:] = self.known.max(0)
+        np.fill_diagonal(self.known, self.known.diagonal() + 1)
+
+
+class Ordering:
+    """Accesses of all sides to ``size`` bytes of one CTA."""
+
+    def __init__(self, size: int, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self._written = np.zeros((clocks.count, size), np.int64)
+        self._read = np.zeros((clocks.count, size), np.int64)
 
     def read(self, op: Op, places: Array) -> None:
-        """Fault when the other side wrote, as far as this one knows, at the same time."""
+        """Fault when another side wrote, as far as this one knows, at the same time."""
         self._check(op, places, self._written, "wrote")
-        self._read[self.side, places] = self.clocks[self.side, self.side]
+        self._read[self.clocks.side, places] = self.clocks.now
 
     def write(self, op: Op, places: Array) -> None:
-        """Fault when the other side accessed, as far as this one knows, at the same time."""
+        """Fault when another side accessed, as far as this one knows, at the same time."""
         self._check(op, places, self._written, "wrote")
         self._check(op, places, self._read, "reads")
-        self._written[self.side, places] = self.clocks[self.side, self.side]
+        self._written[self.clocks.side, places] = self.clocks.now
 
     def _check(self, op: Op, places: Array, times: Array, did: str) -> None:
-        for other, name in enumerate(SIDES):
-            if other != self.side:
-                unknown = times[other, places] > self.clocks[self.side, other]
+        side = self.clocks.side
+        for other in range(self.clocks.count):
+            if other != side:
+                unknown = times[other, places] > self.clocks.known[side, other]
                 if unknown.any():
                     byte = int(np.asarray(places)[unknown][0])
+                    whose = "" if other // len(SIDES) == side // len(SIDES) else " of the other CTA"
+                    who = f"{SIDES[other % len(SIDES)]}{whose}"
                     raise Fault(
-                        RACE, op, f"accesses byte {byte} of shared memory, which the {name} {did}: no barrier says when"
+                        RACE, op, f"accesses byte {byte} of shared memory, which the {who} {did}: no barrier says when"
                     )

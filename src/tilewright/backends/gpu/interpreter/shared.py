@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.gpu.interpreter.faults import IN_FLIGHT, OUT_OF_RANGE, RACE, UNINITIALIZED, Fault
-from tilewright.backends.gpu.interpreter.ordering import Ordering
+from tilewright.backends.gpu.interpreter.ordering import Clocks, Ordering
 from tilewright.backends.gpu.interpreter.shadow import Array, Shadow
 from tilewright.ir.core import Op
 from tilewright.ir.ops.gpu.memory import SharedAlloc
@@ -38,9 +38,9 @@ class Copy:
 
 
 class SharedMemory:
-    """``size`` bytes. Allocations without an offset lie behind each other."""
+    """``size`` bytes; a cluster has ``clocks`` for all of them. Allocations without an offset follow each other."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, clocks: Clocks) -> None:
         self.bytes = np.zeros(size, np.uint8)
         self.shadow = Shadow(size, "shared memory")
         self._holds = np.full(size, _NOBODY, np.int32)  # the allocation through which a byte was written
@@ -50,7 +50,7 @@ class SharedMemory:
         self._allocations = 0
         self._open: list[Copy] = []
         self._groups: deque[list[Copy]] = deque()
-        self.ordering = Ordering(size)
+        self.ordering = Ordering(size, clocks)
         self._unfenced = np.zeros(size, np.bool_)  # written by threads, and not yet seen by TMA
         self._leaving = np.zeros(size, np.int32)  # how many copies by the TMA unit read a byte
         self._departures: deque[tuple[Op, Array, Array]] = deque()

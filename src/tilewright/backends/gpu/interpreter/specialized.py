@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.backends.gpu.interpreter.cluster import Waiting
 from tilewright.backends.gpu.interpreter.distribution import collect, distribute
 from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, OUT_OF_RANGE, Fault
 from tilewright.backends.gpu.interpreter.mbarriers import Arrival
+from tilewright.backends.gpu.interpreter.ordering import SIDES
 from tilewright.backends.gpu.interpreter.shadow import Array
 from tilewright.backends.gpu.interpreter.shared import Buffer
 from tilewright.backends.reference.interpreter import EVALUATORS
@@ -32,26 +34,19 @@ from tilewright.ir.ops.gpu.tma import (
     TmaStore,
     TmaStoreWait,
     box_rows,
+    boxes,
     outer_axis,
     part_registers,
     swizzle_of,
 )
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.types import SharedType, TileType
 
 if TYPE_CHECKING:
     from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
 
 BARRIER_BYTES = 8
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """What a side yields that waits for the barrier of ``op``."""
-
-    op: MbarrierWait
 
 
 @dataclass(frozen=True)
@@ -76,28 +71,31 @@ class Products:
 # -- sides
 
 
-def run_warp_specialize(
-    cta: CtaInterpreter, op: WarpSpecialize, operands: list[Any]
-) -> Generator[MemoryOp, None, None]:
-    """Both sides, each until it waits for what the other one has to do. Fault when both do."""
+def run_warp_specialize(cta: CtaInterpreter, op: WarpSpecialize, operands: list[Any]) -> Generator[Any, None, None]:
+    """Both sides, each until it waits for what others have to do. Fault when all do."""
+    clocks = cta.cluster.clocks
     sides = [(side, cta.fork().run(region)) for side, region in enumerate((op.consumer, op.producer))]
     stuck: dict[int, Op] = {}
     changes = -1
     while sides:
         for entry in list(sides):
             side, running = entry
-            cta.shared.ordering.side = side
+            clocks.side = cta.rank * len(SIDES) + side
             try:
                 while not isinstance(paused := next(running), Waiting):
                     yield paused
-                    cta.shared.ordering.side = side
+                    clocks.side = cta.rank * len(SIDES) + side
                 stuck[side] = paused.op
             except StopIteration:
                 sides.remove(entry)
                 stuck.pop(side, None)
         if len(stuck) == len(sides) and changes == cta.mbarriers.changes and sides:
+            first = next(iter(stuck.values()))
+            if len(cta.cluster.ctas) > 1:
+                yield Waiting(first)
+                continue
             where = " and ".join(str(o.loc) for o in stuck.values())
-            raise Fault(DEADLOCK, next(iter(stuck.values())), f"of a phase that is never complete, at {where}")
+            raise Fault(DEADLOCK, first, f"of a phase that is never complete, at {where}")
         changes = cta.mbarriers.changes
 
 
@@ -113,11 +111,11 @@ def run_mbarrier_wait(cta: CtaInterpreter, op: MbarrierWait, operands: list[Any]
                 barrier.expect(-arrival.data.size)
             barrier.arriving = []
             cta.mbarriers.changes += 1
-        elif cta.is_side:
+        elif cta.is_side or len(cta.cluster.ctas) > 1:
             yield Waiting(op)
         else:
             raise Fault(DEADLOCK, op, "of a phase that is never complete")
-    cta.shared.ordering.acquire(barrier.known)
+    cta.cluster.clocks.acquire(barrier.known)
 
 
 def _init(cta: CtaInterpreter, op: MbarrierInit, buffer: Buffer) -> tuple[()]:
@@ -129,16 +127,21 @@ def _init(cta: CtaInterpreter, op: MbarrierInit, buffer: Buffer) -> tuple[()]:
 def _expect(cta: CtaInterpreter, op: MbarrierExpect, buffer: Buffer) -> tuple[()]:
     barrier = cta.mbarriers.at(op, buffer.offset)
     barrier.bytes += op.bytes
-    barrier.arrive(cta.shared.ordering.release())
+    barrier.arrive(cta.cluster.clocks.release())
     cta.mbarriers.changes += 1
     return ()
 
 
 def _arrive(cta: CtaInterpreter, op: MbarrierArrive, buffer: Buffer, mask: Array | None) -> tuple[()]:
-    barrier = cta.mbarriers.at(op, buffer.offset)
+    barrier, groups = cta.mbarriers.at(op, buffer.offset), cta.threads // (LANES * GROUP_WARPS)
     if mask is None or bool(mask):
-        barrier.arrive(cta.shared.ordering.release(), cta.threads // (LANES * GROUP_WARPS))
+        known = cta.cluster.clocks.release()
+        barrier.arrive(known, groups)
         cta.mbarriers.changes += 1
+        if op.cluster:
+            mate = cta.cluster.mate(cta, op)
+            mate.mbarriers.at(op, buffer.offset, by_mate=mate is not cta).arrive(known, groups)
+            mate.mbarriers.changes += 1
     return ()
 
 
@@ -187,7 +190,13 @@ def _places(op: Op, buffer: Buffer) -> Array:
 
 
 def _tma_load(
-    cta: CtaInterpreter, op: TmaLoad, buffer: Buffer, barrier: Buffer, tensor_map: TensorMap, starts: list[Array]
+    cta: CtaInterpreter,
+    op: TmaLoad,
+    buffer: Buffer,
+    barrier: Buffer,
+    tensor_map: TensorMap,
+    starts: list[Array],
+    both: Array | None,
 ) -> tuple[()]:
     pointers, inside = _addresses(cta, op, buffer.type, tensor_map, starts)
     dtype, memory = buffer.type.dtype, float32 if tensor_map.rounds else tensor_map.dtype
@@ -201,12 +210,29 @@ def _tma_load(
         data = EVALUATORS[Cast](how, [data], [TileType(float32, data.shape)])
     places = _places(op, buffer)
     raw = np.ascontiguousarray(data.astype(dtype.storage, copy=False)).view(np.uint8).reshape(places.shape)
-    ordering = cta.shared.ordering
-    cta.shared.begin_arrival(op, places)
-    arrival = Arrival(op, places, raw, buffer.allocation, ordering.release())
-    cta.mbarriers.at(op, barrier.offset).arriving.append(arrival)
-    cta.mbarriers.changes += 1
+    targets = [cta]
+    if both is not None and bool(both):
+        mine = _of_my_half(cta, buffer, tensor_map, places)
+        places, raw = places[mine], raw[mine]
+        targets = [cta, cta.cluster.mate(cta, op)]
+    for target in targets:
+        target.shared.begin_arrival(op, places)
+    known = cta.cluster.clocks.release()
+    for target in targets:
+        arrival = Arrival(op, places, raw, buffer.allocation, known)
+        target.mbarriers.at(op, barrier.offset, by_mate=target is not cta).arriving.append(arrival)
+        target.mbarriers.changes += 1
     return ()
+
+
+def _of_my_half(cta: CtaInterpreter, buffer: Buffer, tensor_map: TensorMap, places: Array) -> Array:
+    """Which elements of a tile are in the boxes that this CTA copies for both: ``places`` has the bytes of each one."""
+    found = boxes(buffer.type, tensor_map)
+    size = buffer.type.bytes // len(found)
+    half = len(found) // 2
+    first = {byte // size for _, _, byte in found[cta.rank * half : (cta.rank + 1) * half]}
+    mine: Array = np.isin((places[:, 0] - buffer.offset) // size, list(first))
+    return mine
 
 
 def _tma_store(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.assembly import I64
+from tilewright.backends.gpu.lowering.assembly import I16, I64
 from tilewright.backends.gpu.lowering.context import Context, Rule
 from tilewright.backends.gpu.lowering.tiles import layout_of
 from tilewright.ir.core import Op, Value
@@ -14,6 +14,7 @@ from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.ir.layouts import LANES, log2
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.gpu.barriers import GroupBarrier, MbarrierArrive, MbarrierExpect, MbarrierInit, MbarrierWait
+from tilewright.ir.ops.gpu.cluster import ClusterBarrier, ClusterSize
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import (
     AsyncFence,
@@ -63,7 +64,14 @@ def _mbarrier_expect(cx: Context, op: MbarrierExpect) -> None:
 def _mbarrier_arrive(cx: Context, op: MbarrierArrive) -> None:
     leads = _leads_group(cx)
     arrives = leads if op.mask is None else cx.builder.and_(leads, cx.scalar(op.mask))
-    cx.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [cx.buffers[op.barrier].address, arrives])
+    address = cx.buffers[op.barrier].address
+    cx.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [address, arrives])
+    if op.cluster:
+        text = (
+            "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $2; "
+            "@$1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }"
+        )
+        cx.asm(text, [], [address, arrives, _mate(cx)])
 
 
 def _mbarrier_wait(cx: Context, op: MbarrierWait) -> None:
@@ -81,6 +89,26 @@ def _leads_group(cx: Context) -> ir.Value:
 
 def _is_first(cx: Context) -> ir.Value:
     return cx.builder.icmp_unsigned("==", cx.thread, cx.i32(0))
+
+
+# -- clusters
+
+
+def _cluster_size(cx: Context, op: ClusterSize) -> None:
+    cx.values[op.result] = [cx.special("cluster.nctarank")]
+
+
+def _cluster_barrier(cx: Context, op: ClusterBarrier) -> None:
+    cx.asm("bar.warp.sync -1;")  # one thread of the warp that loads comes later than the others
+    cx.asm("barrier.cluster.arrive.release.aligned;")
+    cx.asm("barrier.cluster.wait.acquire.aligned;")
+
+
+def _mate(cx: Context) -> ir.Value:
+    """The rank of the other CTA of the cluster; of this one where it is alone."""
+    b = cx.builder
+    last = b.sub(cx.special("cluster.nctarank"), cx.i32(1))
+    return b.and_(b.xor(cx.special("cluster.ctarank"), cx.i32(1)), last)
 
 
 # -- copies
@@ -108,13 +136,25 @@ def _plus(cx: Context, value: ir.Value, constant: int) -> ir.Value:
 
 
 def _tma_load(cx: Context, op: TmaLoad) -> None:
-    rank = len(op.starts)
-    text = (
-        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes "
-        f"[$0], [${rank + 1}, {_places(1, rank)}], [${rank + 2}];"
-    )
-    for box in _boxes(cx, op.buffer, op.map, op.starts):
-        cx.asm(text, [], [*box, cx.scalar(op.map), cx.buffers[op.barrier].address])
+    rank, b = len(op.starts), cx.builder
+    copy = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
+    places = f"[$0], [${rank + 1}, {_places(1, rank)}], [${rank + 2}]"
+    found = _boxes(cx, op.buffer, op.map, op.starts)
+    more = [cx.scalar(op.map), cx.buffers[op.barrier].address]
+    if op.both is None:
+        for box in found:
+            cx.asm(f"{copy} {places};", [], [*box, *more])
+        return
+    half = len(found) // 2
+    with b.if_else(cx.scalar(op.both)) as (together, alone):
+        with together:
+            cta = cx.special("cluster.ctarank")
+            for first, second in zip(found[:half], found[half:]):
+                box = [_between(cx, x, y, cta) for x, y in zip(first, second)]
+                cx.asm(f"{copy}.multicast::cluster {places}, ${rank + 3};", [], [*box, *more, ir.Constant(I16, 3)])
+        with alone:
+            for box in found:
+                cx.asm(f"{copy} {places};", [], [*box, *more])
 
 
 def _tma_store(cx: Context, op: TmaStore) -> None:
@@ -132,7 +172,7 @@ def _tma_store(cx: Context, op: TmaStore) -> None:
 
 
 def _between(cx: Context, first: ir.Value, second: ir.Value, group: ir.Value) -> ir.Value:
-    """What the box of a warp group has: ``first`` that of group 0, ``second`` that of group 1."""
+    """What the box of a warp group or a CTA has: ``first`` that of number 0, ``second`` that of number 1."""
     b = cx.builder
     return first if first is second else b.select(b.icmp_unsigned("==", group, cx.i32(0)), first, second)
 
@@ -191,6 +231,8 @@ RULES: dict[type[Op], Rule] = {
     MbarrierExpect: _mbarrier_expect,
     MbarrierArrive: _mbarrier_arrive,
     MbarrierWait: _mbarrier_wait,
+    ClusterSize: _cluster_size,
+    ClusterBarrier: _cluster_barrier,
     TmaLoad: _tma_load,
     TmaStore: _tma_store,
     TmaStoreWait: _tma_store_wait,

@@ -62,10 +62,14 @@ class MbarrierExpect(Op):
 
 @define("gpu.mbarrier_arrive", effect=READ_WRITE, table=GPU_OPS)
 class MbarrierArrive(Op):
-    """One thread of each warp group arrives, where ``mask`` is true: what its warps did before has happened."""
+    """One thread of each warp group arrives, where ``mask`` is true: what its warps did before has happened.
+
+    With ``cluster`` it arrives twice, at this barrier and at that in the same place of the mate.
+    """
 
     barrier: Value = operand()
     mask: Value | None = optional_operand()
+    cluster: bool = attribute(bool, default=False)
 
     def infer(self) -> tuple[Type, ...]:
         barrier(self, self.barrier)

@@ -16,8 +16,9 @@ _STEP, _LEAST, _MOST = 8, 24, 256  # setmaxnreg: PTX ISA
 class WarpSpecialize(Op):
     """The warps that tiles are distributed over run ``consumer``, one thread of ``producer_warps`` more ``producer``.
 
-    The end of both is awaited by nobody: nothing but the end of the function follows. With ``registers`` threads of
-    the producer keep as many of their registers as the first number says, and those of the consumers get the second.
+    The end of both is awaited by nobody: nothing but the end of the function follows, or a ``gpu.cluster_barrier``.
+    With ``registers`` threads of the producer keep as many of their registers as the first number says, and those of
+    the consumers get the second.
     """
 
     producer_warps: int = attribute(int, default=4)

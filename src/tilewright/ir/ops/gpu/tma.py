@@ -14,7 +14,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.layouts import OFFSET, REGISTER, LinearLayout, log2
-from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, operands
+from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, operands, optional_operand
 from tilewright.ir.ops.gpu.barriers import barrier
 from tilewright.ir.ops.gpu.memory import READ_WRITE, SharedMemoryOp, shared
 from tilewright.ir.ops.gpu.tiles import with_layout
@@ -69,7 +69,8 @@ class TensorMap(Op):
 
     ``base``, ``shape``, ``strides`` and ``axes`` are those of a ``Descriptor``: the launch finds the array by them.
     ``box`` has the extents of a box along ``axes``, whose last one is contiguous; ``element`` is the type in memory;
-    ``rounds`` turns float32 into tfloat32.
+    ``rounds`` turns float32 into tfloat32. The kernel of a map for ``pairs`` is launched in clusters of two CTAs, where
+    the width of the grid is even.
     """
 
     base: int = attribute(int)
@@ -80,6 +81,7 @@ class TensorMap(Op):
     element: str = attribute(str)
     dtype: DType = attribute(DType)
     rounds: bool = attribute(bool, default=False)
+    pairs: bool = attribute(bool, default=False)
 
     @property
     def swizzle(self) -> int:
@@ -88,7 +90,16 @@ class TensorMap(Op):
 
     @property
     def descriptor(self) -> Descriptor:
-        return Descriptor(self.base, self.shape, self.strides, self.axes, self.box, self.element, rounds=self.rounds)
+        return Descriptor(
+            self.base,
+            self.shape,
+            self.strides,
+            self.axes,
+            self.box,
+            self.element,
+            rounds=self.rounds,
+            pairs=self.pairs,
+        )
 
     def infer(self) -> tuple[Type, ...]:
         rank = len(self.axes)
@@ -131,6 +142,16 @@ def boxes(t: SharedType, tensor_map: TensorMap) -> list[tuple[int, int, int]]:
     ]
 
 
+def _require_shared(op: Op, t: SharedType, value: Value, both: Value | None) -> None:
+    """Where CTAs may share a load: ``both`` is a condition, and each one has half of the boxes."""
+    if both is None:
+        return
+    found = tile(op, both)
+    require(not found.rank and found.element.is_bool, op, f"a condition {found}")
+    several = _map(op, value).pairs and len(boxes(t, _map(op, value))) % 2 == 0
+    require(several, op, f"{t} is not divided between two CTAs")
+
+
 def _tile_of_map(op: Op, t: SharedType, value: Value, starts: list[Value]) -> None:
     """Tiles of ``t`` are boxes of the map, as many as it takes."""
     found, swizzle = _map(op, value), swizzle_of(t)
@@ -148,15 +169,18 @@ def _tile_of_map(op: Op, t: SharedType, value: Value, starts: list[Value]) -> No
 class Fetch(Op):
     """The tile of an array that begins at the coordinates ``starts``, in shared memory; zeros outside of the array.
 
-    ``specialize-warps`` gives it a place in a ring of buffers, into which ``gpu.tma_load`` copies it ahead.
+    ``specialize-warps`` gives it a place in a ring of buffers, into which ``gpu.tma_load`` copies it ahead. With
+    ``both`` the CTAs of a cluster fetch equally often, and where it is true the same tile: see there.
     """
 
     map: Value = operand()
     starts: list[Value] = operands()
+    both: Value | None = optional_operand()
     type: SharedType = attribute(SharedType)
 
     def infer(self) -> tuple[Type, ...]:
         _tile_of_map(self, self.type, self.map, self.starts)
+        _require_shared(self, self.type, self.map, self.both)
         return (self.type,)
 
 
@@ -188,18 +212,21 @@ class TmaLoad(Op):
     """One thread begins to copy the tile at ``starts`` to ``buffer``; zeros outside of the array.
 
     When it has arrived, its bytes are taken from those that the current phase of ``barrier`` expects. It may be read
-    by those who have waited for that phase.
+    by those who have waited for that phase. Where ``both`` is true, it copies half of the boxes (the CTA that comes
+    first in the cluster the first half) to both CTAs, at the same places, and tells the barriers of both.
     """
 
     buffer: Value = operand()
     barrier: Value = operand()
     map: Value = operand()
     starts: list[Value] = operands()
+    both: Value | None = optional_operand()
 
     def infer(self) -> tuple[Type, ...]:
         t = shared(self, self.buffer)
         barrier(self, self.barrier)
         _tile_of_map(self, t, self.map, self.starts)
+        _require_shared(self, t, self.map, self.both)
         return ()
 
 
