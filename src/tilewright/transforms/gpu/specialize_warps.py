@@ -29,7 +29,7 @@ from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, Fetch, Put, TensorMap, TmaLoad, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
 from tilewright.ir.rewrite import clone_op, with_body
-from tilewright.ir.types import I32, SharedType
+from tilewright.ir.types import I32, SharedType, TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory
 from tilewright.transforms.gpu.stage_stores import staging
 
@@ -65,6 +65,37 @@ class SpecializeWarps:
 
 
 @dataclass(eq=False)
+class _Ring:
+    """``stages`` copies of tiles of ``types`` that arrive together, and for each copy who says full and empty."""
+
+    types: list[SharedType]
+    groups: list[_Group] = field(default_factory=list)
+    stages: int = 1
+    buffers: list[Value] = field(default_factory=list)
+    full: Value | None = None
+    empty: Value | None = None
+
+    @property
+    def depth(self) -> int:
+        """So many loops are around the fetches, at most."""
+        return max(g.depth for g in self.groups)
+
+    @property
+    def bytes(self) -> int:
+        """Of one stage."""
+        return sum(t.bytes for t in self.types)
+
+    @property
+    def by_cluster(self) -> bool:
+        """Whether the CTAs of a cluster fill the slots of each other."""
+        return any(g.by_cluster for g in self.groups)
+
+    def barrier(self, b: Builder, slot: Value, *, full: bool) -> Value:
+        """That of ``slot``."""
+        return b.emit(SharedCopy, self.full if full else self.empty, slot)
+
+
+@dataclass(eq=False)
 class _Group:
     """Fetches of one block that share ``products``: they arrive together. ``depth`` loops are around them."""
 
@@ -72,10 +103,7 @@ class _Group:
     fetches: list[Fetch]
     products: set[Wgmma]
     depth: int
-    stages: int = 1
-    rings: dict[Fetch, Value] = field(default_factory=dict)
-    full: Value | None = None
-    empty: Value | None = None
+    ring: _Ring = field(default_factory=lambda: _Ring([]))
 
     @property
     def is_direct(self) -> bool:
@@ -88,13 +116,19 @@ class _Group:
         return any(f.both is not None for f in self.fetches)
 
     @property
-    def bytes(self) -> int:
-        """Of one stage."""
-        return sum(f.type.bytes for f in self.fetches)
+    def last(self) -> Wgmma:
+        """The last product, of a direct group."""
+        return max(self.products, key=self.block.ops.index)
 
-    def barrier(self, b: Builder, slot: Value, *, full: bool) -> Value:
-        """That of ``slot``."""
-        return b.emit(SharedCopy, self.full if full else self.empty, slot)
+    def buffer(self, b: Builder, fetch: Fetch, slot: Value) -> Value:
+        """What is fetched to ``slot``."""
+        return b.emit(SharedCopy, self.ring.buffers[self.fetches.index(fetch)], slot)
+
+    def holds_during(self, other: _Group) -> bool:
+        """Whether tiles of this group are held while ``other`` fetches: then they cannot share a ring."""
+        first, last = (self.block.ops.index(op) for op in (self.fetches[0], self.last))
+        between = self.block.ops[first : last + 1]
+        return self.block is other.block or any(other.block in (r for o in op.walk() for r in o.regions) for op in between)
 
 
 @dataclass(frozen=True)
@@ -137,22 +171,41 @@ def _depth(op: Op) -> int:
     return count
 
 
-def _choose_stages(groups: Sequence[_Group], room: int, most: int) -> None:
-    """Copies of the tiles of each group: one; more for those in the innermost loops, as far as there is room."""
-    left = room - sum(g.bytes for g in groups)
+def _rings(groups: Sequence[_Group]) -> list[_Ring]:
+    """The rings of all groups: those that fetch tiles of the same types one after the other share one."""
+    rings: list[_Ring] = []
+    for group in groups:
+        types = [f.type for f in group.fetches]
+        group.ring = next((r for r in rings if r.types == types and _may_share(r, group)), _Ring(types))
+        group.ring.groups.append(group)
+        if group.ring not in rings:
+            rings.append(group.ring)
+    return rings
+
+
+def _may_share(ring: _Ring, group: _Group) -> bool:
+    """Whether the tiles of ``group`` and those of ``ring`` are given back before the other ones are fetched."""
+    return group.is_direct and all(
+        g.is_direct and g.by_cluster == group.by_cluster and not g.holds_during(group) and not group.holds_during(g) for g in ring.groups
+    )
+
+
+def _choose_stages(rings: Sequence[_Ring], room: int, most: int) -> None:
+    """Copies of the tiles of each ring: one; more for those in the innermost loops, as far as there is room."""
+    left = room - sum(r.bytes for r in rings)
     if left < 0:
-        needed = sum(g.bytes for g in groups)
+        needed = sum(r.bytes for r in rings)
         raise OutOfSharedMemory(
             f"the tiles that are loaded for products need {needed} bytes of shared memory, and there are {room} for "
             "them; use smaller tiles",
-            groups[0].fetches[0].loc,
+            rings[0].groups[0].fetches[0].loc,
         )
-    for depth in sorted({g.depth for g in groups if g.depth}, reverse=True):
+    for depth in sorted({r.depth for r in rings if r.depth}, reverse=True):
         for stages in range(2, most + 1):
-            for group in groups:
-                if group.depth == depth and group.stages == stages - 1 and group.bytes <= left:
-                    group.stages = stages
-                    left -= group.bytes
+            for ring in rings:
+                if ring.depth == depth and ring.stages == stages - 1 and ring.bytes <= left:
+                    ring.stages = stages
+                    left -= ring.bytes
 
 
 def _specialize(function: Function, groups: Sequence[_Group], options: SpecializeWarps) -> Function:
@@ -163,10 +216,11 @@ def _specialize(function: Function, groups: Sequence[_Group], options: Specializ
     for op in function.walk():
         if isinstance(op, TensorMap):
             b.block.append(clone_op(op, values))
-    _choose_stages(groups, options.limit - _needed_elsewhere(function) - _BARRIERS, options.stages)
-    for group in groups:
-        _allocate(b, group, warps // GROUP_WARPS)
-    pairs = any(g.by_cluster for g in groups)
+    rings = _rings(groups)
+    _choose_stages(rings, options.limit - _needed_elsewhere(function) - _BARRIERS, options.stages)
+    for ring in rings:
+        _allocate(b, ring, warps // GROUP_WARPS)
+    pairs = any(r.by_cluster for r in rings)
     b.emit_op(ClusterBarrier if pairs else Barrier)
     consumer = _Consumer(function, groups, dict(values)).partition()
     producer = _Producer(function, groups, dict(values)).partition()
@@ -191,15 +245,15 @@ def _needed_elsewhere(function: Function) -> int:
     return stores + conversions
 
 
-def _allocate(b: Builder, group: _Group, arrivals: int) -> None:
-    """Shared memory of the ring of a group, and its barriers: the consumers' warp groups say that a slot is empty."""
-    b.loc = group.fetches[0].loc
-    for fetch in group.fetches:
-        t = SharedType(fetch.type.dtype, fetch.type.layout, group.stages)
-        group.rings[fetch] = b.emit(SharedAlloc, type=t, alignment=SWIZZLED_ALIGNMENT)
-    group.full, group.empty = (b.emit(SharedAlloc, type=barriers_type(group.stages)) for _ in range(2))
-    b.emit_op(MbarrierInit, group.full, count=1)
-    b.emit_op(MbarrierInit, group.empty, count=2 * arrivals if group.by_cluster else arrivals)
+def _allocate(b: Builder, ring: _Ring, arrivals: int) -> None:
+    """Shared memory of a ring, and its barriers: the consumers' warp groups say that a slot is empty."""
+    b.loc = ring.groups[0].fetches[0].loc
+    for of in ring.types:
+        t = SharedType(of.dtype, of.layout, ring.stages)
+        ring.buffers.append(b.emit(SharedAlloc, type=t, alignment=SWIZZLED_ALIGNMENT))
+    ring.full, ring.empty = (b.emit(SharedAlloc, type=barriers_type(ring.stages)) for _ in range(2))
+    b.emit_op(MbarrierInit, ring.full, count=1)
+    b.emit_op(MbarrierInit, ring.empty, count=2 * arrivals if ring.by_cluster else arrivals)
 
 
 class _Partition:
@@ -210,20 +264,20 @@ class _Partition:
         self.groups = groups
         self.group_of = {f: g for g in groups for f in g.fetches}
         self.values = values
-        self.states: dict[_Group, _PipelineState] = {}
-        self.inside: dict[Op, list[_Group]] = {
-            op: self._groups_in(op) for op in function.walk() if isinstance(op, CONTROL_FLOW)
+        self.states: dict[_Ring, _PipelineState] = {}
+        self.inside: dict[Op, list[_Ring]] = {
+            op: self._rings_in(op) for op in function.walk() if isinstance(op, CONTROL_FLOW)
         }
         self.b = Builder(Block(), function.loc)
 
-    def _groups_in(self, op: Op) -> list[_Group]:
+    def _rings_in(self, op: Op) -> list[_Ring]:
         blocks = {r for o in op.walk() for r in o.regions}
-        return [g for g in self.groups if g.block in blocks]
+        return list(dict.fromkeys(g.ring for g in self.groups if g.block in blocks))
 
     def partition(self) -> Block:
         zero = self.b.constant(0, int32)
         for group in self.groups:
-            self.states[group] = _PipelineState(zero, zero)
+            self.states[group.ring] = _PipelineState(zero, zero)
         self.ops(self.function.body, [])
         return self.b.block
 
@@ -231,6 +285,7 @@ class _Partition:
         """Emit the ops of ``block``."""
         for op in block.ops:
             self.b.loc = op.loc
+            self.before(op)
             if isinstance(op, CONTROL_FLOW):
                 self.control(op, enclosing)
             elif isinstance(op, Return):
@@ -247,6 +302,9 @@ class _Partition:
     def op(self, op: Op) -> None:
         raise NotImplementedError
 
+    def before(self, op: Op) -> None:
+        """``op`` comes next."""
+
     def end(self) -> None:
         self.b.emit_op(Yield, [])
 
@@ -259,35 +317,35 @@ class _Partition:
 
     # -- control flow
 
-    def _flat(self, groups: Sequence[_Group]) -> list[Value]:
-        return [v for g in groups for v in (self.states[g].slot, self.states[g].parity)]
+    def _flat(self, rings: Sequence[_Ring]) -> list[Value]:
+        return [v for r in rings for v in (self.states[r].slot, self.states[r].parity)]
 
-    def _set(self, groups: Sequence[_Group], flat: Sequence[Value]) -> None:
-        for i, group in enumerate(groups):
-            self.states[group] = _PipelineState(flat[2 * i], flat[2 * i + 1])
+    def _set(self, rings: Sequence[_Ring], flat: Sequence[Value]) -> None:
+        for i, ring in enumerate(rings):
+            self.states[ring] = _PipelineState(flat[2 * i], flat[2 * i + 1])
 
     def control(self, op: Op, enclosing: list[Op]) -> None:
-        groups, inner = self.inside[op], [*enclosing, op]
+        rings, inner = self.inside[op], [*enclosing, op]
         before = dict(self.states)
-        added = (I32,) * (2 * len(groups))
+        added = (I32,) * (2 * len(rings))
         if isinstance(op, If):
             regions = []
             for region in (op.then, op.orelse):
                 self.states = dict(before)
                 regions.append(self._region(region, inner, Block()))
-            groups_of: list[Any] = [self.values.get(op.condition, op.condition)]
+            condition: list[Any] = [self.values.get(op.condition, op.condition)]
             keywords: dict[str, Any] = {"types": (*op.types, *added), "then": regions[0], "orelse": regions[1]}
-            made = create(If, groups_of, keywords, op.loc)
+            made = create(If, condition, keywords, op.loc)
         else:
             assert isinstance(op, LoopOp)
             extra = self.extra(op)
-            inits = [*self.all(op.inits), *self._flat(groups), *extra]
+            inits = [*self.all(op.inits), *self._flat(rings), *extra]
             body = Block()
             for arg in op.body.args:
                 self.values[arg] = body.add_arg(arg.type, arg.name)
             args = [body.add_arg(v.type) for v in inits[len(op.inits) :]]
-            self._set(groups, args)
-            self.enter(op, args[2 * len(groups) :])
+            self._set(rings, args)
+            self.enter(op, args[2 * len(rings) :])
             self._region(op.body, inner, body)
             bounds = self.all(op.bounds) if isinstance(op, For) else []
             keywords = {"body": body} | ({"types": (*op.types, *added)} if isinstance(op, Loop) else {})
@@ -298,9 +356,9 @@ class _Partition:
             self.values[old] = new
         self.states = before
         results = made.results[len(op.results) :]
-        self._set(groups, results)
+        self._set(rings, results)
         if isinstance(op, LoopOp):
-            self.leave(op, results[2 * len(groups) :])
+            self.leave(op, results[2 * len(rings) :])
 
     def enter(self, op: LoopOp, extra: Sequence[Value]) -> None:
         """The body of a loop begins; ``extra`` is carried."""
@@ -341,17 +399,29 @@ class _Producer(_Partition):
             self.b.block.append(clone_op(op, self.values))
 
     def _fetch(self, op: Fetch, group: _Group) -> None:
-        b, state = self.b, self.states[group]
-        full = group.barrier(b, state.slot, full=True)
+        b, ring, state = self.b, group.ring, self.states[group.ring]
+        full = ring.barrier(b, state.slot, full=True)
         if op is group.fetches[0]:
             emptied = b.emit(Xor, state.parity, b.constant(1, int32))
-            b.emit_op(MbarrierWait, group.barrier(b, state.slot, full=False), emptied)
-            b.emit_op(MbarrierExpect, full, bytes=group.bytes)
-        buffer = b.emit(SharedCopy, group.rings[op], state.slot)
+            b.emit_op(MbarrierWait, ring.barrier(b, state.slot, full=False), emptied)
+            b.emit_op(MbarrierExpect, full, bytes=ring.bytes)
+        buffer = group.buffer(b, op, state.slot)
         both = None if op.both is None else self.values.get(op.both, op.both)
         b.emit_op(TmaLoad, buffer, full, self.values.get(op.map, op.map), self.all(op.starts), both)
         if op is group.fetches[-1]:
-            self.states[group] = state.next(b, group.stages)
+            self.states[ring] = state.next(b, ring.stages)
+
+
+@dataclass(eq=False)
+class _Flight:
+    """A product in flight: ``op``, what was ``made`` of it, its left operand in registers, the slots that it is the last
+    to read; ``is_seen`` unless all that happens to its sum is that another one adds to it."""
+
+    op: Wgmma
+    made: Value
+    x: Value | None
+    slots: Sequence[tuple[_Ring, Value]]
+    is_seen: bool = True
 
 
 class _Consumer(_Partition):
@@ -362,8 +432,9 @@ class _Consumer(_Partition):
         self._adding: dict[Op, list[Wgmma]] = {
             op: _products(op.body)
             for op in function.walk()
-            if isinstance(op, For) and _only_adds(op) and all(g.stages > 1 for g in self._direct(op.body))
+            if isinstance(op, For) and _only_adds(op) and all(g.ring.stages > 1 for g in self._direct(op.body))
         }
+        self._flying: list[_Flight] = []
         self._held: dict[_Group, Value] = {}  # in a loop that only adds: the slot of the iteration before, or -1
         self._puts = any(isinstance(op, Put) for op in function.walk())
 
@@ -381,52 +452,86 @@ class _Consumer(_Partition):
         super().end()
 
     def _fetch(self, op: Fetch, group: _Group) -> None:
-        b, state = self.b, self.states[group]
+        b, state = self.b, self.states[group.ring]
         if op is group.fetches[0]:
-            b.emit_op(MbarrierWait, group.barrier(b, state.slot, full=True), state.parity)
-        self.values[op.result] = b.emit(SharedCopy, group.rings[op], state.slot)
+            b.emit_op(MbarrierWait, group.ring.barrier(b, state.slot, full=True), state.parity)
+        self.values[op.result] = group.buffer(b, op, state.slot)
 
     def _direct(self, block: Block) -> list[_Group]:
         """The groups whose fetches and products are all in ``block``."""
         return [g for g in self.groups if g.block is block and g.is_direct]
 
     def _product(self, op: Wgmma) -> None:
-        """A product; after the last one of a group the buffers are given back that nobody reads any more."""
+        """A product, which stays in flight. Those that only add are waited for one iteration later, others when what
+        they give is needed."""
         b, block = self.b, op.block
         assert block is not None
         x, y, acc = self.all([op.x, op.y, op.acc])
         adding = None if block.parent is None else self._adding.get(block.parent)
         if adding is None:
-            self.values[op.result] = b.emit(Wgmma, x, y, acc, pending=0)
-            for group in self._direct(block):
-                if op is max(group.products, key=block.ops.index):
-                    self._give_back(group)
+            made = b.emit(Wgmma, x, y, acc, pending=None)
+            done = [g for g in self._direct(block) if op is g.last]
+            slots = [(g.ring, self._advance(g.ring)) for g in done]
+            if self._flying and self._flying[-1].op.result is op.acc:
+                self._flying[-1].is_seen = False  # only added to
+            self._flying.append(_Flight(op, made, x if isinstance(x.type, TileType) else None, slots))
+            self.values[op.result] = made
             return
         last = op is adding[-1]
         self.values[op.result] = b.emit(Wgmma, x, y, acc, pending=len(adding) if last else None)
         for group in self._direct(block) if last else []:
-            self._release(group, self._held[group])
-            self._held[group] = self.states[group].slot
-            self.states[group] = self.states[group].next(b, group.stages)
+            self._release(group.ring, self._held[group])
+            self._held[group] = self._advance(group.ring)
 
-    def _give_back(self, group: _Group) -> None:
-        """Give back the buffers of the slot that was filled last, and go on to the next one."""
-        b, state = self.b, self.states[group]
-        b.emit_op(MbarrierArrive, group.barrier(b, state.slot, full=False), None, cluster=group.by_cluster)
-        self.states[group] = state.next(b, group.stages)
+    def before(self, op: Op) -> None:
+        """Wait for the products that ``op`` needs, and for all before control goes elsewhere."""
+        if isinstance(op, CONTROL_FLOW) or op.spec.terminator:
+            self._land(len(self._flying))
+            return
+        added = op.acc if isinstance(op, Wgmma) and list(op.acc.users) == [op] else None
+        used = [v for o in op.walk() for v in o.operands]
+        for i, flight in reversed(list(enumerate(self._flying))):
+            continued = flight.op.result is added and i == len(self._flying) - 1
+            if flight.op.result in used and not continued:
+                self._land(i + 1)
+                return
 
-    def _release(self, group: _Group, slot: Value) -> None:
+    def _land(self, count: int) -> None:
+        """Wait for the first ``count`` products that are in flight, and give back what they read."""
+        landed, self._flying = self._flying[:count], self._flying[count:]
+        if not landed:
+            return
+        b, seen = self.b, [f for f in landed if f.is_seen]
+        held = [f.x for f in landed if f.x is not None]
+        done = b.emit_op(WgmmaWait, [f.made for f in seen], held, pending=len(self._flying))
+        self.values.update((f.op.result, v) for f, v in zip(seen, done.results))
+        for flight in landed:
+            for ring, slot in flight.slots:
+                self._give_back(ring, slot)
+
+    def _advance(self, ring: _Ring) -> Value:
+        """Go on to the next slot of ``ring``; the one before."""
+        state = self.states[ring]
+        self.states[ring] = state.next(self.b, ring.stages)
+        return state.slot
+
+    def _give_back(self, ring: _Ring, slot: Value, exists: Value | None = None) -> None:
+        """Give back the buffers of ``slot``, if it ``exists``."""
+        b = self.b
+        b.emit_op(MbarrierArrive, ring.barrier(b, slot, full=False), exists, cluster=ring.by_cluster)
+
+    def _release(self, ring: _Ring, slot: Value) -> None:
         """Give back the buffers of ``slot``, if there is one."""
         b = self.b
         exists = b.emit(Cmp, slot, b.constant(0, int32), predicate=CmpPredicate.GE)
         at = b.emit(Select, exists, slot, b.constant(0, int32))
-        b.emit_op(MbarrierArrive, group.barrier(b, at, full=False), exists, cluster=group.by_cluster)
+        self._give_back(ring, at, exists)
 
     def close(self, block: Block) -> None:
         """What was fetched here for products in nested blocks is needed until here."""
         for group in self.groups:
             if group.block is block and not group.is_direct:
-                self._give_back(group)
+                self._give_back(group.ring, self._advance(group.ring))
 
     def extra(self, op: Op) -> list[Value]:
         if not isinstance(op, LoopOp) or op not in self._adding:
@@ -447,11 +552,11 @@ class _Consumer(_Partition):
         if op not in self._adding:
             return
         sums = [op.results[op.carried.index(p.acc)] for p in self._adding[op]]
-        done = self.b.emit_op(WgmmaWait, self.all(sums))
+        done = self.b.emit_op(WgmmaWait, self.all(sums), [])
         self.values.update(zip(sums, done.results))
         for group, slot in zip(self._direct(op.body), extra):
             del self._held[group]
-            self._release(group, slot)
+            self._release(group.ring, slot)
 
 
 def _products(block: Block) -> list[Wgmma]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from tilewright.backends.gpu.interpreter.shared import Buffer
 from tilewright.backends.reference.interpreter import EVALUATORS
 from tilewright.backends.reference.linear import PRODUCTS
 from tilewright.backends.reference.values import Pointers
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import float32, tfloat32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.errors import TileError
@@ -62,7 +62,7 @@ class Products:
     """The groups of products of a CTA: how many there were, and the bytes that those in flight read."""
 
     issued: int = 0
-    in_flight: list[tuple[int, Op, Array]] = field(default_factory=list)
+    in_flight: list[tuple[int, Wgmma, Array]] = field(default_factory=list)
 
     def is_done(self, group: int) -> bool:
         return all(number != group for number, _, _ in self.in_flight)
@@ -298,20 +298,22 @@ def _wgmma(cta: CtaInterpreter, op: Wgmma, *operands: Any) -> Any:
     products.in_flight.append((products.issued, op, np.concatenate(read)))
     value, group = distribute(whole, layout), products.issued
     if op.pending is not None:
-        _retire(cta, op.pending)
+        _retire(cta, op.pending, op, [op.x])
     return value if products.is_done(group) else InFlight(value, group)
 
 
-def _retire(cta: CtaInterpreter, pending: int) -> None:
-    """All but the ``pending`` latest groups are done: until now they were reading."""
+def _retire(cta: CtaInterpreter, pending: int, by: Op, held: Sequence[Value]) -> None:
+    """All but the ``pending`` latest groups are done: until now they were reading, registers ``held`` by ``by``."""
     products = cta.products
     while len(products.in_flight) > pending:
         _, op, places = products.in_flight.pop(0)
         cta.shared.ordering.read(op, places)
+        if isinstance(op.x.type, TileType) and op.x not in held:
+            raise Fault(IN_FLIGHT, by, f"does not hold the registers that the product at {op.loc} reads")
 
 
-def _wgmma_wait(cta: CtaInterpreter, op: WgmmaWait, accs: list[Any]) -> tuple[Any, ...]:
-    _retire(cta, op.pending)
+def _wgmma_wait(cta: CtaInterpreter, op: WgmmaWait, accs: list[Any], held: list[Any]) -> tuple[Any, ...]:
+    _retire(cta, op.pending, op, op.held)
     return tuple(finished(cta, op, acc) for acc in accs)
 
 

@@ -173,11 +173,16 @@ def _sums(
 
 
 def _wgmma_wait(cx: Context, op: WgmmaWait) -> None:
+    """One statement: registers of operands are free after it, and sums are there."""
     text = f"wgmma.wait_group.sync.aligned {op.pending};"
-    for k, v in enumerate(op.accs):
-        cx.values[op.results[k]] = _sums(cx, text, [register.type for register in cx.of(v)], cx.of(v))
-    if not op.accs:
-        cx.asm(text)
+    counts = [len(cx.of(v)) for v in op.accs]
+    sums = [x for v in op.accs for x in cx.of(v)]
+    held = [word for v in op.held for word in packed_words(cx, cx.of(v), v.tile.element)]
+    found = _sums(cx, text, [x.type for x in sums], sums, held) if sums else []
+    if not sums:
+        cx.asm(text, (), held)
+    for result, count in zip(op.results, counts):
+        cx.values[result], found = found[:count], found[count:]
 
 
 RULES: dict[type[Op], Rule] = {Wgmma: _wgmma, WgmmaWait: _wgmma_wait}

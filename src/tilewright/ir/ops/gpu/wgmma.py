@@ -65,9 +65,10 @@ def readable(t: SharedType, k_axis: int) -> bool:
 class Wgmma(Op):
     """x @ y + acc, by the warp groups of the CTA, of tiles in shared memory: begun as one group of products.
 
-    ``x`` of 16 bits may also be in registers, in the ``left_layout``; then the sum is waited for at once.
+    ``x`` of 16 bits may also be in registers, in the ``left_layout``.
     Afterwards at most ``pending`` groups stay in flight; with none given, as many as there are. A sum in flight may
-    only be carried on and added to; ``gpu.wgmma_wait`` gives the finished one. The tiles stay as they are until then.
+    only be carried on and added to; ``gpu.wgmma_wait`` gives the finished one. The tiles stay as they are until then;
+    one in registers is ``held`` by that wait, or waited for at once.
     """
 
     x: Value = operand()
@@ -86,7 +87,7 @@ class Wgmma(Op):
         require(x.shape == (m, y.shape[0]) and y.shape[1] == n <= MOST_COLUMNS, self, f"shapes of {x}, {y} and {acc}")
         if isinstance(x, TileType):
             wanted = None if acc.layout is None else left_layout(x.shape, acc.layout.size(WARP))
-            require(dtype.bytes == 2 and x.layout == wanted and self.pending == 0, self, f"{x} in registers")
+            require(dtype.bytes == 2 and x.layout == wanted, self, f"{x} in registers")
         else:
             require(x.copies == 1 and readable(x, 1), self, f"the layout of {x}")
         require(readable(y, 0), self, f"the layout of {y}")
@@ -100,13 +101,17 @@ class Wgmma(Op):
 
 @define("gpu.wgmma_wait", effect=READ_WRITE, table=GPU_OPS)
 class WgmmaWait(Op):
-    """The sums ``accs``, finished, when at most ``pending`` groups of products are in flight, none of theirs."""
+    """The sums ``accs``, finished, when at most ``pending`` groups of products are in flight, none of theirs.
+
+    Until then registers keep the left operands ``held``, which are those of all products that end here.
+    """
 
     accs: list[Value] = operands()
+    held: list[Value] = operands()
     pending: int = attribute(int, default=0)
 
     def infer(self) -> tuple[Type, ...]:
         require(self.pending >= 0, self, f"{self.pending} groups")
-        for v in self.accs:
-            require(isinstance(v.type, TileType), self, f"{v.type} is no sum")
+        for v in (*self.accs, *self.held):
+            require(isinstance(v.type, TileType), self, f"{v.type} is in no registers")
         return types_of(self.accs)
