@@ -38,6 +38,8 @@ PASSES = (
     "expand-views",
     "choose-wgmma",
     "multicast-fetches",
+    "rotate-products",
+    "defer-sums",
     "lower-views",
     "assign-layouts",
     "lower-reductions",

@@ -21,7 +21,6 @@ from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import AsyncFence, Put, TmaLoad, TmaStore, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
 from tilewright.ir.rewrite import Rewriter
-from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.instrumentation import observed_passes
 
@@ -94,52 +93,6 @@ def test_persistent_loops(blocks: int) -> None:
         product.run(backend, persistent, blocks)
     with ptx_backend(None, "sm_90") as backend:
         product.run(backend, persistent, blocks)
-
-
-def attention(q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array, M: ct.Constant[int], N: ct.Constant[int]) -> None:
-    """A row of blocks of queries; the weights of a step are the left operand of its second product."""
-    i, D = ct.bid(0), 64
-    x = ct.load(q, (i, 0), (M, D), padding_mode=ct.PaddingMode.ZERO)
-    total = ct.zeros((M, D), ct.float32)
-    most, size = ct.full((M, 1), -1e30, ct.float32), ct.zeros((M, 1), ct.float32)
-    for j in range(ct.cdiv(k.shape[0], N)):
-        y = ct.transpose(ct.load(k, (j, 0), (N, D), padding_mode=ct.PaddingMode.ZERO))
-        scores = ct.mma(x, y, ct.zeros((M, N), ct.float32))
-        inside = j * N + ct.arange(N, dtype=ct.int32)[None, :] < k.shape[0]
-        scores = ct.where(inside, scores, -1e30)
-        now = ct.maximum(most, ct.max(scores, axis=1, keepdims=True))
-        weights, old = ct.exp(scores - now), ct.exp(most - now)
-        size = size * old + ct.sum(weights, axis=1, keepdims=True)
-        z = ct.load(v, (j, 0), (N, D), padding_mode=ct.PaddingMode.ZERO)
-        total = ct.mma(weights.astype(q.dtype), z, total * old)
-        most = now
-    ct.store(o, (i, 0), (total / size).astype(o.dtype))
-
-
-@pytest.mark.parametrize("rows", [64, 128])
-@pytest.mark.parametrize("keys", [128, 200])
-def test_attention(rows: int, keys: int) -> None:
-    """A tile that is loaded once for a loop, sums that the next product takes from registers, rings of their own."""
-    rng = np.random.default_rng(keys)
-    q, k, v = aligned((256, 64), np.float16), aligned((keys, 64), np.float16), aligned((keys, 64), np.float16)
-    for x in (q, k, v):
-        x[...] = rng.standard_normal(x.shape) / 4
-    scores = q.astype(np.float64) @ k.astype(np.float64).T
-    weights = np.exp(scores - scores.max(1, keepdims=True))
-    wanted = weights @ v.astype(np.float64) / weights.sum(1, keepdims=True)
-    found: list[Function] = []
-
-    def see(name: str, function: Function) -> None:
-        if name == InsertBarriers.name:
-            found.append(function)
-
-    for make in (lambda: interpreter_backend(None, target="sm_90"), lambda: ptx_backend(None, "sm_90")):
-        o = aligned((256, 64), np.float16)
-        with observed_passes(see), make() as backend:
-            ct.launch(None, (256 // rows,), ct.kernel(attention), (q, k, v, o, rows, 64), backend=backend)
-        assert np.abs(o - wanted).max() < 2e-3
-    products = [op for op in found[0].walk() if isinstance(op, Wgmma)]
-    assert [isinstance(op.x.type, TileType) for op in products] == [False, True]
 
 
 def test_roles() -> None:

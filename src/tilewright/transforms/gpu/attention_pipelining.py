@@ -25,7 +25,7 @@ from tilewright.ir.types import TileType
 
 
 @dataclass(frozen=True)
-class _Rotation:
+class Rotation:
     """How a loop is rotated: ``late`` are the ops of the last MMA op and of its right operand, ``sums`` the position
     of its result among the carried values, ``first`` the MMA op that it will follow."""
 
@@ -44,10 +44,7 @@ class PipelineAttention:
     name: ClassVar[str] = "pipeline-attention"
 
     def run(self, function: Function) -> Function:
-        rotations = {
-            op: rotation for op in self.loops if _gains(op, self.num_warps) and (rotation := _rotation(op)) is not None
-        }
-        return _Rotator(rotations).function(function) if rotations else function
+        return rotated(function, [op for op in self.loops if _gains(op, self.num_warps)])
 
 
 _ROTATED_BYTES = 1 << 16  # that an iteration loads: so many that no third block per SM would fill the gaps
@@ -61,7 +58,14 @@ def _gains(loop: For, num_warps: int) -> bool:
     return loaded_bytes(loop) >= _ROTATED_BYTES and words <= 32 * num_warps * _WORDS
 
 
-def _rotation(loop: For) -> _Rotation | None:
+def rotated(function: Function, loops: Sequence[For]) -> Function:
+    """``function``, where the last of the two products in each of ``loops`` runs one iteration late, if it can."""
+    rotations = {op: rotation for op in loops if (rotation := rotation_of(op)) is not None}
+    return Rotator(rotations).function(function) if rotations else function
+
+
+def rotation_of(loop: For) -> Rotation | None:
+    """How ``loop``, which has two products, is rotated; None where the last one cannot run late."""
     body = loop.body
     first, last = mma_ops(loop)
     carried = body.terminator.operands
@@ -74,7 +78,7 @@ def _rotation(loop: For) -> _Rotation | None:
         return None
     if any(effect_of(op) & Effect.WRITE for op in body.ops):
         return None  # a late load would see what is written
-    return _Rotation([*right, last], last, sums, first)
+    return Rotation([*right, last], last, sums, first)
 
 
 def _users(body: Block, value: Value) -> set[Op]:
@@ -104,8 +108,10 @@ def _is_number(value: Value) -> bool:
     return isinstance(value.type, TileType) and not value.tile.shape
 
 
-class _Rotator(Rewriter):
-    def __init__(self, rotations: Mapping[For, _Rotation]) -> None:
+class Rotator(Rewriter):
+    """Rotates loops."""
+
+    def __init__(self, rotations: Mapping[For, Rotation]) -> None:
         super().__init__()
         self.rotations = rotations
 
@@ -126,7 +132,7 @@ class _Rotator(Rewriter):
         results = builder.emit_op(If, runs, types=types, then=some, orelse=none).results
         self.replace_all_uses(op, results)
 
-    def _rotated(self, loop: For, rotation: _Rotation, b: Builder) -> list[Value]:
+    def _rotated(self, loop: For, rotation: Rotation, b: Builder) -> list[Value]:
         """The first iteration without the late MMA op, the others with that of the one before, and the last one."""
         (lower, upper, step), inits = self.all(loop.bounds), self.all(loop.inits)
         start = self._iteration(loop, rotation, lower, inits, b)
@@ -139,7 +145,7 @@ class _Rotator(Rewriter):
         return results
 
     def _iteration(
-        self, loop: For, rotation: _Rotation, variable: Value, carried: Sequence[Value], b: Builder
+        self, loop: For, rotation: Rotation, variable: Value, carried: Sequence[Value], b: Builder
     ) -> list[Value]:
         """An iteration from ``carried``, the values that the loop carries and, but in the first iteration, the left
         operand of the MMA op that is late. Gives those of the next, whose sums lack the MMA op of this one."""
@@ -157,7 +163,7 @@ class _Rotator(Rewriter):
         state[rotation.sums] = total
         return [*state, left]
 
-    def _late(self, loop: For, rotation: _Rotation, after: Value, left: Value, sums: Value, b: Builder) -> Value:
+    def _late(self, loop: For, rotation: Rotation, after: Value, left: Value, sums: Value, b: Builder) -> Value:
         """The late MMA op of the iteration before that of ``after``."""
         values = dict(self.values)
         step = values.get(loop.step, loop.step)

@@ -30,7 +30,7 @@ from tilewright.ir.types import PartitionViewType, SharedType
 
 _MOST_SUMS = 128  # registers of a thread for sums: beside them there is room for what follows a loop
 _MOST_GROUPS = 2
-_MOST_WORDS = 168  # registers of a thread for sums, and operands, of products beside each other
+_MOST_WORDS = 184  # registers of a thread for sums, and operands, of products beside each other
 
 
 @dataclass(frozen=True)

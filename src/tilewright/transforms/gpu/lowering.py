@@ -25,6 +25,7 @@ from tilewright.transforms.gpu.lower_packing import LowerPacking
 from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
+from tilewright.transforms.gpu.overlap_products import DeferSums, RotateProducts
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
 from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
@@ -50,6 +51,7 @@ def passes_to_gpu(num_warps: int, num_stages: int = 3, shared_bytes: int = MOST_
         LowerReductions(),  # needs layouts, and makes conversions
         CommonSubexpressions(),  # indices that were recomputed in the same layout
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
+        DeferSums(),  # before waits are put where sums are needed
         SpecializeWarps(limit=shared_bytes),  # when what is the same for all threads was moved out of loops
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
@@ -83,6 +85,7 @@ def lower_to_gpu(
     if target is not None and target.has_wgmma:
         function = run_passes(function, (ChooseWgmma(target, num_warps), MulticastFetches()))
         if WGMMA_WARPS in function.hints:
+            function = run_passes(function, (RotateProducts(function.hints[WGMMA_WARPS]),))
             try:
                 return _within(function, function.hints[WGMMA_WARPS], num_stages, shared_bytes)
             except OutOfSharedMemory as error:

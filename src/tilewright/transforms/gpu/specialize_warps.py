@@ -128,7 +128,9 @@ class _Group:
         """Whether tiles of this group are held while ``other`` fetches: then they cannot share a ring."""
         first, last = (self.block.ops.index(op) for op in (self.fetches[0], self.last))
         between = self.block.ops[first : last + 1]
-        return self.block is other.block or any(other.block in (r for o in op.walk() for r in o.regions) for op in between)
+        return self.block is other.block or any(
+            other.block in (r for o in op.walk() for r in o.regions) for op in between
+        )
 
 
 @dataclass(frozen=True)
@@ -414,8 +416,10 @@ class _Producer(_Partition):
 
 @dataclass(eq=False)
 class _Flight:
-    """A product in flight: ``op``, what was ``made`` of it, its left operand in registers, the slots that it is the last
-    to read; ``is_seen`` unless all that happens to its sum is that another one adds to it."""
+    """A product in flight: ``op``, what was ``made`` of it, its left operand in registers, slots that it reads last.
+
+    Its sum ``is_seen``, unless all that happens to it is that another product adds to it.
+    """
 
     op: Wgmma
     made: Value

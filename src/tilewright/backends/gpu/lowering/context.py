@@ -31,12 +31,15 @@ class Buffer:
 
 @dataclass
 class Exits:
-    """Where the innermost loop continues and ends, and the values that come there, with the blocks they come from."""
+    """Where the innermost loop continues and ends, and the values that come there, with the blocks they come from;
+    which of them come as words, to go on and to leave."""
 
     header: ir.Block
     after: ir.Block
     next_values: list[tuple[Registers, ir.Block]]
     results: list[tuple[Registers, ir.Block]]
+    words: Sequence[bool]
+    left_as: Sequence[bool]
 
 
 Rule = Callable[["Context", Any], None]

@@ -1,4 +1,7 @@
-"""Structured control flow as basic blocks; what loops carry and branches yield are phis. Conditions are uniform."""
+"""Structured control flow as basic blocks; what loops carry and branches yield are phis. Conditions are uniform.
+
+Left operands of products that loops carry are words there, as the products take them.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,44 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.context import Context, Exits, Registers, Rule
+from tilewright.backends.gpu.lowering.words import packed_words, unpacked_words
 from tilewright.ir.core import Op, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
+from tilewright.ir.ops.gpu.wgmma import Wgmma
+
+_WORD_BYTES = 4
 
 
 def _phis(cx: Context, like: Sequence[ir.Value]) -> list[ir.Instruction]:
     return [cx.builder.phi(x.type) for x in like]
 
 
-def _flat(cx: Context, values: Sequence[Value]) -> Registers:
-    return [register for v in values for register in cx.of(v)]
+def _flat(cx: Context, values: Sequence[Value], words: Sequence[bool]) -> Registers:
+    """The registers of ``values``; words of them, where ``words`` says so."""
+    found = (packed_words(cx, cx.of(v), v.tile.element) if packs else cx.of(v) for v, packs in zip(values, words))
+    return [register for registers in found for register in registers]
 
 
-def _bind(cx: Context, values: Sequence[Value], counts: Sequence[int], registers: Sequence[ir.Value]) -> None:
-    """Give ``values`` their ``counts`` registers each."""
+def _bind(cx: Context, values: Sequence[Value], registers: Sequence[ir.Value], words: Sequence[bool]) -> None:
+    """Give ``values`` their registers, which are ``_flat``."""
     at = 0
-    for value, count in zip(values, counts):
-        cx.values[value] = list(registers[at : at + count])
+    for value, packs in zip(values, words):
+        count = _count(value)
+        if packs:
+            count = count * value.tile.element.bytes // _WORD_BYTES
+            cx.values[value] = unpacked_words(cx, list(registers[at : at + count]), value.tile.element)
+        else:
+            cx.values[value] = list(registers[at : at + count])
         at += count
 
 
-def _counts(values: Sequence[Value]) -> list[int]:
-    return [1 if v.tile.layout is None else v.tile.layout.num_registers for v in values]
+def _count(value: Value) -> int:
+    return 1 if value.tile.layout is None else value.tile.layout.num_registers
+
+
+def _are_words(*values: Value) -> bool:
+    """Whether one of ``values``, which take the same place, is the left operand of a product of warp groups."""
+    return any(isinstance(op, Wgmma) and op.x is v for v in values for op in v.users)
 
 
 def _join(phis: Sequence[ir.Instruction], incoming: Sequence[tuple[Registers, ir.Block]]) -> None:
@@ -40,14 +59,16 @@ def _join(phis: Sequence[ir.Instruction], incoming: Sequence[tuple[Registers, ir
 def _loop(cx: Context, op: For | Loop) -> None:
     b = cx.builder
     header, after = b.append_basic_block("loop"), b.append_basic_block("after")
-    inits = _flat(cx, op.inits)
+    words, left_as = [_are_words(v) for v in op.carried], [_are_words(v) for v in op.results]
+    if isinstance(op, For):  # its results are what it carries
+        words = left_as = [a or b for a, b in zip(words, left_as)]
+    inits = _flat(cx, op.inits, words)
     before = b.block
     b.branch(header)
     b.position_at_end(header)
     phis = _phis(cx, inits)
     _join(phis, [(inits, before)])
-    _bind(cx, op.carried, _counts(op.carried), phis)
-    exits = Exits(header, after, [], [])
+    exits = Exits(header, after, [], [], words, left_as)
     index = None
     if isinstance(op, For):
         lower, upper, step = (cx.scalar(v) for v in op.bounds)
@@ -59,6 +80,7 @@ def _loop(cx: Context, op: For | Loop) -> None:
         b.cbranch(compare("<", index, upper), body, after)
         exits.results.append((list(phis), header))
         b.position_at_end(body)
+    _bind(cx, op.carried, phis, words)
     cx.loops.append(exits)
     cx.run(op.body)
     cx.loops.pop()
@@ -75,41 +97,42 @@ def _loop(cx: Context, op: For | Loop) -> None:
         return
     results = _phis(cx, exits.results[0][0])
     _join(results, exits.results)
-    _bind(cx, op.results, _counts(op.results), results)
+    _bind(cx, op.results, results, left_as)
 
 
 def _if(cx: Context, op: If) -> None:
     b = cx.builder
     then, orelse, after = (b.append_basic_block(name) for name in ("then", "else", "joined"))
     b.cbranch(cx.scalar(op.condition), then, orelse)
+    words = [_are_words(v) for v in op.results]
     incoming: list[tuple[Registers, ir.Block]] = []
     for block, region in ((then, op.then), (orelse, op.orelse)):
         b.position_at_end(block)
         cx.run(region)
         if isinstance(region.terminator, Yield):
-            incoming.append((_flat(cx, region.terminator.values), b.block))
+            incoming.append((_flat(cx, region.terminator.values, words), b.block))
             b.branch(after)
     b.position_at_end(after)
     if not incoming:  # both leave
         b.unreachable()
         b.position_at_end(b.append_basic_block("never"))
-        for v, count in zip(op.results, _counts(op.results)):
-            cx.values[v] = [cx.scalars.vector.constant(v.tile.dtype, 0)] * count
+        for v in op.results:
+            cx.values[v] = [cx.scalars.vector.constant(v.tile.dtype, 0)] * _count(v)
         return
     results = _phis(cx, incoming[0][0])
     _join(results, incoming)
-    _bind(cx, op.results, _counts(op.results), results)
+    _bind(cx, op.results, results, words)
 
 
 def _continue(cx: Context, op: Continue) -> None:
     exits = cx.loops[-1]
-    exits.next_values.append((_flat(cx, op.values), cx.builder.block))
+    exits.next_values.append((_flat(cx, op.values, exits.words), cx.builder.block))
     cx.builder.branch(exits.header)
 
 
 def _break(cx: Context, op: Break) -> None:
     exits = cx.loops[-1]
-    exits.results.append((_flat(cx, op.values), cx.builder.block))
+    exits.results.append((_flat(cx, op.values, exits.left_as), cx.builder.block))
     cx.builder.branch(exits.after)
 
 

@@ -15,7 +15,7 @@ from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, operands
 from tilewright.ir.ops.gpu.memory import READ_WRITE, shared
 from tilewright.ir.ops.gpu.tma import swizzle_of
-from tilewright.ir.ops.linear import mma_accepts
+from tilewright.ir.ops.linear import MmaOp, mma_accepts
 from tilewright.ir.ops.rules import require, tile, types_of
 from tilewright.ir.types import SharedType, TileType, Type
 
@@ -62,7 +62,7 @@ def readable(t: SharedType, k_axis: int) -> bool:
 
 
 @define("gpu.wgmma", effect=Effect.READ, table=GPU_OPS)
-class Wgmma(Op):
+class Wgmma(MmaOp):
     """x @ y + acc, by the warp groups of the CTA, of tiles in shared memory: begun as one group of products.
 
     ``x`` of 16 bits may also be in registers, in the ``left_layout``.

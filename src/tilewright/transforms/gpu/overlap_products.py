@@ -1,0 +1,88 @@
+"""Products of warp groups run beside the arithmetic between them: that of the next scores beside this softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.analysis.mma_graph import depends, mma_ops
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.effects import is_pure
+from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.wgmma import Wgmma
+from tilewright.ir.types import TileType
+from tilewright.transforms.base import InPlacePass
+from tilewright.transforms.gpu.attention_pipelining import rotated
+
+_MOST_WORDS = 184  # registers of a thread for sums and left operands that are in flight at the same time
+
+
+@dataclass(frozen=True)
+class RotateProducts:
+    """Runs the second product of an iteration beside the first one of the next, in loops of two.
+
+    The left operand of the second is computed from the first, in registers, which suffice for both. Runs after
+    ``ChooseWgmma``.
+    """
+
+    name: ClassVar[str] = "rotate-products"
+    num_warps: int
+
+    def run(self, function: Function) -> Function:
+        return rotated(function, [op for op in function.walk() if isinstance(op, For) and self._gains(op)])
+
+    def _gains(self, loop: For) -> bool:
+        products = mma_ops(loop)
+        if len(products) != 2 or not all(isinstance(p, Wgmma) for p in products):
+            return False
+        first, last = products
+        if not isinstance(last.x.type, TileType) or not depends(last, first):
+            return False
+        words = sum(p.acc.tile.size for p in products) + last.x.tile.size // 2
+        return words <= _MOST_WORDS * 32 * self.num_warps
+
+
+@dataclass(frozen=True)
+class DeferSums(InPlacePass):
+    """Moves to the end of a block what needs its last product of several, and conversions whose results only leave it.
+
+    Until then that product runs beside the rest; what it reads is kept in registers, and the next operand only takes
+    registers when that is over.
+    """
+
+    name: ClassVar[str] = "defer-sums"
+
+    def change(self, function: Function) -> bool:
+        blocks = {op.block for op in function.walk() if isinstance(op, Wgmma)}
+        moved = [_defer(block) for block in blocks if block is not None]
+        return any(moved)
+
+
+def _defer(block: Block) -> bool:
+    """Whether something has moved."""
+    *others, last = [op for op in block.ops if isinstance(op, Wgmma)]
+    if not others:
+        return False
+    after = block.ops[block.ops.index(last) + 1 : -1]
+    late: set[Op] = set()
+    sums: set[Value] = {last.result}
+    for op in after:
+        if any(v in sums for o in op.walk() for v in o.operands):
+            if not is_pure(op):
+                return False
+            late.add(op)
+            sums.update(op.results)
+    moved = [op for op in after if op in late] + [op for op in after if _leaves(op, block) and op not in late]
+    if not moved or after[-len(moved) :] == moved:
+        return False
+    block.splice(moved, before=block.terminator)
+    return True
+
+
+def _leaves(op: Op, block: Block) -> bool:
+    """Whether ``op`` makes a tile smaller that only what ends the block takes."""
+    if not isinstance(op, Cast) or not op.result.tile.shape:
+        return False
+    narrows = op.result.tile.element.bytes < op.x.tile.element.bytes
+    return narrows and all(user is block.terminator for user in op.result.users)

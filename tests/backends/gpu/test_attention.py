@@ -1,0 +1,165 @@
+"""Attention by warp groups: the results in both interpreters, and which products run beside what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.gpu_interpreter import interpreter_backend
+from support.gpu_products import BF16, aligned
+from support.ptx.backend import ptx_backend
+
+import tilewright as ct
+from tilewright.backends.gpu.interpreter import Fault
+from tilewright.ir.core import Function, Op
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierInit, MbarrierWait
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
+from tilewright.ir.types import TileType
+from tilewright.transforms.gpu.insert_barriers import InsertBarriers
+from tilewright.transforms.instrumentation import observed_passes
+
+
+def attention(
+    q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array,
+    M: ct.Constant[int], N: ct.Constant[int], D: ct.Constant[int], CAUSAL: ct.Constant[bool],
+) -> None:  # fmt: skip
+    """A row of blocks of queries; the weights of a step are the left operand of its second product."""
+    i = ct.bid(0)
+    x = ct.load(q, (i, 0), (M, D), padding_mode=ct.PaddingMode.ZERO)
+    total = ct.zeros((M, D), ct.float32)
+    most, size = ct.full((M, 1), -1e30, ct.float32), ct.zeros((M, 1), ct.float32)
+    full = i * M // N if CAUSAL else ct.cdiv(k.shape[0], N)
+    for j in range(full):
+        y = ct.transpose(ct.load(k, (j, 0), (N, D), padding_mode=ct.PaddingMode.ZERO))
+        scores = ct.mma(x, y, ct.zeros((M, N), ct.float32))
+        if not CAUSAL:
+            inside = j * N + ct.arange(N, dtype=ct.int32)[None, :] < k.shape[0]
+            scores = ct.where(inside, scores, -1e30)
+        now = ct.maximum(most, ct.max(scores, axis=1, keepdims=True))
+        weights, old = ct.exp(scores - now), ct.exp(most - now)
+        size = size * old + ct.sum(weights, axis=1, keepdims=True)
+        z = ct.load(v, (j, 0), (N, D), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(weights.astype(q.dtype), z, total * old)
+        most = now
+    if CAUSAL:
+        for j in range(full, ct.cdiv((i + 1) * M, N)):
+            y = ct.transpose(ct.load(k, (j, 0), (N, D), padding_mode=ct.PaddingMode.ZERO))
+            scores = ct.mma(x, y, ct.zeros((M, N), ct.float32))
+            rows, columns = ct.arange(M, dtype=ct.int32)[:, None], ct.arange(N, dtype=ct.int32)[None, :]
+            scores = ct.where(i * M + rows >= j * N + columns, scores, -1e30)
+            now = ct.maximum(most, ct.max(scores, axis=1, keepdims=True))
+            weights, old = ct.exp(scores - now), ct.exp(most - now)
+            size = size * old + ct.sum(weights, axis=1, keepdims=True)
+            z = ct.load(v, (j, 0), (N, D), padding_mode=ct.PaddingMode.ZERO)
+            total = ct.mma(weights.astype(q.dtype), z, total * old)
+            most = now
+    ct.store(o, (i, 0), (total / size).astype(o.dtype))
+
+
+def run(
+    make: Callable[[], Any], keys: int, M: int, N: int, D: int = 64, causal: bool = False, dtype: Any = np.float16
+) -> Function:
+    """Compare with NumPy, on the backend that ``make`` gives; the function of the gpu stage."""
+    rng = np.random.default_rng(keys)
+    queries = keys if causal else 256
+    q, o = (aligned((queries, D), dtype) for _ in range(2))
+    k, v = (aligned((keys, D), dtype) for _ in range(2))
+    for x in (q, k, v):
+        x[...] = rng.standard_normal(x.shape) / 4
+    scores = q.astype(np.float64) @ k.astype(np.float64).T
+    if causal:
+        scores = np.where(np.tri(queries, keys, dtype=bool), scores, -np.inf)
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    wanted = weights @ v.astype(np.float64) / weights.sum(1, keepdims=True)
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    with observed_passes(see), make() as backend:
+        ct.launch(None, (queries // M,), ct.kernel(attention), (q, k, v, o, M, N, D, causal), backend=backend)
+    assert np.abs(o.astype(np.float64) - wanted).max() < (2e-3 if dtype is np.float16 else 1e-2)
+    return found[-1]
+
+
+def interpreted() -> Any:
+    return interpreter_backend(None, target="sm_90")
+
+
+def as_ptx() -> Any:
+    return ptx_backend(None, "sm_90")
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+@pytest.mark.parametrize(
+    ("keys", "M", "N", "D", "causal"),
+    [
+        (64, 64, 64, 64, False),  # a single step
+        (128, 128, 64, 64, False),
+        (200, 64, 64, 64, False),
+        (256, 128, 64, 64, True),  # two loops
+        (128, 64, 64, 128, True),
+    ],
+)
+def test_attention(make: Callable[[], Any], keys: int, M: int, N: int, D: int, causal: bool) -> None:
+    run(make, keys, M, N, D, causal, BF16 if D == 128 else np.float16)
+
+
+def loop_of(function: Function) -> For:
+    """The loop of the consumers."""
+    (roles,) = (op for op in function.walk() if isinstance(op, WarpSpecialize))
+    return next(op for op in roles.consumer.walk() if isinstance(op, For))
+
+
+def test_products_run_beside_the_softmax() -> None:
+    """The first product, then the second one of the step before, whose sum is waited for at the end."""
+    loop = loop_of(run(interpreted, 200, 64, 64))
+    kinds = (MbarrierWait, Wgmma, WgmmaWait, MbarrierArrive)
+    work = [op for op in loop.body.ops if isinstance(op, kinds)]
+    scores, sums = (op for op in work if isinstance(op, Wgmma))
+    first, last = (op for op in work if isinstance(op, WgmmaWait))
+    wanted = [MbarrierWait, Wgmma, MbarrierWait, Wgmma, WgmmaWait, MbarrierArrive, WgmmaWait, MbarrierArrive]
+    assert [type(op) for op in work] == wanted
+    assert (first.accs, first.held, first.pending) == ([scores.result], [], 1)
+    assert (last.accs, last.held, last.pending) == ([sums.result], [sums.x], 0)
+    assert isinstance(sums.x.type, TileType) and sums.x in loop.body.args
+    between = loop.body.ops[loop.body.ops.index(first) : loop.body.ops.index(last)]
+    after = loop.body.ops[loop.body.ops.index(last) :]
+    assert sum(op.name == "exp" for op in between) == 2 and not any(op.name in ("exp", "shuffle") for op in after)
+    assert {"mul", "cast"} <= {op.name for op in after}, "the sums are scaled, and the next operand takes registers"
+
+
+def test_loops_share_rings() -> None:
+    """Queries, keys and values: tiles of one kind go to the same buffers, wherever they are fetched."""
+    function = run(interpreted, 256, 64, 64, causal=True)
+    assert sum(isinstance(op, MbarrierInit) for op in function.walk()) == 2 * 3
+
+
+def _pending(wait: WgmmaWait) -> None:
+    wait.attributes.update(pending=wait.pending + 1)
+
+
+def _free(wait: WgmmaWait) -> None:
+    wait.set_operands(wait.accs, (len(wait.accs), 0))
+
+
+@pytest.mark.parametrize("change", [_pending, _free])
+def test_faults(change: Callable[[WgmmaWait], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums that are used in flight, and registers that are free too early."""
+    insert = InsertBarriers.run
+
+    def wrong(self: InsertBarriers, function: Function) -> Function:
+        made = insert(self, function)
+        wait: Op = next(op for op in reversed(loop_of(made).body.ops) if isinstance(op, WgmmaWait))
+        change(wait)  # type: ignore[arg-type]
+        return made
+
+    monkeypatch.setattr(InsertBarriers, "run", wrong)
+    with pytest.raises(Fault) as found:
+        run(interpreted, 200, 64, 64)
+    assert found.value.category == "read before arrival"
