@@ -188,7 +188,8 @@ def _rings(groups: Sequence[_Group]) -> list[_Ring]:
 def _may_share(ring: _Ring, group: _Group) -> bool:
     """Whether the tiles of ``group`` and those of ``ring`` are given back before the other ones are fetched."""
     return group.is_direct and all(
-        g.is_direct and g.by_cluster == group.by_cluster and not g.holds_during(group) and not group.holds_during(g) for g in ring.groups
+        g.is_direct and g.by_cluster == group.by_cluster and not (g.holds_during(group) or group.holds_during(g))
+        for g in ring.groups
     )
 
 
