@@ -82,8 +82,11 @@ class Attempts(Generic[T]):
     def running(self) -> int:
         return len(self._running)
 
-    def start(self, config: T, best_us: float | None) -> None:
-        """Begin with ``config``. With a best time, it gets one run only where that takes ``HOPELESS`` times as long."""
+    def start(self, config: T, best_us: float | None, rival_us: float | None = None) -> None:
+        """Begin with ``config``. With a best time, it gets one run only where that takes ``HOPELESS`` times as long.
+
+        Another device gives it up as soon as it is certain to take longer than ``rival_us``.
+        """
         device = self._free.pop()
         future: Future[Any] = Future()
         enough_us = None if best_us is None else HOPELESS * best_us
@@ -95,7 +98,7 @@ class Attempts(Generic[T]):
             if device is None:
                 future.set_result(self._measured_here(config, work, enough_us))
             else:
-                future = self._sent(device, work, enough_us)
+                future = self._sent(device, work, enough_us, rival_us)
         except Exception as e:  # noqa: BLE001 - whatever a configuration raises is a result of the search
             future.set_result(Failed(type(e), str(e)))
         self._running[future] = config, device
@@ -120,11 +123,10 @@ class Attempts(Generic[T]):
         candidate.measure(BATCH if enough_us is None or first_us <= enough_us else 1)
         return candidate
 
-    def _sent(self, device: Executor, work: Work, enough_us: float | None) -> Future[Any]:
+    def _sent(self, device: Executor, work: Work, enough_us: float | None, rival_us: float | None) -> Future[Any]:
         given, plan = packed(work.kernel, work.args()), self._plan
-        return device.submit(
-            measured, work.kernel, work.grid, given, requested(), plan.flush_cache, plan.run_sec, enough_us
-        )
+        how = plan.flush_cache, plan.run_sec, enough_us, rival_us
+        return device.submit(measured, work.kernel, work.grid, given, requested(), *how)
 
 
 def checked_devices(devices: Sequence[Executor] | None) -> Sequence[Executor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from typing import Generic, TypeVar
 
 from tilewright.ir.errors import TileError
@@ -57,6 +57,18 @@ class Compilations(Generic[T]):
             except Exception:  # noqa: BLE001 - the search finds out, and lists it as a failure
                 continue
             self._futures[id(config)] = executor.submit(compile_stored, kernel, given, requested())
+
+    def first(self, configs: Sequence[T]) -> int:
+        """The place among ``configs`` of the one that is compiled first, for which this waits; else that of the first.
+
+        What an executor returns that is no future of ``concurrent.futures`` is waited for in order.
+        """
+        futures = [self._futures.get(id(config)) for config in configs]
+        under_way = [future for future in futures if isinstance(future, Future)]
+        if len(under_way) == len(futures):
+            done = wait(under_way, return_when=FIRST_COMPLETED).done
+            return next(i for i, future in enumerate(futures) if future in done)
+        return next((i for i, future in enumerate(futures) if future is None), 0)
 
     def finish(self, config: T) -> None:
         """Wait for the compilation of ``config``. It raises what the executor does, such as PicklingError."""

@@ -93,10 +93,12 @@ def measured(
     flush_cache: bool,
     run_sec: float | None,
     enough_us: float | None,
+    rival_us: float | None,
 ) -> Measurement[None] | Failure:
     """The time of a configuration on the device of this worker; ``given`` are ``packed`` arguments.
 
-    When the first run takes more than ``enough_us``, it is the only one; else runs are timed until the mean is certain.
+    When the first run takes more than ``enough_us``, it is the only one; else runs are timed until the mean is certain,
+    or certain to be above ``rival_us``.
     """
     try:
         with use_backend(backend) if backend is not None else nullcontext():
@@ -111,6 +113,8 @@ def measured(
             while not candidate.converged:
                 candidate.measure(BATCH)
                 if enough_us is not None and first_us > enough_us:
+                    break
+                if rival_us is not None and candidate.mean_us - candidate.margin_us > rival_us:
                     break
             return candidate.measurement()
     except Exception as e:  # noqa: BLE001 - whatever a configuration raises is a result of the search

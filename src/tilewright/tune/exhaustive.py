@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any, TypeVar
@@ -76,11 +75,11 @@ def exhaustive_search(
     bar = Progress(len(configs), quiet)
     failures: Failures[T] = []
     candidates: list[Any] = []
-    waiting = iter(configs)
+    waiting = list(configs)
     try:
         while True:
-            for config in itertools.islice(waiting, attempts.idle):
-                attempts.start(config, None)
+            while waiting and attempts.idle:
+                attempts.start(waiting.pop(compilations.first(waiting)), None, _slowest_leader(candidates))
             if not attempts.running:
                 break
             for config, outcome in attempts.finished():
@@ -123,5 +122,11 @@ def converge(candidates: Sequence[Any], bar: Progress, failures: Failures[T]) ->
 
 
 def _beaten(candidate: Any, others: list[Any]) -> bool:
-    leaders = sorted(c.mean_us for c in others if c.converged)[:_LEADERS]
-    return len(leaders) == _LEADERS and candidate.mean_us - candidate.margin_us > leaders[-1]
+    slowest = _slowest_leader(others)
+    return slowest is not None and candidate.mean_us - candidate.margin_us > slowest
+
+
+def _slowest_leader(candidates: Sequence[Any]) -> float | None:
+    """The time of the slowest of the fastest five that have converged; None where there are fewer."""
+    leaders = sorted(c.mean_us for c in candidates if c.converged)[:_LEADERS]
+    return leaders[-1] if len(leaders) == _LEADERS else None
