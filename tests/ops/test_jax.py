@@ -83,6 +83,24 @@ def test_shard_map(mesh: Any) -> None:
     np.testing.assert_array_equal(jax.jit(gradient)(x), np.full(300, 3.0))
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_gradients_of_what_differs_along_fewer_axes(mesh: Any, inside: bool) -> None:
+    """They are summed along the axes of the mesh along which that is the same, as those of JAX's own products are."""
+    a, b = normal(40, 30), normal(30, 20, seed=1)
+    specs = {"mesh": mesh, "in_specs": (P("d", None), P(None, "t")), "out_specs": P("d", "t")}
+    mapped = jax.shard_map(matmul, **specs)
+    gradient = jax.grad(lambda a, b: (mapped(a, b) ** 2).sum(), argnums=(0, 1))
+    if inside:
+        local = jax.grad(lambda a, b: (matmul(a, b) ** 2).sum(), argnums=(0, 1))
+        gradient = jax.shard_map(local, **(specs | {"out_specs": (P("d", None), P(None, "t"))}))
+        summed = jax.grad(lambda a, b: ((a @ b) ** 2).sum(), argnums=(0, 1))
+        expected = jax.shard_map(summed, **(specs | {"out_specs": (P("d", None), P(None, "t"))}))(a, b)
+    else:
+        expected = jax.grad(lambda a, b: ((a @ b) ** 2).sum(), argnums=(0, 1))(a, b)
+    for found, wanted in zip(jax.jit(gradient)(a, b), expected):
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("left", "right", "local", "expected"),
     [
@@ -137,6 +155,7 @@ def test_undeclared_writes_are_refused() -> None:
     ("call", "error", "text"),
     [
         (lambda: add(jnp.zeros(3), jnp.zeros(4)), ValueError, "tests::add: 'b' has the extent 4 along axis 0 (n), but 'a' has 3"),
+        (lambda: add(jnp.zeros(3, jnp.complex64), jnp.zeros(3)), TypeError, "tests::add: 'a' has the dtype complex64"),
         (lambda: add(jnp.zeros(3), 1.0), TypeError, "tests::add: 'b' is of type float; pass an array of JAX"),
         (lambda: jax.jit(lambda f: scale(jnp.zeros(3), f))(2.0), TypeError, "'factor' is of type DynamicJaxprTracer; it must be"),
         (lambda: jax.grad(lambda x: norm(x, x[0])[0].sum())(jnp.ones((2, 4))), NotImplementedError, "tests::norm has no gradient"),

@@ -134,6 +134,11 @@ def test_autocast() -> None:
     assert matmul(x, x).dtype == torch.float32
 
 
+def with_tangent(function: Callable[[Any], Any], x: Any) -> Any:
+    with torch.autograd.forward_ad.dual_level():
+        return function(torch.autograd.forward_ad.make_dual(x, x))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
@@ -144,6 +149,10 @@ def test_autocast() -> None:
         (lambda: scale_in_place(torch.zeros(1).expand(4)), RuntimeError, "tests::scale_: 'x' is changed in place, but several"),
         (lambda: scale_in_place(leaf(4)), RuntimeError, "tests::scale_ changes 'x' in place and has no gradient"),
         (lambda: norm(leaf(2, 4), leaf(4))[0].sum().backward(), RuntimeError, "tests::norm has no gradient; declare it with @norm.gradient"),
+        (lambda: add(torch.zeros(3, dtype=torch.complex64), torch.zeros(3)), RuntimeError, "tests::add: 'a' has the dtype torch.complex64"),
+        (lambda: torch.func.jvp(scale, (torch.ones(3),), (torch.ones(3),)), NotImplementedError, "tests::scale has no forward-mode"),
+        (lambda: torch.func.jvp(norm, (torch.ones(2, 4), torch.ones(4)), (torch.ones(2, 4), torch.ones(4))), NotImplementedError, "tests::norm has no forward-mode"),
+        (lambda: with_tangent(scale, torch.ones(3)), NotImplementedError, "tests::scale has no forward-mode derivative"),
     ],
 )  # fmt: skip
 def test_bad_input_is_an_error_of_pytorch(call: Callable[[], Any], error: type[Exception], text: str) -> None:

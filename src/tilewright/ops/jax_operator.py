@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from tilewright.ir.printer import print_function
+from tilewright.language.dtypes import to_dtype
 from tilewright.ops.batching import batched_dim
 from tilewright.ops.dims import Shape
 from tilewright.ops.jax_sharding import partitioned
@@ -61,7 +62,11 @@ def result_shapes(op: Operator) -> tuple[Shape, ...]:
 
 
 def _results(op: Operator, arrays: Arrays) -> list[tuple[tuple[int, ...], Any]]:
-    """Shape and dtype of each result. ValueError, naming the argument, for inputs that do not fit together."""
+    """Shape and dtype of each result. ValueError, naming the argument, for inputs that do not fit together, and
+    TypeError for a dtype that kernels do not take."""
+    for name, array in zip(op.inputs, arrays):
+        if to_dtype(array.dtype) is None:
+            raise TypeError(f"{op.name}: '{name}' has the dtype {array.dtype}, which kernels do not take")
     extents = op.dims.extents(op.name, op.inputs, [a.shape for a in arrays], _check)
     dtypes = [array_dtype(d, op.inputs, [a.dtype for a in arrays]) for d in op.dtypes]
     changed = [(a.shape, a.dtype) for name, a in zip(op.inputs, arrays) if name in op.mutates]
@@ -87,10 +92,13 @@ def _differentiable(op: Operator, numbers: tuple[Any, ...]) -> Callable[..., Any
 
     def backward(saved: dict[str, Any], grads: Arrays) -> Any:
         given = {f"grad_{name}": grad for name, grad in zip(op.outputs, grads)}
-        return op.input_gradients(saved | given | dict(zip((n.name for n in op.numbers), numbers)))
+        found = op.input_gradients(saved | given | dict(zip((n.name for n in op.numbers), numbers)))
+        axes = frozenset().union(*map(_varying, grads))
+        return tuple(grad if grad is None else _cast_varying(grad, axes) for grad in found)
 
     function.defvjp(forward, backward)
-    return function
+    # What differs along fewer axes of a mesh is cast outside of the rule: so its gradient is summed along the others.
+    return lambda *arrays: function(*_alike_varying(arrays)[0])
 
 
 def _batched(op: Operator, numbers: tuple[Any, ...]) -> Callable[..., Any]:
@@ -163,20 +171,28 @@ def _ffi_call(op: Operator, numbers: tuple[Any, ...], *arrays: Any) -> Any:
 def _alike_varying(arrays: Arrays) -> tuple[Arrays, dict[str, Any]]:
     """``arrays`` that all differ along the same manual axes of a mesh, as shard_map checks, and what says so of the
     results."""
-    types = [jax.typeof(a) for a in arrays]
-    axes = [t.mat.varying if hasattr(t, "mat") else getattr(t, "vma", frozenset()) for t in types]
-    every = frozenset().union(*axes)
+    every = frozenset().union(*map(_varying, arrays))
     if not every:
         return arrays, {}
-    cast = [
-        a if every == mine else jax.lax.pcast(a, tuple(sorted(every - mine)), to="varying")
-        for a, mine in zip(arrays, axes)
-    ]
+    cast = [_cast_varying(a, every) for a in arrays]
     kind = jax.typeof(cast[0])
     if not hasattr(kind, "mat"):
         return cast, {"vma": every}
     whole = jax.sharding.NamedSharding(kind.sharding.mesh, jax.sharding.PartitionSpec())
     return cast, {"manual_axis_type": kind.mat, "sharding": whole}
+
+
+def _varying(array: Any) -> frozenset[str]:
+    """The manual axes of a mesh along which ``array`` differs."""
+    kind = jax.typeof(array)
+    found: frozenset[str] = kind.mat.varying if hasattr(kind, "mat") else getattr(kind, "vma", frozenset())
+    return found
+
+
+def _cast_varying(array: Any, axes: frozenset[str]) -> Any:
+    """``array``, said to differ along ``axes`` as well."""
+    missing = axes - _varying(array)
+    return jax.lax.pcast(array, tuple(sorted(missing)), to="varying") if missing else array
 
 
 @functools.lru_cache(maxsize=4096)

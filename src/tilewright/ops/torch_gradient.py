@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import _C
+from torch.autograd import forward_ad
 
 from tilewright.ops import torch_transforms
 from tilewright.ops.operator import Operator
@@ -22,6 +23,8 @@ def autograd_kernel(op: Operator, overload: Any, compute: Callable[..., Any]) ->
     plain: set[int] = set()  # sets of keys with which the dispatcher would go on to ``compute``
 
     def kernel(keyset: Any, *args: Any) -> Any:
+        if forward_ad._current_level >= 0 and any(map(_has_tangent, args)):
+            raise NotImplementedError(_no_jvp(op))
         if _C.is_grad_enabled() and _C._any_requires_grad(*args):
             if mutates is not None:
                 raise RuntimeError(
@@ -38,6 +41,17 @@ def autograd_kernel(op: Operator, overload: Any, compute: Callable[..., Any]) ->
             return overload.redispatch(below, *args)
 
     return kernel
+
+
+def _has_tangent(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and forward_ad.unpack_dual(value).tangent is not None
+
+
+def _no_jvp(op: Operator) -> str:
+    return (
+        f"{op.name} has no forward-mode derivative, which torch.func.jvp, jacfwd and hessian and dual tensors ask for; "
+        "use reverse mode: torch.func.vjp, jacrev, or backward()"
+    )
 
 
 def transformable(op: Operator, overload: Any) -> Callable[..., Any]:
@@ -81,11 +95,16 @@ def _functions(op: Operator, overload: Any) -> tuple[Any, Any]:
         values |= {f"grad_{name}": grad for name, grad in zip(outputs, grads)}
         return *op.input_gradients(values), *[None] * (ctx.given - len(inputs))
 
+    def forward_mode(ctx: Any, *tangents: Any) -> Any:
+        raise NotImplementedError(_no_jvp(op))
+
     name = op.name.replace("::", "_")
     return (
-        _function(name, forward=record, backward=lambda ctx, *grads: (None, *gradients(ctx, *grads))),
+        _function(name, forward=record, backward=lambda ctx, *grads: (None, *gradients(ctx, *grads)),
+                  jvp=forward_mode),
         _function(
             f"{name}_transformed", forward=lambda *args: overload(*args), setup_context=keep, backward=gradients,
+            jvp=forward_mode,
             vmap=torch_transforms.vmap_rule(op, overload),
         ),
     )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tilewright.language.dtypes import to_dtype
 from tilewright.ops import torch_gradient, torch_transforms
 from tilewright.ops.operator import NO_DEFAULT, Operator
 from tilewright.sanitizer.session import SESSIONS
@@ -77,6 +78,8 @@ def _plan(op: Operator, arrays: Sequence[torch.Tensor]) -> Plan:
                 f"{op.name}: '{name}' is on {array.device}, but '{op.inputs[0]}' on {arrays[0].device}; move one of "
                 "them"
             )
+        if to_dtype(array.dtype) is None:
+            raise RuntimeError(f"{op.name}: '{name}' has the dtype {array.dtype}, which kernels do not take")
     extents = op.dims.extents(op.name, op.inputs, [a.shape for a in arrays], torch._check)
     names = [a.dtype for a in arrays]
     dtypes = [names[op.inputs.index(d)] if d in op.inputs else getattr(torch, d) for d in op.dtypes]
