@@ -114,7 +114,7 @@ class Hour:
         if "softmax" not in shown:
             raise Failed(f"./run demo printed:\n{shown}")
         if not self.quick:  # the suite itself is the other command
-            call(["./run", "test", "-q"], self.clone)
+            call(["./run", "test", "-q"], self.clone, timeout=3 * 3600)  # on a busy machine
         return ""
 
     def pasted(self) -> str:
