@@ -27,6 +27,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTHS = (390, 1280)
+SCHEMES = {"dark": 0, "light": 1}  # the numbers that Chromium has for what a reader prefers
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _QUICK_PAGES = ("", "gallery/softmax/", "performance/")
 _FENCE = re.compile(r"^```(?:sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -168,7 +169,7 @@ class Hour:
         (self.scratch / "kernels.tilebc").write_text(text, encoding="utf-8")
 
     def screenshots(self) -> str:
-        """Every page of the site, in a browser, at both widths."""
+        """Every page of the site, in a browser, at both widths, in dark and light colours."""
         browser = next((b for b in BROWSERS if shutil.which(b)), None)
         if browser is None:
             raise Skipped(f"none of {', '.join(BROWSERS)} is there")
@@ -181,8 +182,9 @@ class Hour:
         with served(site) as address:
             for page in shown:
                 for width in WIDTHS:
-                    photograph(browser, f"{address}/{page}", width, self.out)
-        return f"{len(shown) * len(WIDTHS)} pictures in {self.out}"
+                    for scheme in SCHEMES:
+                        photograph(browser, f"{address}/{page}", width, scheme, self.out)
+        return f"{len(shown) * len(WIDTHS) * len(SCHEMES)} pictures in {self.out}"
 
 
 def documented_commands(docs: Path) -> Iterator[str]:
@@ -215,11 +217,12 @@ class _Silent(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def photograph(browser: str, address: str, width: int, out: Path) -> None:
+def photograph(browser: str, address: str, width: int, scheme: str, out: Path) -> None:
     name = address.split("/", 3)[3].strip("/").replace("/", "_") or "home"
-    path = out / f"{width}-{name}.png"
+    path = out / f"{width}-{scheme}-{name}.png"
     path.unlink(missing_ok=True)
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=2500"]
+    options.append(f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}")
     words = [browser, *options, f"--window-size={width},2400", f"--screenshot={path}", address]
     try:
         call(words, out, timeout=120)

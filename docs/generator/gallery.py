@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import base64
 import importlib
 import inspect
-import io
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -16,8 +14,8 @@ from typing import Any
 
 import numpy as np
 from diagrams import blocks_of
-from matplotlib.figure import Figure
-from svg import figure
+from plots import STAND_IN, plot
+from svg import PALETTE, figure
 
 from tilewright.sanitizer import sanitize
 from tilewright.view import Recorder, render
@@ -65,8 +63,8 @@ def _layer_norm(m: Any, axes: Any) -> None:
     one, zero = np.ones(4000, np.float32), np.zeros(4000, np.float32)
     y = m.layer_norm(x, one, zero)
     for row in range(4):
-        axes.hist(x[row], 80, histtype="step", color="tab:gray")
-        axes.hist(y[row], 80, histtype="step", color="tab:blue")
+        axes.hist(x[row], 80, histtype="step", color=PALETTE[-1])
+        axes.hist(y[row], 80, histtype="step", color=PALETTE[0])
     axes.set_title("rows before (grey) and after (blue)")
 
 
@@ -127,7 +125,8 @@ def _prefix_sum(m: Any, axes: Any) -> None:
 
 def _monte_carlo(m: Any, axes: Any) -> None:
     x, y = m.positions(2000, 1)
-    axes.scatter(x, y, s=2, c=np.where(x * x + y * y < 1, "tab:blue", "tab:orange"))
+    colours = np.where(x * x + y * y < 1, PALETTE[0], PALETTE[1])
+    axes.scatter(x, y, s=2, c=colours, rasterized=True)
     axes.set_aspect("equal")
     axes.set_title(f"a million darts: {m.pi(1_000_000):.4f}")
 
@@ -135,7 +134,7 @@ def _monte_carlo(m: Any, axes: Any) -> None:
 def _nbody(m: Any, axes: Any) -> None:
     bodies = np.random.default_rng(1).standard_normal((3, 200)).astype(np.float32)
     pull = m.gravity(bodies, np.ones(200, np.float32))
-    axes.quiver(bodies[0], bodies[1], pull[0], pull[1], width=0.003)
+    axes.quiver(bodies[0], bodies[1], pull[0], pull[1], width=0.003, color=STAND_IN)
     axes.set_aspect("equal")
 
 
@@ -223,28 +222,21 @@ def _kernels(module: Any) -> str:
 
 
 def _plotted(entry: Entry, module: Any) -> str:
-    drawn = Figure(figsize=(6.4, 3.6), dpi=110, layout="constrained")
-    entry.plot(module, drawn.subplots())
-    return f'<figure class="tw-figure">{_png(drawn, entry)}</figure>'
+    drawn = plot(lambda axes: entry.plot(module, axes), 5.2, 3.0, entry.name, f"A result of {entry.title}")
+    return f'<figure class="tw-figure">{drawn}</figure>'
 
 
 def _thumbnail(entry: Entry, module: Any) -> str:
     """The plot without its words, for the overview."""
-    drawn = Figure(figsize=(1.6, 1.0), dpi=100, layout="constrained")
-    axes = drawn.subplots()
-    entry.plot(module, axes)
-    axes.set_title("")
-    axes.set_axis_off()
-    if (legend := axes.get_legend()) is not None:
-        legend.remove()
-    return _png(drawn, entry)
 
+    def draw(axes: Any) -> None:
+        entry.plot(module, axes)
+        axes.set_title("")
+        axes.set_axis_off()
+        if (legend := axes.get_legend()) is not None:
+            legend.remove()
 
-def _png(drawn: Figure, entry: Entry) -> str:
-    data = io.BytesIO()
-    drawn.savefig(data, format="png")
-    text = base64.b64encode(data.getvalue()).decode()
-    return f'<img alt="A result of {entry.title}" src="data:image/png;base64,{text}"/>'
+    return plot(draw, 1.6, 1.0, entry.name, f"A result of {entry.title}")
 
 
 def _results() -> tuple[str, str, dict[str, str]]:

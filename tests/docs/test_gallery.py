@@ -22,7 +22,7 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> Any:
     for folder in ("docs/generator", "examples"):
         monkeypatch.syspath_prepend(str(ROOT / folder))
     yield importlib.import_module
-    for name in ("harness", "gallery", "diagrams", "svg"):
+    for name in ("harness", "gallery", "diagrams", "plots", "svg"):
         sys.modules.pop(name, None)
 
 
@@ -67,6 +67,14 @@ def test_a_page_for_each_example(modules: Any) -> None:
     assert "def softmax_rows(" in page and "def softmax_numpy(" not in page and "data:image/png;base64," in page
     assert "\n| softmax of rows | 4096 x 1024 f32 | " in page and "softmax-recording.html" in page
     assert "| ratio | tilewright | NumPy | torch | numba |" in page and "`python benchmarks/gallery.py" in page
+
+
+def test_plots_have_the_colours_of_the_theme(modules: Any) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install '.[docs]'")
+    drawn = modules("plots").plot(lambda axes: axes.plot([0, 1], label="line"), 2, 1, "line", "a < b")
+    assert drawn.startswith("<svg ") and drawn.endswith("</svg>") and "\n" not in drawn and 'label="a &lt; b"' in drawn
+    assert "var(--md-default-fg-color)" in drawn and not re.search("#ffffff|white|#000000|#010203", drawn)
+    assert "<style" not in drawn  # in a page it would be one for all of it
 
 
 def test_every_case_of_the_gallery_was_measured(modules: Any) -> None:
