@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.openmp import team
 
 import tilewright as ct
 from tilewright.system.deadlines import time_limit
@@ -26,9 +27,12 @@ class Alarm(Exception):
     pass
 
 
-@pytest.fixture(autouse=True)
-def several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=["pool", "team"])
+def several_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Those of ours, and those of an OpenMP runtime."""
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "3")
+    with team(3) if request.param == "team" else contextlib.nullcontext():
+        yield
 
 
 @contextlib.contextmanager

@@ -45,6 +45,21 @@ class Worker(enum.IntEnum):
     WAITS_AT = 6  # 1 + the number of the poll of this loop
     PROGRESS = 7  # changes of memory in waiting loops, such loops that ended, and blocks of theirs
     SEEN = 8  # PROGRESS at the latest iteration
+    HELPERS = 9  # of the thread that launches: how many threads of its team are at work
+    BLOCKS = 10  # of the thread that launches: how many blocks it has taken
+    BEGAN = 11  # of the thread that launches: when it began to take blocks, in nanoseconds of the monotonic clock
+    LEFT = 12  # of the thread that launches: when it found none left
+
+
+class Team(enum.IntEnum):
+    """Places in the record of a launch by a team of threads."""
+
+    VALUES = 0  # addresses of the arguments, the record of the launch and the memory of the threads
+    CONTEXT = 1
+    MEMORY = 2  # of each thread a record, then scratch memory
+    STRIDE = 3  # bytes of memory per thread
+    COUNT = 4  # threads that take part
+    NUMBER = 5  # address of the function that tells a thread its number
 
 
 class Cancellation(enum.IntEnum):
@@ -71,6 +86,10 @@ ENDED = -1
 
 SPIN_THREADS = 64  # blocks that wait for each other begin with so many, whatever the number of processors
 WORTH_A_THREAD = 100_000  # element operations: about as long as waking a thread; chosen, no measurement on record
+# Seconds that all blocks together must have taken lately, for a launch to share them: what waking threads of ours costs
+# the one that launches (55 us more of its time for a kernel of three blocks, examples/models/llama.py), or starting a
+# parallel region whose threads spin (3 us), twice.
+WORTH_A_POOL, WORTH_A_TEAM = 110e-6, 10e-6
 CHUNKS_PER_THREAD = 64  # threads take several blocks at a time, few enough to share the work evenly; chosen like that
 
 

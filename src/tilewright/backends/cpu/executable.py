@@ -5,17 +5,20 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.backends import native
 from tilewright.backends.base import Work
-from tilewright.backends.cpu import perf_map, threads
-from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL, CompiledKernel
+from tilewright.backends.cpu import openmp, perf_map, threads
+from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL, TEAM_SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import (
     CHUNKS_PER_THREAD,
     PYTHON_FUNCTIONS,
     SPIN_THREADS,
+    WORTH_A_POOL,
+    WORTH_A_TEAM,
     WORTH_A_THREAD,
     Cancellation,
     Field,
@@ -30,12 +33,14 @@ from tilewright.backends.cpu.on_demand import compiler, load_native
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLaunch
 from tilewright.backends.cpu.printing import printer
+from tilewright.backends.cpu.team import TeamMemory
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure
 from tilewright.ir.types import TileType
 from tilewright.system import deadlines
+from tilewright.system.environment import number_of_threads
 
 _ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 _CALLER = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 4)  # comes with Python's lock, and may raise
@@ -61,6 +66,8 @@ class CpuExecutable:
         self._entry = self._function_at(SYMBOL, _ENTRY)
         self._caller = self._function_at(CALLER_SYMBOL, _CALLER)
         self._alone = self._function_at(SERIAL_SYMBOL, _CALLER)
+        self._team_code = self._native.address(TEAM_SYMBOL)
+        self._block_seconds = 0.0  # that a block has taken lately; 0 before the first launch
         self._locations = BlockLocations(compiled, function.loc)
         self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
         self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
@@ -194,12 +201,24 @@ class CpuExecutable:
 
     def _run(self, grid: tuple[int, int, int], total: int, count: int, packed: bytes) -> None:
         """Run ``total`` blocks in ``count`` threads, or alone where a block may fail."""
-        chunk = 1 if self.compiled.may_spin else max(1, total // (count * CHUNKS_PER_THREAD))
-        chunk, limit = self._options.chunk or chunk, deadlines.deadline()
+        team = self._team() if count > 1 else None
+        if self._simple and 0 < self._block_seconds * total < (WORTH_A_TEAM if team else WORTH_A_POOL):
+            before = time.perf_counter()
+            self._run_alone(grid, total, packed)
+            self._learn(time.perf_counter() - before, total)
+            return
+        if team:
+            self._run_team(*team, grid, total, packed)
+            return
+        chunk, limit = self._chunk(total, count), deadlines.deadline()
         context = Context(*launch_record(total, chunk, grid, 0, printer=self._print_address, python=PYTHON))
         context[Field.DEADLINE] = limit
         launch = ParallelLaunch(self._locations, grid, packed, context, count)
-        work, own = functools.partial(launch.work, self._entry), functools.partial(launch.work, self._caller)
+        work = functools.partial(launch.work, self._entry)
+
+        def own() -> None:
+            self._learn_from(launch.work(self._caller))
+
         try:
             if self.compiled.may_spin or self._print:
                 # Python handles signals in this thread, which must not be in the middle of a block that prints.
@@ -218,6 +237,62 @@ class CpuExecutable:
         except BaseException as e:
             launch.explain(e)
             raise
+
+    def _run_team(
+        self, runtime: openmp.Runtime, size: int, grid: tuple[int, int, int], total: int, packed: bytes
+    ) -> None:
+        """Run ``total`` blocks in the ``size`` threads of ``runtime``."""
+        count, limit = min(total, size), deadlines.deadline()
+        team = TeamMemory.take(count, self._scratch_bytes)
+        memory = team.memory
+        try:
+            chunk = self._chunk(total, count)
+            _CONTEXT.pack_into(memory.memory, memory.offset, 0, total, chunk, *grid, 0, 0, 0, 0, limit, PYTHON)
+            context = Context.from_address(memory.context)
+            before = time.monotonic_ns()
+            team.run(runtime, self._team_code, packed)
+            own = self._learn_from(team.words(0))
+            openmp.note_use(own, (time.monotonic_ns() - before) * 1e-9 - own)
+            if context[Field.FAILED]:
+                self._raise(context, grid)
+            if context[Field.CANCELLED] == Cancellation.TIMED_OUT:
+                raise deadlines.LaunchTimeout
+        except TileError:  # which says what happened where
+            raise
+        except BaseException as e:
+            records = map(team.words, range(count))
+            self._locations.note(e, grid, [(w[Worker.POLL], w[Worker.BLOCK]) for w in records])
+            raise
+        finally:
+            team.give_back()
+
+    def _team(self) -> tuple[openmp.Runtime, int] | None:
+        """A runtime whose threads may share the blocks, and their number: that which the user wants, or at least one
+        for each core, which may be two processors."""
+        found = None if self.compiled.may_spin or self._print else openmp.runtime()
+        if found is None:
+            return None
+        size, wanted = found[1], threads.thread_count()
+        if self._options.threads is not None or number_of_threads() is not None:
+            return found if size == min(wanted, self._options.threads or size) else None
+        return found if size > 1 and wanted <= 2 * size else None
+
+    def _chunk(self, total: int, count: int) -> int:
+        """How many blocks a thread takes at a time."""
+        chunk = 1 if self.compiled.may_spin else max(1, total // (count * CHUNKS_PER_THREAD))
+        return self._options.chunk or chunk
+
+    def _learn_from(self, words: ctypes.Array[ctypes.c_int64]) -> float:
+        """``_learn`` from the record of the launching thread; the seconds of its blocks."""
+        own = (words[Worker.LEFT] - words[Worker.BEGAN]) * 1e-9
+        self._learn(own, words[Worker.BLOCKS])
+        return own
+
+    def _learn(self, seconds: float, blocks: int) -> None:
+        """Note what ``blocks`` have taken. More than before may be the noise of the system, and counts for less."""
+        if blocks:
+            change = seconds / blocks - self._block_seconds
+            self._block_seconds += change if change < 0 or not self._block_seconds else change / 4
 
     def _thread_count(self, blocks: int) -> int:
         work = self.compiled.block_work

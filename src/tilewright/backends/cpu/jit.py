@@ -6,7 +6,7 @@ import functools
 
 import llvmlite.binding as llvm
 
-from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL
+from tilewright.backends.cpu.compiled import SYMBOLS
 from tilewright.backends.cpu.image import Image, can_load
 from tilewright.backends.cpu.object_file import link
 from tilewright.backends.cpu.target import Processor, machine, new_machine
@@ -32,8 +32,7 @@ def compile_native(text: str, processor: Processor) -> Image | bytes:
     With TILEWRIGHT_DEBUG_INFO=1 object code, too, which LLVM tells debuggers of when it loads it.
     """
     if can_load() and not switch("TILEWRIGHT_DEBUG_INFO"):
-        symbols = (SYMBOL, CALLER_SYMBOL, SERIAL_SYMBOL)
-        return link(compile_module(text, processor, position_independent=True), symbols)
+        return link(compile_module(text, processor, position_independent=True), SYMBOLS)
     return compile_module(text, processor)
 
 

@@ -71,13 +71,14 @@ class ParallelLaunch:
         self._expected = count  # workers
         self._stuck: tuple[float, int, list[int]] | None = None  # since when, with which progress and iterations
 
-    def work(self, entry: Entry) -> None:
-        """Run blocks until none is left."""
+    def work(self, entry: Entry) -> ctypes.Array[ctypes.c_int64]:
+        """Run blocks until none is left; returns the words of the record of this thread."""
         record = _Record()
         self._records.append(record)
         memory = threads.take_scratch(self._locations.kernel.scratch_bytes)
         try:
             entry(self._packed, self.context, memory.address, record.address)
+            return record.words
         finally:
             threads.give_scratch(memory)
 

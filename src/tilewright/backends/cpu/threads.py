@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from tilewright.backends.cpu.context import WORKER_BYTES
 from tilewright.backends.cpu.scratch import ALIGNMENT
 from tilewright.system.environment import number_of_threads
+from tilewright.system.processors import available_processors
 
 _SHORTEST_TICK, _LONGEST_TICK = 0.001, 0.02  # seconds between looks at threads that are supervised
 _GLANCES = 100  # at threads that are about to end: as long as it takes to sleep and be woken
@@ -21,11 +22,7 @@ _GLANCES = 100  # at threads that are about to end: as long as it takes to sleep
 def thread_count() -> int:
     """How many threads share the work of a launch: ``TILEWRIGHT_NUM_THREADS``, or the processors of this process."""
     wanted = number_of_threads()
-    if wanted is not None:
-        return wanted
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return available_processors() if wanted is None else wanted
 
 
 class Scratch:
@@ -93,7 +90,7 @@ class _Job:
 
     __slots__ = ("_cancel", "_closed", "_done", "_helpers", "_idle", "_lock", "_work")
 
-    def __init__(self, work: Callable[[], None], cancel: Callable[[], None]) -> None:
+    def __init__(self, work: Callable[[], object], cancel: Callable[[], None]) -> None:
         self._work = work
         self._cancel = cancel
         self._lock = threading.Lock()
@@ -168,10 +165,10 @@ class Pool:
 
     def run(
         self,
-        work: Callable[[], None],
+        work: Callable[[], object],
         threads: int,
         *,
-        own: Callable[[], None] | None = None,
+        own: Callable[[], object] | None = None,
         cancel: Callable[[], None] = lambda: None,
     ) -> None:
         """Call ``own`` (as a rule ``work``) in this thread and ``work`` in up to ``threads - 1`` others; return when
@@ -194,7 +191,7 @@ class Pool:
             self._finish(job, threads - 1)
 
     def supervise(
-        self, work: Callable[[], None], threads: int, watch: Callable[[], int] | None, cancel: Callable[[], None]
+        self, work: Callable[[], object], threads: int, watch: Callable[[], int] | None, cancel: Callable[[], None]
     ) -> None:
         """Call ``work`` in up to ``threads`` other threads, as many as the system gives, and again and again ``watch``
         in this one, which says how many more are needed; return when all calls have ended. Without ``watch`` none are

@@ -3,8 +3,9 @@
 ``kernel(arguments, context, scratch, worker)`` takes blocks of the grid until none is left; any number of threads may
 run it at once, each with scratch memory and a record ``worker`` of its own. ``kernel_caller`` is that for the thread
 that launches, which comes with Python's lock, gives it away, and lets Python handle signals. ``kernel_alone`` runs
-every block in this thread. ``arguments`` holds 8 bytes per parameter: an integer, an address, or a float64.
-``context`` is the record that ``context.Field`` describes, ``worker`` that of ``context.Worker``.
+every block in this thread. ``kernel_team`` is for other runtimes: see ``team.py``. ``arguments`` holds 8 bytes per
+parameter: an integer, an address, or a float64. ``context`` is the record that ``context.Field`` describes, ``worker``
+that of ``context.Worker``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tilewright.backends.cpu.codegen import (
     polls,
     reduce,
     shape,
+    team,
     views,
 )
 from tilewright.backends.cpu.codegen.elements import Elements
@@ -37,7 +39,7 @@ from tilewright.backends.cpu.codegen.position import ZERO
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.value_ranges import ValueRanges
 from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL
-from tilewright.backends.cpu.context import BETWEEN_BLOCKS, Field
+from tilewright.backends.cpu.context import BETWEEN_BLOCKS, Field, Worker
 from tilewright.backends.cpu.loops.fused import root_of
 from tilewright.backends.cpu.loops.groups import block_work
 from tilewright.backends.cpu.loops.pipeline import loop_form
@@ -108,6 +110,7 @@ def emit_module(form: Function, processor: Processor, entry: str | None = None) 
     _driver(module, block, entry or SYMBOL, weight, state, spins=spins)
     if entry is None:
         _driver(module, block, CALLER_SYMBOL, weight, state, spins=spins, python=True)
+        team.emit(module)
         _serial_driver(module, block, weight, state)
     return module, state
 
@@ -173,27 +176,35 @@ def _driver(
     def field(which: Field) -> ir.Value:
         return builder.load(output.context_field(builder, context, which), typ=I64)
 
+    if python:
+        polls.emit_note_time(builder, worker, Worker.BEGAN)
     total, chunk = field(Field.TOTAL), field(Field.CHUNK)
-    take, run, poll, done = (builder.append_basic_block(n) for n in ("take", "run", "poll", "done"))
+    take, taken, run, poll, done = map(builder.append_basic_block, ("take", "taken", "run", "poll", "done"))
     builder.branch(take)
     builder.position_at_end(take)
     start = builder.atomic_rmw("add", output.context_field(builder, context, Field.NEXT), chunk, "monotonic")
     wanted = builder.add(start, chunk)
     end = builder.select(builder.icmp_unsigned("<", wanted, total), wanted, total)
-    builder.cbranch(builder.icmp_unsigned("<", start, total), run, done)
+    builder.cbranch(builder.icmp_unsigned("<", start, total), taken, done)
+    builder.position_at_end(taken)
+    if python:
+        team.count_blocks(builder, worker, builder.sub(end, start))
+    builder.branch(run)
     builder.position_at_end(run)
     number = builder.phi(I64)
     builder.call(block, [*builder.function.args, number])
     if spins:
         polls.emit_waited(builder, worker)
     following = builder.add(number, ir.Constant(I64, 1))
-    number.add_incoming(start, take)
+    number.add_incoming(start, taken)
     builder.cbranch(builder.icmp_unsigned("<", following, total), poll, done)
     builder.position_at_end(poll)
     polls.emit_poll(builder, (context, worker), number, BETWEEN_BLOCKS, weight, done)
     number.add_incoming(following, builder.block)
     builder.cbranch(builder.icmp_unsigned("<", following, end), run, take)
     builder.position_at_end(done)
+    if python:
+        team.emit_join(builder, context, worker)
     leave()
 
 

@@ -13,7 +13,7 @@ from tilewright.analysis.trip_counts import constant_trip_count
 from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.context import ENDED, Cancellation, Field, Python, Worker
+from tilewright.backends.cpu.context import BETWEEN_BLOCKS, ENDED, Cancellation, Field, Python, Worker
 from tilewright.backends.cpu.loops.groups import op_work
 from tilewright.backends.vector.types import I1, I8, I32, I64
 from tilewright.ir.core import Block
@@ -26,6 +26,7 @@ _NOT_WORTH = 1 << 16  # loops that do less in all are not polled
 WAITING = 1 << 12  # an iteration of a waiting loop, which lets other threads run
 _LOOK_NS = 20_000_000  # signals wait so long at most, besides a budget
 _UPTIME_RAW, _MONOTONIC = 8, 1  # clocks that ``time.monotonic_ns`` reads, on macOS and elsewhere
+_SPINS = 1 << 12  # looks at threads that are about to end, before waiting lets others run: a few microseconds
 _PATIENT = 256  # a loop that has waited for so many iterations sleeps between them, longer and longer
 _SHORTEST_NAP_US, _LONGER_US, _LONGEST_NAP_US = 50, 2, 2000
 
@@ -90,6 +91,28 @@ def leave(builder: ir.IRBuilder, context: ir.Value, worker: ir.Value, *, python:
         table = builder.load(_field(builder, context, Field.PYTHON), typ=I64)
         with builder.if_then(builder.icmp_unsigned("!=", table, ir.Constant(I64, 0))):
             _restore_thread(builder, table, worker)
+
+
+def emit_wait_for_zero(builder: ir.IRBuilder, record: tuple[ir.Value, ir.Value], counter: ir.Value) -> None:
+    """Wait until ``counter`` is 0, and meanwhile let Python handle signals, as ``emit_poll`` does."""
+    context, worker = record
+    wait, busy, done = (builder.append_basic_block(n) for n in ("wait", "busy", "joined"))
+    zero, before = ir.Constant(I64, 0), builder.block
+    poll = builder.load(_field(builder, worker, Worker.POLL), typ=I64)
+    builder.branch(wait)
+    builder.position_at_end(wait)
+    count = builder.phi(I64)
+    count.add_incoming(ir.Constant(I64, -_SPINS), before)
+    left = builder.load_atomic(counter, "acquire", 8, typ=I64)
+    builder.cbranch(builder.icmp_unsigned("==", left, zero), done, busy)
+    builder.position_at_end(busy)
+    with builder.if_then(builder.icmp_signed(">=", count, zero)):
+        builder.call(_wait(builder.module), [count])
+        builder.call(_attend(builder.module), [context, worker, zero, ir.Constant(I64, BETWEEN_BLOCKS)])
+    count.add_incoming(builder.add(count, ir.Constant(I64, 1)), builder.block)
+    builder.branch(wait)
+    builder.position_at_end(done)
+    builder.store(poll, _field(builder, worker, Worker.POLL))  # no block of this thread has been cancelled here
 
 
 def emit_wait(builder: ir.IRBuilder, worker: ir.Value, block: ir.Value, number: int) -> None:
@@ -214,6 +237,11 @@ def _attend(module: ir.Module) -> ir.Function:
         builder.store(block, _field(builder, worker, Worker.BLOCK))
     builder.ret(ir.Constant(I1, 1))
     return function
+
+
+def emit_note_time(builder: ir.IRBuilder, worker: ir.Value, place: Worker) -> None:
+    """Store what time it is in the record of the worker."""
+    builder.store(_clock(builder), _field(builder, worker, place))
 
 
 def _clock(builder: ir.IRBuilder) -> ir.Value:

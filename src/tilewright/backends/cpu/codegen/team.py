@@ -1,0 +1,68 @@
+"""A launch by the team of threads of another runtime: what each of them calls, and how the launching thread joins."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import output, polls
+from tilewright.backends.cpu.codegen.lanes import POINTER
+from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SYMBOL, TEAM_SYMBOL
+from tilewright.backends.cpu.context import WORKER_BYTES, Field, Team, Worker
+from tilewright.backends.vector.types import I32, I64
+
+_CLOSED = 1 << 62  # as the next block: none is left
+
+
+def emit(module: ir.Module) -> None:
+    """``kernel_team(record)``, which each thread of the team calls, with a record as ``context.Team`` describes.
+
+    Thread 0 is the launching one, and has Python's lock. It waits for threads that have begun only.
+    """
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), TEAM_SYMBOL)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+
+    def field(which: Team) -> ir.Value:
+        return builder.load(builder.gep(function.args[0], [ir.Constant(I64, int(which))], source_etype=I64), typ=I64)
+
+    def pointer(address: ir.Value) -> ir.Value:
+        return builder.inttoptr(address, POINTER)
+
+    number_of = builder.inttoptr(field(Team.NUMBER), ir.PointerType(ir.FunctionType(I32, [])))
+    number = builder.sext(builder.call(number_of, []), I64)
+    memory = field(Team.MEMORY)
+    worker = builder.add(memory, builder.mul(number, field(Team.STRIDE)))
+    scratch = builder.add(worker, ir.Constant(I64, WORKER_BYTES))
+    arguments = [*map(pointer, (field(Team.VALUES), field(Team.CONTEXT), scratch, worker))]
+    caller, helper, work, done = map(builder.append_basic_block, ("caller", "helper", "work", "done"))
+    builder.cbranch(builder.icmp_signed("==", number, ir.Constant(I64, 0)), caller, helper)
+    builder.position_at_end(caller)
+    builder.call(module.globals[CALLER_SYMBOL], arguments)
+    builder.branch(done)
+    builder.position_at_end(helper)
+    builder.cbranch(builder.icmp_signed("<", number, field(Team.COUNT)), work, done)
+    builder.position_at_end(work)
+    helpers = builder.gep(pointer(memory), [ir.Constant(I64, int(Worker.HELPERS))], source_etype=I64)
+    one = ir.Constant(I64, 1)
+    builder.atomic_rmw("add", helpers, one, "seq_cst")
+    builder.fence("seq_cst")  # before a block is taken: ``emit_join`` looks in the other order
+    builder.call(module.globals[SYMBOL], arguments)
+    builder.atomic_rmw("sub", helpers, one, "seq_cst")
+    builder.branch(done)
+    builder.position_at_end(done)
+    builder.ret_void()
+
+
+def count_blocks(builder: ir.IRBuilder, worker: ir.Value, taken: ir.Value) -> None:
+    """Count blocks that the launching thread takes."""
+    place = builder.gep(worker, [ir.Constant(I64, int(Worker.BLOCKS))], source_etype=I64)
+    builder.store(builder.add(builder.load(place, typ=I64), taken), place)
+
+
+def emit_join(builder: ir.IRBuilder, context: ir.Value, worker: ir.Value) -> None:
+    """In the launching thread: give away no more blocks, and wait for the helpers that have some."""
+    polls.emit_note_time(builder, worker, Worker.LEFT)
+    following = output.context_field(builder, context, Field.NEXT)
+    builder.atomic_rmw("or", following, ir.Constant(I64, _CLOSED), "seq_cst")
+    builder.fence("seq_cst")
+    helpers = builder.gep(worker, [ir.Constant(I64, int(Worker.HELPERS))], source_etype=I64)
+    polls.emit_wait_for_zero(builder, (context, worker), helpers)

@@ -1,0 +1,134 @@
+"""Launches on the threads of an OpenMP runtime that the program uses already, as PyTorch does.
+
+Such threads wait actively for more work, for milliseconds after each parallel region: threads of our own would share
+their processors with them. So where PyTorch has been imported, the blocks of a launch are a parallel region.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_SOFT = 1  # omp_pause_soft
+_LATE, _LATE_PART = 200e-6, 0.25  # seconds, several times what waking a thread takes, and of the time of the launch
+_LONGEST_PENALTY = 1024  # launches
+
+
+class Runtime(NamedTuple):
+    """Functions of an OpenMP runtime that is loaded."""
+
+    fork: Callable[[int, bytes, int, int], None]  # GOMP_parallel(function, data, threads, flags), with Python's lock
+    threads: Callable[[], int]  # of a parallel region that the calling thread begins
+    in_parallel: Callable[[], int]
+    number: int  # address of omp_get_thread_num
+    pause: Callable[[int], int]
+
+
+class _State:
+    """What this process knows of the runtime."""
+
+    def __init__(self) -> None:
+        self.runtime: Runtime | None = None
+        self.looked = False  # for it
+        self.penalty = 0  # launches that leave a team alone which was late
+        self.left_alone = 0  # how many more of them there are to be
+        self.used = False  # whether a launch may have started threads
+        self.forked = False  # in a child, the threads of the parent do not exist
+
+
+_STATE = _State()
+
+
+def runtime() -> tuple[Runtime, int] | None:
+    """The runtime that may be used by the calling thread, if there is one, and how many threads its regions have.
+
+    Only the main thread uses it: each thread that begins a region gets a team of its own.
+    """
+    found = _STATE.runtime
+    if found is None and not _STATE.looked and "torch" in sys.modules:
+        found = _look()
+    if found is None or _STATE.forked or not _is_main_thread() or found.in_parallel():
+        return None
+    if _STATE.left_alone:
+        _STATE.left_alone -= 1
+        return None
+    _STATE.used = True
+    return found, found.threads()
+
+
+def note_use(own: float, late: float) -> None:
+    """The launching thread ran blocks for ``own`` seconds of a launch, and waited ``late`` seconds for other threads.
+
+    A parallel region begins and ends when all threads of the team are there. Where other processes keep them from
+    running, that takes milliseconds: then the next launches leave the team alone, twice as many each time.
+    """
+    _STATE.left_alone, _STATE.penalty = penalty_of(own, late, _STATE.penalty)
+
+
+def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
+    """How many launches are to leave the team alone, and the penalty, after one ``before``."""
+    if late <= max(_LATE, own * _LATE_PART):
+        return 0, before // 4
+    penalty = min(max(1, 2 * before), _LONGEST_PENALTY)
+    return penalty, penalty
+
+
+def use(found: Runtime | None) -> None:
+    """Have launches use this runtime, or none."""
+    _STATE.looked, _STATE.runtime, _STATE.penalty, _STATE.left_alone = True, found, 0, 0
+
+
+def _is_main_thread() -> bool:
+    return threading.get_ident() == threading.main_thread().ident
+
+
+def _look() -> Runtime | None:
+    """Find the runtime that PyTorch is linked with; None where there is none, or as long as it is being imported."""
+    library = getattr(sys.modules["torch"], "_C", None)
+    if library is None or not hasattr(sys.modules["torch"], "set_num_threads"):
+        return None
+    use(find(Path(library.__file__).parent / "lib" / "libtorch_cpu.so") if sys.platform == "linux" else None)
+    return _STATE.runtime
+
+
+def find(library: Path) -> Runtime | None:
+    """The OpenMP runtime that ``library`` is or needs, if it is loaded, or None. Its pool of threads can be given up
+    since OpenMP 5.0."""
+    try:
+        loaded = ctypes.CDLL(str(library), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        number = ctypes.cast(loaded.omp_get_thread_num, ctypes.c_void_p).value or 0
+        return Runtime(
+            _function(loaded, "GOMP_parallel", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint),
+            _function(loaded, "omp_get_max_threads", ctypes.c_int),
+            _function(loaded, "omp_in_parallel", ctypes.c_int),
+            number,
+            _function(loaded, "omp_pause_resource_all", ctypes.c_int, ctypes.c_int),
+        )
+    except (OSError, AttributeError):
+        return None
+
+
+def _function(library: ctypes.CDLL, name: str, result: Any, *parameters: Any) -> Callable[..., Any]:
+    address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    found: Callable[..., Any] = ctypes.PYFUNCTYPE(result, *parameters)(address or 0)
+    return found
+
+
+def _before_fork() -> None:
+    """End the team that launches have started: a child that finds its record waits for threads that do not exist."""
+    if _STATE.used and _STATE.runtime is not None and _is_main_thread():
+        _STATE.runtime.pause(_SOFT)
+        _STATE.used = False
+
+
+def _in_child() -> None:
+    _STATE.forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_in_child)

@@ -1,0 +1,66 @@
+"""How many processors this process may keep busy."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+_GROUPS, _MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def available_processors() -> int:
+    """Those that the affinity of the calling thread allows, and the limit of its container, of which a part counts as
+    a whole one."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = _container_limit()
+    return found if limit is None else max(1, min(found, math.ceil(limit)))
+
+
+@functools.cache
+def _container_limit() -> float | None:
+    return container_limit(_GROUPS, _MEMBERSHIP)
+
+
+def container_limit(groups: Path, membership: Path) -> float | None:
+    """How many processors' time the control groups of Linux (version 2 or 1) allow, or None for any.
+
+    ``groups`` is where they are mounted, and ``membership`` tells those of the process.
+    """
+    try:
+        lines = membership.read_text().splitlines()
+    except OSError:
+        return None
+    found: list[float] = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            found += _limits(groups, path, _quota_of_version_2)
+        elif "cpu" in controllers.split(","):
+            found += _limits(groups / "cpu", path, _quota_of_version_1)
+    return min(found, default=None)
+
+
+def _limits(root: Path, path: str, quota: Callable[[Path], float | None]) -> Iterator[float]:
+    """Of a group and those that it is in. A container may see its own group as the root, under another path."""
+    group = root / path.lstrip("/")
+    for folder in (group, *group.parents):
+        if folder == root or root in folder.parents:
+            try:
+                found = quota(folder)
+            except (OSError, ValueError):
+                continue
+            if found is not None:
+                yield found
+
+
+def _quota_of_version_2(folder: Path) -> float | None:
+    quota, period = (folder / "cpu.max").read_text().split()
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def _quota_of_version_1(folder: Path) -> float | None:
+    quota, period = (int((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
+    return None if quota < 0 else quota / period

@@ -1,0 +1,39 @@
+"""An OpenMP runtime for launches, as PyTorch brings one."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import ctypes.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tilewright.backends.cpu import openmp
+
+
+@contextlib.contextmanager
+def team(threads: int) -> Iterator[openmp.Runtime]:
+    """Within this context the launches of this thread are parallel regions of so many threads, however late these are.
+
+    Skips the test where there is no such runtime.
+    """
+    name = ctypes.util.find_library("gomp") if hasattr(os, "RTLD_NOLOAD") else None
+    if name is None:
+        pytest.skip("needs libgomp")
+    library = ctypes.CDLL(name)
+    found = openmp.find(Path(name))
+    if found is None:
+        pytest.skip("libgomp is too old")
+    before, patch = library.omp_get_max_threads(), pytest.MonkeyPatch()
+    library.omp_set_num_threads(threads)
+    patch.setattr(openmp, "note_use", lambda own, late: None)
+    openmp.use(found)
+    try:
+        yield found
+    finally:
+        openmp.use(None)
+        patch.undo()
+        library.omp_set_num_threads(before)
