@@ -83,6 +83,12 @@ def test_persistent_loops(rows: int, blocks: int, kernel: Callable[..., None], m
     assert 0 < found[0] <= found[1]
 
 
+def test_stores_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that the TMA unit cannot store to; the last tile is stored by one CTA alone."""
+    product = Product((192, 71, 64), (64, 64, 32), out="float16", right=True)
+    assert in_both(product, persistent, 2, monkeypatch)[0] > 0
+
+
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_no_clusters_in_grids_of_an_odd_width(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert in_both(Product((128, 192, 64), (64, 64, 32), out="float16"), persistent, blocks, monkeypatch) == [0, 0]

@@ -32,7 +32,7 @@ from tilewright.transforms.pipelines import optimize
 
 _OPTIONS = ("num_warps", "num_stages")
 _STAGES = 3
-_FIRST = Constraints(realign=False, capacity=CAPACITIES[0])  # how kernels are compiled first
+_FIRST = Constraints(capacity=CAPACITIES[0])  # how kernels are compiled first
 _SWIZZLES = {32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
 
 
@@ -125,7 +125,13 @@ class GpuBackend:
         chosen = choose(function, options, parse_target(self.architecture().removesuffix("a")))
         warps, stages = chosen["num_warps"], chosen["num_stages"]
         compiled = compile_to_ptx(
-            function, self.architecture(), warps, stages or 1, descriptors=how.descriptors, capacity=how.capacity
+            function,
+            self.architecture(),
+            warps,
+            stages or 1,
+            descriptors=how.descriptors,
+            realign=how.realign,
+            capacity=how.capacity,
         )
         texts = compiled.texts()
         if assemble.missing() is not None:

@@ -9,7 +9,7 @@ from tilewright.ir.gpu_stage import NUM_STAGES, WGMMA_REFUSED, num_warps
 from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, GlobalStore, SharedAlloc, SharedCopy
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
+from tilewright.ir.ops.gpu.tma import TensorMap, TmaLoad, TmaStore
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.types import SharedType, TileType
 
@@ -39,11 +39,14 @@ def _lines(function: Function, target: str) -> Iterator[str]:
             name = "multiply-adds" if op.instruction == FMA else f"mma.sync of {_sizes(op.instruction)}"
             yield f"line {op.loc.line}: {name}"
         elif isinstance(op, TmaLoad):
-            ring = op.buffer.op
+            ring, tensor_map = op.buffer.op, op.map.op
+            assert isinstance(tensor_map, TensorMap)
             assert isinstance(ring, SharedCopy) and isinstance(ring.buffer.op, SharedAlloc)
             t = ring.buffer.op.type
             both = "" if op.both is None else ", which pairs of CTAs share where both need the same"
-            yield f"line {op.loc.line}: TMA loads tiles of {_sizes(t.shape)}, up to {t.copies} ahead{both}"
+            copied = tensor_map.needs_realign
+            how = " of a copy, where the TMA unit cannot read the array" if copied else ""
+            yield f"line {op.loc.line}: TMA loads tiles of {_sizes(t.shape)}{how}, up to {t.copies} ahead{both}"
         elif isinstance(op, (GlobalLoad, GlobalStore)) and op.ptrs.tile.rank:
             name = "loads" if isinstance(op, GlobalLoad) else "stores"
             yield f"line {op.loc.line}: {name} {op.vector * op.ptrs.tile.pointee.bytes} bytes a thread at once"

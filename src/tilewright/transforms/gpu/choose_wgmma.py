@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.analysis.gpu.lowering_plan import LoweringPlan
@@ -71,6 +71,7 @@ class ChooseWgmma:
     found out without reading memory; the left one may also be computed from such a product. The sum has 64 rows for
     each warp group, and fits into registers.
     ``num_warps`` is how many warps multiply, if that is decided. ``budget`` bytes have room for two of each operand.
+    With ``realign`` operands may be tiles of a copy that the launch makes of an array that TMA cannot read.
     Runs on optimized Tile IR: what comes after it knows no views.
     """
 
@@ -78,6 +79,7 @@ class ChooseWgmma:
     target: GpuTarget
     num_warps: int | None = None
     budget: int = 220 * 1024
+    realign: bool = False
 
     def run(self, function: Function) -> Function:
         choice = choose(function, self)
@@ -91,7 +93,7 @@ class ChooseWgmma:
 
 def choose(function: Function, options: ChooseWgmma) -> Choice:
     """What is done by wgmma in ``function``, and why other MMA ops are not."""
-    plan = plan_lowering(function, options.target, descriptors=True, realign=False)
+    plan = plan_lowering(function, options.target, descriptors=True, realign=options.realign)
     products = [op for op in function.walk() if isinstance(op, Mma)]
     found: dict[Mma, Operands] = {}
     reasons: list[str] = []
@@ -341,11 +343,12 @@ class _Chooser(Rewriter):
         if isinstance(op, StoreView):  # a box for each warp group
             outer = [n // groups if n % (ROWS * groups) == 0 else n for n in outer]
         box = (*outer, swizzle // dtype.bytes)
-        key = Descriptor(d.base, d.shape, d.strides, d.axes, box, d.element, rounds=d.rounds), dtype
+        key = replace(d, block=box, pairs=False), dtype
         if key not in self.maps:
             attributes = {
                 "base": d.base, "shape": d.shape, "strides": d.strides, "axes": d.axes, "box": box,
                 "element": d.element, "dtype": dtype, "rounds": d.rounds,
+                "needs_realign": d.needs_realign,
             }  # fmt: skip
             self.maps[key] = create(TensorMap, [], attributes, b.loc)
         return self.maps[key].result

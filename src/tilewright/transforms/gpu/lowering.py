@@ -71,19 +71,21 @@ def lower_to_gpu(
     num_stages: int = 3,
     target: GpuTarget | None = None,
     shared_bytes: int = MOST_SHARED_BYTES,
+    *,
+    realign: bool = False,
 ) -> Function:
     """Optimized Tile IR in the gpu stage. TileUnsupportedFeatureError, at the op, for what the backend lacks.
 
-    With a ``target`` that has them, warp groups multiply, and the TMA unit copies. Without ``num_warps`` there are as
-    many as suit these, or the tiles; where shared memory has no room for that, all is as without. Loads run fewer than
-    ``num_stages`` - 1 iterations ahead where a CTA, which has ``shared_bytes``, has no room for more; OutOfSharedMemory
-    where it has none for the tiles alone.
+    With a ``target`` that has them, warp groups multiply, and the TMA unit copies, with ``realign`` also from copies
+    that the launch makes of arrays. Without ``num_warps`` there are as many as suit these, or the tiles; where shared
+    memory has no room for that, all is as without. Loads run fewer than ``num_stages`` - 1 iterations ahead where a
+    CTA, which has ``shared_bytes``, has no room for more; OutOfSharedMemory where it has none for the tiles alone.
     """
     if target is not None:
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
     original = function
     if target is not None and target.has_wgmma:
-        function = run_passes(function, (ChooseWgmma(target, num_warps), MulticastFetches()))
+        function = run_passes(function, (ChooseWgmma(target, num_warps, realign=realign), MulticastFetches()))
         if WGMMA_WARPS in function.hints:
             function = run_passes(function, (RotateProducts(function.hints[WGMMA_WARPS]),))
             try:

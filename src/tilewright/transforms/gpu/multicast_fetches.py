@@ -13,12 +13,12 @@ from tilewright.ir.effects import effect_of, has_early_exit, is_ordered, is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.opdef import Effect, create
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Min, Select, Sub, Xor
-from tilewright.ir.ops.control import For
+from tilewright.ir.ops.control import For, If, Yield
 from tilewright.ir.ops.gpu.cluster import ClusterSize
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.tma import Fetch, Put, TensorMap, box_rows, boxes
 from tilewright.ir.ops.gpu.wgmma import Wgmma
-from tilewright.ir.ops.memory import Assert, Bid, NumBlocks
+from tilewright.ir.ops.memory import Assert, Bid, NumBlocks, Store, StoreView
 from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
@@ -89,7 +89,7 @@ class _Lockstep:
             and _counts(lower, Bid)
             and _counts(step, NumBlocks)
             and self.is_alike(upper) is True
-            and all(isinstance(op, Put) for op in writes)
+            and all(isinstance(op, (Put, Store, StoreView)) for op in writes)
         )
 
     def fetches_together(self, fetch: Fetch) -> bool:
@@ -202,10 +202,23 @@ class _Sharing:
                     user.set_operand(k, real)
         self.theirs[real] = mate
         self.lockstep._alike[real] = False
-        for put in [op for op in loop.walk() if isinstance(op, Put)]:
-            self._store_if(exists, put)
+        for op in list(loop.walk()):
+            if isinstance(op, Put):
+                self._put_if(exists, op)
+            elif isinstance(op, (Store, StoreView)):
+                self._store_if(exists, op)
 
-    def _store_if(self, exists: Value, put: Put) -> None:
+    def _store_if(self, exists: Value, store: Store | StoreView) -> None:
+        b, then, orelse = Builder.before(store), Block(), Block()
+        then.append(clone_op(store, {}))
+        for region in (then, orelse):
+            with b.at(region):
+                b.emit_op(Yield, [])
+        b.emit_op(If, exists, types=(), then=then, orelse=orelse)
+        store.erase()
+
+    def _put_if(self, exists: Value, put: Put) -> None:
+        """Outside of the array nothing is stored."""
         b, tensor_map = Builder.before(put), put.map.op
         assert isinstance(tensor_map, TensorMap)
         start = put.starts[-1]

@@ -69,8 +69,9 @@ class TensorMap(Op):
 
     ``base``, ``shape``, ``strides`` and ``axes`` are those of a ``Descriptor``: the launch finds the array by them.
     ``box`` has the extents of a box along ``axes``, whose last one is contiguous; ``element`` is the type in memory;
-    ``rounds`` turns float32 into tfloat32. The kernel of a map for ``pairs`` is launched in clusters of two CTAs, where
-    the width of the grid is even.
+    ``rounds`` turns float32 into tfloat32. One that ``needs_realign`` is of an array that the launch may have to copy
+    first, to where the TMA unit can read it. A kernel with a map for ``pairs`` is launched in clusters of two CTAs,
+    where the width of the grid is even.
     """
 
     base: int = attribute(int)
@@ -81,6 +82,7 @@ class TensorMap(Op):
     element: str = attribute(str)
     dtype: DType = attribute(DType)
     rounds: bool = attribute(bool, default=False)
+    needs_realign: bool = attribute(bool, default=False)
     pairs: bool = attribute(bool, default=False)
 
     @property
@@ -97,6 +99,7 @@ class TensorMap(Op):
             self.axes,
             self.box,
             self.element,
+            needs_realign=self.needs_realign,
             rounds=self.rounds,
             pairs=self.pairs,
         )
