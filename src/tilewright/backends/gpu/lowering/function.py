@@ -15,6 +15,7 @@ from tilewright.backends.gpu.lowering.demand import register_strides
 from tilewright.backends.gpu.tables import reads
 from tilewright.backends.gpu.target import TRIPLE, Architecture
 from tilewright.backends.native.lines import SourceLines
+from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.vector import storage_type
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import num_warps
@@ -106,7 +107,7 @@ def add_kernel(
         set.update(kernel.attributes, (f'"nvvm.maxnreg"="{most}"', '"nvvm.minctasm"="1"'))
     elif isinstance(occupancy, int):
         set.add(kernel.attributes, f'"nvvm.minctasm"="{occupancy}"')
-    builder = ir.IRBuilder(kernel.append_basic_block("entry"))
+    builder = TextBuilder(kernel.append_basic_block("entry"))
     lines = SourceLines(module, kernel, function, "DebugDirectivesOnly")  # ptxas refuses more for optimized code
     cx = Context(builder, target, RULES)
     cx.strides = register_strides(function)

@@ -1,0 +1,141 @@
+"""An IR builder that writes the text of an instruction when it is made: most of what llvmlite takes for a module is the
+objects of instructions, their checks, and formatting them afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+_BINARY = (
+    "add", "sub", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr", "and", "or", "xor",
+    "fadd", "fsub", "fmul", "fdiv", "frem",
+)  # fmt: skip
+_CASTS = (
+    "trunc", "zext", "sext", "fptrunc", "fpext", "bitcast", "fptoui", "uitofp", "fptosi", "sitofp",
+    "ptrtoint", "inttoptr",
+)  # fmt: skip
+_KEYWORDS = {"and": "and_", "or": "or_"}
+_COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_I1 = ir.IntType(1)
+
+
+class Written(ir.Instruction):  # type: ignore[misc]
+    """An instruction whose text is there: ``reference`` is how others name its result, if it has one."""
+
+    def __init__(
+        self, block: ir.Block, type_: ir.Type, opname: str, operands: Sequence[ir.Value], reference: str, text: str
+    ) -> None:
+        self.parent = block
+        self.type = type_
+        self.opname = opname
+        self.operands = operands
+        self.reference = reference
+        self.text = text
+        self.metadata: dict[str, Any] = {}
+
+    def get_reference(self) -> str:
+        return self.reference
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
+    """``llvmlite.ir.IRBuilder``, whose most frequent instructions are ``Written``.
+
+    It leaves checking types to LLVM. Results have names of their own; those of arguments and blocks begin otherwise.
+    """
+
+    def __init__(self, block: ir.Block) -> None:
+        super().__init__(block)
+        self._count = 0
+        self._line = ""  # that of the source, as instructions end
+
+    @property
+    def debug_metadata(self) -> ir.DIValue | None:
+        """Where in the source what is written from here on comes from."""
+        return self._location
+
+    @debug_metadata.setter
+    def debug_metadata(self, location: ir.DIValue | None) -> None:
+        self._location = location
+        self._line = "" if location is None else f", !dbg {location.get_reference()}"
+
+    def write(self, type_: ir.Type, opname: str, operands: Sequence[ir.Value], text: str) -> Written:
+        """Insert an instruction with a result: ``text`` is what stands behind its name, without the metadata."""
+        self._count += 1
+        name = f"%${self._count}"
+        made = Written(self._block, type_, opname, operands, name, f"{name} = {text}{self._line}")
+        self._block.instructions.insert(self._anchor, made)
+        self._anchor += 1
+        return made
+
+    def icmp_signed(self, cmpop: str, lhs: ir.Value, rhs: ir.Value, name: str = "") -> Written:
+        kind = _COMPARISONS[cmpop]
+        return self._compared("icmp", kind if kind in ("eq", "ne") else f"s{kind}", lhs, rhs)
+
+    def icmp_unsigned(self, cmpop: str, lhs: ir.Value, rhs: ir.Value, name: str = "") -> Written:
+        kind = _COMPARISONS[cmpop]
+        return self._compared("icmp", kind if kind in ("eq", "ne") else f"u{kind}", lhs, rhs)
+
+    def _compared(self, opname: str, kind: str, lhs: ir.Value, rhs: ir.Value) -> Written:
+        text = f"{opname} {kind} {lhs.type} {lhs.get_reference()}, {rhs.get_reference()}"
+        return self.write(_I1, opname, (lhs, rhs), text)
+
+    def select(
+        self, cond: ir.Value, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()
+    ) -> Written:
+        kind = lhs.type
+        text = f"select i1 {cond.get_reference()}, {kind} {lhs.get_reference()}, {kind} {rhs.get_reference()}"
+        return self.write(kind, "select", (cond, lhs, rhs), text)
+
+    def extract_value(self, agg: ir.Value, idx: int, name: str = "") -> Written:
+        text = f"extractvalue {agg.type} {agg.get_reference()}, {idx}"
+        return self.write(agg.type.elements[idx], "extractvalue", (agg,), text)
+
+    def asm(
+        self,
+        ftype: ir.FunctionType,
+        asm: str,
+        constraint: str,
+        args: Sequence[ir.Value],
+        side_effect: bool,
+        name: str = "",
+    ) -> Written:
+        given = ", ".join([f"{v.type} {v.get_reference()}" for v in args])
+        effect = "sideeffect " if side_effect else ""
+        result = ftype.return_type
+        text = f'call {result} asm {effect}"{asm}", "{constraint}"({given})'
+        if not isinstance(result, ir.VoidType):
+            return self.write(result, "call", args, text)
+        made = Written(self._block, result, "call", args, "", text + self._line)
+        self._block.instructions.insert(self._anchor, made)
+        self._anchor += 1
+        return made
+
+
+def _binary(opname: str) -> Callable[..., ir.Instruction]:
+    def method(self: TextBuilder, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()) -> Written:
+        kind = lhs.type
+        how = f"{opname} {' '.join(flags)}" if flags else opname
+        return self.write(kind, opname, (lhs, rhs), f"{how} {kind} {lhs.get_reference()}, {rhs.get_reference()}")
+
+    return method
+
+
+def _cast(opname: str) -> Callable[..., ir.Value]:
+    def method(self: TextBuilder, value: ir.Value, typ: ir.Type, name: str = "") -> ir.Value:
+        kind = value.type
+        if kind is typ or kind == typ:
+            return value
+        return self.write(typ, opname, (value,), f"{opname} {kind} {value.get_reference()} to {typ}")
+
+    return method
+
+
+for _name in _BINARY:
+    setattr(TextBuilder, _KEYWORDS.get(_name, _name), _binary(_name))
+for _name in _CASTS:
+    setattr(TextBuilder, _name, _cast(_name))
