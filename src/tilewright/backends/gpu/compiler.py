@@ -11,12 +11,11 @@ from tilewright.backends.gpu.hints import ignored_hints, with_resolved_hints
 from tilewright.backends.gpu.lowering.function import lower
 from tilewright.backends.gpu.resources import check_registers
 from tilewright.backends.gpu.schedule import schedule
-from tilewright.backends.gpu.tables import tables_of
-from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx
+from tilewright.backends.gpu.tables import OTHER_PARAMETERS, tables_of
+from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx, with_parameters
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.ir.ops.gpu.tma import TensorMap
-from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
@@ -89,10 +88,10 @@ def compile_to_ptx(
     check_registers(distributed)
     times.append(time.perf_counter())
     tables, room = tables_of(distributed, capacity)
-    lowered = lower(distributed, chosen, {t.index: t.entry_bytes * room for t in tables if t.by_value and room})
+    blobs = {t.index: t.entry_bytes * room for t in tables if t.by_value and room}
+    lowered = lower(distributed, chosen, blobs)
     times.append(time.perf_counter())
-    in_flight = any(isinstance(op, Wgmma) for op in distributed.walk())
-    ptx = emit_ptx(lowered.text, chosen, coalesce=in_flight)
+    ptx = emit_ptx(lowered.text, with_parameters(chosen, sum(blobs.values()) + OTHER_PARAMETERS))
     times.append(time.perf_counter())
     steps = ("tile passes", "gpu passes", "lowering", "LLVM")
     seconds = {step: b - a for step, a, b in zip(steps, times, times[1:])}

@@ -12,7 +12,8 @@ from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat
 from tilewright.ir.ops.memory import AssumeDivisible
 from tilewright.ir.ops.shape import PtrOffset, Reshape
 
-_BYTES = 32764 - 2048  # of tables among the parameters, from CUDA 12.1 on; the rest is for others
+OTHER_PARAMETERS = 2048  # the room in bytes for parameters that are no tables
+_BYTES = 32764 - OTHER_PARAMETERS  # of tables among the parameters, from CUDA 12.1 on
 _MOVES = (PtrOffset, Bitcast, Splat, BroadcastDistributed, AssumeDivisible, Reshape)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import llvmlite.binding as llvm
 
@@ -15,6 +15,7 @@ TRIPLE = "nvptx64-nvidia-cuda"
 # for it runs nowhere else.
 _ARCHITECTURES = {"80": 80, "86": 80, "89": 81, "90": 80, "90a": 80, "100": 86, "100a": 86, "120": 87, "120a": 87}
 _WITH_SUFFIX = ("90", "100", "120")
+_FEW_PARAMETERS, _MANY_PARAMETERS = 4352, 81  # their bytes, and the PTX version, of CUDA 12.1, that allows more
 
 
 @dataclass(frozen=True)
@@ -49,19 +50,34 @@ def architecture(name: str) -> Architecture:
 
 
 @functools.cache
-def _machine(target: Architecture, opt: int) -> llvm.TargetMachine:
+def _initialize() -> None:
+    """Values keep their registers from block to block, as they do not where LLVM optimizes nothing: the assembler takes
+    a copy of a sum in flight for a use of it. The lowest level of optimization, which does the same, takes LLVM nearly
+    twice as long."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    llvm.set_option("", "--optimize-regalloc")
+
+
+@functools.cache
+def _machine(target: Architecture) -> llvm.TargetMachine:
+    _initialize()
     return llvm.Target.from_triple(TRIPLE).create_target_machine(
-        cpu=target.name, features=f"+ptx{target.ptx_version}", opt=opt
+        cpu=target.name, features=f"+ptx{target.ptx_version}", opt=0
     )
 
 
-def emit_ptx(text: str, target: Architecture, *, coalesce: bool = False) -> str:
+def with_parameters(target: Architecture, size: int) -> Architecture:
+    """``target`` with a PTX version in which kernels may have parameters of ``size`` bytes."""
+    if size <= _FEW_PARAMETERS:
+        return target
+    return replace(target, ptx_version=max(target.ptx_version, _MANY_PARAMETERS))
+
+
+def emit_ptx(text: str, target: Architecture) -> str:
     """The PTX of LLVM IR in text form.
 
-    Without optimization: what arrives is optimized, and passes of LLVM cost more than all the rest. With ``coalesce``
-    values keep their registers from block to block: the assembler takes a copy of a sum in flight for a use of it.
+    Without optimization: what arrives is optimized, and passes of LLVM cost more than all the rest.
     """
-    module = llvm.parse_assembly(text)
-    return str(_machine(target, int(coalesce)).emit_assembly(module))
+    module = llvm.parse_assembly(text, llvm.create_context())  # a shared one would keep types and constants
+    return str(_machine(target).emit_assembly(module))

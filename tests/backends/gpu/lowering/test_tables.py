@@ -52,6 +52,9 @@ def test_a_table_is_passed_by_value_with_room_for_as_many_arrays_as_fit(
     np.testing.assert_array_equal(*found)
     assert backend.made.compiled.capacity == room
     assert [t.by_value for t in backend.made.compiled.tables] == [room > 0]
+    assert (".version 8.0\n" in backend.made.compiled.ptx) == (
+        room <= 8
+    )  # in which kernels have 4352 bytes of parameters
 
 
 def test_a_choice_between_tables_is_passed_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
