@@ -71,6 +71,8 @@ def _run(name: str, seed: int, on: str) -> str:
         else:
             compare(kernel, "cpu")
     except TileError as error:
+        if isinstance(error, driver.CudaError) and error.code in driver.LOST:
+            raise  # nothing that this process tries after it would work
         text = str(error)
         return (
             _SKIPPED if any(what in text for what in _TOO_LARGE) else f"{type(error).__name__}: {text}".splitlines()[0]

@@ -64,14 +64,13 @@ entry @k(%0: tile<ptr<f32>>, %1: tile<i32>, %2: tile<i32>, %3: tile<ptr<f32>>, %
   %10, %11, %12 = get_tile_block_id : tile<i32>
   %13 = make_token : token
   %14 = assume div_by<16>, %6 : tile<ptr<f32>>
-  %15 = constant <i32: 1> : tile<i32>
-  %16 = assume div_by<16>, %8 : tile<ptr<f32>>
-  %17 = make_tensor_view %14, shape = [%7], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
-  %18 = make_partition_view %17 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
-  %19, %20 = load_view_tko weak %18[%10] token = %13 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<16xf32>, token
-  %21 = make_tensor_view %16, shape = [%9], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
-  %22 = make_partition_view %21 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
-  %23 = store_view_tko weak %19, %22[%10] token = %20 : tile<16xf32>, partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> token
+  %15 = assume div_by<16>, %8 : tile<ptr<f32>>
+  %16 = make_tensor_view %14, shape = [%7], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+  %17 = make_partition_view %16 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
+  %18, %19 = load_view_tko weak %17[%10] token = %13 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<16xf32>, token
+  %20 = make_tensor_view %15, shape = [%9], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+  %21 = make_partition_view %20 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
+  %22 = store_view_tko weak %18, %21[%10] token = %19 : tile<16xf32>, partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> token
   return
 }
 """

@@ -21,6 +21,9 @@ class Scalar:
     tag: int
     since: int = 1
 
+    def __hash__(self) -> int:
+        return self.tag
+
     @property
     def is_integer(self) -> bool:
         return self.name.startswith("i")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -102,10 +103,30 @@ class _Attributes:
         return made
 
 
-_FIELDS = {cls: (tag, kinds, tuple(f.name for f in fields(cls))) for tag, (cls, kinds) in FIELDS.items()}
+def _getter(names: Sequence[str]) -> Callable[[Location], tuple[Any, ...]]:
+    """What reads the fields with these ``names``."""
+    if len(names) > 1:
+        return operator.attrgetter(*names)
+    return lambda location: tuple(getattr(location, name) for name in names)
 
 
-def parts(location: Location) -> tuple[int, str, list[Any]]:
+def _fields(
+    cls: type, kinds: str
+) -> tuple[Callable[[Location], tuple[Any, ...]], Callable[[Location], tuple[Any, ...]]]:
+    """What reads all fields of a location, and what reads those that are locations."""
+    names = [f.name for f in fields(cls)]
+    return _getter(names), _getter([name for name, kind in zip(names, kinds) if kind == "r"])
+
+
+_FIELDS = {cls: (tag, kinds, *_fields(cls, kinds)) for tag, (cls, kinds) in FIELDS.items()}
+
+
+def parts(location: Location) -> tuple[int, str, tuple[Any, ...]]:
     """The tag of ``location``, the kinds of its fields, and their values."""
-    tag, kinds, names = _FIELDS[type(location)]
-    return tag, kinds, [getattr(location, name) for name in names]
+    tag, kinds, values, _ = _FIELDS[type(location)]
+    return tag, kinds, values(location)
+
+
+def references(location: Location) -> tuple[Location | None, ...]:
+    """The locations that ``location`` refers to."""
+    return _FIELDS[type(location)][3](location)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.tileir import collector
 from tilewright.tileir.bytecode.attributes import HINTS_TAG, write_payload, write_tagged
-from tilewright.tileir.bytecode.debug import parts
+from tilewright.tileir.bytecode.debug import parts, references
 from tilewright.tileir.bytecode.encode import BodyWriter
 from tilewright.tileir.bytecode.primitives import varint
 from tilewright.tileir.bytecode.reader import (
@@ -50,12 +50,12 @@ def write(module: Module, minor: int | None = None) -> bytes:
         return _Writer(module, version).file()
 
 
-def _table(entries: Sequence[bytes], width: int) -> bytes:
+def _table(entries: Sequence[bytes | bytearray], width: int) -> bytes:
     """A count, the offsets of the entries and the entries."""
     return b"".join([_padded(varint(len(entries)), width), _packed(_offsets(entries), width), *entries])
 
 
-def _offsets(entries: Sequence[bytes]) -> list[int]:
+def _offsets(entries: Sequence[bytes | bytearray]) -> list[int]:
     """Where each entry begins, after those before it."""
     return [0, *itertools.accumulate(map(len, entries[:-1]))] if entries else []
 
@@ -94,6 +94,7 @@ class _Writer:
         layout = module.layout or Layout()
         self.layout = layout
         self.strings = _Numbers(layout.strings)
+        self.texts: dict[str, int] = {}  # the numbers of strings
         self.types = _Numbers(layout.types)
         self.constants = _Numbers(layout.constants)
         self.locations = _Numbers(layout.locations)
@@ -102,7 +103,10 @@ class _Writer:
     # Numbers of what ops and attributes name.
 
     def string(self, text: str) -> int:
-        return self.strings.get(text.encode("utf-8", "surrogateescape"))
+        number = self.texts.get(text)
+        if number is None:
+            number = self.texts[text] = self.strings.get(text.encode("utf-8", "surrogateescape"))
+        return number
 
     def type(self, type: Type) -> int:
         return self.types.get(type)
@@ -114,12 +118,12 @@ class _Writer:
         """The number of a location, after all that it refers to; 0 for none."""
         if location is None:
             return 0
-        if location not in self.locations.numbers:
-            _, kinds, values = parts(location)
-            for kind, value in zip(kinds, values):
-                if kind == "r":
-                    self.location(value)
-        return self.locations.get(location) + 1
+        number = self.locations.numbers.get(location)
+        if number is None:
+            for value in references(location):
+                self.location(value)
+            number = self.locations.get(location)
+        return number + 1
 
     # Sections.
 
@@ -230,15 +234,18 @@ class _Writer:
         payload = _padded(payload + varint(len(entries)), 4) + _packed(_offsets(entries), 4)
         return b"".join([payload, *entries])
 
-    def debug_attribute(self, location: Location) -> bytes:
+    def debug_attribute(self, location: Location) -> bytearray:
         tag, kinds, values = parts(location)
-        coded: dict[str, Callable[[Any], int]] = {"r": self.location, "s": self.string, "n": int}
-        out = [varint(tag)]
+        out = bytearray((tag,))
         for kind, value in zip(kinds, values):
-            out.append(varint(coded[kind](value)))
+            number = value if kind == "n" else self.string(value) if kind == "s" else self.location(value)
+            if number < 128:
+                out.append(number)
+            else:
+                out += varint(number)
         if tag == SUBPROGRAM and self.minor >= 5:
-            out.append(varint(values[-1]))
-        return b"".join(out)
+            out += varint(values[-1])
+        return out
 
     def type_table(self) -> bytes | None:
         entries: list[bytes] = []

@@ -10,7 +10,7 @@ from tilewright.ir.dtypes import DType, bool_, float32, int64, tfloat32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops import arith, shape
 from tilewright.ir.types import PointerType
-from tilewright.tileir.export.emitter import Emitter, element, scalar, signedness, tile
+from tilewright.tileir.export.emitter import Emitter, element, scalar, signedness, tile, tile_of
 from tilewright.tileir.module import Value
 from tilewright.tileir.types import I1, I64, Tile
 
@@ -92,23 +92,32 @@ def _rem(e: Emitter, op: arith.Rem) -> Value:
     if op.rounding is RoundingMode.RZ or not (up or dtype.is_signed):
         return rest
     divisor, zero = e[op.rhs], e.constant(dtype, 0, t.shape)
-    truth = Tile(I1, t.shape)
+    truth = tile_of(I1, t.shape)
+    known = e.splats.get(op.rhs)
+    if known is not None and not up and not known[1] >> (known[0].bits - 1):  # by a positive number
+        wrong = compare(e, dtype, CmpPredicate.LT, rest, zero)
+        return _moved(e, op, rest, wrong, "add")
     wrong = compare(e, dtype, CmpPredicate.NE, rest, zero)
     negative = [compare(e, dtype, CmpPredicate.LT, v, zero) for v in (rest, divisor)]
     differ = e.one("xori", {"lhs": negative[0], "rhs": negative[1]}, truth)
     if up:
         differ = e.one("xori", {"lhs": differ, "rhs": e.constant(bool_, True, t.shape)}, truth)
     wrong = e.one("andi", {"lhs": wrong, "rhs": differ}, truth)
-    name = ("sub" if up else "add") + ("f" if dtype.is_float else "i")
-    extra = {"rounding_mode": "nearest_even"} if dtype.is_float else {"overflow": "none"}
-    moved = e.one(name, {"lhs": rest, "rhs": divisor}, t, **extra)
-    return e.one("select", {"cond": wrong, "val_if_true": moved, "val_if_false": rest}, t)
+    return _moved(e, op, rest, wrong, "sub" if up else "add")
+
+
+def _moved(e: Emitter, op: arith.Rem, rest: Value, wrong: Value, name: str) -> Value:
+    """``rest``, where it is ``wrong`` with the divisor added or subtracted, as ``name`` says."""
+    floating = _dtype(op).is_float
+    extra = {"rounding_mode": "nearest_even"} if floating else {"overflow": "none"}
+    moved = e.one(name + ("f" if floating else "i"), {"lhs": rest, "rhs": e[op.rhs]}, rest.type, **extra)
+    return e.one("select", {"cond": wrong, "val_if_true": moved, "val_if_false": rest}, rest.type)
 
 
 def compare(e: Emitter, dtype: DType, predicate: CmpPredicate, lhs: Value, rhs: Value) -> Value:
     """Compares numbers of ``dtype``; with a NaN only NE is true."""
     assert isinstance(lhs.type, Tile)
-    truth, sides = Tile(I1, lhs.type.shape), {"lhs": lhs, "rhs": rhs}
+    truth, sides = tile_of(I1, lhs.type.shape), {"lhs": lhs, "rhs": rhs}
     name = _PREDICATES[predicate]
     if dtype.is_float:
         order = "unordered" if predicate is CmpPredicate.NE else "ordered"
@@ -120,11 +129,11 @@ def _cmp(e: Emitter, op: arith.Cmp) -> Value:
     lhs, rhs = e[op.lhs], e[op.rhs]
     t = op.lhs.tile
     if t.is_pointer:
-        address = Tile(I64, t.shape)
+        address = tile_of(I64, t.shape)
         lhs, rhs = (e.one("ptr_to_int", {"source": v}, address) for v in (lhs, rhs))
         sides = {"lhs": lhs, "rhs": rhs}
         name = _PREDICATES[op.predicate]
-        return e.one("cmpi", sides, Tile(I1, t.shape), comparison_predicate=name, signedness="unsigned")
+        return e.one("cmpi", sides, tile_of(I1, t.shape), comparison_predicate=name, signedness="unsigned")
     dtype = t.element
     if dtype.is_restricted:
         lhs, rhs = (convert(e, v, dtype, float32) for v in (lhs, rhs))
@@ -191,7 +200,7 @@ def _select(e: Emitter, op: arith.Select) -> Value:
         wide = e.one(
             "select",
             {"cond": e[op.condition], "val_if_true": sides[0], "val_if_false": sides[1]},
-            Tile(scalar(float32), t.shape),
+            tile_of(scalar(float32), t.shape),
         )
         return convert(e, wide, float32, t.element)
     operands = {"cond": e[op.condition], "val_if_true": e[op.x], "val_if_false": e[op.y]}
@@ -223,7 +232,7 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
     """``value`` of ``source`` as a number of ``target``."""
     assert isinstance(value.type, Tile)
     extents = value.type.shape
-    result = Tile(scalar(target), extents)
+    result = tile_of(scalar(target), extents)
     if source is target or (scalar(source) == scalar(target) and not target.is_floating):
         return value
     if target.is_bool:
@@ -247,7 +256,7 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
     if target.is_floating:
         middle = float32 if target.is_restricted else target
         kind = {"signedness": signedness(source), "rounding_mode": "nearest_even"}
-        made = e.one("itof", {"from": value}, Tile(scalar(middle), extents), **kind)
+        made = e.one("itof", {"from": value}, tile_of(scalar(middle), extents), **kind)
         return convert(e, made, middle, target, rounding)
     if scalar(target).bits > scalar(source).bits:
         return e.one("exti", {"from": value}, result, signedness=signedness(source))
@@ -277,9 +286,9 @@ def _tf32_bits(e: Emitter, value: Value, source: DType, target: DType) -> Value:
     if source is tfloat32:
         value = convert(e, value, tfloat32, float32)
         same = target is float32
-        return value if same else e.one("bitcast", {"source": value}, Tile(scalar(target), extents))
+        return value if same else e.one("bitcast", {"source": value}, tile_of(scalar(target), extents))
     if source is not float32:
-        value = e.one("bitcast", {"source": value}, Tile(scalar(float32), extents))
+        value = e.one("bitcast", {"source": value}, tile_of(scalar(float32), extents))
     return convert(e, value, float32, tfloat32, RoundingMode.RZ)
 
 
@@ -296,7 +305,7 @@ def _signed_offset(e: Emitter, op: shape.PtrOffset) -> Value:
 
 def _ptr_diff(e: Emitter, op: shape.PtrDiff) -> Value:
     extents = op.lhs.tile.shape
-    address = Tile(I64, extents)
+    address = tile_of(I64, extents)
     sides = [e.one("ptr_to_int", {"source": e[v]}, address) for v in (op.lhs, op.rhs)]
     apart = e.one("subi", {"lhs": sides[0], "rhs": sides[1]}, address, overflow="none")
     pointer = op.lhs.tile.dtype

@@ -16,7 +16,7 @@ from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.module import Attribute, Block, FloatAttr, IntegerAttr, Operation, Value
 from tilewright.tileir.optable import BY_NAME, NO_DEFAULT, OpSpec
-from tilewright.tileir.types import I8, I64, SCALARS, TOKEN, Pointer, Scalar, Tile, Type
+from tilewright.tileir.types import I8, I64, SCALARS, TOKEN, Element, Pointer, Scalar, Tile, Type
 
 _NAMES = {
     "f8e4m3fn": "f8E4M3FN",
@@ -42,7 +42,13 @@ def element(dtype: DType | PointerType) -> Scalar | Pointer:
 
 @functools.lru_cache(maxsize=4096)
 def tile(type: TileType) -> Tile:
-    return Tile(element(type.dtype), type.shape)
+    return tile_of(element(type.dtype), type.shape)
+
+
+@functools.lru_cache(maxsize=4096)
+def tile_of(of: Element, shape: tuple[int, ...] = ()) -> Tile:
+    """The type of tiles; equal ones are one object, which its writer needs to look up once."""
+    return Tile(of, shape)
 
 
 def signedness(dtype: DType) -> str:
@@ -57,6 +63,9 @@ def number_bits(dtype: DType, value: bool | float) -> int:
         return int(from_float64(np.array(value, np.float64), dtype))
     raw = int.from_bytes(np.array(value, dtype.storage).tobytes(), "little")
     return raw >> 13 if dtype is tfloat32 else raw & (1 << scalar(dtype).bits) - 1
+
+
+Splat = tuple[Scalar, int, tuple[int, ...]]  # the type of the elements, the bits of one, and the shape
 
 
 def number_attribute(dtype: DType, value: bool | float) -> Attribute:
@@ -85,14 +94,16 @@ class Emitter:
         self.token: Value | None = None
         self.loc: Location | None = None
         self.grid: dict[str, list[Value]] = {}
+        self.splats: dict[core.Value, Splat] = {}  # values of equal elements, which are made where they are used
         self.constants: dict[tuple[int, int, tuple[int, ...]], Value] = {}  # those that ``block`` sees
         self.op: core.Op | None = None
 
     def __getitem__(self, value: core.Value) -> Value:
-        return self.values[value]
+        found = self.values.get(value)
+        return self.splat(self.splats[value]) if found is None else found
 
     def all(self, values: Sequence[core.Value]) -> list[Value]:
-        return [self.values[v] for v in values]
+        return [self[v] for v in values]
 
     def add(
         self,
@@ -124,26 +135,29 @@ class Emitter:
         if spec.since > self.minor:
             raise VersionError(self.where(f"{name} needs bytecode 13.{spec.since}, which 13.{self.minor} lacks"))
         given = {**blank, **operands}
-        for optional in variadic:
-            if given[optional] is None:
-                given[optional] = []
+        for many in variadic:
+            if given[many] is None:
+                given[many] = []
         known = {**defaults, **attributes}
         assert len(given) == len(blank) and len(known) == len(defaults), (name, operands, attributes)
         self.block.ops.append(Operation(spec, given, known, results, regions, self.loc))
 
     def constant(self, dtype: DType, value: bool | float, shape: tuple[int, ...] = ()) -> Value:
+        """A tile of equal elements."""
+        return self.splat((scalar(dtype), number_bits(dtype, value), shape))
+
+    def splat(self, splat: Splat) -> Value:
         """A tile of equal elements; of those that are the same, the first one serves where it is visible."""
-        s = scalar(dtype)
-        bits = number_bits(dtype, value)
+        s, bits, shape = splat
         key = s.tag, bits, shape
         found = self.constants.get(key)
         if found is None:
             data = (b"\xff" if bits else b"\0") if s.bits == 1 else bits.to_bytes(s.bytes, "little")
-            found = self.constants[key] = self.one("constant", {}, Tile(s, shape), value=data)
+            found = self.constants[key] = self.one("constant", {}, tile_of(s, shape), value=data)
         return found
 
     def null(self, type: TileType) -> Value:
-        zero = self.one("constant", {}, Tile(I64, type.shape), value=bytes(8))
+        zero = self.one("constant", {}, tile_of(I64, type.shape), value=bytes(8))
         return self.one("int_to_ptr", {"source": zero}, tile(type))
 
     def ordered(self, name: str, operands: dict[str, Any], results: Sequence[Type], **attributes: Any) -> list[Value]:

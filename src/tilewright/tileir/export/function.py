@@ -18,7 +18,7 @@ from tilewright.tileir.debug import CallSite, CompileUnit, File, FileLoc, Locati
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export import arith, tiles
 from tilewright.tileir.export import memory as memory_ops
-from tilewright.tileir.export.emitter import Emitter, number_attribute, tile
+from tilewright.tileir.export.emitter import Emitter, number_attribute, tile, tile_of
 from tilewright.tileir.module import ArrayAttr, Block, BoundedAttr, DivByAttr, Entry, Module, Value
 from tilewright.tileir.optable import NEWEST
 from tilewright.tileir.types import TOKEN, Tile
@@ -155,6 +155,7 @@ class _Control:
         self.e = emitter
         self.places = places
         self.carries: list[bool] = []  # whether each enclosing loop carries the token
+        self.ordering: set[Op] = set()  # loops and branches with memory ops
         self.handlers: dict[type[Op], Callable[[Any], None]] = {
             control.For: self.for_,
             control.Loop: self.loop,
@@ -165,7 +166,8 @@ class _Control:
         }
 
     def function(self, function: core.Function) -> None:
-        kinds = {type(op) for op in function.walk()}
+        kinds: set[type[Op]] = set()
+        self.survey(function.body, kinds)
         if memory.Bid in kinds:
             self.e.grid["get_tile_block_id"] = tiles.grid_values(self.e, "get_tile_block_id")
         if memory.NumBlocks in kinds:
@@ -174,6 +176,21 @@ class _Control:
             self.e.token = self.e.one("make_token", {}, TOKEN)
         for op in function.body.ops:
             self.one(op)
+
+    def survey(self, block: core.Block, kinds: set[type[Op]]) -> bool:
+        """Whether the token orders ops of ``block``. Collects the ``kinds`` of all ops, and those with such regions."""
+        ordered = False
+        for op in block.ops:
+            kind = type(op)
+            kinds.add(kind)
+            found = kind in memory_ops.ORDERED
+            for region in op.regions:
+                found |= self.survey(region, kinds)
+            if found:
+                ordered = True
+                if op.regions:
+                    self.ordering.add(op)
+        return ordered
 
     def one(self, op: Op) -> None:
         e = self.e
@@ -229,11 +246,8 @@ class _Control:
         for ours, theirs in zip(op.results, results):
             self.e.values[ours] = theirs
 
-    def orders(self, op: Op) -> bool:
-        return any(type(inner) in memory_ops.ORDERED for inner in op.walk())
-
     def repeat(self, op: control.For | control.Loop, name: str, **operands: Any) -> None:
-        carries = self.orders(op)
+        carries = op in self.ordering
         inits = [*self.e.all(op.inits), *([self.e.token] if carries else [])]
         arguments = [Value(t) for t in self.types([a.type for a in op.body.args])]
         results = [*self.types([r.type for r in op.results]), *([TOKEN] if carries else [])]
@@ -254,7 +268,7 @@ class _Control:
         self.repeat(op, "loop")
 
     def if_(self, op: control.If) -> None:
-        carries = self.orders(op)
+        carries = op in self.ordering
         results = [*self.types(op.types), *([TOKEN] if carries else [])]
         loc = self.e.loc
         blocks = [self.body(b, [], None, carries) for b in (op.then, op.orelse)]
@@ -265,7 +279,7 @@ class _Control:
     def fold(self, op: linear.Reduce | linear.Scan) -> None:
         """The combiner takes an element and what was combined so far for each operand: our right and left scalars."""
         n = len(op.values)
-        scalars = [Value(Tile(tile(v.tile).element)) for v in op.values for _ in range(2)]
+        scalars = [Value(tile_of(tile(v.tile).element)) for v in op.values for _ in range(2)]
         loc = self.e.loc
         ordered = [scalars[2 * i + 1] for i in range(n)] + [scalars[2 * i] for i in range(n)]
         visible, self.e.constants = self.e.constants, {}  # combiners take nothing from around them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,6 +54,7 @@ def _hints(e: Emitter, op: Any) -> dict[str, Any]:
     return {"optimization_hints": by_architecture({n: op.attributes[n] for n in names}, e.minor)}
 
 
+@functools.lru_cache(maxsize=1024)
 def _view_type(t: TensorViewType) -> TensorView:
     """Static extents and strides are positive there; others become dynamic."""
     shape, strides = (

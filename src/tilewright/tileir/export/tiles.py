@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.ir import core
@@ -10,8 +11,8 @@ from tilewright.ir.core import Op
 from tilewright.ir.dtypes import int32, uint8
 from tilewright.ir.ops import linear, memory, shape
 from tilewright.ir.types import TileType
-from tilewright.tileir.export.arith import Handler, convert
-from tilewright.tileir.export.emitter import Emitter, scalar, signedness, tile
+from tilewright.tileir.export.arith import convert
+from tilewright.tileir.export.emitter import Emitter, number_bits, scalar, signedness, tile, tile_of
 from tilewright.tileir.module import BoundedAttr, DivByAttr, SameElementsAttr, Value
 from tilewright.tileir.types import I8, I32, Tile, Type
 
@@ -20,10 +21,12 @@ def _result(op: Op) -> Tile:
     return tile(op.result.tile)
 
 
-def _constant(e: Emitter, op: shape.Constant) -> Value:
+def _constant(e: Emitter, op: shape.Constant) -> Value | None:
     if op.type.is_pointer:
         return e.null(op.type)
-    return e.constant(op.type.element, op.value, op.type.shape)
+    dtype = op.type.element
+    e.splats[op.result] = scalar(dtype), number_bits(dtype, op.value), op.type.shape
+    return None
 
 
 def _undefined(e: Emitter, op: shape.Undefined) -> Value:
@@ -34,12 +37,21 @@ def _undefined(e: Emitter, op: shape.Undefined) -> Value:
 
 def _iota(e: Emitter, op: shape.Iota) -> Value:
     t = _result(op)
-    flat = e.one("iota", {}, Tile(t.element, (math.prod(t.shape),)))
+    flat = e.one("iota", {}, tile_of(t.element, (math.prod(t.shape),)))
     return flat if len(t.shape) == 1 else e.one("reshape", {"source": flat}, t)
 
 
-def _source(name: str) -> Handler:
-    return lambda e, op: e.one(name, {"source": e[op.x]}, _result(op))
+def _respread(name: str) -> Callable[[Emitter, Any], Value | None]:
+    """An op that gives a tile another shape, which equal elements have without it."""
+
+    def handler(e: Emitter, op: Any) -> Value | None:
+        known = e.splats.get(op.x)
+        if known is None:
+            return e.one(name, {"source": e[op.x]}, _result(op))
+        e.splats[op.result] = known[0], known[1], op.result.tile.shape
+        return None
+
+    return handler
 
 
 def _permute(e: Emitter, op: shape.Permute) -> Value:
@@ -70,7 +82,7 @@ def _pack(e: Emitter, op: shape.Pack) -> Value:
     t = op.x.tile
     flat = e[op.x]
     if t.rank != 1:
-        flat = e.one("reshape", {"source": flat}, Tile(scalar(t.element), (t.size,)))
+        flat = e.one("reshape", {"source": flat}, tile_of(scalar(t.element), (t.size,)))
     if t.element.bitwidth != 8:
         return e.one("pack", {"source": flat}, _result(op))
     return flat if scalar(t.element) == I8 else e.one("bitcast", {"source": flat}, _result(op))
@@ -133,15 +145,15 @@ def _blocked(e: Emitter, op: memory.AssumeBlocked) -> Value:
 
 
 def grid_values(e: Emitter, name: str) -> list[Value]:
-    return e.add(name, {}, [Tile(I32)] * 3)
+    return e.add(name, {}, [tile_of(I32)] * 3)
 
 
 HANDLERS: dict[type[Op], Any] = {
     shape.Constant: _constant,
     shape.Undefined: _undefined,
     shape.Iota: _iota,
-    shape.Reshape: _source("reshape"),
-    shape.Broadcast: _source("broadcast"),
+    shape.Reshape: _respread("reshape"),
+    shape.Broadcast: _respread("broadcast"),
     shape.Permute: _permute,
     shape.Cat: _cat,
     shape.Extract: _extract,
