@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tilewright.cpp.host.debug_info import DebugInfo, Line
 from tilewright.cpp.host.liveness import carried
 from tilewright.cpp.host.uniform import ACCESS, LOCAL, Block, uniform
 
@@ -114,7 +115,7 @@ def split(body: str) -> Split | None:
     threads must be fibers, as it has barriers with places that are not known before it runs, or exceptions."""
     if _REFUSED.search(body):
         return None
-    blocks = _blocks(re.sub(r"^    #dbg_.*\n", "", re.sub(r", !dbg !\d+", "", body), flags=re.M))
+    blocks = _blocks(re.sub(r"^    #dbg_.*\n", "", body, flags=re.M))
     allocas: dict[str, str] = {}
     for number, block in enumerate(blocks):
         for line in [line for line in block.lines if " = alloca " in line]:
@@ -146,7 +147,8 @@ def split(body: str) -> Split | None:
         label = f"tw.leave{len(barriers)}"
         for name in header:
             whole[name].lines[:] = [
-                re.sub(rf"label {re.escape(target)}(?![-\w.$])", f"label %{label}", line) for line in whole[name].lines
+                re.sub(rf"label {re.escape(target)}(?![-\w.$])", f"label %{label}", line) if target in line else line
+                for line in whole[name].lines
             ]
         whole[f"%{label}"] = Block(label, [], len(barriers))
         starts.append(target)
@@ -173,7 +175,7 @@ def _blocks(body: str) -> list[Block]:
         if label:
             blocks.append(Block(label[1], []))
         elif line.strip() and line != "}":
-            blocks[-1].lines.append(line)
+            blocks[-1].lines.append(Line.of(line))
     return blocks
 
 
@@ -316,19 +318,23 @@ def _names(region: Sequence[Block]) -> set[str]:
     return {name for line in lines for name in re.findall(LOCAL, line)}
 
 
-def region_functions(kernel: Split, names: Names, parameters: Sequence[str]) -> list[str]:
+def region_functions(
+    kernel: Split, names: Names, parameters: Sequence[str], debug: DebugInfo, subprogram: int | None
+) -> list[str]:
     """The regions as functions with ``parameters`` and, behind them, the number of the thread, the outcome of the
     barrier before, where votes are counted, the variables of ``frame``, and those of ``uniform`` before and after the
-    region: a thread must not see what another one has made of them."""
+    region: a thread must not see what another one has made of them. Their places are those of ``subprogram``."""
     frame = [f"ptr %tw.f{i}" for i in range(len(kernel.frame))]
     frame += [f"ptr %tw.{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
     own = ["i64 %tw.thread", "i32 %tw.outcome", "ptr %tw.votes"]
     own += ["i64 %tw.lane", "ptr %tw.given", "ptr %tw.taken", "ptr %tw.masks"] if kernel.by_warps else []
     texts = []
     for number, region in enumerate(kernel.regions):
-        head = f"define internal i32 @{names.region(number)}({', '.join([*parameters, *own, *frame])}) alwaysinline {{"
+        place, lines = debug.part(subprogram, _region(kernel, region))
+        given = ", ".join([*parameters, *own, *frame])
+        head = f"define internal i32 @{names.region(number)}({given}) alwaysinline{place} {{"
         group = f", !llvm.access.group {names.group(number)}" if is_parallel(kernel, number) else ""
-        lines = [line + group if _MEMORY.match(line) else line for line in _region(kernel, region)]
+        lines = [line + group if _MEMORY.match(line) else line for line in lines]
         texts.append("\n".join([head, *lines, "}"]))
     return texts
 
@@ -412,10 +418,19 @@ def _vote(barrier: Barrier, number: int) -> list[str]:
     ]
 
 
-def block_function(kernel: Split, head: Sequence[str], names: Names, arguments: Sequence[str], *, stores: bool) -> str:
+def block_function(
+    kernel: Split,
+    head: Sequence[str],
+    names: Names,
+    arguments: Sequence[str],
+    places: tuple[str, str],
+    *,
+    stores: bool,
+) -> str:
     """The function that runs a block: ``head`` loads ``arguments`` of the kernel and ``%c0`` to ``%c11``, its
-    coordinates; ``stores`` is for functions that ask for coordinates and were not inlined."""
-    lines = [f"define internal void @{names.block}(ptr %slots, ptr %where) {{", "entry:", *head]
+    coordinates; ``places`` are those of the function and of its calls of regions; ``stores`` is for functions that ask
+    for coordinates and were not inlined."""
+    lines = [f"define internal void @{names.block}(ptr %slots, ptr %where){places[0]} {{", "entry:", *head]
     lines += ["  %votes = alloca i32", "  %met = alloca i32"]
     lines += ["  %plane = mul i32 %c6, %c7", "  %count = mul i32 %plane, %c8", "  %threads = zext i32 %count to i64"]
     lines += frame_pointers(kernel)
@@ -434,7 +449,7 @@ def block_function(kernel: Split, head: Sequence[str], names: Names, arguments: 
         f"  switch i32 %state, label %done [ {cases} ]",
     ]
     for k in range(len(kernel.regions)):
-        lines += _loops(kernel, k, names, arguments, stores=stores)
+        lines += _loops(kernel, k, names, arguments, places[1], stores=stores)
     return "\n".join([*lines, *_meeting(kernel, names), "}", *tables(kernel, names)])
 
 
@@ -452,8 +467,8 @@ def frame_pointers(kernel: Split) -> list[str]:
     return lines + [f"  %f{i} = getelementptr i8, ptr %frames, i64 {offsets[i]}" for i in range(len(kernel.frame))]
 
 
-def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], *, stores: bool) -> list[str]:
-    """Region ``k`` for all threads of the block."""
+def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], place: str, *, stores: bool) -> list[str]:
+    """Region ``k`` for all threads of the block, which is called at ``place``."""
     r = f"r{k}."
     lines = [f"{r}start:", f"  br label %{r}zs"]
     before = {"z": "start", "y": "zs", "x": "ys"}
@@ -470,7 +485,7 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], *, sto
     given = [*arguments, *(f"i32 {v}" for v in own), *(f"i32 %c{i}" for i in range(3, 12))]
     given += [f"i64 %{r}thread", "i32 %outcome", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
     given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
-    lines += [f"  %{r}next = call i32 @{names.region(k)}({', '.join(given)})"]
+    lines += [f"  %{r}next = call i32 @{names.region(k)}({', '.join(given)}){place}"]
     # The set of where threads ended: one reduction, which a vectorized loop can have.
     lines += [f"  %{r}set = load i32, ptr %met", f"  %{r}union = or i32 %{r}set, %{r}next"]
     lines += [f"  store i32 %{r}union, ptr %met"]

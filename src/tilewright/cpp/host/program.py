@@ -18,6 +18,7 @@ import numpy as np
 
 from tilewright.backends.cpu.threads import thread_count
 from tilewright.backends.launch_arguments import REACHABLE, Buffer
+from tilewright.cpp.host import crashes
 from tilewright.cpp.host.build import NO_LIBRARIES, HostUnit, Libraries, build_unit, link_units
 from tilewright.cpp.host.findings import CALLBACK, Reporter, read
 from tilewright.cpp.host.modules import Modules
@@ -144,7 +145,7 @@ class _Process:
     def __init__(
         self, binary: bytes, kernels: dict[str, Kernel], backend: str | None, reporter: Reporter | None
     ) -> None:
-        self._library = _loaded(binary)
+        self._library, file = _loaded(binary)
         self._kernels = kernels
         self._backend = backend
         self._failure: BaseException | None = None
@@ -156,6 +157,9 @@ class _Process:
         self._launcher = _LAUNCHER(self._guarded)
         self._library["__tw_set_launcher"](self._launcher)
         self._modules = Modules(self._library, kernels, functools.partial(_compile, backend=backend))
+        words = [word.encode() for word in crashes.command(file)]
+        self._locator = crashes.locator(file)
+        self._library["__tw_set_crash_command"]((ctypes.c_char_p * len(words))(*words), len(words), self._locator)
         if reporter is not None:
             self._reporter = CALLBACK(functools.partial(self._report, reporter))
             self._library["__tw_set_reporter"](self._reporter)
@@ -250,13 +254,14 @@ def _storage(declared: PointerType) -> np.dtype[Any]:
     return np.dtype(np.uint8) if declared.pointee is None else declared.pointee.storage
 
 
-def _loaded(binary: bytes) -> ctypes.CDLL:
-    """A shared object in this process, whose file is gone once it is mapped."""
+def _loaded(binary: bytes) -> tuple[ctypes.CDLL, Path]:
+    """A shared object in this process, and a name of its file that other processes may open. Its own name is gone once
+    it is mapped, so that nothing is left behind however the program ends."""
     handle, path = tempfile.mkstemp(suffix=".so", prefix="tilewright-")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "wb", closefd=False) as file:
             file.write(binary)
-        return ctypes.CDLL(path)
+        return ctypes.CDLL(path), Path(f"/proc/{os.getpid()}/fd/{handle}")
     finally:
         Path(path).unlink()
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.cpp.host import bounds
+from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import (
     BARRIER,
     EXCHANGE,
@@ -97,7 +98,7 @@ def with_threads(
         whole = "\n".join([text, *added])
         found = _split_functions(symbol, match.group(), whole, leftover) if symbol in divisible else None
         way = Way.FIBERS if symbol in waiting else Way.LOOPS
-        functions, ways[symbol] = found or (_functions(symbol, match.group(), stores=leftover), way)
+        functions, ways[symbol] = found or (_functions(symbol, match.group(), whole, stores=leftover), way)
         added.append(functions)
         head = re.sub(r" !dbg !\d+", "", match.group().split("\n", 1)[0])
         text = text[: match.start()] + head + "\n" + match.group().split("\n", 1)[1] + text[match.end() :]
@@ -163,9 +164,14 @@ def _callers(calls: Mapping[str, set[str]], targets: Iterable[str], through: Ite
     return found
 
 
-def _functions(symbol: str, definition: str, *, stores: bool) -> str:
-    """The code of a kernel under another name, and what calls it; ``stores`` is for functions that ask for coordinates
-    and were not inlined."""
+def _free_number(text: str) -> int:
+    """The first number of metadata that the module ``text`` does not use."""
+    return 1 + max((int(number) for number in re.findall(r"^!(\d+) = ", text, re.M)), default=-1)
+
+
+def _functions(symbol: str, definition: str, text: str, *, stores: bool) -> str:
+    """The code of a kernel of the module ``text`` under another name, and what calls it; ``stores`` is for functions
+    that ask for coordinates and were not inlined."""
     head = _HEAD.match(definition)
     assert head is not None, definition.split("\n", 1)[0]
     parameters = split_parameters(head["parameters"])
@@ -179,15 +185,19 @@ def _functions(symbol: str, definition: str, *, stores: bool) -> str:
     own = ("%x", "%y", "%z")
     each = ", ".join([*values, *(f"i32 {n}" for n in own), *(f"i32 %c{i}" for i in range(3, _COORDINATES))])
     notes = [f"  store i32 {n}, ptr %p{i}" for i, n in enumerate(own)] if stores else []
-    thread = [f"define internal void @{entry('thread', symbol)}(ptr %slots, ptr %where) {{", *loads]
-    thread += [f"  {target}({one})", "  ret void", "}"]
-    block = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where) {{", "entry:", *loads]
+    debug = DebugInfo(text, _free_number(text))
+    subprogram = debug.subprogram(head["rest"])
+    place, call = debug.caller(subprogram)
+    thread = [f"define internal void @{entry('thread', symbol)}(ptr %slots, ptr %where){place} {{", *loads]
+    thread += [f"  {target}({one}){call}", "  ret void", "}"]
+    place, call = debug.caller(subprogram)
+    block = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where){place} {{", "entry:", *loads]
     block += ["  br label %zs"]
     before = {"z": "entry", "y": "zs", "x": "ys"}
     for axis in "zyx":
         block += [f"{axis}s:", f"  %{axis} = phi i32 [ 0, %{before[axis]} ], [ %{axis}n, %{axis}e ]"]
         block += [] if axis == "x" else [f"  br label %{'y' if axis == 'z' else 'x'}s"]
-    block += [*notes, f"  {target}({each})", "  br label %xe"]
+    block += [*notes, f"  {target}({each}){call}", "  br label %xe"]
     after = {"x": "ye", "y": "ze", "z": "done"}
     for number, axis in enumerate("xyz", 6):
         block += [f"{axis}e:", f"  %{axis}n = add nuw nsw i32 %{axis}, 1"]
@@ -196,7 +206,7 @@ def _functions(symbol: str, definition: str, *, stores: bool) -> str:
             f"  br i1 %{axis}m, label %{axis}s, label %{after[axis]}",
         ]
     block += ["done:", "  ret void", "}"]
-    return "\n".join([code, *thread, *block])
+    return "\n".join([code, *thread, *block, *debug.lines])
 
 
 def _split_functions(symbol: str, definition: str, text: str, stores: bool) -> tuple[str, Way] | None:
@@ -212,18 +222,23 @@ def _split_functions(symbol: str, definition: str, text: str, stores: bool) -> t
     if kernel is None:
         return None
     loads, values = _arguments(parameters)
-    first = 1 + max((int(number) for number in re.findall(r"^!(\d+) = ", text, re.M)), default=-1)
+    first = _free_number(text)
     names = Names(symbol, entry("block", symbol), first)
     every = [*parameters, *(f"i32 %tw.c{i}" for i in range(_COORDINATES))]
-    regions = region_functions(kernel, names, every)
+    own = names.metadata(len(kernel.regions))
+    debug = DebugInfo(text, first + len(own))
+    subprogram = debug.subprogram(head["rest"])
+    regions = region_functions(kernel, names, every, debug, subprogram)
     if kernel.by_warps:
-        way, block = Way.WARPS, warp_functions(kernel, loads, names, values, stores=stores)
+        places = [debug.caller(subprogram) for _ in kernel.regions]
+        way, block = Way.WARPS, warp_functions(kernel, loads, names, values, places, stores=stores)
         # Neither of these runs: they are there for the description only.
         ends = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where) {{", "  ret void", "}"]
     else:
-        way, block, ends = Way.LOOPS, block_function(kernel, loads, names, values, stores=stores), []
+        block = block_function(kernel, loads, names, values, debug.caller(subprogram), stores=stores)
+        way, ends = Way.LOOPS, []
     thread = f"@{entry('thread', symbol)} = internal alias void (ptr, ptr), ptr @{entry('block', symbol)}"
-    return "\n".join([*regions, block, *ends, thread, *names.metadata(len(kernel.regions))]), way
+    return "\n".join([*regions, block, *ends, thread, *own, *debug.lines]), way
 
 
 def _with_copy(body: str, parameter: str) -> str:

@@ -18,17 +18,35 @@ _PARAMETERS = (
 )
 
 
-def warp_functions(kernel: Split, head: Sequence[str], names: Names, arguments: Sequence[str], *, stores: bool) -> str:
+def warp_functions(
+    kernel: Split,
+    head: Sequence[str],
+    names: Names,
+    arguments: Sequence[str],
+    places: Sequence[tuple[str, str]],
+    *,
+    stores: bool,
+) -> str:
     """For each region a function that runs it for the lanes ``%mask`` of the ``%lanes`` lanes from the thread ``%from``
     on; all of them are -1. It returns the set of where they ended, and notes for each lane where. ``head`` loads
-    ``arguments`` and coordinates, as for ``block_function``."""
-    texts = [_region(kernel, k, head, names, arguments, stores=stores) for k in range(len(kernel.regions))]
+    ``arguments`` and coordinates, and ``places`` are those of the functions and of their calls, as for
+    ``block_function``."""
+    texts = [_region(kernel, k, head, names, arguments, places[k], stores=stores) for k in range(len(kernel.regions))]
     rows = ", ".join(f"ptr @{names.run(k)}" for k in range(len(kernel.regions)))
     regions = f"@{names.table('regions')} = private constant [{len(kernel.regions)} x ptr] [{rows}]"
     return "\n".join([*texts, regions, *tables(kernel, names)])
 
 
-def _region(kernel: Split, k: int, head: Sequence[str], names: Names, arguments: Sequence[str], *, stores: bool) -> str:
+def _region(
+    kernel: Split,
+    k: int,
+    head: Sequence[str],
+    names: Names,
+    arguments: Sequence[str],
+    places: tuple[str, str],
+    *,
+    stores: bool,
+) -> str:
     loop = f", !llvm.loop {names.loop(k)}" if is_parallel(kernel, k) else ""
     given = [*arguments, "i32 %{0}.x", "i32 %{0}.y", "i32 %{0}.z", *(f"i32 %c{i}" for i in range(3, 12))]
     given += [
@@ -47,7 +65,7 @@ def _region(kernel: Split, k: int, head: Sequence[str], names: Names, arguments:
         "  %{0}.number = add nuw nsw i32 %from, %{0}.lane",
         "  %{0}.thread = zext i32 %{0}.number to i64",
         *notes,
-        f"  %{{0}}.next = call i32 @{names.region(k)}({', '.join(given)}) {{1}}",
+        f"  %{{0}}.next = call i32 @{names.region(k)}({', '.join(given)}) {{1}}{places[1]}",
         "  %{0}.end = getelementptr i32, ptr %ended, i64 %{0}.wide",
         "  store i32 %{0}.next, ptr %{0}.end{2}",
         "  %{0}.set = load i32, ptr %met",
@@ -55,7 +73,7 @@ def _region(kernel: Split, k: int, head: Sequence[str], names: Names, arguments:
         "  store i32 %{0}.union, ptr %met",
     ]
     group = f", !llvm.access.group {names.group(k)}" if loop else ""
-    lines = [f"define internal i32 @{names.run(k)}({_PARAMETERS}) {{", "entry:", *head]
+    lines = [f"define internal i32 @{names.run(k)}({_PARAMETERS}){places[0]} {{", "entry:", *head]
     lines += ["  %votes = alloca i32", "  %met = alloca i32", "  store i32 0, ptr %votes", "  store i32 0, ptr %met"]
     lines += ["  %plane = mul i32 %c6, %c7", "  %count = mul i32 %plane, %c8", "  %threads = zext i32 %count to i64"]
     lines += [*frame_pointers(kernel), "  %a.row = urem i32 %from, %c6", "  %b.row = udiv i32 %from, %c6"]

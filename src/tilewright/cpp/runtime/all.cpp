@@ -1,5 +1,6 @@
 // The runtime as one file.
 #include "checks.cpp"
+#include "crash.cpp"
 #include "device.cpp"
 #include "graphs.cpp"
 #include "launch.cpp"

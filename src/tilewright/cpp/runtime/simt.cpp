@@ -56,7 +56,7 @@ void fail(launch* run, char const* file, int line, char const* what) {
     run->line = line;
     snprintf(run->message, sizeof run->message, "%s", what);
 }
-static void leave(fiber* self, state now) {
+void leave(fiber* self, state now) {
     self->now = now;
     change_stack(&self->stack_pointer, here->stack_pointer);
 }
@@ -288,16 +288,19 @@ cudaError_t run_simt(kernel const& what, configuration const& how, void** slots)
     unsigned const *g = how.grid, *b = how.block;
     auto const& code = *(simt_code const*)what.code;
     launch run{code, what.name, how.shared, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, 0,
-               (unsigned long long)g[0] * g[1] * g[2], 1, 0, "", 0, ""};
+               (unsigned long long)g[0] * g[1] * g[2], 1, 0, "", 0, "", {}};
+    expect_faults();
     constexpr int chunks_per_thread = 64;
     unsigned long long chunks = (unsigned long long)worker_count() * chunks_per_thread;
     if (run.count > chunks) run.chunk = run.count / chunks;
     run_with_helpers(&run);
+    cudaError_t faulted = run.fault.signal ? report_fault(run) : cudaSuccess;
     bool asserted = strstr(run.message, "assertion failed") != nullptr;
-    if (run.failed && checking())
+    if (faulted == cudaSuccess && run.failed && checking())
         note(&run, asserted ? "failed-assertion" : "deadlock", run.file, run.line, 0, nullptr, run.message);
-    else if (run.failed) say("%s:%d: %s", run.file, run.line, run.message);
+    else if (faulted == cudaSuccess && run.failed) say("%s:%d: %s", run.file, run.line, run.message);
     cudaError_t stopped = report_findings();
+    if (faulted != cudaSuccess) return faulted;
     return !run.failed ? stopped : asserted ? cudaErrorAssert : cudaErrorLaunchFailure;
 }
 

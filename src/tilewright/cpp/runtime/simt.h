@@ -57,6 +57,11 @@ struct launch {
     char const* file;  // where, and what
     int line;
     char message[256];
+    struct {
+        int signal;  // 0 if there was none
+        size_t counter, address;
+        unsigned block[3];
+    } fault;
 };
 // The threads of a warp: all at one place, or each at its own. A place is a region that is to run, or a barrier.
 struct warp {
@@ -85,6 +90,9 @@ struct worker {
 };
 extern thread_local worker* here;
 
+void leave(fiber* self, state now);
+void expect_faults();
+cudaError_t report_fault(launch& run);
 void fail(launch* run, char const* file, int line, char const* what);
 extern char const others_ended[], others_elsewhere[], lanes_missing[];
 void run_by_warps(worker* mine, unsigned const* coordinates);

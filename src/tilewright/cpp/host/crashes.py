@@ -1,0 +1,81 @@
+"""Where C++ programs crash, from their debug information: see ``crash.cpp`` of the runtime.
+
+``python -m tilewright.cpp.host.crashes PROGRAM SIGNAL ADDRESS COUNTER...`` is what a program runs that a signal ends:
+``COUNTER`` are addresses of its code, the innermost first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewright.frontend.cpp.locations import INCLUDE_DIR
+from tilewright.system.line_table import Place, places
+
+LOCATE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char), ctypes.c_int)
+# Headers of the compiler and of the system, the runtime, and what has no file of the user's.
+_LIBRARY = re.compile(r"/ziglang/lib/|/tilewright/cpp/runtime/|^/usr/(?:include|lib)/|/tilewright-\w+/\w+\.\w+$")
+_MEMORY = (signal.SIGSEGV, signal.SIGBUS)
+_CALLERS = 8  # of which it is told
+
+
+def command(program: Path) -> list[str]:
+    """What a program runs once it crashes, but for the last words."""
+    start = f"import sys; sys.path[:] = {sys.path!r}; from tilewright.cpp.host.crashes import main; main()"
+    return [sys.executable, "-c", start, str(program)]
+
+
+def locator(program: Path) -> ctypes._CFunctionType:
+    """A function for the runtime: it writes the place of an address of the code of ``program``, and says whether there
+    is one."""
+
+    @functools.partial(LOCATE)
+    def locate(offset: int, text: ctypes._Pointer[ctypes.c_char], room: int) -> int:
+        try:
+            found = _own([offset], program)[0]
+        except (OSError, ValueError, LookupError):
+            return 0
+        written = f"{found.file}:{found.line}".encode()[: room - 1] + b"\0"
+        ctypes.memmove(text, written, len(written))
+        return 1
+
+    return locate
+
+
+def _own(counters: Sequence[int], program: Path) -> list[Place]:
+    """The places of the user's code at ``counters``, the innermost first."""
+    found = places(program.read_bytes(), counters)
+    return [place for each in found for place in each if not _is_library(place.file)]
+
+
+def _is_library(file: str) -> bool:
+    return file in ("", "?") or _LIBRARY.search(file) is not None or file.startswith(str(INCLUDE_DIR))
+
+
+def main() -> None:
+    """Say where the program was that this process is told of."""
+    program, number, address, *counters = sys.argv[1:]
+    try:
+        found = _own([int(counter) for counter in counters], Path(program))
+    except (OSError, ValueError, LookupError):
+        found = []
+    name = signal.strsignal(int(number)) or f"signal {number}"
+    where = f" at address 0x{int(address):x}" if int(number) in _MEMORY else ""
+    head = f"{found[0].file}:{found[0].line}: " if found else ""
+    lines = [f"tilewright: {head}the program crashes: {name.lower()}{where}"]
+    lines += [*_excerpt(found[0])] if found else []
+    lines += [f"  called at {place.file}:{place.line}" for place in found[1 : 1 + _CALLERS]]
+    print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def _excerpt(place: Place) -> list[str]:
+    try:
+        text = Path(place.file).read_text(errors="replace").splitlines()[place.line - 1]
+    except (OSError, IndexError):
+        return []
+    return [f"{place.line:>5} | {text.rstrip()}"]

@@ -1,0 +1,125 @@
+// Signals that end a program. In a SIMT kernel they make the launch fail; elsewhere the program ends as it would have, and
+// says before where it was, by a command that reads its debug information: `cpp/host/crashes.py`.
+#include "simt.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+extern "C" int backtrace(void** found, int room) __attribute__((weak));  // of glibc
+
+namespace tilewright {
+constexpr int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+constexpr int frames = 24, words = 8, digits = 24;
+static struct sigaction before[NSIG];
+static char const* command[words + frames + 4];  // and room for what is known once the program crashes
+static int given = 0;
+static int (*locate)(size_t offset, char* text, int room) = nullptr;
+
+static size_t base() {
+    Dl_info found{};
+    dladdr((void*)&run_simt, &found);
+    return size_t(found.dli_fbase);
+}
+static size_t counter(void* context) {
+    auto const& machine = ((ucontext_t*)context)->uc_mcontext;
+#if defined(__x86_64__)
+    return size_t(machine.gregs[REG_RIP]);
+#else
+    return size_t(machine.pc);
+#endif
+}
+// What signal handlers may call does not include snprintf.
+static char const* decimal(char* room, size_t value) {
+    char* at = room + digits;
+    *--at = 0;
+    do *--at = char('0' + value % 10);
+    while (value /= 10);
+    return at;
+}
+static void tell(int number, void* address, void* context) {
+    static char texts[frames + 2][digits];
+    void* found[frames];
+    int count = 0, next = given;
+    if (backtrace) count = backtrace(found, frames);
+    else found[count++] = (void*)counter(context);
+    command[next++] = decimal(texts[0], size_t(number));
+    command[next++] = decimal(texts[1], size_t(address));
+    for (int i = 0, begun = backtrace == nullptr; i < count; ++i) {
+        begun |= size_t(found[i]) == counter(context);  // the first ones are of this handler
+        if (begun) command[next++] = decimal(texts[i + 2], size_t(found[i]) - base() - (size_t(found[i]) != counter(context)));
+    }
+    command[next] = nullptr;
+    pid_t child = fork();
+    if (child == 0) {
+        for (int each : signals) signal(each, SIG_DFL);
+        execv(command[0], (char**)command);
+        _exit(127);
+    }
+    while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+}
+static void handle(int number, siginfo_t* info, void* context) {
+    int const error = errno;
+    bool const faulted = info->si_code > 0 && number != SIGABRT;  // not sent by another process
+    if (faulted && here && here->current) {
+        launch* run = here->run;
+        if (__atomic_exchange_n(&run->failed, 1, __ATOMIC_ACQ_REL) == 0) {
+            run->fault = {number, counter(context), size_t(info->si_addr), {}};
+            memcpy(run->fault.block, here->current->coordinates + 3, sizeof run->fault.block);
+        }
+        leave(here->current, state::done);  // never to come back
+    }
+    static int telling = 0;
+    if (given && !__atomic_exchange_n(&telling, 1, __ATOMIC_ACQ_REL)) tell(number, info->si_addr, context);
+    sigaction(number, before + number, nullptr);
+    errno = error;
+    if (!faulted) raise(number);
+}
+// Where nobody has asked for these signals, they come here from now on.
+static void catch_signals() {
+    constexpr size_t stack_size = 128 << 10;
+    void* memory = mmap(nullptr, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t own{}, old{};
+    own.ss_sp = memory;
+    own.ss_size = stack_size;
+    if (memory != MAP_FAILED && sigaltstack(nullptr, &old) == 0 && (old.ss_flags & SS_DISABLE)) sigaltstack(&own, nullptr);
+    for (int number : signals) {
+        if (sigaction(number, nullptr, before + number) != 0 || before[number].sa_handler != SIG_DFL) continue;
+        struct sigaction mine{};
+        mine.sa_sigaction = handle;
+        mine.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+        sigemptyset(&mine.sa_mask);
+        sigaction(number, &mine, nullptr);
+    }
+    void* first;
+    if (backtrace) backtrace(&first, 1);  // it loads a library, which a handler must not
+}
+void expect_faults() {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, catch_signals);
+}
+// Says what a fault was that ended a launch; the error that the program gets.
+cudaError_t report_fault(launch& run) {
+    char where[512], what[128];
+    size_t offset = run.fault.counter - base();
+    if (!locate || !locate(offset, where, int(sizeof where)))
+        snprintf(where, sizeof where, "address 0x%zx of the program's code", offset);
+    bool const memory = run.fault.signal == SIGSEGV || run.fault.signal == SIGBUS;
+    if (memory) snprintf(what, sizeof what, "an access to address 0x%zx, which is no memory", run.fault.address);
+    else snprintf(what, sizeof what, "%s", run.fault.signal == SIGFPE ? "a division of an integer by zero" : "a trap");
+    unsigned const* block = run.fault.block;
+    say("%s: %s, in block (%u, %u, %u) of %s", where, what, block[0], block[1], block[2], run.kernel);
+    return memory ? cudaErrorIllegalAddress : cudaErrorLaunchFailure;
+}
+
+}  // namespace tilewright
+
+extern "C" void __tw_set_crash_command(char const* const* words_of, int count, int (*locator)(size_t, char*, int)) {
+    using namespace tilewright;
+    locate = locator;
+    for (given = 0; given < count && given < words; ++given) command[given] = strdup(words_of[given]);
+    expect_faults();
+}

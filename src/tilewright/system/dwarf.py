@@ -1,0 +1,125 @@
+"""DWARF, what its sections have in common: numbers, texts, and the header of a table of lines, which lists files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+_PATH, _DIRECTORY = 1, 2  # what entries of a header of version 5 hold
+_STRING, _LINE_STRP, _STRP, _UDATA, _DATA16, _BLOCK_FORM = 0x08, 0x1F, 0x0E, 0x0F, 0x1E, 0x09
+_SIZES = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, _DATA16: 16}  # of forms of a fixed size
+
+
+@dataclass
+class Reader:
+    """Reads numbers and texts from ``at`` on."""
+
+    data: bytes
+    at: int = 0
+
+    def number(self, size: int) -> int:
+        self.at += size
+        return int.from_bytes(self.data[self.at - size : self.at], "little")
+
+    def skip(self, size: int) -> None:
+        self.at += size
+
+    def unsigned(self) -> int:
+        found = shift = 0
+        while True:
+            byte = self.number(1)
+            found |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return found
+
+    def signed(self) -> int:
+        start = self.at
+        found = self.unsigned()
+        bits = 7 * (self.at - start)
+        return found - (1 << bits) if found >> (bits - 1) else found
+
+    def text(self) -> str:
+        end = self.data.index(b"\0", self.at)
+        found = self.data[self.at : end].decode(errors="replace")
+        self.at = end + 1
+        return found
+
+
+@dataclass
+class Header:
+    """The header of a unit of the table of lines."""
+
+    version: int
+    step: int  # of addresses
+    line_base: int
+    line_range: int
+    lengths: tuple[int, ...]  # operands of the opcodes
+    folders: list[str] = field(default_factory=list)
+    files: list[tuple[str, int]] = field(default_factory=list)
+
+    def file(self, number: int) -> str:
+        """A file, by its number in the table."""
+        index = number if self.version >= 5 else number - 1
+        if not 0 <= index < len(self.files):
+            return "?"
+        name, folder = self.files[index]
+        if self.version < 5:
+            folder -= 1
+        if name.startswith("/") or not 0 <= folder < len(self.folders) or (self.version >= 5 and not folder):
+            return name
+        return f"{self.folders[folder]}/{name}"
+
+
+def file_table(reader: Reader, offset_size: int, contents: dict[str, bytes]) -> Header:
+    """The header of a unit, behind which its rows begin."""
+    version = reader.number(2)
+    if version >= 5:
+        reader.at += 2
+    length = reader.number(offset_size)
+    program = reader.at + length
+    step = reader.number(1)
+    reader.at += 2 if version >= 4 else 1
+    base = reader.number(1)
+    header = Header(version, step, base - 256 if base > 127 else base, reader.number(1), ())
+    header.lengths = (0, *(reader.number(1) for _ in range(reader.number(1) - 1)))
+    if version < 5:
+        while name := reader.text():
+            header.folders.append(name)
+        while name := reader.text():
+            header.files.append((name, reader.unsigned()))
+            reader.unsigned(), reader.unsigned()
+    else:
+        header.folders += [name for name, _ in _entries(reader, offset_size, contents)]
+        header.files += _entries(reader, offset_size, contents)
+    reader.at = program
+    return header
+
+
+def _entries(reader: Reader, offset_size: int, contents: dict[str, bytes]) -> list[tuple[str, int]]:
+    """A list of paths, each with the number of its folder, of a header of version 5."""
+    formats = [(reader.unsigned(), reader.unsigned()) for _ in range(reader.number(1))]
+    found = []
+    for _ in range(reader.unsigned()):
+        name, folder = "", 0
+        for what, form in formats:
+            value = _value(reader, form, offset_size, contents)
+            if what == _PATH and isinstance(value, str):
+                name = value
+            elif what == _DIRECTORY and isinstance(value, int):
+                folder = value
+        found.append((name, folder))
+    return found
+
+
+def _value(reader: Reader, form: int, offset_size: int, contents: dict[str, bytes]) -> str | int:
+    if form == _STRING:
+        return reader.text()
+    if form in (_LINE_STRP, _STRP):
+        strings = contents.get(".debug_line_str" if form == _LINE_STRP else ".debug_str", b"")
+        return Reader(strings, reader.number(offset_size)).text()
+    if form == _UDATA:
+        return reader.unsigned()
+    if form == _BLOCK_FORM:
+        reader.skip(reader.unsigned())
+        return 0
+    return reader.number(_SIZES[form])

@@ -1,0 +1,112 @@
+"""Programs that crash, and SIMT kernels that do: the line is named."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <vector>
+#include <cuda_runtime.h>
+__global__ void plain(int* p) {
+    p[threadIdx.x] = 1;  // store
+}
+template <typename T>
+__device__ T divided(T a, T b) {
+    return a / b;  // division
+}
+__global__ void split(int* p, int n) {
+    __shared__ int s[64];
+    for (int i = 0; i < n; ++i) {
+        s[threadIdx.x] = i;
+        __syncthreads();
+        if (i == 2) *(volatile int*)(p + 1024 * (s[63 - threadIdx.x] - 1)) = i;  // after a barrier
+        __syncthreads();
+    }
+    p[threadIdx.x] = divided(s[threadIdx.x], n);
+}
+__global__ void warps(int* p) {
+    int sum = threadIdx.x;
+    for (int by = 16; by > 0; by /= 2) sum += __shfl_down_sync(~0u, sum, by);
+    p[threadIdx.x] = sum;  // after shuffles
+}
+int inner(int* p) {
+    return *(volatile int*)p;  // load
+}
+int outer(int* p) {
+    int found = inner(p);  // call
+    return found + 1;
+}
+int main(int argc, char** argv) {
+    int *p, what = atoi(argv[1]);
+    cudaMalloc(&p, 256);
+    if (what == 0) plain<<<1, 64>>>((int*)64);
+    if (what == 1) split<<<2, 64>>>((int*)64, 5);
+    if (what == 2) split<<<1, 64>>>(p, 0);
+    if (what == 3) warps<<<1, 64>>>((int*)64);
+    if (what == 4) return outer((int*)64);
+    if (what == 5) throw std::runtime_error("no");  // throw
+    if (what == 6) return std::vector<int>(3).at(what);  // in a library
+    cudaError_t error = cudaDeviceSynchronize();
+    printf("%s %s\\n", cudaGetErrorName(error), cudaGetErrorName(cudaGetLastError()));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("crashes") / "program.cu"
+    path.write_text(PROGRAM)
+    return path
+
+
+def line(comment: str) -> int:
+    return 1 + next(i for i, text in enumerate(PROGRAM.split("\n")) if f"// {comment}" in text)
+
+
+def run(program: Path, what: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tilewright", "run", str(program), str(what)]
+    return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
+
+
+@pytest.mark.parametrize(
+    "what, comment, kernel, error",
+    [
+        (0, "store", "plain", "cudaErrorIllegalAddress"),
+        (1, "after a barrier", "split", "cudaErrorIllegalAddress"),
+        (2, "division", "split", "cudaErrorLaunchFailure"),
+        (3, "after shuffles", "warps", "cudaErrorIllegalAddress"),
+    ],
+)
+def test_a_fault_of_a_kernel_is_an_error_that_names_its_line(
+    program: Path, what: int, comment: str, kernel: str, error: str
+) -> None:
+    done = run(program, what)
+    assert done.stdout == f"{error} {error}\n" and done.returncode == 0, done.stderr
+    assert f"tilewright: {program}:{line(comment)}: " in done.stderr and f" of {kernel}\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "what, number, lines",
+    [
+        (4, signal.SIGSEGV, ["load", "call"]),
+        (5, signal.SIGABRT, ["throw"]),
+        (6, signal.SIGABRT, ["in a library"]),
+    ],
+)
+def test_a_crash_of_host_code_names_its_line_and_ends_as_before(
+    program: Path, what: int, number: int, lines: list[str]
+) -> None:
+    done = run(program, what)
+    assert done.returncode == -number, done.stderr
+    first, *callers = [f"{program}:{line(comment)}" for comment in lines]
+    assert f"tilewright: {first}: the program crashes: " in done.stderr
+    assert all(f"called at {caller}\n" in done.stderr for caller in callers), done.stderr
