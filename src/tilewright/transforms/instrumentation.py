@@ -36,6 +36,7 @@ PASSES = (
     "lower-mma-scaled",
     "lower-packing",
     "expand-views",
+    "merge-loops",
     "choose-wgmma",
     "multicast-fetches",
     "rotate-products",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -19,6 +20,7 @@ from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.gpu_stage import WGMMA_REFUSED, WGMMA_WARPS
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Cast, Cmp, Mul, Select
+from tilewright.ir.ops.control import If, ends_of
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.tma import LARGEST_BOX, SWIZZLES, Fetch, Put, TensorMap, swizzled_layout
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, MOST_COLUMNS, ROWS, Wgmma, readable, wgmma_multiplies
@@ -145,15 +147,20 @@ def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operan
 
 
 def _follows(value: Value, found: dict[Mma, Operands]) -> bool:
-    """Whether ``value`` is computed, element by element, from one of the products ``found``."""
-    pending, seen = [value], set[Value]()
+    """Whether ``value`` is computed, element by element, from one of the products ``found``; branches may choose."""
+    pending, seen = [value], {value}
     while pending:
-        op = pending.pop().op
+        after = pending.pop()
+        op = after.op
         if isinstance(op, Mma) and op in found:
             return True
-        if op is not None and op.spec.elementwise:
-            pending += [v for v in op.operands if v not in seen]
-            seen.update(op.operands)
+        sources: Iterable[Value] = ()
+        if isinstance(op, If):
+            sources = [end.values[after.index] for end in ends_of(op)]
+        elif op is not None and op.spec.elementwise:
+            sources = op.operands
+        pending += [v for v in sources if v not in seen]
+        seen.update(sources)
     return False
 
 

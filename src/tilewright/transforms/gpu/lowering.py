@@ -24,6 +24,7 @@ from tilewright.transforms.gpu.lower_mma_scaled import LowerMmaScaled
 from tilewright.transforms.gpu.lower_packing import LowerPacking
 from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
+from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.overlap_products import DeferSums, RotateProducts
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
@@ -85,7 +86,8 @@ def lower_to_gpu(
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
     original = function
     if target is not None and target.has_wgmma:
-        function = run_passes(function, (ChooseWgmma(target, num_warps, realign=realign), MulticastFetches()))
+        chosen = ChooseWgmma(target, num_warps, realign=realign)
+        function = run_passes(function, (MergeLoops(), chosen, MulticastFetches()))
         if WGMMA_WARPS in function.hints:
             function = run_passes(function, (RotateProducts(function.hints[WGMMA_WARPS]),))
             try:

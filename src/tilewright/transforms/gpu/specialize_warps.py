@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
-from tilewright.ir.effects import effect_of
+from tilewright.ir.effects import effect_of, is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.opdef import Effect, create
@@ -269,7 +269,7 @@ class _Partition:
         self.values = values
         self.states: dict[_Ring, _PipelineState] = {}
         self.inside: dict[Op, list[_Ring]] = {
-            op: self._rings_in(op) for op in function.walk() if isinstance(op, CONTROL_FLOW)
+            op: self._rings_in(op) for op in function.walk() if isinstance(op, CONTROL_FLOW) and not is_pure(op)
         }
         self.b = Builder(Block(), function.loc)
 
@@ -289,7 +289,7 @@ class _Partition:
         for op in block.ops:
             self.b.loc = op.loc
             self.before(op)
-            if isinstance(op, CONTROL_FLOW):
+            if isinstance(op, CONTROL_FLOW) and not is_pure(op):
                 self.control(op, enclosing)
             elif isinstance(op, Return):
                 self.close(block)
@@ -490,7 +490,7 @@ class _Consumer(_Partition):
 
     def before(self, op: Op) -> None:
         """Wait for the products that ``op`` needs, and for all before control goes elsewhere."""
-        if isinstance(op, CONTROL_FLOW) or op.spec.terminator:
+        if (isinstance(op, CONTROL_FLOW) and not is_pure(op)) or op.spec.terminator:
             self._land(len(self._flying))
             return
         added = op.acc if isinstance(op, Wgmma) and list(op.acc.users) == [op] else None
