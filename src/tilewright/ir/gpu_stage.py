@@ -29,6 +29,7 @@ NUM_WARPS = "num_warps"  # the hint of a function that says how many warps a CTA
 WGMMA_WARPS = "wgmma_warps"  # the hint of a function whose products are those of warp groups: how many warps these have
 WGMMA_REFUSED = "wgmma_refused"  # and why products are not: a line for each of these
 NUM_STAGES = "pipeline_stages"  # and that which says how many iterations of a loop have their loads in flight
+DEEPER = "deeper_stages"  # and how many stages there would be for a CTA that has an SM alone
 MAX_WARPS = 32
 
 _TILE_OPS: frozenset[type[Op]] = frozenset(

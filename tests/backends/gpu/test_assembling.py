@@ -23,6 +23,8 @@ from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.backends.gpu.target import architecture
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileCompilerExecutionError, TileError, TileUnsupportedFeatureError
+from tilewright.ir.gpu_stage import DEEPER
+from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.lowering import lower_to_gpu
 from tilewright.transforms.pipelines import optimize
 
@@ -147,7 +149,7 @@ def test_unknown_architectures_and_options() -> None:
 
 def test_options_and_hints() -> None:
     target = parse_target("sm_90")
-    assert choose(function(), {}, target) == {"num_warps": None, "num_stages": 3}
+    assert choose(function(), {}, target) == {"num_warps": None, "num_stages": None}
     assert choose(function(), {"num_warps": 8}, target)["num_warps"] == 8
     for wrong in (3, 64, "4", 0):
         with pytest.raises(ValueError, match="it is a power of two up to 32"):
@@ -160,6 +162,29 @@ def test_options_and_hints() -> None:
     assert "ignored hints: opt_level, num_ctas\n" in compile_to_ptx(hinted, "sm_90", 8).schedule
     schedule = compile_to_ptx(function(), "sm_90", 4).schedule
     assert "ignored hints: none\n" in schedule and "loads 4 bytes a thread at once" in schedule
+
+
+def test_stages_of_a_cta_that_is_alone() -> None:
+    """A CTA leaves shared memory to a second one, where that has registers; grids that need none have a variant."""
+    zeros = np.zeros((256, 256 + 8), np.float16)
+    function = specialization(grid, tuple(zeros[:, :256] for _ in range(3)), "reference").function
+    compiled = {n: compile_to_ptx(function, "sm_90", n) for n in (4, 8)}
+    deeper = compiled[4].distributed.hints[DEEPER]
+    assert 2 * compiled[4].shared_bytes < 227 * 1024 and DEEPER not in compiled[8].distributed.hints
+    alone = compile_to_ptx(function, "sm_90", 4, alone=True)
+    assert f"up to {deeper} ahead" in alone.schedule and DEEPER not in alone.distributed.hints
+    assert alone.shared_bytes > 2 * compiled[4].shared_bytes
+    assert "up to 2 ahead" in compile_to_ptx(function, "sm_90", 4, 2).schedule
+
+
+@ct.kernel
+def grid(x, y, z):  # type: ignore[no-untyped-def]
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((128, 64), ct.float32)
+    for k in range(ct.num_tiles(x, 1, (128, 64))):
+        left = ct.load(x, (i, k), (128, 64), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(left, ct.load(y, (k, j), (64, 64), padding_mode=ct.PaddingMode.ZERO), total)
+    ct.store(z, (i, j), total.astype(z.dtype))
 
 
 @ct.kernel

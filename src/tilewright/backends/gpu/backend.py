@@ -24,14 +24,13 @@ from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.executable import CAPACITIES, GpuExecutable, embed
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.gpu_stage import MAX_WARPS
+from tilewright.ir.gpu_stage import DEEPER, MAX_WARPS
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.tma import TensorMap
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.pipelines import optimize
 
 _OPTIONS = ("num_warps", "num_stages")
-_STAGES = 3
 _FIRST = Constraints(capacity=CAPACITIES[0])  # how kernels are compiled first
 _SWIZZLES = {32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
 
@@ -101,6 +100,7 @@ class GpuBackend:
             local_bytes=compiled.local_bytes,
             tables=compiled.tables,
             capacity=compiled.capacity,
+            depths=(compiled.distributed.hints.get(DEEPER, 0), 0),
         )
         return self._executable(function, artifact, options, constraints)
 
@@ -128,9 +128,10 @@ class GpuBackend:
             function,
             self.architecture(),
             warps,
-            stages or 1,
+            1 if stages == 0 else stages,
             descriptors=how.descriptors,
             realign=how.realign,
+            alone=how.stages > 0,
             capacity=how.capacity,
         )
         texts = compiled.texts()
@@ -173,7 +174,7 @@ def choose(function: Function, options: Mapping[str, Any], target: GpuTarget) ->
     warps = options.get("num_warps", hinted if isinstance(hinted, int) else None)
     if warps is not None and (not isinstance(warps, int) or not 0 < warps <= MAX_WARPS or warps & (warps - 1)):
         raise ValueError(f"num_warps is {warps!r}; it is a power of two up to {MAX_WARPS}")
-    return {"num_warps": warps, "num_stages": options.get("num_stages", _STAGES)}
+    return {"num_warps": warps, "num_stages": options.get("num_stages")}
 
 
 def _to_bytes(executable: GpuExecutable) -> bytes:

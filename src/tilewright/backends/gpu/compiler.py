@@ -63,16 +63,18 @@ def compile_to_ptx(
     function: Function,
     target: str,
     num_warps: int | None,
-    num_stages: int = 3,
+    num_stages: int | None = None,
     *,
     descriptors: bool = True,
     realign: bool = False,
+    alone: bool = False,
     capacity: int = 0,
 ) -> Compiled:
     """``function`` for CTAs of ``num_warps`` warps of the architecture ``target``, such as ``sm_90``.
 
     Without ``num_warps`` as many as suit it. With ``descriptors`` tensor maps may describe arrays, with
     ``realign`` also copies of them that the launch makes;
+    with ``alone`` a CTA has an SM for itself;
     tables have room for ``capacity`` arrays by value.
     TileUnsupportedFeatureError for an unknown architecture and, at the op, for what the backend lacks.
     """
@@ -84,7 +86,9 @@ def compile_to_ptx(
     prepared = run_passes(optimized, (LowerReports(),))
     times.append(time.perf_counter())
     units = processor if descriptors else None
-    distributed = lower_to_gpu(prepared, num_warps, num_stages, units, processor.shared_memory, realign=realign)
+    distributed = lower_to_gpu(
+        prepared, num_warps, num_stages, units, processor.shared_memory, realign=realign, alone=alone
+    )
     check_registers(distributed)
     times.append(time.perf_counter())
     tables, room = tables_of(distributed, capacity)

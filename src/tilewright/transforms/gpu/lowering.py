@@ -34,11 +34,16 @@ from tilewright.transforms.gpu.stage_stores import StageStores
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
+_STAGES = 3  # of loops whose loads run ahead, unless one asks for another number
 
-def passes_to_gpu(num_warps: int, num_stages: int = 3, shared_bytes: int = MOST_SHARED_BYTES) -> tuple[Pass, ...]:
+
+def passes_to_gpu(
+    num_warps: int, num_stages: int | None = None, shared_bytes: int = MOST_SHARED_BYTES, *, alone: bool = False
+) -> tuple[Pass, ...]:
     """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps with ``shared_bytes``.
 
-    Loads for matrix products run ``num_stages`` - 1 iterations ahead; with 1 not at all.
+    Loads for matrix products run ``num_stages`` - 1 iterations ahead; with 1 not at all. Without, as many as suit them,
+    and a CTA that is ``alone`` on its SM.
     """
     return (
         LowerMmaScaled(),
@@ -53,10 +58,10 @@ def passes_to_gpu(num_warps: int, num_stages: int = 3, shared_bytes: int = MOST_
         CommonSubexpressions(),  # indices that were recomputed in the same layout
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
         DeferSums(),  # before waits are put where sums are needed
-        SpecializeWarps(limit=shared_bytes),  # when what is the same for all threads was moved out of loops
+        SpecializeWarps(num_stages, shared_bytes, alone),  # after what is the same for all threads has left the loops
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
-        PipelineLoads(num_stages),  # in the place of conversions, of what loops load
+        PipelineLoads(num_stages or _STAGES),  # in the place of conversions, of what loops load
         SplitFma(),  # reads what was copied, else stores in the place of conversions
         HoistLoads(),  # not those that run ahead in loops; over conversions that become barriers
         LowerConversions(),
@@ -69,11 +74,12 @@ def passes_to_gpu(num_warps: int, num_stages: int = 3, shared_bytes: int = MOST_
 def lower_to_gpu(
     function: Function,
     num_warps: int | None,
-    num_stages: int = 3,
+    num_stages: int | None = None,
     target: GpuTarget | None = None,
     shared_bytes: int = MOST_SHARED_BYTES,
     *,
     realign: bool = False,
+    alone: bool = False,
 ) -> Function:
     """Optimized Tile IR in the gpu stage. TileUnsupportedFeatureError, at the op, for what the backend lacks.
 
@@ -81,6 +87,7 @@ def lower_to_gpu(
     that the launch makes of arrays. Without ``num_warps`` there are as many as suit these, or the tiles; where shared
     memory has no room for that, all is as without. Loads run fewer than ``num_stages`` - 1 iterations ahead where a
     CTA, which has ``shared_bytes``, has no room for more; OutOfSharedMemory where it has none for the tiles alone.
+    Without ``num_stages`` as many as suit the kernel, and CTAs that are ``alone`` on an SM.
     """
     if target is not None:
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
@@ -91,24 +98,24 @@ def lower_to_gpu(
         if WGMMA_WARPS in function.hints:
             function = run_passes(function, (RotateProducts(function.hints[WGMMA_WARPS]),))
             try:
-                return _within(function, function.hints[WGMMA_WARPS], num_stages, shared_bytes)
+                return _within(function, function.hints[WGMMA_WARPS], num_stages, shared_bytes, alone)
             except OutOfSharedMemory as error:
                 line = 0 if error.loc is None else error.loc.line
                 function = with_body(original, original.body)
                 function.hints[WGMMA_REFUSED] = (f"line {line}: mma.sync, as with wgmma {error.message}",)
-    return _within(function, num_warps or suitable_warps(function), num_stages, shared_bytes)
+    return _within(function, num_warps or suitable_warps(function), num_stages, shared_bytes, alone)
 
 
-def _within(function: Function, warps: int, stages: int, shared_bytes: int) -> Function:
+def _within(function: Function, warps: int, stages: int | None, shared_bytes: int, alone: bool) -> Function:
     while True:
         try:
-            lowered = run_passes(function, passes_to_gpu(warps, stages, shared_bytes))
+            lowered = run_passes(function, passes_to_gpu(warps, stages, shared_bytes, alone=alone))
         except OutOfSharedMemory:
             if stages == 1:
                 raise
-            stages -= 1
+            stages = (stages or _STAGES) - 1
             continue
-        lowered.hints[NUM_STAGES] = stages
+        lowered.hints[NUM_STAGES] = stages or _STAGES
         if switch("TILEWRIGHT_VERIFY"):
             verify_gpu(lowered)
         return lowered

@@ -11,7 +11,8 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.effects import effect_of, is_pure
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.gpu_stage import num_warps
+from tilewright.ir.gpu_stage import DEEPER, num_warps
+from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect, create
 from tilewright.ir.ops.arith import Add, Cmp, Select, Xor
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, Loop, LoopOp, Return, Yield
@@ -34,6 +35,8 @@ from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSh
 from tilewright.transforms.gpu.stage_stores import staging
 
 _BARRIERS = 2048  # bytes for barriers, and what alignment takes
+_STAGES, _MOST_STAGES = 4, 8  # of rings; of those of products that wait for nothing but loads
+_SUMS_BESIDE = 64  # registers of a thread for sums, with which there is room for a second CTA on an SM
 _REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of an SM for three, in steps of 8
 
 
@@ -44,7 +47,8 @@ class SpecializeWarps:
     Tiles that the same products multiply arrive together. Of these, a ring has ``stages`` copies, or as many as there
     is room for in ``limit`` bytes of shared memory beside what stores and conversions need; for each there is a barrier
     that says that it is full, and one that it is empty. Slot and parity go with control flow: both sides count the same
-    fetches.
+    fetches. Without ``stages`` there are as many as suit the products; where registers suffice for a second CTA on an
+    SM, memory is left to that, unless a CTA is ``alone``: the hint ``DEEPER`` says how many there would be then.
     Products of a loop that only adds them up stay in flight during the next iteration, which is when their tiles are
     given back: where there are two of each, so that those of the next one can be there.
     Where the CTAs of a cluster fetch a tile together, into the buffers of both, a slot is empty when the consumers of
@@ -54,8 +58,9 @@ class SpecializeWarps:
     """
 
     name: ClassVar[str] = "specialize-warps"
-    stages: int = 4
+    stages: int | None = None
     limit: int = MOST_SHARED_BYTES
+    alone: bool = False
 
     def run(self, function: Function) -> Function:
         groups = _groups(function)
@@ -220,7 +225,7 @@ def _specialize(function: Function, groups: Sequence[_Group], options: Specializ
         if isinstance(op, TensorMap):
             b.block.append(clone_op(op, values))
     rings = _rings(groups)
-    _choose_stages(rings, options.limit - _needed_elsewhere(function) - _BARRIERS, options.stages)
+    deeper = _choose_depth(function, rings, options)
     for ring in rings:
         _allocate(b, ring, warps // GROUP_WARPS)
     pairs = any(r.by_cluster for r in rings)
@@ -232,7 +237,32 @@ def _specialize(function: Function, groups: Sequence[_Group], options: Specializ
     if pairs:
         b.emit_op(ClusterBarrier)  # the mate may still fill buffers of this CTA, and give back slots
     b.emit_op(Return)
-    return with_body(function, body)
+    made = with_body(function, body)
+    if deeper:
+        made.hints[DEEPER] = deeper
+    return made
+
+
+def _choose_depth(function: Function, rings: Sequence[_Ring], options: SpecializeWarps) -> int:
+    """Choose how many stages each ring has. Gives how many one would have if the CTA were alone; 0 where that are no
+    more."""
+    used = _needed_elsewhere(function) + _BARRIERS
+    products = [op for op in function.walk() if isinstance(op, Wgmma)]
+    simple = all(isinstance(op.x.type, SharedType) for op in products)
+    most = options.stages or (_MOST_STAGES if simple else _STAGES)
+    _choose_stages(rings, options.limit - used, most)
+    deeper = max(r.stages for r in rings)
+    threads = LANES * num_warps(function)
+    sums = sum(p.acc.tile.size // threads for p in products)
+    if options.stages or options.alone or not simple or threads > LANES * GROUP_WARPS or sums > _SUMS_BESIDE:
+        return 0
+    half = options.limit // 2 - used
+    if half < 2 * sum(r.bytes for r in rings):
+        return 0
+    for ring in rings:
+        ring.stages = 1
+    _choose_stages(rings, half, most)
+    return deeper if max(r.stages for r in rings) < deeper else 0
 
 
 def _needed_elsewhere(function: Function) -> int:
