@@ -8,7 +8,8 @@ tile sizes alone, and with ``--no-options`` the triton backend does, too. Number
 against PyTorch in higher precision. The original runs where ``cuda.tile`` can be imported; ``tileir`` is our front end
 with NVIDIA's compiler, where ``tileiras`` is installed; ``triton`` is written by hand. First a process per core
 compiles its share of the kernels into the caches of their compilers, and runs each once: those that do not end are
-left out. ``--json FILE`` has all numbers.
+left out. ``--json FILE`` has all numbers. With ``--each --no-options`` both
+backends run each configuration in turns: by that it is decided which of them takes a class of kernels.
 """
 
 from __future__ import annotations
@@ -126,6 +127,37 @@ def measure(row: Row, harmful: Collection[str]) -> None:
         ms = statistics.median(found)
         if ms < row.found.get(side.name, (math.inf,))[0]:
             row.found[side.name] = ms, config
+
+
+def compare(row: Row) -> None:
+    """Print, for every configuration that both backends have, how long each one takes, in turns; for the gpu backend
+    also with CTAs that are alone (``num_ctas=1``)."""
+    ours_of = {side.name: side for side in row.sides}
+    for config in ours_of[_GPU].configs:
+        if config not in ours_of[_BY_TRITON].configs:
+            continue
+        *shape, options = config
+        runs = {
+            _GPU: functools.partial(ours_of[_GPU].run, config),
+            "alone": functools.partial(ours_of[_GPU].run, (*shape, {**options, "num_ctas": 1})),
+            _BY_TRITON: functools.partial(ours_of[_BY_TRITON].run, config),
+        }
+        times: dict[str, list[float]] = {name: [] for name in runs}
+        try:
+            for _, (name, run) in itertools.product(range(5), runs.items()):
+                row.out.fill_(math.nan)
+                run()
+                error = relative(row.part(row.out), row.expected) if len(times[name]) == 0 else 0.0
+                if not error <= row.tolerance:
+                    raise ArithmeticError(f"{name}: error {error:.2e}")
+                times[name].append(median(run, 10))
+        except Exception as e:  # noqa: BLE001 - a configuration that does not fit is told, and left out
+            print(f"| {row.name} | {shape} | {type(e).__name__}: {str(e)[:150]} |", flush=True)
+            continue
+        found = {name: statistics.median(each) for name, each in times.items()}
+        rates = " | ".join(f"{row.work / ms * 1e3:.0f}" for ms in found.values())
+        ratio = found[_BY_TRITON] / found[_GPU]
+        print(f"| {row.name} | {shape} | {row.unit} | {rates} | {ratio:.3f} |", flush=True)
 
 
 def fill_caches() -> set[str]:
@@ -557,6 +589,44 @@ def product_rows(tiles: list[Tile], products: Sequence[Product] = _PRODUCTS) -> 
         yield Row(f"matmul {product}", "TFLOP/s", 2 * m * n * k / 1e12, sides, c, expected, tolerance)
 
 
+def other_product_rows(tiles: list[Tile]) -> Iterator[Row]:
+    """Products of 8-bit floats, the right operand along K, beside cuBLAS with fast accumulation; and of batches."""
+    processors = torch.cuda.get_device_properties(0).multi_processor_count
+    for n in (4096, 8192):
+        a, b = (torch.randn(n, n, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
+        out, one = torch.empty(n, n, device="cuda", dtype=torch.bfloat16), torch.ones((), device="cuda")
+        expected = a[:512].double() @ b.double().T
+        found = [
+            Side(
+                t.name,
+                [((8,), s, {}) for s in ((128, 256, 128), (256, 128, 128), (128, 128, 128))],
+                lambda c, t=t: t.launch("matmul_by_rows", c[2], (processors,), (a, b, out, *c[1], *c[0])),
+            )
+            for t in tiles
+        ]
+        multiply = functools.partial(torch._scaled_mm, out_dtype=out.dtype, use_fast_accum=True)
+        found.append(Side("torch", [None], lambda c: multiply(a, b.T, one, one)))
+        name = f"matmul f8e4m3 {n}^3, b.T"
+        yield Row(name, "TFLOP/s", 2 * n**3 / 1e12, found, out, expected, 4e-3, lambda found: found[:512])
+    batches, n = 16, 2048
+    a, b = (torch.randn(batches, n, n, device="cuda", dtype=torch.float16) for _ in range(2))
+    out = torch.empty_like(a)
+    found = [
+        Side(
+            t.name,
+            [((0,), s, {}) for s in ((128, 256, 64), (128, 128, 64))],
+            lambda c, t=t: t.launch(
+                "matmul_of_batches", c[2], (n // c[1][0], n // c[1][1], batches), (a, b, out, *c[1])
+            ),
+        )
+        for t in tiles
+    ]
+    found.append(Side("torch", [None], lambda c: torch.bmm(a, b, out=out)))
+    expected = a[0].double() @ b[0].double()
+    work = 2 * batches * n**3 / 1e12
+    yield Row(f"batched f16 {batches}x{n}^3", "TFLOP/s", work, found, out, expected, 1e-3, lambda found: found[0])
+
+
 def attention_rows(tiles: list[Tile]) -> Iterator[Row]:
     B, H, S = 4, 32, 4096
     for D in (128, 64):
@@ -738,6 +808,7 @@ GROUPS = {
     "rows": row_rows,
     "gather": gather_row,
     "matmul": product_rows,
+    "products": other_product_rows,
     "attention": attention_rows,
     "others": other_rows,
 }
@@ -761,6 +832,7 @@ def main() -> None:
     parser.add_argument("--products", nargs="*", type=parse_product, help="these only, such as f16:4096x4096x1024")
     parser.add_argument("--sides", nargs="*", type=parse_sides, default=list(_SIDES), help="these only, such as torch")
     parser.add_argument("--no-options", action="store_true", help="the triton backend, too, gets tile sizes alone")
+    parser.add_argument("--each", action="store_true", help="every configuration of both backends, in turns")
     parser.add_argument("--json", help="write all numbers here")
     parser.add_argument("--share", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -778,6 +850,11 @@ def main() -> None:
         run_share((row for group in arguments.rows for row in rows_of(group)), arguments.share)
         return
     harmful = fill_caches()
+    if arguments.each:
+        print(f"| work | configuration | unit | {_GPU} | alone | {_BY_TRITON} | ratio |\n|---|---|---|{'---:|' * 4}")
+        for row in (row for group in arguments.rows for row in rows_of(group)):
+            compare(row)
+        return
     for name in arguments.sides:
         if name not in ("triton", "torch") and name not in [t.name for t in tiles]:
             print(f"without {name}: {get_backend(name).unavailable() if name == 'tileir' else 'it cannot be imported'}")

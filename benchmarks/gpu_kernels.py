@@ -138,6 +138,32 @@ def matmul_persistent(
         ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
 
 
+@ct.kernel
+def matmul_by_rows(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int], GROUP: ct.Constant[int]):
+    """a @ b.T: the right operand lies along K, as matrix units want those of 8 bits."""
+    rows, columns = ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], TN)
+    for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
+        i, j = place(tile, rows, columns, GROUP)
+        total = ct.zeros((TM, TN), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], TK)):
+            x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+            y = ct.load(b, (j, k), (TN, TK), padding_mode=ct.PaddingMode.ZERO)
+            total = ct.mma(x, ct.transpose(y), total, use_fast_acc=True)
+        ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def matmul_of_batches(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+    """A matrix of each array for each block along the third axis of the grid."""
+    i, j, matrix = ct.bid(0), ct.bid(1), ct.bid(2)
+    total = ct.zeros((TM, TN), ct.float32)
+    for k in range(ct.cdiv(a.shape[2], TK)):
+        x = ct.load(a, (matrix, i, k), (1, TM, TK), padding_mode=ct.PaddingMode.ZERO).reshape((TM, TK))
+        y = ct.load(b, (matrix, k, j), (1, TK, TN), padding_mode=ct.PaddingMode.ZERO).reshape((TK, TN))
+        total = ct.mma(x, y, total)
+    ct.store(c, (matrix, i, j), total.astype(c.dtype).reshape((1, TM, TN)))
+
+
 def product_of_few_rows(a, b, i, j, TM, TN, TK, TF32, first, stop):
     """The transpose of what these steps along K add to the tile: matrix units want many rows, and take few columns."""
     total = ct.zeros((TN, TM), ct.float32)
