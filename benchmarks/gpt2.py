@@ -92,10 +92,9 @@ class Model(nn.Module):
     def finish(self, x: Any, y: Any, targets: Any) -> Any:
         """The loss of the last norm's logits."""
         rows = added(x, y, self.norm_weight, self.norm_bias, self.tiles)[1]
-        logits = rows @ self.tokens.T
         if self.tiles:
-            return tile.cross_entropy(logits, targets.flatten())[0].mean()
-        return F.cross_entropy(logits.float(), targets.flatten())
+            return tile.LinearLoss.apply(rows, self.tokens, targets.flatten()).mean()
+        return F.cross_entropy((rows @ self.tokens.T).float(), targets.flatten())
 
 
 def stepper(args: argparse.Namespace, tiles: bool, device: str) -> Callable[[Any, Any], Any]:
@@ -147,8 +146,7 @@ CONFIGS: dict[str, list[tuple[tuple[int, ...], int, int]]] = {  # sizes, warps, 
     "keys": [((64, 128), 8, 2), ((64, 64), 4, 2), ((64, 64), 4, 3), ((64, 128), 4, 2), ((32, 128), 4, 2)],
     "norm": [((r,), w, 1) for r, w in ((1, 1), (1, 2), (1, 4), (2, 4), (4, 4), (4, 8))],
     "norm back": [((r,), w, 1) for r, w in ((1, 2), (1, 4), (2, 4), (4, 4), (4, 8), (8, 8))],
-    "loss": [((c,), w, 1) for c, w in ((2048, 4), (4096, 4), (4096, 8), (8192, 8), (1024, 4))],
-    "loss back": [((c,), w, 1) for c, w in ((2048, 4), (4096, 4), (4096, 8), (8192, 8), (1024, 4))],
+    "loss": [((c,), w, 1) for c, w in ((4096, 8), (4096, 16), (8192, 8), (8192, 16), (16384, 16), (16384, 32))],
 }
 _LARGE = [((128, 256, 64), 8, 3), ((128, 256, 64), 8, 4), ((256, 128, 64), 8, 3)]
 _SMALL = [((128, 128, 64), warps, stages) for warps in (4, 8) for stages in (3, 4)]  # two on an SM with three stages
@@ -164,13 +162,13 @@ def works(args: argparse.Namespace) -> dict[str, tuple[Any, Callable[[Any], tupl
     qkv, grad = normal(args.batch, args.length, 3, heads, d), normal(args.batch, args.length, heads, d)
     lse, delta = single(args.batch, heads, args.length) + 20, single(args.batch, heads, args.length)
     scale, factor, blocks = tile.LOG2_E / d**0.5, 1 / d**0.5, args.batch * heads
-    back = qkv, lse, delta, grad, torch.empty_like(qkv), scale, factor, heads, d
+    back = lse, delta, grad, torch.empty_like(qkv), scale, factor, heads, d
     x, y, weight, bias = normal(rows, width), normal(rows, width), normal(width), normal(width)
     mean, inverse, parts = single(rows), single(rows), [single(tile.PARTS, width) for _ in range(2)]
     norm = x, y, weight, bias, torch.empty_like(x), torch.empty_like(x), mean, inverse, tile.padded(width)
     norm_back = x, weight, mean, inverse, y, normal(rows, width), torch.empty_like(x), *parts, tile.padded(width)
     up, down, wide = normal(width, 4 * width), normal(4 * width, width), normal(4 * width)
-    pre, act = normal(rows, 4 * width), normal(rows, 4 * width)
+    pre, act, sums = normal(rows, 4 * width), normal(rows, 4 * width), single(-(-rows // 64), 4 * width)
     logits, targets = normal(rows, args.vocabulary), torch.randint(args.vocabulary, (rows,), device="cuda")
 
     def tiles(out: Any) -> Callable[[Any], tuple[int, ...]]:
@@ -182,15 +180,14 @@ def works(args: argparse.Namespace) -> dict[str, tuple[Any, Callable[[Any], tupl
             lambda s: (args.length // s[0], blocks),
             (qkv, grad, lse, scale, heads, d),
         ),
-        "queries": (tile.attention_queries_kernel, lambda s: (args.length // s[0], blocks), back),
-        "keys": (tile.attention_keys_kernel, lambda s: (args.length // s[1], blocks), back),
+        "queries": (tile.attention_queries_kernel, lambda s: (args.length // s[0], blocks), (qkv, grad, *back)),
+        "keys": (tile.attention_keys_kernel, lambda s: (args.length // s[1], blocks), (qkv, *back)),
         "norm": (tile.add_norm_kernel, lambda s: (-(-rows // s[0]),), norm),
         "norm back": (tile.add_norm_gradient_kernel, lambda s: (tile.PARTS,), norm_back),
         "up": (tile.up_kernel, tiles(pre), (x, up, wide, pre, act)),
         "down": (tile.down_kernel, tiles(x), (act, down, bias, y)),
-        "back": (tile.back_kernel, tiles(pre), (x, down, pre, act)),
-        "loss": (tile.loss_kernel, lambda s: (rows,), (logits, targets, mean, inverse)),
-        "loss back": (tile.loss_gradient_kernel, lambda s: (rows,), (logits, targets, inverse, mean, logits)),
+        "back": (tile.back_kernel, tiles(pre), (x, down, pre, sums, act)),
+        "loss": (tile.loss_kernel, lambda s: (tile.LOSS_BLOCKS,), (logits, targets, mean, torch.empty_like(logits))),
     }
 
 
@@ -234,7 +231,7 @@ def parts(args: argparse.Namespace) -> None:
     rows, width, bf16 = args.batch * args.length, args.width, torch.bfloat16
     normal = functools.partial(torch.randn, device="cuda", dtype=bf16)
     shape = args.batch, args.length, 3, args.heads, width // args.heads
-    x, y, qkv, logits = normal(rows, width), normal(rows, width), normal(*shape), normal(rows, args.vocabulary)
+    x, y, qkv = normal(rows, width), normal(rows, width), normal(*shape)
     w, b, targets = normal(width), normal(width), torch.randint(args.vocabulary, (rows,), device="cuda")
     up, down, wide = normal(width, 4 * width) * 0.02, normal(4 * width, width) * 0.02, normal(4 * width)
 
@@ -249,8 +246,10 @@ def parts(args: argparse.Namespace) -> None:
         "attention": (lambda q: tile.attention(q)[0], attend, (qkv,)),
         "add, norm": (lambda *a: sum(added(*a, True)), lambda *a: sum(added(*a, False)), (x, y, w, b)),
         "MLP": (lambda *a: tile.mlp(*a)[0], own_mlp, (x, up, wide, down, b)),
-        "loss": (
-            lambda z: tile.cross_entropy(z, targets)[0].mean(), lambda z: F.cross_entropy(z.float(), targets), (logits,)
+        "logits, loss": (
+            lambda x, w: tile.LinearLoss.apply(x, w, targets).mean(),
+            lambda x, w: F.cross_entropy((x @ w.T).float(), targets),
+            (x, normal(args.vocabulary, width) * 0.02),
         ),
     }  # fmt: skip
     print("| part | tile kernels: forward, backward (us) | torch.compile |\n|---|---:|---:|")

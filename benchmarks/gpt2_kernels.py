@@ -3,10 +3,13 @@
 import math
 from typing import Any
 
+import torch
+
 import tilewright as ct
 
 Array = Any
 INF, LOG2_E = math.inf, math.log2(math.e)
+LOSS_BLOCKS = 264  # two on each SM of an H100, with a row of 100 KB each
 PARTS = 512  # sums of parts of the rows, of which the gradients of a norm's parameters are made
 # Of tiles, and options of the backend: those that gpt2.py --tune found fastest on an H100 for 16 x 1024 tokens.
 SIZES: dict[str, tuple[int, ...]] = {
@@ -15,11 +18,10 @@ SIZES: dict[str, tuple[int, ...]] = {
     "keys": (64, 64),
     "norm": (2,),
     "norm back": (2,),
-    "up": (128, 256, 64),
+    "up": (128, 128, 64),
     "down": (128, 256, 64),
     "back": (128, 128, 64),
-    "loss": (2048,),
-    "loss back": (8192,),
+    "loss": (8192,),
 }
 OPTIONS: dict[str, dict[str, int]] = {
     "attention": {"num_warps": 4, "num_stages": 2},
@@ -30,8 +32,7 @@ OPTIONS: dict[str, dict[str, int]] = {
     "up": {"num_warps": 8, "num_stages": 3},
     "down": {"num_warps": 8, "num_stages": 4},
     "back": {"num_warps": 8, "num_stages": 4},
-    "loss": {"num_warps": 4},
-    "loss back": {"num_warps": 8},
+    "loss": {"num_warps": 16},
 }
 
 
@@ -106,17 +107,17 @@ def query_step(qkv, b, h, j, queries, grads, logs, means, scale, TQ, TK, D, resu
 
 @ct.kernel
 def attention_queries_kernel(
-    qkv, lse, delta, grad, out, scale: float, factor: float, H: ct.Constant[int], D: ct.Constant[int],
+    qkv, mixed, lse, delta, grad, out, scale: float, factor: float, H: ct.Constant[int], D: ct.Constant[int],
     TQ: ct.Constant[int], TK: ct.Constant[int],
 ):  # fmt: skip
     i = ct.num_blocks(0) - 1 - ct.bid(0)
     b, h = ct.bid(1) // H, ct.bid(1) % H
     queries = entry(qkv, b, i, 0, h, TQ, D)
     grads = ct.load(grad, (b, i, h, 0), (1, TQ, 1, D)).reshape((TQ, D))
-    logs, means = (
-        ct.load(lse, (b, h, i), (1, 1, TQ)).reshape((TQ, 1)),
-        ct.load(delta, (b, h, i), (1, 1, TQ)).reshape((TQ, 1)),
-    )
+    logs = ct.load(lse, (b, h, i), (1, 1, TQ)).reshape((TQ, 1))
+    results = ct.load(mixed, (b, i, h, 0), (1, TQ, 1, D)).reshape((TQ, D))
+    means = ct.sum(results.astype(ct.float32) * grads.astype(ct.float32), axis=1, keepdims=True)
+    ct.store(delta, (b, h, i), means.reshape((1, 1, TQ)))
     rows, full = i * TQ + ct.arange(TQ, dtype=ct.int32)[:, None], i * TQ // TK
     result = ct.zeros((TQ, D), ct.float32)
     for j in range(full):
@@ -175,18 +176,24 @@ def attention(stream: Any, qkv: Array, out: Array, lse: Array) -> None:
     launch(stream, "attention", grid, attention_kernel, (qkv, out, lse, LOG2_E / math.sqrt(d), h, d))
 
 
-@ct.op("gpt2::attention_backward", "b t 3 h d, b h t, b h t, b t h d -> b t 3 h d", sharded="b")
-def attention_backward(stream: Any, qkv: Array, lse: Array, delta: Array, grad: Array, out: Array) -> None:
+@ct.op(
+    "gpt2::attention_backward",
+    "b t 3 h d, b t h d, b h t, b t h d -> b t 3 h d, b h t",
+    dtypes="qkv float32",
+    sharded="b",
+)
+def attention_backward(
+    stream: Any, qkv: Array, mixed: Array, lse: Array, grad: Array, out: Array, delta: Array
+) -> None:
     b, t, _, h, d = qkv.shape
-    args = qkv, lse, delta, grad, out, LOG2_E / math.sqrt(d), 1 / math.sqrt(d), h, d
-    launch(stream, "queries", (t // SIZES["queries"][0], b * h), attention_queries_kernel, args)
-    launch(stream, "keys", (t // SIZES["keys"][1], b * h), attention_keys_kernel, args)
+    args = lse, delta, grad, out, LOG2_E / math.sqrt(d), 1 / math.sqrt(d), h, d
+    launch(stream, "queries", (t // SIZES["queries"][0], b * h), attention_queries_kernel, (qkv, mixed, *args))
+    launch(stream, "keys", (t // SIZES["keys"][1], b * h), attention_keys_kernel, (qkv, *args))
 
 
 @attention.gradient
 def attention_gradient(qkv: Array, out: Array, lse: Array, grad_out: Array) -> Any:
-    delta = (out.float() * grad_out.float()).sum(-1).transpose(1, 2).contiguous()
-    return attention_backward(qkv, lse, delta, grad_out.contiguous())
+    return attention_backward(qkv, out, lse, grad_out.contiguous())[0]
 
 
 # -- sum with layer norm
@@ -315,7 +322,7 @@ def down_kernel(x, w, bias, out, TM: ct.Constant[int], TN: ct.Constant[int], TK:
 
 
 @ct.kernel
-def back_kernel(grad, w, pre, out, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+def back_kernel(grad, w, pre, sums, out, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
     i, j = place(ct.bid(0), ct.cdiv(out.shape[0], TM), ct.cdiv(out.shape[1], TN))
     total = ct.zeros((TM, TN), ct.float32)
     for k in range(ct.cdiv(grad.shape[1], TK)):
@@ -325,7 +332,9 @@ def back_kernel(grad, w, pre, out, TM: ct.Constant[int], TN: ct.Constant[int], T
     x = ct.load(pre, (i, j), (TM, TN), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
     t = bend(x)
     slope = 0.5 + 0.5 * t + x * (1 - t * t) * (0.5 * 0.7978845608 + 1.5 * 0.7978845608 * 0.044715 * x * x)
-    ct.store(out, (i, j), (total * slope).astype(out.dtype))
+    total = total * slope
+    ct.store(out, (i, j), total.astype(out.dtype))
+    ct.store(sums, (i, j), ct.sum(total, axis=0, keepdims=True))
 
 
 def tiles(name: str, out: Array) -> tuple[int]:
@@ -341,60 +350,64 @@ def mlp(
     launch(stream, "down", tiles("down", out), down_kernel, (act, down, down_bias, out))
 
 
-@ct.op("gpt2::mlp_backward", "m k, n k, m n -> m n", sharded="m")
-def mlp_backward(stream: Any, grad: Array, down: Array, pre: Array, out: Array) -> None:
-    launch(stream, "back", tiles("back", out), back_kernel, (grad, down, pre, out))
+@ct.op("gpt2::mlp_backward", "m k, n k, m n, parts n -> m n", mutates="sums")
+def mlp_backward(stream: Any, grad: Array, down: Array, pre: Array, sums: Array, out: Array) -> None:
+    """``sums`` become those of the columns of each row of tiles."""
+    launch(stream, "back", tiles("back", out), back_kernel, (grad, down, pre, sums, out))
 
 
 @mlp.gradient
 def mlp_gradient(x: Array, up: Array, down: Array, pre: Array, act: Array, grad_out: Array) -> Any:
-    before = mlp_backward(grad_out, down, pre)
-    return before @ up.T, x.T @ before, before.sum(0), act.T @ grad_out, grad_out.sum(0)
+    sums = pre.new_empty((ct.cdiv(pre.shape[0], SIZES["back"][0]), pre.shape[1]), dtype=torch.float32)
+    before = mlp_backward(grad_out, down, pre, sums)
+    return before @ up.T, x.T @ before, sums.sum(0).to(pre.dtype), act.T @ grad_out, grad_out.sum(0)
 
 
 # -- loss
 
 
 @ct.kernel
-def loss_kernel(logits, targets, loss, lse, C: ct.Constant[int]):
-    i = ct.bid(0)
-    top, total = ct.full((C,), -1e30, ct.float32), ct.zeros((C,), ct.float32)
-    for j in range(ct.cdiv(logits.shape[1], C)):
-        row = ct.load(logits, (i, j), (1, C), padding_mode=ct.PaddingMode.NEG_INF).reshape((C,)).astype(ct.float32)
-        row = row * LOG2_E
-        new_top = ct.maximum(top, row)
-        total = total * ct.exp2(top - new_top) + ct.exp2(row - new_top)
-        top = new_top
-    most = ct.max(top)
-    log = most + ct.log2(ct.sum(total * ct.exp2(top - most)))
-    target = ct.load(targets, (i,), ())
-    wanted = ct.load(logits, (i, target), (1, 1)).reshape(()).astype(ct.float32)
-    ct.store(loss, (i,), (log / LOG2_E - wanted).reshape((1,)))
-    ct.store(lse, (i,), log.reshape((1,)))
+def loss_kernel(logits, targets, loss, change, C: ct.Constant[int]):
+    """A block has a row at a time, which is still in the L2 cache when it is read again."""
+    for i in range(ct.bid(0), logits.shape[0], ct.num_blocks(0)):
+        top, total = ct.full((C,), -1e30, ct.float32), ct.zeros((C,), ct.float32)
+        for j in range(ct.cdiv(logits.shape[1], C)):
+            row = ct.load(logits, (i, j), (1, C), padding_mode=ct.PaddingMode.NEG_INF).reshape((C,))
+            row = row.astype(ct.float32) * LOG2_E
+            new_top = ct.maximum(top, row)
+            total = total * ct.exp2(top - new_top) + ct.exp2(row - new_top)
+            top = new_top
+        most = ct.max(top)
+        log = most + ct.log2(ct.sum(total * ct.exp2(top - most)))
+        target = ct.load(targets, (i,), ())
+        wanted = ct.load(logits, (i, target), (1, 1)).reshape(()).astype(ct.float32)
+        ct.store(loss, (i,), (log / LOG2_E - wanted).reshape((1,)))
+        for j in range(ct.cdiv(logits.shape[1], C)):
+            row = ct.load(logits, (i, j), (1, C), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+            weights = ct.exp2(row * LOG2_E - log)
+            here = (j * C + ct.arange(C, dtype=ct.int32))[None, :] == target
+            ct.store(change, (i, j), ct.where(here, weights - 1, weights).astype(change.dtype))
 
 
-@ct.kernel
-def loss_gradient_kernel(logits, targets, lse, grad, out, C: ct.Constant[int]):
-    i = ct.bid(0)
-    target, log, factor = ct.load(targets, (i,), ()), ct.load(lse, (i,), ()), ct.load(grad, (i,), ())
-    for j in range(ct.cdiv(logits.shape[1], C)):
-        row = ct.load(logits, (i, j), (1, C), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
-        weights = ct.exp2(row * LOG2_E - log)
-        here = (j * C + ct.arange(C, dtype=ct.int32))[None, :] == target
-        ct.store(out, (i, j), (ct.where(here, weights - 1, weights) * factor).astype(out.dtype))
+@ct.op("gpt2::loss", "rows classes, rows -> rows, rows classes", dtypes="float32 logits", sharded="rows")
+def cross_entropy(stream: Any, logits: Array, targets: Array, loss: Array, change: Array) -> None:
+    """The cross-entropy of each row, and its gradient."""
+    launch(stream, "loss", (min(LOSS_BLOCKS, logits.shape[0]),), loss_kernel, (logits, targets, loss, change))
 
 
-@ct.op("gpt2::loss", "rows classes, rows -> rows, rows", dtypes="float32 float32", sharded="rows")
-def cross_entropy(stream: Any, logits: Array, targets: Array, loss: Array, lse: Array) -> None:
-    """The cross-entropy of each row, and the logarithm to base 2 of the sum of its exponentials."""
-    launch(stream, "loss", (logits.shape[0],), loss_kernel, (logits, targets, loss, lse))
+class LinearLoss(torch.autograd.Function):
+    """The cross-entropies of ``rows @ weight.T``. Factors of rows come after or before the products of the backward
+    pass, which take the gradient of the logits as the forward pass has left it."""
 
+    @staticmethod
+    def forward(ctx: Any, rows: Array, weight: Array, targets: Array) -> Array:
+        loss, change = cross_entropy(rows @ weight.T, targets)
+        ctx.save_for_backward(rows, weight, change)
+        return loss
 
-@ct.op("gpt2::loss_backward", "rows classes, rows, rows, rows -> rows classes", sharded="rows")
-def cross_entropy_backward(stream: Any, logits: Array, targets: Array, lse: Array, grad: Array, out: Array) -> None:
-    launch(stream, "loss back", (logits.shape[0],), loss_gradient_kernel, (logits, targets, lse, grad, out))
-
-
-@cross_entropy.gradient
-def cross_entropy_gradient(logits: Array, targets: Array, lse: Array, grad_loss: Array) -> Any:
-    return cross_entropy_backward(logits, targets, lse, grad_loss.contiguous()), None
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Array) -> Any:
+        rows, weight, change = ctx.saved_tensors
+        factors = grad_loss[:, None]
+        scaled = (rows * factors).to(rows.dtype)
+        return ((change @ weight) * factors).to(rows.dtype), change.T @ scaled, None
