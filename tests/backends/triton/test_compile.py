@@ -574,7 +574,7 @@ def test_artifacts_survive_the_disk_cache() -> None:
 def test_a_failure_of_the_compiler_names_a_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setattr("tilewright.backends.triton.ttir.kernel.ENTRY", "not a name")
+    monkeypatch.setattr("tilewright.backends.triton.ttir.kernel.entry_name", lambda name: "not a name")
     with pytest.raises(
         ct.TileError, match="the GPU compiler failed on this kernel for sm_90; its report is in"
     ) as error:

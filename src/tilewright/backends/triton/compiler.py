@@ -26,7 +26,7 @@ from tilewright.backends.triton.settings import (
 )
 from tilewright.backends.triton.stage_hooks import parse_mlir, sources, stage_hook
 from tilewright.backends.triton.tma_boxes import boxes
-from tilewright.backends.triton.ttir.kernel import ENTRY, TtirKernel
+from tilewright.backends.triton.ttir.kernel import TtirKernel
 from tilewright.gpu_runtime.binary import GpuBinary
 from tilewright.ir.errors import TileError
 
@@ -36,13 +36,13 @@ _ANALYSES = ("AxisInfo.h", "TritonGPUCoalesce")  # of indices: what Triton says 
 class _Source(ASTSource):  # type: ignore[misc]
     """A TTIR module, for ``triton.compile`` to take through all of its stages."""
 
-    def __init__(self, text: str, parameters: tuple[str, ...], how: str) -> None:
-        self.text = text
+    def __init__(self, kernel: TtirKernel, how: str) -> None:
+        self.text = kernel.text
         self.how = how  # it is compiled, beyond the options of Triton
-        self.name = ENTRY
+        self.name = kernel.name
         self.ext = "ttir"
         self.language = Language.TRITON
-        self.signature = {f"arg{i}": t for i, t in enumerate(parameters)}
+        self.signature = {f"arg{i}": t for i, t in enumerate(kernel.parameters)}
         self.constants: dict[Any, Any] = {}
         self.attrs: dict[Any, Any] = {}
         self.fn = None
@@ -94,7 +94,7 @@ def compile_ttir(
     """
     pipelined = pipelined and not kernel.shared_maps
     how = f"{pipelined} {extra_epilogue_smem} {options.tensor_memory} {sorted(kernel.by_value_parameters.items())}"
-    source = _Source(kernel.text, kernel.parameters, how)
+    source = _Source(kernel, how)
     with tempfile.TemporaryFile("w+") as noise:
         try:
             with until_cancelled(

@@ -17,7 +17,6 @@ from pathlib import Path
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.cubin_description import described, described_output, output_symbol, write_description
 from tilewright.backends.export import Export, Parameter
-from tilewright.backends.triton.ttir.kernel import ENTRY
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.ir import report_buffer
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
@@ -58,7 +57,7 @@ def _exported(export: Export, artifact: Artifact) -> tuple[list[str], str]:
         )
     ptx = artifact.binary.texts["PTX"]
     found = _ENTRY.search(ptx)
-    assert found is not None and found.group(1) == ENTRY
+    assert found is not None
     declared = [line.strip().rstrip(",") for line in found.group(2).splitlines()]
     lines = _body(ptx[found.end() :]).splitlines()
     body = "\n".join(line for line in lines if not line.lstrip().startswith((".loc", ".file")))

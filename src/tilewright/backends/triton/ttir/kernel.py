@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -74,13 +75,12 @@ from tilewright.ir.ops.shape import (
 )
 from tilewright.ir.report_buffer import sites
 
-ENTRY = "kernel"
 _TABLE_BYTES = 32764 - 2048  # of tables among the parameters, from CUDA 12.1 on; the rest is for others
 
 
 @dataclass(frozen=True)
 class TtirKernel:
-    """A TTIR module with one kernel, ``ENTRY``.
+    """A TTIR module with one kernel, ``name``.
 
     Its parameters are those of the function, a pointer to the buffer of ``report`` if it ``reports``, one to the
     ``local_bytes`` of each block if there are any, and the ``descriptors``. Tables ``by_value`` have room for
@@ -88,6 +88,7 @@ class TtirKernel:
     """
 
     text: str
+    name: str
     parameters: tuple[str, ...]
     descriptors: tuple[Descriptor, ...]
     reports: bool = False
@@ -168,9 +169,15 @@ def lower(
     flow.block(function.body)
     w.loc = function.loc
     w.located("tt.return")
-    head = f"  tt.func public @{ENTRY}({', '.join(parameters)}) attributes {{noinline = false}} {{"
+    name = entry_name(function.name)
+    head = f"  tt.func public @{name}({', '.join(parameters)}) attributes {{noinline = false}} {{"
     text = "\n".join(["module {", head, *w.lines, f"  }} {w.location()}", "}", ""])
-    return TtirKernel(text, tuple(types), tuple(s.descriptors), bool(s.sites), s.local_bytes, tables, capacity)
+    return TtirKernel(text, name, tuple(types), tuple(s.descriptors), bool(s.sites), s.local_bytes, tables, capacity)
+
+
+def entry_name(name: str) -> str:
+    """The symbol of a kernel, which profilers show: its name in letters, digits and underscores."""
+    return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
 def _table_parameters(function: Function, plan: LoweringPlan, capacity: int) -> tuple[tuple[TableParameter, ...], int]:
