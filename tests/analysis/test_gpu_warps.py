@@ -41,12 +41,13 @@ def reduced(columns: int, dtype: DType) -> Function:
         (streamed, 1024, bfloat16, 4),
         (streamed, 4096, bfloat16, 8),
         (streamed, 1 << 17, float32, 32),
-        (reduced, 1024, bfloat16, 4),
-        (reduced, 8192, bfloat16, 4),
-        (reduced, 8192, float32, 16),
+        (reduced, 1024, bfloat16, 2),
+        (reduced, 8192, bfloat16, 8),
+        (reduced, 8192, float32, 8),
         (reduced, 16384, bfloat16, 16),
         (reduced, 32768, bfloat16, 16),
-        (reduced, 1 << 16, bfloat16, 32),
+        (reduced, 1 << 16, bfloat16, 16),
+        (reduced, 1 << 17, bfloat16, 32),
     ],
 )
 def test_warps(make: object, columns: int, dtype: DType, warps: int) -> None:

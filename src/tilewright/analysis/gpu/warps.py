@@ -2,38 +2,140 @@
 
 from __future__ import annotations
 
-from tilewright.ir.core import Function, Op
+from collections import Counter
+from dataclasses import dataclass
+
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.linear import CombiningOp, MmaOp
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, Load, LoadView
+from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 from tilewright.ir.types import TileType
 
 LANES = 32
 _FEWEST, _MOST = 4, 32
-# What a thread holds, chosen for the memory-bound kernels of benchmarks/gpu.py on an H100. With 16 elements it has two
-# or more accesses of 16 bytes under way, and several CTAs fit on an SM. Where warps wait for each other in reductions,
-# fewer are faster, GB/s: softmax of 8192 columns in bfloat16 with 4 warps 2,764, with 16 2,623; layer norm of 4096 with
-# 4 2,814, with 8 2,653. With more columns registers do not suffice: 16384 with 4 1,850, with 16 2,600; 32768 with 16
-# 1,997, with 32 1,858.
-_ELEMENTS, _REDUCED_BYTES = 16, 128
-_WARPS_OF_LONG_ROWS = 16
+_ELEMENTS = 16  # of a thread: it has two or more accesses of 16 bytes under way, and several CTAs fit on an SM
 _ACCUMULATORS = 128
+
+# Of an SM: CUDA C++ Programming Guide, technical specifications.
+_REGISTERS, _REGISTERS_OF_A_THREAD, _WARPS, _CTAS = 65536, 255, 64, 32
+# Where warps wait for each other in reductions, an SM has to hold so many bytes of rows, and then as many warps as here
+# for the arithmetic, with more than 16 in a CTA only where these have no room for its tiles. Chosen by
+# ``benchmarks/gpu_memory.py --warps`` on an H100.
+_RESIDENT_BYTES, _RESIDENT_WARPS = 48 << 10, 32
+_OTHER_REGISTERS = 30  # of a thread, for what is no part of a large tile
+_SPILLED = 1.25  # how many times the registers that there are a thread may need, before it is slow
 
 
 def suitable_warps(function: Function) -> int:
-    """A power of two from 4 to 32."""
+    """A power of two up to 32."""
     products = [op for op in function.walk() if isinstance(op, MmaOp)]
     if products:
         largest = max(op.results[0].tile.size for op in products)
         return 4 if largest <= 4 * LANES * _ACCUMULATORS else 8
     largest = max((_kept(op) for op in function.walk()), default=0)
     if any(isinstance(op, CombiningOp) for op in function.walk()):
-        bytes_ = max(max((_loaded_bytes(op) for op in function.walk()), default=0), largest)
-        fits = (w for w in (_FEWEST, _WARPS_OF_LONG_ROWS) if bytes_ <= w * LANES * _REDUCED_BYTES)
-        return next(fits, _MOST)
+        return _warps_of_rows(function, largest)
     warps = _FEWEST
     while warps < _MOST and largest > warps * LANES * _ELEMENTS:
         warps *= 2
     return warps
+
+
+def _warps_of_rows(function: Function, size: int) -> int:
+    """For tiles of up to ``size`` elements that are reduced."""
+    loads = [op for op in function.walk() if isinstance(op, (Load, LoadView))]
+    row = max((op.results[0].tile.size * _bits(op.results[0]) // 8 for op in loads), default=size * 4)
+    words = _words_of_an_element(function, size)
+    looped = any(isinstance(op.parent, LoopOp) for op in loads)
+
+    def registers(warps: int) -> float:
+        return _OTHER_REGISTERS + words * size / (warps * LANES)
+
+    def most(warps: int) -> int:
+        return min(_REGISTERS // (warps * LANES), _REGISTERS_OF_A_THREAD)
+
+    def merit(warps: int) -> tuple[float, int, int]:
+        each = -(-min(registers(warps), most(warps)) // 8) * 8
+        ctas = min(int(_REGISTERS // (each * warps * LANES)), _WARPS // warps, _CTAS)
+        return min(ctas * row / _RESIDENT_BYTES, 1), min(ctas * warps, _RESIDENT_WARPS), -warps
+
+    fits = [w for w in (2, 4, 8, 16) if registers(w) <= _SPILLED * most(w)]
+    fewest = 4 if looped else 2  # where a CTA waits for the next row
+    return max((w for w in fits if w >= fewest), key=merit, default=_MOST)
+
+
+def _words_of_an_element(function: Function, size: int) -> float:
+    """The registers that tiles of ``size`` elements take for each element, where most of them live."""
+    ops = [op for op in function.walk() if not isinstance(op.parent, CombiningOp)]
+    at = {op: i for i, op in enumerate(ops)}
+    lives: dict[Value, _Life] = {}
+    behind = 0  # loads are made as soon as what is before them has ended
+    for i, op in enumerate(ops):
+        for value in (*op.results, *(a for r in op.regions for a in r.args if not isinstance(op, CombiningOp))):
+            if not isinstance(value.type, TileType) or value.type.size != size or value.type.is_pointer:
+                continue
+            root = _root(value)
+            begin = behind if isinstance(op, (Load, LoadView)) else _last(op, at) if value.owner is op else i
+            life = lives.setdefault(root, _Life(begin, begin, _bits(root) / 32 if _stays(root) else 0))
+            life.end = max([life.end, *(_end(u, value, at) for u in value.users if not isinstance(u, CombiningOp))])
+        if isinstance(op, CombiningOp) or op.regions:
+            behind = i
+    changes: Counter[int] = Counter()
+    for life in lives.values():
+        changes[life.begin] += life.words  # type: ignore[assignment]
+        changes[life.end] -= life.words  # type: ignore[assignment]
+    live = most = 0.0
+    for i in sorted(changes):
+        live += changes[i]
+        most = max(most, live)
+    return max(most, 1)
+
+
+@dataclass
+class _Life:
+    """From which op on to which one a tile has registers, and how many for an element."""
+
+    begin: int
+    end: int
+    words: float
+
+
+def _root(value: Value) -> Value:
+    """What has the registers of ``value``: conversions of narrow numbers are made where they are used."""
+    op = value.op
+    if isinstance(op, (Reshape, Permute)) or (isinstance(op, Cast) and _bits(op.x) < 32):
+        return _root(op.operands[0])
+    return value
+
+
+def _end(user: Op, value: Value, at: dict[Op, int]) -> int:
+    """The place of the last op that needs ``value`` for its ``user``: the end of a loop that the value is from outside
+    of."""
+    block = value.block
+    assert block is not None
+    return _last(user.ancestor_in(block) or user, at)
+
+
+def _last(op: Op, at: dict[Op, int]) -> int:
+    """The place of the last op nested in ``op``, or of itself."""
+    while op.regions and not isinstance(op, CombiningOp):
+        op = op.regions[-1].ops[-1]
+    return at[op]
+
+
+def _bits(value: Value) -> int:
+    t = value.tile
+    return 64 if t.is_pointer else t.element.bitwidth
+
+
+def _stays(value: Value) -> bool:
+    """Whether a tile has registers: indices and addresses are computed again where they are used."""
+    if isinstance(value.op, (Broadcast, Constant)):
+        return False
+    memory = isinstance(value.op, (Load, LoadView, AtomicRmw, AtomicCas)) or isinstance(value.owner, Block)
+    return memory or value.tile.element.is_floating
 
 
 def _kept(op: Op) -> int:
@@ -41,8 +143,3 @@ def _kept(op: Op) -> int:
     memory = isinstance(op, (Load, LoadView, AtomicRmw, AtomicCas))
     tiles = [r.type for r in op.results if isinstance(r.type, TileType) and not r.type.is_pointer]
     return max((t.size for t in tiles if memory or t.element.is_floating or t.element.bitwidth < 32), default=0)
-
-
-def _loaded_bytes(op: Op) -> int:
-    t = op.results[0].type if isinstance(op, (Load, LoadView)) else None
-    return t.size * t.element.bytes if isinstance(t, TileType) and not t.is_pointer else 0
