@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+from typing import Any
 
 from tilewright.backends.base import Backend
-from tilewright.backends.registry import register_backend
+from tilewright.backends.registry import KernelClass, register_backend, register_class
 from tilewright.language.functions import set_evaluator
 from tilewright.system.forks import load
 
@@ -24,6 +25,17 @@ _BACKENDS = {
     "tileir": ("tilewright.backends.tileir", None, None),
     "sanitizer": ("tilewright.sanitizer.backend", None, None),
 }
+# Kernels that the backend gpu takes in place of triton, where nobody asks for one of them: what people call them, and
+# the predicate that finds them. A class moves when benchmarks/gpu.py --each --no-options has measured it as at least as
+# fast; TILEWRIGHT_BACKEND and use_backend decide otherwise.
+_TAKEN_BY_GPU = {
+    "persistent products of aligned 16-bit matrices": "is_persistent_product",
+}
+
+
+def _holds(predicate: str, function: Any, backend: Backend) -> bool:
+    holds: bool = getattr(load("tilewright.backends.gpu.kernel_classes"), predicate)(function, backend)
+    return holds
 
 
 def _backend(module: str) -> Backend:
@@ -35,4 +47,6 @@ def _backend(module: str) -> Backend:
 for _name, (_module, _device, _needs) in _BACKENDS.items():
     _able = _needs is None or importlib.util.find_spec(_needs) is not None
     register_backend(_name, functools.partial(_backend, _module), default_for=_device if _able else None)
+for _class, _predicate in _TAKEN_BY_GPU.items():
+    register_class(KernelClass(_class, "gpu", functools.partial(_holds, _predicate)), instead_of="triton")
 set_evaluator(lambda: load("tilewright.eager"))  # it needs the reference backend, so it loads on first use, too

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tilewright.backends.base import Backend, Exporter
+from tilewright.ir.core import Function
+
+
+class KernelClass(NamedTuple):
+    """Kernels, by a ``name`` for people, that ``backend`` takes; ``holds`` says whether a function is one of them.
+
+    It gets the function as the front end made it, and the backend for the device or the target.
+    """
+
+    name: str
+    backend: str
+    holds: Callable[[Function, Backend], bool]
+
 
 _loaders: dict[str, Callable[[], Backend]] = {}
 _defaults: dict[str, str] = {}
+_classes: dict[str, list[KernelClass]] = {}
 
 
 def register_backend(name: str, load: Callable[[], Backend], *, default_for: str | None = None) -> None:
@@ -36,6 +51,17 @@ def get_backend(name: str) -> Backend:
 def default_backend(device: str) -> str | None:
     """The name of the backend for arrays in the memory of ``device``; None where none can use them."""
     return _defaults.get(device)
+
+
+def register_class(kernels: KernelClass, *, instead_of: str) -> None:
+    """Let the backend of ``kernels`` take those that the default backend ``instead_of`` would run otherwise, when
+    nobody asks for a backend."""
+    _classes.setdefault(instead_of, []).append(kernels)
+
+
+def classes_of(backend: str) -> Sequence[KernelClass]:
+    """The kernels that others take in place of the default backend ``backend``; the first class that holds counts."""
+    return _classes.get(backend, ())
 
 
 def exporters() -> dict[str, Exporter]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from tilewright.backends.base import Backend
 from tilewright.backends.environment import state
-from tilewright.backends.registry import backend_names, default_backend, get_backend
+from tilewright.backends.registry import backend_names, classes_of, default_backend, get_backend
+from tilewright.ir.core import Function
 from tilewright.runtime.arguments import Region
 from tilewright.runtime.layout import ArgumentRef
 from tilewright.system.environment import variable
@@ -95,6 +96,24 @@ def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:
     return backend
 
 
+def taken_from(
+    backend: Backend, function: Callable[[], Function], find: Callable[[str], Backend]
+) -> tuple[str, str] | None:
+    """The backend that takes a kernel in place of the default one ``backend``, and as which class; None without one.
+
+    ``find`` gives a backend by its name for the device or the target of ``backend``, ValueError or RuntimeError where
+    it has no code for that, or does not work.
+    """
+    for kernels in classes_of(backend.name):
+        try:
+            other = find(kernels.backend)
+        except (ValueError, RuntimeError):
+            continue
+        if kernels.holds(function(), other):
+            return kernels.backend, kernels.name
+    return None
+
+
 def _place(region: Region) -> str:
     """The device whose memory an array is in."""
     found = region.layout
@@ -111,12 +130,12 @@ def usable(name: str) -> Backend:
     return backend
 
 
-def compiling_for(target: str | None) -> Backend:
+def compiling_for(target: str | None, name: str | None = None) -> Backend:
     """The backend that compiles for the GPU architecture ``target``, which need not be in this machine; None stands for
-    the GPU that is. Of the backends that can, it is the one asked for, if one was. ValueError for an unknown
-    architecture; RuntimeError when something is not installed.
+    the GPU that is. It is the one called ``name``, or of the backends that can the one asked for, if one was.
+    ValueError for an unknown architecture; RuntimeError when something is not installed.
     """
-    names = requested() or "", default_backend("cuda") or ""
+    names = (name,) if name is not None else (requested() or "", default_backend("cuda") or "")
     able = (get_backend(name).capabilities.for_target for name in names if name)
     for_target = next((found for found in able if found is not None), None)
     if for_target is None:

@@ -43,7 +43,8 @@ class Compilation:
     """How a specialization came to be.
 
     ``origin`` is ``"compiled"`` or ``"disk cache"``; ``seconds`` is the time from the source to machine code that
-    can be launched; ``reasons`` says why an earlier specialization would not do.
+    can be launched; ``reasons`` says why an earlier specialization would not do. ``taken`` says as what the backend
+    took the kernel, where it is not the default one and nobody asked for it.
     """
 
     backend: str
@@ -51,6 +52,7 @@ class Compilation:
     seconds: float
     facts: tuple[Fact, ...]
     reasons: tuple[str, ...]
+    taken: str = ""
 
     @property
     def engine(self) -> str:
@@ -62,6 +64,8 @@ class Compilation:
         """The compilation as text: how, on what it depends, and why it was needed."""
         how = "compiled" if self.origin == "compiled" else "loaded from the disk cache"
         yield f"backend {self.backend}, {how} in {self.seconds * 1e3:.1f} ms"
+        if self.taken:
+            yield f"  {self.taken}"
         yield "  keyed on"
         by_argument: dict[str, list[str]] = {}
         for fact in self.facts:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Backend, Work
+from tilewright.backends.registry import classes_of
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
 from tilewright.runtime import explain as explanation
@@ -22,7 +23,7 @@ from tilewright.runtime.arguments import (
     one_for_type,
 )
 from tilewright.runtime.arrays import ArgumentKey, Describe, RuntimeValues
-from tilewright.runtime.backend_choice import compiling_for, requested, select, settings
+from tilewright.runtime.backend_choice import compiling_for, requested, select, settings, taken_from
 from tilewright.runtime.cached_launch import CachedLaunch
 from tilewright.runtime.compiling import COMPILATION_LOCK, checked, compiled
 from tilewright.runtime.explain import Compilation
@@ -54,6 +55,8 @@ class Launchable:
         self._describers: dict[tuple[type, ...], list[Describe]] = {}  # by the types of the arguments
         self.cached: CachedLaunch | None = None  # how to recognize that launch sooner, if it was repeated before
         self._specializations: dict[tuple[str, str, bool, Signature], Specialization] = {}
+        self._taken: dict[tuple[str, str, Signature], tuple[str, str] | None] = {}  # see ``_taking``
+        self._traced: tuple[Signature, Function] | None = None  # to find that out, and not compiled yet
         self.variants: dict[Any, Any] = {}  # hints -> the same kernel with them, and what its source named then
         self.options: dict[str, dict[str, Any]] = {}  # backend -> its options, such as the number of threads
 
@@ -201,6 +204,8 @@ class Launchable:
         """
         signature, _ = self._signature(self._argument_keys(kernel_args, RuntimeValues()))
         backend = compiling_for(target)
+        if requested() is None:
+            backend = self._taking(signature, backend, lambda name: compiling_for(target, name))
         with COMPILATION_LOCK:
             return self._compile(signature, backend)
 
@@ -211,7 +216,29 @@ class Launchable:
 
     def _bound(self, requested: str | None, keys: Sequence[ArgumentKey]) -> tuple[Signature, Backend, BoundArguments]:
         signature, bound = self._signature(keys)
-        return signature, select(requested, self.name, bound.regions), bound
+        backend = select(requested, self.name, bound.regions)
+        if requested is None:
+            backend = self._taking(signature, backend, lambda name: select(name, self.name, bound.regions))
+        return signature, backend, bound
+
+    def _taking(self, signature: Signature, backend: Backend, find: Callable[[str], Backend]) -> Backend:
+        """The backend that takes the kernel in place of the default one ``backend``, or that one. It stays with the one
+        that it has options for. ``find`` gives a backend by its name."""
+        if not classes_of(backend.name) or self.options.get(backend.name):
+            return backend
+        key = backend.name, backend.target(), signature
+        if key not in self._taken:
+            with COMPILATION_LOCK:
+                self._taken[key] = taken_from(backend, lambda: self._function(signature), find)
+        found = self._taken[key]
+        return backend if found is None else find(found[0])
+
+    def _function(self, signature: Signature) -> Function:
+        """What ``trace`` gives; kept until it is compiled."""
+        if self._traced is None or self._traced[0] != signature:
+            require_stack()
+            self._traced = signature, self.trace(signature)
+        return self._traced[1]
 
     def make_plan(self, requested: str | None, keys: Sequence[ArgumentKey]) -> LaunchPlan:
         """Everything about a launch that does not change with addresses and numbers: checked, compiled, remembered."""
@@ -249,7 +276,8 @@ class Launchable:
         require_stack()
         start = time.perf_counter()
         able = backend.capabilities
-        function = self.trace_checked(signature) if able.finds_undefined_behavior else self.trace(signature)
+        function = self.trace_checked(signature) if able.finds_undefined_behavior else self._function(signature)
+        self._traced = None
         wanted = run_passes(function, add_checks(self._pointers(signature))) if checked(backend) else function
         options = self.options.get(backend.name, {})
         executable: Any
@@ -260,7 +288,9 @@ class Launchable:
         earlier = [s.compilation for s in self._specializations.values()]
         name = f"{backend.name} with checks" if checked(backend) else backend.name
         reasons = explanation.reasons(self.name, function.loc, name, facts, earlier)
-        compilation = Compilation(name, origin, seconds, facts, tuple(reasons))
+        taken = next((as_what for (_, _, s), as_what in self._taken.items() if s == signature), None)
+        why = f"{taken[0]} takes {taken[1]}" if taken is not None and taken[0] == backend.name else ""
+        compilation = Compilation(name, origin, seconds, facts, tuple(reasons), why)
         if explanation.ir_wanted():
             explanation.show_ir(function)
         if explanation.wanted():

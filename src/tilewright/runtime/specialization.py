@@ -18,8 +18,9 @@ from tilewright.ir.printer import print_function
 from tilewright.runtime.explain import Compilation
 
 _SOURCE_STAGE = "Tile IR"
+_DECISIONS = "compile decisions"
 
-RENAMED_STAGES = {"choices": "compile decisions"}
+RENAMED_STAGES = {"choices": _DECISIONS}
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,10 @@ class Specialization:
         if name in RENAMED_STAGES:
             warnings.warn(f"the stage {name!r} is called {RENAMED_STAGES[name]!r} now", FutureWarning, stacklevel=2)
             name = RENAMED_STAGES[name]
-        return print_function(self.function) if name == _SOURCE_STAGE else self.executable.stages()[name]
+        if name == _SOURCE_STAGE:
+            return print_function(self.function)
+        text = self.executable.stages()[name]
+        return f"{self.compilation.taken}\n{text}" if name == _DECISIONS and self.compilation.taken else text
 
 
 @dataclass(frozen=True)
