@@ -101,6 +101,29 @@ def test_launches_in_compiled_functions(backend: str) -> None:
         torch.testing.assert_close(compiled(x, factor), x.sin() * 2 * factor + 1)
 
 
+def test_launches_with_names_and_defaults_in_compiled_and_exported_functions() -> None:
+    @ct.kernel
+    def scaled(x: Any, out: Any, factor: float = 3.0, T: ct.Constant[int] = 256) -> None:
+        i = ct.bid(0)
+        ct.store(out, (i,), ct.load(x, (i,), (T,), padding_mode=ct.PaddingMode.ZERO) * factor)
+
+    def program(x: Any) -> Any:
+        out = torch.empty_like(x)
+        ct.launch(None, (1,), scaled, (x, out))
+        ct.launch(None, (1,), scaled, (out,), out=out, factor=2.0)
+        return out + 1
+
+    class Module(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return program(x)
+
+    x = torch.randn(30)
+    torch.testing.assert_close(torch.compile(program, fullgraph=True, backend="aot_eager")(x), 6 * x + 1)
+    for strict in (False, True):
+        exported = torch.export.export(Module(), (torch.zeros(30),), strict=strict)
+        torch.testing.assert_close(exported.module()(x), 6 * x + 1)
+
+
 def test_arguments_that_compiled_launches_cannot_have() -> None:
     def program(x: Any) -> Any:
         ct.launch(None, (1,), scale_kernel, (x, [x], 2.0, 256))

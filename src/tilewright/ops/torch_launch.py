@@ -64,4 +64,10 @@ def _launch(
     args = tuple(
         bool(next(numbers)) if kind == "b" else next(numbers) if kind == "i" else next(left[kind]) for kind in layout
     )
-    launch(stream, tuple(grid), KERNELS[kernel], args, backend=backend or None)
+    found = KERNELS.get(kernel)
+    if found is None:
+        raise RuntimeError(
+            "this program launches a kernel of the process that traced it, by ct.launch; declare an operator with "
+            "ct.op, which other processes know by its name"
+        )
+    launch(stream, tuple(grid), found, args, backend=backend or None)

@@ -6,13 +6,14 @@ Dynamo traces ``traced_launch`` instead of ``launch``, and calls the functions t
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Any
 
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileError
 from tilewright.runtime.abstract import abstract_array
-from tilewright.runtime.launch import launch
+from tilewright.runtime.launch import TRACERS, completed, launch
 from tilewright.runtime.launchable import Launchable
 from tilewright.system.forks import load
 
@@ -28,6 +29,18 @@ def constant_parameters(identity: int) -> tuple[bool, ...]:
     KERNELS[identity] = kernel
     load("tilewright.ops.torch_launch").register()
     return tuple(rule.constant for _, rule in kernel.parameters)
+
+
+def argument_sources(identity: int, count: int, keywords: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
+    """Where each argument comes from when ``count`` are given in order and others by name: ``("given", place)``,
+    ``("named", name)``, or ``("default", value)``."""
+    kernel = KERNELS[identity]
+    completed(kernel, (None,) * count, dict.fromkeys(keywords))  # says what is wrong
+    found: list[tuple[str, Any]] = [("given", i) for i in range(count)]
+    for place, _ in kernel.parameters[count:]:
+        name = place.argument
+        found.append(("named", name) if name in keywords else ("default", kernel.defaults[name]))
+    return tuple(found)
 
 
 def written_arguments(identity: int, described: tuple[Any, ...]) -> tuple[bool, ...]:
@@ -51,6 +64,7 @@ def written_arguments(identity: int, described: tuple[Any, ...]) -> tuple[bool, 
 
 
 constant_parameters._dynamo_marked_constant = True  # type: ignore[attr-defined]
+argument_sources._dynamo_marked_constant = True  # type: ignore[attr-defined]
 written_arguments._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
@@ -64,10 +78,19 @@ def traced_launch(
     programmatic_dependent_launch: bool = False,
     backend: str | None = None,
     check_overlap: bool | None = None,
+    **arguments: Any,
 ) -> None:
     """What ``launch`` does, on the current stream, in terms that Dynamo can trace."""
     identity = id(kernel)
     constant = constant_parameters(identity)
+    if arguments or len(constant) > len(kernel_args):
+        filled = []
+        for source, value in argument_sources(identity, len(kernel_args), tuple(arguments)):
+            if source == "given":
+                filled.append(kernel_args[value])
+            else:
+                filled.append(arguments[value] if source == "named" else value)
+        kernel_args = tuple(filled)
     if len(constant) != len(kernel_args):
         raise TypeError(f"the kernel takes {len(constant)} arguments, but {len(kernel_args)} were given")
     described: list[Any] = []
@@ -111,4 +134,18 @@ def launch_operator() -> Any:
 
 
 OPERATORS: dict[str, Any] = {}
+
+
+def traced_by_torch(
+    grid: tuple[int, ...], kernel: Launchable, kernel_args: tuple[Any, ...], backend: str | None
+) -> bool:
+    """Whether PyTorch, which traces operators here as ``torch.export`` does, has been told of the launch."""
+    proxies = sys.modules.get("torch.fx.experimental.proxy_tensor")
+    if proxies is None or proxies.get_proxy_mode() is None:
+        return False
+    traced_launch(None, grid, kernel, kernel_args, backend=backend)
+    return True
+
+
+TRACERS.append(traced_by_torch)
 launch._torchdynamo_inline = traced_launch  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from tilewright.runtime.specialization import Specialization
 from tilewright.runtime.versions import note_writes
 from tilewright.system.environment import switch
 
+# Frameworks that trace operators: each takes the grid, the kernel, its arguments and the backend, and says whether it
+# has noted the launch, which is then not made.
+TRACERS: list[Callable[[tuple[int, ...], Launchable, tuple[Any, ...], str | None], bool]] = []
 _FORGOTTEN: Any = object()  # the arguments of a call with three, in which the stream was left out
 
 
@@ -64,7 +67,7 @@ def launch(
             return kernel.launch(stream, grid, kernel_args)
         raise TypeError(_not_a_kernel(kernel))
     if arguments or kernel.defaults:
-        kernel_args = _completed(kernel, kernel_args, arguments)
+        kernel_args = completed(kernel, kernel_args, arguments)
     if type(programmatic_dependent_launch) is not bool:
         raise TypeError(f"programmatic_dependent_launch is {programmatic_dependent_launch!r}; it must be True or False")
     cached = kernel.cached if check_overlap is None else None
@@ -83,6 +86,8 @@ def launch(
     if cached is not None and ignored and cached.launch(None, grid, kernel_args, backend):
         if cached.written:
             note_writes(kernel_args, cached.written)
+        return
+    if any(tracer(grid, kernel, kernel_args, backend) for tracer in TRACERS):
         return
     blocks = checked_grid(grid)
     runtime = RuntimeValues()
@@ -108,7 +113,7 @@ def specialization(kernel: Launchable, kernel_args: tuple[Any, ...], backend: st
     return kernel.plan_for(kernel_args, backend, RuntimeValues()).specialization
 
 
-def _completed(kernel: Launchable, args: Any, keywords: Mapping[str, Any]) -> Any:
+def completed(kernel: Launchable, args: Any, keywords: Mapping[str, Any]) -> Any:
     """``args`` with those that are given by name; RuntimeError for other names, as in the original."""
     names = [place.argument for place, _ in kernel.parameters]
     unknown = next((name for name in keywords if name not in names), None)
