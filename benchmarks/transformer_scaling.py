@@ -45,7 +45,7 @@ def measure(args: argparse.Namespace) -> None:
         for side in sides:
             start = time.perf_counter()
             step = train_torch.stepper(args, side == _SIDES[0], where, device)
-            data = train_torch.batches(1, args.batch * share, args.length)[0]
+            data = [t.to(device) for t in train_torch.batches(1, args.batch * share, args.length)[0]]
             for _ in range(_WARM_UP):
                 step(*data).item()
             kinds[side, count] = step, data
@@ -59,6 +59,7 @@ def measure(args: argparse.Namespace) -> None:
             for _ in range(args.steps):
                 step(*data).item()
             found[kind].append((time.perf_counter() - start) / args.steps * 1e3)
+    copies = {kind: host_copies(step, data) if gpus else 0 for kind, (step, data) in kinds.items()}
     medians: dict[str, dict[str, float]] = {side: {} for side in sides}
     for (side, count), times in found.items():
         slowest = torch.tensor(statistics.median(times), device=device, dtype=torch.float64)
@@ -67,13 +68,25 @@ def measure(args: argparse.Namespace) -> None:
     if dist.get_rank() == 0:
         name = torch.cuda.get_device_name() if gpus else "CPU"
         print(f"{processes} x {name}, torch {torch.__version__}; milliseconds per step")
-        print(f"| side | 1 device | {processes} devices | efficiency |\n|---|---:|---:|---:|")
+        print(f"| side | 1 device | {processes} devices | efficiency | copies from or to the host in a step |")
+        print("|---|---:|---:|---:|---:|")
         for side, each in medians.items():
             one, all_ = each["1"], each[str(processes)]
-            print(f"| {side} | {one:.1f} | {all_:.1f} | {one / all_:.0%} |")
+            both = ", ".join(str(copies[side, n]) for n in each)
+            print(f"| {side} | {one:.1f} | {all_:.1f} | {one / all_:.0%} | {both} |")
         if args.json:
             Path(args.json).write_text(json.dumps(medians))
     dist.destroy_process_group()
+
+
+def host_copies(step: Any, data: Any) -> int:
+    """How many copies from and to the host a step on a GPU makes."""
+    import torch  # noqa: PLC0415
+
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as found:
+        step(*data)
+        torch.cuda.synchronize()
+    return sum(e.count for e in found.key_averages() if e.key.startswith(("Memcpy HtoD", "Memcpy DtoH")))
 
 
 def plot(path: str, records: list[dict[str, dict[str, float]]]) -> None:
