@@ -400,7 +400,7 @@ def main() -> None:
                         run()
                         torch.cuda.synchronize()
         return
-    fill_caches(min(14, os.cpu_count() or 1))
+    fill_caches(min(16, os.cpu_count() or 1))
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, GB/s\n")
     print("| work | gpu | triton | Triton by hand | torch | gpu to best | gpu to copy |")
     print("|---|---:|---:|---:|---:|---:|---:|", flush=True)

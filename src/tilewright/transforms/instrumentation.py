@@ -47,6 +47,7 @@ PASSES = (
     "specialize-warps",
     "stage-stores",
     "pipeline-loads",
+    "prefetch-loads",
     "split-fma",
     "hoist-loads",
     "lower-conversions",

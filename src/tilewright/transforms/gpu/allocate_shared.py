@@ -11,6 +11,8 @@ from tilewright.ir.ops.gpu.memory import AsyncCopy, AsyncWait, SharedAlloc, Shar
 from tilewright.transforms.base import InPlacePass
 
 MOST_SHARED_BYTES = 232448  # of a CTA on sm_90 and sm_100: CUDA C++ Programming Guide, "Technical specifications"
+_SMALL_BYTES, _SMALL_BYTES_IN_ALL = 128, 4096  # one number of 32 bits from each warp
+_ALWAYS = 1 << 62
 
 
 class OutOfSharedMemory(TileError):
@@ -22,7 +24,8 @@ class AllocateShared(InPlacePass):
     """Gives every ``gpu.shared_alloc`` an offset; tiles that are not live at the same time share memory.
 
     A tile is live from its allocation to its last use, and to the end of a loop around that one if it is allocated
-    outside; one that an asynchronous copy fills, to the next wait.
+    outside; one that an asynchronous copy fills, to the next wait. The smallest ones share none where there is room:
+    what warps exchange for a reduction needs no barrier before it then.
     Runs when all shared memory is asked for, and before barriers are inserted, which keep apart what shares memory.
     OutOfSharedMemory, when ``limit`` bytes are not enough, at the allocation that does not fit.
     """
@@ -33,14 +36,20 @@ class AllocateShared(InPlacePass):
     def change(self, function: Function) -> bool:
         if not any(isinstance(op, SharedAlloc) and op.offset is None for op in function.walk()):
             return False
-        placed: list[tuple[_Interval, int]] = []
         intervals = _intervals(function)
+        try:
+            self._place_all(_apart(intervals))
+        except OutOfSharedMemory:
+            self._place_all(intervals)
+        return True
+
+    def _place_all(self, intervals: list[_Interval]) -> None:
+        placed: list[tuple[_Interval, int]] = []
         # The largest first: what is small fits into the gaps.
         for interval in sorted(intervals, key=lambda i: (-i.op.type.bytes, i.first)):
             offset = self._place(interval, placed)
             interval.op.offset = offset
             placed.append((interval, offset))
-        return True
 
     def _place(self, interval: _Interval, placed: list[tuple[_Interval, int]]) -> int:
         op = interval.op
@@ -67,6 +76,16 @@ class _Interval:
 
     def overlaps(self, other: _Interval) -> bool:
         return self.first <= other.last and other.first <= self.last
+
+
+def _apart(intervals: list[_Interval]) -> list[_Interval]:
+    """``intervals``, of which those of small tiles last all the time, as far as these take little memory in all."""
+    found, room = [], _SMALL_BYTES_IN_ALL
+    for interval in intervals:
+        small = interval.op.type.bytes <= min(_SMALL_BYTES, room)
+        room -= interval.op.type.bytes * small
+        found.append(_Interval(interval.op, 0, _ALWAYS) if small else interval)
+    return found
 
 
 def _intervals(function: Function) -> list[_Interval]:

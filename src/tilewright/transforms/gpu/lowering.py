@@ -28,6 +28,7 @@ from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.overlap_products import DeferSums, RotateProducts
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
+from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
 from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
 from tilewright.transforms.gpu.stage_stores import StageStores
@@ -62,6 +63,7 @@ def passes_to_gpu(
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
         PipelineLoads(num_stages or _STAGES),  # in the place of conversions, of what loops load
+        *([PrefetchLoads()] if num_stages != 1 else []),  # of loops that stay
         SplitFma(),  # reads what was copied, else stores in the place of conversions
         HoistLoads(),  # not those that run ahead in loops; over conversions that become barriers
         LowerConversions(),

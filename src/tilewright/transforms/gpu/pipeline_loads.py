@@ -104,7 +104,7 @@ def _operand_loads(loop: For) -> list[_OperandLoad]:
     inside = {v: op for op in body.ops for v in op.results}
     found = []
     for op in body.ops:
-        if isinstance(op, GlobalLoad) and _can_be_copied(op) and _slice(op, body, inside) is not None:
+        if isinstance(op, GlobalLoad) and _can_be_copied(op) and address_slice(op, body, inside) is not None:
             uses = list(_operand_uses(op.result))
             if uses and None not in uses:
                 load = _OperandLoad(op, tuple(u for u in uses if u is not None))
@@ -133,11 +133,11 @@ def _operand_uses(
             yield None
 
 
-def _slice(op: GlobalLoad, body: Block, inside: dict[Value, Op]) -> list[Op] | None:
+def address_slice(op: GlobalLoad, body: Block, inside: dict[Value, Op]) -> list[Op] | None:
     """The ops of ``body`` that compute addresses and mask of ``op``, in order; None unless the induction variable and
     values from outside are all that they need."""
     needed: set[Op] = set()
-    pending = [v for v in (op.ptrs, op.mask) if v is not None]
+    pending = [v for v in (op.ptrs, op.mask, op.padding) if v is not None]
     while pending:
         value = pending.pop()
         source = inside.get(value)
@@ -189,7 +189,7 @@ class _Loop:
         self.rings = []
         for load in loads:
             buffer = b.emit(SharedAlloc, type=SharedType(load.op.result.tile.element, load.buffer, stages))
-            self.rings.append(_Ring(load, _slice(load.op, op.body, inside) or [], buffer))
+            self.rings.append(_Ring(load, address_slice(load.op, op.body, inside) or [], buffer))
 
     def emit(self) -> None:
         op, b = self.op, self.b

@@ -1,0 +1,145 @@
+"""Loads of the next iteration while this one computes, in registers: for loops over rows without matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.analysis.alias import AliasAnalysis, may_alias
+from tilewright.analysis.manager import AnalysisManager
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.dtypes import bool_
+from tilewright.ir.effects import effect_of, is_ordered
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.gpu_stage import num_warps
+from tilewright.ir.layouts import LANES
+from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.arith import Add, And, Cmp, Sub
+from tilewright.ir.ops.control import CONTROL_FLOW, Continue, For
+from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedMemoryOp
+from tilewright.ir.ops.gpu.mma import GpuMma
+from tilewright.ir.ops.gpu.tiles import Splat
+from tilewright.ir.ops.gpu.wgmma import Wgmma
+from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, open_block
+from tilewright.ir.types import TileType
+from tilewright.transforms.gpu.pipeline_loads import address_slice
+
+_REGISTERS, _OTHER_REGISTERS, _REGISTERS_OF_A_THREAD = 65536, 30, 255
+_ENOUGH_CTAS = 8  # on an SM: more make room for less
+
+
+@dataclass(frozen=True)
+class PrefetchLoads:
+    """Lets a loop load what its next iteration needs before it computes, and carry it.
+
+    A load takes part whose addresses follow from the induction variable, and which reads what the loop does not store,
+    in loops without jumps and nested loops. There is none where the registers for it would leave an SM with fewer CTAs.
+    Runs when layouts are known, before loads are hoisted.
+    """
+
+    name: ClassVar[str] = "prefetch-loads"
+
+    def run(self, function: Function) -> Function:
+        alias = AnalysisManager(function).get(AliasAnalysis)
+        loops = {op: found for op in function.walk() if isinstance(op, For) and (found := _loads(op, alias))}
+        warps = num_warps(function)
+        loops = {loop: found for loop, found in loops.items() if _leaves_room(loop, found, warps)}
+        return _Prefetcher(loops).function(function) if loops else function
+
+
+def _loads(loop: For, alias: AliasAnalysis) -> list[tuple[GlobalLoad, list[Op]]]:
+    """The loads of ``loop`` that can run ahead, each with what computes its addresses and mask."""
+    nested = [op for op in loop.walk() if op is not loop]
+    if any(isinstance(op, (*CONTROL_FLOW, SharedMemoryOp, GpuMma, Wgmma)) or is_ordered(op) for op in nested):
+        return []
+    if any(effect_of(op) & (Effect.WRITE | Effect.OUTPUT) and not isinstance(op, GlobalStore) for op in nested):
+        return []
+    written = {alias.underlying_object(op.ptrs) for op in nested if isinstance(op, GlobalStore)}
+    inside = {v: op for op in loop.body.ops for v in op.results}
+    found = []
+    for op in loop.body.ops:
+        if isinstance(op, GlobalLoad) and op.is_weak and not may_alias(alias.underlying_object(op.ptrs), written):
+            needed = address_slice(op, loop.body, inside)
+            if needed is not None:
+                found.append((op, needed))
+    return found if any(op.result.tile.rank for op, _ in found) else []
+
+
+def _leaves_room(loop: For, loads: Sequence[tuple[GlobalLoad, list[Op]]], warps: int) -> bool:
+    """Whether an SM has as many CTAs with the loaded tiles in registers as without, or enough."""
+    largest = max((_words(v) for op in loop.body.ops for v in op.results), default=0)
+    before = _OTHER_REGISTERS + largest + sum(map(_words, loop.body.args))
+    after = before + sum(_words(op.result) for op, _ in loads)
+    ctas = [_REGISTERS // (-(-registers // 8) * 8 * warps * LANES) for registers in (before, after)]
+    return after <= _REGISTERS_OF_A_THREAD and ctas[1] > 0 and (ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
+
+
+def _words(value: Value) -> int:
+    """The registers of a thread that ``value`` takes; indices and addresses are computed again."""
+    t = value.type
+    if not isinstance(t, TileType) or t.is_pointer:
+        return 0
+    loaded = isinstance(value.op, GlobalLoad)
+    if not loaded and not t.element.is_floating:
+        return 0
+    count = 1 if t.layout is None else t.layout.num_registers
+    return max(count * (t.element.bitwidth if loaded else max(t.element.bitwidth, 32)) // 32, 1)
+
+
+class _Prefetcher(Rewriter):
+    def __init__(self, loops: dict[For, list[tuple[GlobalLoad, list[Op]]]]) -> None:
+        super().__init__()
+        self.loops = loops
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        loads = self.loops.get(op) if isinstance(op, For) else None
+        if not isinstance(op, For) or loads is None:
+            super().insert(op, builder)
+            return
+        builder.loc = op.loc
+        b, values = builder, self.values
+        lower, upper, step = (self.value(v) for v in op.bounds)
+        exists = b.emit(Cmp, lower, upper, predicate=CmpPredicate.LT)
+        inits = [*self.all(op.inits), *self._loaded(loads, op, lower, exists, b)]
+        body = open_block(op.body, values)
+        ready = [body.add_arg(v.type) for v in inits[len(op.inits) :]]
+        with b.at(body):
+            at = body.args[0]
+            more = b.emit(Cmp, step, b.emit(Sub, upper, at), predicate=CmpPredicate.LT)
+            following = self._loaded(loads, op, b.emit(Add, at, step), more, b)
+            for (load, _), value in zip(loads, ready):
+                values[load.result] = value
+            taken = {load for load, _ in loads}
+            for nested in op.body.ops:
+                b.loc = nested.loc
+                if isinstance(nested, Continue):
+                    b.emit_op(Continue, [*self.all(nested.values), *following])
+                elif nested not in taken:
+                    self.insert(nested, b)
+        made = b.emit_op(For, lower, upper, step, inits, body=body)
+        for old, new in zip(op.results, made.results):
+            new.name = old.name
+            values[old] = new
+
+    def _loaded(
+        self, loads: Sequence[tuple[GlobalLoad, list[Op]]], loop: For, at: Value, exists: Value, b: Builder
+    ) -> list[Value]:
+        """What the loads of ``loop`` give in the iteration ``at``, which may not exist."""
+        found = []
+        for load, needed in loads:
+            b.loc = load.loc
+            values: ValueMap = dict(self.values)
+            values[loop.body.args[0]] = at
+            for source in needed:
+                b.insert(clone_op(source, values))
+            pointers = values.get(load.ptrs, load.ptrs)
+            mask = exists
+            if pointers.tile.rank:
+                mask = b.emit(Splat, exists, type=pointers.tile.with_dtype(bool_))
+            if load.mask is not None:
+                mask = b.emit(And, values.get(load.mask, load.mask), mask)
+            padding = None if load.padding is None else values.get(load.padding, load.padding)
+            found.append(b.emit(GlobalLoad, pointers, mask, padding, vector=load.vector))
+        return found

@@ -1,0 +1,76 @@
+"""Loops over rows load the next row while they compute, where that takes no room from other CTAs and nothing is stored
+to what is loaded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.ptx.backend import PtxBackend, PtxExecutable
+
+import tilewright as ct
+from tilewright.backends import registry
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad
+
+
+@ct.kernel
+def normalized(x, scale, out, T: ct.Constant[int]):
+    for row in range(ct.bid(0), x.shape[0], ct.num_blocks(0)):
+        tile = ct.load(x, (row, 0), (1, T), padding_mode=ct.PaddingMode.ZERO)
+        tile = tile - ct.max(tile, axis=1, keepdims=True)
+        ct.store(out, (row, 0), tile * ct.load(scale, (row,), ()) / ct.sum(tile, axis=1, keepdims=True))
+
+
+@ct.kernel
+def accumulated(x, out, T: ct.Constant[int]):
+    for i in range(1, x.shape[0]):
+        ct.store(x, (i, 0), ct.load(x, (i - 1, 0), (1, T)) + ct.load(out, (i, 0), (1, T)))
+
+
+class Kept(PtxBackend):
+    name = "kept-for-rows"
+    made: PtxExecutable
+
+    def compile(self, *arguments: object) -> PtxExecutable:
+        self.made = super().compile(*arguments)  # type: ignore[arg-type]
+        return self.made
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Kept:
+    found = Kept(4, "sm_80")
+    monkeypatch.setitem(registry._loaders, found.name, lambda: found)
+    return found
+
+
+def loop_of(backend: Kept) -> For:
+    return next(op for op in backend.made.compiled.distributed.walk() if isinstance(op, For))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(7, 100), (2, 128), (0, 128)])
+def test_rows(backend: Kept, rows: int, columns: int) -> None:
+    rng = np.random.default_rng(rows)
+    x, scale = rng.random((rows, columns), np.float32), rng.random(rows, np.float32)
+    found = [np.zeros((rows, columns), np.float32) for _ in range(2)]
+    for name, out in zip((backend.name, "reference"), found):
+        ct.launch(None, (3,), normalized, (x, scale, out, 128), backend=name)
+    np.testing.assert_allclose(*found, rtol=1e-4)
+    loop = loop_of(backend)
+    assert [v.tile.size for v in loop.inits] == [128, 1], "the row and its factor"
+    kinds = [type(op) for op in loop.walk() if isinstance(op, (GlobalLoad, Barrier))]
+    assert kinds == [GlobalLoad, GlobalLoad, Barrier, Barrier], "one barrier for each reduction"
+
+
+def test_what_is_stored_is_not_loaded_before(backend: Kept) -> None:
+    found = [np.ones((5, 64), np.float32) for _ in range(2)]
+    step = np.arange(5 * 64, dtype=np.float32).reshape(5, 64)
+    for name, x in zip((backend.name, "reference"), found):
+        ct.launch(None, (1,), accumulated, (x, step, 64), backend=name)
+    np.testing.assert_array_equal(*found)
+    assert len(loop_of(backend).inits) == 1, "what the array has that is not stored to"
+
+
+def test_tiles_that_take_the_room_of_other_blocks(backend: Kept) -> None:
+    x = np.ones((2, 4096), np.float32)
+    ct.launch(None, (1,), normalized, (x, np.ones(2, np.float32), x.copy(), 4096), backend=backend.name)
+    assert not loop_of(backend).inits
