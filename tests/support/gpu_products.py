@@ -109,7 +109,7 @@ def random_product(seed: int) -> Product:
     wide = item == 2
     left, right = wide and r.random() < 0.4, not wide or r.random() < 0.5
     m = r.choice([64, 128, 256] if r.random() < 0.7 else [64])
-    n = r.choice([n for n in (16, 32, 64, 128) if right or n * item >= 128])
+    n = r.choice([n for n in (16, 32, 64, 128) if right or n * item >= 32])
     k = r.choice([k for k in (16, 32, 64, 128) if k * item >= 32])
     unit = 16 // item
 

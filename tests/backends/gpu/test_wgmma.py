@@ -33,6 +33,8 @@ PRODUCTS = [
     Product((64, 32, 64), (64, 32, 16), right=True),  # and of 32
     Product(tile=(64, 64, 128)),  # two boxes along k
     Product((64, 256, 64), (64, 256, 64), left=True),
+    Product((64, 32, 64), (64, 32, 32)),  # contiguous across k, in rows of 64 bytes
+    Product((64, 48, 64), (64, 16, 32), BF16),  # and of 32
     Product(left=True, right=True, out=BF16),
     Product(dtype=E4M3, right=True),
     Product(dtype=E5M2, right=True, tile=(64, 64, 32)),
@@ -93,6 +95,40 @@ def test_persistent_loops(blocks: int) -> None:
         product.run(backend, persistent, blocks)
     with ptx_backend(None, "sm_90") as backend:
         product.run(backend, persistent, blocks)
+
+
+def two_loops(a: ct.Array, b: ct.Array, c: ct.Array, d: ct.Array) -> None:
+    """Products of tiles of different sizes, one loop after the other."""
+    i = ct.bid(0)
+    total = ct.zeros((64, 64), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 64)):
+        total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+    ct.store(c, (i, 0), total.astype(c.dtype))
+    other = ct.zeros((64, 32), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 128)):
+        other = ct.mma(ct.load(a, (i, k), (64, 128)), ct.load(b, (k, 1), (128, 32)), other)
+    ct.store(d, (i, 0), other.astype(d.dtype))
+
+
+def test_loops_one_after_the_other_share_buffers() -> None:
+    rng = np.random.default_rng(1)
+    a, b = aligned((128, 256), np.float16), aligned((256, 64), np.float16)
+    for x in (a, b):
+        x[...] = rng.integers(-3, 4, x.shape)
+    wanted = a.astype(np.float32) @ b.astype(np.float32)
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    for make in (lambda: interpreter_backend(None, target="sm_90"), lambda: ptx_backend(None, "sm_90")):
+        c, d = aligned((128, 64), np.float32), aligned((128, 32), np.float32)
+        with observed_passes(see), make() as backend:
+            ct.launch(None, (2,), ct.kernel(two_loops), (a, b, c, d), backend=backend)
+        assert (c == wanted).all() and (d == wanted[:, 32:]).all()
+    rings = {op.buffer.op.buffer for op in found[0].walk() if isinstance(op, TmaLoad)}  # type: ignore[union-attr]
+    assert len(rings) == 2
 
 
 def test_roles() -> None:

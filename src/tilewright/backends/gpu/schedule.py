@@ -42,11 +42,12 @@ def _lines(function: Function, target: str) -> Iterator[str]:
             ring, tensor_map = op.buffer.op, op.map.op
             assert isinstance(tensor_map, TensorMap)
             assert isinstance(ring, SharedCopy) and isinstance(ring.buffer.op, SharedAlloc)
-            t = ring.buffer.op.type
+            t, copies = ring.result.type, ring.buffer.op.type.copies
+            assert isinstance(t, SharedType)
             both = "" if op.both is None else ", which pairs of CTAs share where both need the same"
             copied = tensor_map.needs_realign
             how = " of a copy, where the TMA unit cannot read the array" if copied else ""
-            yield f"line {op.loc.line}: TMA loads tiles of {_sizes(t.shape)}{how}, up to {t.copies} ahead{both}"
+            yield f"line {op.loc.line}: TMA loads tiles of {_sizes(t.shape)}{how}, up to {copies} ahead{both}"
         elif isinstance(op, (GlobalLoad, GlobalStore)) and op.ptrs.tile.rank:
             name = "loads" if isinstance(op, GlobalLoad) else "stores"
             yield f"line {op.loc.line}: {name} {op.vector * op.ptrs.tile.pointee.bytes} bytes a thread at once"

@@ -71,7 +71,10 @@ class SpecializeWarps:
 
 @dataclass(eq=False)
 class _Ring:
-    """``stages`` copies of tiles of ``types`` that arrive together, and for each copy who says full and empty."""
+    """``stages`` copies of tiles that arrive together, and for each copy who says full and empty.
+
+    ``types`` are those of its buffers, the largest first: of groups with smaller tiles only a part is used.
+    """
 
     types: list[SharedType]
     groups: list[_Group] = field(default_factory=list)
@@ -127,7 +130,19 @@ class _Group:
 
     def buffer(self, b: Builder, fetch: Fetch, slot: Value) -> Value:
         """What is fetched to ``slot``."""
-        return b.emit(SharedCopy, self.ring.buffers[self.fetches.index(fetch)], slot)
+        k = self.by_size.index(fetch)
+        other = None if self.ring.types[k] == fetch.type else fetch.type
+        return b.emit(SharedCopy, self.ring.buffers[k], slot, type=other)
+
+    @property
+    def by_size(self) -> list[Fetch]:
+        """The fetches, that of the largest tile first."""
+        return sorted(self.fetches, key=lambda f: -f.type.bytes)
+
+    @property
+    def bytes(self) -> int:
+        """What arrives together."""
+        return sum(f.type.bytes for f in self.fetches)
 
     def holds_during(self, other: _Group) -> bool:
         """Whether tiles of this group are held while ``other`` fetches: then they cannot share a ring."""
@@ -179,11 +194,12 @@ def _depth(op: Op) -> int:
 
 
 def _rings(groups: Sequence[_Group]) -> list[_Ring]:
-    """The rings of all groups: those that fetch tiles of the same types one after the other share one."""
+    """The rings of all groups: those that fetch as many tiles one after the other share one."""
     rings: list[_Ring] = []
     for group in groups:
-        types = [f.type for f in group.fetches]
-        group.ring = next((r for r in rings if r.types == types and _may_share(r, group)), _Ring(types))
+        types = [f.type for f in group.by_size]
+        group.ring = next((r for r in rings if len(r.types) == len(types) and _may_share(r, group)), _Ring(types))
+        group.ring.types = [max(pair, key=lambda t: t.bytes) for pair in zip(group.ring.types, types)]
         group.ring.groups.append(group)
         if group.ring not in rings:
             rings.append(group.ring)
@@ -437,7 +453,7 @@ class _Producer(_Partition):
         if op is group.fetches[0]:
             emptied = b.emit(Xor, state.parity, b.constant(1, int32))
             b.emit_op(MbarrierWait, ring.barrier(b, state.slot, full=False), emptied)
-            b.emit_op(MbarrierExpect, full, bytes=ring.bytes)
+            b.emit_op(MbarrierExpect, full, bytes=group.bytes)
         buffer = group.buffer(b, op, state.slot)
         both = None if op.both is None else self.values.get(op.both, op.both)
         b.emit_op(TmaLoad, buffer, full, self.values.get(op.map, op.map), self.all(op.starts), both)

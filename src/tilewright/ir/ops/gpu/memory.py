@@ -127,15 +127,23 @@ class SharedAlloc(Op):
 
 @define("gpu.shared_copy", table=GPU_OPS)
 class SharedCopy(Op):
-    """Copy number ``index`` of ``buffer``, as a tile of its own; the index is smaller than their number."""
+    """Copy number ``index`` of ``buffer``, as a tile of its own; the index is smaller than their number.
+
+    With ``type`` it is a tile of that, which begins where the copy begins and is not larger.
+    """
 
     buffer: Value = operand()
     index: Value = operand()
+    type: SharedType | None = attribute(SharedType, NoneType, default=None)
 
     def infer(self) -> tuple[Type, ...]:
         t = shared(self, self.buffer)
         scalar_integer(self, self.index)
-        return (SharedType(t.dtype, t.layout),)
+        one = SharedType(t.dtype, t.layout)
+        if self.type is not None:
+            fits = self.type.copies == 1 and self.type.bytes <= one.bytes
+            require(fits, self, f"{self.type} in the place of {one}")
+        return (self.type or one,)
 
 
 @define("gpu.shared_load", effect=Effect.READ, table=GPU_OPS)

@@ -52,13 +52,12 @@ def wgmma_multiplies(x: DType, y: DType, acc: DType) -> bool:
 def readable(t: SharedType, k_axis: int) -> bool:
     """Whether wgmma reads an operand that lies in shared memory like this, with k along ``k_axis``.
 
-    Rows along k may have any swizzle; across k, only 16-bit operands in rows of 128 bytes.
+    Operands of 16 bits may lie along k or across it, others only along k.
     """
     found = swizzle_of(t)
     if found is None or t.shape[k_axis] * t.dtype.bytes < STEP_BYTES or t.shape[1 - k_axis] % 8:
         return False
-    inner, swizzle = found
-    return inner == k_axis or (t.dtype.bytes == 2 and swizzle == 128 and t.shape[k_axis] % 16 == 0)
+    return found[0] == k_axis or (t.dtype.bytes == 2 and t.shape[k_axis] % 16 == 0)
 
 
 @define("gpu.wgmma", effect=Effect.READ, table=GPU_OPS)
