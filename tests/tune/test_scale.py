@@ -124,6 +124,26 @@ def test_several_devices_measure_at_once(folder: Path) -> None:
     assert len(store) == 1
 
 
+class Scheduler:
+    """An executor of a library whose futures are not those of ``concurrent.futures``."""
+
+    class Promise:
+        def __init__(self, future: Future[Any]) -> None:
+            self.result, self.cancel = future.result, future.cancel
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1)
+
+    def submit(self, function: Any, *args: Any) -> Any:
+        return self.Promise(self._pool.submit(function, *args))
+
+
+def test_executors_with_futures_of_their_own() -> None:
+    scheduler: Any = Scheduler()
+    result = exhaustive_search(TILES, None, kernel=tripled, executor=scheduler, devices=[scheduler], **SEARCH)
+    assert {m.config for m in result.successes} == {64, 128, 256}
+
+
 def test_devices_that_cannot_measure() -> None:
     with pytest.raises(TypeError, match="devices has 'cuda:0'; pass an executor with one worker for each device"):
         exhaustive_search(TILES, None, kernel=tripled, devices=["cuda:0"], **SEARCH)  # type: ignore[list-item]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
@@ -126,7 +127,23 @@ class Attempts(Generic[T]):
     def _sent(self, device: Executor, work: Work, enough_us: float | None, rival_us: float | None) -> Future[Any]:
         given, plan = packed(work.kernel, work.args()), self._plan
         how = plan.flush_cache, plan.run_sec, enough_us, rival_us
-        return device.submit(measured, work.kernel, work.grid, given, requested(), *how)
+        return _awaited(device.submit(measured, work.kernel, work.grid, given, requested(), *how))
+
+
+def _awaited(found: Any) -> Future[Any]:
+    """A future of ``concurrent.futures`` for what an executor gave; a thread waits for one of another kind."""
+    if isinstance(found, Future):
+        return found
+    future: Future[Any] = Future()
+
+    def follow() -> None:
+        try:
+            future.set_result(found.result())
+        except BaseException as e:  # noqa: BLE001 - it is raised where the result is asked for
+            future.set_exception(e)
+
+    threading.Thread(target=follow, daemon=True, name="tilewright tuner").start()
+    return future
 
 
 def checked_devices(devices: Sequence[Executor] | None) -> Sequence[Executor]:
