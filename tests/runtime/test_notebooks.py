@@ -25,3 +25,6 @@ def test_an_inspection_shows_every_stage() -> None:
     assert text.text == str(inspection)
     expected = [(f"1. {name}", found.stage(name).strip()) for name in found.stage_names()]
     assert [(stage[0].text, (stage[1].text or "").strip()) for stage in stages] == expected and expected
+    text, *stages = ElementTree.fromstring(f"<div>{found._repr_html_()}</div>")
+    assert text.text == "\n".join(found.compilation.lines())
+    assert [stage[0].text for stage in stages] == found.stage_names()

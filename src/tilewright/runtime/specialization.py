@@ -47,6 +47,17 @@ class Specialization:
         text = self.executable.stages()[name]
         return f"{self.compilation.taken}\n{text}" if name == _DECISIONS and self.compilation.taken else text
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: why it was compiled, and every stage, folded."""
+        return f"<pre>{html.escape(chr(10).join(self.compilation.lines()))}</pre>{self.folded_stages()}"
+
+    def folded_stages(self, mark: str = "") -> str:
+        """Every stage in HTML, folded; ``mark`` precedes the names."""
+        return "".join(
+            f"<details><summary>{mark}{html.escape(name)}</summary><pre>{html.escape(self.stage(name))}</pre></details>"
+            for name in self.stage_names()
+        )
+
 
 @dataclass(frozen=True)
 class Inspection:
@@ -73,12 +84,8 @@ class Inspection:
 
     def _repr_html_(self) -> str:
         """What notebooks show: the text, then every stage of each specialization, folded."""
-        shown = [f"<pre>{html.escape(str(self))}</pre>"]
-        for number, found in enumerate(self.specializations, 1):
-            for name in found.stage_names():
-                text = html.escape(found.stage(name))
-                shown.append(f"<details><summary>{number}. {html.escape(name)}</summary><pre>{text}</pre></details>")
-        return "".join(shown)
+        stages = (found.folded_stages(f"{number}. ") for number, found in enumerate(self.specializations, 1))
+        return f"<pre>{html.escape(str(self))}</pre>{''.join(stages)}"
 
 
 class SourceSpecialization(Specialization):
