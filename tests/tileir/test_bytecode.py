@@ -11,7 +11,7 @@ from support.tile_ir_ops import every_op, multimem
 
 from tilewright.tileir.bytecode import read, write
 from tilewright.tileir.errors import BytecodeError, VersionError
-from tilewright.tileir.module import Block, Entry, Module, Operation, Value
+from tilewright.tileir.module import Block, Entry, Layout, Module, Operation, RepeatedConstant, Value
 from tilewright.tileir.optable import BY_NAME, BY_OPCODE, NEWEST
 from tilewright.tileir.text import print_module
 from tilewright.tileir.types import SCALARS
@@ -48,6 +48,26 @@ def test_every_op_comes_back(minor: int) -> None:
 def test_the_files_hold_every_op() -> None:
     ops = {op.name for m in (every_op(NEWEST), multimem()) for e in m.entries for op in e.body.walk()}
     assert ops == {spec.name for spec in BY_OPCODE.values()}
+
+
+def test_constants_of_equal_bytes_stay_apart() -> None:
+    """nvcc has an entry for each type, cuTile Python one for all."""
+    module = every_op(NEWEST)
+    seen: dict[bytes, int] = {}
+    for op in module.entries[0].body.walk():
+        if op.name == "constant":
+            data = op.attributes["value"]
+            op.attributes["value"] = RepeatedConstant(data) if data in seen else data
+            seen[data] = seen.get(data, 0) + 1
+    constants = [op.attributes["value"] for op in module.entries[0].body.walk() if op.name == "constant"]
+    assert max(seen.values()) > 1
+    module.layout = Layout(constants=tuple(constants))
+    data = write(module)
+    again = read(data)
+    assert again.layout is not None and list(again.layout.constants)[: len(constants)] == constants
+    assert write(again) == data and print_module(again) == print_module(module)
+    again.layout = None
+    assert len(write(again)) < len(data)
 
 
 @pytest.mark.parametrize("file", FOREIGN, ids=lambda f: f.stem)

@@ -122,6 +122,18 @@ def test_control_flow_reductions_and_atomics(version: str | None) -> None:
     assert names.isdisjoint({"module", "entry"})
 
 
+@ct.kernel
+def told(n):
+    ct.printf("%d\n", n)
+
+
+@pytest.mark.parametrize("version", ("13.1", "13.2"))
+def test_prints_have_tokens_from_13_2_on(version: str) -> None:
+    module = exported(told, ScalarConstraint(ct.int32), version=version)
+    (shown,) = (op for op in module.entry("k").body.walk() if op.name == "print_tko")
+    assert shown.attributes["str"] == "%d\n" and (shown.operands["token"] is None) == (version == "13.1")
+
+
 def test_source_lines_and_calls() -> None:
     module = exported(everything, array(2), array(2), array(1, ct.int32), ScalarConstraint(ct.int32), 16)
     code = everything.__wrapped__.__code__ if hasattr(everything, "__wrapped__") else None

@@ -108,6 +108,10 @@ class Global:
     constant: bool = False
 
 
+class RepeatedConstant(bytes):
+    """Data of a constant that the file has before, too, for another type: an object of its own, to stay apart."""
+
+
 @dataclass
 class Layout:
     """How a file was laid out, for writing it again byte by byte: its sections, tables and padding."""

@@ -91,7 +91,7 @@ _WRITTEN: dict[str, Callable[[Any, Operation, Any], bytes]] = {
     "bool": lambda w, op, value: b"\1" if value else b"\0",
     "str": lambda w, op, value: varint(w.numbers.string(value)),
     "const": lambda w, op, value: varint(w.numbers.constant(value)),
-    "i32s": lambda w, op, value: integers(value, 4),
+    "i32s": lambda w, op, value: integers(tuple(value), 4),
     "predicate": lambda w, op, value: w.tagged(value),
     "hints": lambda w, op, value: w.payload(value),
     "array": lambda w, op, value: w.payload(value),

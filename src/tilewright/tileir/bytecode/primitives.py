@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from tilewright.tileir.errors import BytecodeError
 
 MASK64 = (1 << 64) - 1
@@ -41,6 +43,7 @@ def apint(bits: int, width: int) -> bytes:
     return svarint(signed(bits, 64))
 
 
+@functools.lru_cache(maxsize=1024)
 def integers(values: tuple[int, ...], width: int) -> bytes:
     """A count and little-endian integers of ``width`` bytes."""
     return varint(len(values)) + b"".join(v.to_bytes(width, "little", signed=True) for v in values)

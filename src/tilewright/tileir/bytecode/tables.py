@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.tileir.bytecode.primitives import Cursor, integers, varint
 from tilewright.tileir.errors import TileIRError, VersionError
+from tilewright.tileir.module import RepeatedConstant
 from tilewright.tileir.optable import ENUMS
 from tilewright.tileir.types import (
     DYNAMIC,
@@ -62,9 +63,12 @@ def read_constants(cursor: Cursor | None) -> list[bytes]:
     found: list[bytes] = []
     if cursor is None:
         return found
+    known: set[bytes] = set()
     for a, b in _spans(cursor, 8, "constants"):
         entry = Cursor(cursor.data, a, b, cursor.file)
-        found.append(entry.take(entry.varint("the length of a constant"), "a constant"))
+        constant = entry.take(entry.varint("the length of a constant"), "a constant")
+        found.append(RepeatedConstant(constant) if constant in known else constant)
+        known.add(constant)
     return found
 
 

@@ -27,14 +27,15 @@ from tilewright.tileir.bytecode.reader import (
     TYPE,
 )
 from tilewright.tileir.bytecode.tables import encode_type
-from tilewright.tileir.debug import SUBPROGRAM, Location
+from tilewright.tileir.debug import SUBPROGRAM, FileLoc, Location
 from tilewright.tileir.errors import VersionError
-from tilewright.tileir.module import ArrayAttr, Entry, HintsAttr, Layout, Module
+from tilewright.tileir.module import ArrayAttr, Entry, HintsAttr, Layout, Module, RepeatedConstant
 from tilewright.tileir.optable import ENUMS, NEWEST
 from tilewright.tileir.types import Function, Type
 
 ORDER = (FUNC, GLOBAL, CONSTANT, DEBUG, TYPE, PRODUCER, STRING)
 _PADDING = b"\xcb"
+_FILE_LOC = bytes((4,))  # the tag of places in files
 _CODES = {4: "I", 8: "Q"}  # of struct
 
 
@@ -97,6 +98,7 @@ class _Writer:
         self.texts: dict[str, int] = {}  # the numbers of strings
         self.types = _Numbers(layout.types)
         self.constants = _Numbers(layout.constants)
+        self.repeated = {id(c): i for i, c in enumerate(layout.constants) if type(c) is RepeatedConstant}
         self.locations = _Numbers(layout.locations)
         self.lists: list[list[Location | None]] = []
 
@@ -112,6 +114,8 @@ class _Writer:
         return self.types.get(type)
 
     def constant(self, data: bytes) -> int:
+        if type(data) is RepeatedConstant and id(data) in self.repeated:
+            return self.repeated[id(data)]
         return self.constants.get(data)
 
     def location(self, location: Location | None) -> int:
@@ -234,7 +238,10 @@ class _Writer:
         payload = _padded(payload + varint(len(entries)), 4) + _packed(_offsets(entries), 4)
         return b"".join([payload, *entries])
 
-    def debug_attribute(self, location: Location) -> bytearray:
+    def debug_attribute(self, location: Location) -> bytes | bytearray:
+        if type(location) is FileLoc:  # most are
+            scope, file = self.location(location.scope), self.string(location.file)
+            return b"".join((_FILE_LOC, varint(scope), varint(file), varint(location.line), varint(location.column)))
         tag, kinds, values = parts(location)
         out = bytearray((tag,))
         for kind, value in zip(kinds, values):

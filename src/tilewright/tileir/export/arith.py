@@ -57,10 +57,6 @@ def _sides(e: Emitter, op: Op) -> dict[str, Any]:
     return {"lhs": e[op.operands[0]], "rhs": e[op.operands[1]]}
 
 
-def _result(op: Op) -> Tile:
-    return tile(op.result.tile)
-
-
 def _overflow(op: Any) -> str:
     return "no_signed_wrap" if op.no_signed_wrap and _dtype(op).is_signed else "none"
 
@@ -69,23 +65,23 @@ def _binary(e: Emitter, op: Any) -> Value:
     floating, integer = _BINARY[type(op)]
     if _dtype(op).is_float:
         modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
-        return e.one(floating, _sides(e, op), _result(op), **modes)
-    return e.one(integer, _sides(e, op), _result(op), overflow=_overflow(op))
+        return e.one(floating, _sides(e, op), e.result(op), **modes)
+    return e.one(integer, _sides(e, op), e.result(op), overflow=_overflow(op))
 
 
 def _div(e: Emitter, op: arith.Div) -> Value:
     dtype = _dtype(op)
     if dtype.is_float:
         modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
-        return e.one("divf", _sides(e, op), _result(op), **modes)
+        return e.one("divf", _sides(e, op), e.result(op), **modes)
     down = op.rounding is RoundingMode.RM and not dtype.is_signed
     rounding = "zero" if down else op.rounding.value
-    return e.one("divi", _sides(e, op), _result(op), signedness=signedness(dtype), rounding=rounding)
+    return e.one("divi", _sides(e, op), e.result(op), signedness=signedness(dtype), rounding=rounding)
 
 
 def _rem(e: Emitter, op: arith.Rem) -> Value:
     """``rem`` truncates; by floor or ceiling, remainders of the wrong sign move by one divisor."""
-    dtype, t = _dtype(op), _result(op)
+    dtype, t = _dtype(op), e.result(op)
     sign = {} if dtype.is_float else {"signedness": signedness(dtype)}
     rest = e.one("remf" if dtype.is_float else "remi", _sides(e, op), t, **sign)
     up = op.rounding is RoundingMode.RP
@@ -144,26 +140,26 @@ def _cmp(e: Emitter, op: arith.Cmp) -> Value:
 def _fma(e: Emitter, op: arith.Fma) -> Value:
     operands = {"lhs": e[op.a], "rhs": e[op.b], "acc": e[op.c]}
     modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
-    return e.one("fma", operands, _result(op), **modes)
+    return e.one("fma", operands, e.result(op), **modes)
 
 
 def _sqrt(e: Emitter, op: arith.Sqrt) -> Value:
     modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
-    return e.one("sqrt", {"source": e[op.x]}, _result(op), **modes)
+    return e.one("sqrt", {"source": e[op.x]}, e.result(op), **modes)
 
 
 def _neg(e: Emitter, op: arith.Neg) -> Value:
     if _dtype(op).is_float:
-        return e.one("negf", {"source": e[op.x]}, _result(op))
+        return e.one("negf", {"source": e[op.x]}, e.result(op))
     overflow = _overflow(op) if e.minor >= 2 else "none"  # a promise, which an older file cannot make
-    return e.one("negi", {"source": e[op.x]}, _result(op), overflow=overflow)
+    return e.one("negi", {"source": e[op.x]}, e.result(op), overflow=overflow)
 
 
 def _abs(e: Emitter, op: arith.Abs) -> Value:
     dtype = _dtype(op)
     if dtype.is_integer and not dtype.is_signed:
         return e[op.x]
-    return e.one("absf" if dtype.is_float else "absi", {"source": e[op.x]}, _result(op))
+    return e.one("absf" if dtype.is_float else "absi", {"source": e[op.x]}, e.result(op))
 
 
 def _extremum(e: Emitter, op: Any) -> Value:
@@ -171,10 +167,10 @@ def _extremum(e: Emitter, op: Any) -> Value:
     dtype = _dtype(op)
     if dtype.is_float:
         modes = {"propagate_nan": op.propagate_nan, "flush_to_zero": op.flush_to_zero}
-        return e.one(floating, _sides(e, op), _result(op), **modes)
+        return e.one(floating, _sides(e, op), e.result(op), **modes)
     if dtype.is_bool:
-        return e.one(boolean, _sides(e, op), _result(op))
-    return e.one(integer, _sides(e, op), _result(op), signedness=signedness(dtype))
+        return e.one(boolean, _sides(e, op), e.result(op))
+    return e.one(integer, _sides(e, op), e.result(op), signedness=signedness(dtype))
 
 
 def _isnan(e: Emitter, op: arith.IsNan) -> Value:
@@ -190,7 +186,7 @@ def _isinf(e: Emitter, op: arith.IsInf) -> Value:
 
 def _not(e: Emitter, op: arith.Not) -> Value:
     ones = e.constant(_dtype(op), -1, op.x.tile.shape)
-    return e.one("xori", {"lhs": e[op.x], "rhs": ones}, _result(op))
+    return e.one("xori", {"lhs": e[op.x], "rhs": ones}, e.result(op))
 
 
 def _select(e: Emitter, op: arith.Select) -> Value:
@@ -204,7 +200,7 @@ def _select(e: Emitter, op: arith.Select) -> Value:
         )
         return convert(e, wide, float32, t.element)
     operands = {"cond": e[op.condition], "val_if_true": e[op.x], "val_if_false": e[op.y]}
-    return e.one("select", operands, _result(op))
+    return e.one("select", operands, e.result(op))
 
 
 _STANDARD = ("f16", "bf16", "tf32")
@@ -293,7 +289,7 @@ def _tf32_bits(e: Emitter, value: Value, source: DType, target: DType) -> Value:
 
 
 def _offset(e: Emitter, op: shape.PtrOffset) -> Value:
-    return e.one("offset", {"ptr": e[op.ptr], "offset": _signed_offset(e, op)}, _result(op))
+    return e.one("offset", {"ptr": e[op.ptr], "offset": _signed_offset(e, op)}, e.result(op))
 
 
 def _signed_offset(e: Emitter, op: shape.PtrOffset) -> Value:
@@ -316,19 +312,19 @@ def _ptr_diff(e: Emitter, op: shape.PtrDiff) -> Value:
 
 
 def _unary(name: str) -> Handler:
-    return lambda e, op: e.one(name, {"source": e[op.x]}, _result(op))
+    return lambda e, op: e.one(name, {"source": e[op.x]}, e.result(op))
 
 
 def _flushed(e: Emitter, op: Any) -> Value:
-    return e.one(_FLUSHED[type(op)], {"source": e[op.x]}, _result(op), flush_to_zero=op.flush_to_zero)
+    return e.one(_FLUSHED[type(op)], {"source": e[op.x]}, e.result(op), flush_to_zero=op.flush_to_zero)
 
 
 def _full(e: Emitter, op: Any) -> Value:
-    return e.one(_FULL[type(op)], {"source": e[op.x]}, _result(op), rounding_mode=op.rounding.value)
+    return e.one(_FULL[type(op)], {"source": e[op.x]}, e.result(op), rounding_mode=op.rounding.value)
 
 
 def _bitwise(e: Emitter, op: Op) -> Value:
-    return e.one(_BITWISE[type(op)], _sides(e, op), _result(op))
+    return e.one(_BITWISE[type(op)], _sides(e, op), e.result(op))
 
 
 HANDLERS: dict[type[Op], Handler] = {
@@ -344,20 +340,20 @@ HANDLERS: dict[type[Op], Handler] = {
     arith.Sqrt: _sqrt,
     arith.Neg: _neg,
     arith.Abs: _abs,
-    arith.MulHi: lambda e, op: e.one("mulhii", {"x": e[op.lhs], "y": e[op.rhs]}, _result(op)),
-    arith.Pow: lambda e, op: e.one("fpowf", {"source": e[op.lhs], "exponent": e[op.rhs]}, _result(op)),
-    arith.Atan2: lambda e, op: e.one("atan2", {"x": e[op.lhs], "y": e[op.rhs]}, _result(op)),
+    arith.MulHi: lambda e, op: e.one("mulhii", {"x": e[op.lhs], "y": e[op.rhs]}, e.result(op)),
+    arith.Pow: lambda e, op: e.one("fpowf", {"source": e[op.lhs], "exponent": e[op.rhs]}, e.result(op)),
+    arith.Atan2: lambda e, op: e.one("atan2", {"x": e[op.lhs], "y": e[op.rhs]}, e.result(op)),
     arith.IsNan: _isnan,
     arith.IsInf: _isinf,
     arith.Not: _not,
-    arith.Shl: lambda e, op: e.one("shli", _sides(e, op), _result(op), overflow="none"),
-    arith.Shr: lambda e, op: e.one("shri", _sides(e, op), _result(op), signedness=signedness(_dtype(op))),
+    arith.Shl: lambda e, op: e.one("shli", _sides(e, op), e.result(op), overflow="none"),
+    arith.Shr: lambda e, op: e.one("shri", _sides(e, op), e.result(op), signedness=signedness(_dtype(op))),
     arith.Cmp: _cmp,
     arith.Select: _select,
     arith.Cast: _cast,
     arith.Bitcast: _bitcast,
     shape.PtrOffset: _offset,
     shape.PtrDiff: _ptr_diff,
-    shape.PtrToInt: lambda e, op: e.one("ptr_to_int", {"source": e[op.x]}, _result(op)),
-    shape.IntToPtr: lambda e, op: e.one("int_to_ptr", {"source": e[op.x]}, _result(op)),
+    shape.PtrToInt: lambda e, op: e.one("ptr_to_int", {"source": e[op.x]}, e.result(op)),
+    shape.IntToPtr: lambda e, op: e.one("int_to_ptr", {"source": e[op.x]}, e.result(op)),
 }

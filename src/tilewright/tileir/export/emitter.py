@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,6 +60,12 @@ def number_bits(dtype: DType, value: bool | float) -> int:
     """The bits of ``value`` in the format of ``dtype``."""
     if not dtype.is_floating:
         return int(value) & (1 << scalar(dtype).bits) - 1
+    return _float_bits(dtype, value, math.copysign(1.0, value))
+
+
+@functools.lru_cache(maxsize=1024)
+def _float_bits(dtype: DType, value: float, sign: float) -> int:
+    """As ``number_bits``; ``sign`` tells zeros apart."""
     if dtype is float8_e5m3fnu:
         return int(from_float64(np.array(value, np.float64), dtype))
     raw = int.from_bytes(np.array(value, dtype.storage).tobytes(), "little")
@@ -94,6 +101,7 @@ class Emitter:
         self.token: Value | None = None
         self.loc: Location | None = None
         self.grid: dict[str, list[Value]] = {}
+        self.tiles: dict[int, Tile] = {}  # by the identity of what is a tile type in our IR
         self.splats: dict[core.Value, Splat] = {}  # values of equal elements, which are made where they are used
         self.constants: dict[tuple[int, int, tuple[int, ...]], Value] = {}  # those that ``block`` sees
         self.op: core.Op | None = None
@@ -101,6 +109,14 @@ class Emitter:
     def __getitem__(self, value: core.Value) -> Value:
         found = self.values.get(value)
         return self.splat(self.splats[value]) if found is None else found
+
+    def result(self, op: core.Op) -> Tile:
+        """The type of the result of ``op``, which the function keeps alive."""
+        type = op.results[0].type
+        found = self.tiles.get(id(type))
+        if found is None:
+            found = self.tiles[id(type)] = tile(op.result.tile)
+        return found
 
     def all(self, values: Sequence[core.Value]) -> list[Value]:
         return [self[v] for v in values]
@@ -134,13 +150,15 @@ class Emitter:
         spec, blank, variadic, defaults = _BLANK[name]
         if spec.since > self.minor:
             raise VersionError(self.where(f"{name} needs bytecode 13.{spec.since}, which 13.{self.minor} lacks"))
-        given = {**blank, **operands}
-        for many in variadic:
-            if given[many] is None:
-                given[many] = []
-        known = {**defaults, **attributes}
-        assert len(given) == len(blank) and len(known) == len(defaults), (name, operands, attributes)
-        self.block.ops.append(Operation(spec, given, known, results, regions, self.loc))
+        if len(operands) != len(blank):
+            operands = {**blank, **operands}
+            for many in variadic:
+                if operands[many] is None:
+                    operands[many] = []
+        if len(attributes) != len(defaults):
+            attributes = {**defaults, **attributes}
+        assert len(operands) == len(blank) and len(attributes) == len(defaults), (name, operands, attributes)
+        self.block.ops.append(Operation(spec, operands, attributes, results, regions, self.loc))
 
     def constant(self, dtype: DType, value: bool | float, shape: tuple[int, ...] = ()) -> Value:
         """A tile of equal elements."""
@@ -160,9 +178,14 @@ class Emitter:
         zero = self.one("constant", {}, tile_of(I64, type.shape), value=bytes(8))
         return self.one("int_to_ptr", {"source": zero}, tile(type))
 
-    def ordered(self, name: str, operands: dict[str, Any], results: Sequence[Type], **attributes: Any) -> list[Value]:
+    def ordered(
+        self, name: str, operands: dict[str, Any], results: Sequence[Type], attributes: dict[str, Any]
+    ) -> list[Value]:
         """Append a memory op, after those before it; its last result, the token, orders the next one."""
-        *found, self.token = self.add(name, {**operands, "token": self.token}, [*results, TOKEN], **attributes)
+        operands["token"] = self.token
+        found = [Value(t) for t in results]
+        self.token = Value(TOKEN)
+        self.append(name, operands, [*found, self.token], [], attributes)
         return found
 
     def where(self, message: str) -> str:

@@ -109,7 +109,7 @@ class _DebugLocations:
         self.files: dict[str, File] = {}
         self.units: dict[str, CompileUnit] = {}
         self.scopes: dict[tuple[str, str], Subprogram] = {}
-        self.made: dict[Loc, Location | None] = {}
+        self.made: dict[tuple[Any, ...], Location] = {}
         self.known: dict[int, Location | None] = {}  # by the identity of what the function keeps alive
         self.kernel = function.loc.file, function.name
         scope = self.scope(*self.kernel, function.loc.line, symbol)
@@ -138,14 +138,19 @@ class _DebugLocations:
     def place(self, loc: Loc) -> Location | None:
         if loc.line < 1:
             return self.subprogram_loc
-        if loc not in self.made:
+        caller = None if loc.caller is None else self(loc.caller)
+        key = loc.file, loc.line, loc.column, loc.function, caller
+        made = self.made.get(key)
+        if made is None:
             scope = self.scopes[self.kernel[0], self.symbol]
             if loc.caller is not None:
                 name = loc.function or "inlined"
                 scope = self.scope(loc.file, name, loc.line, f"{name}@{os.path.basename(loc.file)}:{loc.line}")
-            place: Location = FileLoc(scope, loc.file, loc.line, loc.column)
-            self.made[loc] = place if loc.caller is None else CallSite(place, self(loc.caller))
-        return self.made[loc]
+            made = FileLoc(scope, loc.file, loc.line, loc.column)
+            if loc.caller is not None:
+                made = CallSite(made, caller)
+            self.made[key] = made
+        return made
 
 
 class _Control:
@@ -174,8 +179,7 @@ class _Control:
             self.e.grid["get_num_tile_blocks"] = tiles.grid_values(self.e, "get_num_tile_blocks")
         if not kinds.isdisjoint(memory_ops.ORDERED):
             self.e.token = self.e.one("make_token", {}, TOKEN)
-        for op in function.body.ops:
-            self.one(op)
+        self.all(function.body.ops)
 
     def survey(self, block: core.Block, kinds: set[type[Op]]) -> bool:
         """Whether the token orders ops of ``block``. Collects the ``kinds`` of all ops, and those with such regions."""
@@ -192,20 +196,22 @@ class _Control:
                     self.ordering.add(op)
         return ordered
 
-    def one(self, op: Op) -> None:
-        e = self.e
-        e.op = op
-        e.loc = self.places(op.loc)
-        handler = HANDLERS.get(type(op))
-        if handler is not None:
-            made = handler(e, op)
-            if made is not None:
-                e.values[op.results[0]] = made
-            return
-        structured = self.handlers.get(type(op))
-        if structured is None:
-            raise e.error(f"the op {op.name} cannot be expressed in CUDA Tile IR")
-        structured(op)
+    def all(self, ops: Sequence[Op]) -> None:
+        e, values, handlers, known = self.e, self.e.values, HANDLERS, self.places.known
+        for op in ops:
+            e.op = op
+            loc = op.loc
+            e.loc = known[id(loc)] if id(loc) in known else self.places(loc)
+            handler = handlers.get(type(op))
+            if handler is not None:
+                made = handler(e, op)
+                if made is not None:
+                    values[op.results[0]] = made
+                continue
+            structured = self.handlers.get(type(op))
+            if structured is None:
+                raise e.error(f"the op {op.name} cannot be expressed in CUDA Tile IR")
+            structured(op)
 
     def return_(self, op: control.Return) -> None:
         self.e.add("return", {})
@@ -226,8 +232,7 @@ class _Control:
         self.e.token = token if token is not None else outer_token
         for ours, theirs in zip(block.args, arguments):
             self.e.values[ours] = theirs
-        for op in block.ops[:-1]:
-            self.one(op)
+        self.all(block.ops[:-1])
         self.terminator(block.ops[-1], bool(carries))
         self.e.block, self.e.token, self.e.constants = outer_block, outer_token, outer_constants
         return made

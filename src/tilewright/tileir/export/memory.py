@@ -14,7 +14,7 @@ from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.ops import memory
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType
 from tilewright.tileir.export.arith import convert
-from tilewright.tileir.export.emitter import Emitter, scalar, tile
+from tilewright.tileir.export.emitter import Emitter, scalar
 from tilewright.tileir.module import Attribute, BoolAttr, DictAttr, HintsAttr, IntegerAttr, Value
 from tilewright.tileir.types import I32, PartitionView, StridedView, TensorView
 
@@ -26,9 +26,10 @@ _SCOPES = {
 }
 
 
-def order_of(op: Any) -> dict[str, str | None]:
-    weak = op.memory_order is MemoryOrder.WEAK
-    scope = None if weak else _SCOPES.get(op.memory_scope, "device")
+def order_of(op: Any) -> dict[str, Any]:
+    if op.memory_order is MemoryOrder.WEAK:
+        return {"memory_ordering_semantics": "weak", "memory_scope": None}
+    scope = _SCOPES.get(op.memory_scope, "device")
     return {"memory_ordering_semantics": op.memory_order.value, "memory_scope": scope}
 
 
@@ -49,9 +50,12 @@ def by_architecture(hints: dict[str, Any], minor: int) -> HintsAttr | None:
     return HintsAttr(tuple((a, DictAttr(tuple(entries))) for a, entries in found.items()))
 
 
-def _hints(e: Emitter, op: Any) -> dict[str, Any]:
-    names = [n for n in ("allow_tma", "latency") if n in op.attributes]
-    return {"optimization_hints": by_architecture({n: op.attributes[n] for n in names}, e.minor)}
+def _hinted(e: Emitter, op: Any) -> dict[str, Any]:
+    """The order and the hints of an access."""
+    found = order_of(op)
+    hints = {n: op.attributes[n] for n in ("allow_tma", "latency") if n in op.attributes}
+    found["optimization_hints"] = by_architecture(hints, e.minor) if hints else None
+    return found
 
 
 @functools.lru_cache(maxsize=1024)
@@ -69,16 +73,16 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value | None:
         return e[op.base]
     given = {"dynamicShape": iter(op.shape), "dynamicStrides": iter(op.strides)}
     dynamic: dict[str, list[Value]] = {}
-    wide = any(v.tile.element.bitwidth > 32 for v in (*op.shape, *op.strides))
-    index = int64 if wide else t.index_dtype
+    index = int64 if any(v.tile.element.bitwidth > 32 for v in op.operands[1:]) else t.index_dtype
     for name, numbers in (("dynamicShape", t.shape), ("dynamicStrides", t.strides)):
-        dynamic[name] = []
+        found = dynamic[name] = []
         for n in numbers:
             if n is None:
                 v = next(given[name])
-                dynamic[name].append(convert(e, e[v], v.tile.element, index))
+                dtype = v.tile.element
+                found.append(e[v] if dtype is index else convert(e, e[v], dtype, index))
             elif n <= 0:
-                dynamic[name].append(e.constant(index, n))
+                found.append(e.constant(index, n))
     return e.one("make_tensor_view", {"base": e[op.base], **dynamic}, _view_type(t))
 
 
@@ -101,13 +105,16 @@ def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
 
 def _indices(e: Emitter, values: Sequence[core.Value]) -> list[Value]:
     """Indices of one type."""
-    dtypes = {v.tile.element for v in values}
-    same = len({scalar(d) for d in dtypes}) == 1
+    first = scalar(values[0].tile.element)
+    same = all(scalar(v.tile.element) is first for v in values)
     return e.all(values) if same else [convert(e, e[v], v.tile.element, int64) for v in values]
 
 
-def _promises(e: Emitter, op: Any) -> dict[str, Any]:
-    return {"inbounds": op.in_bounds if e.minor >= 4 else ()}
+def _viewed(e: Emitter, op: Any) -> dict[str, Any]:
+    """The order, the hints and the promises of an access to a view."""
+    found = _hinted(e, op)
+    found["inbounds"] = op.in_bounds if e.minor >= 4 else ()
+    return found
 
 
 def _rank(view: core.Value) -> int:
@@ -116,19 +123,19 @@ def _rank(view: core.Value) -> int:
 
 
 def _load_view(e: Emitter, op: memory.LoadView) -> Value:
-    result = tile(op.result.tile)
+    result = e.result(op)
     if not _rank(op.view):
-        return e.ordered("load_ptr_tko", {"source": e[op.view]}, [result], **order_of(op))[0]
+        return e.ordered("load_ptr_tko", {"source": e[op.view]}, [result], order_of(op))[0]
     operands = {"view": e[op.view], "index": _indices(e, op.indices)}
-    return e.ordered("load_view_tko", operands, [result], **order_of(op), **_hints(e, op), **_promises(e, op))[0]
+    return e.ordered("load_view_tko", operands, [result], _viewed(e, op))[0]
 
 
 def _store_view(e: Emitter, op: memory.StoreView) -> None:
     if not _rank(op.view):
-        e.ordered("store_ptr_tko", {"destination": e[op.view], "value": e[op.value]}, [], **order_of(op))
+        e.ordered("store_ptr_tko", {"destination": e[op.view], "value": e[op.value]}, [], order_of(op))
         return
     operands = {"tile": e[op.value], "view": e[op.view], "index": _indices(e, op.indices)}
-    e.ordered("store_view_tko", operands, [], **order_of(op), **_hints(e, op), **_promises(e, op))
+    e.ordered("store_view_tko", operands, [], _viewed(e, op))
 
 
 def _mask(e: Emitter, op: Any) -> Value | None:
@@ -138,12 +145,12 @@ def _mask(e: Emitter, op: Any) -> Value | None:
 def _load(e: Emitter, op: memory.Load) -> Value:
     padding = None if op.padding is None or op.mask is None else e[op.padding]
     operands = {"source": e[op.ptrs], "mask": _mask(e, op), "paddingValue": padding}
-    return e.ordered("load_ptr_tko", operands, [tile(op.result.tile)], **order_of(op), **_hints(e, op))[0]
+    return e.ordered("load_ptr_tko", operands, [e.result(op)], _hinted(e, op))[0]
 
 
 def _store(e: Emitter, op: memory.Store) -> None:
     operands = {"destination": e[op.ptrs], "value": e[op.value], "mask": _mask(e, op)}
-    e.ordered("store_ptr_tko", operands, [], **order_of(op), **_hints(e, op))
+    e.ordered("store_ptr_tko", operands, [], _hinted(e, op))
 
 
 def _mode(kind: AtomicKind, value: core.Value) -> str:
@@ -156,8 +163,8 @@ def _mode(kind: AtomicKind, value: core.Value) -> str:
 
 def _atomic_rmw(e: Emitter, op: memory.AtomicRmw) -> Value:
     operands = {"pointers": e[op.ptrs], "arg": e[op.value], "mask": _mask(e, op)}
-    result = tile(op.result.tile)
-    old = e.ordered("atomic_rmw_tko", operands, [result], **order_of(op), mode=_mode(op.kind, op.value))[0]
+    result = e.result(op)
+    old = e.ordered("atomic_rmw_tko", operands, [result], {**order_of(op), "mode": _mode(op.kind, op.value)})[0]
     if op.mask is None:
         return old
     zero = e.constant(op.value.tile.element, 0, result.shape)  # what our IR gives where nothing is done
@@ -166,16 +173,16 @@ def _atomic_rmw(e: Emitter, op: memory.AtomicRmw) -> Value:
 
 def _atomic_cas(e: Emitter, op: memory.AtomicCas) -> Value:
     operands = {"pointers": e[op.ptrs], "cmp": e[op.expected], "val": e[op.desired], "mask": _mask(e, op)}
-    return e.ordered("atomic_cas_tko", operands, [tile(op.result.tile)], **order_of(op))[0]
+    return e.ordered("atomic_cas_tko", operands, [e.result(op)], order_of(op))[0]
 
 
 def _atomic_view(e: Emitter, op: memory.AtomicView) -> None:
     operands = {"view": e[op.view], "index": _indices(e, op.indices), "value": e[op.value]}
-    e.ordered("atomic_red_view_tko", operands, [], **order_of(op), mode=_mode(op.kind, op.value))
+    e.ordered("atomic_red_view_tko", operands, [], {**order_of(op), "mode": _mode(op.kind, op.value)})
 
 
 def _local_array(e: Emitter, op: memory.LocalArray) -> Value:
-    return e.one("alloca", {}, tile(op.result.tile), num_elem=op.count, alignment=max(op.dtype.bytes, 16))
+    return e.one("alloca", {}, e.result(op), num_elem=op.count, alignment=max(op.dtype.bytes, 16))
 
 
 def _assert(e: Emitter, op: memory.Assert) -> None:
@@ -204,7 +211,7 @@ def _print(e: Emitter, op: memory.Print) -> None:
     if e.minor < 2:  # without tokens
         e.add("print_tko", {"args": e.all(op.values)}, [e.token.type] if e.token else [], str="".join(text))
         return
-    e.ordered("print_tko", {"args": e.all(op.values)}, [], str="".join(text))
+    e.ordered("print_tko", {"args": e.all(op.values)}, [], {"str": "".join(text)})
 
 
 HANDLERS: dict[type[Op], Any] = {

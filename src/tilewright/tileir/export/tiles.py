@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,11 +15,7 @@ from tilewright.ir.types import TileType
 from tilewright.tileir.export.arith import convert
 from tilewright.tileir.export.emitter import Emitter, number_bits, scalar, signedness, tile, tile_of
 from tilewright.tileir.module import BoundedAttr, DivByAttr, SameElementsAttr, Value
-from tilewright.tileir.types import I8, I32, Tile, Type
-
-
-def _result(op: Op) -> Tile:
-    return tile(op.result.tile)
+from tilewright.tileir.types import I8, I32, Type
 
 
 def _constant(e: Emitter, op: shape.Constant) -> Value | None:
@@ -36,7 +33,7 @@ def _undefined(e: Emitter, op: shape.Undefined) -> Value:
 
 
 def _iota(e: Emitter, op: shape.Iota) -> Value:
-    t = _result(op)
+    t = e.result(op)
     flat = e.one("iota", {}, tile_of(t.element, (math.prod(t.shape),)))
     return flat if len(t.shape) == 1 else e.one("reshape", {"source": flat}, t)
 
@@ -47,7 +44,7 @@ def _respread(name: str) -> Callable[[Emitter, Any], Value | None]:
     def handler(e: Emitter, op: Any) -> Value | None:
         known = e.splats.get(op.x)
         if known is None:
-            return e.one(name, {"source": e[op.x]}, _result(op))
+            return e.one(name, {"source": e[op.x]}, e.result(op))
         e.splats[op.result] = known[0], known[1], op.result.tile.shape
         return None
 
@@ -57,11 +54,11 @@ def _respread(name: str) -> Callable[[Emitter, Any], Value | None]:
 def _permute(e: Emitter, op: shape.Permute) -> Value:
     if op.result.tile.rank < 2:
         return e[op.x]
-    return e.one("permute", {"source": e[op.x]}, _result(op), permutation=op.axes)
+    return e.one("permute", {"source": e[op.x]}, e.result(op), permutation=op.axes)
 
 
 def _cat(e: Emitter, op: shape.Cat) -> Value:
-    return e.one("cat", {"lhs": e[op.lhs], "rhs": e[op.rhs]}, _result(op), dim=op.axis)
+    return e.one("cat", {"lhs": e[op.lhs], "rhs": e[op.rhs]}, e.result(op), dim=op.axis)
 
 
 def _grid_index(e: Emitter, values: list[core.Value]) -> list[Value]:
@@ -69,12 +66,12 @@ def _grid_index(e: Emitter, values: list[core.Value]) -> list[Value]:
 
 
 def _extract(e: Emitter, op: shape.Extract) -> Value:
-    return e.one("extract", {"source": e[op.x], "indices": _grid_index(e, op.indices)}, _result(op))
+    return e.one("extract", {"source": e[op.x], "indices": _grid_index(e, op.indices)}, e.result(op))
 
 
 def _insert(e: Emitter, op: shape.Insert) -> Value:
     indices = _grid_index(e, op.indices)
-    return e.one("insert", {"source": e[op.value], "destination": e[op.x], "indices": indices}, _result(op))
+    return e.one("insert", {"source": e[op.value], "destination": e[op.x], "indices": indices}, e.result(op))
 
 
 def _pack(e: Emitter, op: shape.Pack) -> Value:
@@ -84,14 +81,14 @@ def _pack(e: Emitter, op: shape.Pack) -> Value:
     if t.rank != 1:
         flat = e.one("reshape", {"source": flat}, tile_of(scalar(t.element), (t.size,)))
     if t.element.bitwidth != 8:
-        return e.one("pack", {"source": flat}, _result(op))
-    return flat if scalar(t.element) == I8 else e.one("bitcast", {"source": flat}, _result(op))
+        return e.one("pack", {"source": flat}, e.result(op))
+    return flat if scalar(t.element) == I8 else e.one("bitcast", {"source": flat}, e.result(op))
 
 
 def _unpack(e: Emitter, op: shape.Unpack) -> Value:
     if op.dtype.bitwidth != 8:
-        return e.one("unpack", {"source": e[op.x]}, _result(op))
-    return e[op.x] if scalar(op.dtype) == scalar(uint8) else e.one("bitcast", {"source": e[op.x]}, _result(op))
+        return e.one("unpack", {"source": e[op.x]}, e.result(op))
+    return e[op.x] if scalar(op.dtype) == scalar(uint8) else e.one("bitcast", {"source": e[op.x]}, e.result(op))
 
 
 _MOST_AXES = 3  # of the operands of a matrix product
@@ -110,7 +107,7 @@ def _mma(e: Emitter, op: linear.Mma) -> Value:
     operands = {"lhs": _batched(e, op.x), "rhs": _batched(e, op.y), "acc": _batched(e, op.acc)}
     result = operands["acc"].type
     found = _product(e, op, operands, result)
-    return found if result == _result(op) else e.one("reshape", {"source": found}, _result(op))
+    return found if result == e.result(op) else e.one("reshape", {"source": found}, e.result(op))
 
 
 def _product(e: Emitter, op: linear.Mma, operands: dict[str, Value], result: Type) -> Value:
@@ -124,24 +121,27 @@ def _product(e: Emitter, op: linear.Mma, operands: dict[str, Value], result: Typ
 def _mma_scaled(e: Emitter, op: linear.MmaScaled) -> Value:
     operands = {"lhs": e[op.x], "rhs": e[op.y], "acc": e[op.acc]}
     operands |= {"lhs_scale": e[op.x_scale], "rhs_scale": e[op.y_scale]}
-    return e.one("mmaf_scaled", operands, _result(op))
+    return e.one("mmaf_scaled", operands, e.result(op))
+
+
+_div_by = functools.lru_cache(maxsize=256)(DivByAttr)
 
 
 def _divisible(e: Emitter, op: memory.AssumeDivisible) -> Value:
     if op.divisor & (op.divisor - 1):  # there it is a power of two
         return e[op.x]
-    predicate = DivByAttr(op.divisor, op.every, op.along)
-    return e.one("assume", {"value": e[op.x]}, _result(op), predicate=predicate)
+    predicate = _div_by(op.divisor, op.every, op.along)
+    return e.one("assume", {"value": e[op.x]}, e.result(op), predicate=predicate)
 
 
 def _bounded(e: Emitter, op: memory.AssumeBounded) -> Value:
     if not op.x.tile.element.is_signed:  # there the numbers are signed
         return e[op.x]
-    return e.one("assume", {"value": e[op.x]}, _result(op), predicate=BoundedAttr(op.lower, op.upper))
+    return e.one("assume", {"value": e[op.x]}, e.result(op), predicate=BoundedAttr(op.lower, op.upper))
 
 
 def _blocked(e: Emitter, op: memory.AssumeBlocked) -> Value:
-    return e.one("assume", {"value": e[op.x]}, _result(op), predicate=SameElementsAttr(op.shape))
+    return e.one("assume", {"value": e[op.x]}, e.result(op), predicate=SameElementsAttr(op.shape))
 
 
 def grid_values(e: Emitter, name: str) -> list[Value]:
