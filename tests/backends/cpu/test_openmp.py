@@ -12,6 +12,7 @@ from support.openmp import team
 
 import tilewright as ct
 from tilewright.backends.cpu import openmp
+from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.ir.errors import TileError
 
 THREADS = 3
@@ -87,6 +88,26 @@ def test_other_threads_and_other_numbers_of_threads_have_the_pool(
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "2")
     multiply(512, 512)
     assert not regions
+
+
+@pytest.mark.parametrize("seconds, shared", [(1e-9, 1), (1e-3, 4)])
+def test_blocks_that_take_little_time_are_not_shared(
+    seconds: float, shared: int, regions: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as the launch before tells."""
+
+    @ct.kernel
+    def kernel(x: ct.Array, out: ct.Array) -> None:
+        ct.store(out, (ct.bid(0),), ct.exp(ct.load(x, (ct.bid(0),), (4096,))))
+
+    learn = CpuExecutable._learn
+    monkeypatch.setattr(CpuExecutable, "_learn_from", lambda self, words: learn(self, seconds, 1) or 0.0)
+    x = np.zeros(64 * 4096, np.float32)
+    for _ in range(4):
+        out = np.zeros_like(x)
+        ct.launch(None, (64,), kernel, (x, out), backend="cpu")
+        assert (out == 1).all()
+    assert len(regions) == shared
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

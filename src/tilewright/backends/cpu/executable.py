@@ -42,6 +42,7 @@ from tilewright.ir.types import TileType
 from tilewright.system import deadlines
 from tilewright.system.environment import number_of_threads
 
+_MAX_ALONE = 1 << 20  # blocks, whatever they take
 _ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 _CALLER = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 4)  # comes with Python's lock, and may raise
 # Without what describes a failure, which is not used.
@@ -59,7 +60,7 @@ class CpuExecutable:
         self.compiled = compiled
         self._options = Options() if compiled.may_spin else options
         self._function = function
-        code = compiled.code
+        code, work = compiled.code, compiled.block_work
         self._native = LoadedImage(code) if isinstance(code, Image) else load_native(code)
         if isinstance(self._native, LoadedImage):
             perf_map.note(function, self._native)
@@ -68,6 +69,8 @@ class CpuExecutable:
         self._alone = self._function_at(SERIAL_SYMBOL, _CALLER)
         self._team_code = self._native.address(TEAM_SYMBOL)
         self._block_seconds = 0.0  # that a block has taken lately; 0 before the first launch
+        # So many blocks are never worth a thread.
+        self._blocks_alone = ctypes.c_int64(1 if work is None else max(1, (WORTH_A_THREAD - 1) // max(int(work), 1)))
         self._locations = BlockLocations(compiled, function.loc)
         self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
         self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
@@ -105,11 +108,10 @@ class CpuExecutable:
         if total == 0:
             return
         packed = self._pack(*values)
-        count = self._thread_count(total)
-        if count == 1 and self._simple:
+        if self._simple and total <= self._blocks_alone.value:
             self._run_alone(grid, total, packed)
         else:
-            self._run(grid, total, count, packed)
+            self._run(grid, total, self._thread_count(total), packed)
 
     def _run_alone(self, grid: tuple[int, int, int], total: int, packed: bytes) -> None:
         """Run all blocks in this thread."""
@@ -131,10 +133,8 @@ class CpuExecutable:
         or wait."""
         if not self._simple:
             return None
-        work = self.compiled.block_work
-        blocks = 1 if work is None else (WORTH_A_THREAD - 1) // max(int(work), 1)
         address = self._native.address(SERIAL_SYMBOL)
-        return launch_stub(address, max(blocks, 1), self._scratch_bytes, PYTHON, self._note, self._native)
+        return launch_stub(address, self._blocks_alone, self._scratch_bytes, PYTHON, self._note, self._native)
 
     def _note_locations(self, error: BaseException, grid: tuple[int, int, int], memory: threads.Scratch) -> None:
         words = (ctypes.c_int64 * len(Worker)).from_address(memory.worker)
@@ -202,7 +202,8 @@ class CpuExecutable:
     def _run(self, grid: tuple[int, int, int], total: int, count: int, packed: bytes) -> None:
         """Run ``total`` blocks in ``count`` threads, or alone where a block may fail."""
         team = self._team() if count > 1 else None
-        if self._simple and 0 < self._block_seconds * total < (WORTH_A_TEAM if team else WORTH_A_POOL):
+        taken = self._block_seconds * total
+        if self._simple and (count == 1 or 0 < taken < (WORTH_A_TEAM if team else WORTH_A_POOL)):
             before = time.perf_counter()
             self._run_alone(grid, total, packed)
             self._learn(time.perf_counter() - before, total)
@@ -293,10 +294,12 @@ class CpuExecutable:
         if blocks:
             change = seconds / blocks - self._block_seconds
             self._block_seconds += change if change < 0 or not self._block_seconds else change / 4
+            if self.compiled.block_work is not None and self._block_seconds > 0:  # all blocks do the same, always
+                blocks = min(int(WORTH_A_TEAM / self._block_seconds), _MAX_ALONE)
+                self._blocks_alone.value = max(self._blocks_alone.value, blocks)
 
     def _thread_count(self, blocks: int) -> int:
-        work = self.compiled.block_work
-        if blocks == 1 or (work is not None and blocks * work < WORTH_A_THREAD):
+        if blocks <= self._blocks_alone.value:
             return 1
         wanted = max(threads.thread_count(), SPIN_THREADS if self.compiled.may_spin else 1)
         return min(blocks, wanted, self._options.threads or wanted)

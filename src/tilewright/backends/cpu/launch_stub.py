@@ -21,8 +21,11 @@ _GRID = (Field.GRID_X, Field.GRID_Y, Field.GRID_Z)
 Note = Callable[[BaseException, int, int, int, int, int], None]
 
 
-def launch_stub(code: int, blocks: int, scratch_bytes: int, python: int, note: Note, kept: Any) -> LaunchStub | None:
-    """The entry of a kernel that neither prints, fails nor waits, for launches of at most so many ``blocks``.
+def launch_stub(
+    code: int, blocks: ctypes.c_int64, scratch_bytes: int, python: int, note: Note, kept: Any
+) -> LaunchStub | None:
+    """The entry of a kernel that neither prints, fails nor waits, for launches of at most so many ``blocks`` at the
+    time.
 
     ``code`` is the address of its machine code, which lives with ``kept``, and ``python`` that of the functions it
     calls. None where it needs more scratch memory than a stack should give.
@@ -30,10 +33,11 @@ def launch_stub(code: int, blocks: int, scratch_bytes: int, python: int, note: N
     if scratch_bytes > MAX_SCRATCH:
         return None
     body = Body()
-    most, total, extents = min(blocks, _MAX_BLOCKS), "1", ("%x", "%y", "%z")
+    total, extents = "1", ("%x", "%y", "%z")
     for extent in extents:
-        body.require(body.let(f"icmp sle i64 {extent}, {most}"))
+        body.require(body.let(f"icmp sle i64 {extent}, {_MAX_BLOCKS}"))
         total = body.let(f"mul i64 {total}, {extent}")
+    most = body.load("i64", body.memory(blocks))
     body.require(body.let(f"icmp sle i64 {total}, {most}"))
     body.require_equal("i64", body.load("i64", body.memory(deadlines.LIMITED)), 0)
     context = body.stack(f"[{len(Field)} x i64]")
