@@ -13,6 +13,7 @@ from tilewright.backends.registry import get_backend
 from tilewright.backends.tileir import assembler
 from tilewright.backends.tileir.backend import TileIRBackend
 from tilewright.cli import main
+from tilewright.gpu_runtime import driver
 from tilewright.ir.errors import TileError
 from tilewright.runtime.launch import specialization
 
@@ -36,6 +37,15 @@ def test_without_a_driver_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch)
         ct.launch(None, (4,), scaled_sum, ARGUMENTS, backend="tileir")
     with pytest.raises(TileError, match=r"scaled_sum cannot be assembled: tileiras is not installed; pip install"):
         TileIRBackend("sm_90").compile(specialization(scaled_sum, ARGUMENTS, "reference").function, {})
+
+
+@pytest.mark.parametrize(("version", "said"), [(12080, "this one is for CUDA 12.8"), (13000, None), (13010, None)])
+def test_old_drivers_are_told_by_their_version(monkeypatch: pytest.MonkeyPatch, version: int, said: str | None) -> None:
+    monkeypatch.setattr(assembler, "missing", lambda: None)
+    monkeypatch.setattr(driver, "why_not", lambda: None)
+    monkeypatch.setattr(driver, "version", lambda: version)
+    found = TileIRBackend().unavailable()
+    assert found is said is None or (said is not None and found is not None and said in found)
 
 
 @needs_assembler

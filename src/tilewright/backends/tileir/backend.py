@@ -21,7 +21,7 @@ from tilewright.tileir.bytecode import write
 from tilewright.tileir.export import Kernel, export_module
 from tilewright.tileir.text import print_module
 
-_OLDEST_DRIVER = 13010  # which knows tile kernels: it launches them with the threads that their code is for
+_OLDEST_DRIVER = 13000  # which knows tile kernels: it launches them with the threads that their code is for
 
 
 class TileIRBackend:
@@ -134,7 +134,7 @@ def _old_driver() -> str | None:
     found = driver.version()
     if found < _OLDEST_DRIVER:
         return (
-            f"it needs a driver for CUDA 13.1 or later, which knows tile kernels, and this one is for CUDA "
+            f"it needs a driver for CUDA 13.0 or later, which knows tile kernels, and this one is for CUDA "
             f"{found // 1000}.{found % 1000 // 10}"
         )
     return None
