@@ -29,7 +29,8 @@ _BACKENDS = {
 # the predicate that finds them. A class moves when benchmarks/gpu.py --each --no-options has measured it as at least as
 # fast; TILEWRIGHT_BACKEND and use_backend decide otherwise.
 _TAKEN_BY_GPU = {
-    "persistent products of aligned 16-bit matrices": "is_persistent_product",
+    "products of aligned 16-bit matrices in tiles of 128x256 or more": "is_large_product",
+    "persistent products of aligned 16-bit matrices in tiles of 128 columns or more": "is_persistent_product",
 }
 
 

@@ -79,7 +79,7 @@ class Product:
         sizes = ["x".join(map(str, s)) for s in (self.size, self.tile)]
         return f"{sizes[0]}-{sizes[1]}-{np.dtype(self.dtype).name}-{np.dtype(self.out).name}-{form}"
 
-    def run(self, backend: str, kernel: Any = matmul, blocks: int = 2) -> None:
+    def run(self, backend: str, kernel: Any = matmul, blocks: int = 2, **hints: Any) -> None:
         """Multiply small integers, and compare with the exact product."""
         (m, n, k), (tm, tn, _) = self.size, self.tile
         rng = np.random.default_rng(m + n + k)
@@ -92,7 +92,8 @@ class Product:
         grid = (-(-m // tm), -(-n // tn)) if kernel is matmul else (blocks,)
         sums = ct.int32 if np.dtype(self.dtype).kind in "iu" else ct.float32
         arguments = (a, b, c, *self.tile, self.left, self.right, sums, self.rounded)
-        ct.launch(None, grid, ct.kernel(kernel), arguments, backend=backend)  # which remembers no other schedule
+        fresh = ct.kernel(kernel, **hints)  # which remembers no other schedule
+        ct.launch(None, grid, fresh, arguments, backend=backend)
         x, y = a.astype(np.float64), b.astype(np.float64)
         wanted = (x.T if self.left else x) @ (y.T if self.right else y)
         assert (c == wanted.astype(self.out)).all()

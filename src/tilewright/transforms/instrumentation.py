@@ -37,6 +37,7 @@ PASSES = (
     "lower-packing",
     "expand-views",
     "merge-loops",
+    "drop-unit-batches",
     "choose-wgmma",
     "multicast-fetches",
     "rotate-products",

@@ -44,9 +44,9 @@ def in_both(product: Product, kernel: Callable[..., None], blocks: int, monkeypa
     monkeypatch.setattr(specialized, "_of_my_half", see_half)
     monkeypatch.setattr(hopper, "_targets", see_targets)
     with interpreter_backend(None, target="sm_90") as backend:
-        product.run(backend, kernel, blocks)
+        product.run(backend, kernel, blocks, num_ctas=2)
     with ptx_backend(None, "sm_90") as backend:
-        product.run(backend, kernel, blocks)
+        product.run(backend, kernel, blocks, num_ctas=2)
     return counts
 
 
@@ -147,4 +147,4 @@ def test_faults(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(InsertBarriers, "run", lambda self, function: Without().function(run(self, function)))
     with pytest.raises(Fault, match=category), interpreter_backend(None, target="sm_90") as backend:
-        Product((128, 256, 512), (64, 256, 64), out="float16").run(backend)
+        Product((128, 256, 512), (64, 256, 64), out="float16").run(backend, num_ctas=2)

@@ -131,6 +131,29 @@ def test_loops_one_after_the_other_share_buffers() -> None:
     assert len(rings) == 2
 
 
+def batched(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
+    """A matrix for each block along the third axis, with tiles of rank 3."""
+    i, j, matrix = ct.bid(0), ct.bid(1), ct.bid(2)
+    total = ct.zeros((1, 64, 64), ct.float32)
+    for k in range(ct.cdiv(a.shape[2], 32)):
+        x, y = ct.load(a, (matrix, i, k), (1, 64, 32)), ct.load(b, (matrix, k, j), (1, 32, 64))
+        total = ct.mma(x, y, total)
+    ct.store(c, (matrix, i, j), total.astype(c.dtype))
+
+
+def test_batches() -> None:
+    rng = np.random.default_rng(2)
+    a, b = aligned((2, 128, 96), np.float16), aligned((2, 96, 64), np.float16)
+    for x in (a, b):
+        x[...] = rng.integers(-3, 4, x.shape)
+    assert Wgmma in _chosen(batched, a, b, aligned((2, 128, 64), np.float16), grid=(2, 1, 2))
+    for make in (lambda: interpreter_backend(None, target="sm_90"), lambda: ptx_backend(None, "sm_90")):
+        c = aligned((2, 128, 64), np.float32)
+        with make() as backend:
+            ct.launch(None, (2, 1, 2), ct.kernel(batched), (a, b, c), backend=backend)
+        assert (c == a.astype(np.float32) @ b.astype(np.float32)).all()
+
+
 def test_roles() -> None:
     """The loop of the consumers waits, multiplies and gives back; nothing else is in it that takes part."""
     function = seen(Product((128, 128, 128), (128, 128, 64), out=np.float16))

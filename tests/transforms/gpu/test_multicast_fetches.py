@@ -17,7 +17,7 @@ MAP = (
     'gpu.tensor_map() {base = 0, shape = (("p", 1, 1), ("p", 1, 1)), strides = (("p", 1, 1), ("c", 1, 1)), '
     'axes = (0, 1), box = (%s), element = "f16", dtype = f16%s} : ptr<f16>'
 )
-HEAD = 'func @f(%p: ptr<f16> = "x".base, %n: i32 = "x".shape.0)'
+HEAD = 'func @f(%p: ptr<f16> = "x".base, %n: i32 = "x".shape.0) hints {num_ctas = 2}'
 TOTAL = "%z = constant() {value = 0.0, type = !f32[64,64]} : f32[64,64]"
 
 
@@ -146,7 +146,7 @@ ALONE = {
     "the bounds of the loop differ": ("for(%o, %n", "for(%i, %n"),
     "the place is read from memory": ("%k, %j", "%k, %read"),
     "a block may end": ("%i = bid", 'assert(%yes, []) {message = "x"}\n  %i = bid'),
-    "one asks for CTAs that are alone": ('"x".shape.0)', '"x".shape.0) hints {num_ctas = 1}'),
+    "nobody asks for pairs": ("hints {num_ctas = 2}", ""),
     "another block may be waited for": (
         "%i = bid",
         "%q = load(%r, _, _) {memory_order = MemoryOrder.ACQUIRE, memory_scope = MemoryScope.DEVICE} : i32\n  %i = bid",

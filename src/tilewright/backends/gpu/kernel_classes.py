@@ -19,30 +19,40 @@ from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma, choose
 from tilewright.transforms.pipelines import optimize
 
 _BITS = 16
-_LEAST_SUMS = 128 * 256  # of a tile: what was measured
+_LARGE = 128 * 256  # sums of a tile
+_COLUMNS = 128
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
 
 
+def is_large_product(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` multiplies aligned matrices of 16-bit floats in tiles of 128x256 or more."""
+    products = _products(function, backend)
+    return bool(products) and all(op.acc.tile.size >= _LARGE for op in products)
+
+
 def is_persistent_product(function: Function, backend: Backend) -> bool:
-    """Whether ``function`` multiplies matrices of 16-bit floats in large tiles, in a loop over the tiles that are left
-    to a block, by warp groups, and TMA loads all that it reads and stores all that it writes."""
+    """Whether ``function`` multiplies aligned matrices of 16-bit floats in tiles of 128 columns or more, in a loop over
+    the tiles that are left to a block."""
+    products = _products(function, backend)
+    return bool(products) and all(op.acc.tile.shape[-1] >= _COLUMNS and _is_in_persistent_loop(op) for op in products)
+
+
+def _products(function: Function, backend: Backend) -> list[Mma]:
+    """The products of ``function``, where warp groups multiply all, and TMA loads all that it reads and stores all that
+    it writes; none otherwise."""
     if not _multiplies(function):
-        return False
+        return []
     assert isinstance(backend, GpuBackend)
     target = parse_target(backend.architecture().removesuffix("a"))
     if not target.has_wgmma:
-        return False
+        return []
     optimized = optimize(with_resolved_hints(function, target))
     products = [op for op in optimized.walk() if isinstance(op, Mma)]
     chosen = choose(optimized, ChooseWgmma(target))
     loaded = {operand.load for pair in chosen.products.values() for operand in pair if operand is not None}
     moved = all(op in loaded or op in chosen.stores for op in optimized.walk() if isinstance(op, MemoryOp))
-    return (
-        moved
-        and set(chosen.products) == set(products)
-        and all(x is not None for x, _ in chosen.products.values())
-        and all(_is_in_persistent_loop(op) and op.acc.tile.size >= _LEAST_SUMS for op in products)
-    )
+    all_of_memory = all(x is not None for x, _ in chosen.products.values())
+    return products if moved and all_of_memory and set(chosen.products) == set(products) else []
 
 
 def _multiplies(function: Function) -> bool:
@@ -51,6 +61,7 @@ def _multiplies(function: Function) -> bool:
     return (
         bool(products)
         and function.hints.keys() <= _HINTS
+        and function.hints.get("num_ctas") in (None, 1)
         and all(op.x.tile.element.bitwidth == _BITS and op.acc.tile.element is float32 for op in products)
         and all(isinstance(op, (LoadView, StoreView)) for op in function.walk() if isinstance(op, MemoryOp))
     )

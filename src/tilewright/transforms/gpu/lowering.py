@@ -15,6 +15,7 @@ from tilewright.transforms.dce import DeadCodeElimination
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, AllocateShared, OutOfSharedMemory
 from tilewright.transforms.gpu.assign_layouts import AssignLayouts
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
+from tilewright.transforms.gpu.drop_unit_batches import DropUnitBatches
 from tilewright.transforms.gpu.expand_views import ExpandViews
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.hoist_loads import HoistLoads
@@ -95,6 +96,8 @@ def lower_to_gpu(
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
     original = function
     if target is not None and target.has_wgmma:
+        flat = run_passes(function, (DropUnitBatches(),))
+        function = function if flat is function else run_passes(flat, (Canonicalize(),))  # reshapes that meet
         chosen = ChooseWgmma(target, num_warps, realign=realign)
         function = run_passes(function, (MergeLoops(), chosen, MulticastFetches()))
         if WGMMA_WARPS in function.hints:
