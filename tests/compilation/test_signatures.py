@@ -351,18 +351,24 @@ LISTED = ListConstraint(array(1), alias_groups=(), elements_may_alias=False)
 GOOD: list[Any] = [array(), I32, 16, (True, S64), LISTED, array(1, shape_constant=7)]
 CONTRADICTIONS: dict[str, tuple[int, Any, type[Exception], str]] = {
     "missing constant": (2, I32, TypeError, r"argument 'TILE' of many\(\) is annotated ct.Constant, but its con"),
-    "surplus constant": (1, 3, TypeError, "argument 'n' of many.. is not annotated ct.Constant"),
+    "surplus constant": (3, 3, TypeError, "argument 'pair' of many.. is not annotated ct.Constant"),
     "width": (3, (True, I32), TypeError, r"argument 'pair\[1\]' of many\(\) is annotated as int64"),
     "length": (3, (True,), TypeError, "annotated as a tuple of 2 entries, but its constraint has 1"),
     "no tuple": (3, S64, TypeError, "is annotated as a tuple, but its constraint is that of a scalar"),
     "no array": (5, (1, 2), TypeError, "is annotated as no tuple"),
-    "static axis": (5, array(1), ValueError, r"makes axis 0 static; give its shape_constant\[0\]"),
-    "rank": (5, array(0), ValueError, "names axis 0, but its constraint has rank 0"),
+    "static axis": (5, array(1), TypeError, r"makes axis 0 static; give its shape_constant\[0\]"),
+    "rank": (5, array(0), TypeError, "names axis 0, but its constraint has rank 0"),
     "negative strides": (0, array(stride_lower_bound_incl=None), TypeError, "allows a negative stride along axis 0"),
     "bound": (0, array(stride_lower_bound_incl=(0, -1)), TypeError, "allows a negative stride along axis 1"),
     "unsigned": (0, array(index_dtype=ct.uint32), TypeError, "uint32 indices"),
-    "index dtype": (5, array(1, shape_constant=7, index_dtype=ct.int64), TypeError, "annotated with int32 indices"),
 }
+
+
+def test_constraints_say_more_than_annotations() -> None:
+    lower(many, KernelSignature([GOOD[0], 3, *GOOD[2:]], V2))
+    wide = array(1, shape_constant=7, index_dtype=ct.int64)
+    narrow, wider = (lower(many, KernelSignature([*GOOD[:5], last], V2)).parameters for last in (GOOD[5], wide))
+    assert narrow != wider
 
 
 @pytest.mark.parametrize("position, constraint, error, words", CONTRADICTIONS.values(), ids=CONTRADICTIONS)

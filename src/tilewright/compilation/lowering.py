@@ -69,7 +69,8 @@ def _spec(ref: ArgumentRef, rule: Rule, constraint: ParameterConstraint) -> Argu
     """What the kernel is specialised on for a parameter with this annotation and this constraint."""
     if isinstance(constraint, TupleConstraint):
         return _tuple_spec(ref, rule, constraint)
-    if isinstance(constraint, ConstantConstraint) != rule.constant:
+    constant = isinstance(constraint, ConstantConstraint)  # as any parameter without an annotation may be
+    if constant != rule.constant and not (constant and _annotated_kind(rule) is None):
         wanted = "is annotated ct.Constant" if rule.constant else "is not annotated ct.Constant"
         raise TypeError(f"{ref} {wanted}, but its constraint is that of {_KINDS[type(constraint)]}")
     if isinstance(constraint, ConstantConstraint):
@@ -112,11 +113,7 @@ def _tuple_spec(ref: ArgumentRef, rule: Rule, constraint: TupleConstraint) -> Tu
 def _array_spec(ref: ArgumentRef, annotation: ArrayAnnotation | None, c: ArrayConstraint) -> ArraySpec:
     if c.index_dtype is uint32:
         raise TypeError(f"{ref} has a constraint with uint32 indices; kernels in Python have int32 or int64 ones")
-    annotation = annotation or ArrayAnnotation(index_dtype=c.index_dtype)
-    if annotation.index_dtype is not c.index_dtype:
-        raise TypeError(
-            f"{ref} is annotated with {annotation.index_dtype} indices, but its constraint says {c.index_dtype}"
-        )
+    annotation = annotation or ArrayAnnotation()  # whose index dtype is for launches
     for axis, (stride, bound) in enumerate(zip(c.stride_constant, c.stride_lower_bound_incl)):
         if (stride if stride is not None else -1 if bound is None else bound) < 0:
             raise TypeError(
@@ -141,11 +138,11 @@ def _static(ref: ArgumentRef, dims: tuple[int, ...], known: tuple[int | None, ..
     rank = len(known)
     for dim in dims:
         if not -rank <= dim < rank:
-            raise ValueError(f"the annotation of {ref} names axis {dim}, but its constraint has rank {rank}")
+            raise TypeError(f"the annotation of {ref} names axis {dim}, but its constraint has rank {rank}")
         if known[dim] is None:
-            raise ValueError(f"the annotation of {ref} makes axis {dim} static; give its {name}[{dim % rank}]")
+            raise TypeError(f"the annotation of {ref} makes axis {dim} static; give its {name}[{dim % rank}]")
     if len({dim % rank for dim in dims}) < len(dims):
-        raise ValueError(f"the annotation of {ref} names an axis twice: {dims}")
+        raise TypeError(f"the annotation of {ref} names an axis twice: {dims}")
     return tuple(sorted(dim % rank for dim in dims))
 
 

@@ -271,3 +271,15 @@ def test_module_variables_that_tile_code_cannot_hold(value: str, error: type[ct.
 
 def test_host_objects_whose_comparison_is_no_bool() -> None:
     refused("def k(a, n):\n    ODD == (1,)\n", ct.TileTypeError, 2, 4, "compared")
+
+
+@pytest.mark.parametrize("values", ["None if n > 0 else 2", "'a' if n > 0 else 'b'", "1 if n > 0 else 2.5"])
+def test_a_variable_without_a_single_type_is_wrong_where_it_is_read(values: str) -> None:
+    traced(f"def k(a, n):\n    q = r = {values}\n    ct.store(a, (0,), 1.0)\n")
+    refused(f"def k(a, n):\n    q = r = {values}\n    ct.store(a, (0,), r)\n", ct.TileTypeError, 3, 22, "expression")
+    refused(f"def k(a, n):\n    ct.store(a, (0,), {values})\n", ct.TileTypeError, 2, 22, "the conditional expression")
+
+
+def test_axes_of_numbers_and_items_by_a_function() -> None:
+    source = "N = 3\ndef k(a, n):\n    ct.store(a, (0,), operator.getitem((1.0, 2), 0) + N[None])\n"
+    traced(f"import operator\n{source}")

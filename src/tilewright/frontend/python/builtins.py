@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -142,6 +143,11 @@ def _slice(t: ValueSemantics, *arguments: Any) -> slice:
     return slice(*arguments)
 
 
+def _getitem(t: ValueSemantics, *arguments: Any) -> Any:
+    _arity(t, "getitem", arguments, 2)
+    return t.subscript(*arguments)
+
+
 def _getattr(t: ValueSemantics, *arguments: Any) -> Any:
     _arity(t, "getattr", arguments, 2, 3)
     value, name = arguments[:2]
@@ -190,6 +196,7 @@ BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.tuple: _tuple,
     builtins.slice: _slice,
     builtins.getattr: _getattr,
+    operator.getitem: _getitem,
     builtins.print: _print,
     builtins.str: _str,
     builtins.repr: _repr,

@@ -140,6 +140,14 @@ def _bool(t: Tracer, node: ast.BoolOp) -> Any:
 
 
 def _conditional(t: Tracer, node: ast.IfExp) -> Any:
+    result = conditional(t, node)
+    if isinstance(result, Unusable):
+        t.fail(TileTypeError, result.reason)
+    return result
+
+
+def conditional(t: Tracer, node: ast.IfExp) -> Any:
+    """The value of a conditional expression; ``Unusable`` for one that has no single type."""
     condition = t.condition(node.test)
     if isinstance(condition, bool):
         return t.eval(node.body if condition else node.orelse)
@@ -158,7 +166,7 @@ def _conditional(t: Tracer, node: ast.IfExp) -> Any:
     t.scope.names = names
     t.locate(node)
     if isinstance(result, Unusable):
-        t.fail(TileTypeError, result.reason.replace(repr(RESULT), "the conditional expression"))
+        return Unusable(result.reason.replace(repr(RESULT), "the conditional expression"))
     return result
 
 

@@ -146,8 +146,8 @@ class ValueSemantics:
         return objects.attribute(self, value, name)
 
     def subscript(self, value: Any, index: Any) -> Any:
-        if isinstance(value, Tile):
-            return OPERATORS["getitem"](self, value, index)
+        if isinstance(value, Tile) or is_number(value):
+            return OPERATORS["getitem"](self, to_tile(self, value), index)
         return objects.subscript(self, value, index)
 
     def call(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.frontend.python import context_managers, control_flow, static
 from tilewright.frontend.python.builtins import Range
 from tilewright.frontend.python.constants import BINARY
-from tilewright.frontend.python.expressions import local_function
+from tilewright.frontend.python.expressions import conditional, local_function
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.paths import RETURN
 from tilewright.frontend.python.values import Array, Tile
@@ -47,7 +47,10 @@ def _unpack(t: Tracer, target: ast.Tuple | ast.List, value: Any) -> None:
 
 
 def _assign(t: Tracer, node: ast.Assign) -> bool:
-    value = t.eval(node.value)
+    if isinstance(node.value, ast.IfExp) and all(isinstance(target, ast.Name) for target in node.targets):
+        value = conditional(t, node.value)  # a variable without a single type is an error where it is read
+    else:
+        value = t.eval(node.value)
     for target in node.targets:
         assign(t, target, value)
     return True
