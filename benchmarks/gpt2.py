@@ -146,7 +146,17 @@ CONFIGS: dict[str, list[tuple[tuple[int, ...], int, int]]] = {  # sizes, warps, 
     "keys": [((64, 128), 8, 2), ((64, 64), 4, 2), ((64, 64), 4, 3), ((64, 128), 4, 2), ((32, 128), 4, 2)],
     "norm": [((r,), w, 1) for r, w in ((1, 1), (1, 2), (1, 4), (2, 4), (4, 4), (4, 8))],
     "norm back": [((r,), w, 1) for r, w in ((1, 2), (1, 4), (2, 4), (4, 4), (4, 8), (8, 8))],
-    "loss": [((c,), w, 1) for c, w in ((4096, 8), (4096, 16), (8192, 8), (8192, 16), (16384, 16), (16384, 32))],
+    "loss": [
+        ((c, b), w, 1)
+        for c, w, b in (
+            (8192, 32, 264),
+            (8192, 32, 132),
+            (4096, 32, 264),
+            (16384, 32, 132),
+            (4096, 16, 396),
+            (2048, 8, 528),
+        )
+    ],
 }
 _LARGE = [((128, 256, 64), 8, 3), ((128, 256, 64), 8, 4), ((256, 128, 64), 8, 3)]
 _SMALL = [((128, 128, 64), warps, stages) for warps in (4, 8) for stages in (3, 4)]  # two on an SM with three stages
@@ -187,7 +197,7 @@ def works(args: argparse.Namespace) -> dict[str, tuple[Any, Callable[[Any], tupl
         "up": (tile.up_kernel, tiles(pre), (x, up, wide, pre, act)),
         "down": (tile.down_kernel, tiles(x), (act, down, bias, y)),
         "back": (tile.back_kernel, tiles(pre), (x, down, pre, sums, act)),
-        "loss": (tile.loss_kernel, lambda s: (tile.LOSS_BLOCKS,), (logits, targets, mean, torch.empty_like(logits))),
+        "loss": (tile.loss_kernel, lambda s: (s[1],), (logits, targets, mean, torch.empty_like(logits))),
     }
 
 

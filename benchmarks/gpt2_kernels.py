@@ -9,7 +9,6 @@ import tilewright as ct
 
 Array = Any
 INF, LOG2_E = math.inf, math.log2(math.e)
-LOSS_BLOCKS = 264  # two on each SM of an H100, with a row of 100 KB each
 PARTS = 512  # sums of parts of the rows, of which the gradients of a norm's parameters are made
 # Of tiles, and options of the backend: those that gpt2.py --tune found fastest on an H100 for 16 x 1024 tokens.
 SIZES: dict[str, tuple[int, ...]] = {
@@ -21,7 +20,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "up": (128, 128, 64),
     "down": (128, 256, 64),
     "back": (128, 128, 64),
-    "loss": (8192,),
+    "loss": (8192, 264),  # two blocks on each SM of an H100, with a row of 100 KB each
 }
 OPTIONS: dict[str, dict[str, int]] = {
     "attention": {"num_warps": 4, "num_stages": 2},
@@ -31,8 +30,8 @@ OPTIONS: dict[str, dict[str, int]] = {
     "norm back": {"num_warps": 4},
     "up": {"num_warps": 8, "num_stages": 3},
     "down": {"num_warps": 8, "num_stages": 4},
-    "back": {"num_warps": 8, "num_stages": 4},
-    "loss": {"num_warps": 16},
+    "back": {"num_warps": 4, "num_stages": 3},
+    "loss": {"num_warps": 32},
 }
 
 
@@ -90,7 +89,7 @@ def attention_kernel(
         total = total * correction + ct.sum(weights, axis=1, keepdims=True)
         result = ct.mma(weights.astype(qkv.dtype), entry(qkv, b, j, 2, h, TK, D), result * correction)
         top = new_top
-    ct.store(out, (b, i, h, 0), (result / total).reshape((1, TQ, 1, D)).astype(out.dtype))
+    ct.store(out, (b, i, h, 0), (result * (1 / total)).reshape((1, TQ, 1, D)).astype(out.dtype))
     ct.store(lse, (b, h, i), (top + ct.log2(total)).reshape((1, 1, TQ)))
 
 
@@ -367,9 +366,9 @@ def mlp_gradient(x: Array, up: Array, down: Array, pre: Array, act: Array, grad_
 
 
 @ct.kernel
-def loss_kernel(logits, targets, loss, change, C: ct.Constant[int]):
-    """A block has a row at a time, which is still in the L2 cache when it is read again."""
-    for i in range(ct.bid(0), logits.shape[0], ct.num_blocks(0)):
+def loss_kernel(logits, targets, loss, change, C: ct.Constant[int], BLOCKS: ct.Constant[int]):
+    """A block has a row at a time, which is still in the L2 cache when it is read again, unless blocks are many."""
+    for i in range(ct.bid(0), logits.shape[0], BLOCKS):
         top, total = ct.full((C,), -1e30, ct.float32), ct.zeros((C,), ct.float32)
         for j in range(ct.cdiv(logits.shape[1], C)):
             row = ct.load(logits, (i, j), (1, C), padding_mode=ct.PaddingMode.NEG_INF).reshape((C,))
@@ -392,7 +391,7 @@ def loss_kernel(logits, targets, loss, change, C: ct.Constant[int]):
 @ct.op("gpt2::loss", "rows classes, rows -> rows, rows classes", dtypes="float32 logits", sharded="rows")
 def cross_entropy(stream: Any, logits: Array, targets: Array, loss: Array, change: Array) -> None:
     """The cross-entropy of each row, and its gradient."""
-    launch(stream, "loss", (min(LOSS_BLOCKS, logits.shape[0]),), loss_kernel, (logits, targets, loss, change))
+    launch(stream, "loss", (SIZES["loss"][1],), loss_kernel, (logits, targets, loss, change))
 
 
 class LinearLoss(torch.autograd.Function):

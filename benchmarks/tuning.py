@@ -3,7 +3,8 @@
     python benchmarks/tuning.py --processes 16            # on the CPU
     python benchmarks/tuning.py --processes 16 --cuda     # on all GPUs
 
-Each time everything is compiled anew. With ``--cuda`` every GPU measures, in the run with processes.
+Each time everything is compiled anew. With ``--cuda`` every GPU measures, in the run with processes, which a server
+forks that has imported the compiler; their start and end count.
 """
 
 from __future__ import annotations
@@ -71,13 +72,15 @@ def main() -> None:
         import torch  # noqa: PLC0415  needed for GPUs only
 
         arrays = tuple(torch.randn(n, n, device="cuda", dtype=torch.float16) for _ in range(3))
-        for index in range(torch.cuda.device_count()):
+        for index in range(torch.cuda.device_count() if torch.cuda.device_count() > 1 else 0):
             devices.append(ThreadPoolExecutor(1, initializer=torch.cuda.set_device, initargs=(index,)))
     space = SPACE[:: args.every]
     print(f"{len(space)} configurations, {args.processes} processes")
     alone = search(arrays, None, [], space)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tilewright", *(["tilewright.backends.triton.compiler"] if args.cuda else [])])
     start = time.perf_counter()
-    with ProcessPoolExecutor(args.processes, mp_context=multiprocessing.get_context("spawn")) as executor:
+    with ProcessPoolExecutor(args.processes, mp_context=context) as executor:
         search(arrays, executor, devices, space)
     together = time.perf_counter() - start  # with the start and the end of the processes
     print(f"one after another {alone:.1f} s, in processes {together:.1f} s: {alone / together:.1f} times faster")

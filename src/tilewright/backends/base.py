@@ -73,6 +73,9 @@ class Versioned(DirectLaunch, Protocol):
     def embedded(self, name: str, grid: Grid) -> Embedded:
         """How machine code launches it as a function ``name``. ValueError where it cannot, with the reason."""
 
+    def variant_for(self, grid: Grid, processors: int) -> Any:
+        """The variant that a launch of ``grid`` needs on a device with so many processors; None for this one."""
+
 
 class Work(NamedTuple):
     """What a launch does: floating-point operations, and bytes between arrays and registers."""
@@ -89,6 +92,15 @@ class Serialization(NamedTuple):
     from_bytes: Callable[[Function, bytes, Mapping[str, Any], Any], Executable]
     """The executable of a function that ``to_bytes`` wrote, compiled with these options and as this variant. ValueError
     for other bytes."""
+
+
+class Machine(NamedTuple):
+    """What has to be known of a device to compile for it where it is not."""
+
+    target: str
+    """What ``Capabilities.for_target`` takes."""
+    processors: int
+    """How many it has: on an NVIDIA GPU, SMs."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +126,8 @@ class Capabilities:
     executable does; ValueError when that depends on what the kernel finds in memory. ``run_source``: the executable of
     a function of the Python front end, without IR, for arguments that a signature describes. ``for_target``: the
     backend for an architecture that need not be in this machine (None: the one that is); ValueError for an unknown
-    one. ``elapsed(launch, stream, flush_cache)``: the seconds that what ``launch`` queues on a stream takes, after the
+    one; ``machine``: what another process compiles for instead of the device that this backend launches on.
+    ``elapsed(launch, stream, flush_cache)``: the seconds that what ``launch`` queues on a stream takes, after the
     caches were flushed or not, where launches return before they have ended. ``embed(executable, name, grid)``: how
     programs of other compilers launch it, as a function ``name``; ValueError where they cannot, with the reason.
     ``exports``: format -> what writes kernels to a path, in this format, for a target; TileUnsupportedFeatureError for
@@ -128,6 +141,7 @@ class Capabilities:
     work: Callable[[Any, Grid, LaunchArguments], Work] | None = None
     run_source: Callable[[Any, Any], Executable] | None = None
     for_target: Callable[[str | None], Backend] | None = None
+    machine: Callable[[], Machine] | None = None
     devices: Devices | None = None
     elapsed: Callable[[Callable[[], None], int, bool], float] | None = None
     embed: Callable[[Any, str, Grid], Embedded] | None = None

@@ -112,16 +112,20 @@ class GpuExecutable:
 
     def _require_depth(self, grid: tuple[int, int, int], device: int) -> None:
         """NeedsVariant where a pipeline of another depth is for as few blocks on an SM as ``grid`` puts there."""
-        for most, stages in self._limits(device):
-            if math.prod(grid) <= most:
-                if stages:
-                    raise NeedsVariant(replace(self.constraints, stages=stages))
-                return
+        variant = self.variant_for(grid, driver.device(device).processors)
+        if variant is not None:
+            raise NeedsVariant(variant)
 
-    def _limits(self, device: int) -> list[tuple[int, int]]:
+    def variant_for(self, grid: tuple[int, int, int], processors: int) -> Constraints | None:
+        """The variant whose pipeline is for as few blocks on each of so many SMs; None for this one."""
+        blocks = math.prod(grid)
+        stages = next((stages for most, stages in self._limits(processors) if blocks <= most), 0)
+        return replace(self.constraints, stages=stages) if stages else None
+
+    def _limits(self, processors: int) -> list[tuple[int, int]]:
         """The most blocks with one on each SM, and with two, and the stages of the variant for so many."""
-        processors = driver.device(device).processors // self.artifact.binary.num_ctas
-        return [((i + 1) * processors, stages) for i, stages in enumerate(self.artifact.depths)]
+        clusters = processors // self.artifact.binary.num_ctas
+        return [((i + 1) * clusters, stages) for i, stages in enumerate(self.artifact.depths)]
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Queue every block of ``grid`` on the stream; a kernel that prints or asserts is also waited for.
@@ -224,7 +228,7 @@ class GpuExecutable:
         if not self._plain_launch or self._tables:
             return None
         others: list[tuple[int, Loaded | None]] = []
-        for most, stages in self._limits(device) if self._has_depths else []:
+        for most, stages in self._limits(driver.device(device).processors) if self._has_depths else []:
             found = variants.get(replace(self.constraints, stages=stages)) if stages else self
             others.append((most, None if found is None else (found._parameters, found._kernel(device))))
         return launch_stub(self._parameters, self._kernel(device), others)

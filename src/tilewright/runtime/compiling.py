@@ -53,9 +53,11 @@ def compiled(
     return executable, origin
 
 
-def cache_entry(function: Function, backend: Backend, options: Mapping[str, Any]) -> tuple[str, bytes, str] | None:
+def cache_entry(
+    function: Function, backend: Backend, options: Mapping[str, Any], variant: Any = None
+) -> tuple[str, bytes, str] | None:
     """The entry of the disk cache for ``function``, which was compiled before; None where there is none."""
-    cache, key = disk_cache(), _key(function, backend, options, None)
+    cache, key = disk_cache(), _key(function, backend, options, variant)
     data = None if cache is None else cache.get(key)
     return None if data is None else (key, data, _label(function, backend))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Union
@@ -52,10 +53,19 @@ class AutotunedKernel:
         self.results: dict[Any, TuningResult[Config]] = {}
 
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
-        """``kernel[grid](*args)`` launches on the default stream, as in Triton; ``stream=`` names another one."""
+        """``kernel[grid](*args)`` launches on the default stream, as in Triton; ``stream=`` names another one.
 
-        def run(*args: Any, stream: Any = None) -> None:
-            self.launch(stream, grid, args)
+        Arguments may be given by name. TypeError for names that the kernel has not, or whose values are tuned.
+        """
+
+        def run(*args: Any, stream: Any = None, **named: Any) -> None:
+            rest = [name for name in self._given[len(args) :] if name in named]
+            other = next((name for name in named if name not in rest), None)
+            if other is not None:
+                wrong = "is tuned" if other in self._parameters and other not in self._given else "is given twice"
+                wrong = wrong if other in self._parameters else "is no parameter"
+                raise TypeError(f"{self.kernel.name}(): {other!r} {wrong}")
+            self.launch(stream, grid, (*args, *(named[name] for name in rest)))
 
         return run
 
@@ -96,6 +106,11 @@ class AutotunedKernel:
 
     def _grid(self, grid: Grid, config: Config, args: tuple[Any, ...]) -> tuple[int, ...]:
         return grid if isinstance(grid, tuple) else grid(config.values | dict(zip(self._given, args)))
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the configurations, and the times that were found for each key."""
+        found = "".join(result._repr_html_() for result in self.results.values())
+        return f"<p><code>{html.escape(repr(self))}</code></p>{found}"
 
     def __repr__(self) -> str:
         return f"<autotuned {self.kernel!r}, {len(self.configs)} configurations, {len(self._best)} searched>"

@@ -5,44 +5,78 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
+from tilewright.backends.base import Grid, Machine
+from tilewright.backends.registry import get_backend
 from tilewright.ir.errors import TileError
 from tilewright.runtime.abstract import abstract_like
-from tilewright.runtime.backend_choice import requested
+from tilewright.runtime.backend_choice import compiling_for
 from tilewright.runtime.cache import disk_cache
-from tilewright.runtime.compiling import cache_entry
+from tilewright.runtime.compiling import cache_entry, compiled
+from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launchable import Launchable
 from tilewright.tune.arrays import Args, with_arrays
 
 T = TypeVar("T")
+Chosen = tuple[Launchable, Args, tuple[int, ...]]  # a kernel, its arguments and the grid
 Stored = tuple[str, bytes, str]  # an entry of the disk cache: its key, what it holds, and its label
 
 
-def compile_stored(kernel: Launchable, args: Args, backend: str | None) -> Stored | None:
-    """Compile ``kernel`` for such arguments, of which arrays are abstract: an entry for the disk cache.
+class Place(NamedTuple):
+    """Where kernels are launched: the backend, and what it is that other machines compile for, on a GPU."""
 
-    None where nothing is stored, or where the kernel is wrong, which its launch will say.
+    backend: str
+    machine: Machine | None
+
+
+def compile_stored(kernel: Launchable, args: Args, grid: Grid, place: Place) -> list[Stored]:
+    """Compile ``kernel`` for such arguments, of which arrays are abstract, and this grid: entries for the disk cache.
+
+    There are none where nothing is stored, or where the kernel is wrong, which its launch will say. No GPU is needed,
+    and none that is here is asked: each process that does takes memory of it, and time.
     """
+    machine = place.machine
+    backend = get_backend(place.backend) if machine is None else compiling_for(machine.target, place.backend)
+    options = kernel.options.get(backend.name, {})
     try:
-        signature, chosen = kernel.described(args, backend)
-        found = kernel.specialize(signature, chosen)
-        return cache_entry(found.function, chosen, kernel.options.get(chosen.name, {}))
+        signature, _ = kernel.regions(args)
+        found = kernel.specialize(signature, backend)
+        entries = [cache_entry(found.function, backend, options)]
+        if machine is not None and backend.capabilities.variants:
+            first: Any = found.executable
+            variant = first.variant_for(grid, machine.processors)
+            if variant is not None:
+                compiled(found.function, backend, options, variant)
+                entries.append(cache_entry(found.function, backend, options, variant))
+        return [entry for entry in entries if entry is not None]
     except TileError:
-        return None
+        return []
+
+
+def _place(kernel: Launchable, args: Args) -> Place:
+    """Where a launch with these arguments runs."""
+    _, backend = kernel.described(args, None)
+    describe, for_target = backend.capabilities.machine, backend.capabilities.for_target
+    if describe is None or for_target is None:
+        return Place(backend.name, None)
+    return Place(backend.name, describe())
 
 
 class Compilations(Generic[T]):
     """The compilations of ``configs``, under way in ``executor``; with None, nothing is compiled ahead.
 
-    ``choose(config)`` gives the kernel and its arguments. The executor is any of ``concurrent.futures``, or one of
-    Dask, Ray or MPI with its interface; with processes, the kernel has to be at the top of a module.
+    ``choose(config)`` gives the kernel, its arguments and the grid. The executor is any of ``concurrent.futures``, or
+    one of Dask, Ray or MPI with its interface; with processes, the kernel has to be at the top of a module.
     """
 
     def __init__(
-        self, executor: Executor | None, configs: Sequence[T], choose: Callable[[T], tuple[Launchable, Args]]
+        self,
+        executor: Executor | None,
+        configs: Sequence[T],
+        choose: Callable[[T], Chosen],
     ) -> None:
-        self._futures: dict[int, Future[Stored | None]] = {}
+        self._futures: dict[int, Future[list[Stored]]] = {}
         self._cache = disk_cache() if executor is not None else None
         if executor is None:
             return
@@ -52,11 +86,12 @@ class Compilations(Generic[T]):
             raise ValueError("compiling in an executor needs the disk cache, which TILEWRIGHT_CACHE_DIR switches off")
         for config in configs:
             try:
-                kernel, args = choose(config)
+                kernel, args, grid = choose(config)
+                place, blocks = _place(kernel, args), checked_grid(grid)
                 given = with_arrays(kernel, args, lambda _, array: abstract_like(array))
             except Exception:  # noqa: BLE001 - the search finds out, and lists it as a failure
                 continue
-            self._futures[id(config)] = executor.submit(compile_stored, kernel, given, requested())
+            self._futures[id(config)] = executor.submit(compile_stored, kernel, given, blocks, place)
 
     def first(self, configs: Sequence[T]) -> int:
         """The place among ``configs`` of the one that is compiled first, for which this waits; else that of the first.
@@ -79,8 +114,9 @@ class Compilations(Generic[T]):
             found = future.result()
         except (pickle.PicklingError, AttributeError) as e:
             raise pickle.PicklingError(f"the executor cannot send the kernel to another process: {e}") from e
-        if found is not None and self._cache is not None and self._cache.get(found[0]) is None:
-            self._cache.put(*found)
+        for key, data, label in found:
+            if self._cache is not None and self._cache.get(key) is None:
+                self._cache.put(key, data, label)
 
     def close(self) -> None:
         """Give up what has not begun."""

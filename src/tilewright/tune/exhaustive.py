@@ -7,10 +7,9 @@ from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 from tilewright.runtime.launchable import Launchable
-from tilewright.tune.arrays import Args
 from tilewright.tune.attempts import Attempts, Failed, Plan, checked_devices
 from tilewright.tune.candidate import BATCH, Work, with_hints
-from tilewright.tune.compiling import Compilations
+from tilewright.tune.compiling import Chosen, Compilations
 from tilewright.tune.gate import Gate
 from tilewright.tune.progress import Progress
 from tilewright.tune.results import TuningResult, no_success
@@ -66,9 +65,9 @@ def exhaustive_search(
         hints = {} if hints_fn is None else hints_fn(config)
         return Work(with_hints(chosen, hints), grid_fn(config), lambda: args_fn(config))
 
-    def choose(config: T) -> tuple[Launchable, Args]:
+    def choose(config: T) -> Chosen:
         found = work(config)
-        return found.kernel, found.args()
+        return found.kernel, found.args(), found.grid
 
     compilations = Compilations(executor, configs, choose)
     attempts = Attempts(work, compilations, Plan(stream, flush_l2, gate, single_run_timeout_sec, places))

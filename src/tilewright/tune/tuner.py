@@ -18,7 +18,7 @@ from tilewright.tune import store as stored
 from tilewright.tune.arrays import Args, copy_of, is_array, with_arrays
 from tilewright.tune.attempts import Attempts, Plan, checked_devices
 from tilewright.tune.candidate import Work, with_hints
-from tilewright.tune.compiling import Compilations
+from tilewright.tune.compiling import Chosen, Compilations
 from tilewright.tune.gate import Gate
 from tilewright.tune.progress import Progress
 from tilewright.tune.racing import Limits, Race
@@ -168,9 +168,9 @@ class Tuner(Generic[T]):
             raise ValueError(f"the entry {key!r} of the store is no result of a search: {e}; delete it") from e
 
     def _measure(self, arguments: Args, stream: Any) -> TuningResult[T]:
-        def choose(config: T) -> tuple[Launchable, Args]:
+        def choose(config: T) -> Chosen:
             given = self._args_fn(config, *arguments)
-            return self.kernel_for(config, given), given
+            return self.kernel_for(config, given), given, self._grid_fn(config, *arguments)
 
         compilations = Compilations(self._executor, self.configs, choose)
 

@@ -10,7 +10,7 @@ from typing import Any
 import llvmlite
 
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
-from tilewright.backends.base import Capabilities, Devices, Serialization
+from tilewright.backends.base import Capabilities, Devices, Machine, Serialization
 from tilewright.backends.cuda_tools import tool_version
 from tilewright.backends.gpu import assemble
 from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
@@ -62,11 +62,15 @@ class GpuBackend:
             variants=True,
             serialization=Serialization(_to_bytes, self._from_bytes),
             for_target=_for_target,
+            machine=self._machine,
             devices=Devices(self._for_device, driver.device_count, driver.device_of),
             elapsed=self._elapsed,
             exports={"cubin": write_cubin},
             embed=embed,
         )
+
+    def _machine(self) -> Machine:
+        return Machine(self.architecture(), driver.device(self._index).processors)
 
     def _for_device(self, index: int) -> GpuBackend:
         """This backend for GPU ``index``, whose architecture may be another one than that of the first."""

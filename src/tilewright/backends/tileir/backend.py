@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.backends.base import Capabilities, Devices, Serialization
+from tilewright.backends.base import Capabilities, Devices, Machine, Serialization
 from tilewright.backends.tileir import assembler
 from tilewright.gpu_runtime import driver, stopwatch
 from tilewright.gpu_runtime.abi import formats_of
@@ -58,10 +58,14 @@ class TileIRBackend:
             direct_launch=True,
             serialization=Serialization(_to_bytes, _from_bytes),
             for_target=_for_target,
+            machine=self._machine,
             devices=Devices(self._for_device, driver.device_count, driver.device_of),
             elapsed=self._elapsed,
             embed=embed,
         )
+
+    def _machine(self) -> Machine:
+        return Machine(self.architecture(), driver.device(self._index).processors)
 
     def _for_device(self, index: int) -> TileIRBackend:
         """This backend for GPU ``index``, whose architecture may be another one than that of the first."""

@@ -20,7 +20,7 @@ from tilewright.analysis.gpu.pipelinable_loops import (
 )
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends.base import Capabilities, Devices, Serialization
+from tilewright.backends.base import Capabilities, Devices, Machine, Serialization
 from tilewright.backends.export import Export
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fallbacks, compiler
@@ -82,6 +82,7 @@ class TritonBackend:
             variants=True,
             serialization=Serialization(_to_bytes, self._from_bytes),
             for_target=_for_target,
+            machine=self._machine,
             devices=Devices(self._for_device, driver.device_count, driver.device_of),
             elapsed=self._elapsed,
             embed=embed,
@@ -110,6 +111,9 @@ class TritonBackend:
             return made.binary.texts
 
         return GpuExecutable(function, artifact, constraints, texts, lambda: sites(optimize(function)))
+
+    def _machine(self) -> Machine:
+        return Machine(self.gpu().name, driver.device(self._index).processors)
 
     def _for_device(self, index: int) -> TritonBackend:
         """This backend for GPU ``index``, whose architecture may be another one than that of the first."""
