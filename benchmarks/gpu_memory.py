@@ -19,6 +19,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -400,7 +401,9 @@ def main() -> None:
                         run()
                         torch.cuda.synchronize()
         return
+    start = time.perf_counter()
     fill_caches(min(16, os.cpu_count() or 1))
+    print(f"caches filled in {time.perf_counter() - start:.0f} s")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, GB/s\n")
     print("| work | gpu | triton | Triton by hand | torch | gpu to best | gpu to copy |")
     print("|---|---:|---:|---:|---:|---:|---:|", flush=True)
