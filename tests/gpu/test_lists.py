@@ -88,7 +88,7 @@ def test_graphs() -> None:
         c.fill_(5)
     graph.replay()
     problem.check()
-    long = Problem(shapes(90))
+    long = Problem(shapes(300))  # more than a kernel takes among its parameters
     long.launch()
     with pytest.raises(RuntimeError, match="cannot be recorded"), torch.cuda.graph(torch.cuda.CUDAGraph()):
         long.launch()

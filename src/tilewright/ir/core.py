@@ -249,8 +249,10 @@ class Block:
         return self.ops[-1]
 
     def walk(self) -> Iterator[Op]:
-        for op in self.ops:
-            yield from op.walk()
+        for op in self._ops:
+            yield op
+            for region in op.regions:
+                yield from region.walk()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, Loop, LoopOp
 from tilewright.ir.ops.memory import MemoryOp
 
+_NONE, _READ_WRITE = Effect.NONE, Effect.READ | Effect.WRITE  # combining flags takes longer than all the rest here
+
 
 def is_ordered(op: Op) -> TypeGuard[MemoryOp]:
     """Whether ``op`` is a memory operation with a memory order, as atomics have one: such are not weak."""
@@ -22,16 +24,17 @@ def effect_of(op: Op) -> Effect:
     """
     effect = op.spec.effect
     if is_ordered(op):
-        effect |= Effect.READ | Effect.WRITE
+        effect |= _READ_WRITE
     for region in op.regions:
         for nested in region.ops:
-            effect |= effect_of(nested)
+            if (inner := effect_of(nested)) is not _NONE:
+                effect |= inner
     return effect
 
 
 def is_pure(op: Op) -> bool:
     """True when ``op`` can be removed if unused, repeated, or moved: no effect, and no way out of a region."""
-    if effect_of(op) != Effect.NONE or op.spec.terminator:
+    if effect_of(op) is not _NONE or op.spec.terminator:
         return False
     if not op.regions:
         return True

@@ -18,6 +18,7 @@ from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.ir.ops.gpu.tma import TensorMap
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
+from tilewright.system import collector
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.lowering import lower_to_gpu
 from tilewright.transforms.pipelines import optimize, run_passes
@@ -59,6 +60,7 @@ class Compiled:
         }
 
 
+@collector.paused()
 def compile_to_ptx(
     function: Function,
     target: str,

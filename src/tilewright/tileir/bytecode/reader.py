@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
-from tilewright.tileir import collector, structure
+from tilewright.system import collector
+from tilewright.tileir import structure
 from tilewright.tileir.bytecode.attributes import HINTS_TAG, read_hints, read_tagged
 from tilewright.tileir.bytecode.debug import DebugTable, read_debug
 from tilewright.tileir.bytecode.decoders import Decoder, decoder

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from tilewright.tileir import collector
+from tilewright.system import collector
 from tilewright.tileir.bytecode.attributes import HINTS_TAG, write_payload, write_tagged
 from tilewright.tileir.bytecode.debug import parts, references
 from tilewright.tileir.bytecode.encode import BodyWriter

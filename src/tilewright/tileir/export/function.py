@@ -13,7 +13,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.location import Loc
 from tilewright.ir.ops import control, linear, memory
 from tilewright.ir.types import TileType, Type
-from tilewright.tileir import collector
+from tilewright.system import collector
 from tilewright.tileir.debug import CallSite, CompileUnit, File, FileLoc, Location, Subprogram
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export import arith, tiles

@@ -30,7 +30,8 @@ def assembly(
     With ``effects`` it stays where it is, as often as it is, and memory changes; without, it is a function of the
     operands.
     """
-    constraints = [f"={constraint(t)}" for t in results] + [constraint(v.type) for v in operands]
+    early = "&" if text.count(";") > 1 else ""  # a result is written while operands are still to be read
+    constraints = [f"={early}{constraint(t)}" for t in results] + [constraint(v.type) for v in operands]
     if effects:
         constraints.append("~{memory}")
     single = len(results) == 1

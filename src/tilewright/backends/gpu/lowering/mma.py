@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.assembly import F32, F64, I32, assembly
+from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I32, assembly
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
 from tilewright.backends.gpu.lowering.tiles import layout_of
-from tilewright.backends.gpu.lowering.words import packed_words, unpacked_words
+from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.layouts import REGISTER, log2
@@ -39,6 +39,8 @@ def _mma(cx: Context, op: GpuMma) -> None:
             fragment = (
                 [_multiply_add(cx, x[0], y[0], fragment[0])] if own == 0 else _instruction(cx, op, x, y, fragment)
             )
+        if op.acc.tile.element.short == "f16":
+            fragment = [cx.builder.fpext(cx.builder.fptrunc(x, F16), F32) for x in fragment]
         result += fragment
     cx.values[op.result] = result
 
@@ -60,8 +62,9 @@ def _instruction(cx: Context, op: GpuMma, x: Registers, y: Registers, acc: Regis
     (m, n, k), types = op.instruction, [op.x.tile.element, op.y.tile.element, op.acc.tile.element]
     if any(t.short in _FP8 for t in types) and cx.target.capability < 89:
         raise unsupported(op, f"products of {types[0]} need sm_89, and this is for {cx.target.name}")
-    names = [_TYPES.get(t.short, t.short) for t in types]
-    words = [_fragment(cx, values, t) for values, t in zip((x, y, acc), types)]
+    half = types[2].short == "f16"  # these are summed in float32, and rounded at the end
+    names = ["f32" if half and i == 2 else _TYPES.get(t.short, t.short) for i, t in enumerate(types)]
+    words = [_fragment(cx, values, t, accumulates=i == 2) for i, (values, t) in enumerate(zip((x, y, acc), types))]
     operands = [w for part in words for w in part]
     results = [w.type for w in words[2]]
     places, at = [], 0
@@ -69,13 +72,12 @@ def _instruction(cx: Context, op: GpuMma, x: Registers, y: Registers, acc: Regis
         places.append("{" + ", ".join(f"${at + i}" for i in range(count)) + "}")
         at += count
     kind = f"m{m}n{n}k{k}.row.col.{names[2]}.{names[0]}.{names[1]}.{names[2]}"
-    found = assembly(cx.builder, f"mma.sync.aligned.{kind} {', '.join(places)};", results, operands)
-    return unpacked_words(cx, found, types[2]) if types[2].short == "f16" else found
+    return assembly(cx.builder, f"mma.sync.aligned.{kind} {', '.join(places)};", results, operands)
 
 
-def _fragment(cx: Context, values: Registers, dtype: DType) -> Registers:
-    """The words of a fragment; accumulators of 32 and 64 bits as they are."""
-    if values[0].type in (F64, I32) or (values[0].type == F32 and dtype.short == "f32"):
+def _fragment(cx: Context, values: Registers, dtype: DType, *, accumulates: bool) -> Registers:
+    """The words of a fragment; accumulators and what has 32 or 64 bits as they are."""
+    if values[0].type in (F64, I32) or (values[0].type == F32 and (accumulates or dtype.short == "f32")):
         return values
     return packed_words(cx, values, dtype)
 

@@ -344,11 +344,12 @@ def _is_zero(x: ir.Value) -> bool:
 
 
 # The instructions saturate: beyond what rounds to the largest number e4m3 has NaN, and e5m2 is infinite.
-_TO_E4M3 = """{ .reg .b16 code, low, high; .reg .b32 both, magnitude; .reg .pred beyond;
+_TO_E4M3 = """{ .reg .b16 code, low, high; .reg .b32 both, magnitude, nan; .reg .pred beyond;
 cvt.rn.satfinite.e4m3x2.f32 code, 0f00000000, $1;
 cvt.rn.f16x2.e4m3x2 both, code; mov.b32 {low, high}, both; cvt.f32.f16 $0, low;
 abs.f32 magnitude, $1; setp.gt.f32 beyond, magnitude, 0f43E80000;
-selp.f32 $0, 0f7FC00000, $0, beyond; }""".replace("\n", " ")
+and.b32 nan, $1, 0x80000000; or.b32 nan, nan, 0x7FC00000;
+selp.f32 $0, nan, $0, beyond; }""".replace("\n", " ")
 _TO_E5M2 = """{ .reg .b16 code, low, high; .reg .b32 both, magnitude, infinite; .reg .pred beyond;
 cvt.rn.satfinite.e5m2x2.f32 code, 0f00000000, $1;
 cvt.rn.f16x2.e5m2x2 both, code; mov.b32 {low, high}, both; cvt.f32.f16 $0, low;

@@ -24,9 +24,12 @@ _E5M2_TO_F32 = """{ .reg .b16 e0, e1, e2, e3; .reg .b32 first, second;
 prmt.b32 first, $4, 0, 0x1404; prmt.b32 second, $4, 0, 0x3424;
 mov.b32 {e0, e1}, first; mov.b32 {e2, e3}, second;
 cvt.f32.f16 $0, e0; cvt.f32.f16 $1, e1; cvt.f32.f16 $2, e2; cvt.f32.f16 $3, e3; }"""
-_F32_TO_E4M3 = """{ .reg .b16 low, high;
+# The instruction gives NaN without its sign.
+_F32_TO_E4M3 = """{ .reg .b16 low, high; .reg .b32 first, second;
 cvt.rn.satfinite.e4m3x2.f32 low, $2, $1; cvt.rn.satfinite.e4m3x2.f32 high, $4, $3;
-mov.b32 $0, {low, high}; }"""
+mov.b32 $0, {low, high};
+prmt.b32 first, $1, $2, 0x0073; prmt.b32 second, $3, $4, 0x0073; prmt.b32 first, first, second, 0x5410;
+and.b32 first, first, 0x80808080; or.b32 $0, $0, first; }"""
 _F32_TO_E5M2 = """{ .reg .b32 first, second;
 cvt.rn.f16x2.f32 first, $2, $1; cvt.rn.f16x2.f32 second, $4, $3;
 prmt.b32 $0, first, second, 0x7531; }"""
