@@ -29,11 +29,12 @@ LOG2_E = 1 / math.log(2)
 
 @ct.kernel
 def attend(
-    q, k, v, out, scale, cap,
+    q, k, v, out, scale, inner,
     H: ct.Constant[int], GROUP: ct.Constant[int], D: ct.Constant[int], TQ: ct.Constant[int], TK: ct.Constant[int],
     CAUSAL: ct.Constant[bool], CAPPED: ct.Constant[bool], WINDOW: ct.Constant[int],
 ):  # fmt: skip
-    """Forward attention; ``scale`` and ``cap`` include log2(e). ``GROUP`` heads of queries share those of keys."""
+    """Forward attention; ``scale``, of the scores or of what ``tanh`` gives, includes log2(e). ``inner`` scales what it
+    takes. ``GROUP`` heads of queries share those of keys."""
     block = ct.bid(0)
     if CAUSAL:
         block = ct.num_blocks(0) - 1 - block  # the longest rows first
@@ -52,11 +53,11 @@ def attend(
     full = block * TQ // TK if CAUSAL and WINDOW == 0 else (first if CAUSAL else last)
     for j in range(first, full):
         keys = ct.load(k, (b, h // GROUP, 0, j), (1, 1, D, TK), order=(0, 1, 3, 2)).reshape((D, TK))
-        scores = ct.mma(queries, keys, ct.zeros((TQ, TK), ct.float32)) * scale
+        scores = ct.mma(queries, keys, ct.zeros((TQ, TK), ct.float32))
         if CAPPED:
-            scores = ct.tanh(scores, rounding_mode=ct.RoundingMode.APPROX) * cap
-        new_top = max(top, ct.max(scores, axis=1, keepdims=True))
-        weights = ct.exp2(scores - new_top, flush_to_zero=True)
+            scores = ct.tanh(scores * inner, rounding_mode=ct.RoundingMode.APPROX)
+        new_top = max(top, ct.max(scores, axis=1, keepdims=True) * scale)
+        weights = ct.exp2(scores * scale - new_top, flush_to_zero=True)
         correction = ct.exp2(top - new_top, flush_to_zero=True)
         total = total * correction + ct.sum(weights, axis=1, keepdims=True)
         values = ct.load(v, (b, h // GROUP, j, 0), (1, 1, TK, D)).reshape((TK, D))
@@ -65,15 +66,15 @@ def attend(
     if CAUSAL:
         for j in range(full, last):
             keys = ct.load(k, (b, h // GROUP, 0, j), (1, 1, D, TK), order=(0, 1, 3, 2)).reshape((D, TK))
-            scores = ct.mma(queries, keys, ct.zeros((TQ, TK), ct.float32)) * scale
+            scores = ct.mma(queries, keys, ct.zeros((TQ, TK), ct.float32))
             if CAPPED:
-                scores = ct.tanh(scores, rounding_mode=ct.RoundingMode.APPROX) * cap
+                scores = ct.tanh(scores * inner, rounding_mode=ct.RoundingMode.APPROX)
             seen = rows >= j * TK + columns
             if WINDOW > 0:
                 seen = seen & (rows < j * TK + columns + WINDOW)
-            scores = ct.where(seen, scores, -1e30)
-            new_top = max(top, ct.max(scores, axis=1, keepdims=True))
-            weights = ct.exp2(scores - new_top, flush_to_zero=True)
+            scores = ct.where(seen, scores, -1e6)
+            new_top = max(top, ct.max(scores, axis=1, keepdims=True) * scale)
+            weights = ct.exp2(scores * scale - new_top, flush_to_zero=True)
             correction = ct.exp2(top - new_top, flush_to_zero=True)
             total = total * correction + ct.sum(weights, axis=1, keepdims=True)
             values = ct.load(v, (b, h // GROUP, j, 0), (1, 1, TK, D)).reshape((TK, D))
@@ -147,7 +148,7 @@ class Work:
     def ours(self, backend: str, tile: tuple[int, int]) -> None:
         f, (tq, tk) = self.form, tile
         scale = 1 / math.sqrt(f.width)
-        scales = (scale / f.cap, f.cap * LOG2_E) if f.cap else (scale * LOG2_E, 0.0)
+        scales = (f.cap * LOG2_E, scale / f.cap) if f.cap else (scale * LOG2_E, 0.0)
         arguments = (
             self.q, self.k, self.v, self.out, *scales, f.heads, f.group, f.width, tq, tk, f.causal, f.cap > 0, f.window,
         )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +11,10 @@ import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, aligned
-from support.ptx.backend import ptx_backend
+from support.ptx.backend import PtxBackend, ptx_backend
 
 import tilewright as ct
+from tilewright.backends import registry
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.control import For
@@ -128,10 +131,29 @@ def test_products_run_beside_the_softmax() -> None:
     assert (first.accs, first.held, first.pending) == ([scores.result], [], 1)
     assert (last.accs, last.held, last.pending) == ([sums.result], [sums.x], 0)
     assert isinstance(sums.x.type, TileType) and sums.x in loop.body.args
+    assert [v in loop.next_values for v in last.after] == [True], "the new sums of the weights, which need all of them"
     between = loop.body.ops[loop.body.ops.index(first) : loop.body.ops.index(last)]
     after = loop.body.ops[loop.body.ops.index(last) :]
     assert sum(op.name == "exp" for op in between) == 2 and not any(op.name in ("exp", "shuffle") for op in after)
     assert {"mul", "cast"} <= {op.name for op in after}, "the sums are scaled, and the next operand takes registers"
+
+
+def test_the_softmax_stays_before_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In PTX, too: what may wait itself uses the sums of the weights, and no number is the one that it waits for."""
+    q, o = (aligned((128, 64), np.float16) for _ in range(2))
+    made: list[Any] = []
+
+    class Kept(PtxBackend):
+        def compile(self, *arguments: Any) -> Any:
+            made.append(super().compile(*arguments))
+            return made[-1]
+
+    monkeypatch.setitem(registry._loaders, "kept-for-waits", lambda: Kept(None, "sm_90"))
+    ct.launch(None, (1,), ct.kernel(attention), (q, q, q, o, 128, 64, 64, False), backend="kept-for-waits")
+    order = re.findall(r"wgmma.wait_group.sync.aligned \d|ex2|nanosleep", made[0].compiled.ptx)
+    loop = [name for name, _ in itertools.groupby(order)]
+    wait = "wgmma.wait_group.sync.aligned "
+    assert any(loop[i : i + 4] == [wait + "1", "ex2", "nanosleep", wait + "0"] for i in range(len(loop))), loop
 
 
 def test_loops_share_rings() -> None:
@@ -145,7 +167,7 @@ def _pending(wait: WgmmaWait) -> None:
 
 
 def _free(wait: WgmmaWait) -> None:
-    wait.set_operands(wait.accs, (len(wait.accs), 0))
+    wait.set_operands(wait.accs, (len(wait.accs), 0, 0))
 
 
 @pytest.mark.parametrize("change", [_pending, _free])

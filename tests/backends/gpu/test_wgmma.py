@@ -267,6 +267,22 @@ def test_operands_that_are_computed_stay_with_mma_sync() -> None:
     assert (c == 256).all() and Wgmma not in found and GpuMma in found
 
 
+def test_a_tile_for_a_loop_may_have_other_uses() -> None:
+    """It is loaded once more for them, which costs little outside of the loop."""
+
+    def program(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
+        x = ct.load(a, (0, 0), (64, 64))
+        total = ct.zeros((64, 64), ct.float32)
+        for j in range(2):
+            total = ct.mma(x, ct.load(b, (j, 0), (64, 64)), total)
+        ct.store(c, (0, 0), total + x.astype(ct.float32))
+
+    a, b, c = aligned((64, 64), np.float16), aligned((128, 64), np.float16), aligned((64, 64), np.float32)
+    a[...], b[...] = 1, 2
+    found = _chosen(program, a, b, c)
+    assert (c == 257).all() and Wgmma in found and GpuMma not in found
+
+
 def test_without_room_in_shared_memory_all_stays_with_mma_sync() -> None:
     """The joined tile needs more than the ring leaves: only that is known late."""
 

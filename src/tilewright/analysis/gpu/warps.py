@@ -16,7 +16,7 @@ from tilewright.ir.types import TileType
 LANES = 32
 _FEWEST, _MOST = 4, 32
 _ELEMENTS = 16  # of a thread: it has two or more accesses of 16 bytes under way, and several CTAs fit on an SM
-_ACCUMULATORS = 128
+_ACCUMULATORS, _ALL_ACCUMULATORS = 128, 160  # of a thread: of one product, of all in a block
 
 # Of an SM: CUDA C++ Programming Guide, technical specifications.
 _REGISTERS, _REGISTERS_OF_A_THREAD, _WARPS, _CTAS = 65536, 255, 64, 32
@@ -33,7 +33,11 @@ def suitable_warps(function: Function) -> int:
     products = [op for op in function.walk() if isinstance(op, MmaOp)]
     if products:
         largest = max(op.results[0].tile.size for op in products)
-        return 4 if largest <= 4 * LANES * _ACCUMULATORS else 8
+        beside: Counter[Block | None] = Counter()
+        for op in products:
+            beside[op.block] += op.results[0].tile.size
+        few = largest <= 4 * LANES * _ACCUMULATORS and max(beside.values()) <= 4 * LANES * _ALL_ACCUMULATORS
+        return 4 if few else 8
     largest = max((_kept(op) for op in function.walk()), default=0)
     if any(isinstance(op, CombiningOp) for op in function.walk()):
         return _warps_of_rows(function, largest)

@@ -32,7 +32,7 @@ from tilewright.ir.types import PartitionViewType, SharedType
 
 _MOST_SUMS = 128  # registers of a thread for sums: beside them there is room for what follows a loop
 _MOST_GROUPS = 2
-_MOST_WORDS = 184  # registers of a thread for sums, and operands, of products beside each other
+_MOST_WORDS = 224  # registers of a thread for the sums of products beside each other, and a left operand
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,8 @@ def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> s
     """Why there is no room for ``op`` beside the products of the same block."""
     beside = {m: operands for m, operands in found.items() if m.block is op.block}
     threads = 32 * warps
-    words = sum(m.acc.tile.size + (m.x.tile.size // 2 if x is None else 0) for m, (x, _) in beside.items())
+    words = sum(m.acc.tile.size for m in beside)
+    words += max((m.x.tile.size // 2 for m, (x, _) in beside.items() if x is None), default=0)  # one is read at a time
     if words > _MOST_WORDS * threads:
         return f"sums and operands of {words // threads} registers a thread are too many"
     size = sum({o.load: o.bytes for operands in beside.values() for o in operands if o is not None}.values())
@@ -246,7 +247,12 @@ def _drop_shared_loads(found: dict[Mma, Operands], reasons: list[str]) -> None:
 def _stands(op: Mma, pair: Operands, found: dict[Mma, Operands], inside: set[Op]) -> bool:
     if pair[0] is None and not _follows(op.x, found):
         return False
-    return all(o is None or (_is_around(o.load.block, op) and _only(o.load.result, inside)) for o in pair)
+    return all(o is None or (_is_around(o.load.block, op) and _may_fetch(o.load, op, inside)) for o in pair)
+
+
+def _may_fetch(load: LoadView, op: Mma, inside: set[Op]) -> bool:
+    """Whether nothing else uses what is loaded; or what is loaded once for a loop may be loaded for that once more."""
+    return _only(load.result, inside) or load.block is not op.block
 
 
 def _is_around(block: Block | None, op: Op) -> bool:
@@ -301,6 +307,10 @@ class _Chooser(Rewriter):
             if all(o.type != other.type for other in self.loaded.setdefault(o.load, [])):
                 self.loaded[o.load].append(o)
         self.gone = {op for o in operands for op in o.through}
+        read = self.gone | set(choice.products)
+        self.shared = {
+            op for op in (*self.loaded, *self.gone) if not _only(op.results[0], read)
+        }  # others use these, too
 
     def function(self, function: Function) -> Function:
         made = super().function(function)
@@ -319,9 +329,11 @@ class _Chooser(Rewriter):
         elif op in self.loaded:
             for operand in self.loaded[op]:
                 self._fetch(operand, builder)
+            if op in self.shared:
+                super().insert(op, builder)
         elif isinstance(op, StoreView) and op in self.choice.stores:
             self._put(op, builder)
-        elif op not in self.gone:
+        elif op not in self.gone or op in self.shared:
             super().insert(op, builder)
 
     def _fetch(self, operand: _Operand, b: Builder) -> None:

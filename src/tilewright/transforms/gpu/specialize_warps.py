@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.dtypes import int32
+from tilewright.ir.dtypes import float32, int32
 from tilewright.ir.effects import effect_of, is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import DEEPER, num_warps
@@ -37,6 +37,7 @@ from tilewright.transforms.gpu.stage_stores import staging
 _BARRIERS = 2048  # bytes for barriers, and what alignment takes
 _STAGES, _MOST_STAGES = 4, 8  # of rings; of those of products that wait for nothing but loads
 _SUMS_BESIDE = 64  # registers of a thread for sums, with which there is room for a second CTA on an SM
+_SHORT = 8  # registers of a thread for what is computed before a wait
 _REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of an SM for three, in steps of 8
 
 
@@ -537,24 +538,26 @@ class _Consumer(_Partition):
     def before(self, op: Op) -> None:
         """Wait for the products that ``op`` needs, and for all before control goes elsewhere."""
         if (isinstance(op, CONTROL_FLOW) and not is_pure(op)) or op.spec.terminator:
-            self._land(len(self._flying))
+            self._land(len(self._flying), op)
             return
         added = op.acc if isinstance(op, Wgmma) and list(op.acc.users) == [op] else None
         used = [v for o in op.walk() for v in o.operands]
         for i, flight in reversed(list(enumerate(self._flying))):
             continued = flight.op.result is added and i == len(self._flying) - 1
             if flight.op.result in used and not continued:
-                self._land(i + 1)
+                self._land(i + 1, op)
                 return
 
-    def _land(self, count: int) -> None:
-        """Wait for the first ``count`` products that are in flight, and give back what they read."""
+    def _land(self, count: int, before: Op) -> None:
+        """Wait for the first ``count`` products that are in flight, and give back what they read. What was computed
+        meanwhile, and is needed after ``before``, stays before the wait: that is what the products run beside."""
         landed, self._flying = self._flying[:count], self._flying[count:]
         if not landed:
             return
         b, seen = self.b, [f for f in landed if f.is_seen]
         held = [f.x for f in landed if f.x is not None]
-        done = b.emit_op(WgmmaWait, [f.made for f in seen], held, pending=len(self._flying))
+        after = self.all(_computed(landed[-1].op, before))
+        done = b.emit_op(WgmmaWait, [f.made for f in seen], held, after, pending=len(self._flying))
         self.values.update((f.op.result, v) for f, v in zip(seen, done.results))
         for flight in landed:
             for ring, slot in flight.slots:
@@ -603,11 +606,27 @@ class _Consumer(_Partition):
         if op not in self._adding:
             return
         sums = [op.results[op.carried.index(p.acc)] for p in self._adding[op]]
-        done = self.b.emit_op(WgmmaWait, self.all(sums), [])
+        done = self.b.emit_op(WgmmaWait, self.all(sums), [], [])
         self.values.update(zip(sums, done.results))
         for group, slot in zip(self._direct(op.body), extra):
             del self._held[group]
             self._release(group.ring, slot)
+
+
+def _computed(product: Op, end: Op) -> list[Value]:
+    """What is computed last between ``product`` and ``end`` and used from there on: a vector of float32."""
+    block = end.block
+    assert block is not None
+    first, last = block.ops.index(product) + 1, block.ops.index(end)
+    needed = {v for op in block.ops[last:] for o in op.walk() for v in o.operands}
+    return [v for op in block.ops[first:last] for v in op.results if v in needed and _is_short(v)][-1:]
+
+
+def _is_short(value: Value) -> bool:
+    t = value.type
+    if not isinstance(t, TileType) or t.layout is None or t.element is not float32:
+        return False
+    return t.layout.num_registers <= _SHORT
 
 
 def _products(block: Block) -> list[Wgmma]:

@@ -312,7 +312,9 @@ def _retire(cta: CtaInterpreter, pending: int, by: Op, held: Sequence[Value]) ->
             raise Fault(IN_FLIGHT, by, f"does not hold the registers that the product at {op.loc} reads")
 
 
-def _wgmma_wait(cta: CtaInterpreter, op: WgmmaWait, accs: list[Any], held: list[Any]) -> tuple[Any, ...]:
+def _wgmma_wait(
+    cta: CtaInterpreter, op: WgmmaWait, accs: list[Any], held: list[Any], after: list[Any]
+) -> tuple[Any, ...]:
     _retire(cta, op.pending, op, op.held)
     return tuple(finished(cta, op, acc) for acc in accs)
 

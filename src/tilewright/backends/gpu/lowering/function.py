@@ -23,6 +23,7 @@ from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.memory import SharedAlloc
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TensorMap
+from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.types import TileType
 
 RULES = {**control.RULES, **tiles.RULES, **memory.RULES, **mma.RULES, **tma.RULES, **wgmma.RULES, **stmatrix.RULES}
@@ -107,6 +108,9 @@ def add_kernel(
         set.update(kernel.attributes, (f'"nvvm.maxnreg"="{most}"', '"nvvm.minctasm"="1"'))
     elif isinstance(occupancy, int):
         set.add(kernel.attributes, f'"nvvm.minctasm"="{occupancy}"')
+    elif any(isinstance(op, MmaOp) for op in function.walk()):
+        # Where registers do not suffice, ptxas (12.8, 13.5) otherwise goes back to 32 of them, for all that it is told.
+        set.add(kernel.attributes, '"nvvm.minctasm"="1"')
     builder = TextBuilder(kernel.append_basic_block("entry"))
     lines = SourceLines(module, kernel, function, "DebugDirectivesOnly")  # ptxas refuses more for optimized code
     cx = Context(builder, target, RULES)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.assembly import I64, constraint
+from tilewright.backends.gpu.lowering.assembly import I32, I64, constraint
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule
 from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op
@@ -172,12 +172,26 @@ def _sums(
     return [b.extract_value(found, i) for i in range(len(types))]
 
 
+def _computed(cx: Context, values: Registers) -> None:
+    """Have the float32 ``values`` computed before what follows.
+
+    The assembler moves arithmetic behind waits as it likes, but nothing that may wait itself. None of the values ever
+    is the one that they are compared with: NaNs that are computed have other bits.
+    """
+    if values:
+        compare = "setp.eq.b32 is, ${}, 0x7FEDCBA9; or.pred never, never, is;"
+        compared = " ".join(compare.format(i) for i in range(len(values)))
+        text = f"{{ .reg .pred never, is; setp.ne.b32 never, 0, 0; {compared} @never nanosleep.u32 0; }}"
+        cx.asm(text, (), [cx.builder.bitcast(x, I32) for x in values])
+
+
 def _wgmma_wait(cx: Context, op: WgmmaWait) -> None:
     """One statement: registers of operands are free after it, and sums are there."""
     text = f"wgmma.wait_group.sync.aligned {op.pending};"
     counts = [len(cx.of(v)) for v in op.accs]
     sums = [x for v in op.accs for x in cx.of(v)]
     held = [word for v in op.held for word in packed_words(cx, cx.of(v), v.tile.element)]
+    _computed(cx, list(dict.fromkeys(x for v in op.after for x in cx.of(v))))
     found = _sums(cx, text, [x.type for x in sums], sums, held) if sums else []
     if not sums:
         cx.asm(text, (), held)

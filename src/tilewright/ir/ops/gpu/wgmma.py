@@ -102,15 +102,17 @@ class Wgmma(MmaOp):
 class WgmmaWait(Op):
     """The sums ``accs``, finished, when at most ``pending`` groups of products are in flight, none of theirs.
 
-    Until then registers keep the left operands ``held``, which are those of all products that end here.
+    Until then registers keep the left operands ``held``, which are those of all products that end here. The values
+    ``after`` are computed before, that is beside the products.
     """
 
     accs: list[Value] = operands()
     held: list[Value] = operands()
+    after: list[Value] = operands()
     pending: int = attribute(int, default=0)
 
     def infer(self) -> tuple[Type, ...]:
         require(self.pending >= 0, self, f"{self.pending} groups")
-        for v in (*self.accs, *self.held):
+        for v in (*self.accs, *self.held, *self.after):
             require(isinstance(v.type, TileType), self, f"{v.type} is in no registers")
         return types_of(self.accs)
