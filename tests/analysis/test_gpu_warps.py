@@ -38,7 +38,7 @@ def reduced(columns: int, dtype: DType) -> Function:
 @pytest.mark.parametrize(
     ("make", "columns", "dtype", "warps"),
     [
-        (streamed, 1024, bfloat16, 4),
+        (streamed, 1024, bfloat16, 2),
         (streamed, 4096, bfloat16, 8),
         (streamed, 1 << 17, float32, 32),
         (reduced, 1024, bfloat16, 2),

@@ -28,7 +28,7 @@ from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.lowering import lower_to_gpu
 from tilewright.transforms.pipelines import optimize
 
-TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+TARGETS = ("sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121")
 needs_ptxas = pytest.mark.skipif(assemble.missing() is not None, reason=assemble.missing() or "")
 
 

@@ -67,7 +67,7 @@ def resolved(hint: Any, target: GpuTarget) -> Any:
 _NVIDIA = {
     **dict.fromkeys(("sm_80", "sm_87"), 166912),
     **dict.fromkeys(("sm_86", "sm_89", "sm_120", "sm_121"), 101376),
-    **dict.fromkeys(("sm_90", "sm_100", "sm_103"), 232448),
+    **dict.fromkeys(("sm_90", "sm_100", "sm_103", "sm_110"), 232448),
 }
 _AMD = {
     **dict.fromkeys(("gfx908", "gfx90a", "gfx942"), 65536),

@@ -14,7 +14,7 @@ from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 from tilewright.ir.types import TileType
 
 LANES = 32
-_FEWEST, _MOST = 4, 32
+_FEWEST, _MOST = 2, 32
 _ELEMENTS = 16  # of a thread: it has two or more accesses of 16 bytes under way, and several CTAs fit on an SM
 _ACCUMULATORS, _ALL_ACCUMULATORS = 128, 160  # of a thread: of one product, of all in a block
 

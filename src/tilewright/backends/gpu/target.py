@@ -13,8 +13,19 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 TRIPLE = "nvptx64-nvidia-cuda"
 # Architecture -> the PTX version, as LLVM counts, that has all that it can do. With a suffix it can do more, and code
 # for it runs nowhere else.
-_ARCHITECTURES = {"80": 80, "86": 80, "89": 81, "90": 80, "90a": 80, "100": 86, "100a": 86, "120": 87, "120a": 87}
-_WITH_SUFFIX = ("90", "100", "120")
+_ARCHITECTURES = {
+    "80": 80,
+    "86": 80,
+    "87": 80,
+    "89": 81,
+    "90": 80,
+    "100": 86,
+    "103": 88,
+    "110": 90,
+    "120": 87,
+    "121": 88,
+}
+_ARCHITECTURES |= {f"{n}a": version for n, version in _ARCHITECTURES.items() if int(n) >= 90}
 _FEW_PARAMETERS, _MANY_PARAMETERS = 4352, 81  # their bytes, and the PTX version, of CUDA 12.1, that allows more
 
 
@@ -38,7 +49,7 @@ def architecture(name: str) -> Architecture:
     TileUnsupportedFeatureError for an unknown one.
     """
     number = name.removeprefix("sm_")
-    if number in _WITH_SUFFIX:
+    if f"{number}a" in _ARCHITECTURES:
         number += "a"
     if not name.startswith("sm_") or number not in _ARCHITECTURES:
         known = ", ".join(f"sm_{n}" for n in _ARCHITECTURES)
