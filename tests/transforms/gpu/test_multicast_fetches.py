@@ -131,7 +131,7 @@ def test_a_persistent_loop() -> None:
     {fetch("y", "%o, %o", "%3", "%0")}
     %w = gpu.wgmma(%x, %y, %z) : f32[64,64]
     %v = cast(%w) {{dtype = f16}} : f16[64,64]
-    %17 = constant() {{value = -64, type = !i32}} : i32
+    %17 = constant() {{value = 1073741824, type = !i32}} : i32
     %18 = select(%14, %o, %17) : i32
     gpu.put(%m, %v, [%10, %18]) {{inner = 1}}
     continue([])

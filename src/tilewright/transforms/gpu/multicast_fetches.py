@@ -23,6 +23,7 @@ from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
 
+_OUTSIDE = 1 << 30  # a coordinate in no array
 _LEAST_ROWS = 8  # of a box: after so many a swizzle repeats
 
 
@@ -223,7 +224,7 @@ class _Sharing:
         b, tensor_map = Builder.before(put), put.map.op
         assert isinstance(tensor_map, TensorMap)
         start = put.starts[-1]
-        outside = b.constant(-put.value.tile.shape[put.inner], int32)
+        outside = b.constant(_OUTSIDE, int32)
         starts = [*put.starts[:-1], b.emit(Select, exists, start, outside)]
         b.emit_op(Put, put.map, put.value, starts, inner=put.inner)
         put.erase()

@@ -67,9 +67,10 @@ def _mbarrier_arrive(cx: Context, op: MbarrierArrive) -> None:
     address = cx.buffers[op.barrier].address
     cx.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [address, arrives])
     if op.cluster:
+        # Not released to the cluster, which would wait for all stores to memory: only wgmma has read, and it is done.
         text = (
             "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $2; "
-            "@$1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }"
+            "@$1 mbarrier.arrive.shared::cluster.b64 _, [there]; }"
         )
         cx.asm(text, [], [address, arrives, _mate(cx)])
 
