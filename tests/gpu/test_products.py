@@ -41,14 +41,16 @@ def persistent(a, b, c, GROUP: ct.Constant[int], TK: ct.Constant[int]):
     ],
 )
 @pytest.mark.parametrize("group", [1, 3, 8])
-def test_every_number_of_blocks(dtype: Any, m: int, n: int, k: int, group: int) -> None:
+@pytest.mark.parametrize("ctas", [None, 2])
+def test_every_number_of_blocks(dtype: Any, m: int, n: int, k: int, group: int, ctas: int | None) -> None:
+    kernel = persistent if ctas is None else persistent.replace_hints(num_ctas=ctas)
     rng = np.random.default_rng(k)
     a, b = rng.integers(-2, 3, (m, k)).astype(dtype), rng.integers(-2, 3, (k, n)).astype(dtype)
     wanted = a.astype(np.float32) @ b.astype(np.float32)
     on_device = DeviceArray.of(a), DeviceArray.of(b)
     for blocks in (1, 2, 3, 4, 7, 8, 33, 200):
         out = DeviceArray((m, n), np.float32)
-        ct.launch(None, (blocks,), persistent, (*on_device, out, group, 128 // a.itemsize))
+        ct.launch(None, (blocks,), kernel, (*on_device, out, group, 128 // a.itemsize))
         np.testing.assert_array_equal(out.numpy(), wanted, err_msg=f"{blocks} blocks")
 
 

@@ -18,6 +18,7 @@ from tilewright.ir.effects import has_early_exit
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.gpu_stage import WGMMA_REFUSED, WGMMA_WARPS
+from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Cast, Cmp, Mul, Select
 from tilewright.ir.ops.control import If, ends_of
@@ -32,6 +33,7 @@ from tilewright.ir.types import PartitionViewType, SharedType
 
 _MOST_SUMS = 128  # registers of a thread for sums: beside them there is room for what follows a loop
 _MOST_GROUPS = 2
+_SMALL_SUMS = 64  # registers of a thread of one warp group
 _MOST_WORDS = 224  # registers of a thread for the sums of products beside each other, and a left operand
 
 
@@ -103,7 +105,8 @@ def choose(function: Function, options: ChooseWgmma) -> Choice:
     slices = ProducerSlice(function)
     ends = any(isinstance(op, Exit) for op in function.walk())
     for op in products:
-        needed = _warps(op, warps)
+        beside = sum(other.acc.tile.size for other in products if other.block is op.block)
+        needed = _warps(op, warps, small=beside <= _SMALL_SUMS * LANES * GROUP_WARPS)
         operands = _operands(op, plan, found)
         if ends:
             operands = "an assertion may end the block, of which the thread that loads would not know"
@@ -124,12 +127,16 @@ def choose(function: Function, options: ChooseWgmma) -> Choice:
     return Choice(found, stores if found else frozenset(), warps or 0, plan, tuple(reasons))
 
 
-def _warps(op: Mma, given: int | None) -> int | None:
-    """How many warps multiply: two warp groups where there are rows for both, as long as sums fit into registers."""
+def _warps(op: Mma, given: int | None, *, small: bool) -> int | None:
+    """How many warps multiply: two warp groups where there are rows for both, as long as sums fit into registers.
+
+    One, where all sums are ``small``: it has more to multiply in a step, and leaves registers to another CTA.
+    """
     *_, m, n = op.acc.tile.shape
-    for groups in range(_MOST_GROUPS, 0, -1) if given is None else [given // GROUP_WARPS]:
+    most = 1 if small else _MOST_GROUPS
+    for groups in range(most, 0, -1) if given is None else [given // GROUP_WARPS]:
         exact = given is None or given == groups * GROUP_WARPS
-        if exact and groups and m % (ROWS * groups) == 0 and m * n <= _MOST_SUMS * 32 * GROUP_WARPS * groups:
+        if exact and groups and m % (ROWS * groups) == 0 and m * n <= _MOST_SUMS * LANES * GROUP_WARPS * groups:
             return groups * GROUP_WARPS
     return None
 
