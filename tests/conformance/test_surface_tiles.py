@@ -462,3 +462,10 @@ def test_packed_float4(backend: str) -> None:
 )
 def test_mistakes_with_shapes_and_casts(error: type[ct.TileError], bad: Callable[..., Any]) -> None:
     refuses(bad, error, X, V)
+
+
+def test_where_gives_numbers_the_dtype_of_tiles_without_arithmetic(backend: str) -> None:
+    x = np.array([-2, -1, 0, 0.5, 1, 2, 3, 4], ml_dtypes.float8_e4m3fn)
+    wide = x.astype(np.float32)
+    gives(lambda x: ct.where(x.astype(ct.float32) > 0, x, 1.03), np.where(wide > 0, wide, 1).astype(x.dtype), x)
+    gives(lambda x: ct.where(x.astype(ct.float32) > 0, 3, x), np.where(wide > 0, 3, wide).astype(x.dtype), x)

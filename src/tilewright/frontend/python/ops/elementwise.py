@@ -367,7 +367,7 @@ def _float_only(name: str) -> OpBuilder:
 
 
 def _where(ctx: Context, cond: Any, x: Any, y: Any) -> Tile:
-    dtype = None if _same_element(x, y) else promoted_dtype(ctx, x, y)
+    dtype = None if _same_element(x, y) else _restricted_beside_number(x, y) or promoted_dtype(ctx, x, y)
     condition = as_bool(ctx, numeric(ctx, cond))
     c, a, b = broadcast_together(ctx, condition, to_tile(ctx, x, dtype), to_tile(ctx, y, dtype))
     return Tile(ctx.builder.emit(Select, c.value, a.value, b.value))
@@ -375,6 +375,15 @@ def _where(ctx: Context, cond: Any, x: Any, y: Any) -> Tile:
 
 def _same_element(x: Any, y: Any) -> bool:
     return isinstance(x, Tile) and isinstance(y, Tile) and x.element_type is y.element_type
+
+
+def _restricted_beside_number(x: Any, y: Any) -> DType | None:
+    """The dtype of a tile that has no arithmetic, which a number beside it takes: nothing is computed with it."""
+    tiles = [v for v in (x, y) if isinstance(v, Tile)]
+    if len(tiles) != 1 or not all(isinstance(v, Tile) or is_number(v) for v in (x, y)):
+        return None
+    dtype: DType = tiles[0].dtype
+    return dtype if dtype.is_restricted else None
 
 
 # Which dtypes ``astype`` rounds to in each mode, beyond the default.
