@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backends.reference import ordered_products
 from tilewright.backends.reference.elementwise import Evaluator, element_type
 from tilewright.backends.reference.values import Array
 from tilewright.ir.core import Op
@@ -64,8 +65,15 @@ def _add_products(acc: Array, x: Array, y: Array, wide: Any) -> Array:
 
     A matrix product of NumPy would sum in an order that depends on the processor.
     """
+    shape = acc.shape
+    if len(shape) > 2:
+        shape = np.broadcast_shapes(shape, (*x.shape[:-1], 1), y[..., :1, :].shape)
+    total = np.array(np.broadcast_to(acc, shape) if shape != acc.shape else acc, order="C")
+    if wide is np.int32:  # which wraps, so that the order does not matter
+        return total + np.matmul(x.astype(wide), y.astype(wide))
+    if all(t.dtype == np.float32 for t in (total, x, y)) and ordered_products.add_products(total, x, y):
+        return total
     x, y = x.astype(wide), y.astype(wide)
-    total = np.array(np.broadcast_to(acc, np.broadcast_shapes(acc.shape, (*x.shape[:-1], 1), y[..., :1, :].shape)))
     term = np.empty(total.shape, wide)
     for k in range(x.shape[-1]):
         np.multiply(x[..., :, k, None], y[..., None, k, :], out=term)
