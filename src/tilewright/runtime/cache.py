@@ -38,7 +38,9 @@ _FORMAT = struct.Struct("<4sH")
 _MAGIC = b"twk1"
 _MOST_LABEL = 400  # bytes
 _SHARE_BETWEEN_SCANS = 16  # the folder is measured again after writing this part of the limit
-_OPEN = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+_OPEN = os.O_RDONLY  # and what there is of these: Windows has the last one only
+for _flag in ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW", "O_BINARY"):
+    _OPEN |= getattr(os, _flag, 0)
 
 
 @dataclass(frozen=True)

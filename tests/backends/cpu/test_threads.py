@@ -49,6 +49,13 @@ def test_what_a_signal_handler_raises_waits_for_the_threads(alarms: int) -> None
     assert len(ended) in (4, 5)  # a thread that comes too late has nothing to do
 
 
+def test_threads_wake_each_other() -> None:
+    """The launching one wakes two, and all of them are there at the same time."""
+    pool, together = Pool(), threading.Barrier(9)
+    for _ in range(3):
+        pool.run(lambda: together.wait(30), 9)
+
+
 def test_what_the_work_raises_waits_for_the_threads() -> None:
     pool, main, joined, ended = Pool(), threading.get_ident(), threading.Barrier(2), []
 

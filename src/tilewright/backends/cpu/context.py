@@ -93,6 +93,11 @@ WORTH_A_POOL, WORTH_A_TEAM = 110e-6, 10e-6
 CHUNKS_PER_THREAD = 64  # threads take several blocks at a time, few enough to share the work evenly; chosen like that
 
 
+def blocks_together(total: int, threads: int) -> int:
+    """How many of ``total`` blocks a thread takes at a time, where none waits for another."""
+    return max(1, total // (threads * CHUNKS_PER_THREAD))
+
+
 def launch_record(
     total: _T, chunk: _T, grid: Sequence[_T], nothing: _T, *, printer: _T | None = None, python: _T | None = None
 ) -> list[_T]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 from tilewright.backends.cpu.context import CHUNKS_PER_THREAD, WORKER_BYTES, WORTH_A_THREAD, Field, launch_record
 from tilewright.backends.native import Embedded
 
+_YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
 _CLOSED = 1 << 62  # in the state of a job: nobody else may join
 
 # A job lies on the heap, as tasks may start after the launch has ended: the code, its values and context, bytes of
@@ -12,7 +15,7 @@ _CLOSED = 1 << 62  # in the state of a job: nobody else may join
 _SHARED = f"""
 declare ptr @malloc(i64)
 declare void @free(ptr)
-declare i32 @sched_yield()
+declare i32 @{_YIELD}()
 
 define internal void @tilewright_work(ptr %job) {{
   %code = load ptr, ptr %job
@@ -100,7 +103,7 @@ wait:
   %done = icmp eq i64 %state, {_CLOSED}
   br i1 %done, label %end, label %busy
 busy:
-  %yielded = call i32 @sched_yield()
+  %yielded = call i32 @{_YIELD}()
   br label %wait
 end:
   call void @tilewright_leave(ptr %job)

@@ -14,7 +14,6 @@ from tilewright.backends.base import Work
 from tilewright.backends.cpu import openmp, perf_map, threads
 from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL, TEAM_SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import (
-    CHUNKS_PER_THREAD,
     PYTHON_FUNCTIONS,
     SPIN_THREADS,
     WORTH_A_POOL,
@@ -24,6 +23,7 @@ from tilewright.backends.cpu.context import (
     Field,
     Python,
     Worker,
+    blocks_together,
     launch_record,
 )
 from tilewright.backends.cpu.embedded import embedded
@@ -280,8 +280,7 @@ class CpuExecutable:
 
     def _chunk(self, total: int, count: int) -> int:
         """How many blocks a thread takes at a time."""
-        chunk = 1 if self.compiled.may_spin else max(1, total // (count * CHUNKS_PER_THREAD))
-        return self._options.chunk or chunk
+        return self._options.chunk or (1 if self.compiled.may_spin else blocks_together(total, count))
 
     def _learn_from(self, words: ctypes.Array[ctypes.c_int64]) -> float:
         """``_learn`` from the record of the launching thread; the seconds of its blocks."""

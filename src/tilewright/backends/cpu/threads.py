@@ -16,6 +16,7 @@ from tilewright.system.environment import number_of_threads
 from tilewright.system.processors import available_processors
 
 _SHORTEST_TICK, _LONGEST_TICK = 0.001, 0.02  # seconds between looks at threads that are supervised
+INVITED = 2  # threads that each one wakes: the launching one begins its own work soon, and 64 are there in six steps
 _GLANCES = 100  # at threads that are about to end: as long as it takes to sleep and be woken
 
 
@@ -88,10 +89,14 @@ _give_way = _find_give_way()
 class _Job:
     """Work that several threads may join until it is closed."""
 
-    __slots__ = ("_cancel", "_closed", "_done", "_helpers", "_idle", "_lock", "_work")
+    __slots__ = ("_cancel", "_closed", "_done", "_guests", "_helpers", "_idle", "_lock", "_queue", "_work")
 
-    def __init__(self, work: Callable[[], object], cancel: Callable[[], None]) -> None:
+    def __init__(
+        self, work: Callable[[], object], cancel: Callable[[], None], queue: SimpleQueue[_Job], guests: int
+    ) -> None:
+        """``guests`` threads that wait at ``queue`` are to help."""
         self._work = work
+        self._queue, self._guests = queue, guests
         self._cancel = cancel
         self._lock = threading.Lock()
         self._idle = threading.Lock()  # held while ``finish`` has to wait
@@ -100,13 +105,22 @@ class _Job:
         self._helpers = 0
         self._closed = False
 
+    def invite(self, most: int = INVITED) -> None:
+        """Wake threads to help."""
+        with self._lock:
+            count = min(most, self._guests)
+            self._guests -= count
+        for _ in range(count):
+            self._queue.put(self)
+
     def help(self) -> None:
-        """Take part, unless the work is done."""
+        """Take part, unless the work is done, and first wake some of those that are still to help."""
         with self._lock:
             if self._closed:
                 return
             self._helpers += 1
         try:
+            self.invite()
             self._work()
         finally:
             self._leave()
@@ -177,12 +191,11 @@ class Pool:
         Every call of this method gets threads of its own, as blocks of one kernel may wait for each other. Where the
         system gives no more threads, the others do the work.
         """
-        job = _Job(work, cancel)
         missing = self._change_demand(threads - 1)
+        job = _Job(work, cancel, self._jobs, threads - 1 - missing)
         try:
             self._make_way(threads)
-            for _ in range(threads - 1 - missing):
-                self._jobs.put(job)
+            job.invite()
             (own or work)()
         except BaseException:
             cancel()
@@ -199,12 +212,11 @@ class Pool:
 
         RuntimeError where the system gives no thread that is needed.
         """
-        job = _Job(work, cancel)
         missing = self._change_demand(threads)
+        job = _Job(work, cancel, self._jobs, threads - missing)
         try:
             self._avoid(-1)
-            for _ in range(threads - missing):
-                self._jobs.put(job)
+            job.invite(threads)
             if missing == threads and watch is None:
                 job.help()
             started, tick = threads - missing, _SHORTEST_TICK
