@@ -154,6 +154,37 @@ def test_batches() -> None:
         assert (c == a.astype(np.float32) @ b.astype(np.float32)).all()
 
 
+def in_parts(
+    a: ct.Array, b: ct.Array, c: ct.Array, N: ct.Constant[int], K: ct.Constant[int], ROWS: ct.Constant[int]
+) -> None:
+    """A tile of so many times 64 rows and three times N columns, for which there is no power of two."""
+    i, j = ct.bid(0), ct.bid(1)
+    sums = tuple(ct.zeros((64, N), ct.float32) for _ in ct.static_iter(range(3 * ROWS)))
+    for k in range(ct.cdiv(a.shape[1], K)):
+        xs = tuple(ct.load(a, (ROWS * i + r, k), (64, K)) for r in ct.static_iter(range(ROWS)))
+        ys = tuple(ct.load(b, (k, 3 * j + n), (K, N)) for n in ct.static_iter(range(3)))
+        sums = tuple(ct.mma(xs[p // 3], ys[p % 3], sums[p]) for p in ct.static_iter(range(3 * ROWS)))
+    for p in ct.static_iter(range(3 * ROWS)):
+        ct.store(c, (ROWS * i + p // 3, 3 * j + p % 3), sums[p].astype(c.dtype))
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(64, 1), (32, 2)])
+def test_products_that_are_joined(columns: int, rows: int) -> None:
+    """Three right operands that lie equally far apart are one of three times the columns."""
+    rng = np.random.default_rng(columns)
+    a, b = aligned((64 * rows, 160), np.float16), aligned((160, 6 * columns), np.float16)
+    for x in (a, b):
+        x[...] = rng.integers(-3, 4, x.shape)
+    for make in (lambda: interpreter_backend(None, target="sm_90"), lambda: ptx_backend(None, "sm_90")):
+        c = aligned((64 * rows, 6 * columns), np.float32)
+        kernel = ct.kernel(in_parts)
+        with make() as backend:
+            ct.launch(None, (1, 2), kernel, (a, b, c, columns, 32, rows), backend=backend)
+        assert (c == a.astype(np.float32) @ b.astype(np.float32)).all()
+    (found,) = kernel.inspect().specializations
+    assert f"m64n{3 * columns}k16" in found.stage("PTX") and f"m64n{columns}k16" not in found.stage("PTX")
+
+
 def test_roles() -> None:
     """The loop of the consumers waits, multiplies and gives back; nothing else is in it that takes part."""
     function = seen(Product((128, 128, 128), (128, 128, 64), out=np.float16))

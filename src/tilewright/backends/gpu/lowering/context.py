@@ -16,6 +16,7 @@ from tilewright.backends.gpu.target import Architecture
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout
+from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.types import SharedType
 
 Registers = list[ir.Value]
@@ -66,6 +67,7 @@ class Context:
         self.warp = builder.lshr(self.thread, self.i32(5))
         self.shared_base: ir.Value | None = None
         self.tile_threads = LANES  # over which tiles are distributed
+        self.joined: dict[Wgmma, list[Wgmma]] = {}  # see ``joined_products``
         self.maps: dict[Op, ir.Value] = {}  # the parameters that are tensor maps
 
     # -- values

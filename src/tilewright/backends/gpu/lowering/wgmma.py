@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from tilewright.analysis.gpu.joined_products import distance, pending_statements
 from tilewright.backends.gpu.lowering.assembly import I32, I64, constraint
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule
 from tilewright.backends.gpu.lowering.words import packed_words
@@ -33,21 +34,21 @@ def _offset(layout: LinearLayout, row: int, column: int) -> int:
     return found
 
 
-def _strides(t: SharedType, k_axis: int) -> tuple[int, int]:
-    """The leading and the stride byte offset of a descriptor."""
+def _strides(t: SharedType, k_axis: int, apart: int | None) -> tuple[int, int]:
+    """The leading and the stride byte offset of a descriptor; of tiles that lie so many bytes ``apart``."""
     found = swizzle_of(t)
     assert found is not None
     inner, swizzle = found
     if inner == k_axis:
         return 16, 8 * swizzle  # the leading one has no meaning
-    return t.shape[k_axis] * swizzle, 8 * swizzle
+    return apart or t.shape[k_axis] * swizzle, 8 * swizzle
 
 
-def _descriptor(cx: Context, buffer: Buffer, k_axis: int, first: ir.Value | None) -> ir.Value:
-    """Of an operand, from byte ``first`` on."""
+def _descriptor(cx: Context, buffer: Buffer, k_axis: int, first: ir.Value | None, apart: int | None = None) -> ir.Value:
+    """Of an operand, from byte ``first`` on, or of several that lie so many bytes ``apart``."""
     b, found = cx.builder, swizzle_of(buffer.type)
     assert found is not None
-    leading, stride = _strides(buffer.type, k_axis)
+    leading, stride = _strides(buffer.type, k_axis, apart)
     address = buffer.address if first is None else b.add(buffer.address, first)
     low = b.zext(b.and_(b.lshr(address, cx.i32(4)), cx.i32(0x3FFF)), I64)
     fixed = (leading >> 4) << 16 | (stride >> 4) << 32 | _MODES[found[1]] << 62
@@ -55,14 +56,19 @@ def _descriptor(cx: Context, buffer: Buffer, k_axis: int, first: ir.Value | None
 
 
 def _wgmma(cx: Context, op: Wgmma) -> None:
+    """A product, or those that are joined to it: the registers of sums follow each other as their columns do."""
+    if any(op in group[1:] for group in cx.joined.values()):
+        return
+    products = cx.joined.get(op, [op])
+    apart = distance(op.y, products[1].y) if len(products) > 1 else None
     y = cx.buffers[op.y]
     k = y.type.shape[0]
-    m, n = op.acc.tile.shape
+    m, n = op.acc.tile.shape[0], op.acc.tile.shape[1] * len(products)
     groups = cx.tile_threads // (32 * GROUP_WARPS)
     left = _Registers.of(cx, op) if isinstance(op.x.type, TileType) else _Shared.of(cx, cx.buffers[op.x], groups)
     types = op.acc.tile.element, left.dtype, y.type.dtype
     size = y.type.dtype.bytes
-    acc = cx.of(op.acc)
+    acc = [register for product in products for register in cx.of(product.acc)]
     count, each, step = len(acc), n // 2, STEP_BYTES // size
     places = [f"${i}" for i in range(count)]
     given = [] if constant_of(op.acc) == 0 else acc  # else the first instruction leaves the sum out
@@ -78,12 +84,16 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
             lines.append(f"{before}add.s64 c, ${right}, {second};")
             lines.append(f"{_instruction(types, n, step)} {sums}, {x}, c, {', '.join([adds, *modifiers])};")
     lines.append("wgmma.commit_group.sync.aligned;")
-    if op.pending is not None:
-        lines.append(f"wgmma.wait_group.sync.aligned {op.pending};")
+    pending = pending_statements(products[-1], cx.joined)
+    if pending is not None:
+        lines.append(f"wgmma.wait_group.sync.aligned {pending};")
     head = "{ .reg .pred adds, sets; .reg .b64 a, c; setp.eq.u32 adds, 0, 0; setp.ne.u32 sets, 0, 0; "
     text = head + " ".join(lines) + " }"
-    more = [_descriptor(cx, y, 0, None), *left.values]
-    cx.values[op.result] = _sums(cx, text, [register.type for register in acc], given, more)
+    more = [_descriptor(cx, y, 0, None, apart), *left.values]
+    found = _sums(cx, text, [register.type for register in acc], given, more)
+    for i, product in enumerate(products):
+        part = len(found) // len(products)
+        cx.values[product.result] = found[i * part : (i + 1) * part]
 
 
 @dataclass(frozen=True)
