@@ -47,7 +47,7 @@ def test_run(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (("::triple",), "has no kernel triple; it has: double; write FILE::KERNEL"),
         (("::double", "--arg", "f32[8]"), "is a float32 array, but its parameter is a pointer to int32"),
         (("::double", "--arg", "i32[8]", "--size", "3"), "unknown argument '--size' for a kernel of CUDA Tile IR"),
-        (("::double",), "double() takes 3 arguments (arg0, arg1, arg2), but 0 were given"),
+        (("::double",), "has 3 parameters, for which there are 0 arguments: pass one for each"),
     ],
 )
 def test_mistakes(file: Path, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:

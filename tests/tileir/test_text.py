@@ -116,6 +116,41 @@ def test_text_of_the_dialect_with_its_prefixes_aliases_and_locations() -> None:
     assert isinstance(fused.loc, FileLoc) and fused.loc.scope is scope
 
 
+def test_what_older_files_of_the_dialect_say() -> None:
+    """Entries that end without a word, and the names of older versions."""
+    module = parse_module(
+        """cuda_tile.module @kernels {
+          cuda_tile.entry @empty() {
+          }
+          entry @old(%x: !cuda_tile.tile<f32>, %n: !cuda_tile.tile<i32>) {
+            %p = pow %x, %x : !cuda_tile.tile<f32>
+            print "value %d\\0A", %n : !cuda_tile.tile<i32>
+            print "done\\0A"
+          }
+        }"""
+    )
+    assert [op.name for op in module.entry("empty").body.ops] == ["return"]
+    assert [op.name for op in module.entry("old").body.ops] == ["fpowf", "print_tko", "print_tko", "return"]
+    assert print_module(read(write(module, 1))) == print_module(parse_module(print_module(read(write(module, 1)))))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "shown"),
+    [
+        ("f16", "65519.0", "6.550400e+04"),
+        ("f16", "-65520.0", "0xFC00"),
+        ("f32", "1e40", "0x7F800000"),
+        ("f8E4M3FN", "500.0", "0x7F"),
+        ("f8E8M0FNU", "2.0e38", "1.701410e+38"),
+        ("f8E8M0FNU", "1e40", "0xFF"),
+        ("f4E2M1FN", "9.0", "6.000000e+00"),
+    ],
+)
+def test_numbers_beyond_the_largest(name: str, text: str, shown: str) -> None:
+    found = numbers.parse(name, text)
+    assert found is not None and numbers.show(name, found) == shown
+
+
 @pytest.mark.skipif(shutil.which("tileirdisasm") is None, reason="needs tileirdisasm")
 def test_locations_of_text_are_written_as_the_disassembler_reads_them(tmp_path: Path) -> None:
     def shown(module: Module) -> str:

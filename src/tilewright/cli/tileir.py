@@ -67,8 +67,15 @@ def run(options: argparse.Namespace) -> int:
 
 def launch_on(kernel: Kernel, arguments: list[Any], grid: str, backend: str | None) -> None:
     """Launch ``kernel``. UsageError for arguments that it does not take."""
+    spread = arguments_for(kernel, arguments)
+    if len(spread) != kernel.own_parameters:
+        raise UsageError(
+            f"{kernel!r} has {kernel.own_parameters} parameters, for which there are {len(arguments)} arguments: "
+            "pass one for each, such as --arg f32[64] --arg 64, or one for each array where it takes their pointers, "
+            "extents and strides"
+        )
     try:
-        launch(None, parse_index(grid, "grid", 1), kernel, arguments_for(kernel, arguments), backend=backend)
+        launch(None, parse_index(grid, "grid", 1), kernel, spread, backend=backend)
     except (TypeError, ValueError, OverflowError) as e:
         raise UsageError(str(e)) from e
 

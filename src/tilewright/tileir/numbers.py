@@ -65,10 +65,12 @@ def is_negative(name: str, bits: int) -> bool:
 
 
 def encode(name: str, number: Fraction, negative: bool = False) -> int:
-    """The bits of the value of a format nearest to ``number``, ties to even; beyond the largest, the largest."""
+    """The bits of the value of a format nearest to ``number``, ties to even. What rounds beyond the largest becomes
+    infinite, or NaN where there is no infinity, or the largest where there is neither."""
     f = FORMATS[name]
     magnitude = abs(number)
-    low, high = 0, _largest(name)
+    largest = _largest(name)
+    low, high = 0, largest
     while low < high:  # the values of a format ascend with their bits
         middle = (low + high + 1) // 2
         found = value(name, middle)
@@ -77,8 +79,12 @@ def encode(name: str, number: Fraction, negative: bool = False) -> int:
         else:
             high = middle - 1
     below = value(name, low)
-    above = value(name, low + 1) if low < _largest(name) else None
+    above = value(name, low + 1) if low < largest else None
     assert below is not None
+    if low == largest and f.specials != "finite":
+        previous = value(name, low - 1)
+        assert previous is not None
+        low += 2 * (magnitude - below) >= (below - previous if f.mantissa else below)
     if above is not None and (magnitude - below, low & 1) > (above - magnitude, low + 1 & 1):
         low += 1
     sign = f.signed and (negative or number < 0)

@@ -23,6 +23,7 @@ from tilewright.tileir.types import TOKEN, GatherScatterView, TensorView, Tile, 
 # operands, attributes, the types of the results, regions
 Parts = tuple[dict[str, Any], dict[str, Any], list[Type], list[Union[Block, None]]]
 _MAX_REGIONS = 64
+_OLD_NAMES = {"print": "print_tko", "pow": "fpowf"}  # of 13.1, and of those before 13.4
 _ALIAS = re.compile(r"^[ \t]*#([\w.$-]+) = (.*)$", re.MULTILINE)
 _COUNT = re.compile(r":\s*(\d+)")
 _PRODUCER = re.compile(r"\A// Producer: (.*)")
@@ -127,7 +128,7 @@ class _Parser:
             s.expect("=")
             hints = attributes.hints(s)
         s.expect("{")
-        self.fill(body, "")
+        self.fill(body, "return")
         loc = self.location() or self.here(start)
         if body.ops[-1].name != "return":
             s.fail("a return as the last op of an entry")
@@ -184,7 +185,7 @@ class _Parser:
         s.dialect()
         at = s.pos
         name = s.word("an op")
-        spec = BY_NAME.get(name)
+        spec = BY_NAME.get(_OLD_NAMES.get(name, name))
         if spec is None or name in ("entry", "global", "module"):
             s.fail("an op of CUDA Tile IR", at)
         if name in self.structured:
@@ -228,8 +229,11 @@ class _Parser:
             return self.constant(spec)
         if spec.name == "make_tensor_view":
             return self.tensor_view()
-        found = _Fields(self, spec, count)
+        s, found = self.s, _Fields(self, spec, count)
         for part in PARTS[spec.name]:
+            if spec.name == "print_tko" and "->" in part[-1] and not s.peek("->"):
+                found.types = [TOKEN]  # without a result in 13.1
+                break
             found.read(part)
         return found.operands, found.attributes, found.types
 
