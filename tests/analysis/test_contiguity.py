@@ -35,8 +35,11 @@ def _program(rng: random.Random) -> tuple[Function, list[Value]]:
         kind = rng.randrange(8)
         if kind == 0 or not tiles:
             axis = rng.randrange(2)
-            line = b.emit(Iota, type=TileType(int32, (SHAPE[axis],)))
-            column = b.emit(Reshape, line, shape=(SHAPE[0], 1) if axis == 0 else (1, SHAPE[1]))
+            shape = (SHAPE[0], 1) if axis == 0 else (1, SHAPE[1])
+            if rng.randrange(2):
+                column = b.emit(Iota, type=TileType(int32, shape))
+            else:
+                column = b.emit(Reshape, b.emit(Iota, type=TileType(int32, (SHAPE[axis],))), shape=shape)
             made = b.emit(Broadcast, column, shape=SHAPE)
         elif kind == 1:
             scalar = b.emit(Reshape, rng.choice(promised), shape=(1, 1))

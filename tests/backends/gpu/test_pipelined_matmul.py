@@ -88,6 +88,32 @@ def test_the_loop_copies_waits_and_multiplies() -> None:
     assert [op.vector for op in copies] == [8, 8]
 
 
+def of_heads(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
+    """Tiles of arrays of three axes, both square; the right ones are transposed as they are loaded."""
+    acc = ct.zeros((32, 32), ct.float32)
+    for k in range(ct.cdiv(a.shape[2], 32)):
+        x = ct.load(a, (ct.bid(0), 0, k), (1, 32, 32), padding_mode=ct.PaddingMode.ZERO).reshape((32, 32))
+        y = ct.load(b, (ct.bid(0), k, 0), (1, 32, 32), order=(0, 2, 1), padding_mode=ct.PaddingMode.ZERO)
+        acc = ct.mma(x, y.reshape((32, 32)), acc)
+    ct.store(c, (ct.bid(0), 0, 0), acc.reshape((1, 32, 32)))
+
+
+def test_operands_in_another_shape_are_copied_as_wide() -> None:
+    rng = np.random.default_rng(2)
+    a, b, c = (aligned((2, 32, n), d) for n, d in ((96, np.float16), (96, np.float16), (32, np.float32)))
+    for x in (a, b):
+        x[...] = rng.integers(-4, 5, x.shape)
+    seen: list[Function] = []
+    with (
+        observed_passes(lambda name, f: seen.append(f) if name == InsertBarriers.name else None),
+        interpreter_backend(4, 3) as backend,
+    ):
+        ct.launch(None, (2,), ct.kernel(of_heads), (a, b, c), backend=backend)
+    assert (c == a.astype(np.float32) @ b.astype(np.float32).swapaxes(1, 2)).all()
+    copies = [op.vector for op in seen[-1].walk() if isinstance(op, AsyncCopy)]
+    assert copies and set(copies) == {8}
+
+
 @pytest.mark.parametrize("stages", [1, 3])
 def test_without_tensor_cores_operands_come_in_steps(stages: int) -> None:
     """Eight of k at a time: not all of it in the registers of each thread."""

@@ -151,9 +151,15 @@ def _iota(facts: Contiguity, op: Iota) -> Runs:
     t = op.type
     if not t.rank:
         return _unknown(t, MOST)
-    ones = (1,) * (t.rank - 1)
-    start = MOST if t.rank == 1 else t.shape[-1]
-    return Runs((*ones, t.shape[-1]), (*ones, start), (*ones, 1))
+    counting = [k for k, n in enumerate(t.shape) if n > 1]
+    fastest = counting[-1] if counting else t.rank - 1
+    length = t.shape[fastest]
+    start = length if len(counting) > 1 else MOST
+
+    def along(n: int) -> tuple[int, ...]:
+        return tuple(n if k == fastest else 1 for k in range(t.rank))
+
+    return Runs(along(length), along(start), along(1))
 
 
 def _sum(facts: Contiguity, op: Add | Sub) -> Runs:

@@ -217,7 +217,7 @@ class _Assigner:
         What the threads that own the elements find goes to all that hold them.
         """
         rank = op.ptrs.tile.rank
-        layout = self.accesses.layout(op.ptrs.tile.shape or (1,))
+        layout = self.accesses.of(op)
         if rank:
             given = {v: self.get(v, layout) for v in op.operands}
         else:
@@ -325,7 +325,7 @@ class _Assigner:
 
     def _access_layout(self, op: Load | Store) -> LinearLayout:
         """Where an access is made: a store keeps the layout of its value if that is as good, or is the only way."""
-        layout = self.accesses.layout(op.ptrs.tile.shape)
+        layout = self.accesses.of(op)
         if isinstance(op, Store):
             home, t = self.homes.home(op.value), op.value.tile
             fits = t.size * t.element.bytes <= self.limit

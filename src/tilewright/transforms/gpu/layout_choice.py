@@ -41,6 +41,7 @@ class AccessLayouts:
 
     One for all accesses of a shape, so that what is loaded, computed and stored needs no conversion: the axis that is
     contiguous in most bytes goes fastest over the threads, each with as many elements as the widest access takes.
+    Loads of nothing but operands of products, which are converted anyway, have layouts of their own.
     """
 
     def __init__(self, function: Function, warps: int) -> None:
@@ -49,6 +50,7 @@ class AccessLayouts:
         self._votes: dict[_Shape, dict[tuple[int, ...], int]] = {}
         self._vectors: dict[tuple[_Shape, int], int] = {}
         self._layouts: dict[_Shape, LinearLayout] = {}
+        self._own: dict[Op, LinearLayout] = {}
         for op in function.walk():
             if isinstance(op, PointerMemoryOp) and op.ptrs.tile.rank:
                 self._vote(op)
@@ -61,10 +63,17 @@ class AccessLayouts:
         vector = min(runs.contiguity[fastest], max(runs.alignment[fastest] // size, 1), max(VECTOR_BYTES // size, 1))
         if op.mask is not None:
             vector = min(vector, self.contiguity.runs(op.mask).constancy[fastest])
+        if isinstance(op, Load) and _is_operand(op.result):
+            self._own[op] = blocked(t.shape, order, vector, self.warps)
+            return
         votes = self._votes.setdefault(t.shape, {})
         votes[order] = votes.get(order, 0) + t.size * size
         key = t.shape, fastest
         self._vectors[key] = max(self._vectors.get(key, 1), vector)
+
+    def of(self, op: PointerMemoryOp) -> LinearLayout:
+        """The layout in which ``op`` accesses memory."""
+        return self._own.get(op) or self.layout(op.ptrs.tile.shape or (1,))
 
     def layout(self, shape: _Shape) -> LinearLayout:
         """The layout of tiles of ``shape``, of rank 1 or more."""
@@ -75,6 +84,14 @@ class AccessLayouts:
             vector = self._vectors.get((shape, order[0]), _VECTOR_ELEMENTS if votes is None else 1)
             self._layouts[shape] = blocked(shape, order, vector, self.warps)
         return self._layouts[shape]
+
+
+def _is_operand(value: Value) -> bool:
+    """Whether ``value`` only goes to products, as one of their factors and at most in another shape."""
+    return bool(value.users) and all(
+        (isinstance(op, Mma) and value is not op.acc) or (isinstance(op, (Permute, Reshape)) and _is_operand(op.result))
+        for op in value.users
+    )
 
 
 def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> LinearLayout:
@@ -218,7 +235,9 @@ class Homes:
             return mma_home(op, self._accesses.warps)
         if isinstance(op, Wgmma):
             return wgmma_layout(op.acc.tile.shape, self._accesses.warps)
-        if isinstance(op, (Load, AtomicRmw, AtomicCas, Extract, Insert, Cat)):
+        if isinstance(op, Load):
+            return self._accesses.of(op)
+        if isinstance(op, (AtomicRmw, AtomicCas, Extract, Insert, Cat)):
             return self._accesses.layout(value.tile.shape)
         return None
 

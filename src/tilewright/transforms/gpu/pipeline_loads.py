@@ -29,7 +29,7 @@ from tilewright.ir.ops.gpu.memory import (
 )
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout, Splat
-from tilewright.ir.ops.shape import Permute, constant_of
+from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, open_block
 from tilewright.ir.types import SharedType
 
@@ -55,17 +55,20 @@ class PipelineLoads:
         return _Pipeliner(loops, self).function(function) if loops else function
 
 
+_Path = tuple["Permute | Reshape", ...]  # ops that give a tile another shape
+
+
 @dataclass(frozen=True)
 class _OperandLoad:
-    """A load, and the conversions that make operands of it, with the permutation between them, if there is one."""
+    """A load, and the conversions that make operands of it, with the ops between them that give it another shape."""
 
     op: GlobalLoad
-    uses: tuple[tuple[ConvertLayout, Permute | None], ...]
+    uses: tuple[tuple[ConvertLayout, _Path], ...]
 
     @property
     def target(self) -> LinearLayout:
         """The layout in which the first operand has the loaded tile."""
-        return _unpermuted(*self.uses[0])
+        return _as_loaded(*self.uses[0])
 
     @property
     def source(self) -> LinearLayout:
@@ -85,10 +88,16 @@ class _OperandLoad:
         return t.size * t.element.bytes
 
 
-def _unpermuted(convert: ConvertLayout, permute: Permute | None) -> LinearLayout:
+def _as_loaded(convert: ConvertLayout, path: _Path) -> LinearLayout:
+    """The layout of the loaded tile that gives that of ``convert`` after ``path``."""
     layout = convert.type.layout
     assert layout is not None
-    return layout if permute is None else layout.permute([permute.axes.index(k) for k in range(layout.rank)])
+    for op in reversed(path):
+        if isinstance(op, Permute):
+            layout = layout.permute([op.axes.index(k) for k in range(layout.rank)])
+        else:
+            layout = layout.reshape(op.x.tile.shape)
+    return layout
 
 
 def _operand_loads(loop: For) -> list[_OperandLoad]:
@@ -120,15 +129,13 @@ def _can_be_copied(op: GlobalLoad) -> bool:
     return op.is_weak and layout is not None and layout.is_injective and zero and size in _COPY_BYTES
 
 
-def _operand_uses(
-    value: Value, permute: Permute | None = None
-) -> Iterator[tuple[ConvertLayout, Permute | None] | None]:
-    """The conversions that ``value`` goes to, directly or permuted; None for any other use."""
+def _operand_uses(value: Value, path: _Path = ()) -> Iterator[tuple[ConvertLayout, _Path] | None]:
+    """The conversions that ``value`` goes to, directly or in another shape; None for any other use."""
     for op in value.users:
         if isinstance(op, ConvertLayout):
-            yield op, permute
-        elif isinstance(op, Permute) and permute is None:
-            yield from _operand_uses(op.result, op)
+            yield op, path
+        elif isinstance(op, (Permute, Reshape)):
+            yield from _operand_uses(op.result, (*path, op))
         else:
             yield None
 
@@ -234,24 +241,26 @@ class _Loop:
         """The ops of the loop; operands are read from the slot ``reading``."""
         b = self.b
         gone: set[Op] = set()
-        operands: dict[Op, tuple[_Ring, Permute | None]] = {}
+        operands: dict[Op, tuple[_Ring, _Path]] = {}
         for ring in self.rings:
             gone.add(ring.load.op)
-            for convert, permute in ring.load.uses:
-                operands[convert] = ring, permute
-                if permute is not None:
-                    gone.add(permute)
+            for convert, path in ring.load.uses:
+                operands[convert] = ring, path
+                gone.update(path)
         for op in self.op.body.ops:
             b.loc = op.loc
             if op in gone:
                 continue
             if isinstance(op, ConvertLayout) and op in operands:
-                ring, permute = operands[op]
+                ring, path = operands[op]
                 slot = b.emit(SharedCopy, ring.buffer, reading)
-                t = ring.load.op.result.tile.with_layout(_unpermuted(op, permute))
+                t = ring.load.op.result.tile.with_layout(_as_loaded(op, path))
                 loaded = b.emit(SharedLoad, slot, type=t)
-                if permute is not None:
-                    loaded = b.emit(Permute, loaded, axes=permute.axes)
+                for shaping in path:
+                    if isinstance(shaping, Permute):
+                        loaded = b.emit(Permute, loaded, axes=shaping.axes)
+                    else:
+                        loaded = b.emit(Reshape, loaded, shape=shaping.shape)
                 self.outer.values[op.result] = loaded
             elif isinstance(op, Continue):
                 following = [self._next(v) for v in (reading, writing)]
