@@ -225,6 +225,9 @@ def test_autotune() -> None:
     np.testing.assert_array_equal(out, 5)
     ct.launch(None, lambda a: (ct.cdiv(a["x"].size, a["TILE"]),), kernel, (np.ones(500), 6, out))  # type: ignore[arg-type]
     np.testing.assert_array_equal(out, 7)
+    kernel[lambda a: (ct.cdiv(a["x"].size, a["TILE"]),)](np.ones(500), out=out, by=1)
+    np.testing.assert_array_equal(out, 2)
+    assert kernel._repr_html_().count("<table>") == 1
     assert len(kernel.results) == len(shared) == 1  # other numbers are no reason to search again
     kernel[(8,)](np.ones(400), 4, np.zeros(400))
     assert len(kernel.results) == len(shared) == 2
@@ -244,5 +247,13 @@ def test_wrong_uses_of_autotune() -> None:
         ct.autotune([{"TILE": 64, "TWICE": True}, {"TILE": 64}])(shifted)
     with pytest.raises(ValueError, match="key names 'TILE', which is no argument of tripled: x, out"):
         ct.autotune([{"TILE": 64}], key=["TILE"])(tripled)
+    launched = ct.autotune([{"TILE": 64}])(tripled)[(1,)]
+    for names, wrong in (
+        ({"TILE": 64}, "'TILE' is tuned"),
+        ({"x": 1}, "'x' is given twice"),
+        ({"y": 1}, "'y' is no param"),
+    ):
+        with pytest.raises(TypeError, match=wrong):
+            launched(np.ones(3), **names)
     with pytest.raises(TypeError, match=r"tripled\(\) takes 2 arguments \(x, out\) besides"):
         ct.autotune([{"TILE": 64}])(tripled)[(1,)](np.ones(3))
