@@ -20,7 +20,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "up": (128, 128, 64),
     "down": (128, 256, 64),
     "back": (128, 128, 64),
-    "loss": (8192, 264),  # two blocks on each SM of an H100, with a row of 100 KB each
+    "loss": (16384, 264),  # two blocks for each SM of an H100, with a row of 100 KB each
 }
 OPTIONS: dict[str, dict[str, int]] = {
     "attention": {"num_warps": 4, "num_stages": 2},

@@ -99,7 +99,9 @@ def plot(path: str, records: list[dict[str, dict[str, float]]]) -> None:
     width, height, left, top = 420, 260, 50, 20
     at = {n: left + i * (width - left - 30) / max(len(devices) - 1, 1) for i, n in enumerate(devices)}
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif">']
-    parts += [f'<text x="{x}" y="{height - 10}" font-size="12">{n}</text>' for n, x in at.items()]
+    parts += [f'<text x="{x}" y="{height - 24}" font-size="12">{n}</text>' for n, x in at.items()]
+    parts.append(f'<text x="{width / 2}" y="{height - 6}" font-size="12" text-anchor="middle">devices</text>')
+    parts.append(f'<text x="{left}" y="12" font-size="12">parallel efficiency: time on one over time on all</text>')
     for share in (0, 0.5, 1):
         y = top + (1 - share) * (height - 60)
         parts.append(f'<line x1="{left}" x2="{width - 20}" y1="{y}" y2="{y}" stroke="#ccc"/>')

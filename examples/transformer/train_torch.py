@@ -127,7 +127,7 @@ def stepper(args: argparse.Namespace, tiles: bool, mesh: Any, device: torch.devi
     elif args.compile:
         for block in model.blocks:
             block.compile(fullgraph=True)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, foreach=False)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, fused=True)
 
     def step(tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         given: list[Any] = [t.chunk(share)[rank].to(device) for t in (tokens, targets)]
