@@ -5,62 +5,17 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-from tilewright.backends.base import Grid, Machine
-from tilewright.backends.registry import get_backend
-from tilewright.ir.errors import TileError
 from tilewright.runtime.abstract import abstract_like
-from tilewright.runtime.backend_choice import compiling_for
+from tilewright.runtime.ahead import CacheEntry, compile_at, place_of
 from tilewright.runtime.cache import disk_cache
-from tilewright.runtime.compiling import cache_entry, compiled
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launchable import Launchable
 from tilewright.tune.arrays import Args, with_arrays
 
 T = TypeVar("T")
 Chosen = tuple[Launchable, Args, tuple[int, ...]]  # a kernel, its arguments and the grid
-Stored = tuple[str, bytes, str]  # an entry of the disk cache: its key, what it holds, and its label
-
-
-class Place(NamedTuple):
-    """Where kernels are launched: the backend, and what it is that other machines compile for, on a GPU."""
-
-    backend: str
-    machine: Machine | None
-
-
-def compile_stored(kernel: Launchable, args: Args, grid: Grid, place: Place) -> list[Stored]:
-    """Compile ``kernel`` for such arguments, of which arrays are abstract, and this grid: entries for the disk cache.
-
-    There are none where nothing is stored, or where the kernel is wrong, which its launch will say. No GPU is needed,
-    and none that is here is asked: each process that does takes memory of it, and time.
-    """
-    machine = place.machine
-    backend = get_backend(place.backend) if machine is None else compiling_for(machine.target, place.backend)
-    options = kernel.options.get(backend.name, {})
-    try:
-        signature, _ = kernel.regions(args)
-        found = kernel.specialize(signature, backend)
-        entries = [cache_entry(found.function, backend, options)]
-        if machine is not None and backend.capabilities.variants:
-            first: Any = found.executable
-            variant = first.variant_for(grid, machine.processors)
-            if variant is not None:
-                compiled(found.function, backend, options, variant)
-                entries.append(cache_entry(found.function, backend, options, variant))
-        return [entry for entry in entries if entry is not None]
-    except TileError:
-        return []
-
-
-def _place(kernel: Launchable, args: Args) -> Place:
-    """Where a launch with these arguments runs."""
-    _, backend = kernel.described(args, None)
-    describe, for_target = backend.capabilities.machine, backend.capabilities.for_target
-    if describe is None or for_target is None:
-        return Place(backend.name, None)
-    return Place(backend.name, describe())
 
 
 class Compilations(Generic[T]):
@@ -76,7 +31,7 @@ class Compilations(Generic[T]):
         configs: Sequence[T],
         choose: Callable[[T], Chosen],
     ) -> None:
-        self._futures: dict[int, Future[list[Stored]]] = {}
+        self._futures: dict[int, Future[list[CacheEntry]]] = {}
         self._cache = disk_cache() if executor is not None else None
         if executor is None:
             return
@@ -87,11 +42,11 @@ class Compilations(Generic[T]):
         for config in configs:
             try:
                 kernel, args, grid = choose(config)
-                place, blocks = _place(kernel, args), checked_grid(grid)
+                place, blocks = place_of(kernel, args), checked_grid(grid)
                 given = with_arrays(kernel, args, lambda _, array: abstract_like(array))
             except Exception:  # noqa: BLE001 - the search finds out, and lists it as a failure
                 continue
-            self._futures[id(config)] = executor.submit(compile_stored, kernel, given, blocks, place)
+            self._futures[id(config)] = executor.submit(compile_at, kernel, given, blocks, place)
 
     def first(self, configs: Sequence[T]) -> int:
         """The place among ``configs`` of the one that is compiled first, for which this waits; else that of the first.
