@@ -50,7 +50,7 @@ class GpuExecutable:
     ) -> None:
         self.artifact = artifact
         self.constraints = constraints  # that it was compiled under
-        self.kernels: dict[int, GpuExecutable] = {}  # ``realign.kernel`` for elements of so many bytes
+        self.kernels: dict[realign.Kind, GpuExecutable] = {}  # ``realign.kernel`` by what it takes
         self._function = function
         self._texts = texts
         self._reporting = reporting
@@ -315,14 +315,14 @@ class GpuExecutable:
         """The arrays of the descriptors, those that the TMA unit cannot read where they are copied."""
         layout = self._layout(arguments.values)
         for copy in layout.copies:
-            if copy.rows and copy.columns and copy.item not in self.kernels:
-                raise NeedsKernel(copy.item, realign.kernel(copy.item), realign.OPTIONS)
+            if copy.rows and copy.columns and copy.kind not in self.kernels:
+                raise NeedsKernel(copy.kind, realign.kernel(copy.kind), realign.OPTIONS)
         start = self._room(layout.size, arguments, borrowed)
         params.copies, params.copies_start, params.copies_size = [], start, layout.size
         for copy, offset in layout.copies.items():
             if copy.rows and copy.columns:
                 numbers = LaunchArguments(copy.numbers(start + offset), (), arguments.stream, arguments.device)
-                params.copies.append(self.kernels[copy.item].prepared(copy.grid, numbers)[1])
+                params.copies.append(self.kernels[copy.kind].prepared(copy.grid, numbers)[1])
                 params.copies[-1]()
         return layout.arrays(start)
 

@@ -1,4 +1,4 @@
-"""Aligned copies of arrays that the TMA unit cannot read where they are."""
+"""Aligned copies, also transposed ones, of arrays that the TMA unit or an instruction cannot read where they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINE = 128  # bytes of a line of the L2 cache: rows that start on one are read 
 _WORTH_PER_BLOCK = 1 << 21
 _REMEMBERED = 64  # layouts of a kernel
 _TILE = 8, 256  # rows and elements; chosen, no measurement on record
-_WIDEST = _TILE[1] * 65535  # elements of a row, of which the grid has that many tiles
+_WIDEST = 65535  # tiles of a row that a grid has
 
 # No word of how the copy is aligned: for stores of whole units the tile would have to change its layout, through shared
 # memory, which takes longer than small stores do.
@@ -35,45 +35,96 @@ func @align(%source: ptr<TYPE> = "source".base noalias, %copy: ptr<TYPE> = "copy
   return()
 }
 """
+# Of arrays whose addresses and sizes are whole units, the tile changes its layout anyway.
+_TRANSPOSING_KERNEL = """
+func @transpose(%source0: ptr<TYPE> = "source".base noalias, %copy0: ptr<TYPE> = "copy".base noalias,
+                %rows0: i64 = "rows".scalar, %columns0: i64 = "columns".scalar,
+                %step0: i64 = "step".scalar, %pitch0: i64 = "pitch".scalar) {
+  %source = assume_divisible(%source0) {divisor = BYTES} : ptr<TYPE>
+  %copy = assume_divisible(%copy0) {divisor = BYTES} : ptr<TYPE>
+  %rows = assume_divisible(%rows0) {divisor = ITEMS} : i64
+  %columns = assume_divisible(%columns0) {divisor = ITEMS} : i64
+  %step = assume_divisible(%step0) {divisor = ITEMS} : i64
+  %pitch = assume_divisible(%pitch0) {divisor = ITEMS} : i64
+  %i = bid() {axis = 0} : i32
+  %j = bid() {axis = 1} : i32
+  %x = make_tensor_view(%source, [%rows, %columns], [%step]) {type = !VIEW} : VIEW
+  %xs = make_partition_view(%x) {type = !TILES} : TILES
+  %tile = load_view(%xs, [%i, %j]) {in_bounds = (false, false), allow_tma = false} : TYPE[SHAPE]
+  %turned = permute(%tile) {axes = (1, 0)} : TYPE[SHAPE]
+  %y = make_tensor_view(%copy, [%columns, %rows], [%pitch]) {type = !VIEW} : VIEW
+  %ys = make_partition_view(%y) {type = !TILES} : TILES
+  store_view(%ys, %turned, [%j, %i]) {in_bounds = (false, false), allow_tma = false}
+  return()
+}
+"""
+_SQUARE = 64, 64  # of tiles that are transposed
 OPTIONS: Mapping[str, Any] = {"num_warps": 4}  # of the backend, for that kernel
 
 
-def kernel(item: int) -> Function:
-    """What writes copies of arrays with elements of ``item`` bytes."""
+class Kind(NamedTuple):
+    """What a kernel writes: copies of arrays with elements of ``item`` bytes, or transposed ones, of arrays of whole
+    units of 16 bytes where they are ``aligned``."""
+
+    item: int
+    transposed: bool = False
+    aligned: bool = False
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and elements of an array that a block copies."""
+        return _SQUARE if self.transposed else _TILE
+
+
+def kernel(kind: Kind) -> Function:
+    """What writes copies of this kind."""
     words = {
         "TILES": "partition<VIEW,[SHAPE],[0,1],undetermined,[SHAPE]>",
         "VIEW": "view<TYPE,[?,?],[?,1],i64>",
-        "SHAPE": "{},{}".format(*_TILE),
-        "TYPE": f"u{8 * item}",
+        "SHAPE": "{},{}".format(*kind.tile),
+        "TYPE": f"u{8 * kind.item}",
+        "BYTES": str(_UNIT if kind.aligned else kind.item),
+        "ITEMS": str(_UNIT // kind.item if kind.aligned else 1),
     }
-    text = _KERNEL
+    text = _TRANSPOSING_KERNEL if kind.transposed else _KERNEL
     for word, meaning in words.items():
         text = text.replace(word, meaning)
     return parse_function(text)
 
 
 class Copy(NamedTuple):
-    """One of an array of rank 2 at ``source``, with elements of ``item`` bytes, ``step`` of them from row to row."""
+    """One of an array of rank 2 at ``source``, with elements of ``item`` bytes, ``step`` of them from row to row.
+
+    ``rows`` and ``columns`` are those of the array; a ``transposed`` copy has as many columns and rows.
+    """
 
     source: int
     item: int
     rows: int
     columns: int
     step: int
+    transposed: bool = False
 
     @property
     def pitch(self) -> int:
         """The bytes from row to row of the copy."""
-        return -(-self.columns * self.item // _LINE) * _LINE
+        width = self.rows if self.transposed else self.columns
+        return -(-width * self.item // _LINE) * _LINE
 
     @property
     def size(self) -> int:
-        return max(self.pitch * self.rows, _LINE)
+        return max(self.pitch * (self.columns if self.transposed else self.rows), _LINE)
+
+    @property
+    def kind(self) -> Kind:
+        """Which ``kernel`` writes it."""
+        sizes = (self.source, *(n * self.item for n in (self.rows, self.columns, self.step)))
+        return Kind(self.item, self.transposed, self.transposed and all(n % _UNIT == 0 for n in sizes))
 
     @property
     def grid(self) -> tuple[int, int, int]:
         """That of ``kernel``."""
-        rows, columns = (-(-n // tile) for n, tile in zip((self.rows, self.columns), _TILE))
+        rows, columns = (-(-n // tile) for n, tile in zip((self.rows, self.columns), self.kind.tile))
         return rows, columns, 1
 
     def numbers(self, place: int) -> tuple[int, ...]:
@@ -112,7 +163,7 @@ class Layout:
     def pays(self, blocks: int) -> bool:
         """Whether the arrays are simple enough to be copied, and read often enough by ``blocks`` blocks."""
         return all(
-            copy.columns <= min(copy.step, _WIDEST)
+            copy.columns <= min(copy.step, _WIDEST * copy.kind.tile[1])
             and copy.rows * copy.columns * copy.item <= blocks * _WORTH_PER_BLOCK
             for copy in self.copies
         )
@@ -133,6 +184,9 @@ def layouts(descriptors: Sequence[Descriptor], metas: Sequence[Mapping[str, Any]
 
 def _copy_of(d: Descriptor, item: int, base: int, shape: Sequence[int], strides: Sequence[int]) -> Copy | None:
     """That of the array which ``d`` describes; None where the TMA unit can read it where it is."""
+    if d.transposed:
+        columns, rows = d.axes
+        return Copy(base, item, shape[rows], shape[columns], strides[rows], True)
     if not d.needs_realign or not (base % _UNIT or any(strides[axis] * item % _UNIT for axis in d.axes[:-1])):
         return None
     outer, inner = d.axes

@@ -28,7 +28,8 @@ class Descriptor:
     the order ``axes``; ``block`` is the tile.
     Those of ``listed`` arrays, those of the table ``base``, are in a row of that (``"t", column, 1``).
     A ``needs_realign`` array of rank 2 may have an address or a stride that the TMA unit cannot take: the launch then
-    describes a copy of it. One that ``rounds`` turns float32 into tfloat32. Tiles of one in ``pairs`` may be loaded by
+    describes a copy of it; of one to be ``transposed`` always a copy, in which the last of ``axes`` is contiguous. One
+    that ``rounds`` turns float32 into tfloat32. Tiles of one in ``pairs`` may be loaded by
     two blocks together.
     """
 
@@ -42,6 +43,7 @@ class Descriptor:
     rounds: bool = False
     pairs: bool = False
     listed: bool = False
+    transposed: bool = False
 
     def __post_init__(self) -> None:
         """Tiles of a loop lie one after the other in shared memory, so that their size is their alignment."""

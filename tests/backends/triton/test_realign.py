@@ -37,7 +37,7 @@ def write(item: int, grid: tuple[int, int, int], numbers: tuple[int, ...]) -> No
         Buffer(name, start, start, start + item * ((rows - 1) * stride + columns), dtype, name == "copy")
         for name, start, stride in (("source", source, step), ("copy", copy, pitch))
     ]
-    REFERENCE.compile(realign.kernel(item), {}).launch(grid, LaunchArguments(numbers, buffers))
+    REFERENCE.compile(realign.kernel(realign.Kind(item)), {}).launch(grid, LaunchArguments(numbers, buffers))
 
 
 class Copier:
@@ -125,7 +125,7 @@ def test_copies_of_every_size(item: int, seed: int) -> None:
 @pytest.mark.parametrize("item", BYTES)
 def test_tiles_do_not_change_their_layout_to_be_copied(item: int) -> None:
     target = parse_target("sm_90")
-    binary = compile_for(realign.kernel(item), target, realign.OPTIONS).binary
+    binary = compile_for(realign.kernel(realign.Kind(item)), target, realign.OPTIONS).binary
     assert resource_usage(binary, target)["bytes of stack and spilled registers per thread"] == 0
     assert binary.shared_bytes == 0
 
@@ -136,7 +136,9 @@ def test_the_kernel_that_copies_is_kept_for_later_processes(tmp_path: Path, monk
     compiling = backend.TritonBackend(parse_target("sm_90"))
 
     def copiers() -> list[Artifact]:
-        found: list[Any] = [compiled(realign.kernel(item), compiling, realign.OPTIONS)[0] for item in (2, 4)]
+        found: list[Any] = [
+            compiled(realign.kernel(realign.Kind(item)), compiling, realign.OPTIONS)[0] for item in (2, 4)
+        ]
         return [replace(f.artifact, binary=replace(f.artifact.binary, texts={})) for f in found]
 
     first = copiers()

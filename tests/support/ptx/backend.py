@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,18 +20,23 @@ from tilewright.backends.base import Capabilities
 from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.backends.launch_arguments import Buffer, LaunchArguments
 from tilewright.backends.reference.memory import Memory
+from tilewright.gpu_runtime import realign
 from tilewright.gpu_runtime.device_printf import deliver
 from tilewright.ir.core import Function
-from tilewright.ir.dtypes import int64
+from tilewright.ir.dtypes import int64, uint8, uint16, uint32, uint64
+from tilewright.ir.gpu_parameters import Geometry
 from tilewright.ir.report_buffer import HEADER, WORDS, sites
 from tilewright.ir.semantics import constant_array
+
+_WORDS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 
 
 class PtxExecutable:
     """PTX of a kernel, ready to be interpreted."""
 
-    def __init__(self, function: Function, compiled: Compiled) -> None:
+    def __init__(self, function: Function, compiled: Compiled, backend: PtxBackend) -> None:
         self.compiled = compiled
+        self._backend = backend
         self._function = function
         self._entry = parse(compiled.ptx)[compiled.name]
 
@@ -49,7 +55,8 @@ class PtxExecutable:
         if made.local_bytes:
             added["local"] = np.zeros(made.local_bytes * math.prod(grid) // 8, np.int64)
         parameters += [np.uint64(array.ctypes.data).tobytes() for array in added.values()]
-        maps = [Map(op, arguments.values, len(parameters) + k) for k, op in enumerate(made.maps)]
+        arrays = self._arrays(arguments, added)
+        maps = [Map(op, array, len(parameters) + k) for k, (op, array) in enumerate(zip(made.maps, arrays))]
         parameters += [bytes(128)] * len(maps)
         memory = Memory([*arguments.buffers, *(_buffer(name, array) for name, array in added.items())])
         size = 2 if grid[0] % 2 == 0 and any(op.pairs for op in made.maps) else 1
@@ -63,6 +70,22 @@ class PtxExecutable:
         if made.reports:
             found, room = added["report"], WORDS - HEADER
             deliver(sites(made.optimized), found[:HEADER], found[HEADER : HEADER + min(int(found[0]), room)])
+
+    def _arrays(self, arguments: LaunchArguments, added: dict[str, np.ndarray[Any, Any]]) -> list[Geometry]:
+        """Those that the tensor maps describe. Copies that have to be made go to memory that is ``added``."""
+        descriptors = [op.descriptor for op in self.compiled.maps]
+        metas = [{"elem_size": op.dtype.bytes} for op in self.compiled.maps]
+        layout = realign.layouts(descriptors, metas)(arguments.values)
+        room = np.zeros(layout.size // 8 + 16, np.int64)
+        start = room.ctypes.data + -room.ctypes.data % 128
+        for copy, offset in layout.copies.items():
+            source = next(b for b in arguments.buffers if b.low <= copy.source < b.high)
+            buffers = [replace(source, name="source", dtype=_WORDS[copy.item]), _buffer("copy", room)]
+            writer = self._backend.compile(realign.kernel(copy.kind), realign.OPTIONS)
+            writer.launch(copy.grid, LaunchArguments(copy.numbers(start + offset), buffers))
+        if layout.copies:
+            added["copies"] = room
+        return layout.arrays(start)
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         return functools.partial(self.launch, grid, arguments)
@@ -82,8 +105,8 @@ class PtxBackend:
     name = "ptx-interpreter"
     device = "cpu"
 
-    def __init__(self, num_warps: int | None, target: str, capacity: int = 0) -> None:
-        self.num_warps, self._target, self.capacity = num_warps, target, capacity
+    def __init__(self, num_warps: int | None, target: str, capacity: int = 0, realign: bool = False) -> None:
+        self.num_warps, self._target, self.capacity, self.realign = num_warps, target, capacity, realign
 
     def unavailable(self) -> str | None:
         return None
@@ -96,14 +119,16 @@ class PtxBackend:
         return f"numpy-{np.__version__}"
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> PtxExecutable:
-        made = compile_to_ptx(function, self._target, self.num_warps, capacity=self.capacity)
-        return PtxExecutable(function, made)
+        warps = options.get("num_warps", self.num_warps)
+        made = compile_to_ptx(function, self._target, warps, realign=self.realign, capacity=self.capacity)
+        return PtxExecutable(function, made, self)
 
 
 @contextmanager
-def ptx_backend(num_warps: int | None, target: str = "sm_80") -> Iterator[str]:
-    """The name of a backend that interprets the PTX of kernels, registered meanwhile."""
-    backend = PtxBackend(num_warps, target)
+def ptx_backend(num_warps: int | None, target: str = "sm_80", *, realign: bool = False) -> Iterator[str]:
+    """The name of a backend that interprets the PTX of kernels, registered meanwhile. With ``realign`` launches copy
+    arrays that the TMA unit cannot read, or that an instruction reads in another order."""
+    backend = PtxBackend(num_warps, target, realign=realign)
     name = f"{backend.name}-{num_warps}"
     registry.register_backend(name, lambda: backend)
     try:

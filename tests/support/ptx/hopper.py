@@ -17,6 +17,7 @@ from support.ptx.parser import Instruction
 
 from tilewright.ir import dtypes
 from tilewright.ir.dtypes import DType
+from tilewright.ir.gpu_parameters import Geometry
 from tilewright.ir.ops.gpu.tma import TensorMap
 
 if TYPE_CHECKING:
@@ -40,11 +41,11 @@ def swizzled(address: Array, width: int) -> Array:
 
 
 class Map:
-    """A tensor map: parameter number ``place`` of a launch that passes ``values``."""
+    """A tensor map of an array: parameter number ``place`` of a launch."""
 
-    def __init__(self, op: TensorMap, values: Sequence[Any], place: int) -> None:
+    def __init__(self, op: TensorMap, geometry: Geometry, place: int) -> None:
         self.place, self.op = place, op
-        self.base, shape, strides = op.descriptor.geometry(values)
+        self.base, shape, strides = geometry
         self.extents = [shape[a] for a in op.axes]
         self.steps = [strides[a] * op.dtype.bytes for a in op.axes]
         if self.base % 16 or any(s % 16 for s, n in zip(self.steps[:-1], self.extents[:-1]) if n > 1):

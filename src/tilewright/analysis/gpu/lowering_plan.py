@@ -30,6 +30,7 @@ class LoweringPlan:
     unpipelined: set[Op] = field(default_factory=set)
     depths: Mapping[Op, PipelineDepth] = field(default_factory=dict)  # loops without MMA ops whose loads are pipelined
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
+    copyable: set[Op] = field(default_factory=set)  # loads of arrays that the launch may copy
     found_before: dict[Op, list[Op]] = field(default_factory=dict)  # ops, and those whose maps are found before them
     rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done
     register_operand: dict[Op, int] = field(default_factory=dict)  # MMA ops, and which operand is not in shared memory

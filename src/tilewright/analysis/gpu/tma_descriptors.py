@@ -90,6 +90,8 @@ def _describe(
         found = descriptor(op, params, plan.tables, facts, target, may_realign=may_realign)
         if found is not None:
             plan.descriptors[op] = found
+            if may_realign and len(found.axes) == 2 and not found.listed:
+                plan.copyable.add(op)
 
 
 def _places(function: Function, accesses: Sequence[Any]) -> dict[Op, list[Op]]:

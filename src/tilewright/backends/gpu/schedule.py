@@ -47,6 +47,7 @@ def _lines(function: Function, target: str) -> Iterator[str]:
             both = "" if op.both is None else ", which pairs of CTAs share where both need the same"
             copied = tensor_map.needs_realign
             how = " of a copy, where the TMA unit cannot read the array" if copied else ""
+            how = " of a transposed copy" if tensor_map.transposed else how
             yield f"line {op.loc.line}: TMA loads tiles of {_sizes(t.shape)}{how}, up to {copies} ahead{both}"
         elif isinstance(op, (GlobalLoad, GlobalStore)) and op.ptrs.tile.rank:
             name = "loads" if isinstance(op, GlobalLoad) else "stores"

@@ -42,6 +42,7 @@ class _Operand:
     """A tile of shared memory that an MMA op reads: what is loaded, and the axis of the operand that is contiguous."""
 
     load: LoadView
+    descriptor: Descriptor
     type: SharedType
     through: frozenset[Op]  # the ops between the load and the MMA op
 
@@ -223,6 +224,20 @@ def _operand(op: Mma, k: int, plan: LoweringPlan) -> _Operand | str:
     descriptor = plan.descriptors.get(load)
     if descriptor is None or descriptor.listed:
         return "no tensor map describes what is loaded for an operand"
+    found = _in_shared(load, descriptor, dtype, transposed=transposed)
+    if isinstance(found, SharedType) and not readable(found, 1 - k) and dtype.bytes != 2 and load in plan.copyable:
+        descriptor = _of_transposed(descriptor)
+        found = _in_shared(load, descriptor, dtype, transposed=transposed)
+    return found if isinstance(found, str) else _Operand(load, descriptor, found, frozenset(through))
+
+
+def _of_transposed(d: Descriptor) -> Descriptor:
+    """The descriptor of a transposed copy."""
+    return replace(d, axes=d.axes[::-1], block=d.block[::-1], needs_realign=True, transposed=True)
+
+
+def _in_shared(load: LoadView, descriptor: Descriptor, dtype: DType, *, transposed: bool) -> SharedType | str:
+    """How what is loaded lies in shared memory, seen as an operand; or why it does not."""
     partition = _partition(load)
     kept = [axis for axis, n in zip(partition.order, partition.tile_shape) if n != 1]
     shape = [n for n in partition.tile_shape if n != 1]
@@ -234,8 +249,7 @@ def _operand(op: Mma, k: int, plan: LoweringPlan) -> _Operand | str:
     swizzle = _swizzle(shape[inner] * dtype.bytes)
     if swizzle is None or max(shape[1 - inner], swizzle // dtype.bytes) > LARGEST_BOX:
         return f"rows of {shape[inner] * dtype.bytes} bytes are not swizzled"
-    layout = swizzled_layout(shape, inner, swizzle, dtype.bytes)
-    return _Operand(load, SharedType(dtype, layout), frozenset(through))
+    return SharedType(dtype, swizzled_layout(shape, inner, swizzle, dtype.bytes))
 
 
 def _drop_shared_loads(found: dict[Mma, Operands], reasons: list[str]) -> None:
@@ -344,7 +358,7 @@ class _Chooser(Rewriter):
             super().insert(op, builder)
 
     def _fetch(self, operand: _Operand, b: Builder) -> None:
-        load, d = operand.load, self.choice.plan.descriptors[operand.load]
+        load, d = operand.load, operand.descriptor
         tensor_map = self._map(load, d, operand.type.dtype, b)
         fetched = b.emit(Fetch, tensor_map, self._starts(load, d, b), None, type=operand.type)
         self.fetched[load, operand.type] = fetched
@@ -374,7 +388,7 @@ class _Chooser(Rewriter):
             attributes = {
                 "base": d.base, "shape": d.shape, "strides": d.strides, "axes": d.axes, "box": box,
                 "element": d.element, "dtype": dtype, "rounds": d.rounds,
-                "needs_realign": d.needs_realign,
+                "needs_realign": d.needs_realign, "transposed": d.transposed,
             }  # fmt: skip
             self.maps[key] = create(TensorMap, [], attributes, b.loc)
         return self.maps[key].result

@@ -70,8 +70,8 @@ class TensorMap(Op):
     ``base``, ``shape``, ``strides`` and ``axes`` are those of a ``Descriptor``: the launch finds the array by them.
     ``box`` has the extents of a box along ``axes``, whose last one is contiguous; ``element`` is the type in memory;
     ``rounds`` turns float32 into tfloat32. One that ``needs_realign`` is of an array that the launch may have to copy
-    first, to where the TMA unit can read it. A kernel with a map for ``pairs`` is launched in clusters of two CTAs,
-    where the width of the grid is even.
+    first, to where the TMA unit can read it; of one to be ``transposed`` it always makes a transposed copy. A kernel
+    with a map for ``pairs`` is launched in clusters of two CTAs, where the width of the grid is even.
     """
 
     base: int = attribute(int)
@@ -83,6 +83,7 @@ class TensorMap(Op):
     dtype: DType = attribute(DType)
     rounds: bool = attribute(bool, default=False)
     needs_realign: bool = attribute(bool, default=False)
+    transposed: bool = attribute(bool, default=False)
     pairs: bool = attribute(bool, default=False)
 
     @property
@@ -102,6 +103,7 @@ class TensorMap(Op):
             needs_realign=self.needs_realign,
             rounds=self.rounds,
             pairs=self.pairs,
+            transposed=self.transposed,
         )
 
     def infer(self) -> tuple[Type, ...]:
