@@ -41,7 +41,7 @@ def reduced(columns: int, dtype: DType) -> Function:
         (streamed, 1024, bfloat16, 2),
         (streamed, 4096, bfloat16, 8),
         (streamed, 1 << 17, float32, 32),
-        (reduced, 1024, bfloat16, 2),
+        (reduced, 1024, bfloat16, 1),
         (reduced, 8192, bfloat16, 8),
         (reduced, 8192, float32, 8),
         (reduced, 16384, bfloat16, 16),

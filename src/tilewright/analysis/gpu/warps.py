@@ -25,6 +25,7 @@ _REGISTERS, _REGISTERS_OF_A_THREAD, _WARPS, _CTAS = 65536, 255, 64, 32
 # ``benchmarks/gpu_memory.py --warps`` on an H100.
 _RESIDENT_BYTES, _RESIDENT_WARPS = 48 << 10, 32
 _OTHER_REGISTERS = 30  # of a thread, for what is no part of a large tile
+_ELEMENTS_OF_ONE_WARP = 32  # of a thread
 _SPILLED = 1.25  # how many times the registers that there are a thread may need, before it is slow
 
 
@@ -65,8 +66,9 @@ def _warps_of_rows(function: Function, size: int) -> int:
         ctas = min(int(_REGISTERS // (each * warps * LANES)), _WARPS // warps, _CTAS)
         return min(ctas * row / _RESIDENT_BYTES, 1), min(ctas * warps, _RESIDENT_WARPS), -warps
 
-    fits = [w for w in (2, 4, 8, 16) if registers(w) <= _SPILLED * most(w)]
-    fewest = 4 if looped else 2  # where a CTA waits for the next row
+    fits = [w for w in (1, 2, 4, 8, 16) if registers(w) <= _SPILLED * most(w)]
+    # More where a CTA waits for the next row; one where no thread has more than it hides the latency of.
+    fewest = 4 if looped else 1 if size <= LANES * _ELEMENTS_OF_ONE_WARP else 2
     return max((w for w in fits if w >= fewest), key=merit, default=_MOST)
 
 

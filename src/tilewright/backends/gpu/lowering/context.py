@@ -11,6 +11,7 @@ from llvmlite import ir
 from tilewright.backends.gpu.lowering import addresses
 from tilewright.backends.gpu.lowering.addresses import BaseOffsets
 from tilewright.backends.gpu.lowering.assembly import I32, assembly
+from tilewright.backends.gpu.lowering.division import quotients
 from tilewright.backends.gpu.lowering.scalars import ScalarEmitter
 from tilewright.backends.gpu.target import Architecture
 from tilewright.ir.core import Block, Op, Value
@@ -113,6 +114,9 @@ class Context:
 
     def _elementwise(self, op: Op) -> None:
         operands = [self.values[v] for v in op.operands]
+        if (divided := quotients(self, op, operands)) is not None:
+            self.values[op.result] = divided
+            return
         stride = self.strides.get(op.result, 1)
         found: list[Any] = [None] * len(operands[0])
         for r in range(0, len(found), stride):

@@ -1,0 +1,100 @@
+"""Quotients of many numbers by one: the reciprocal is computed once, and no quotient branches for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from tilewright.backends.gpu.lowering.assembly import F32, F64, I32
+from tilewright.ir.core import Op
+from tilewright.ir.ops.arith import Div, is_plain, operand_dtype
+
+if TYPE_CHECKING:
+    from tilewright.backends.gpu.lowering.context import Context
+
+_FEWEST = 8  # quotients for which it pays
+# Where the divisor and what is divided, unless that is zero, are from a range like these, nothing of what follows
+# overflows, and the remainders have all their bits: as bits of float32.
+_LEAST_DIVISOR, _END_OF_DIVISORS = (127 - 20) << 23, (127 + 24) << 23
+_LEAST, _MOST = (127 - 100) << 23, 2.0**100
+# With the reciprocal rounded to nearest and a quotient less than a unit of its last place off, which the first
+# correction makes, the second one rounds correctly: P. Markstein, "Computation of elementary functions on the IBM RISC
+# System/6000 processor", theorem 8. The remainder is taken as s q - x, so that a zero keeps its sign.
+_QUOTIENT = """{ .reg .f32 quotient, excess;
+mul.rn.f32 quotient, $1, $3;
+fma.rn.f32 excess, $2, quotient, $4; neg.f32 excess, excess; fma.rn.f32 quotient, excess, $3, quotient;
+fma.rn.f32 excess, $2, quotient, $4; neg.f32 excess, excess; fma.rn.f32 $0, excess, $3, quotient; }""".replace(
+    "\n", " "
+)
+
+# In float64, with the reciprocal rounded to nearest: the quotient has one rounding of that type, and rounding it once
+# more is harmless. Where the remainder is zero, or none as of infinities and by zero, the product is the quotient.
+_QUOTIENT_OF_ANY = """{ .reg .f64 x, quotient, excess, better; .reg .pred inexact;
+cvt.f64.f32 x, $1; mul.rn.f64 quotient, x, $3; neg.f64 excess, x; fma.rn.f64 excess, $2, quotient, excess;
+setp.ne.f64 inexact, excess, 0d0000000000000000; neg.f64 excess, excess;
+fma.rn.f64 better, excess, $3, quotient; selp.f64 quotient, better, quotient, inexact;
+cvt.rn.f32.f64 $0, quotient; }""".replace("\n", " ")
+
+
+def quotients(cx: Context, op: Op, operands: Sequence[Sequence[ir.Value]]) -> list[ir.Value] | None:
+    """Each of the first operand divided by the second, if these are all one number in float32; correctly rounded."""
+    if not isinstance(op, Div) or operand_dtype(op).short != "f32" or not is_plain(op):
+        return None
+    xs, divisors = operands
+    s = divisors[0]
+    if len(xs) < _FEWEST or isinstance(s, ir.Constant) or any(d is not s for d in divisors):
+        return None
+    b = cx.builder
+    bits = b.bitcast(s, I32)
+    usual = b.icmp_unsigned("<", b.sub(bits, cx.i32(_LEAST_DIVISOR)), cx.i32(_END_OF_DIVISORS - _LEAST_DIVISOR))
+    usual = b.and_(usual, _in_range(cx, xs))
+    found: list[list[ir.Value]] = []
+    ends: list[ir.Block] = []
+    with b.if_else(usual) as branches:
+        for branch, fast in zip(branches, (True, False)):
+            with branch:
+                found.append(_fast(cx, xs, s) if fast else _in_float64(cx, xs, s))
+                ends.append(b.block)
+    result = []
+    for pair in zip(*found):
+        phi = b.phi(F32)
+        for value, end in zip(pair, ends):
+            phi.add_incoming(value, end)
+        result.append(phi)
+    return result
+
+
+def _fast(cx: Context, xs: Sequence[ir.Value], s: ir.Value) -> list[ir.Value]:
+    reciprocal = cx.scalars.asm("rcp.rn.f32 $0, $1;", [s], F32)
+    return [cx.scalars.asm(_QUOTIENT, [x, s, reciprocal, cx.builder.fneg(x)], F32) for x in xs]
+
+
+def _in_float64(cx: Context, xs: Sequence[ir.Value], s: ir.Value) -> list[ir.Value]:
+    wide = cx.builder.fpext(s, F64)
+    reciprocal = cx.scalars.instruction("div.rn", [ir.Constant(F64, 1.0), wide])
+    return [cx.scalars.asm(_QUOTIENT_OF_ANY, [x, wide, reciprocal], F32) for x in xs]
+
+
+def _in_range(cx: Context, xs: Sequence[ir.Value]) -> ir.Value:
+    """Whether the largest of ``xs`` is not too large, and the smallest but for zeros not too small."""
+    b, scalars = cx.builder, cx.scalars
+    sizes: list[ir.Value] = []
+    lows: list[ir.Value] = []
+    for x in xs:
+        bits = b.bitcast(x, I32)
+        sizes.append(scalars.asm("abs.f32 $0, $1;", [x], F32))
+        lows.append(b.sub(b.add(bits, bits), cx.i32(1)))  # without the sign; the largest number for a zero
+    total = _folded(sizes, lambda p, q: scalars.asm("add.rn.f32 $0, $1, $2;", [p, q], F32))
+    low = _folded(lows, lambda p, q: scalars.asm("min.u32 $0, $1, $2;", [p, q], I32))
+    large = b.fcmp_ordered("<=", total, ir.Constant(F32, _MOST))  # not so for NaN
+    return b.and_(large, b.icmp_unsigned(">=", low, cx.i32(2 * _LEAST - 1)))
+
+
+def _folded(values: Sequence[ir.Value], combine: object) -> ir.Value:
+    assert callable(combine)
+    left = list(values)
+    while len(left) > 1:
+        left = [combine(*left[i : i + 2]) if i + 1 < len(left) else left[i] for i in range(0, len(left), 2)]
+    return left[0]

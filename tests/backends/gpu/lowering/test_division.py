@@ -1,0 +1,40 @@
+"""Quotients by one number are correctly rounded, whichever way they are computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.ptx.backend import ptx_backend
+
+import tilewright as ct
+
+
+@ct.kernel
+def divided(x, by, out, T: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i, 0), ct.load(x, (i, 0), (1, T)) / ct.load(by, (i,), (1,)))
+
+
+def rows() -> np.ndarray:
+    """Rows of usual numbers, and such with zeros of both signs, with numbers near the ends of the range, and beyond."""
+    rng = np.random.default_rng(1)
+    usual = rng.standard_normal((6, 256)).astype(np.float32)
+    usual[1, ::3], usual[2, ::5] = 0, -0.0
+    usual[3] *= np.exp2(rng.integers(-99, 90, 256)).astype(np.float32)
+    mixed = usual.copy()
+    for row, special in zip(mixed, (np.inf, np.nan, 1e-44, 3e38, -1e-31, -np.inf)):
+        row[7] = special
+    return np.concatenate([usual, mixed])
+
+
+@pytest.mark.parametrize("scale", [1.0, 3e-6, 1.5e7, 1e-30, -2.0, 0.0, np.inf, np.nan])
+def test_as_the_reference(scale: float) -> None:
+    x = rows()
+    by = (np.linspace(1, 1.999, len(x)) * scale).astype(np.float32)
+    found = [np.zeros_like(x) for _ in range(2)]
+    with ptx_backend(1, "sm_90") as ptx:
+        for backend, out in zip((ptx, "reference"), found):
+            ct.launch(None, (len(x),), divided, (x, by, out, 256), backend=backend)
+    ours, theirs = found
+    same = (ours.view(np.uint32) == theirs.view(np.uint32)) | (np.isnan(ours) & np.isnan(theirs))
+    assert same.all(), (x[~same][:5], ours[~same][:5], theirs[~same][:5])
