@@ -25,11 +25,15 @@ RUNTIME = {  # functions of the runtime that checked code calls
 _UNKNOWN, _OF_LAUNCH = "0", "-1"  # sizes of variables: of none, and of one that a launch sizes
 _LOCAL = r'%(?:"[^"]*"|[-\w.$]+)'
 _VALUE = r'[%@](?:"[^"]*"|[-\w.$]+)'
-_ACCESSES = (  # with the type of what is accessed; whether memory changes
-    (re.compile(rf"^  {_LOCAL} = load (?:atomic )?(?:volatile )?(?P<type>.+?), ptr (?P<pointer>{_VALUE})"), False),
-    (re.compile(rf"^  store (?:atomic )?(?:volatile )?(?P<type>.+), ptr (?P<pointer>{_VALUE})"), True),
-    (re.compile(rf"^  {_LOCAL} = atomicrmw (?:volatile )?\w+ ptr (?P<pointer>{_VALUE}), (?P<type>.+)"), True),
-    (re.compile(rf"^  {_LOCAL} = cmpxchg (?:weak )?(?:volatile )?ptr (?P<pointer>{_VALUE}), (?P<type>.+)"), True),
+_LOAD, _STORE, _ATOMIC = range(3)  # as the runtime numbers them
+_ACCESSES = (  # with the type of what is accessed; what is done
+    (
+        re.compile(rf"^  {_LOCAL} = load (?P<atomic>atomic )?(?:volatile )?(?P<type>.+?), ptr (?P<pointer>{_VALUE})"),
+        _LOAD,
+    ),
+    (re.compile(rf"^  store (?P<atomic>atomic )?(?:volatile )?(?P<type>.+), ptr (?P<pointer>{_VALUE})"), _STORE),
+    (re.compile(rf"^  {_LOCAL} = atomicrmw (?:volatile )?\w+ ptr (?P<pointer>{_VALUE}), (?P<type>.+)"), _ATOMIC),
+    (re.compile(rf"^  {_LOCAL} = cmpxchg (?:weak )?(?:volatile )?ptr (?P<pointer>{_VALUE}), (?P<type>.+)"), _ATOMIC),
 )
 _COPY = re.compile(
     r"^  (?:tail )?call void @llvm\.mem(?:cpy|move|set)[.\w]*\((?P<target>[^,]*), (?P<source>[^,]*), "
@@ -93,36 +97,38 @@ def _size(type: str) -> str:
 
 def _function(module: _Module, definition: str, *, begins: bool) -> str:
     head, *lines = definition.split("\n")
-    origins, sizes = _objects(module, head, lines)
+    origins, sizes, shared = _objects(module, head, lines)
     result = [head]
     if begins:
         first = 1 if _LABEL.match(lines[0]) else 0
         named = [f"  call void @__tw_simt_object(ptr {name}, i64 {module.variables[name]})" for name in module.shared]
         lines[first:first] = named
     for line in lines:
-        for start, end, size, write in reversed(list(_accesses(line))):
+        for start, end, size, what in reversed(list(_accesses(line))):
             pointer = line[start:end]
             base = pointer
             while base in origins:
                 base = origins[base]
-            if base == pointer and not _COPY.match(line) and sizes.get(base, _UNKNOWN) not in (_UNKNOWN, _OF_LAUNCH):
-                continue  # a variable as a whole
+            whole = base == pointer and not _COPY.match(line)
+            if whole and base not in shared and sizes.get(base, _UNKNOWN) not in (_UNKNOWN, _OF_LAUNCH):
+                continue  # a variable as a whole, of this thread
             debug = re.search(r"!dbg !(\d+)", line)
             loc = module.locations.loc(None if debug is None else int(debug[1]))
             number = next(module.numbers)
             coordinates = [f"%tw.c{number}.{i}" for i in range(6)]
             result += [f"  {c} = call i32 @{INDEX}(i32 {i})" for i, c in enumerate(coordinates)]
             given = [f"ptr {pointer}", f"ptr {base}", f"i64 {size}", f"i64 {sizes.get(base, _UNKNOWN)}"]
-            given += [f"i32 {write:d}", f"ptr {module.place(loc, number)}", *(f"i32 {c}" for c in coordinates)]
+            given += [f"i32 {what}", f"ptr {module.place(loc, number)}", *(f"i32 {c}" for c in coordinates)]
             result.append(f"  %tw.at{number} = call ptr @__tw_simt_checked({', '.join(given)})")
             line = f"{line[:start]}%tw.at{number}{line[end:]}"
         result.append(line)
     return "\n".join(result)
 
 
-def _objects(module: _Module, head: str, lines: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """From what each pointer of a function was made, and the sizes of its variables."""
+def _objects(module: _Module, head: str, lines: Sequence[str]) -> tuple[dict[str, str], dict[str, str], set[str]]:
+    """From what each pointer of a function was made, the sizes of its variables, and those in shared memory."""
     origins: dict[str, str] = {}
+    shared = set(module.shared)
     sizes = dict(module.variables)
     for parameter in split_parameters(head[head.index("(") + 1 : head.rindex(")")]):
         by_value = re.search(r"(?:byval|sret)\((.*?)\) ", f"{parameter} ")
@@ -133,18 +139,20 @@ def _objects(module: _Module, head: str, lines: Sequence[str]) -> tuple[dict[str
             origins[derived["name"]] = derived["base"]
         elif (own := _OF_THREAD.match(line)) is not None:
             sizes[own["name"]] = module.variables.get(own["base"], _UNKNOWN)
+            shared.add(own["name"])
         elif (variable := _VARIABLE.match(re.sub(r", !.*", "", line))) is not None:
             sizes[variable["name"]] = _UNKNOWN if variable["count"] else _size(variable["type"])
-    return origins, sizes
+    return origins, sizes, shared
 
 
-def _accesses(line: str) -> Iterator[tuple[int, int, str, bool]]:
-    """The pointers that ``line`` accesses memory at: where they are in it, the bytes from there, and whether these
-    change."""
-    for pattern, write in _ACCESSES:
+def _accesses(line: str) -> Iterator[tuple[int, int, str, int]]:
+    """The pointers that ``line`` accesses memory at: where they are in it, the bytes from there, and what is done to
+    them."""
+    for pattern, what in _ACCESSES:
         found = pattern.match(line)
         if found is not None:
-            yield *found.span("pointer"), _size(parameter_type(found["type"]).rstrip(",")), write
+            what = _ATOMIC if found.groupdict().get("atomic") else what
+            yield *found.span("pointer"), _size(parameter_type(found["type"]).rstrip(",")), what
             return
     copy = _COPY.match(line)
     for name in ("target", "source") if copy is not None else ():
@@ -152,4 +160,9 @@ def _accesses(line: str) -> Iterator[tuple[int, int, str, bool]]:
         pointer = _POINTER.match(copy[name])
         if pointer is not None:
             start = copy.start(name)
-            yield start + pointer.start("pointer"), start + pointer.end("pointer"), copy["length"], name == "target"
+            yield (
+                start + pointer.start("pointer"),
+                start + pointer.end("pointer"),
+                copy["length"],
+                _STORE if name == "target" else _LOAD,
+            )

@@ -21,6 +21,7 @@ EXCHANGE = "__tw_simt_exchange"  # of values among lanes of a warp
 RUNTIME = {  # functions of the runtime that split kernels call
     "__tw_simt_frames": "declare noalias ptr @__tw_simt_frames(i64)",
     "llvm.ctlz.i32": "declare i32 @llvm.ctlz.i32(i32, i1)",
+    "__tw_simt_passed": "declare void @__tw_simt_passed(i32)",
     "__tw_simt_diverged": "declare void @__tw_simt_diverged(ptr, i32, i32)",
 }
 # A transformation of functions of a module: the module, the names of the functions, the passes.
@@ -426,10 +427,12 @@ def block_function(
     places: tuple[str, str],
     *,
     stores: bool,
+    checked: bool,
 ) -> str:
     """The function that runs a block: ``head`` loads ``arguments`` of the kernel and ``%c0`` to ``%c11``, its
     coordinates; ``places`` are those of the function and of its calls of regions; ``stores`` is for functions that ask
-    for coordinates and were not inlined."""
+    for coordinates and were not inlined; ``checked`` code tells the runtime of barriers that all threads have
+    passed."""
     lines = [f"define internal void @{names.block}(ptr %slots, ptr %where){places[0]} {{", "entry:", *head]
     lines += ["  %votes = alloca i32", "  %met = alloca i32"]
     lines += ["  %plane = mul i32 %c6, %c7", "  %count = mul i32 %plane, %c8", "  %threads = zext i32 %count to i64"]
@@ -450,7 +453,7 @@ def block_function(
     ]
     for k in range(len(kernel.regions)):
         lines += _loops(kernel, k, names, arguments, places[1], stores=stores)
-    return "\n".join([*lines, *_meeting(kernel, names), "}", *tables(kernel, names)])
+    return "\n".join([*lines, *_meeting(kernel, names, checked=checked), "}", *tables(kernel, names)])
 
 
 def frame_pointers(kernel: Split) -> list[str]:
@@ -499,7 +502,7 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], place:
     return lines
 
 
-def _meeting(kernel: Split, names: Names) -> list[str]:
+def _meeting(kernel: Split, names: Names, *, checked: bool) -> list[str]:
     """What follows a region: all threads have ended, or wait at one barrier, or there is a report."""
     count = len(kernel.barriers)
     at = [
@@ -539,6 +542,7 @@ def _meeting(kernel: Split, names: Names) -> list[str]:
             "  %truth = select i1 %conjunction, i1 %all, i1 %any",
             "  %number = zext i1 %truth to i32",
             "  %combined = select i1 %counts, i32 %sum, i32 %number",
+            *(["  call void @__tw_simt_passed(i32 %kind)"] if checked else []),
             "  br label %dispatch",
             "diverged:",
             "  %d.i = sub i32 %h, 1",

@@ -96,7 +96,7 @@ def with_threads(
         if match is None:
             continue
         whole = "\n".join([text, *added])
-        found = _split_functions(symbol, match.group(), whole, leftover) if symbol in divisible else None
+        found = _split_functions(symbol, match.group(), whole, leftover, checked) if symbol in divisible else None
         way = Way.FIBERS if symbol in waiting else Way.LOOPS
         functions, ways[symbol] = found or (_functions(symbol, match.group(), whole, stores=leftover), way)
         added.append(functions)
@@ -209,7 +209,7 @@ def _functions(symbol: str, definition: str, text: str, *, stores: bool) -> str:
     return "\n".join([code, *thread, *block, *debug.lines])
 
 
-def _split_functions(symbol: str, definition: str, text: str, stores: bool) -> tuple[str, Way] | None:
+def _split_functions(symbol: str, definition: str, text: str, stores: bool, checked: bool) -> tuple[str, Way] | None:
     """As ``_functions``, for a kernel that is split at its barriers; None if it cannot be."""
     head = _HEAD.match(definition)
     assert head is not None, definition.split("\n", 1)[0]
@@ -235,7 +235,7 @@ def _split_functions(symbol: str, definition: str, text: str, stores: bool) -> t
         # Neither of these runs: they are there for the description only.
         ends = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where) {{", "  ret void", "}"]
     else:
-        block = block_function(kernel, loads, names, values, debug.caller(subprogram), stores=stores)
+        block = block_function(kernel, loads, names, values, debug.caller(subprogram), stores=stores, checked=checked)
         way, ends = Way.LOOPS, []
     thread = f"@{entry('thread', symbol)} = internal alias void (ptr, ptr), ptr @{entry('block', symbol)}"
     return "\n".join([*regions, block, *ends, thread, *own, *debug.lines]), way

@@ -46,6 +46,8 @@ cudaError_t report_findings() {
 }
 
 void forget(checks& what) {
+    for (shadow& each : what.shadows) free(each.cells);
+    what.shadows.clear();
     what.shared.clear();
     free(what.elsewhere);
 }
@@ -99,6 +101,76 @@ static void* harmless(checks& known, size_t size) {
     return known.elsewhere;
 }
 
+void passed_barrier(worker* mine) { ++mine->checked.barriers; }
+void passed_by_warp(worker* mine, unsigned warp) { ++mine->checked.warp_barriers[warp % 32]; }
+
+enum : int { loads, stores, is_atomic };
+constexpr unsigned short several_readers = 0xffff;
+
+static cell* cells_of(checks& known, size_t address, size_t* left) {
+    for (shadow const& each : known.shadows)
+        if (address >= each.where.start && address < each.where.end) {
+            *left = each.where.end - address;
+            return each.cells + (address - each.where.start);
+        }
+    for (span const& each : known.shared)
+        if (address >= each.start && address < each.end) {
+            size_t bytes = each.end - each.start;
+            known.shadows.add({each, (cell*)calloc(bytes, sizeof(cell))});
+            *left = each.end - address;
+            cell* cells = known.shadows[known.shadows.count - 1].cells;
+            return cells ? cells + (address - each.start) : nullptr;
+        }
+    return nullptr;
+}
+// What is wrong with an access of shared memory, or null: another thread used it since the last barrier, or nobody wrote it.
+static char const* watch(worker* mine, size_t address, size_t size, int what, unsigned const* c, unsigned* other) {
+    checks& known = mine->checked;
+    size_t left = 0;
+    cell* cells = cells_of(known, address, &left);
+    if (!cells) return nullptr;
+    if (!known.block || memcmp(known.at, c + 3, sizeof known.at) != 0) {
+        ++known.block;
+        memcpy(known.at, c + 3, sizeof known.at);
+        known.barriers = 0;
+        memset(known.warp_barriers, 0, sizeof known.warp_barriers);
+    }
+    unsigned const* b = mine->run->block;
+    unsigned thread = (c[2] * b[1] + c[1]) * b[0] + c[0] + 1, warp = (thread - 1) / 32 % 32;
+    unsigned now = known.barriers, in_warp = known.warp_barriers[warp];
+    // Threads of a warp are in order where the warp has met in between.
+    auto races = [&](unsigned who, unsigned when, unsigned when_warp) {
+        return who && who != thread && when == now &&
+               (who == several_readers || (who - 1) / 32 % 32 != warp || when_warp == in_warp);
+    };
+    char const* wrong = nullptr;
+    for (size_t i = 0; i < size && i < left; ++i) {
+        cell& each = cells[i];
+        if (each.block != known.block) each = {known.block, 0, 0, false, 0, 0, 0, 0};
+        if (!wrong && !each.writer && what == loads) wrong = "undefined-value";
+        if (!wrong && races(each.writer, each.written, each.written_warp) && !(what == is_atomic && each.atomic)) {
+            wrong = "a store";
+            *other = each.writer;
+        }
+        if (!wrong && what != loads && races(each.reader, each.read, each.read_warp)) {
+            wrong = "a load";
+            *other = each.reader;
+        }
+        if (what == loads) {
+            bool again = each.reader && each.read == now && each.reader != thread;
+            each.reader = again ? several_readers : (unsigned short)thread;
+            each.read = now;
+            each.read_warp = in_warp;
+        } else {
+            each.writer = (unsigned short)thread;
+            each.written = now;
+            each.written_warp = in_warp;
+            each.atomic = what == is_atomic;
+        }
+    }
+    return wrong;
+}
+
 }  // namespace tilewright
 
 using namespace tilewright;
@@ -113,6 +185,12 @@ void __tw_simt_object(void* address, size_t size) {
     if (!here->checked.shared.holds(wanted)) here->checked.shared.add(wanted);
 }
 
+// All threads of a block have passed a barrier, or have left a loop with one.
+void __tw_simt_passed(int kind) {
+    constexpr int leaves = 3;
+    if (here && kind != leaves) passed_barrier(here);
+}
+
 // The address for an access of `size` bytes at `address`: that, or one where it does no harm. `base` is what it was made
 // from: a variable of `extent` bytes, if that is not 0.
 void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, int write, place const* at, unsigned x,
@@ -124,11 +202,32 @@ void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, i
     owner found = extent ? owner::variable : find_owner(mine, size_t(base), &bounds);
     size_t start = size_t(address);
     if (found == owner::program) return address;
-    if (found != owner::nobody && start >= bounds.start && start <= bounds.end && size <= bounds.end - start) return address;
     char message[256];
     char const* what = write ? "store" : "load";
     unsigned long long bytes = size, total = bounds.end - bounds.start;
     long long offset = (long long)(start - bounds.start);
+    unsigned const coordinates[6] = {x, y, z, block_x, block_y, block_z};
+    if (found != owner::nobody && start >= bounds.start && start <= bounds.end && size <= bounds.end - start) {
+        unsigned other = 0;
+        char const* wrong = found == owner::variable ? watch(mine, start, size, write, coordinates, &other) : nullptr;
+        if (!wrong) return address;
+        if (!other) {
+            snprintf(message, sizeof message, "load of %llu byte%s of shared memory that its block has not written", bytes,
+                     bytes == 1 ? "" : "s");
+        } else {
+            int used = snprintf(message, sizeof message, "%s of %llu byte%s of shared memory beside %s by ", what, bytes,
+                                bytes == 1 ? "" : "s", wrong);
+            unsigned const* b = mine->run->block;
+            unsigned one = other - 1;
+            if (other == several_readers) snprintf(message + used, sizeof message - size_t(used), "other threads");
+            else
+                snprintf(message + used, sizeof message - size_t(used), "thread (%u, %u, %u)", one % b[0], one / b[0] % b[1],
+                         one / b[0] / b[1]);
+            strncat(message, ", without a barrier between them", sizeof message - strlen(message) - 1);
+        }
+        note(mine->run, other ? "data-race" : "undefined-value", at->file, at->line, at->column, coordinates, message);
+        return address;
+    }
     if (found != owner::nobody)
         snprintf(message, sizeof message, "%s of %llu byte%s at byte %lld of %s of %llu bytes", what, bytes,
                  bytes == 1 ? "" : "s", offset, found == owner::device ? "an allocation" : "a variable", total);
@@ -136,7 +235,6 @@ void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, i
         snprintf(message, sizeof message, "%s of %llu bytes through a null pointer", what, bytes);
     else
         snprintf(message, sizeof message, "%s of %llu bytes at %p, which is no memory of the device", what, bytes, address);
-    unsigned const coordinates[6] = {x, y, z, block_x, block_y, block_z};
     note(mine->run, found == owner::nobody ? "dangling-pointer" : "out-of-bounds", at->file, at->line, at->column,
          coordinates, message);
     return harmless(mine->checked, size);

@@ -121,6 +121,7 @@ static bool release_barrier(worker* mine) {
         return false;
     }
     mine->outcome = int(sum);
+    passed_barrier(mine);
     for (unsigned i = 0; i < mine->threads; ++i) mine->fibers[i].now = state::ready;
     return true;
 }
@@ -137,6 +138,7 @@ static bool release_exchange(worker* mine, unsigned at) {
         if (other.now != state::at_exchange || other.mask != self->mask) return false;
         all[lane] = other.given;
     }
+    passed_by_warp(mine, first / 32);
     for (unsigned lane = 0; lane < count; ++lane) {
         if (!(mask >> lane & 1)) continue;
         __builtin_memcpy(mine->fibers[first + lane].taken, all, sizeof all);

@@ -38,8 +38,23 @@ struct simt_code {
 struct span {
     size_t start, end;
 };
+// Who used a byte of shared memory last, of the threads of a block, which are counted from 1.
+struct cell {
+    unsigned block;  // the number of the block, among those of the worker; of another one nothing is known
+    unsigned short writer, reader;  // several_readers of several threads
+    bool atomic;                    // how it was written
+    unsigned written, read;         // barriers that the block had passed then,
+    unsigned written_warp, read_warp;  // and the warp of the thread
+};
+struct shadow {
+    span where;
+    cell* cells;
+};
 // What a worker knows of memory, where accesses are checked.
 struct checks {
+    list<shadow> shadows;       // of shared memory
+    unsigned block, at[3];      // the block that runs
+    unsigned barriers, warp_barriers[32];  // that it has passed, and its warps
     list<span> shared;  // its variables in shared memory
     span latest;        // the allocation that it used last
     span stack;
@@ -103,5 +118,7 @@ void note(launch const* run, char const* category, char const* file, int line, i
           char const* message);
 cudaError_t report_findings();
 void forget(checks& what);
+void passed_barrier(worker* mine);
+void passed_by_warp(worker* mine, unsigned warp);
 
 }  // namespace tilewright

@@ -61,6 +61,7 @@ static bool step(worker* mine, unsigned const* coordinates, warp& self, unsigned
         return false;
     }
     memcpy(self.taken, self.given, sizeof self.taken);
+    passed_by_warp(mine, unsigned(&self - mine->warps));
     self.now = state::ready;
     return true;
 }
@@ -86,7 +87,10 @@ static bool step_lanes(worker* mine, unsigned const* coordinates, warp& self, un
     unsigned stuck = 32;
     for (unsigned i = 0; i < self.lanes; ++i) {
         if (self.each[i] != state::at_exchange) continue;
-        if (exchange(self, self.masks[i])) met = true;
+        if (exchange(self, self.masks[i])) {
+            met = true;
+            passed_by_warp(mine, unsigned(&self - mine->warps));
+        }
         else stuck = i;
     }
     if (!met && stuck < 32) {
@@ -115,6 +119,7 @@ static bool meet(worker* mine, unsigned warps, unsigned sum, unsigned threads) {
         return false;
     }
     int kind = what.kinds[place - 1];
+    passed_barrier(mine);
     mine->outcome = kind == 0 ? int(sum) : kind == 1 ? sum == threads : sum > 0;
     for (unsigned w = 0; w < warps; ++w) {
         mine->warps[w].together = true;
