@@ -31,6 +31,7 @@ _BACKENDS = {
 _TAKEN_BY_GPU = {
     "products of aligned 16-bit matrices in tiles of 128x256 or more": "is_large_product",
     "persistent products of aligned 16-bit matrices in tiles of 128 columns or more": "is_persistent_product",
+    "persistent products of aligned 8-bit floats along K with use_fast_acc": "is_persistent_product_of_bytes",
 }
 
 

@@ -27,7 +27,9 @@ PRODUCTS = [
 ]
 
 
-def in_both(product: Product, kernel: Callable[..., None], blocks: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def in_both(
+    product: Product, kernel: Callable[..., None], blocks: int, monkeypatch: pytest.MonkeyPatch, ctas: int | None = 2
+) -> list[int]:
     """Run ``product`` in both interpreters; how many copies for two CTAs were made in each."""
     counts = [0, 0]
     mine, targets = specialized._of_my_half, hopper._targets
@@ -44,9 +46,9 @@ def in_both(product: Product, kernel: Callable[..., None], blocks: int, monkeypa
     monkeypatch.setattr(specialized, "_of_my_half", see_half)
     monkeypatch.setattr(hopper, "_targets", see_targets)
     with interpreter_backend(None, target="sm_90") as backend:
-        product.run(backend, kernel, blocks, num_ctas=2)
+        product.run(backend, kernel, blocks, num_ctas=ctas)
     with ptx_backend(None, "sm_90") as backend:
-        product.run(backend, kernel, blocks, num_ctas=2)
+        product.run(backend, kernel, blocks, num_ctas=ctas)
     return counts
 
 
@@ -81,6 +83,14 @@ def test_persistent_loops(rows: int, blocks: int, kernel: Callable[..., None], m
     """With an odd number of tiles, and with pairs that need different tiles at times, too."""
     found = in_both(Product((rows, 192, 160), (64, 64, 32), out="float16"), kernel, blocks, monkeypatch)
     assert 0 < found[0] <= found[1]
+
+
+@pytest.mark.parametrize(("depth", "pairs"), [(72, True), (80, False)])
+def test_without_a_hint(depth: int, pairs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Persistent kernels are paired where rows do not start on whole sectors."""
+    product = Product((192, 80, depth), (64, 64, 32), out="float16")
+    assert (in_both(product, persistent, 2, monkeypatch, None)[0] > 0) == pairs
+    assert in_both(product, matmul, 2, monkeypatch, None) == [0, 0]
 
 
 def test_stores_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,11 @@ from support.gpu_products import aligned, matmul, persistent
 
 import tilewright as ct
 from tilewright.backends.gpu.backend import GpuBackend
-from tilewright.backends.gpu.kernel_classes import is_large_product, is_persistent_product
+from tilewright.backends.gpu.kernel_classes import (
+    is_large_product,
+    is_persistent_product,
+    is_persistent_product_of_bytes,
+)
 from tilewright.runtime.launch import specialization
 
 LARGE, WIDE, NARROW = (128, 256, 64), (128, 128, 64), (128, 64, 64)
@@ -26,8 +30,26 @@ def classes(
     made = ct.kernel(kernel, **how.pop("hints", {}))
     function = specialization(made, arguments, "reference").function
     backend = GpuBackend(how.pop("target", "sm_90"))
-    found = {"large": is_large_product(function, backend), "persistent": is_persistent_product(function, backend)}
-    return [name for name, holds in found.items() if holds]
+    predicates = {
+        "large": is_large_product,
+        "persistent": is_persistent_product,
+        "bytes": is_persistent_product_of_bytes,
+    }
+    return [name for name, holds in predicates.items() if holds(function, backend)]
+
+
+def fast(
+    a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int],
+    left: ct.Constant[bool], right: ct.Constant[bool], sums: ct.Constant[Any], rounded: ct.Constant[bool],
+) -> None:  # fmt: skip
+    """A persistent product that allows sums with fewer bits."""
+    columns = ct.cdiv(c.shape[1], N)
+    for tile in range(ct.bid(0), ct.cdiv(c.shape[0], M) * columns, ct.num_blocks(0)):
+        i, j = tile // columns, tile % columns
+        total = ct.zeros((M, N), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], K)):
+            total = ct.mma(ct.load(a, (i, k), (M, K)), ct.load(b, (j, k), (N, K)).transpose(), total, use_fast_acc=True)
+        ct.store(c, (i, j), total.astype(c.dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
@@ -36,6 +58,20 @@ def test_products_that_are_taken(dtype: Any) -> None:
     assert classes(dtype=dtype, right=True, tile=(256, 128, 64), hints={"num_ctas": 1}) == ["large", "persistent"]
     assert classes(matmul, dtype=dtype) == ["large"]
     assert classes(dtype=dtype, tile=WIDE) == ["persistent"]
+
+
+def test_rows_that_do_not_start_on_sectors() -> None:
+    """Persistent products are paired there; with CTAs that are to be alone they take longer."""
+    assert classes(size=520) == ["large"] and classes(matmul, size=520) == ["large"]
+    assert not classes(size=520, tile=WIDE)
+    assert not classes(size=520, hints={"num_ctas": 1})
+
+
+def test_8_bit_floats() -> None:
+    e4m3 = ml_dtypes.float8_e4m3fn
+    assert classes(fast, dtype=e4m3, tile=(128, 256, 128)) == ["bytes"]
+    assert not classes(fast, dtype=e4m3, tile=(64, 256, 128))
+    assert not classes(dtype=e4m3, right=True, tile=(128, 256, 128))
 
 
 def test_others_are_not() -> None:

@@ -5,20 +5,23 @@ They look at what the front end made: a kernel without products is told from oth
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.hints import with_resolved_hints
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.dtypes import float32
+from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.tma import Fetch
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Bid, LoadView, MemoryOp, NumBlocks, StoreView
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma, choose
-from tilewright.transforms.pipelines import optimize
+from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
+from tilewright.transforms.pipelines import optimize, run_passes
 
-_BITS = 16
 _LARGE = 128 * 256  # sums of a tile
 _COLUMNS = 128
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
@@ -26,43 +29,75 @@ _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the o
 
 def is_large_product(function: Function, backend: Backend) -> bool:
     """Whether ``function`` multiplies aligned matrices of 16-bit floats in tiles of 128x256 or more."""
-    products = _products(function, backend)
-    return bool(products) and all(op.acc.tile.size >= _LARGE for op in products)
+    found = _products(function, backend, bytes=2)
+    if found is None or any(op.acc.tile.size < _LARGE for op in found.products):
+        return False
+    persistent = any(_is_in_persistent_loop(op) for op in found.products)
+    return found.paired or not (persistent and found.multicast_pays)
 
 
 def is_persistent_product(function: Function, backend: Backend) -> bool:
-    """Whether ``function`` multiplies aligned matrices of 16-bit floats in tiles of 128 columns or more, in a loop over
-    the tiles that are left to a block."""
-    products = _products(function, backend)
-    return bool(products) and all(op.acc.tile.shape[-1] >= _COLUMNS and _is_in_persistent_loop(op) for op in products)
+    """Whether ``function`` multiplies matrices of 16-bit floats, whose rows are whole sectors, in tiles of 128 columns
+    or more, in a loop over the tiles that are left to a block."""
+    found = _products(function, backend, bytes=2)
+    return found is not None and not found.multicast_pays and found.are_persistent(_COLUMNS)
 
 
-def _products(function: Function, backend: Backend) -> list[Mma]:
+def is_persistent_product_of_bytes(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` multiplies aligned matrices of 8-bit floats along K, with ``use_fast_acc``, in tiles of
+    128x128 or more, in a loop over the tiles that are left to a block."""
+    found = _products(function, backend, bytes=1)
+    rows = found is not None and all(op.fast_acc and op.acc.tile.shape[0] >= _COLUMNS for op in found.products)
+    return found is not None and rows and found.are_persistent(_COLUMNS)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Products, whether pairs of CTAs would pay, and whether there are such."""
+
+    products: list[Mma]
+    multicast_pays: bool
+    paired: bool
+
+    def are_persistent(self, columns: int) -> bool:
+        return all(op.acc.tile.shape[-1] >= columns and _is_in_persistent_loop(op) for op in self.products)
+
+
+def _products(function: Function, backend: Backend, *, bytes: int) -> _Found | None:
     """The products of ``function``, where warp groups multiply all, and TMA loads all that it reads and stores all that
-    it writes; none otherwise."""
-    if not _multiplies(function):
-        return []
+    it writes; None otherwise."""
+    if not _multiplies(function, bytes):
+        return None
     assert isinstance(backend, GpuBackend)
     target = parse_target(backend.architecture().removesuffix("a"))
     if not target.has_wgmma:
-        return []
+        return None
     optimized = optimize(with_resolved_hints(function, target))
     products = [op for op in optimized.walk() if isinstance(op, Mma)]
-    chosen = choose(optimized, ChooseWgmma(target))
+    options = ChooseWgmma(target)
+    chosen = choose(optimized, options)
     loaded = {operand.load for pair in chosen.products.values() for operand in pair if operand is not None}
     moved = all(op in loaded or op in chosen.stores for op in optimized.walk() if isinstance(op, MemoryOp))
     all_of_memory = all(x is not None for x, _ in chosen.products.values())
-    return products if moved and all_of_memory and set(chosen.products) == set(products) else []
+    if not (moved and all_of_memory and set(chosen.products) == set(products)):
+        return None
+    paired = False
+    if chosen.multicast_pays:
+        fetching = run_passes(optimized, (options, MulticastFetches()))
+        paired = any(isinstance(op, Fetch) and op.both is not None for op in fetching.walk())
+    return _Found(products, chosen.multicast_pays, paired)
 
 
-def _multiplies(function: Function) -> bool:
-    """Whether products of 16-bit floats are all that ``function`` has, and it has no hints that are not honoured."""
+def _multiplies(function: Function, bytes: int) -> bool:
+    """Whether products of floats of so many bytes are all that ``function`` has, and no hints that are not honoured."""
     products = [op for op in function.walk() if isinstance(op, Mma)]
+    types = {op.x.tile.element for op in products}
     return (
         bool(products)
         and function.hints.keys() <= _HINTS
         and function.hints.get("num_ctas") in (None, 1)
-        and all(op.x.tile.element.bitwidth == _BITS and op.acc.tile.element is float32 for op in products)
+        and all(isinstance(t, DType) and t.is_floating and t.bytes == bytes for t in types)
+        and all(op.acc.tile.element is float32 for op in products)
         and all(isinstance(op, (LoadView, StoreView)) for op in function.walk() if isinstance(op, MemoryOp))
     )
 

@@ -10,27 +10,30 @@ from typing import ClassVar
 from tilewright.analysis.gpu.lowering_plan import LoweringPlan
 from tilewright.analysis.gpu.producer_slice import ProducerSlice
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.analysis.gpu.tma_descriptors import plan_lowering
+from tilewright.analysis.gpu.tma_descriptors import has_pitch, plan_lowering
+from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, int32, int64
 from tilewright.ir.effects import has_early_exit
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_parameters import Descriptor
-from tilewright.ir.gpu_stage import WGMMA_REFUSED, WGMMA_WARPS
+from tilewright.ir.gpu_stage import MULTICAST_PAYS, WGMMA_REFUSED, WGMMA_WARPS
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Cast, Cmp, Mul, Select
 from tilewright.ir.ops.control import If, ends_of
 from tilewright.ir.ops.gpu.exit import Exit
-from tilewright.ir.ops.gpu.tma import LARGEST_BOX, SWIZZLES, Fetch, Put, TensorMap, swizzled_layout
+from tilewright.ir.ops.gpu.tma import LARGEST_BOX, OUTSIDE, SWIZZLES, Fetch, Put, TensorMap, swizzled_layout
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, MOST_COLUMNS, ROWS, Wgmma, readable, wgmma_multiplies
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import LoadView, StoreView, ViewMemoryOp
+from tilewright.ir.ops.memory import LoadView, MakePartitionView, StoreView, ViewMemoryOp
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter, with_body
 from tilewright.ir.types import PartitionViewType, SharedType
 
+_SECTOR = 32  # bytes
 _MOST_SUMS = 128  # registers of a thread for sums: beside them there is room for what follows a loop
 _MOST_GROUPS = 2
 _SMALL_SUMS = 64  # registers of a thread of one warp group
@@ -58,7 +61,8 @@ Operands = tuple[_Operand | None, _Operand]
 class Choice:
     """MMA ops with their operands, stores that the TMA unit makes, and the warps that multiply.
 
-    A left operand of None stays in registers. ``reasons`` say why other MMA ops stay as they are.
+    A left operand of None stays in registers. ``reasons`` say why other MMA ops stay as they are. ``multicast_pays``
+    where rows of operands do not start on sectors of the L2 cache: what blocks fetch from it limits products then.
     """
 
     products: dict[Mma, Operands]
@@ -66,6 +70,7 @@ class Choice:
     warps: int
     plan: LoweringPlan
     reasons: tuple[str, ...]
+    multicast_pays: bool
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,17 @@ def choose(function: Function, options: ChooseWgmma) -> Choice:
     stores = frozenset(
         op for op in plan.descriptors if isinstance(op, StoreView) and _can_put(op, plan.descriptors[op])
     )
-    return Choice(found, stores if found else frozenset(), warps or 0, plan, tuple(reasons))
+    facts = AnalysisManager(function).get(IntegerRanges)
+    multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
+    return Choice(found, stores if found else frozenset(), warps or 0, plan, tuple(reasons), multicast)
+
+
+def _crosses_sectors(operand: _Operand, facts: IntegerRanges) -> bool:
+    """Whether rows of 16-bit elements are not known to start on sectors of the L2 cache. Those of copies do."""
+    t, d, view = _partition(operand.load).view, operand.descriptor, operand.load.view.op
+    assert isinstance(view, MakePartitionView)
+    pitch = has_pitch(view.view.op, t, d.axes[-1], facts, _SECTOR)
+    return t.dtype.bytes == 2 and not d.needs_realign and not pitch
 
 
 def _warps(op: Mma, given: int | None, *, small: bool) -> int | None:
@@ -339,6 +354,8 @@ class _Chooser(Rewriter):
         for op in self.maps.values():
             made.body.insert(op, first)
         made.hints[WGMMA_WARPS] = self.choice.warps
+        if self.choice.multicast_pays:
+            made.hints[MULTICAST_PAYS] = True
         return made
 
     def insert(self, op: Op, builder: Builder) -> None:
@@ -404,5 +421,5 @@ class _Chooser(Rewriter):
             start = b.emit(Mul, wide, b.constant(t.steps[k], int64)) if t.steps[k] != 1 else wide
             narrow = b.emit(Cast, start, dtype=int32)
             same = b.emit(Cmp, b.emit(Cast, narrow, dtype=int64), start, predicate=CmpPredicate.EQ)
-            starts.append(b.emit(Select, same, narrow, b.constant(-t.tile_shape[k], int32)))
+            starts.append(b.emit(Select, same, narrow, b.constant(OUTSIDE, int32)))
         return starts

@@ -11,19 +11,19 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.effects import effect_of, has_early_exit, is_ordered, is_pure
 from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.gpu_stage import MULTICAST_PAYS
 from tilewright.ir.opdef import Effect, create
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Min, Select, Sub, Xor
 from tilewright.ir.ops.control import For, If, Yield
 from tilewright.ir.ops.gpu.cluster import ClusterSize
 from tilewright.ir.ops.gpu.exit import Exit
-from tilewright.ir.ops.gpu.tma import Fetch, Put, TensorMap, box_rows, boxes
+from tilewright.ir.ops.gpu.tma import OUTSIDE, Fetch, Put, TensorMap, box_rows, boxes
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.memory import Assert, Bid, NumBlocks, Store, StoreView
 from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
 
-_OUTSIDE = 1 << 30  # a coordinate in no array
 _LEAST_ROWS = 8  # of a box: after so many a swizzle repeats
 
 
@@ -35,19 +35,22 @@ class MulticastFetches(InPlacePass):
     persistent loop, over the tiles from the number of the block on in steps of the number of blocks. Where their number
     is odd, the mate of the CTA that has the last one fetches it, too, and its results go nowhere. Nothing may make one
     CTA wait for the other one in another way, or end.
-    The hint ``num_ctas = 2`` asks for it: as measured on an H100, pairs take longer so far.
+    The hint ``num_ctas = 2`` asks for it. Without, persistent kernels do it that fetch nothing else, where rows do not
+    start on sectors of the L2 cache: as measured on an H100, pairs take longer where they do.
     Runs after ``choose-wgmma``.
     """
 
     name: ClassVar[str] = "multicast-fetches"
 
     def change(self, function: Function) -> bool:
-        if function.hints.get("num_ctas") != 2 or any(_forbids(op) for op in function.walk()):
+        asked = function.hints.get("num_ctas")
+        wanted = asked == 2 or (asked is None and MULTICAST_PAYS in function.hints)
+        if not wanted or any(_forbids(op) for op in function.walk()):
             return False
         lockstep = _Lockstep(function)
         fetches = (op for op in function.walk() if isinstance(op, Fetch) and op.both is None)
         found = [op for op in fetches if lockstep.fetches_together(op)]
-        if not found:
+        if not found or (asked is None and not lockstep.all_in_persistent_loops(found)):
             return False
         _Sharing(function, lockstep).share(found)
         return True
@@ -75,6 +78,7 @@ class _Lockstep:
 
     def __init__(self, function: Function) -> None:
         self.persistent: set[For] = set()
+        self._fetches = {op for op in function.walk() if isinstance(op, Fetch)}
         self._alike: dict[Value, bool | None] = {}
         for op in function.body.ops:
             if isinstance(op, For) and self._is_persistent(op):
@@ -93,6 +97,11 @@ class _Lockstep:
             and self.is_alike(upper) is True
             and all(isinstance(op, (Put, Store, StoreView)) for op in writes)
         )
+
+    def all_in_persistent_loops(self, fetches: list[Fetch]) -> bool:
+        """Whether the function has no other fetches than these, and all are in persistent loops."""
+        others = self._fetches - set(fetches)
+        return not others and all(any(o in self.persistent for o in _around(f)) for f in fetches)
 
     def fetches_together(self, fetch: Fetch) -> bool:
         """Whether both CTAs come to ``fetch`` equally often, and can tell what the other one fetches."""
@@ -224,7 +233,7 @@ class _Sharing:
         b, tensor_map = Builder.before(put), put.map.op
         assert isinstance(tensor_map, TensorMap)
         start = put.starts[-1]
-        outside = b.constant(_OUTSIDE, int32)
+        outside = b.constant(OUTSIDE, int32)
         starts = [*put.starts[:-1], b.emit(Select, exists, start, outside)]
         b.emit_op(Put, put.map, put.value, starts, inner=put.inner)
         put.erase()

@@ -24,6 +24,7 @@ from tilewright.ir.types import PointerType, SharedType, TileType, Type
 SWIZZLES = (128, 64, 32)  # bytes
 UNIT_BYTES = 16  # that a swizzle moves as one
 SWIZZLED_ALIGNMENT = 1024  # bytes: that of eight rows of 128, after which every swizzle repeats
+OUTSIDE = 1 << 30  # a coordinate in no array; a store to a negative one alone is an illegal instruction on an H100
 LARGEST_BOX = 256  # elements along an axis
 
 
