@@ -153,6 +153,7 @@ class Launchable:
     def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
         """What a launch with these arguments is keyed on, and the backend that would run it. Nothing is compiled."""
         signature, chosen, _ = self._bound(requested(backend), self._argument_keys(args, RuntimeValues()))
+        self._traced = None  # what the source names may be something else when it is compiled
         return signature, chosen
 
     def regions(self, args: Any) -> tuple[Signature, list[Region]]:
