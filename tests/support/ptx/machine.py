@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,6 +78,7 @@ class Cta:
         self.pc = np.zeros(threads, np.int64)
         self.waiting = np.full(threads, -1, np.int64)  # the barrier that a thread waits at
         self.expected: dict[int, int] = {}  # how many threads come to a barrier
+        self.arrived: Counter[int] = Counter()  # those of them that went on
         self.mbarriers = hopper.Mbarriers(threads)
         self.maps: list[hopper.Map] = list(maps)
         self.exited = np.zeros(threads, np.bool_)
@@ -135,8 +137,9 @@ class Cta:
                     return True
                 continue
             here = self.waiting == barrier
-            if here.sum() == self.expected[barrier]:
+            if here.sum() + self.arrived[barrier] == self.expected[barrier]:
                 self.waiting[here] = -1
+                self.arrived[barrier] = 0
                 return True
         return False
 
@@ -190,12 +193,15 @@ class Cta:
         if i.opcode[1:3] == ("warp", "sync"):
             self._gather(chosen, LANES, _WARPS)
             return
-        if i.opcode[1] not in ("sync", "cta") or len(i.operands) > 2:
+        if i.opcode[1] not in ("sync", "cta", "arrive") or len(i.operands) > 2:
             raise Unknown(".".join(i.opcode))
         number = self.read(i.operands[0]).astype(np.int64)[chosen]
         for barrier in np.unique(number).tolist():
             self.expected[barrier] = int(str(i.operands[1])) if len(i.operands) > 1 else self.threads
-        self.waiting[chosen] = number
+        if i.opcode[1] == "arrive":
+            self.arrived.update(number.tolist())
+        else:
+            self.waiting[chosen] = number
 
     def _gather(self, alone: Array, size: int, first: int) -> None:
         """Threads wait for the others of so many that belong together, at the barrier ``first`` or one after it."""

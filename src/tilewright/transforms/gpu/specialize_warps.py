@@ -21,6 +21,8 @@ from tilewright.ir.ops.gpu.barriers import (
     MbarrierExpect,
     MbarrierInit,
     MbarrierWait,
+    PassTurn,
+    TakeTurn,
     barriers_type,
 )
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier
@@ -487,6 +489,9 @@ class _Consumer(_Partition):
             if isinstance(op, For) and _only_adds(op) and all(g.ring.stages > 1 for g in self._direct(op.body))
         }
         self._flying: list[_Flight] = []
+        self._turns: set[Block | None] = set()
+        if num_warps(function) == 2 * GROUP_WARPS:
+            self._turns.update(op.body for op in function.walk() if isinstance(op, For) and _is_rotated(op))
         self._held: dict[_Group, Value] = {}  # in a loop that only adds: the slot of the iteration before, or -1
         self._puts = any(isinstance(op, Put) for op in function.walk())
 
@@ -497,6 +502,11 @@ class _Consumer(_Partition):
             self._product(op)
         else:
             self.b.block.append(clone_op(op, self.values))
+
+    def partition(self) -> Block:
+        if self._turns:
+            self.b.emit_op(PassTurn, first=True)
+        return super().partition()
 
     def end(self) -> None:
         if self._puts:
@@ -521,7 +531,11 @@ class _Consumer(_Partition):
         x, y, acc = self.all([op.x, op.y, op.acc])
         adding = None if block.parent is None else self._adding.get(block.parent)
         if adding is None:
+            if block in self._turns and op is _products(block)[0]:
+                b.emit_op(TakeTurn)
             made = b.emit(Wgmma, x, y, acc, pending=None)
+            if block in self._turns and op is _products(block)[-1]:
+                b.emit_op(PassTurn)
             done = [g for g in self._direct(block) if op is g.last]
             slots = [(g.ring, self._advance(g.ring)) for g in done]
             if self._flying and self._flying[-1].op.result is op.acc:
@@ -631,6 +645,12 @@ def _is_short(value: Value) -> bool:
 
 def _products(block: Block) -> list[Wgmma]:
     return [op for op in block.ops if isinstance(op, Wgmma)]
+
+
+def _is_rotated(loop: For) -> bool:
+    """Whether the last product of an iteration is that of the one before: its left operand is carried, in registers."""
+    products = _products(loop.body)
+    return len(products) > 1 and products[-1].x in loop.carried
 
 
 def _only_adds(loop: For) -> bool:

@@ -51,6 +51,7 @@ class SharedMemory:
         self._open: list[Copy] = []
         self._groups: deque[list[Copy]] = deque()
         self.ordering = Ordering(size, clocks)
+        self.turn_is_free = False  # of warp groups that take turns
         self._unfenced = np.zeros(size, np.bool_)  # written by threads, and not yet seen by TMA
         self._leaving = np.zeros(size, np.int32)  # how many copies by the TMA unit read a byte
         self._departures: deque[tuple[Op, Array, Array]] = deque()

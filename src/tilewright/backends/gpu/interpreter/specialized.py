@@ -24,7 +24,15 @@ from tilewright.ir.enums import RoundingMode
 from tilewright.ir.errors import TileError
 from tilewright.ir.layouts import LANES, OFFSET
 from tilewright.ir.ops.arith import Cast
-from tilewright.ir.ops.gpu.barriers import GroupBarrier, MbarrierArrive, MbarrierExpect, MbarrierInit, MbarrierWait
+from tilewright.ir.ops.gpu.barriers import (
+    GroupBarrier,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierWait,
+    PassTurn,
+    TakeTurn,
+)
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import (
     AsyncFence,
@@ -264,6 +272,16 @@ def _group_barrier(cta: CtaInterpreter, op: GroupBarrier) -> tuple[()]:
     return ()
 
 
+def _turn(cta: CtaInterpreter, op: TakeTurn | PassTurn) -> tuple[()]:
+    """Warp groups are side by side here: turns are taken and passed in turn, after the first one was passed."""
+    if isinstance(op, TakeTurn) != cta.shared.turn_is_free:
+        raise Fault(
+            DEADLOCK, op, "of a turn that nobody passes" if isinstance(op, TakeTurn) else "of two turns at once"
+        )
+    cta.shared.turn_is_free = not cta.shared.turn_is_free
+    return ()
+
+
 def _async_fence(cta: CtaInterpreter, op: AsyncFence) -> tuple[()]:
     cta.shared.fence()
     return ()
@@ -337,6 +355,8 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     TmaStore: _tma_store,
     TmaStoreWait: _tma_store_wait,
     GroupBarrier: _group_barrier,
+    TakeTurn: _turn,
+    PassTurn: _turn,
     AsyncFence: _async_fence,
     Part: _part,
     Wgmma: _wgmma,

@@ -13,7 +13,15 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.ir.layouts import LANES, log2
 from tilewright.ir.ops.control import Yield
-from tilewright.ir.ops.gpu.barriers import GroupBarrier, MbarrierArrive, MbarrierExpect, MbarrierInit, MbarrierWait
+from tilewright.ir.ops.gpu.barriers import (
+    GroupBarrier,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierWait,
+    PassTurn,
+    TakeTurn,
+)
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier, ClusterSize
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import (
@@ -31,6 +39,7 @@ from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS
 
 _BARRIER_BYTES = 8
 _FIRST_GROUP = 2  # the number of the barrier of warp group 0; others follow
+_FIRST_TURN = 4  # that of the turns of warp group 0 of two
 
 
 # -- parameters
@@ -188,6 +197,26 @@ def _group_barrier(cx: Context, op: GroupBarrier) -> None:
     cx.asm(f"bar.sync $0, {GROUP_WARPS * LANES};", [], [number])
 
 
+def _turn(cx: Context, other: int) -> ir.Value:
+    """The number of the barrier of the turns of this warp group, or of the ``other`` one."""
+    group = cx.builder.lshr(cx.warp, cx.i32(log2(GROUP_WARPS)))
+    return cx.builder.add(cx.builder.xor(group, cx.i32(other)), cx.i32(_FIRST_TURN))
+
+
+def _take_turn(cx: Context, op: TakeTurn) -> None:
+    cx.asm(f"bar.sync $0, {2 * GROUP_WARPS * LANES};", [], [_turn(cx, 0)])
+
+
+def _pass_turn(cx: Context, op: PassTurn) -> None:
+    threads = 2 * GROUP_WARPS * LANES
+    if op.first:
+        last = cx.builder.lshr(cx.warp, cx.i32(log2(GROUP_WARPS)))
+        text = f"{{ .reg .pred last; setp.eq.u32 last, $1, 1; @last bar.arrive $0, {threads}; }}"
+        cx.asm(text, [], [_turn(cx, 1), last])
+    else:
+        cx.asm(f"bar.arrive $0, {threads};", [], [_turn(cx, 1)])
+
+
 def _async_fence(cx: Context, op: AsyncFence) -> None:
     cx.asm("fence.proxy.async.shared::cta;")
 
@@ -238,6 +267,8 @@ RULES: dict[type[Op], Rule] = {
     TmaStore: _tma_store,
     TmaStoreWait: _tma_store_wait,
     GroupBarrier: _group_barrier,
+    TakeTurn: _take_turn,
+    PassTurn: _pass_turn,
     AsyncFence: _async_fence,
     Part: _part,
     WarpSpecialize: _warp_specialize,

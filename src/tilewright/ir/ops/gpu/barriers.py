@@ -95,3 +95,16 @@ class MbarrierWait(Op):
 @define("gpu.group_barrier", effect=READ_WRITE, table=GPU_OPS)
 class GroupBarrier(Op):
     """The threads of each warp group wait for each other, and see what those stored before."""
+
+
+@define("gpu.take_turn", effect=READ_WRITE, table=GPU_OPS)
+class TakeTurn(Op):
+    """A warp group, of two, waits for its turn. The first one begins."""
+
+
+@define("gpu.pass_turn", effect=READ_WRITE, table=GPU_OPS)
+class PassTurn(Op):
+    """A warp group passes the turn to the other one. With ``first`` only the last group does, once, so that the first
+    one begins."""
+
+    first: bool = attribute(bool, default=False)
