@@ -18,9 +18,10 @@ from tilewright.backends import registry
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.control import For
-from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierInit, MbarrierWait
+from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierInit, MbarrierWait, PassTurn, TakeTurn
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
+from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.instrumentation import observed_passes
@@ -136,6 +137,30 @@ def test_products_run_beside_the_softmax() -> None:
     after = loop.body.ops[loop.body.ops.index(last) :]
     assert sum(op.name == "exp" for op in between) == 2 and not any(op.name in ("exp", "shuffle") for op in after)
     assert {"mul", "cast"} <= {op.name for op in after}, "the sums are scaled, and the next operand takes registers"
+
+
+def test_warp_groups_take_turns_where_the_softmax_takes_as_long() -> None:
+    """Both issue their products one after the other, and compute meanwhile: with two of them, and narrow heads."""
+    for rows, width, takes in ((128, 64, True), (64, 64, False), (128, 128, False)):
+        loop = loop_of(run(interpreted, 128, rows, 64, width))
+        kinds = [type(op) for op in loop.body.ops if isinstance(op, (TakeTurn, Wgmma, PassTurn, WgmmaWait))]
+        turn = [TakeTurn, Wgmma, Wgmma, PassTurn] if takes else [Wgmma, Wgmma]
+        assert kinds == [*turn, WgmmaWait, WgmmaWait]
+
+
+def test_a_turn_that_nobody_passes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    insert = InsertBarriers.run
+
+    class Without(Rewriter):
+        def rewrite(self, op: Op, builder: Any) -> list[Any] | None:
+            return [] if isinstance(op, PassTurn) else None
+
+    monkeypatch.setattr(InsertBarriers, "run", lambda self, function: Without().function(insert(self, function)))
+    with pytest.raises(Fault) as found:
+        run(interpreted, 128, 128, 64)
+    assert found.value.category == "deadlock"
+    with pytest.raises(Exception, match="threads wait"):
+        run(as_ptx, 128, 128, 64)
 
 
 def test_the_softmax_stays_before_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:

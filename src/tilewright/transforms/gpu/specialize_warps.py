@@ -39,6 +39,9 @@ from tilewright.transforms.gpu.stage_stores import staging
 _BARRIERS = 2048  # bytes for barriers, and what alignment takes
 _STAGES, _MOST_STAGES = 4, 8  # of rings; of those of products that wait for nothing but loads
 _SUMS_BESIDE = 64  # registers of a thread for sums, with which there is room for a second CTA on an SM
+# Both products of an element of the scores take as long as an exponential, with so many of k together. With turns
+# attention of width 64 is 1.24 times as fast on an H100, of 128 and 256 0.97 to 1.01: benchmarks/gpu_attention.py.
+_MOST_DEPTH = 128
 _SHORT = 8  # registers of a thread for what is computed before a wait
 _REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of an SM for three, in steps of 8
 
@@ -491,7 +494,7 @@ class _Consumer(_Partition):
         self._flying: list[_Flight] = []
         self._turns: set[Block | None] = set()
         if num_warps(function) == 2 * GROUP_WARPS:
-            self._turns.update(op.body for op in function.walk() if isinstance(op, For) and _is_rotated(op))
+            self._turns.update(op.body for op in function.walk() if isinstance(op, For) and _takes_turns(op))
         self._held: dict[_Group, Value] = {}  # in a loop that only adds: the slot of the iteration before, or -1
         self._puts = any(isinstance(op, Put) for op in function.walk())
 
@@ -647,10 +650,15 @@ def _products(block: Block) -> list[Wgmma]:
     return [op for op in block.ops if isinstance(op, Wgmma)]
 
 
-def _is_rotated(loop: For) -> bool:
-    """Whether the last product of an iteration is that of the one before: its left operand is carried, in registers."""
+def _takes_turns(loop: For) -> bool:
+    """Whether one warp group computes while the other one multiplies: in loops whose last product is that of the
+    iteration before (its left operand is carried, in registers), and whose products take no longer than a softmax."""
     products = _products(loop.body)
-    return len(products) > 1 and products[-1].x in loop.carried
+    if len(products) < 2 or products[-1].x not in loop.carried:
+        return False
+    first, last = products[0], products[-1]
+    assert isinstance(first.y.type, SharedType)
+    return first.y.type.shape[0] + last.acc.tile.shape[1] <= _MOST_DEPTH
 
 
 def _only_adds(loop: For) -> bool:
