@@ -3,8 +3,8 @@
     python benchmarks/tuning.py --processes 16            # on the CPU
     python benchmarks/tuning.py --processes 16 --cuda     # on all GPUs
 
-Each time everything is compiled anew. With ``--cuda`` every GPU measures, in the run with processes, which a server
-forks that has imported the compiler; their start and end count.
+Each time everything is compiled anew, Triton's own cache included. With ``--cuda`` every GPU measures, in the run with
+processes, whose start and end count. They never use the GPU, so that they may be forks of a process that does.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def matmul(a: Any, b: Any, c: Any, TM: ct.Constant[int], TN: ct.Constant[int], T
 def search(arrays: tuple[Any, ...], executor: Executor | None, devices: list[Executor], space: list[Any]) -> float:
     """The seconds that a search takes, with nothing compiled before."""
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["TILEWRIGHT_CACHE_DIR"] = folder
+        os.environ["TILEWRIGHT_CACHE_DIR"], os.environ["TRITON_CACHE_DIR"] = folder, f"{folder}/triton"
         start = time.perf_counter()
         found = ct.tune.exhaustive_search(
             space,
@@ -64,6 +64,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--extent", type=int, default=2048)
     parser.add_argument("--every", type=int, default=1, help="take each so many-th configuration")
+    parser.add_argument("--start", default="fork", choices=multiprocessing.get_all_start_methods())
     parser.add_argument("--cuda", action="store_true")
     args = parser.parse_args()
     n, devices = args.extent, list[Executor]()
@@ -77,12 +78,14 @@ def main() -> None:
     space = SPACE[:: args.every]
     print(f"{len(space)} configurations, {args.processes} processes")
     alone = search(arrays, None, [], space)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tilewright", *(["tilewright.backends.triton.compiler"] if args.cuda else [])])
+    context = multiprocessing.get_context(args.start)
+    if args.start == "forkserver":
+        context.set_forkserver_preload(["tilewright", *(["tilewright.backends.triton.compiler"] if args.cuda else [])])
     start = time.perf_counter()
     with ProcessPoolExecutor(args.processes, mp_context=context) as executor:
-        search(arrays, executor, devices, space)
+        within = search(arrays, executor, devices, space)
     together = time.perf_counter() - start  # with the start and the end of the processes
+    print(f"  the search itself {within:.1f} s; the rest is the start and the end of the processes")
     print(f"one after another {alone:.1f} s, in processes {together:.1f} s: {alone / together:.1f} times faster")
 
 
