@@ -11,6 +11,7 @@ from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.hints import with_resolved_hints
+from tilewright.backends.gpu.row_kernels import is_row_kernel as is_row_kernel
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.ops.arith import Cast

@@ -9,6 +9,7 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, float8_e4m3fn, float8_e5m2, float16
 from tilewright.ir.layouts import LANES, LinearLayout
+from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, If, Loop, LoopOp, Yield
 from tilewright.ir.ops.gpu.mma import (
     FMA,
@@ -51,9 +52,11 @@ class AccessLayouts:
         self._vectors: dict[tuple[_Shape, int], int] = {}
         self._layouts: dict[_Shape, LinearLayout] = {}
         self._own: dict[Op, LinearLayout] = {}
-        for op in function.walk():
-            if isinstance(op, PointerMemoryOp) and op.ptrs.tile.rank:
-                self._vote(op)
+        accesses = [op for op in function.walk() if isinstance(op, PointerMemoryOp) and op.ptrs.tile.rank]
+        for op in accesses:
+            self._vote(op)
+        if not any(isinstance(op, LoopOp) for op in function.walk()):
+            self._fit_stores(accesses)
 
     def _vote(self, op: PointerMemoryOp) -> None:
         t = op.ptrs.tile
@@ -74,6 +77,16 @@ class AccessLayouts:
     def of(self, op: PointerMemoryOp) -> LinearLayout:
         """The layout in which ``op`` accesses memory."""
         return self._own.get(op) or self.layout(op.ptrs.tile.shape or (1,))
+
+    def _fit_stores(self, accesses: Sequence[PointerMemoryOp]) -> None:
+        """No more elements of a thread side by side than its widest store takes: the stores of a warp would have gaps,
+        which what is loaded of them has in the cache."""
+        for op in accesses:
+            if op.spec.effect & Effect.WRITE:
+                most = max(VECTOR_BYTES // op.ptrs.tile.pointee.bytes, 1)
+                for key, vector in self._vectors.items():
+                    if key[0] == op.ptrs.tile.shape:
+                        self._vectors[key] = min(vector, most)
 
     def layout(self, shape: _Shape) -> LinearLayout:
         """The layout of tiles of ``shape``, of rank 1 or more."""

@@ -27,6 +27,7 @@ from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.pipeline_loads import address_slice
 
 _REGISTERS, _OTHER_REGISTERS, _REGISTERS_OF_A_THREAD = 65536, 30, 255
+_SPARE = 16  # registers of a thread: with fewer the assembler spills
 _ENOUGH_CTAS = 8  # on an SM: more make room for less
 
 
@@ -73,7 +74,8 @@ def _leaves_room(loop: For, loads: Sequence[tuple[GlobalLoad, list[Op]]], warps:
     before = _OTHER_REGISTERS + largest + sum(map(_words, loop.body.args))
     after = before + sum(_words(op.result) for op, _ in loads)
     ctas = [_REGISTERS // (-(-registers // 8) * 8 * warps * LANES) for registers in (before, after)]
-    return after <= _REGISTERS_OF_A_THREAD and ctas[1] > 0 and (ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
+    most = min(_REGISTERS // (warps * LANES), _REGISTERS_OF_A_THREAD)
+    return after + _SPARE <= most and ctas[1] > 0 and (ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
 
 
 def _words(value: Value) -> int:

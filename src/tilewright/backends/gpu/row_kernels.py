@@ -1,0 +1,64 @@
+"""Kernels that reduce rows, each in one tile: softmax, layer and RMS norm with a block for each row."""
+
+from __future__ import annotations
+
+from tilewright.backends.base import Backend
+from tilewright.backends.gpu.backend import GpuBackend
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.dtypes import DType, bfloat16, float16, float32
+from tilewright.ir.ops import arith, memory, shape
+from tilewright.ir.ops.control import Return, Yield
+from tilewright.ir.ops.linear import Reduce
+
+_ARITHMETIC: tuple[type[Op], ...] = (
+    *(arith.Abs, arith.Add, arith.Cast, arith.Cmp, arith.Div, arith.Fma, arith.Max, arith.Min, arith.Mul, arith.Neg),
+    *(arith.And, arith.Not, arith.Or, arith.Xor, arith.Rem, arith.Select, arith.Sub),
+    *(arith.Exp, arith.Exp2, arith.Log, arith.Log2, arith.Rsqrt, arith.Sqrt),
+)
+_ACCESSES: tuple[type[Op], ...] = (
+    *(memory.AssumeDivisible, memory.Bid, memory.NumBlocks, memory.MakeTensorView, memory.MakePartitionView),
+    *(memory.LoadView, memory.StoreView),
+)
+_OTHERS: tuple[type[Op], ...] = (Reduce, Return, Yield, shape.Broadcast, shape.Constant, shape.Iota, shape.Reshape)
+_OPS = (*_ARITHMETIC, *_ACCESSES, *_OTHERS)
+_DTYPES: tuple[DType, ...] = (bfloat16, float16, float32)
+_TARGET = "sm_90a"  # on which they were measured
+_FEWEST_COLUMNS = 1024
+_ALIGNMENT = 16  # bytes
+
+
+def is_row_kernel(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` reduces rows in tiles of 1,024 elements or more without a loop, all that it reads and
+    writes being rows of 16- and 32-bit floats that start on multiples of 16 bytes."""
+    if function.hints or not all(isinstance(op, _OPS) for op in function.walk()):
+        return False
+    reductions = [op for op in function.walk() if isinstance(op, Reduce)]
+    tiles = [v.tile for op in reductions for v in op.values]
+    if not tiles or any(t.shape[-1] != t.size or t.size < _FEWEST_COLUMNS for t in tiles):
+        return False
+    assert isinstance(backend, GpuBackend)
+    return _is_aligned(function) and backend.architecture() == _TARGET
+
+
+def _is_aligned(function: Function) -> bool:
+    """Whether the arrays of ``function`` are of these types, and all rows of them aligned."""
+    sizes: dict[str, int] = {}
+    for value, param in zip(function.body.args, function.params):
+        if param.role == "base":
+            pointee = value.tile.pointee
+            if pointee not in _DTYPES or _divisor(value) < _ALIGNMENT:
+                return False
+            sizes[param.argument] = pointee.bytes
+        elif param.role == "stride":
+            if value.users and _divisor(value) * sizes[param.argument] < _ALIGNMENT:
+                return False
+        elif param.role not in ("shape", "scalar"):
+            return False
+    return True
+
+
+def _divisor(value: Value) -> int:
+    """What ``value`` is said to be a multiple of."""
+    return max(
+        (op.divisor for op in value.users if isinstance(op, memory.AssumeDivisible) and op.every is None), default=1
+    )
