@@ -9,6 +9,7 @@ import pytest
 from support.kernel_runs import arguments, generated, generated_product, seeds
 
 import tilewright as ct
+from tilewright.backends.base import NeedsVariant
 from tilewright.backends.registry import get_backend
 from tilewright.backends.tileir import assembler
 from tilewright.backends.tileir.backend import TileIRBackend
@@ -64,6 +65,29 @@ def test_kernels_compile_for_gpus_that_are_not_here(target: str) -> None:
     assert serialization.to_bytes(again) == data
     binary = again.artifact.binary  # type: ignore[attr-defined]
     assert binary.code.startswith(b"\x7fELF") and binary.block_threads == 1 and binary.symbol == "scaled_sum"
+
+
+@ct.kernel
+def rows(x, out, TILE: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i, 0), ct.load(x, (i, 0), (TILE, TILE)))
+
+
+@needs_assembler
+def test_negative_strides_need_a_variant() -> None:
+    plain, turned = np.ones((32, 32), np.float32), np.ones((32, 32), np.float32)[::-1]
+    function = specialization(rows, (plain, plain, 16), "reference").function
+    backend = TileIRBackend("sm_90")
+    executable = backend.compile(function, {})
+    roles = [p.role for p in function.params]
+    values = [-32 if i == roles.index("stride") else 32 for i in range(len(roles))]
+    with pytest.raises(NeedsVariant) as needed:
+        executable.run((1, 1, 1), values, 0, 0)
+    assert turned.strides[0] < 0 and executable.launch_stub(0, {}) is None
+    variant = backend.compile(function, {}, needed.value.variant)
+    text = variant.stages()["CUDA Tile IR"]
+    assert text.count("allow_tma = false") == 2 and "strides = [%" in text and ": tile<i64> -> tensor_view" in text
+    assert "allow_tma" not in executable.stages()["CUDA Tile IR"]
 
 
 @needs_assembler

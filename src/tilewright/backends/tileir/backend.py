@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright.backends.base import Capabilities, Devices, Machine, Serialization
+from tilewright.backends.base import Capabilities, Devices, Machine, NeedsVariant, Serialization
+from tilewright.backends.launch_arguments import LaunchArguments
+from tilewright.backends.native import LaunchStub
 from tilewright.backends.tileir import assembler
 from tilewright.gpu_runtime import driver, stopwatch
 from tilewright.gpu_runtime.abi import formats_of
@@ -21,6 +23,7 @@ from tilewright.tileir.bytecode import write
 from tilewright.tileir.export import Kernel, export_module
 from tilewright.tileir.text import print_module
 
+NEGATIVE_STRIDES = "negative strides"
 _OLDEST_DRIVER = 13000  # which knows tile kernels: it launches them with the threads that their code is for
 
 
@@ -56,6 +59,7 @@ class TileIRBackend:
     def capabilities(self) -> Capabilities:
         return Capabilities(
             direct_launch=True,
+            variants=True,
             serialization=Serialization(_to_bytes, _from_bytes),
             for_target=_for_target,
             machine=self._machine,
@@ -72,10 +76,11 @@ class TileIRBackend:
         return self if index == self._index else _backend_of(index)
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> GpuExecutable:
-        """``function`` assembled. ValueError for options, of which there are none."""
+        """``function`` assembled; as the variant ``NEGATIVE_STRIDES`` for arrays that have some. ValueError for
+        options, of which there are none."""
         if options:
             raise ValueError(f"the backend tileir has no option {next(iter(options))!r}; it has none")
-        module = export_module([Kernel(function)])
+        module = export_module([Kernel(function, negative_strides=variant == NEGATIVE_STRIDES)])
         try:
             code = assembler.assemble(write(module), self.architecture(), function.name)
         except TileError as error:
@@ -91,7 +96,8 @@ class TileIRBackend:
             descriptors=(),
             threads=1,
         )
-        return _executable(function, Artifact(binary, formats_of(function), (), 0, tables=_tables(function)))
+        artifact = Artifact(binary, formats_of(function), (), 0, tables=_tables(function))
+        return TileIRExecutable(function, artifact, variant)
 
     def _elapsed(self, launch: Callable[[], None], stream: int, flush_cache: bool) -> float:
         """The seconds between events before and after ``launch`` on the stream with this handle."""
@@ -104,11 +110,35 @@ def _unreachable(function: Function) -> str:
     return f"; of hints that it cannot keep it says no more than this: try without {hints}" if hints else ""
 
 
-def _executable(function: Function, artifact: Artifact) -> GpuExecutable:
-    def texts() -> Mapping[str, str]:
-        return {"CUDA Tile IR": print_module(export_module([Kernel(function)]))}
+class TileIRExecutable(GpuExecutable):
+    """A kernel that the assembler compiled. A stride below 0 needs the variant ``NEGATIVE_STRIDES``: the assembler
+    takes strides of 32 bits for numbers without a sign, and loads through the TMA unit what lies in multiples of 16
+    bytes."""
 
-    return GpuExecutable(function, artifact, Constraints(descriptors=False, realign=False), texts)
+    def __init__(self, function: Function, artifact: Artifact, variant: Any) -> None:
+        def texts() -> Mapping[str, str]:
+            return {"CUDA Tile IR": print_module(export_module([kernel]))}
+
+        kernel = Kernel(function, negative_strides=variant == NEGATIVE_STRIDES)
+        super().__init__(function, artifact, Constraints(descriptors=False, realign=False), texts)
+        strides = [i for i, param in enumerate(function.params) if param.role == "stride"]
+        self._strides = [] if kernel.negative_strides else strides
+
+    def _require_strides(self, values: Sequence[Any]) -> None:
+        if any(values[i] < 0 for i in self._strides):
+            raise NeedsVariant(NEGATIVE_STRIDES)
+
+    def run(self, grid: tuple[int, int, int], values: Sequence[Any], stream: int, device: int) -> None:
+        self._require_strides(values)
+        super().run(grid, values, stream, device)
+
+    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
+        self._require_strides(arguments.values)
+        return super().bind(grid, arguments)
+
+    def launch_stub(self, device: int, variants: Mapping[Any, Any]) -> LaunchStub | None:
+        """None where a launch has strides, at which it has to look."""
+        return None if self._strides else super().launch_stub(device, variants)
 
 
 def _to_bytes(executable: GpuExecutable) -> bytes:
@@ -116,7 +146,7 @@ def _to_bytes(executable: GpuExecutable) -> bytes:
 
 
 def _from_bytes(function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> GpuExecutable:
-    return _executable(function, Artifact.from_bytes(data))
+    return TileIRExecutable(function, Artifact.from_bytes(data), variant)
 
 
 def _for_target(target: str | None) -> TileIRBackend:

@@ -45,11 +45,14 @@ class Argument:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A function to export; without ``symbol`` and ``arguments`` it keeps its name and its parameters."""
+    """A function to export; without ``symbol`` and ``arguments`` it keeps its name and its parameters. With
+    ``negative_strides`` it takes arrays that have some: their extents have 64 bits, and no tile goes through the TMA
+    unit."""
 
     function: core.Function
     symbol: str | None = None
     arguments: Sequence[Argument] | None = None
+    negative_strides: bool = False
 
 
 USUAL_MINOR = 3  # the first version that has hints for every architecture, and whose tools compile for sm_90
@@ -67,22 +70,22 @@ def export_module(kernels: Sequence[Kernel], minor: int | None = None) -> Module
             continue
     version = NEWEST if minor is None else minor
     with collector.paused():
-        return Module(version, [export_function(k.function, version, k.symbol, k.arguments) for k in kernels])
+        return Module(version, [export_function(k, version) for k in kernels])
 
 
-def export_function(
-    function: core.Function, minor: int, symbol: str | None = None, arguments: Sequence[Argument] | None = None
-) -> Entry:
-    """``function`` as an entry of a module of version 13.``minor``, with the parameters ``arguments``.
+def export_function(kernel: Kernel, minor: int) -> Entry:
+    """``kernel`` as an entry of a module of version 13.``minor``.
 
     VersionError for what that version cannot express, TileIRError for what none can.
     """
-    name = symbol or re.sub(r"\W+", "_", function.name)  # which may be "<lambda>"
+    function, arguments = kernel.function, kernel.arguments
+    name = kernel.symbol or re.sub(r"\W+", "_", function.name)  # which may be "<lambda>"
     if arguments is None:
         arguments = [Argument(a.tile, i) for i, a in enumerate(function.body.args)]
     body = Block([Value(tile(a.type)) for a in arguments])
     places = _DebugLocations(function, name)
     emitter = Emitter(minor, body)
+    emitter.negative_strides = kernel.negative_strides
     emitter.loc = places(function.loc)
     for argument, value in zip(arguments, body.args):
         if argument.position is not None:
@@ -161,6 +164,7 @@ class _Control:
         self.places = places
         self.carries: list[bool] = []  # whether each enclosing loop carries the token
         self.ordering: set[Op] = set()  # loops and branches with memory ops
+        self.writing: set[Op] = set()  # those of them that may write
         self.handlers: dict[type[Op], Callable[[Any], None]] = {
             control.For: self.for_,
             control.Loop: self.loop,
@@ -181,20 +185,25 @@ class _Control:
             self.e.token = self.e.one("make_token", {}, TOKEN)
         self.all(function.body.ops)
 
-    def survey(self, block: core.Block, kinds: set[type[Op]]) -> bool:
-        """Whether the token orders ops of ``block``. Collects the ``kinds`` of all ops, and those with such regions."""
-        ordered = False
+    def survey(self, block: core.Block, kinds: set[type[Op]]) -> tuple[bool, bool]:
+        """Whether tokens order ops of ``block``, and whether such ops may write. Collects the ``kinds`` of all ops, and
+        those with such regions."""
+        ordered = writes = False
         for op in block.ops:
             kind = type(op)
             kinds.add(kind)
             found = kind in memory_ops.ORDERED
+            wrote = found and not memory_ops.only_reads(op)
             for region in op.regions:
-                found |= self.survey(region, kinds)
-            if found:
-                ordered = True
-                if op.regions:
+                inner = self.survey(region, kinds)
+                found, wrote = found or inner[0], wrote or inner[1]
+            ordered, writes = ordered or found, writes or wrote
+            if op.regions:
+                if found:
                     self.ordering.add(op)
-        return ordered
+                if wrote:
+                    self.writing.add(op)
+        return ordered, writes
 
     def all(self, ops: Sequence[Op]) -> None:
         e, values, handlers, known = self.e, self.e.values, HANDLERS, self.places.known
@@ -224,17 +233,24 @@ class _Control:
             found.append(tile(t))
         return found
 
-    def body(self, block: core.Block, arguments: list[Value], token: Value | None, carries: bool | None) -> Block:
-        """A region with ``block`` in it. ``carries`` says whether its ``yield`` ends with the token."""
+    def body(
+        self, block: core.Block, arguments: list[Value], token: Value | None, carries: bool | None, writes: bool = False
+    ) -> Block:
+        """A region with ``block`` in it. ``carries`` says whether its ``yield`` ends with the token. A ``token`` that
+        comes with the arguments orders all ops before, where the region ``writes``, and the loads where it does not."""
         made = Block(arguments if token is None else [*arguments, token])
-        outer_block, outer_token, outer_constants = self.e.block, self.e.token, self.e.constants
-        self.e.block, self.e.constants = made, dict(outer_constants)
-        self.e.token = token if token is not None else outer_token
+        outer = self.e.block, self.e.token, self.e.reads, self.e.constants
+        self.e.block, self.e.constants = made, dict(self.e.constants)
+        self.e.reads = list(self.e.reads)
+        if token is not None and writes:
+            self.e.token, self.e.reads = token, []
+        elif token is not None:
+            self.e.reads = [token]
         for ours, theirs in zip(block.args, arguments):
             self.e.values[ours] = theirs
         self.all(block.ops[:-1])
         self.terminator(block.ops[-1], bool(carries))
-        self.e.block, self.e.token, self.e.constants = outer_block, outer_token, outer_constants
+        self.e.block, self.e.token, self.e.reads, self.e.constants = outer
         return made
 
     def terminator(self, op: Op, carries: bool) -> None:
@@ -243,23 +259,25 @@ class _Control:
         self.e.op = op
         self.e.loc = self.places(op.loc)
         last = carries if isinstance(op, control.Yield) else self.carries[-1]
-        self.e.add(_TERMINATORS[type(op)], {"operands": [*self.e.all(op.values), *([self.e.token] if last else [])]})
+        self.e.add(_TERMINATORS[type(op)], {"operands": [*self.e.all(op.values), *([self.e.joined()] if last else [])]})
 
     def define(self, op: Op, results: list[Value], carries: bool) -> None:
-        if carries:
-            self.e.token = results[-1]
+        if carries and op in self.writing:
+            self.e.token, self.e.reads = results[-1], []
+        elif carries:
+            self.e.reads = [results[-1]]
         for ours, theirs in zip(op.results, results):
             self.e.values[ours] = theirs
 
     def repeat(self, op: control.For | control.Loop, name: str, **operands: Any) -> None:
         carries = op in self.ordering
-        inits = [*self.e.all(op.inits), *([self.e.token] if carries else [])]
+        inits = [*self.e.all(op.inits), *([self.e.joined()] if carries else [])]
         arguments = [Value(t) for t in self.types([a.type for a in op.body.args])]
         results = [*self.types([r.type for r in op.results]), *([TOKEN] if carries else [])]
         attributes = {k: operands.pop(k) for k in ("unsignedCmp",) if k in operands}
         loc = self.e.loc
         self.carries.append(carries)
-        body = self.body(op.body, arguments, Value(TOKEN) if carries else None, None)
+        body = self.body(op.body, arguments, Value(TOKEN) if carries else None, None, op in self.writing)
         self.carries.pop()
         self.e.loc, self.e.op = loc, op
         made = self.e.add(name, {**operands, "initValues": inits}, results, [body], **attributes)

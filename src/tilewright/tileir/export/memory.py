@@ -54,6 +54,8 @@ def _hinted(e: Emitter, op: Any) -> dict[str, Any]:
     """The order and the hints of an access."""
     found = order_of(op)
     hints = {n: op.attributes[n] for n in ("allow_tma", "latency") if n in op.attributes}
+    if e.negative_strides and isinstance(op, (memory.LoadView, memory.StoreView)):
+        hints["allow_tma"] = False
     found["optimization_hints"] = by_architecture(hints, e.minor) if hints else None
     return found
 
@@ -73,7 +75,7 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value | None:
         return e[op.base]
     given = {"dynamicShape": iter(op.shape), "dynamicStrides": iter(op.strides)}
     dynamic: dict[str, list[Value]] = {}
-    index = int64 if any(v.tile.element.bitwidth > 32 for v in op.operands[1:]) else t.index_dtype
+    index = int64 if e.negative_strides or any(v.tile.element.bitwidth > 32 for v in op.operands[1:]) else t.index_dtype
     for name, numbers in (("dynamicShape", t.shape), ("dynamicStrides", t.strides)):
         found = dynamic[name] = []
         for n in numbers:
@@ -229,6 +231,13 @@ HANDLERS: dict[type[Op], Any] = {
     memory.Assume: lambda e, op: None,  # a promise, and not needed
     memory.Print: _print,
 }
+
+
+def only_reads(op: Op) -> bool:
+    """Whether the order of ``op`` and other loads does not matter."""
+    return isinstance(op, (memory.LoadView, memory.Load)) and op.memory_order is MemoryOrder.WEAK
+
+
 # Ops that the token orders.
 ORDERED: frozenset[type[Op]] = frozenset(
     (
