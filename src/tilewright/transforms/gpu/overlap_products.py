@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,11 +11,13 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.tiles import ThreadReduce
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.attention_pipelining import rotated
 
+VECTOR_REGISTERS = 8  # at most, of a thread for a value that is one of a row
 _MOST_WORDS = 184  # registers of a thread for sums and left operands that are in flight at the same time
 
 
@@ -45,10 +48,11 @@ class RotateProducts:
 
 @dataclass(frozen=True)
 class DeferSums(InPlacePass):
-    """Moves to the end of a block what needs its last product of several, and conversions whose results only leave it.
+    """Moves to the end of a block what needs its last product of several, and what only leaves it: conversions, and the
+    exchange between threads in its last reduction.
 
     Until then that product runs beside the rest; what it reads is kept in registers, and the next operand only takes
-    registers when that is over.
+    registers when that is over. The exchange takes time, but no work: other things fill it.
     """
 
     name: ClassVar[str] = "defer-sums"
@@ -73,11 +77,35 @@ def _defer(block: Block) -> bool:
                 return False
             late.add(op)
             sums.update(op.results)
-    moved = [op for op in after if op in late] + [op for op in after if _leaves(op, block) and op not in late]
+    exchange = [op for op in _exchange(after, block) if op not in late]
+    casts = [op for op in after if _leaves(op, block) and op not in late]
+    moved = [*(op for op in after if op in late), *exchange, *casts]
     if not moved or after[-len(moved) :] == moved:
         return False
     block.splice(moved, before=block.terminator)
     return True
+
+
+def _exchange(ops: Sequence[Op], block: Block) -> list[Op]:
+    """What follows from the last reduction in threads of ``ops``, if it is of vectors and only leaves ``block``."""
+    reductions = [op for op in ops if isinstance(op, ThreadReduce)]
+    if not reductions:
+        return []
+    found: list[Op] = []
+    values: set[Value] = set(reductions[-1].results)
+    for op in ops[ops.index(reductions[-1]) + 1 :]:
+        if values.intersection(op.operands):
+            if op.regions or not is_pure(op) or not all(_is_vector(v) for v in op.results):
+                return []
+            found.append(op)
+            values.update(op.results)
+    return found
+
+
+def _is_vector(value: Value) -> bool:
+    """Whether a thread has few elements of ``value``."""
+    layout = value.type.layout if isinstance(value.type, TileType) else None
+    return layout is not None and layout.num_registers <= VECTOR_REGISTERS
 
 
 def _leaves(op: Op, block: Block) -> bool:

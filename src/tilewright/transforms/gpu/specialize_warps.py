@@ -28,12 +28,13 @@ from tilewright.ir.ops.gpu.barriers import (
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier
 from tilewright.ir.ops.gpu.memory import Barrier, SharedAlloc, SharedCopy
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.tiles import ConvertLayout
+from tilewright.ir.ops.gpu.tiles import ConvertLayout, ThreadReduce
 from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, Fetch, Put, TensorMap, TmaLoad, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
 from tilewright.ir.rewrite import clone_op, with_body
 from tilewright.ir.types import I32, SharedType, TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory
+from tilewright.transforms.gpu.overlap_products import VECTOR_REGISTERS
 from tilewright.transforms.gpu.stage_stores import staging
 
 _BARRIERS = 2048  # bytes for barriers, and what alignment takes
@@ -42,7 +43,6 @@ _SUMS_BESIDE = 64  # registers of a thread for sums, with which there is room fo
 # Both products of an element of the scores take as long as an exponential, with so many of k together. With turns
 # attention of width 64 is 1.24 times as fast on an H100, of 128 and 256 0.97 to 1.01: benchmarks/gpu_attention.py.
 _MOST_DEPTH = 128
-_SHORT = 8  # registers of a thread for what is computed before a wait
 _REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of an SM for three, in steps of 8
 
 
@@ -631,19 +631,22 @@ class _Consumer(_Partition):
 
 
 def _computed(product: Op, end: Op) -> list[Value]:
-    """What is computed last between ``product`` and ``end`` and used from there on: a vector of float32."""
+    """What is computed last between ``product`` and ``end``: the sums of a reduction in threads, or another vector of
+    float32 that is used from there on."""
     block = end.block
     assert block is not None
     first, last = block.ops.index(product) + 1, block.ops.index(end)
     needed = {v for op in block.ops[last:] for o in op.walk() for v in o.operands}
-    return [v for op in block.ops[first:last] for v in op.results if v in needed and _is_short(v)][-1:]
+    vectors = [v for op in block.ops[first:last] for v in op.results if v in needed and _is_vector(v)]
+    reduced = [v for v in vectors if isinstance(v.op, ThreadReduce)]
+    return (reduced or vectors)[-1:]
 
 
-def _is_short(value: Value) -> bool:
+def _is_vector(value: Value) -> bool:
     t = value.type
     if not isinstance(t, TileType) or t.layout is None or t.element is not float32:
         return False
-    return t.layout.num_registers <= _SHORT
+    return t.layout.num_registers <= VECTOR_REGISTERS
 
 
 def _products(block: Block) -> list[Wgmma]:
