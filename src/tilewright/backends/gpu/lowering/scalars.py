@@ -403,10 +403,34 @@ def _exp2(e: ScalarEmitter, op: Exp2, operands: Registers) -> ir.Value:
     return _rounded(e, e.asm(f"ex2.approx{ftz}.f32 $0, $1;", operands, F32), dtype)
 
 
+# The formula of ``backends.vector``, with the reciprocal of e**(2 |x|) + 1, which is at least 2 and never too large, by
+# one Newton step: that takes fewer instructions than a division, and no branch.
+_TANH = """{ .reg .b32 size, twice, shifted, n, r, square, p, power, d, t, y, cube, q, sign; .reg .pred beyond, small;
+abs.f32 size, $1; setp.gt.f32 beyond, size, 0f41200000; selp.f32 twice, 0f41200000, size, beyond;
+add.rn.f32 twice, twice, twice;
+fma.rn.f32 shifted, twice, 0f3FB8AA3B, 0f4B400000; sub.rn.f32 n, shifted, 0f4B400000;
+fma.rn.f32 r, n, 0fBF317000, twice; fma.rn.f32 r, n, 0fB805FDF4, r;
+shl.b32 power, shifted, 23; add.s32 power, power, 1065353216;
+mul.rn.f32 square, r, r;
+fma.rn.f32 p, r, 0f3AB51136, 0f3C091D81; fma.rn.f32 p, r, p, 0f3D2AAC7C; fma.rn.f32 p, r, p, 0f3E2AAA48;
+fma.rn.f32 p, r, p, 0f3EFFFFFE; fma.rn.f32 p, square, p, r; add.rn.f32 p, p, 0f3F800000;
+mul.rn.f32 p, power, p;
+add.rn.f32 d, p, 0f3F800000; rcp.approx.ftz.f32 y, d; neg.f32 d, d; fma.rn.f32 t, d, y, 0f3F800000;
+fma.rn.f32 y, y, t, y; fma.rn.f32 y, y, 0fC0000000, 0f3F800000;
+mul.rn.f32 square, size, size; mul.rn.f32 cube, size, square;
+fma.rn.f32 q, square, 0fBBBAC8D8, 0f3CA90AB0; fma.rn.f32 q, square, q, 0fBD5C1CEA;
+fma.rn.f32 q, square, q, 0f3E08838A; fma.rn.f32 q, square, q, 0fBEAAAA99; fma.rn.f32 q, cube, q, size;
+setp.lt.f32 small, size, 0f3F200000; selp.f32 y, q, y, small;
+and.b32 sign, $1, 0x80000000; xor.b32 $0, y, sign; }""".replace("\n", " ")
+
+
 def _tanh(e: ScalarEmitter, op: Tanh, operands: Registers) -> ir.Value:
-    if operand_dtype(op).short == "f32" and op.rounding is RoundingMode.APPROX:
+    dtype = operand_dtype(op)
+    if dtype.short == "f64":
+        return e.shared(op, operands)
+    if dtype.short == "f32" and op.rounding is RoundingMode.APPROX:
         return e.asm("tanh.approx.f32 $0, $1;", operands, F32)
-    return e.shared(op, operands)
+    return _rounded(e, e.asm(_TANH, operands, F32), dtype)
 
 
 def _rsqrt(e: ScalarEmitter, op: Rsqrt, operands: Registers) -> ir.Value:
