@@ -144,6 +144,7 @@ def test_vmap_and_functional_gradients() -> None:
     for found, expected in zip(torch.vmap(norm, in_dims=(0, None))(rows, weight), map(torch.stack, zip(*[norm(r, weight) for r in rows]))):  # fmt: skip
         torch.testing.assert_close(found, expected)
     torch.testing.assert_close(torch.func.grad(lambda x: scale(x, 3.0).sum())(b), torch.full((30,), 3.0))
+    torch.testing.assert_close(torch.func.functionalize(scale)(b), 2 * b)
     per_sample = torch.vmap(torch.func.grad(lambda x: scale(x, 3.0).square().sum()))(x)
     torch.testing.assert_close(per_sample, 18 * x)
 

@@ -43,6 +43,12 @@ def autograd_kernel(op: Operator, overload: Any, compute: Callable[..., Any]) ->
     return kernel
 
 
+def _functionalizing() -> bool:
+    """Whether the innermost transformation of ``torch.func`` is ``functionalize``, which has no rule for functions."""
+    innermost = _C._functorch.peek_interpreter_stack()
+    return innermost is not None and innermost.key() == _C._functorch.TransformType.Functionalize
+
+
 def _has_tangent(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and forward_ad.unpack_dual(value).tangent is not None
 
@@ -62,7 +68,7 @@ def transformable(op: Operator, overload: Any) -> Callable[..., Any]:
     active = _C._are_functorch_transforms_active
 
     def call(*args: Any) -> Any:
-        return transformed.apply(*args) if active() else overload(*args)
+        return transformed.apply(*args) if active() and not _functionalizing() else overload(*args)
 
     return call
 
