@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.analysis.gpu.target import parse_target
+from tilewright.analysis.gpu.target import GpuTarget, parse_target
 from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.hints import with_resolved_hints
@@ -19,6 +19,7 @@ from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import Fetch
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Bid, LoadView, MemoryOp, NumBlocks, StoreView
+from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma, choose
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.pipelines import optimize, run_passes
@@ -73,6 +74,15 @@ def _products(function: Function, backend: Backend, *, bytes: int) -> _Found | N
     target = parse_target(backend.architecture().removesuffix("a"))
     if not target.has_wgmma:
         return None
+    if not (_latest and _latest[0][0] is function and _latest[0][1] == target):
+        _latest[:] = [(function, target, _found(function, target))]
+    return _latest[0][2]
+
+
+_latest: list[tuple[Function, GpuTarget, _Found | None]] = []  # what the classes ask one after the other
+
+
+def _found(function: Function, target: GpuTarget) -> _Found | None:
     optimized = optimize(with_resolved_hints(function, target))
     products = [op for op in optimized.walk() if isinstance(op, Mma)]
     options = ChooseWgmma(target)
@@ -98,9 +108,16 @@ def _multiplies(function: Function, bytes: int) -> bool:
         and function.hints.keys() <= _HINTS
         and function.hints.get("num_ctas") in (None, 1)
         and all(isinstance(t, DType) and t.is_floating and t.bytes == bytes for t in types)
-        and all(op.acc.tile.element is float32 for op in products)
+        and all(op.acc.tile.element is float32 and _is_loaded(op.x) and _is_loaded(op.y) for op in products)
         and all(isinstance(op, (LoadView, StoreView)) for op in function.walk() if isinstance(op, MemoryOp))
     )
+
+
+def _is_loaded(value: Value) -> bool:
+    """Whether an operand is what was loaded, seen otherwise. Attention is told from products by that."""
+    while isinstance(value.op, (Cast, Permute, Reshape)):
+        value = value.op.x
+    return isinstance(value.op, LoadView)
 
 
 def _is_in_persistent_loop(op: Op) -> bool:
