@@ -14,7 +14,8 @@ struct alignas(4) __nv_bfloat162 {
 };
 using nv_bfloat162 = __nv_bfloat162;
 TW_HALF_FUNCTIONS(__nv_bfloat16, __nv_bfloat162)
-TW_HALF_MATH(__nv_bfloat16)
+TW_HALF_ELEMENT_MATH(__nv_bfloat16)
+TW_HALF_MATH(__nv_bfloat16, __nv_bfloat162)
 
 __tile__ constexpr __nv_bfloat16 __float2bfloat16(float x) { return __nv_bfloat16(x); }
 __tile__ constexpr __nv_bfloat16 __float2bfloat16_rn(float x) { return __nv_bfloat16(x); }

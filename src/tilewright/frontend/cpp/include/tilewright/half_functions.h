@@ -8,7 +8,16 @@
     __tile__ constexpr bool name(T a, T b) noexcept { return a op b; }
 #define TW_PAIR_BINARY(T, P, name, one) \
     __tile__ constexpr P name(P a, P b) noexcept { return P{one(a.x, b.x), one(a.y, b.y)}; }
+#define TW_PAIR_TEST(T, P, name, op)                                                                           \
+    __tile__ constexpr P __h##name##2(P a, P b) noexcept { return P{T(float(a.x op b.x)), T(float(a.y op b.y))}; } \
+    __tile__ constexpr bool __hb##name##2(P a, P b) noexcept { return a.x op b.x && a.y op b.y; }
+#define TW_HALF_SATURATED(T, P, name, expression)                                                              \
+    __tile__ constexpr T name##_sat(T a, T b) noexcept { return __tw_saturated(expression); }                  \
+    __tile__ constexpr P name##2_sat(P a, P b) noexcept { return P{name##_sat(a.x, b.x), name##_sat(a.y, b.y)}; }
 #define TW_HALF_FUNCTIONS(T, P)                                                                                \
+    __tile__ constexpr T __tw_saturated(T a) noexcept {                                                        \
+        return a > T(1.0f) ? T(1.0f) : a > T(0.0f) ? a : T(0.0f);                                              \
+    }                                                                                                          \
     TW_HALF_BINARY(T, __hadd, +)                                                                               \
     TW_HALF_BINARY(T, __hsub, -)                                                                               \
     TW_HALF_BINARY(T, __hmul, *)                                                                               \
@@ -23,7 +32,7 @@
     TW_HALF_TEST(T, __hgt, >)                                                                                  \
     TW_HALF_TEST(T, __hge, >=)                                                                                 \
     __tile__ constexpr T __hneg(T a) noexcept { return -a; }                                                   \
-    __tile__ constexpr T __habs(T a) noexcept { return float(a) < 0.0f ? -a : a; }                             \
+    __tile__ constexpr T __habs(T a) noexcept { return float(a) <= 0.0f ? T(0.0f) - a : a; }                   \
     __tile__ constexpr bool __hisnan(T a) noexcept { return a != a; }                                          \
     __tile__ constexpr T __hmin(T a, T b) noexcept { return b < a || a != a ? b : a; }                         \
     __tile__ constexpr T __hmax(T a, T b) noexcept { return a < b || a != a ? b : a; }                         \
@@ -41,12 +50,44 @@
     TW_PAIR_BINARY(T, P, operator-, __hsub)                                                                    \
     TW_PAIR_BINARY(T, P, operator*, __hmul)                                                                    \
     TW_PAIR_BINARY(T, P, operator/, __hdiv)                                                                    \
+    TW_PAIR_TEST(T, P, eq, ==)                                                                                 \
+    TW_PAIR_TEST(T, P, ne, !=)                                                                                 \
+    TW_PAIR_TEST(T, P, lt, <)                                                                                  \
+    TW_PAIR_TEST(T, P, le, <=)                                                                                 \
+    TW_PAIR_TEST(T, P, gt, >)                                                                                  \
+    TW_PAIR_TEST(T, P, ge, >=)                                                                                 \
+    TW_HALF_SATURATED(T, P, __hadd, a + b)                                                                     \
+    TW_HALF_SATURATED(T, P, __hsub, a - b)                                                                     \
+    TW_HALF_SATURATED(T, P, __hmul, a * b)                                                                     \
+    __tile__ constexpr T __hfma_sat(T a, T b, T c) noexcept { return __tw_saturated(__hfma(a, b, c)); }        \
+    __tile__ constexpr T __hfma_relu(T a, T b, T c) noexcept { return __hmax(__hfma(a, b, c), T(0.0f)); }      \
+    __tile__ constexpr T __hmin_nan(T a, T b) noexcept { return a != a ? a : b != b || b < a ? b : a; }        \
+    __tile__ constexpr T __hmax_nan(T a, T b) noexcept { return a != a ? a : b != b || a < b ? b : a; }        \
+    __tile__ constexpr P __habs2(P a) noexcept { return P{__habs(a.x), __habs(a.y)}; }                         \
     __tile__ constexpr P __hneg2(P a) noexcept { return P{-a.x, -a.y}; }                                       \
     __tile__ constexpr P __hfma2(P a, P b, P c) noexcept {                                                     \
         return P{__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};                                                \
     }
 #ifdef TW_SIMT
-#define TW_HALF_MATH(T)                                                        \
+#define TW_HALF_MATH(T, P)                                                     \
+    TW_PAIR_MATH(P, exp)                                                       \
+    TW_PAIR_MATH(P, exp2)                                                      \
+    TW_PAIR_MATH(P, log)                                                       \
+    TW_PAIR_MATH(P, log2)                                                      \
+    TW_PAIR_MATH(P, sqrt)                                                      \
+    TW_PAIR_MATH(P, rsqrt)                                                     \
+    TW_PAIR_MATH(P, rcp)                                                       \
+    TW_PAIR_MATH(P, sin)                                                       \
+    TW_PAIR_MATH(P, cos)                                                       \
+    TW_PAIR_MATH(P, floor)                                                     \
+    TW_PAIR_MATH(P, ceil)                                                      \
+    TW_PAIR_MATH(P, rint)                                                      \
+    TW_PAIR_MATH(P, trunc)
+#define TW_PAIR_MATH(P, name) \
+    inline P h2##name(P v) { return P{h##name(v.x), h##name(v.y)}; }
+#define TW_HALF_ELEMENT_MATH(T)                                                       \
+    inline T hexp10(T x) { return T(powf(10.0f, float(x))); }                  \
+    inline T hlog10(T x) { return T(log10f(float(x))); }                       \
     inline T hexp(T x) { return T(expf(float(x))); }                           \
     inline T hexp2(T x) { return T(exp2f(float(x))); }                         \
     inline T hlog(T x) { return T(logf(float(x))); }                           \
@@ -72,5 +113,6 @@
         }                                                                      \
     }
 #else
-#define TW_HALF_MATH(T)
+#define TW_HALF_ELEMENT_MATH(T)
+#define TW_HALF_MATH(T, P)
 #endif

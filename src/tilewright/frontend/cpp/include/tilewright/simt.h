@@ -5,6 +5,8 @@
 #include <ctime>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
+#include <utility>
 
 extern "C" {
 // The coordinates of a thread: threadIdx, blockIdx, blockDim, gridDim, each x, y, z. They become parameters.
@@ -211,3 +213,5 @@ inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x
 template <typename T>
 inline T __ldg(T const* p) { return *p; }
 #include "tilewright/simt_functions.h"
+#include "tilewright/simt_rounding.h"
+#include "tilewright/simt_words.h"

@@ -1,0 +1,123 @@
+"""Directed rounding and integers in words, beside what the processor does in its rounding modes, and loops."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = r"""
+#include <cfenv>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <cuda_runtime.h>
+#pragma STDC FENV_ACCESS ON
+constexpr int count = 4096, results = 48;
+__global__ void rounded(float const* x, float const* y, float const* z, float* f, double* d, unsigned* w) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float a = x[i], b = y[i], c = z[i];
+    double p = double(a) + double(b) * 1e-9, q = double(c) * 1.0000001;
+    float* o = f + i * results;
+#define OF(way) *o++ = __fadd_##way(a, b); *o++ = __fsub_##way(a, b); *o++ = __fmul_##way(a, b); *o++ = __fmaf_##way(a, b, c); \
+    *o++ = __fdiv_##way(a, b); *o++ = __frcp_##way(a); *o++ = __fsqrt_##way(fabsf(a)); *o++ = __double2float_##way(p);
+    OF(rz) OF(ru) OF(rd)
+    double* e = d + i * results;
+#define OF2(way) *e++ = __dadd_##way(p, q); *e++ = __dsub_##way(p, q); *e++ = __dmul_##way(p, q); *e++ = __ddiv_##way(p, q); \
+    *e++ = __dsqrt_##way(fabs(p));
+    OF2(rz) OF2(ru) OF2(rd)
+    unsigned m = __float_as_uint(a) * 2654435761u, n = __float_as_uint(b) * 40503u + 7, *v = w + i * results;
+    *v++ = m; *v++ = n; *v++ = __vadd4(m, n); *v++ = __vsubss2(m, n); *v++ = __vaddus4(m, n); *v++ = __vmaxs2(m, n);
+    *v++ = __vavgs4(m, n); *v++ = __vcmpgtu4(m, n); *v++ = __vabsdiffu4(m, n); *v++ = __vsadu4(m, n); *v++ = __vneg2(m);
+    *v++ = __funnelshift_rc(m, n, i % 40); *v++ = unsigned(__dp2a_hi(int(m), int(n), 3)); *v++ = __urhadd(m, n);
+}
+static int wrong;
+template <typename T> static void same(char const* what, int i, T have, T want) {
+    if (memcmp(&have, &want, sizeof have) != 0 && !(have != have && want != want) && wrong++ < 20)
+        printf("%s %d: %.17g, not %.17g\n", what, i, double(have), double(want));
+}
+int main() {
+    float *x, *y, *z, *f; double* d; unsigned* w;
+    cudaMallocManaged(&x, count * 4); cudaMallocManaged(&y, count * 4); cudaMallocManaged(&z, count * 4);
+    cudaMallocManaged(&f, count * results * 4); cudaMallocManaged(&d, count * results * 8); cudaMallocManaged(&w, count * results * 4);
+    unsigned seed = 1;
+    auto next = [&] { seed = seed * 1664525 + 1013904223; return seed; };
+    for (int i = 0; i < count; ++i)
+        for (float* p : {x, y, z}) {
+            p[i] = std::ldexp(float(int(next())), int(next() >> 8) % 40 - 50);
+            if (next() >> 28 == 0) p[i] = float(int(next() >> 8) % 7 - 3);
+        }
+    rounded<<<count / 64, 64>>>(x, y, z, f, d, w);
+    if (cudaDeviceSynchronize() != cudaSuccess) return 2;
+    int const modes[] = {FE_TOWARDZERO, FE_UPWARD, FE_DOWNWARD};
+    for (int i = 0; i < count; ++i) {
+        volatile float a = x[i], b = y[i], c = z[i], r;
+        volatile double p = double(a) + double(b) * 1e-9, q = double(c) * 1.0000001, t;
+        for (int k = 0; k < 3; ++k) {
+            float* o = f + i * results + 8 * k; double* e = d + i * results + 5 * k;
+            std::fesetround(modes[k]);
+            r = a + b; same("add", i, *o++, (float)r); r = a - b; same("sub", i, *o++, (float)r); r = a * b; same("mul", i, *o++, (float)r);
+            r = std::fma((float)a, (float)b, (float)c); same("fma", i, *o++, (float)r); r = a / b; same("div", i, *o++, (float)r);
+            r = 1.0f / a; same("rcp", i, *o++, (float)r); r = std::fabs((float)a); r = std::sqrt((float)r); same("sqrt", i, *o++, (float)r);
+            r = (float)p; same("convert", i, *o++, (float)r);
+            t = p + q; same("dadd", i, *e++, (double)t); t = p - q; same("dsub", i, *e++, (double)t); t = p * q; same("dmul", i, *e++, (double)t);
+            t = p / q; same("ddiv", i, *e++, (double)t); t = std::fabs((double)p); t = std::sqrt((double)t); same("dsqrt", i, *e++, (double)t);
+        }
+        std::fesetround(FE_TONEAREST);
+        unsigned *v = w + i * results, m = *v++, n = *v++, want[12] = {};
+        auto bytes = [&](unsigned u, int k) { return int(u >> 8 * k & 255); };
+        auto halves = [&](unsigned u, int k) { return int(short(u >> 16 * k)); };
+        for (int k = 0; k < 4; ++k) {
+            int a1 = bytes(m, k), b1 = bytes(n, k), s1 = (signed char)a1 + (signed char)b1;
+            want[0] |= unsigned((a1 + b1) & 255) << 8 * k; want[2] |= unsigned(a1 + b1 > 255 ? 255 : a1 + b1) << 8 * k;
+            want[4] |= unsigned(int(std::floor(s1 / 2.0 + (s1 >= 0 ? 0.5 : 0))) & 255) << 8 * k;
+            want[5] |= (a1 > b1 ? 255u : 0u) << 8 * k; want[6] |= unsigned(std::abs(a1 - b1)) << 8 * k; want[7] += unsigned(std::abs(a1 - b1));
+        }
+        for (int k = 0; k < 2; ++k) {
+            int a1 = halves(m, k), b1 = halves(n, k), c1 = a1 - b1;
+            want[1] |= (unsigned(c1 > 32767 ? 32767 : c1 < -32768 ? -32768 : c1) & 65535) << 16 * k;
+            want[3] |= (unsigned(a1 > b1 ? a1 : b1) & 65535) << 16 * k; want[8] |= (unsigned(-a1) & 65535) << 16 * k;
+        }
+        int by = i % 40 < 32 ? i % 40 : 32;
+        want[9] = unsigned(((unsigned long long)n << 32 | m) >> by);
+        want[10] = unsigned(3 + halves(m, 0) * (signed char)bytes(n, 2) + halves(m, 1) * (signed char)bytes(n, 3));
+        want[11] = unsigned(((unsigned long long)m + n + 1) / 2);
+        for (int k = 0; k < 12; ++k) same("word", 100 * i + k, double(v[k]), double(want[k]));
+    }
+    printf("%d wrong\n", wrong);
+    return wrong != 0;
+}
+"""
+HALVES = r"""
+#include <cstdio>
+#include <cuda_runtime.h>
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+__global__ void k(float* o) {
+    __half2 a = __floats2half2_rn(0.75f, -2.f), b = __floats2half2_rn(0.5f, -2.f);
+    int i = 0;
+    o[i++] = __low2float(__heq2(a, b)); o[i++] = __high2float(__heq2(a, b)); o[i++] = __hbge2(a, b); o[i++] = __hbgt2(a, b);
+    o[i++] = float(__hadd_sat(a.x, b.x)); o[i++] = float(__hmul2_sat(a, b).y); o[i++] = float(__hfma_relu(a.y, b.x, b.x)); o[i++] = float(__habs2(a).y);
+    o[i++] = float(h2sqrt(__habs2(b)).x) > 0.7f; o[i++] = float(hlog10(__half(100.f))); o[i++] = __low2float(__lowhigh2highlow(a)); o[i++] = float(__hmax_nan(a.x, __half(1) * __float2half(NAN))) != 1;
+    o[i++] = float(__habs(__half(-0.0f))) == 0 && !signbit(float(__habs(__half(-0.0f)))); __nv_bfloat162 c{__nv_bfloat16(4.f), __nv_bfloat16(9.f)}; o[i++] = float(h2sqrt(c).y); o[i++] = float(__hlt2(c, c).x); o[i++] = float(__uint2half_rn(7u));
+}
+int main() { float* o; cudaMallocManaged(&o, 256); k<<<1, 1>>>(o); if (cudaDeviceSynchronize()) return 1; for (int i = 0; i < 16; ++i) printf("%g ", o[i]); printf("\n"); }
+"""
+
+
+def output(tmp_path: Path, text: str) -> str:
+    program = tmp_path / "program.cu"
+    program.write_text(text)
+    command = [sys.executable, "-m", "tilewright", "run", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_directed_rounding_and_words(tmp_path: Path) -> None:
+    assert output(tmp_path, PROGRAM) == "0 wrong\n"
+
+
+def test_pairs_and_saturation_of_16_bit_floats(tmp_path: Path) -> None:
+    assert output(tmp_path, HALVES).strip() == "0 1 1 0 1 1 0 2 1 2 -2 1 1 3 0 7"
