@@ -12,7 +12,7 @@ TOKENS, COLUMNS = 16, 256
 def look_up(
     table: ct.Array, tokens: ct.Array, out: ct.Array, TOKENS: ct.Constant[int], COLUMNS: ct.Constant[int]
 ) -> None:
-    i, j = ct.bid(0), ct.bid(1)
+    j, i = ct.bid(0), ct.bid(1)  # blocks that follow each other read the parts of a row
     rows = ct.load(tokens, (i,), (TOKENS,))
     columns = j * COLUMNS + ct.arange(COLUMNS, dtype=ct.int32)
     # A column of row numbers and a row of column numbers broadcast to a tile of positions.
@@ -21,7 +21,7 @@ def look_up(
 
 def embedding(table: Array, tokens: Array) -> Array:
     out = np.empty((tokens.size, table.shape[1]), table.dtype)
-    grid = ct.cdiv(tokens.size, TOKENS), ct.cdiv(table.shape[1], COLUMNS)
+    grid = ct.cdiv(table.shape[1], COLUMNS), ct.cdiv(tokens.size, TOKENS)
     ct.launch(None, grid, look_up, (table, tokens, out, TOKENS, COLUMNS))
     return out
 

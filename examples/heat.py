@@ -5,12 +5,12 @@ from harness import Array, Case, by, main
 
 import tilewright as ct
 
-TILE_Y, TILE_X = 16, 64
+TILE_Y, TILE_X = 2, 1024
 
 
 @ct.kernel
 def spread(plate: ct.Array, out: ct.Array, rate: float, TY: ct.Constant[int], TX: ct.Constant[int]) -> None:
-    i, j = ct.bid(0), ct.bid(1)
+    j, i = ct.bid(0), ct.bid(1)  # neighbouring blocks lie side by side in memory
     height, width = plate.shape
     middle = ct.load(plate.slice(0, 1, height - 1).slice(1, 1, width - 1), (i, j), (TY, TX))
     above = ct.load(plate.slice(0, 0, height - 2).slice(1, 1, width - 1), (i, j), (TY, TX))
@@ -32,7 +32,7 @@ def plate(height: int, width: int) -> Array:
 def heat(start: Array, steps: int) -> Array:
     now: Array = np.array(start)
     after: Array = np.array(start)
-    grid = ct.cdiv(start.shape[0] - 2, TILE_Y), ct.cdiv(start.shape[1] - 2, TILE_X)
+    grid = ct.cdiv(start.shape[1] - 2, TILE_X), ct.cdiv(start.shape[0] - 2, TILE_Y)
     for _ in range(steps):
         ct.launch(None, grid, spread, (now, after, 0.2, TILE_Y, TILE_X))
         now, after = after, now

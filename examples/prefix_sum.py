@@ -6,7 +6,7 @@ from harness import Array, Case, by, main
 import tilewright as ct
 from tilewright import lib
 
-TILE = 4096
+TILE = 1024
 
 
 @ct.kernel

@@ -72,9 +72,12 @@ def test_every_stage_for_a_gpu_elsewhere(target: str, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--target", "sm_75"], "sm_75 is not supported: kernels compile for sm_80, sm_86, "),
-        (["--target", "gfx900"], "gfx900 is not supported: kernels compile for gfx908, "),
-        (["--target", "hopper"], "'hopper' is no GPU architecture; write for example sm_90 or gfx942"),
+        (["--backend", "triton", "--target", "sm_75"], "sm_75 is not supported: kernels compile for sm_80, sm_86, "),
+        (["--backend", "triton", "--target", "gfx900"], "gfx900 is not supported: kernels compile for gfx908, "),
+        (
+            ["--backend", "triton", "--target", "hopper"],
+            "'hopper' is no GPU architecture; write for example sm_90 or gfx942",
+        ),
         (["--target", "sm_90", "--backend", "cpu"], "--target is for the backend of GPUs, not for 'cpu'"),
         (["--target", "sm_90", "--plot", "x.svg"], "--plot runs the kernel on arrays in host memory"),
         (

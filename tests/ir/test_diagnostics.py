@@ -45,7 +45,7 @@ def shown(folder: Path, run: str = "main()", **environment: str) -> str:
     variables = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")} | environment
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, env=variables, timeout=60)
     assert done.returncode == 1 and not done.stdout
-    return re.sub(r"\n +~*\^+~*(?=\n  File|\nTile)", "", done.stderr.replace(str(program), "PROGRAM"))
+    return re.sub(r"\n +~*\^+~*(?=\n  File|\n(?:\x1b\[[\d;]*m)?Tile)", "", done.stderr.replace(str(program), "PROGRAM"))
 
 
 def test_lines_of_the_program_only(tmp_path: Path) -> None:

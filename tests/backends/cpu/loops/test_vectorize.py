@@ -103,6 +103,24 @@ def test_scans_of_rows_go_by_squares_that_fit_the_lanes(axis: int, vector_bytes:
     assert last_nest(nest, vector_bytes).square == square
 
 
+@pytest.mark.parametrize(
+    ("tile", "axis", "combiner", "along"),
+    [("%y", 1, "add", True), ("%y", 0, "add", False), ("%y", 1, "sub", False), ("%x", 1, "add", False)],
+)
+def test_scans_of_integers_along_rows_combine_lanes(tile: str, axis: int, combiner: str, along: bool) -> None:
+    dtype, zero = ("i8", "0") if tile == "%y" else ("f32", "0.0")
+    nest = f"""
+      %z = nest([], [], []) {{buffers = (8256)}} : {dtype}[16,64] {{
+        %r = scan([{tile}]) {{axis = {axis}, identities = ({zero})}} : {dtype}[16,64] {{
+         ^(%s: {dtype}, %t: {dtype})
+          %u = {combiner}(%s, %t) : {dtype}
+          yield([%u])
+        }}
+        yield([%r])
+      }}"""
+    assert last_nest(nest, 64).along == along
+
+
 def test_what_is_vectorized_stays() -> None:
     function = VectorizeNests(64).run(parse_function(f"{HEAD}\n return()\n}}"))
     assert [op.lanes for op in function.body.ops if isinstance(op, LoopNest)] == [1, 1]

@@ -1,7 +1,7 @@
 """Reductions and scans, in the exact order that the IR prescribes.
 
-A reduction along the innermost axis keeps its partial results in the lanes of vectors. Any other one, and every
-scan, has one result per lane and walks along the axis.
+A reduction along the innermost axis keeps its partial results in the lanes of vectors, and a scan of integers combines
+the lanes with each other. Any other one has one result per lane and walks along the axis.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import index, lanes, scalars, transpose
 from tilewright.backends.cpu.codegen.buffers import Buffer
-from tilewright.backends.cpu.codegen.combiner_identity import identity_element
 from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.groups import Visit, bind_results, close, emit_loops, group_of
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import ZERO, Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.loops.combiner_identity import identity_element
 from tilewright.backends.cpu.loops.vectorize import rows_axis
 from tilewright.backends.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
@@ -220,19 +220,45 @@ def _across_lanes(
 
 
 def emit_scan(state: State, nest: LoopNest, op: Scan) -> None:
-    """One running value per lane, along the axis."""
+    """One running value per lane, along the axis; or vectors of running values."""
     combiner, count = _Combiner(state, nest, op), len(op.results)
     bind_results(state, nest, 0)
     buffers = [state.tile_buffer(r) for r in nest.results[:count]]
 
     def body(elements: Elements, width: int, visit: Visit) -> Registers:
-        if nest.square is None:
+        if nest.along:
+            _scan_along(combiner, elements, visit, width, buffers)
+        elif nest.square is None:
             _scan_across(combiner, elements, visit, width, buffers)
         else:
             _scan_squares(combiner, elements, visit, nest.square, buffers)
         return []
 
     emit_loops(state, group_of(state, nest, count), body)
+
+
+def _scan_along(combiner: _Combiner, elements: Elements, visit: Visit, width: int, buffers: list[Buffer]) -> None:
+    """Vectors along the axis: lanes are combined with those 1, 2, 4, ... before, then with all before the vector."""
+    nest, axis, op = elements.nest, combiner.axis, combiner.op
+    reverse = isinstance(op, Scan) and op.reverse
+    rest = open_chunks(nest, combiner.shape[:axis], 1)
+    k = nest.begin(combiner.length, width)
+    before = nest.carry(combiner.start(width)[0])
+    at = index.sub(nest.builder, combiner.length - width, k) if reverse else k
+    inner = [ZERO] * (len(combiner.shape) - axis - 1)
+    position = (*rest, Coord(at, nest.level, tuple(range(width))), *inner)
+    (x,) = combiner.at(elements, position, width, visit)
+    builder, (identity,) = nest.builder, combiner.start(width)
+    distance = 1
+    while distance < width:
+        lanes_before = range(distance, width + distance) if reverse else range(width - distance, 2 * width - distance)
+        moved = lanes.merge(builder, *((x, identity) if reverse else (identity, x)), lanes_before)
+        (x,) = combiner.combine(builder, width, [moved], [x])
+        distance *= 2
+    (x,) = combiner.combine(builder, width, [before], [x])
+    _save(elements, op, buffers, position, width, [x])
+    nest.end([lanes.shuffle(builder, x, [0 if reverse else width - 1] * width)])
+    close(nest)
 
 
 def _scan_across(combiner: _Combiner, elements: Elements, visit: Visit, width: int, buffers: list[Buffer]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright.backends.cpu.loops.combiner_identity import identity_element
 from tilewright.backends.cpu.loops.fused import loop_values, root_of
 from tilewright.backends.cpu.loops.groups import CHEAP, COSTS
 from tilewright.backends.cpu.loops.kinds import LARGEST_SQUARE, SMALLEST_SQUARE, is_array_tile, is_fusible
@@ -40,8 +41,8 @@ class VectorizeNests(InPlacePass):
                 values = loop_values(op)
                 lanes = self._lanes(op, values)
                 root = root_of(op)
-                along = isinstance(root, Reduce) and _goes_along(root, lanes)
-                square = _square(root, lanes) if isinstance(root, Scan) else None
+                along = isinstance(root, (Reduce, Scan)) and _goes_along(root, lanes)
+                square = _square(root, lanes) if isinstance(root, Scan) and not along else None
                 op.vectorize(lanes, _vectors(op, lanes), square, along=along)
                 changed = True
         return changed
@@ -89,10 +90,21 @@ def _computed_from(value: Value) -> list[Value]:
     return [v for v in op.operands if isinstance(v.type, TileType)]
 
 
-def _goes_along(op: Reduce, lanes: int) -> bool:
-    """Whether the lanes are neighbours along the axis: those of memory, where that is the innermost axis."""
+def _goes_along(op: Reduce | Scan, lanes: int) -> bool:
+    """Whether the lanes are neighbours along the axis: those of memory, where that is the innermost axis.
+
+    A scan combines them in pairs, at distances 1, 2, 4 and so on, which gives the same to the last bit for integers
+    only.
+    """
+    if not (op.commutative if isinstance(op, Reduce) else _is_exact(op)):
+        return False
     shape, axis = op.values[0].tile.shape, op.axis
-    return op.commutative and shape[axis] >= lanes > 1 and all(n == 1 for n in shape[axis + 1 :])
+    return shape[axis] >= lanes > 1 and all(n == 1 for n in shape[axis + 1 :])
+
+
+def _is_exact(op: Scan) -> bool:
+    """Whether the combiner is one operation on integers, with an identity: all of these are associative."""
+    return identity_element(op.body) is not None and op.values[0].tile.element.is_integer
 
 
 def rows_axis(outer: tuple[int, ...]) -> int:
