@@ -9,12 +9,23 @@ from llvmlite import ir
 I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 VOID = ir.VoidType()
+_MANY = 8
 _CONSTRAINTS = {I1: "b", I16: "h", F16: "h", I32: "r", I64: "l", F32: "f", F64: "d"}
 
 
 def constraint(type_: ir.Type) -> str:
     """The kind of register that holds a value of ``type_``."""
     return _CONSTRAINTS[type_]
+
+
+def results_type(builder: ir.IRBuilder, results: Sequence[ir.Type]) -> ir.Type:
+    """The type of several results. That of many has a name in the module, which is much shorter."""
+    if len(results) < _MANY or any(t is not results[0] for t in results):
+        return ir.LiteralStructType(results)
+    named = builder.module.context.get_identified_type(f"{len(results)}.{results[0]}")
+    if named.is_opaque:
+        named.set_body(*results)
+    return named
 
 
 def assembly(
@@ -35,7 +46,7 @@ def assembly(
     if effects:
         constraints.append("~{memory}")
     single = len(results) == 1
-    type_ = VOID if not results else results[0] if single else ir.LiteralStructType(results)
+    type_ = VOID if not results else results[0] if single else results_type(builder, results)
     function = ir.FunctionType(type_, [v.type for v in operands])
     found = builder.asm(function, text, ",".join(constraints), list(operands), effects)
     if single:

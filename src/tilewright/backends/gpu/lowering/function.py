@@ -65,7 +65,7 @@ class Signature:
 
 def module_of(name: str) -> ir.Module:
     """An empty module for kernels."""
-    module = ir.Module(name)
+    module = ir.Module(name, context=ir.Context())  # the default one would keep the names of types
     module.triple = TRIPLE
     return module
 

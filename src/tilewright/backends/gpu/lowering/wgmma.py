@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.analysis.gpu.joined_products import distance, pending_statements
-from tilewright.backends.gpu.lowering.assembly import I32, I64, constraint
+from tilewright.backends.gpu.lowering.assembly import I32, I64, constraint, results_type
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule
 from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op
@@ -175,7 +175,7 @@ def _sums(
 ) -> Registers:
     """The sums of ``types`` after ``text``: in the same registers as those that are ``given``, or new ones."""
     b = cx.builder
-    function = ir.FunctionType(ir.LiteralStructType(types), [v.type for v in (*given, *more)])
+    function = ir.FunctionType(results_type(b, types), [v.type for v in (*given, *more)])
     constraints = [f"={constraint(t)}" for t in types] + [str(i) for i in range(len(given))]
     constraints += [constraint(v.type) for v in more] + ["~{memory}"]
     found = b.asm(function, text, ",".join(constraints), [*given, *more], True)
