@@ -34,7 +34,7 @@ def _tried(function: Function) -> None:
         data = write(export_module([Kernel(function)]))
     except TileIRError as error:
         _COUNTS["not exported"] += 1
-        _SAID[f"{function.name}: {error}"] = "not exported"
+        _SAID[f"{os.environ.get('PYTEST_CURRENT_TEST')}: {error}"] = "not exported"
         return
     known = hashlib.sha256(data).digest()
     if known in _SEEN:
@@ -46,7 +46,7 @@ def _tried(function: Function) -> None:
             _COUNTS[f"accepted for {target}"] += 1
         except TileError as error:
             _COUNTS[f"refused for {target}"] += 1
-            _SAID[f"{function.loc} {error}{dict(function.hints) or ''}"] = "refused"
+            _SAID[f"{os.environ.get('PYTEST_CURRENT_TEST')}: {error}{dict(function.hints) or ''}"] = "refused"
 
 
 def pytest_configure() -> None:

@@ -223,3 +223,26 @@ def test_the_assembler_accepts_it(target: str, tmp_path: Path) -> None:
     file.write_bytes(write(module))
     command = ["tileiras", f"--gpu-name={target}", str(file), "-o", str(tmp_path / "k.cubin")]
     subprocess.run(command, check=True, timeout=120)
+
+
+@ct.kernel
+def converted(x, out):
+    ct.store(out, (0,), ct.load(x, (0,), (16,)).astype(ct.float8_e5m3fnu))
+
+
+@ct.kernel
+def rounded(x, out):
+    ct.store(out, (0,), ct.astype(ct.load(x, (0,), (16,)), ct.tfloat32, rounding_mode=ct.RoundingMode.RA))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "said"),
+    [
+        (converted, ct.float8_e5m3fnu, "the type fnv8E5M3FNU needs bytecode 13.4, which 13.3 lacks"),
+        (rounded, ct.tfloat32, r"test_export.py:\d+:\d+: ftof by nearest_away needs bytecode 13.4, which 13.3 lacks"),
+    ],
+)
+def test_the_version_is_the_first_that_has_what_a_kernel_needs(kernel: Any, dtype: Any, said: str) -> None:
+    assert exported(kernel, array(1), array(1, dtype)).minor == 4
+    with pytest.raises(VersionError, match=said):
+        exported(kernel, array(1), array(1, dtype), version="13.3")

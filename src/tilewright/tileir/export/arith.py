@@ -10,8 +10,10 @@ from tilewright.ir.dtypes import DType, bool_, float32, int64, tfloat32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops import arith, shape
 from tilewright.ir.types import PointerType
+from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export.emitter import Emitter, element, scalar, signedness, tile, tile_of
 from tilewright.tileir.module import Value
+from tilewright.tileir.optable import ENUM_SINCE
 from tilewright.tileir.types import I1, I64, Tile
 
 Handler = Callable[[Emitter, Any], Value]
@@ -203,6 +205,7 @@ def _select(e: Emitter, op: arith.Select) -> Value:
     return e.one("select", operands, e.result(op))
 
 
+_AWAY = ENUM_SINCE["Rounding", RoundingMode.RA.value]
 _STANDARD = ("f16", "bf16", "tf32")
 
 
@@ -243,6 +246,9 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
             raise e.error(
                 f"{source} to {target} by {rounding.value}: CUDA Tile IR rounds this conversion by {modes} only"
             )
+        if rounding is RoundingMode.RA and e.minor < _AWAY:
+            raise VersionError(e.where(f"ftof by {rounding.value} needs bytecode 13.{_AWAY}, which 13.{e.minor} lacks"))
+        e.require(result.element)
         return e.one("ftof", {"from": value}, result, rounding_mode=rounding.value)
     if source.is_floating:
         if source.is_restricted:

@@ -120,7 +120,17 @@ class Emitter:
         found = self.tiles.get(id(type))
         if found is None:
             found = self.tiles[id(type)] = tile(op.result.tile)
+            self.require(found.element)
         return found
+
+    def require(self, element: Element) -> None:
+        """VersionError for a type that files of this version do not have."""
+        while isinstance(element, Pointer):
+            element = element.pointee
+        if element.since > self.minor:
+            raise VersionError(
+                self.where(f"the type {element} needs bytecode 13.{element.since}, which 13.{self.minor} lacks")
+            )
 
     def all(self, values: Sequence[core.Value]) -> list[Value]:
         return [self[v] for v in values]
@@ -174,6 +184,7 @@ class Emitter:
         key = s.tag, bits, shape
         found = self.constants.get(key)
         if found is None:
+            self.require(s)
             data = (b"\xff" if bits else b"\0") if s.bits == 1 else bits.to_bytes(s.bytes, "little")
             found = self.constants[key] = self.one("constant", {}, tile_of(s, shape), value=data)
         return found

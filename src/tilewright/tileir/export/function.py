@@ -88,6 +88,7 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
     emitter.negative_strides = kernel.negative_strides
     emitter.loc = places(function.loc)
     for argument, value in zip(arguments, body.args):
+        emitter.require(tile(argument.type).element)
         if argument.position is not None:
             emitter.values[function.body.args[argument.position]] = _promised(emitter, argument, value)
     _Control(emitter, places).function(function)
