@@ -106,6 +106,7 @@ def test_launches_of_several_threads_and_processes(tmp_path: Path) -> None:
     [
         ('asm("nop");', "inline assembly is not available in SIMT code"),
         ("k<<<1, 1>>>(p);", "a kernel that launches a kernel is not available on a CPU"),
+        ("throw 3;", "SIMT code has no exceptions"),
         ("*p = tex2D<float>(0ull, 1.0f, 2.0f);", "textures and surfaces are not available on a CPU; read the array"),
     ],
 )

@@ -90,6 +90,8 @@ _NOT_ON_A_CPU = (
     (r"\b(?:asm|__asm__|__asm)\b", "inline assembly is not available in SIMT code on a CPU; write it in C++"),
     (r"<<<", "a kernel that launches a kernel is not available on a CPU; launch it from the host"),
 )
+# The same of functions that are for devices only: those for hosts, too, may have parts that no device sees.
+_NOT_ON_A_DEVICE = ((r"\b(?:throw|try)\b", "SIMT code has no exceptions; return an error, or call __trap()"),)
 
 
 def refuse_device_constructs(text: str, name: str) -> None:
@@ -99,7 +101,8 @@ def refuse_device_constructs(text: str, name: str) -> None:
         start = re.compile(r"[;{]").search(masked, match.end())
         if start is None or start.group() == ";":
             continue
-        for pattern, message in _NOT_ON_A_CPU:
+        head = masked[max(masked.rfind(c, 0, match.start()) for c in ";{}") + 1 : start.start()]
+        for pattern, message in (*_NOT_ON_A_CPU, *(() if "__host__" in head else _NOT_ON_A_DEVICE)):
             found = re.compile(pattern).search(masked, start.start(), _closing(masked, start.start()))
             if found is not None:
                 column = found.start() - (text.rfind("\n", 0, found.start()) + 1)
