@@ -65,6 +65,53 @@ def rms_norm(x, weight, out, epsilon, R: ct.Constant[int], C: ct.Constant[int]):
 
 
 @ct.kernel
+def softmax_backward(gradient, y, out, R: ct.Constant[int], C: ct.Constant[int]):
+    i = ct.bid(0)
+    given, result = ct.load(gradient, (i, 0), (R, C)).astype(F32), ct.load(y, (i, 0), (R, C)).astype(F32)
+    ct.store(out, (i, 0), (result * (given - ct.sum(given * result, axis=1, keepdims=True))).astype(out.dtype))
+
+
+@ct.kernel
+def layer_norm_backward(
+    gradient, x, weight, mean, rstd, weights, biases, out, S: ct.Constant[int], R: ct.Constant[int], C: ct.Constant[int]
+):
+    """The gradient of x, and the parts that S times R rows have in those of weight and bias."""
+    part = ct.bid(0)
+    scale = ct.load(weight, (0, 0), (1, C)).astype(F32)
+    of_weight = of_bias = ct.zeros((1, C), F32)
+    for i in range(part * S, (part + 1) * S):
+        given, value = ct.load(gradient, (i, 0), (R, C)).astype(F32), ct.load(x, (i, 0), (R, C)).astype(F32)
+        inverse = ct.load(rstd, (i, 0), (R, 1))
+        normal = (value - ct.load(mean, (i, 0), (R, 1))) * inverse
+        scaled = given * scale
+        first = ct.sum(scaled, axis=1, keepdims=True) * (1.0 / C)
+        second = ct.sum(scaled * normal, axis=1, keepdims=True) * (1.0 / C)
+        ct.store(out, (i, 0), ((scaled - first - normal * second) * inverse).astype(out.dtype))
+        of_weight += ct.sum(given * normal, axis=0, keepdims=True)
+        of_bias += ct.sum(given, axis=0, keepdims=True)
+    ct.store(weights, (part, 0), of_weight)
+    ct.store(biases, (part, 0), of_bias)
+
+
+@ct.kernel
+def rms_norm_backward(
+    gradient, x, weight, rstd, weights, out, S: ct.Constant[int], R: ct.Constant[int], C: ct.Constant[int]
+):
+    """The gradient of x, and the parts that S times R rows have in that of weight."""
+    part = ct.bid(0)
+    scale = ct.load(weight, (0, 0), (1, C)).astype(F32)
+    of_weight = ct.zeros((1, C), F32)
+    for i in range(part * S, (part + 1) * S):
+        given, value = ct.load(gradient, (i, 0), (R, C)).astype(F32), ct.load(x, (i, 0), (R, C)).astype(F32)
+        inverse = ct.load(rstd, (i, 0), (R, 1))
+        normal, scaled = value * inverse, given * scale
+        along = ct.sum(scaled * normal, axis=1, keepdims=True) * (1.0 / C)
+        ct.store(out, (i, 0), ((scaled - normal * along) * inverse).astype(out.dtype))
+        of_weight += ct.sum(given * normal, axis=0, keepdims=True)
+    ct.store(weights, (part, 0), of_weight)
+
+
+@ct.kernel
 def row_sum(x, out, R: ct.Constant[int], C: ct.Constant[int]):
     i = ct.bid(0)
     ct.store(out, (i,), ct.sum(ct.load(x, (i, 0), (R, C)), axis=1))

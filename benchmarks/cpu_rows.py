@@ -180,6 +180,75 @@ def norm(kind: str, dtype: str = "f32") -> Work:
     return Work(ours, peers, _COARSE[dtype], bytes=moved, fresh=COMPILED | {"NumPy", "torch"})
 
 
+def softmax_backward(dtype: str = "f32") -> Work:
+    rows, columns, block = 4096, 1024, 4
+    gradient, y = (torch.from_numpy(normal(rows, columns, seed=s)).to(DTYPES[dtype]) for s in (0, 1))
+    y = torch.softmax(y, 1)
+    out, kind = torch.empty_like(y), y.dtype
+    peers: dict[str, Run] = {
+        "torch": lambda: torch.ops.aten._softmax_backward_data(gradient, y, 1, kind),
+        "torch.compile": compiled(lambda g, y: y * (g - (g * y).sum(1, keepdim=True)), gradient, y),
+    }
+    ours = launch(kernels.softmax_backward, (rows // block,), gradient, y, out, block, columns)
+    return Work(ours, peers, _COARSE[dtype], bytes=3 * y.element_size() * y.numel(), fresh=COMPILED | {"torch"})
+
+
+def norm_backward(kind: str, dtype: str = "f32") -> Work:
+    """The gradients of the input, and of the weight, and of the bias of a layer norm; the result is the first one."""
+    rows, columns, block, parts = 4096, 1024, 4, 32
+    gradient, x = (torch.from_numpy(normal(rows, columns, seed=s)).to(DTYPES[dtype]) for s in (0, 1))
+    weight, bias = (torch.from_numpy(normal(columns, seed=s)).to(DTYPES[dtype]) for s in (2, 3))
+    out, sums = torch.empty_like(x), [torch.empty(parts, columns) for _ in range(2)]
+    totals = [torch.empty(columns) for _ in range(2)]
+    wide, steps = x.float(), rows // (block * parts)
+    mean = wide.mean(1, keepdim=True) if kind == "layer" else torch.zeros(rows, 1)
+    rstd = torch.rsqrt((wide - mean).square().mean(1, keepdim=True) + 1e-5)
+    sizes, row = (steps, block, columns), weight[None]
+    if kind == "layer":
+        main = launch(kernels.layer_norm_backward, (parts,), gradient, x, row, mean, rstd, *sums, out, *sizes)
+        backward = torch.ops.aten.native_layer_norm_backward
+        given = [mean.to(x.dtype), rstd.to(x.dtype)] if dtype != "f32" else [mean, rstd]
+        peers: dict[str, Run] = {
+            "torch": lambda: backward(gradient, x, [columns], *given, weight, bias, [True, True, True])[0],
+            "torch.compile": compiled(_layer_norm_gradients, gradient, x, weight, mean, rstd),
+        }
+    else:
+        main = launch(kernels.rms_norm_backward, (parts,), gradient, x, row, rstd, sums[0], out, *sizes)
+        peers = {"torch.compile": compiled(_rms_norm_gradients, gradient, x, weight, rstd)}
+    rest = [
+        launch(kernels.column_sums, (1,), part, total, parts, columns)
+        for part, total in list(zip(sums, totals))[: 2 if kind == "layer" else 1]
+    ]
+
+    def ours() -> torch.Tensor:
+        main()
+        for run in rest:
+            run()
+        return out
+
+    peers = {name: (lambda run=run: _first(run())) for name, run in peers.items()}
+    return Work(ours, peers, _COARSE[dtype], bytes=3 * x.element_size() * x.numel(), fresh=COMPILED | {"torch"})
+
+
+def _first(found: Any) -> Any:
+    return found[0] if isinstance(found, tuple) else found
+
+
+def _layer_norm_gradients(gradient: Any, x: Any, weight: Any, mean: Any, rstd: Any) -> Any:
+    given, normal = gradient.float(), (x.float() - mean) * rstd
+    scaled = given * weight.float()
+    along = (scaled * normal).mean(1, keepdim=True)
+    found = (scaled - scaled.mean(1, keepdim=True) - normal * along) * rstd
+    return found.to(x.dtype), (given * normal).sum(0), given.sum(0)
+
+
+def _rms_norm_gradients(gradient: Any, x: Any, weight: Any, rstd: Any) -> Any:
+    given, normal = gradient.float(), x.float() * rstd
+    scaled = given * weight.float()
+    found = (scaled - normal * (scaled * normal).mean(1, keepdim=True)) * rstd
+    return found.to(x.dtype), (given * normal).sum(0)
+
+
 def numpy_layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, epsilon: float) -> np.ndarray:
     centered = x - x.mean(axis=1, keepdims=True)
     variance = (centered * centered).mean(axis=1, keepdims=True)
@@ -413,6 +482,11 @@ def rows() -> Iterator[Row]:
         yield Row(f"softmax 512x32000 {dtype}", lambda d=dtype: softmax(512, 32000, d))
         yield Row(f"layer norm 4096x1024 {dtype}", lambda d=dtype: norm("layer", d))
         yield Row(f"RMS norm 4096x1024 {dtype}", lambda d=dtype: norm("rms", d))
+    for dtype in ("f32", "bf16"):
+        suffix = "" if dtype == "f32" else f" {dtype}"
+        yield Row(f"softmax backward 4096x1024{suffix}", lambda d=dtype: softmax_backward(d))
+        yield Row(f"layer norm backward 4096x1024{suffix}", lambda d=dtype: norm_backward("layer", d))
+        yield Row(f"RMS norm backward 4096x1024{suffix}", lambda d=dtype: norm_backward("rms", d))
     for kind in ("sum", "max", "argmax", "cumsum"):
         yield Row(f"{kind} of rows 4096^2", lambda k=kind: fold_rows(k))
         yield Row(f"{kind} of 16M", lambda k=kind: fold_whole(k))
