@@ -4,6 +4,7 @@
     python benchmarks/cpu.py --output results          # every row: results/cpu.md, cpu.svg and cpu.png
     python benchmarks/cpu.py --rows 'softmax|norm'     # the rows whose names match
     python benchmarks/cpu.py --states hot              # without the tables of cold starts and of mixed programs
+    python benchmarks/cpu.py --states hot --processor-time   # of one thread: for a machine that others use as well
 
 All sides run in one process with the same number of threads, in three states: see ``cpu_timing.py``. Beside each row
 stands what the machine can do at most (``tilewright.backends.cpu.limits``). Every result is compared with the first
@@ -18,13 +19,14 @@ import os
 import platform
 import re
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpu_timing import Times, cold, hot, mixed
+from cpu_timing import Clock, Times, cold, hot, mixed
 
 from tilewright.backends.cpu.limits import Limits
 from tilewright.backends.cpu.limits import measure as measure_limits
@@ -72,6 +74,7 @@ class Outcome:
 
 def main() -> None:
     options = _options()
+    clock = time.process_time if options.processor_time else time.perf_counter
     for name in _THREAD_VARIABLES:
         os.environ[name] = str(options.threads)
     # The libraries read the variables when they are imported.
@@ -93,7 +96,7 @@ def main() -> None:
             print(f"{row.name}: WRONG", flush=True)
             continue
         for state in options.states:
-            outcomes[state].append(measure(row, work, state, limits))
+            outcomes[state].append(measure(row, work, state, limits, clock))
             print(describe(state, outcomes[state][-1]), flush=True)
     if options.output is not None:
         options.output.mkdir(parents=True, exist_ok=True)
@@ -108,8 +111,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--states", nargs="+", choices=list(_STATES), default=list(_STATES))
     parser.add_argument("--list", action="store_true", help="print the names of the rows")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="for every side (default: all)")
+    parser.add_argument("--processor-time", action="store_true", help="hot, of one thread, for a busy machine")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="write cpu.md, cpu.svg and cpu.png there")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.processor_time:
+        if options.states != ["hot"]:
+            parser.error("--processor-time is for --states hot: the others are about threads that wait")
+        options.threads = 1
+    return options
 
 
 def described(limits: Limits) -> str:
@@ -119,13 +128,14 @@ def described(limits: Limits) -> str:
     )
 
 
-def measure(row: Row, work: Work, state: str, limits: Limits) -> Outcome:
+def measure(row: Row, work: Work, state: str, limits: Limits, clock: Clock) -> Outcome:
     sides: dict[str, Run] = {_OURS: work.ours, **work.peers}
     if state == "mixed":
         times = mixed(sides, {name: _other_library(name) for name in sides})
     else:
-        times = {"hot": hot, "cold": cold}[state](sides)
-    limit = limits.of(work.flops, work.bytes, work.double) if work.limited else ("", 0.0)
+        times = hot(sides, clock) if state == "hot" else cold(sides)
+    limited = work.limited and clock is time.perf_counter  # a busy machine has other limits at each moment
+    limit = limits.of(work.flops, work.bytes, work.double) if limited else ("", 0.0)
     return Outcome(row, times, work.fresh, (work.flops, work.bytes), limit)
 
 
