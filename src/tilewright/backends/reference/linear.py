@@ -66,7 +66,7 @@ def _add_products(acc: Array, x: Array, y: Array, wide: Any) -> Array:
     A matrix product of NumPy would sum in an order that depends on the processor.
     """
     shape = acc.shape
-    if len(shape) > 2:
+    if max(len(shape), x.ndim, y.ndim) > 2:  # blocks that run together may share the accumulator
         shape = np.broadcast_shapes(shape, (*x.shape[:-1], 1), y[..., :1, :].shape)
     total = np.array(np.broadcast_to(acc, shape) if shape != acc.shape else acc, order="C")
     if wide is np.int32:  # which wraps, so that the order does not matter
