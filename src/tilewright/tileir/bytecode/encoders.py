@@ -21,6 +21,8 @@ Step = Callable[[Any, Operation, bytearray], None]
 def encoder(opcode: int, minor: int) -> tuple[Step, ...]:
     """The steps that write the op in files of version 13.``minor``, which has it."""
     spec = BY_OPCODE[opcode]
+    if _is_plain(spec, minor):
+        return (_plain(spec, minor),)
     steps = [_results(spec, minor)]
     if spec.flag_bits:
         steps.append(_flags(spec, minor))
@@ -32,6 +34,53 @@ def encoder(opcode: int, minor: int) -> tuple[Step, ...]:
     if spec.results != 0 and minor >= spec.results_since:
         steps.append(_define)
     return tuple(steps)
+
+
+def _is_plain(spec: OpSpec, minor: int) -> bool:
+    """Whether an op has one result, a few operands that are always there, and enumerations: most have nothing else."""
+    plain = spec.results == 1 and not spec.counted and not spec.flag_bits and not spec.regions
+    operands = all(not o.variadic and not o.optional for o in spec.operands) and spec.layout != "C"
+    attributes = all(a.kind in ENUMS and not a.optional and a.since <= minor for a in spec.attributes)
+    return plain and operands and attributes and minor >= spec.results_since
+
+
+def _plain(spec: OpSpec, minor: int) -> Step:
+    """All of such an op in one step."""
+    head = varint(spec.opcode)
+    names = tuple(o.name for o in spec.operands)
+    enumerations = [(a.name, _known(a, minor), _enumeration(a, minor)) for a in spec.attributes]
+
+    def step(w: Any, op: Operation, out: bytearray) -> None:
+        if len(op.results) != 1:
+            w.wrong_results(op)
+        (result,) = op.results
+        out += head
+        values, operands = w.values, op.operands
+        number = w.types.get(id(result.type))
+        if number is None:
+            number = w.type(result.type)
+        if number < 128:
+            out.append(number)
+        else:
+            out += varint(number)
+        for name, known, checked in enumerations:
+            number = known.get(op.attributes[name])
+            if number is None:
+                checked(w, op, out)  # which says what is wrong
+            else:
+                out.append(number)
+        for name in names:
+            number = values.get(operands[name])
+            if number is None:
+                w.undefined(op)
+            elif number < 128:
+                out.append(number)
+            else:
+                out += varint(number)
+        values[result] = w.count
+        w.count += 1
+
+    return step
 
 
 def _results(spec: OpSpec, minor: int) -> Step:
@@ -129,9 +178,14 @@ def _unwritten(a: AttributeSpec) -> Step:
     return step
 
 
+def _known(a: AttributeSpec, minor: int) -> dict[str, int]:
+    """The numbers of the values that the version has."""
+    return {v: i for i, v in enumerate(ENUMS[a.kind]) if ENUM_SINCE.get((a.kind, v), 1) <= minor}
+
+
 def _enumeration(a: AttributeSpec, minor: int) -> Step:
     name, optional, kind = a.name, a.optional, a.kind
-    known = {v: i for i, v in enumerate(ENUMS[kind]) if ENUM_SINCE.get((kind, v), 1) <= minor}
+    known = _known(a, minor)
 
     def step(w: Any, op: Operation, out: bytearray) -> None:
         value = op.attributes[name]
