@@ -26,12 +26,13 @@ _BACKENDS = {
     "sanitizer": ("tilewright.sanitizer.backend", None, None),
 }
 # Kernels that the backend gpu takes in place of triton, where nobody asks for one of them: what people call them, and
-# the predicate that finds them. A class moves when benchmarks/gpu.py --each --no-options, or benchmarks/gpu_memory.py,
-# has measured it as at least as fast; TILEWRIGHT_BACKEND and use_backend decide otherwise.
+# the predicate that finds them. A class moves when benchmarks/gpu.py --each --no-options, benchmarks/gpu_memory.py or
+# benchmarks/gpu_attention.py has measured it as at least as fast; TILEWRIGHT_BACKEND and use_backend decide otherwise.
 _TAKEN_BY_GPU = {
     "products of aligned 16-bit matrices in tiles of 128x256 or more": "is_large_product",
     "persistent products of aligned 16-bit matrices in tiles of 128 columns or more": "is_persistent_product",
     "persistent products of aligned 8-bit floats along K with use_fast_acc": "is_persistent_product_of_bytes",
+    "attention of blocks of 128 queries, with tiles of 128x128 keys or as many elements": "is_attention",
     "reductions of aligned rows, each in one tile and a block of its own": "is_row_kernel",
 }
 

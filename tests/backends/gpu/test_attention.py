@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.gpu_attention import attention
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, aligned
 from support.ptx.backend import PtxBackend, ptx_backend
@@ -26,43 +27,6 @@ from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.instrumentation import observed_passes
-
-
-def attention(
-    q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array,
-    M: ct.Constant[int], N: ct.Constant[int], D: ct.Constant[int], CAUSAL: ct.Constant[bool],
-) -> None:  # fmt: skip
-    """A row of blocks of queries; the weights of a step are the left operand of its second product."""
-    i = ct.bid(0)
-    x = ct.load(q, (i, 0), (M, D), padding_mode=ct.PaddingMode.ZERO)
-    total = ct.zeros((M, D), ct.float32)
-    most, size = ct.full((M, 1), -1e30, ct.float32), ct.zeros((M, 1), ct.float32)
-    full = i * M // N if CAUSAL else ct.cdiv(k.shape[0], N)
-    for j in range(full):
-        y = ct.transpose(ct.load(k, (j, 0), (N, D), padding_mode=ct.PaddingMode.ZERO))
-        scores = ct.mma(x, y, ct.zeros((M, N), ct.float32))
-        if not CAUSAL:
-            inside = j * N + ct.arange(N, dtype=ct.int32)[None, :] < k.shape[0]
-            scores = ct.where(inside, scores, -1e30)
-        now = ct.maximum(most, ct.max(scores, axis=1, keepdims=True))
-        weights, old = ct.exp(scores - now), ct.exp(most - now)
-        size = size * old + ct.sum(weights, axis=1, keepdims=True)
-        z = ct.load(v, (j, 0), (N, D), padding_mode=ct.PaddingMode.ZERO)
-        total = ct.mma(weights.astype(q.dtype), z, total * old)
-        most = now
-    if CAUSAL:
-        for j in range(full, ct.cdiv((i + 1) * M, N)):
-            y = ct.transpose(ct.load(k, (j, 0), (N, D), padding_mode=ct.PaddingMode.ZERO))
-            scores = ct.mma(x, y, ct.zeros((M, N), ct.float32))
-            rows, columns = ct.arange(M, dtype=ct.int32)[:, None], ct.arange(N, dtype=ct.int32)[None, :]
-            scores = ct.where(i * M + rows >= j * N + columns, scores, -1e30)
-            now = ct.maximum(most, ct.max(scores, axis=1, keepdims=True))
-            weights, old = ct.exp(scores - now), ct.exp(most - now)
-            size = size * old + ct.sum(weights, axis=1, keepdims=True)
-            z = ct.load(v, (j, 0), (N, D), padding_mode=ct.PaddingMode.ZERO)
-            total = ct.mma(weights.astype(q.dtype), z, total * old)
-            most = now
-    ct.store(o, (i, 0), (total / size).astype(o.dtype))
 
 
 def run(

@@ -7,11 +7,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from support.gpu_attention import attention
 from support.gpu_products import aligned, matmul, persistent
 
 import tilewright as ct
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.kernel_classes import (
+    is_attention,
     is_large_product,
     is_persistent_product,
     is_persistent_product_of_bytes,
@@ -82,3 +84,37 @@ def test_others_are_not() -> None:
     assert not classes(dtype=ml_dtypes.float8_e4m3fn, right=True)
     assert not classes(hints={"occupancy": 2})
     assert not classes(hints={"num_ctas": 2})
+
+
+def is_taken(rows: int, keys: int, width: int, causal: bool = False, dtype: Any = np.float16, **how: Any) -> bool:
+    arrays = tuple(aligned((256, width), dtype) for _ in range(4))
+    made = ct.kernel(attention, **how.pop("hints", {}))
+    function = specialization(made, (*arrays, rows, keys, width, causal), "reference").function
+    return is_attention(function, GpuBackend(how.pop("target", "sm_90")))
+
+
+def test_attention_that_is_taken() -> None:
+    """Two loops under a mask, and one without; heads of 128, and of 256 with half as many keys."""
+    assert is_taken(128, 128, 128) and is_taken(128, 128, 128, True, ml_dtypes.bfloat16) and is_taken(128, 64, 256)
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "width", "how"),
+    [
+        (128, 128, 64, {}),
+        (128, 64, 128, {}),
+        (64, 128, 128, {}),
+        (128, 128, 256, {}),  # too many registers
+        (128, 128, 128, {"target": "sm_80"}),
+        (128, 128, 128, {"hints": {"occupancy": 2}}),
+        (128, 128, 128, {"dtype": np.float32}),
+    ],
+)
+def test_attention_that_stays(rows: int, keys: int, width: int, how: dict[str, Any]) -> None:
+    assert not is_taken(rows, keys, width, **how)
+
+
+def test_a_product_is_no_attention() -> None:
+    arrays = tuple(aligned((512, 512), np.float16) for _ in range(3))
+    made = specialization(ct.kernel(matmul), (*arrays, *LARGE, False, False, ct.float32, False), "reference")
+    assert not is_attention(made.function, GpuBackend("sm_90"))

@@ -5,9 +5,11 @@ They look at what the front end made: a kernel without products is told from oth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.analysis.gpu.target import GpuTarget, parse_target
+from tilewright.analysis.mma_graph import mma_ops
 from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.hints import with_resolved_hints
@@ -17,15 +19,17 @@ from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import Fetch
-from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.linear import Mma, MmaOp
 from tilewright.ir.ops.memory import Bid, LoadView, MemoryOp, NumBlocks, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape
-from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma, choose
+from tilewright.transforms.gpu.choose_wgmma import Choice, ChooseWgmma, choose
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
+from tilewright.transforms.gpu.overlap_products import products_overlap
 from tilewright.transforms.pipelines import optimize, run_passes
 
 _LARGE = 128 * 256  # sums of a tile
 _COLUMNS = 128
+_QUERIES, _KEYS, _ATTENTION_WARPS = 128, 128 * 128, 8  # of attention; keys or values, in elements
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
 
 
@@ -53,6 +57,33 @@ def is_persistent_product_of_bytes(function: Function, backend: Backend) -> bool
     return found is not None and rows and found.are_persistent(_COLUMNS)
 
 
+def is_attention(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` is the forward pass of attention of 16-bit floats, for blocks of 128 queries: loops of two
+    products, the second one of weights that follow from the first one, each with 128x128 elements of keys or values."""
+    target = _target(backend)
+    loops = [mma_ops(op) for op in function.walk() if isinstance(op, For)]
+    if not (target.has_wgmma and _are_all(function, 2) and all(map(_may_be_attention, filter(None, loops)))):
+        return False
+    found = _choice(function, target)
+    if found is None:
+        return False
+    optimized, chosen = found
+    pairs = [mma_ops(op) for op in optimized.walk() if isinstance(op, For) and mma_ops(op)]
+    inside = [op for pair in pairs for op in pair if isinstance(op, Mma)]
+    return (
+        set(chosen.products) == set(inside)
+        and chosen.warps == _ATTENTION_WARPS
+        and all(chosen.products[op][0] is not None for op in inside[::2])
+        and all(chosen.products[op][0] is None for op in inside[1::2])
+    )
+
+
+def _may_be_attention(products: Sequence[MmaOp]) -> bool:
+    if len(products) != 2 or not products_overlap(products[0], products[1], _ATTENTION_WARPS):
+        return False
+    return all(op.acc.tile.shape[0] == _QUERIES and op.y.tile.size >= _KEYS for op in products)
+
+
 @dataclass(frozen=True)
 class _Found:
     """Products, whether pairs of CTAs would pay, and whether there are such."""
@@ -70,8 +101,7 @@ def _products(function: Function, backend: Backend, *, bytes: int) -> _Found | N
     it writes; None otherwise."""
     if not _multiplies(function, bytes):
         return None
-    assert isinstance(backend, GpuBackend)
-    target = parse_target(backend.architecture().removesuffix("a"))
+    target = _target(backend)
     if not target.has_wgmma:
         return None
     if not (_latest and _latest[0][0] is function and _latest[0][1] == target):
@@ -83,23 +113,40 @@ _latest: list[tuple[Function, GpuTarget, _Found | None]] = []  # what the classe
 
 
 def _found(function: Function, target: GpuTarget) -> _Found | None:
-    optimized = optimize(with_resolved_hints(function, target))
-    products = [op for op in optimized.walk() if isinstance(op, Mma)]
-    options = ChooseWgmma(target)
-    chosen = choose(optimized, options)
-    loaded = {operand.load for pair in chosen.products.values() for operand in pair if operand is not None}
-    moved = all(op in loaded or op in chosen.stores for op in optimized.walk() if isinstance(op, MemoryOp))
-    all_of_memory = all(x is not None for x, _ in chosen.products.values())
-    if not (moved and all_of_memory and set(chosen.products) == set(products)):
+    found = _choice(function, target)
+    if found is None or any(x is None for x, _ in found[1].products.values()):
         return None
+    optimized, chosen = found
     paired = False
     if chosen.multicast_pays:
-        fetching = run_passes(optimized, (options, MulticastFetches()))
+        fetching = run_passes(optimized, (ChooseWgmma(target), MulticastFetches()))
         paired = any(isinstance(op, Fetch) and op.both is not None for op in fetching.walk())
-    return _Found(products, chosen.multicast_pays, paired)
+    return _Found(list(chosen.products), chosen.multicast_pays, paired)
+
+
+def _target(backend: Backend) -> GpuTarget:
+    assert isinstance(backend, GpuBackend)
+    return parse_target(backend.architecture().removesuffix("a"))
+
+
+def _choice(function: Function, target: GpuTarget) -> tuple[Function, Choice] | None:
+    """``function`` optimized, and what is chosen for it, where warp groups multiply all that are products, and TMA
+    loads all that is read and stores all that is written; None otherwise."""
+    optimized = optimize(with_resolved_hints(function, target))
+    products = {op for op in optimized.walk() if isinstance(op, Mma)}
+    chosen = choose(optimized, ChooseWgmma(target))
+    loaded = {operand.load for pair in chosen.products.values() for operand in pair if operand is not None}
+    moved = all(op in loaded or op in chosen.stores for op in optimized.walk() if isinstance(op, MemoryOp))
+    return (optimized, chosen) if moved and chosen.products.keys() == products else None
 
 
 def _multiplies(function: Function, bytes: int) -> bool:
+    """Whether ``function`` has products of loaded floats of so many bytes, and no others."""
+    products = [op for op in function.walk() if isinstance(op, Mma)]
+    return _are_all(function, bytes) and all(_is_loaded(op.x) and _is_loaded(op.y) for op in products)
+
+
+def _are_all(function: Function, bytes: int) -> bool:
     """Whether products of floats of so many bytes are all that ``function`` has, and no hints that are not honoured."""
     products = [op for op in function.walk() if isinstance(op, Mma)]
     types = {op.x.tile.element for op in products}
@@ -108,7 +155,7 @@ def _multiplies(function: Function, bytes: int) -> bool:
         and function.hints.keys() <= _HINTS
         and function.hints.get("num_ctas") in (None, 1)
         and all(isinstance(t, DType) and t.is_floating and t.bytes == bytes for t in types)
-        and all(op.acc.tile.element is float32 and _is_loaded(op.x) and _is_loaded(op.y) for op in products)
+        and all(op.acc.tile.element is float32 for op in products)
         and all(isinstance(op, (LoadView, StoreView)) for op in function.walk() if isinstance(op, MemoryOp))
     )
 

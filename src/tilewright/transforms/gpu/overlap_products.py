@@ -13,6 +13,7 @@ from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tiles import ThreadReduce
 from tilewright.ir.ops.gpu.wgmma import Wgmma
+from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.attention_pipelining import rotated
@@ -40,10 +41,13 @@ class RotateProducts:
         if len(products) != 2 or not all(isinstance(p, Wgmma) for p in products):
             return False
         first, last = products
-        if not isinstance(last.x.type, TileType) or not depends(last, first):
-            return False
-        words = sum(p.acc.tile.size for p in products) + last.x.tile.size // 2
-        return words <= _MOST_WORDS * 32 * self.num_warps
+        return isinstance(last.x.type, TileType) and products_overlap(first, last, self.num_warps)
+
+
+def products_overlap(first: MmaOp, last: MmaOp, num_warps: int) -> bool:
+    """Whether ``last``, of a left operand in registers, waits for ``first``, and these suffice for both at a time."""
+    words = first.acc.tile.size + last.acc.tile.size + last.x.tile.size // 2
+    return depends(last, first) and words <= _MOST_WORDS * 32 * num_warps
 
 
 @dataclass(frozen=True)
