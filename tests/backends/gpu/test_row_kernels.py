@@ -50,5 +50,6 @@ def test_rows_that_are_taken() -> None:
 
 def test_others_are_not() -> None:
     assert not is_taken(persistent) and not is_taken(scanned) and not is_taken(elementwise)
-    assert not is_taken(columns=4097) and not is_taken(columns=256) and not is_taken(dtype=np.float64)
+    assert not is_taken(columns=4097) and not is_taken(columns=256) and not is_taken(columns=65536)
+    assert not is_taken(dtype=np.float64)
     assert not is_taken(target="sm_80") and not is_taken(occupancy=2)

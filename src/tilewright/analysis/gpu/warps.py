@@ -23,7 +23,7 @@ _REGISTERS, _REGISTERS_OF_A_THREAD, _WARPS, _CTAS = 65536, 255, 64, 32
 # Where warps wait for each other in reductions, an SM has to hold so many bytes of rows, and then as many warps as here
 # for the arithmetic, with more than 16 in a CTA only where these have no room for its tiles. Chosen by
 # ``benchmarks/gpu_memory.py --warps`` on an H100.
-_RESIDENT_BYTES, _RESIDENT_WARPS = 48 << 10, 32
+_RESIDENT_BYTES, _RESIDENT_WARPS = 40 << 10, 32
 _OTHER_REGISTERS = 30  # of a thread, for what is no part of a large tile
 _ELEMENTS_OF_ONE_WARP = 32  # of a thread
 _SPILLED = 1.25  # how many times the registers that there are a thread may need, before it is slow

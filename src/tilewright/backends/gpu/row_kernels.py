@@ -23,18 +23,18 @@ _OTHERS: tuple[type[Op], ...] = (Reduce, Return, Yield, shape.Broadcast, shape.C
 _OPS = (*_ARITHMETIC, *_ACCESSES, *_OTHERS)
 _DTYPES: tuple[DType, ...] = (bfloat16, float16, float32)
 _TARGET = "sm_90a"  # on which they were measured
-_FEWEST_COLUMNS = 1024
+_COLUMNS = range(1024, 32768 + 1)
 _ALIGNMENT = 16  # bytes
 
 
 def is_row_kernel(function: Function, backend: Backend) -> bool:
-    """Whether ``function`` reduces rows in tiles of 1,024 elements or more without a loop, all that it reads and
+    """Whether ``function`` reduces rows in tiles of 1,024 to 32,768 elements without a loop, all that it reads and
     writes being rows of 16- and 32-bit floats that start on multiples of 16 bytes."""
     if function.hints or not all(isinstance(op, _OPS) for op in function.walk()):
         return False
     reductions = [op for op in function.walk() if isinstance(op, Reduce)]
     tiles = [v.tile for op in reductions for v in op.values]
-    if not tiles or any(t.shape[-1] != t.size or t.size < _FEWEST_COLUMNS for t in tiles):
+    if not tiles or any(t.shape[-1] != t.size or t.size not in _COLUMNS for t in tiles):
         return False
     assert isinstance(backend, GpuBackend)
     return _is_aligned(function) and backend.architecture() == _TARGET

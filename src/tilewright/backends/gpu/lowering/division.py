@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tilewright.backends.gpu.lowering.context import Context
 
 _FEWEST = 8  # quotients for which it pays
+_REGISTERS, _REGISTERS_OF_A_THREAD = 65536, 255  # CUDA C++ Programming Guide, technical specifications
+_OTHER_REGISTERS = 48  # where both branches have their numbers in registers
 # Where the divisor and what is divided, unless that is zero, are from a range like these, nothing of what follows
 # overflows, and the remainders have all their bits: as bits of float32.
 _LEAST_DIVISOR, _END_OF_DIVISORS = (127 - 20) << 23, (127 + 24) << 23
@@ -44,7 +46,8 @@ def quotients(cx: Context, op: Op, operands: Sequence[Sequence[ir.Value]]) -> li
         return None
     xs, divisors = operands
     s = divisors[0]
-    if len(xs) < _FEWEST or isinstance(s, ir.Constant) or any(d is not s for d in divisors):
+    room = min(_REGISTERS // cx.tile_threads, _REGISTERS_OF_A_THREAD) - _OTHER_REGISTERS
+    if not _FEWEST <= len(xs) <= room or isinstance(s, ir.Constant) or any(d is not s for d in divisors):
         return None
     b = cx.builder
     bits = b.bitcast(s, I32)
