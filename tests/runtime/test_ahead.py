@@ -12,7 +12,7 @@ import tilewright as ct
 from tilewright.backends.base import Machine
 from tilewright.backends.registry import get_backend
 from tilewright.runtime.abstract import abstract_array
-from tilewright.runtime.ahead import Place, compile_at
+from tilewright.runtime.ahead import LaunchTarget, compile_at
 from tilewright.runtime.cache import disk_cache
 
 
@@ -30,7 +30,7 @@ def test_entries_for_a_gpu_that_is_elsewhere(tmp_path: Path, monkeypatch: pytest
     """No driver is asked; where a grid puts a block on each SM, the variant with a deeper pipeline is compiled, too."""
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("tilewright.gpu_runtime.driver.device", None)
-    n, place = 1024, Place("triton", Machine("sm_90", 132))
+    n, place = 1024, LaunchTarget("triton", Machine("sm_90", 132))
     args = (*(abstract_array(i, (n, n), np.float16, "cuda") for i in range(3)), 64)
     few = compile_at(product.replace_hints(), args, (8, 8, 1), place)
     many = compile_at(product.replace_hints(), args, (64, 64, 1), place)
@@ -42,4 +42,4 @@ def test_entries_for_a_gpu_that_is_elsewhere(tmp_path: Path, monkeypatch: pytest
 def test_a_kernel_that_is_wrong_has_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     args = (*(abstract_array(i, (64, 64), np.float32) for i in range(3)), 100)
-    assert compile_at(product.replace_hints(), args, (1, 1, 1), Place("cpu", None)) == []
+    assert compile_at(product.replace_hints(), args, (1, 1, 1), LaunchTarget("cpu", None)) == []

@@ -17,7 +17,7 @@ from tilewright.ops.dims import Shape
 from tilewright.ops.operator import Operator
 from tilewright.sanitizer.categories import CATEGORIES
 from tilewright.sanitizer.events import Access, Launch
-from tilewright.sanitizer.report import Place, Violation
+from tilewright.sanitizer.report import ElementReference, Violation
 from tilewright.sanitizer.session import Session, apart, current_session, watched
 
 _CATEGORY = CATEGORIES["operator-declaration"]
@@ -147,7 +147,7 @@ class _Watch:
         if once in self._seen:
             return
         self._seen.add(once)
-        place = Place(array.name, tuple(int(index[a][0]) for a in range(len(array.shape))), array.shape)
+        place = ElementReference(array.name, tuple(int(index[a][0]) for a in range(len(array.shape))), array.shape)
         self._session.add(Violation(_CATEGORY, said, self._kernel, event.loc, event.block, place=place))
 
     def conclude(self) -> None:
@@ -157,12 +157,12 @@ class _Watch:
             if left.any():
                 first = _first(left)
                 said = f"{op.name} leaves {int(left.sum())} of {left.size} elements of its output '{name}' unwritten"
-                self._add(said, self.stores.get(name), Place(name, first, left.shape))
+                self._add(said, self.stores.get(name), ElementReference(name, first, left.shape))
         for name in sorted(op.mutates):
             if any(a.name == name for a in self._arrays) and name not in self.stores:
                 self._add(f"{op.name} declares that it changes '{name}', but stores nothing there", None, None)
 
-    def _add(self, said: str, at: tuple[Loc, str] | None, place: Place | None) -> None:
+    def _add(self, said: str, at: tuple[Loc, str] | None, place: ElementReference | None) -> None:
         loc, kernel = at or (self._op.declared, self._kernel)
         self._session.add(Violation(_CATEGORY, said, kernel, loc, place=place))
 

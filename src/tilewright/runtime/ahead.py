@@ -14,30 +14,30 @@ from tilewright.runtime.launchable import Launchable
 CacheEntry = tuple[str, bytes, str]  # of the disk cache: its key, what it holds, and its label
 
 
-class Place(NamedTuple):
+class LaunchTarget(NamedTuple):
     """Where kernels are launched: the backend, and what it is that other machines compile for, on a GPU."""
 
     backend: str
     machine: Machine | None
 
 
-def place_of(kernel: Launchable, args: tuple[Any, ...]) -> Place:
+def launch_target(kernel: Launchable, args: tuple[Any, ...]) -> LaunchTarget:
     """Where a launch with these arguments runs."""
     _, backend = kernel.described(args, None)
     describe, for_target = backend.capabilities.machine, backend.capabilities.for_target
     if describe is None or for_target is None:
-        return Place(backend.name, None)
-    return Place(backend.name, describe())
+        return LaunchTarget(backend.name, None)
+    return LaunchTarget(backend.name, describe())
 
 
-def compile_at(kernel: Launchable, args: tuple[Any, ...], grid: Grid, place: Place) -> list[CacheEntry]:
+def compile_at(kernel: Launchable, args: tuple[Any, ...], grid: Grid, target: LaunchTarget) -> list[CacheEntry]:
     """Compile ``kernel`` for such arguments, of which arrays are abstract, and this grid: entries for the disk cache.
 
     There are none where nothing is stored, or where the kernel is wrong, which its launch will say. No GPU is needed,
     and none that is here is asked: each process that does takes memory of it, and time.
     """
-    machine = place.machine
-    backend = get_backend(place.backend) if machine is None else compiling_for(machine.target, place.backend)
+    machine = target.machine
+    backend = get_backend(target.backend) if machine is None else compiling_for(machine.target, target.backend)
     options = kernel.options.get(backend.name, {})
     try:
         signature, _ = kernel.regions(args)

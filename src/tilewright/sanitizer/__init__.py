@@ -5,7 +5,7 @@ Importing this package is cheap; the backend itself, in ``backend``, loads with 
 
 from tilewright.sanitizer.categories import CATEGORIES, Category
 from tilewright.sanitizer.events import Access, AccessColumn, AccessTable, EventSink, Launch, TableSink
-from tilewright.sanitizer.report import Place, Related, Report, UndefinedBehaviorError, Violation
+from tilewright.sanitizer.report import ElementReference, Related, Report, UndefinedBehaviorError, Violation
 from tilewright.sanitizer.session import sanitize
 
 __all__ = [
@@ -14,9 +14,9 @@ __all__ = [
     "AccessColumn",
     "AccessTable",
     "Category",
+    "ElementReference",
     "EventSink",
     "Launch",
-    "Place",
     "Related",
     "Report",
     "TableSink",

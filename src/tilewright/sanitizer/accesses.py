@@ -35,7 +35,7 @@ from tilewright.ir.types import PartitionViewType
 from tilewright.sanitizer.arrays import ArrayState, injective, outside_axis, owner_of
 from tilewright.sanitizer.events import Access
 from tilewright.sanitizer.races import ACQUIRES, RELEASES, Race
-from tilewright.sanitizer.report import Place, Related
+from tilewright.sanitizer.report import ElementReference, Related
 from tilewright.sanitizer.undefined import Marks, Undefined
 from tilewright.sanitizer.windows import Lanes, Touched, Window
 
@@ -250,7 +250,7 @@ def _report_outside(
         f"{start} to {start + length - 1} of {extent}",
         element=tuple(element),
         operands={f"index {j}": int(i) for j, i in enumerate(indices)},
-        place=Place(name, tuple(index), view.shape, outside_axis(index[axis], extent, axis)),
+        place=ElementReference(name, tuple(index), view.shape, outside_axis(index[axis], extent, axis)),
         elements=length if wholly else max(-start, 0) + max(start + length - extent, 0),
     )
 
@@ -300,12 +300,14 @@ def relaxed(op: ViewMemoryOp) -> dict[str, Any]:
     return op.attributes if isinstance(op, AtomicView) else {**op.attributes, "in_bounds": (False,) * len(op.promised)}
 
 
-def _view_element(part: _Part, partition: PartitionView, block: CheckedBlock) -> Callable[[tuple[int, ...]], Place]:
-    def place(element: tuple[int, ...]) -> Place:
+def _view_element(
+    part: _Part, partition: PartitionView, block: CheckedBlock
+) -> Callable[[tuple[int, ...]], ElementReference]:
+    def place(element: tuple[int, ...]) -> ElementReference:
         index = [0] * len(partition.view.shape)
         for k, axis in enumerate(partition.type.order):
             index[axis] = part.starts[k] + element[k] if element else part.starts[k]
-        return Place(block.launch.owner_name(partition.view.base), tuple(index), partition.view.shape)
+        return ElementReference(block.launch.owner_name(partition.view.base), tuple(index), partition.view.shape)
 
     return place
 
@@ -383,8 +385,8 @@ class _Targets:
         width = lanes.positions.size // positions.size
         return lambda flat: _element_of(self.chosen[positions[flat // width]], self.shape)
 
-    def place(self, pointers: Pointers, size: int) -> Callable[[tuple[int, ...]], Place | None]:
-        def at(element: tuple[int, ...]) -> Place | None:
+    def place(self, pointers: Pointers, size: int) -> Callable[[tuple[int, ...]], ElementReference | None]:
+        def at(element: tuple[int, ...]) -> ElementReference | None:
             flat = int(np.ravel_multi_index(element, pointers.shape)) if element else 0
             for array, positions, _ in self.groups:
                 if flat in self.chosen[positions]:

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.sanitizer.categories import CATEGORIES
 from tilewright.sanitizer.launch import LaunchState
-from tilewright.sanitizer.report import Place, Violation
+from tilewright.sanitizer.report import ElementReference, Violation
 
 # After so many steps of the exact search, arrays whose ranges of bytes overlap count as disjoint.
 _EFFORT: Any = 100_000
@@ -30,7 +30,7 @@ def check_arguments(launch: LaunchState) -> None:
         written = next((f", and the kernel writes '{x.buffer.name}'" for x in (second, first) if x.tracked), "")
         message = f"arguments '{a.name}' and '{b.name}' overlap in memory{written}"
         low = max(a.low, b.low)
-        place: Place = (first if first.tracked else second).place(low, a.dtype.bytes)
+        place: ElementReference = (first if first.tracked else second).place(low, a.dtype.bytes)
         function = launch.function
         launch.session.add(
             Violation(CATEGORIES["overlapping-arguments"], message, function.name, function.loc, place=place)

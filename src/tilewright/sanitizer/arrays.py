@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array
-from tilewright.sanitizer.report import Place
+from tilewright.sanitizer.report import ElementReference
 from tilewright.sanitizer.windows import Lanes, elements_of
 
 # What is remembered of every element: the last access of each of these kinds (see ``races``), and the last release.
@@ -68,7 +68,7 @@ class ArrayState:
             first = (first[:, None] + np.arange(size // self.unit)).reshape(-1)
         return Lanes(first)
 
-    def place(self, address: int, size: int) -> Place:
+    def place(self, address: int, size: int) -> ElementReference:
         """The element of the argument at ``address``, with how far it lies outside."""
         buffer = self.buffer
         shape, strides = buffer.shape, buffer.strides
@@ -86,7 +86,7 @@ class ArrayState:
             index[k] = remaining // step if last or step < 0 else math.floor(remaining / step)
             remaining -= index[k] * step
         if not shape:
-            return Place(buffer.name, (), (), _distance(buffer, address, size))
+            return ElementReference(buffer.name, (), (), _distance(buffer, address, size))
         outside = ""
         for k, n in enumerate(shape):
             outside = outside or outside_axis(index[k], n, k)
@@ -94,9 +94,9 @@ class ArrayState:
             outside = _distance(buffer, address, size)
         if rest:
             outside = outside or f"{rest} bytes into the element"
-        return Place(buffer.name, tuple(index), tuple(shape), outside)
+        return ElementReference(buffer.name, tuple(index), tuple(shape), outside)
 
-    def element(self, position: int) -> Place:
+    def element(self, position: int) -> ElementReference:
         """The element at a position."""
         return self.place(self.buffer.low + position * self.unit, self.unit)
 

@@ -25,7 +25,7 @@ from tilewright.sanitizer.folds import check_fold
 from tilewright.sanitizer.launch import LaunchState
 from tilewright.sanitizer.out_of_bounds_pointers import OutOfBoundsPointers
 from tilewright.sanitizer.races import Thread
-from tilewright.sanitizer.report import Place, Related, Violation
+from tilewright.sanitizer.report import ElementReference, Related, Violation
 from tilewright.sanitizer.undefined import Marks, Undefined, propagate
 
 _BIRTHS = (
@@ -195,7 +195,7 @@ class CheckedBlock(BlockInterpreter):
         message: str,
         values: dict[str, Any],
         marks: Marks,
-        place: Place | None = None,
+        place: ElementReference | None = None,
     ) -> None:
         """Report the elements of an operation where ``wrong`` holds and no operand is undefined.
 
@@ -225,7 +225,7 @@ class CheckedBlock(BlockInterpreter):
         *,
         element: Sequence[int] | None = None,
         operands: dict[str, Any] | None = None,
-        place: Place | None = None,
+        place: ElementReference | None = None,
         related: tuple[Related, ...] = (),
         elements: int = 1,
     ) -> None:

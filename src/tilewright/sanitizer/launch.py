@@ -12,7 +12,7 @@ from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Poin
 from tilewright.ir.core import Function
 from tilewright.sanitizer.arrays import ArrayState, outside_axis, owner_of
 from tilewright.sanitizer.races import Races
-from tilewright.sanitizer.report import Place
+from tilewright.sanitizer.report import ElementReference
 from tilewright.sanitizer.session import Session
 from tilewright.sanitizer.unwritten import unwritten_elements
 
@@ -80,18 +80,18 @@ class LaunchState:
         array = self.array(int(base.allocation), int(base.address))
         return array.buffer.name if array is not None else "unknown memory"
 
-    def place(self, allocation: int, address: int, size: int) -> Place | None:
+    def place(self, allocation: int, address: int, size: int) -> ElementReference | None:
         """The element of an argument at ``address``."""
         array = self.array(allocation, address)
         return None if array is None else array.place(address, size)
 
-    def indexed(self, argument: str, index: tuple[int, ...]) -> Place | None:
+    def indexed(self, argument: str, index: tuple[int, ...]) -> ElementReference | None:
         """The element of an argument at an index, which may lie outside."""
         shape = next((b.shape for b in self.memory.buffers if b.name == argument), None)
         if shape is None or len(shape) != len(index):
             return None
         outside = next(filter(None, (outside_axis(i, n, k) for k, (i, n) in enumerate(zip(index, shape)))), "")
-        return Place(argument, index, shape, outside)
+        return ElementReference(argument, index, shape, outside)
 
     def limits(self, pointers: Pointers) -> tuple[Array, Array]:
         """The bounds of the arrays that pointers belong to; the widest ones for pointers of unknown origin."""

@@ -17,7 +17,7 @@ Index = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class ElementReference:
     """An element of a kernel argument.
 
     ``index`` may lie outside ``shape``; ``outside`` says how far, in words ("3 elements past the end of axis 0"), and
@@ -58,7 +58,7 @@ class Violation:
     block: Index | None = None
     element: Index | None = None
     operands: dict[str, Any] = field(default_factory=dict)
-    place: Place | None = None
+    place: ElementReference | None = None
     related: tuple[Related, ...] = ()
     count: int = 1
     elements: int = 1

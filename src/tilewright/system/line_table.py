@@ -14,19 +14,19 @@ _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _SET_COLUMN, _NEGATE, _BLOCK, _CON
 _EXTENDED, _END_SEQUENCE, _SET_ADDRESS = 0, 1, 2
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     """A line, counted from 1, of a file."""
 
     file: str
     line: int
 
 
-def places(program: bytes, addresses: Sequence[int]) -> list[list[Place]]:
+def places(program: bytes, addresses: Sequence[int]) -> list[list[SourceLine]]:
     """The places of ``addresses`` in the ELF file ``program``: the line of each, then those of the calls that were
     inlined, the innermost first; where none of these is known, that of the function. ValueError for what is no ELF
     file."""
     contents = {section.name: section.content for section in sections(program)}
-    found: dict[int, list[Place]] = {address: [] for address in addresses}
+    found: dict[int, list[SourceLine]] = {address: [] for address in addresses}
     wanted = sorted(found)
     for header, rows in _units(contents):
         for sequence in _sequences(rows):
@@ -34,10 +34,10 @@ def places(program: bytes, addresses: Sequence[int]) -> list[list[Place]]:
                 continue
             for address in wanted[bisect_left(wanted, sequence[0][0]) : bisect_left(wanted, sequence[-1][0])]:
                 _, file, line = sequence[bisect_right(sequence, address, key=lambda row: row[0]) - 1]
-                found[address] = [Place(header.file(file), line)] if line else []
+                found[address] = [SourceLine(header.file(file), line)] if line else []
     for address, (*calls, declaration) in functions(contents, wanted).items():
         known = [*calls, *([] if found[address] or calls else [declaration])]
-        found[address] += [Place(file, line) for file, line in known if line]
+        found[address] += [SourceLine(file, line) for file, line in known if line]
     return [found[address] for address in addresses]
 
 

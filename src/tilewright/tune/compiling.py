@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from typing import Generic, TypeVar
 
 from tilewright.runtime.abstract import abstract_like
-from tilewright.runtime.ahead import CacheEntry, compile_at, place_of
+from tilewright.runtime.ahead import CacheEntry, compile_at, launch_target
 from tilewright.runtime.cache import disk_cache
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launchable import Launchable
@@ -42,11 +42,11 @@ class Compilations(Generic[T]):
         for config in configs:
             try:
                 kernel, args, grid = choose(config)
-                place, blocks = place_of(kernel, args), checked_grid(grid)
+                target, blocks = launch_target(kernel, args), checked_grid(grid)
                 given = with_arrays(kernel, args, lambda _, array: abstract_like(array))
             except Exception:  # noqa: BLE001 - the search finds out, and lists it as a failure
                 continue
-            self._futures[id(config)] = executor.submit(compile_at, kernel, given, blocks, place)
+            self._futures[id(config)] = executor.submit(compile_at, kernel, given, blocks, target)
 
     def first(self, configs: Sequence[T]) -> int:
         """The place among ``configs`` of the one that is compiled first, for which this waits; else that of the first.

@@ -1,6 +1,6 @@
-"""Results that are stored one after the other have places of their own in shared memory.
+"""Results that are stored one after the other have buffers of their own in shared memory.
 
-The TMA unit stores a tile from shared memory. Triton gives all results of a kind one place there, and lets each wait
+The TMA unit stores a tile from shared memory. Triton gives all results of a kind one buffer there, and lets each wait
 until the engine has read the one before. Where there is room, and no fewer blocks fit on an SM, there is one
 wait for all here: in a loop the first result waits for all that the last iteration left, elsewhere the last one waits
 for all.
@@ -29,8 +29,8 @@ _FREE = "ttg.local_dealloc "
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A place in shared memory, the lines between which it exists, and those that put results there, in order."""
+class _SharedBuffer:
+    """A buffer in shared memory, the lines between which it exists, and those that put results there, in order."""
 
     name: str
     size: int
@@ -44,7 +44,7 @@ def buffer_epilogues(text: str, room: int) -> str:
     lines = text.split("\n")
     at = 0
     while at < len(lines):
-        found = _place(lines, at)
+        found = _shared_buffer(lines, at)
         if found is not None and _pays(lines, found, room):
             lines = _separated(lines, found)
         at += 1
@@ -54,7 +54,7 @@ def buffer_epilogues(text: str, room: int) -> str:
     return "\n".join(lines)
 
 
-def _place(lines: list[str], at: int) -> _Place | None:
+def _shared_buffer(lines: list[str], at: int) -> _SharedBuffer | None:
     """What line ``at`` allocates, where several results are stored from there, and nothing else is done with it."""
     made = _ALLOC.fullmatch(lines[at])
     if made is None:
@@ -71,7 +71,7 @@ def _place(lines: list[str], at: int) -> _Place | None:
     if not all(store < copy < stop for store, copy, stop in zip(stores, copies, [*stores[1:], frees[0]])):
         return None
     straight = _is_straight(lines[stores[0] - 1 : copies[-1] + 1])
-    return _Place(name, _size(made), at, frees[-1], tuple(stores)) if straight else None
+    return _SharedBuffer(name, _size(made), at, frees[-1], tuple(stores)) if straight else None
 
 
 def _size(made: re.Match[str]) -> int:
@@ -90,33 +90,33 @@ def _as_many_blocks(before: int, after: int, room: int) -> bool:
     return 0 < (room + RESERVED) // (before + RESERVED) == (room + RESERVED) // (after + RESERVED)
 
 
-def _pays(lines: list[str], place: _Place, room: int) -> bool:
-    """Whether there is room for more places like this one."""
-    before = sum(map(_taken, lines[: place.last]))
-    return _as_many_blocks(before, before + place.size * (len(place.stores) - 1), room)
+def _pays(lines: list[str], buffer: _SharedBuffer, room: int) -> bool:
+    """Whether there is room for more buffers like this one."""
+    before = sum(map(_taken, lines[: buffer.last]))
+    return _as_many_blocks(before, before + buffer.size * (len(buffer.stores) - 1), room)
 
 
-def _separated(lines: list[str], place: _Place) -> list[str]:
-    """All but the first result in places of their own."""
-    names = [place.name, *(f"%place{place.name[1:]}_{k}" for k in range(1, len(place.stores)))]
+def _separated(lines: list[str], buffer: _SharedBuffer) -> list[str]:
+    """All but the first result in buffers of their own."""
+    names = [buffer.name, *(f"%place{buffer.name[1:]}_{k}" for k in range(1, len(buffer.stores)))]
     found = list(lines)
-    found[place.first] = "\n".join(re.sub(rf"{place.name}\b", name, lines[place.first], count=1) for name in names)
+    found[buffer.first] = "\n".join(re.sub(rf"{buffer.name}\b", name, lines[buffer.first], count=1) for name in names)
     number = freed = 0
-    for at in range(place.first + 1, place.last + 1):
-        if at in place.stores[1:]:
+    for at in range(buffer.first + 1, buffer.last + 1):
+        if at in buffer.stores[1:]:
             number += 1
             found[at - 1] = ""
-        if _FREE in lines[at] and re.search(rf"{place.name}\b", lines[at]):
-            found[at] = re.sub(rf"{place.name}\b", names[freed], lines[at])
+        if _FREE in lines[at] and re.search(rf"{buffer.name}\b", lines[at]):
+            found[at] = re.sub(rf"{buffer.name}\b", names[freed], lines[at])
             freed += 1
         else:
-            found[at] = re.sub(rf"{place.name}\b", names[number], found[at])
+            found[at] = re.sub(rf"{buffer.name}\b", names[number], found[at])
     return "\n".join(found).split("\n")
 
 
 @dataclass(frozen=True)
 class _Result:
-    """A result that is put in a place of its own, and the lines that do this and that wait until it is stored."""
+    """A result that is put in a buffer of its own, and the lines that do this and that wait until it is stored."""
 
     name: str
     type: str
@@ -140,7 +140,7 @@ def _in_a_row(lines: list[str]) -> Iterator[list[_Result]]:
 
 
 def _result(lines: list[str], wait: int) -> _Result | None:
-    """The result that line ``wait`` waits for, where nothing else is done with its place."""
+    """The result that line ``wait`` waits for, where nothing else is done with its buffer."""
     copy = _COPIED.fullmatch(lines[wait - 1])
     uses = [k for k, line in enumerate(lines) if copy is not None and re.search(rf"{copy[1]}\b", line)]
     made = _FILLED.fullmatch(lines[uses[0]]) if len(uses) == 2 and uses[1] == wait - 1 else None
@@ -163,7 +163,7 @@ def _fit(lines: list[str], row: list[_Result], room: int) -> bool:
 
 
 def _wait_for_all(lines: list[str], row: list[_Result]) -> None:
-    """The places exist until the wait after the last result, which is the only one."""
+    """The buffers exist until the wait after the last result, which is the only one."""
     for result in row[:-1]:
         lines[result.wait] = ""
     end = lines[row[-1].wait]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
-from tilewright.system.line_table import Place, places
+from tilewright.system.line_table import SourceLine, places
 
 LOCATE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char), ctypes.c_int)
 # Headers of the compiler and of the system, the runtime, and what has no file of the user's.
@@ -47,7 +47,7 @@ def locator(program: Path) -> ctypes._CFunctionType:
     return locate
 
 
-def _own(counters: Sequence[int], program: Path) -> list[Place]:
+def _own(counters: Sequence[int], program: Path) -> list[SourceLine]:
     """The places of the user's code at ``counters``, the innermost first."""
     found = places(program.read_bytes(), counters)
     return [place for each in found for place in each if not _is_library(place.file)]
@@ -73,7 +73,7 @@ def main() -> None:
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 
-def _excerpt(place: Place) -> list[str]:
+def _excerpt(place: SourceLine) -> list[str]:
     try:
         text = Path(place.file).read_text(errors="replace").splitlines()[place.line - 1]
     except (OSError, IndexError):

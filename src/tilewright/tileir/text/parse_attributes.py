@@ -24,7 +24,6 @@ from tilewright.tileir.text.scanner import Scanner
 from tilewright.tileir.types import I1, I32, I64, SCALARS, Scalar, Tile
 
 _BYTES = re.compile(r'"0x([0-9A-Fa-f]*)"')
-_HEXADECIMAL = re.compile(r"0x[0-9A-Fa-f]+")
 _T = TypeVar("_T")
 _MOST_DEPTH = 64
 
