@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tilewright.backends.gpu.lowering.context import Context
 
 _FEWEST = 8  # quotients for which it pays
+_CHAINS = 4  # in which they are looked at
 _REGISTERS, _REGISTERS_OF_A_THREAD = 65536, 255  # CUDA C++ Programming Guide, technical specifications
 _OTHER_REGISTERS = 48  # where both branches have their numbers in registers
 # Where the divisor and what is divided, unless that is zero, are from a range like these, nothing of what follows
@@ -83,21 +84,28 @@ def _in_float64(cx: Context, xs: Sequence[ir.Value], s: ir.Value) -> list[ir.Val
 def _in_range(cx: Context, xs: Sequence[ir.Value]) -> ir.Value:
     """Whether the largest of ``xs`` is not too large, and the smallest but for zeros not too small."""
     b, scalars = cx.builder, cx.scalars
-    sizes: list[ir.Value] = []
+    totals: list[ir.Value] = []
     lows: list[ir.Value] = []
-    for x in xs:
+    for i, x in enumerate(xs):
         bits = b.bitcast(x, I32)
-        sizes.append(scalars.asm("abs.f32 $0, $1;", [x], F32))
-        lows.append(b.sub(b.add(bits, bits), cx.i32(1)))  # without the sign; the largest number for a zero
-    total = _folded(sizes, lambda p, q: scalars.asm("add.rn.f32 $0, $1, $2;", [p, q], F32))
-    low = _folded(lows, lambda p, q: scalars.asm("min.u32 $0, $1, $2;", [p, q], I32))
+        size = scalars.asm("abs.f32 $0, $1;", [x], F32)
+        low = b.sub(b.add(bits, bits), cx.i32(1))  # without the sign; the largest number for a zero
+        if i < _CHAINS:
+            totals.append(size)
+            lows.append(low)
+        else:  # one after the other: they take few registers
+            totals[i % _CHAINS] = _sum(cx, totals[i % _CHAINS], size)
+            lows[i % _CHAINS] = _least(cx, lows[i % _CHAINS], low)
+    total, low = totals[0], lows[0]
+    for more, other in zip(totals[1:], lows[1:]):
+        total, low = _sum(cx, total, more), _least(cx, low, other)
     large = b.fcmp_ordered("<=", total, ir.Constant(F32, _MOST))  # not so for NaN
     return b.and_(large, b.icmp_unsigned(">=", low, cx.i32(2 * _LEAST - 1)))
 
 
-def _folded(values: Sequence[ir.Value], combine: object) -> ir.Value:
-    assert callable(combine)
-    left = list(values)
-    while len(left) > 1:
-        left = [combine(*left[i : i + 2]) if i + 1 < len(left) else left[i] for i in range(0, len(left), 2)]
-    return left[0]
+def _sum(cx: Context, x: ir.Value, y: ir.Value) -> ir.Value:
+    return cx.scalars.asm("add.rn.f32 $0, $1, $2;", [x, y], F32)
+
+
+def _least(cx: Context, x: ir.Value, y: ir.Value) -> ir.Value:
+    return cx.scalars.asm("min.u32 $0, $1, $2;", [x, y], I32)
