@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ def elapsed(backend: Backend, launch: Callable[[], None], stream: Any, *, flush_
     By the clock of the host where launches return when they have ended; otherwise the backend times it on ``stream``.
     ``flush_cache`` asks for cold caches, which only backends with a stopwatch of their own can provide.
     """
-    timed = backend.capabilities.elapsed
+    timed = _stopwatch(backend)  # type: ignore[arg-type]  # backends are hashable
     if timed is not None:
         return timed(launch, stream_handle(stream), flush_cache)
     if backend.device != "cpu":
@@ -24,3 +25,9 @@ def elapsed(backend: Backend, launch: Callable[[], None], stream: Any, *, flush_
     start = time.perf_counter()
     launch()
     return time.perf_counter() - start
+
+
+@functools.lru_cache(maxsize=16)
+def _stopwatch(backend: Backend) -> Callable[[Callable[[], None], int, bool], float] | None:
+    """That of ``backend``, asked for once: saying what it can do may take it longer than a launch."""
+    return backend.capabilities.elapsed
