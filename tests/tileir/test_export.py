@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,8 @@ from tilewright.tileir.bytecode import read, write
 from tilewright.tileir.debug import CallSite, FileLoc
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.export.function import HANDLERS
-from tilewright.tileir.module import Module, Operation, Value
+from tilewright.tileir.module import Module
 from tilewright.tileir.text import print_module
-from tilewright.tileir.types import TOKEN
 
 V1 = CallingConvention.cutile_python_v1()
 
@@ -122,51 +120,6 @@ def test_control_flow_reductions_and_atomics(version: str | None) -> None:
     names = {op.name for op in module.entry("k").body.walk()}
     assert {"for", "loop", "if", "break", "reduce", "mmaf", "atomic_rmw_tko", "print_tko", "select", "divi"} <= names
     assert names.isdisjoint({"module", "entry"})
-
-
-@ct.kernel
-def in_order(x, y, n):
-    ct.store(y, (0,), ct.load(x, (0,), (4,)) + ct.load(y, (0,), (4,)))
-    for i in range(n):
-        total = ct.zeros((4,), ct.float32)
-        for k in range(n):
-            if k > 1:
-                total += ct.load(x, (k,), (4,))
-            total += ct.load(y, (k,), (4,))
-        ct.store(y, (i,), total)
-
-
-def test_loads_between_two_stores_are_in_any_order() -> None:
-    """What each memory op comes after, by its token: the last store, and a store after all loads since."""
-    entry = exported(in_order, array(1), array(1), ScalarConstraint(ct.int32)).entry("k")
-    before: dict[Value, set[str]] = {}  # the memory ops that come before what takes a token
-    seen: list[tuple[str, set[str]]] = []
-
-    def walk(ops: Sequence[Operation]) -> None:
-        for op in ops:
-            tokens = [v for v in op.values() if v.type == TOKEN]
-            known = set().union(*(before.get(v, set()) for v in tokens))
-            if "_view_tko" in op.name:
-                name = f"{op.name.split('_')[0]}{len(seen)}"
-                seen.append((name, known))
-                known = known | {name}
-            for block in op.regions:
-                if block is not None:
-                    before.update((v, known) for v in block.args if v.type == TOKEN)
-                    walk(block.ops)
-                    ended = [v for v in block.ops[-1].values() if v.type == TOKEN]
-                    known = known.union(*(before.get(v, set()) for v in ended))
-            before.update((v, known) for v in op.results if v.type == TOKEN)
-
-    walk(entry.body.ops)
-    assert seen == [
-        ("load0", set()),
-        ("load1", set()),
-        ("store2", {"load0", "load1"}),
-        ("load3", {"load0", "load1", "store2"}),
-        ("load4", {"load0", "load1", "store2"}),
-        ("store5", {"load0", "load1", "store2", "load3", "load4"}),
-    ]
 
 
 @ct.kernel

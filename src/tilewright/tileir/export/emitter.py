@@ -72,7 +72,6 @@ def _float_bits(dtype: DType, value: float, sign: float) -> int:
     return raw >> 13 if dtype is tfloat32 else raw & (1 << scalar(dtype).bits) - 1
 
 
-_LOADS = ("load_view_tko", "load_ptr_tko")
 Splat = tuple[Scalar, int, tuple[int, ...]]  # the type of the elements, the bits of one, and the shape
 
 
@@ -93,15 +92,13 @@ _BLANK = {name: _blank(spec) for name, spec in BY_NAME.items()}
 
 
 class Emitter:
-    """Appends to ``block``. ``token`` orders memory ops after the last one that may write, in the order of the program;
-    ``reads`` are the tokens of the loads since, which may be done in any order, before the next one that writes."""
+    """Appends to ``block``. ``token`` orders the next memory op after all before it, in the order of the program."""
 
     def __init__(self, minor: int, body: Block) -> None:
         self.minor = minor
         self.block = body
         self.values: dict[core.Value, Value] = {}
         self.token: Value | None = None
-        self.reads: list[Value] = []
         self.loc: Location | None = None
         self.grid: dict[str, list[Value]] = {}
         self.tiles: dict[int, Tile] = {}  # by the identity of what is a tile type in our IR
@@ -196,22 +193,12 @@ class Emitter:
     def ordered(
         self, name: str, operands: dict[str, Any], results: Sequence[Type], attributes: dict[str, Any]
     ) -> list[Value]:
-        """Append a memory op after those before it whose order matters."""
-        reads = name in _LOADS and attributes["memory_ordering_semantics"] == "weak"
-        operands["token"] = self.token if reads else self.joined()
-        found, token = [Value(t) for t in results], Value(TOKEN)
-        self.append(name, operands, [*found, token], [], attributes)
-        if reads:
-            self.reads.append(token)
-        else:
-            self.token, self.reads = token, []
+        """Append a memory op, after those before it; its last result, the token, orders the next one."""
+        operands["token"] = self.token
+        found = [Value(t) for t in results]
+        self.token = Value(TOKEN)
+        self.append(name, operands, [*found, self.token], [], attributes)
         return found
-
-    def joined(self) -> Value | None:
-        """A token that orders what follows after all memory ops before it."""
-        if len(self.reads) > 1:
-            return self.one("join_tokens", {"tokens": self.reads}, TOKEN)
-        return self.reads[0] if self.reads else self.token  # loads come after that
 
     def where(self, message: str) -> str:
         """``message`` after the place in the source of the op that is being exported."""

@@ -165,7 +165,6 @@ class _Control:
         self.places = places
         self.carries: list[bool] = []  # whether each enclosing loop carries the token
         self.ordering: set[Op] = set()  # loops and branches with memory ops
-        self.writing: set[Op] = set()  # those of them that may write
         self.handlers: dict[type[Op], Callable[[Any], None]] = {
             control.For: self.for_,
             control.Loop: self.loop,
@@ -186,25 +185,20 @@ class _Control:
             self.e.token = self.e.one("make_token", {}, TOKEN)
         self.all(function.body.ops)
 
-    def survey(self, block: core.Block, kinds: set[type[Op]]) -> tuple[bool, bool]:
-        """Whether tokens order ops of ``block``, and whether such ops may write. Collects the ``kinds`` of all ops, and
-        those with such regions."""
-        ordered = writes = False
+    def survey(self, block: core.Block, kinds: set[type[Op]]) -> bool:
+        """Whether the token orders ops of ``block``. Collects the ``kinds`` of all ops, and those with such regions."""
+        ordered = False
         for op in block.ops:
             kind = type(op)
             kinds.add(kind)
             found = kind in memory_ops.ORDERED
-            wrote = found and not memory_ops.only_reads(op)
             for region in op.regions:
-                inner = self.survey(region, kinds)
-                found, wrote = found or inner[0], wrote or inner[1]
-            ordered, writes = ordered or found, writes or wrote
-            if op.regions:
-                if found:
+                found |= self.survey(region, kinds)
+            if found:
+                ordered = True
+                if op.regions:
                     self.ordering.add(op)
-                if wrote:
-                    self.writing.add(op)
-        return ordered, writes
+        return ordered
 
     def all(self, ops: Sequence[Op]) -> None:
         e, values, handlers, known = self.e, self.e.values, HANDLERS, self.places.known
@@ -234,24 +228,17 @@ class _Control:
             found.append(tile(t))
         return found
 
-    def body(
-        self, block: core.Block, arguments: list[Value], token: Value | None, carries: bool | None, writes: bool = False
-    ) -> Block:
-        """A region with ``block`` in it. ``carries`` says whether its ``yield`` ends with the token. A ``token`` that
-        comes with the arguments orders all ops before, where the region ``writes``, and the loads where it does not."""
+    def body(self, block: core.Block, arguments: list[Value], token: Value | None, carries: bool | None) -> Block:
+        """A region with ``block`` in it. ``carries`` says whether its ``yield`` ends with the token."""
         made = Block(arguments if token is None else [*arguments, token])
-        outer = self.e.block, self.e.token, self.e.reads, self.e.constants
-        self.e.block, self.e.constants = made, dict(self.e.constants)
-        self.e.reads = list(self.e.reads)
-        if token is not None and writes:
-            self.e.token, self.e.reads = token, []
-        elif token is not None:
-            self.e.reads = [token]
+        outer_block, outer_token, outer_constants = self.e.block, self.e.token, self.e.constants
+        self.e.block, self.e.constants = made, dict(outer_constants)
+        self.e.token = token if token is not None else outer_token
         for ours, theirs in zip(block.args, arguments):
             self.e.values[ours] = theirs
         self.all(block.ops[:-1])
         self.terminator(block.ops[-1], bool(carries))
-        self.e.block, self.e.token, self.e.reads, self.e.constants = outer
+        self.e.block, self.e.token, self.e.constants = outer_block, outer_token, outer_constants
         return made
 
     def terminator(self, op: Op, carries: bool) -> None:
@@ -260,25 +247,23 @@ class _Control:
         self.e.op = op
         self.e.loc = self.places(op.loc)
         last = carries if isinstance(op, control.Yield) else self.carries[-1]
-        self.e.add(_TERMINATORS[type(op)], {"operands": [*self.e.all(op.values), *([self.e.joined()] if last else [])]})
+        self.e.add(_TERMINATORS[type(op)], {"operands": [*self.e.all(op.values), *([self.e.token] if last else [])]})
 
     def define(self, op: Op, results: list[Value], carries: bool) -> None:
-        if carries and op in self.writing:
-            self.e.token, self.e.reads = results[-1], []
-        elif carries:
-            self.e.reads = [results[-1]]
+        if carries:
+            self.e.token = results[-1]
         for ours, theirs in zip(op.results, results):
             self.e.values[ours] = theirs
 
     def repeat(self, op: control.For | control.Loop, name: str, **operands: Any) -> None:
         carries = op in self.ordering
-        inits = [*self.e.all(op.inits), *([self.e.joined()] if carries else [])]
+        inits = [*self.e.all(op.inits), *([self.e.token] if carries else [])]
         arguments = [Value(t) for t in self.types([a.type for a in op.body.args])]
         results = [*self.types([r.type for r in op.results]), *([TOKEN] if carries else [])]
         attributes = {k: operands.pop(k) for k in ("unsignedCmp",) if k in operands}
         loc = self.e.loc
         self.carries.append(carries)
-        body = self.body(op.body, arguments, Value(TOKEN) if carries else None, None, op in self.writing)
+        body = self.body(op.body, arguments, Value(TOKEN) if carries else None, None)
         self.carries.pop()
         self.e.loc, self.e.op = loc, op
         made = self.e.add(name, {**operands, "initValues": inits}, results, [body], **attributes)

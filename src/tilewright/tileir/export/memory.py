@@ -233,11 +233,6 @@ HANDLERS: dict[type[Op], Any] = {
 }
 
 
-def only_reads(op: Op) -> bool:
-    """Whether the order of ``op`` and other loads does not matter."""
-    return isinstance(op, (memory.LoadView, memory.Load)) and op.memory_order is MemoryOrder.WEAK
-
-
 # Ops that the token orders.
 ORDERED: frozenset[type[Op]] = frozenset(
     (
