@@ -14,7 +14,7 @@ from tilewright.ir.opdef import OPS
 ROOT = Path(tilewright.__file__).parent
 # The parts that work on ops. The vector emitter takes names: it computes what ``ir.semantics`` defines, ops or not.
 PARTS = ("analysis", "passes", "transforms", "backends", "sanitizer", "view", "tune", "eager", "cli")
-EXEMPT = ("backends/vector/",)
+EXEMPT = ("backends/vector/", "backends/native/")  # of which the latter names instructions of LLVM
 
 
 def _literals(node: ast.expr) -> list[str]:

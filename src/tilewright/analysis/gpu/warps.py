@@ -112,7 +112,7 @@ def _root(value: Value) -> Value:
     """What has the registers of ``value``: conversions of narrow numbers are made where they are used."""
     op = value.op
     if isinstance(op, (Reshape, Permute)) or (isinstance(op, Cast) and _bits(op.x) < 32):
-        return _root(op.operands[0])
+        return _root(op.x)
     return value
 
 

@@ -51,7 +51,7 @@ class _Pair:
     first: For
     second: For
     same: dict[Op, Op] = field(default_factory=dict)
-    differing: dict[Op, dict[int, Value]] = field(default_factory=dict)  # operand -> what the first loop has there
+    differing: dict[Op, dict[Value, Value]] = field(default_factory=dict)  # operand -> what the first loop has there
     bounds: dict[Op, tuple[bool, ...]] = field(default_factory=dict)  # what holds of an access in both loops
 
 
@@ -113,13 +113,14 @@ def _match(pair: _Pair, op: Op, other: Op, values: ValueMap, matched: set[Value]
         return False
     if op.segments != other.segments or not _same_attributes(op, other) or not _same_regions(op, other, values):
         return False
-    differing: dict[int, Value] = {}
-    for i, (mine, theirs) in enumerate(zip(op.operands, other.operands)):
+    differing: dict[Value, Value] = {}
+    for mine, theirs in zip(op.operands, other.operands):
         if values.get(mine, mine) is theirs:
             continue
         if mine not in extra or theirs not in matched or mine.type != theirs.type:
             return False
-        differing[i] = theirs
+        if differing.setdefault(mine, theirs) is not theirs:
+            return False
     pair.same[op] = other
     if differing:
         pair.differing[op] = differing
@@ -192,11 +193,11 @@ class _Merger(Rewriter):
                 continue
             b.loc = op.loc
             values = dict(self.values)
-            for i, theirs in pair.differing.get(op, {}).items():
-                key = theirs, op.operands[i]
+            for mine, theirs in pair.differing.get(op, {}).items():
+                key = theirs, mine
                 if key not in chosen:
                     chosen[key] = self._choice(*key, extra, is_second, b)
-                values[key[1]] = chosen[key]
+                values[mine] = chosen[key]
             copied = clone_op(op, values)
             if op in pair.bounds:
                 copied.attributes.update({_IN_BOUNDS: pair.bounds[op]})
