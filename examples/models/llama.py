@@ -9,6 +9,7 @@ both for a prompt and for each new token. A program for cuda.tile and CUDA tenso
 # pyright: basic, reportMissingImports=false
 
 import argparse
+import contextlib
 import math
 import statistics
 import sys
@@ -234,14 +235,11 @@ def random_llama(layers: int, width: int, dtype: torch.dtype) -> LlamaForCausalL
     return LlamaForCausalLM(config).to(dtype).cuda().eval()
 
 
-def seconds(work: Callable[[], object], runs: int) -> float:
-    times = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        work()
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
 
 
 def main() -> int:
@@ -259,22 +257,27 @@ def main() -> int:
     def prefill() -> Tensor:
         return model(tokens, use_cache=False).logits
 
-    def generate() -> Tensor:
-        return model.generate(tokens, max_new_tokens=given.new, min_new_tokens=given.new, do_sample=False)
+    def generate(new: int = given.new) -> Tensor:
+        return model.generate(tokens, max_new_tokens=new, min_new_tokens=new, do_sample=False)
 
+    sides = {"torch": contextlib.nullcontext, "tiles": lambda: tile_kernels(model)}
     found: dict[str, tuple[Tensor, Tensor]] = {}
-    times: dict[str, tuple[float, float]] = {}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
     with torch.inference_mode():
-        for name in ("torch", "tiles"):
-            with tile_kernels(model) if name == "tiles" else mock.MagicMock():
+        for name, side in sides.items():
+            with side():
                 found[name] = prefill(), generate()
-                before, all_of_it = seconds(prefill, given.runs), seconds(generate, given.runs)
-                times[name] = before, (all_of_it - before) / max(1, given.new - 1)
+        for _ in range(given.runs):  # in turns: the speed of a machine changes
+            for name, side in sides.items():
+                with side():
+                    first, all_of_them = seconds(lambda: generate(1)), seconds(generate)
+                    times[name].append((seconds(prefill), (all_of_them - first) / max(1, given.new - 1)))
     expected, logits = (found[name][0].float() for name in ("torch", "tiles"))
     error = ((logits - expected).abs().max() / expected.abs().max()).item()
     agree = (found["torch"][1] == found["tiles"][1]).float().mean().item()
     print(f"largest difference of logits: {error:.1e} of the largest; {agree:.0%} of the tokens agree")
-    for name, (prompt, token) in times.items():
+    for name, measured in times.items():
+        prompt, token = map(statistics.median, zip(*measured))
         print(f"{name}: prompt of {given.prompt} tokens {prompt * 1e3:.1f} ms, each new token {token * 1e3:.2f} ms")
     return int(error > (1e-4 if given.dtype == "float32" else 3e-2))
 
