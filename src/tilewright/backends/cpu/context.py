@@ -86,9 +86,9 @@ ENDED = -1
 
 SPIN_THREADS = 64  # blocks that wait for each other begin with so many, whatever the number of processors
 WORTH_A_THREAD = 100_000  # element operations: about as long as waking a thread; chosen, no measurement on record
-# Seconds that all blocks together must have taken lately, for a launch to share them: what waking threads of ours costs
-# the one that launches (55 us more of its time for a kernel of three blocks, examples/models/llama.py), or starting a
-# parallel region whose threads spin (3 us), twice.
+# Seconds that all blocks together must have taken lately, for a launch to share them: about twice what waking threads
+# of ours costs the one that launches, or a parallel region whose threads spin. Chosen by hand on two processors, with
+# the kernels of examples/models/llama.py.
 WORTH_A_POOL, WORTH_A_TEAM = 110e-6, 10e-6
 CHUNKS_PER_THREAD = 64  # threads take several blocks at a time, few enough to share the work evenly; chosen like that
 

@@ -40,8 +40,8 @@ from tilewright.transforms.gpu.stage_stores import staging
 _BARRIERS = 2048  # bytes for barriers, and what alignment takes
 _STAGES, _MOST_STAGES = 4, 8  # of rings; of those of products that wait for nothing but loads
 _SUMS_BESIDE = 64  # registers of a thread for sums, with which there is room for a second CTA on an SM
-# Both products of an element of the scores take as long as an exponential, with so many of k together. With turns
-# attention of width 64 is 1.24 times as fast on an H100, of 128 and 256 0.97 to 1.01: benchmarks/gpu_attention.py.
+# Both products of an element of the scores take as long as an exponential, with so many of k together. Turns pay for
+# attention of width 64 on an H100, not for 128 and 256: benchmarks/results/gpu_attention.md.
 _MOST_DEPTH = 128
 _REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of an SM for three, in steps of 8
 

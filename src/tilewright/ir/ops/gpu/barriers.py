@@ -99,12 +99,12 @@ class GroupBarrier(Op):
 
 @define("gpu.take_turn", effect=READ_WRITE, table=GPU_OPS)
 class TakeTurn(Op):
-    """A warp group, of two, waits for its turn. The first one begins."""
+    """Waits until it is the turn of this warp group, of two that issue products in ping-pong. The first one begins."""
 
 
 @define("gpu.pass_turn", effect=READ_WRITE, table=GPU_OPS)
 class PassTurn(Op):
-    """A warp group passes the turn to the other one. With ``first`` only the last group does, once, so that the first
-    one begins."""
+    """Passes the turn in a ping-pong to the other warp group. With ``first`` only the last group does, once,
+    so that the first one begins."""
 
     first: bool = attribute(bool, default=False)
