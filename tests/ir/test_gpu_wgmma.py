@@ -20,9 +20,10 @@ TILES, ROLES = ((Path(__file__).parent / f"wgmma_{n}.tir").read_text() for n in 
 @pytest.mark.parametrize("size", [1, 2, 4])
 @pytest.mark.parametrize("swizzle", SWIZZLES)
 @pytest.mark.parametrize("inner", [0, 1])
-def test_swizzles_follow_the_address(inner: int, swizzle: int, size: int) -> None:
-    """The unit of 16 bytes within a row is exchanged by the bits of the address above 128 bytes."""
-    rows, columns = 16, 2 * swizzle // size
+@pytest.mark.parametrize("rows", [2, 4, 16])
+def test_swizzles_follow_the_address(rows: int, inner: int, swizzle: int, size: int) -> None:
+    """The unit of 16 bytes within a row is exchanged by the bits of the address above 128 bytes, of further boxes too."""
+    columns = 4 * swizzle // size
     shape = (columns, rows) if inner == 0 else (rows, columns)
     layout = swizzled_layout(shape, inner, swizzle, size)
     assert layout.is_injective and layout.is_surjective

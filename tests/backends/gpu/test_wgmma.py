@@ -185,6 +185,39 @@ def test_products_that_are_joined(columns: int, rows: int) -> None:
     assert f"m64n{3 * columns}k16" in found.stage("PTX") and f"m64n{columns}k16" not in found.stage("PTX")
 
 
+def few_rows(a: ct.Array, b: ct.Array, c: ct.Array, low: ct.Array, high: ct.Array) -> None:
+    """Stores of fewer than eight rows, of several boxes, after a product."""
+    total = ct.zeros((64, 64), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 64)):
+        total = ct.mma(ct.load(a, (0, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+    ct.store(c, (0, 0), total)
+    for rows, array in ct.static_iter(((2, low), (4, high))):
+        ct.store(
+            array,
+            (0, 0),
+            ct.arange(rows, dtype=ct.int32)[:, None] * 256 + ct.arange(128, dtype=ct.int32),
+            allow_tma=True,
+        )
+
+
+def test_stores_of_few_rows() -> None:
+    """The second box of a tile begins where the swizzle of eight rows does not repeat."""
+    rng = np.random.default_rng(3)
+    a, b, c = aligned((64, 128), np.float16), aligned((128, 64), np.float16), aligned((64, 64), np.float32)
+    for x in (a, b):
+        x[...] = rng.integers(-3, 4, x.shape)
+    wanted = np.arange(8)[:, None] * 256 + np.arange(128)
+    for make in (lambda: interpreter_backend(None, target="sm_90"), lambda: ptx_backend(None, "sm_90")):
+        low, high = aligned((2, 120), np.int32), aligned((4, 120), np.int32)
+        kernel = ct.kernel(few_rows)
+        with make() as backend:
+            ct.launch(None, (1,), kernel, (a, b, c, low, high), backend=backend)
+        assert (c == a.astype(np.float32) @ b.astype(np.float32)).all()
+        assert (low == wanted[:2, :120]).all() and (high == wanted[:4, :120]).all()
+    (found,) = kernel.inspect().specializations
+    assert found.stage("PTX").count("cp.async.bulk.tensor.2d.global") >= 2 * 4
+
+
 def test_roles() -> None:
     """The loop of the consumers waits, multiplies and gives back; nothing else is in it that takes part."""
     function = seen(Product((128, 128, 128), (128, 128, 64), out=np.float16))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 PARAMETERS = 1 << 52  # where the addresses of parameters begin
 GROUP = 128  # threads of a warp group
+_BOX_ALIGNMENT = 128  # bytes: PTX ISA, "cp.async.bulk.tensor"
 _RANK = 28  # the bit of an address where the rank of its CTA begins
 _WIDTHS = {1: 128, 2: 64, 3: 32}  # modes of descriptors: bytes of a row
 _TYPES = {"tf32": dtypes.tfloat32, "e4m3": dtypes.float8_e4m3fn, "e5m2": dtypes.float8_e5m2}
@@ -143,7 +144,7 @@ def bulk(cta: Cta, i: Instruction, chosen: Array) -> None:
         starts = [int(cta.read(c).astype(np.uint32).view(np.int32)[thread]) for c in reversed(coordinates)]
         address, inside, offsets = found.box(starts)
         base = int(cta.address(shared)[thread])
-        if base % (8 * found.op.swizzle):
+        if base % _BOX_ALIGNMENT:
             raise Fault(f"a box at {base:#x}")
         places = swizzled(base + offsets, found.op.swizzle)
         if loads:

@@ -35,6 +35,7 @@ from tilewright.ir.ops.gpu.barriers import (
 )
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import (
+    UNIT_BYTES,
     AsyncFence,
     Part,
     TensorMap,
@@ -173,7 +174,7 @@ def _addresses(
     steps = [strides[a] * size for a in tensor_map.axes]
     if int(base.address) % 16 or any(s % 16 for s, n in zip(steps[:-1], tensor_map.box[:-1]) if n > 1):
         raise Fault(MISALIGNED, op, "of an array whose address or strides are no multiples of 16 bytes")
-    rows, columns = np.meshgrid(np.arange(t.shape[1 - inner]), np.arange(t.shape[inner]), indexing="ij")
+    rows, columns = _rows_and_columns(t, inner)
     address, inside = np.full(rows.shape, int(base.address)), np.ones(rows.shape, bool)
     outer = outer_axis(tensor_map)
     for k, (axis, start, step) in enumerate(zip(tensor_map.axes, starts, steps)):
@@ -184,6 +185,26 @@ def _addresses(
     if inner == 0:
         address, inside = address.T, inside.T
     return Pointers(np.full(address.shape, int(base.allocation)), address), inside
+
+
+def _rows_and_columns(t: SharedType, inner: int) -> tuple[Array, Array]:
+    """For each element of a tile where it is across and along the contiguous axis ``inner``, in order of both."""
+    rows, columns = np.indices((t.shape[1 - inner], t.shape[inner]))
+    return rows, columns
+
+
+def _box_places(op: Op, buffer: Buffer, tensor_map: TensorMap) -> Array:
+    """As ``_places``, of the bytes that the TMA unit accesses: bits of the address exchange units of 16 bytes."""
+    t, found = buffer.type, swizzle_of(buffer.type)
+    assert found is not None
+    inner, swizzle = found
+    if buffer.offset % (8 * swizzle):
+        raise Fault(MISALIGNED, op, f"of a tile at byte {buffer.offset}, no multiple of {8 * swizzle}")
+    size, width = t.dtype.bytes, tensor_map.box[-1]
+    rows, columns = _rows_and_columns(t, inner)
+    plain = buffer.offset + (columns // width * t.shape[1 - inner] + rows) * swizzle + columns % width * size
+    plain ^= (plain >> 7 & swizzle // UNIT_BYTES - 1) * UNIT_BYTES
+    return (plain.T if inner == 0 else plain).reshape(-1, 1) + np.arange(size)
 
 
 def _places(op: Op, buffer: Buffer) -> Array:
@@ -216,7 +237,7 @@ def _tma_load(
     if tensor_map.rounds:
         how = {"dtype": tfloat32, "rounding": RoundingMode.RN, "saturating": False}
         data = EVALUATORS[Cast](how, [data], [TileType(float32, data.shape)])
-    places = _places(op, buffer)
+    places = _box_places(op, buffer, tensor_map)
     raw = np.ascontiguousarray(data.astype(dtype.storage, copy=False)).view(np.uint8).reshape(places.shape)
     targets = [cta]
     if both is not None and bool(both):
@@ -247,7 +268,7 @@ def _tma_store(
     cta: CtaInterpreter, op: TmaStore, buffer: Buffer, tensor_map: TensorMap, starts: list[Array]
 ) -> tuple[()]:
     pointers, inside = _addresses(cta, op, buffer.type, tensor_map, starts)
-    places = _places(op, buffer)
+    places = _box_places(op, buffer, tensor_map)
     rows = np.arange(inside.size).reshape(inside.shape) // inside.shape[1]
     found = swizzle_of(buffer.type)
     assert found is not None

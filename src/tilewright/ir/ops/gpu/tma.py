@@ -42,12 +42,14 @@ def swizzled_layout(shape: Sequence[int], inner: int, swizzle: int, element_byte
         return (across, along) if inner == 1 else (along, across)
 
     bases = [at(1 << i, 0) for i in range(log2(width))]
-    # Of the units of a row, row r has unit u at place u ^ (r % 8) of 128-byte rows; narrower rows change more slowly.
+    rows = [(0, 1 << i) for i in range(log2(shape[outer]))]
+    boxes = [(width << i, 0) for i in range(log2(shape[inner] // width))]
+    # Units are exchanged by the three bits of the address above 128 bytes: those of rows, and where a box has fewer
+    # than eight, those of boxes.
     slower = log2(128 // swizzle)
-    for bit in range(log2(shape[outer])):
+    for bit, (along, across) in enumerate(rows + boxes):
         exchanged = unit << bit - slower if slower <= bit < 3 else 0
-        bases.append(at(exchanged, 1 << bit))
-    bases += [at(width << i, 0) for i in range(log2(shape[inner] // width))]
+        bases.append(at(along + exchanged, across))
     return LinearLayout.of(tuple(shape), {OFFSET: bases})
 
 
