@@ -77,3 +77,9 @@ def test_too_much_shared_memory_is_named() -> None:
     with interpreter_backend(4) as backend, pytest.raises(TileError, match="needs 524288 bytes of shared memory") as e:
         ct.launch(None, (1,), quarter, (x, x.copy()), backend=backend)
     assert "of 232448 bytes that a block can have" in e.value.message
+
+
+def test_addresses_that_are_computed_while_products_run() -> None:
+    """They are no sums that a wait for products could hold."""
+    with interpreter_backend(None, target="sm_90") as backend:
+        compare(generated(740929), backend)

@@ -644,7 +644,7 @@ def _computed(product: Op, end: Op) -> list[Value]:
 
 def _is_vector(value: Value) -> bool:
     t = value.type
-    if not isinstance(t, TileType) or t.layout is None or t.element is not float32:
+    if not isinstance(t, TileType) or t.is_pointer or t.layout is None or t.element is not float32:
         return False
     return t.layout.num_registers <= VECTOR_REGISTERS
 
