@@ -25,7 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "frontend": {"ir"},
     "frontend.python": {"ir", "language", "frontend"},
     "frontend.cpp": {"ir", "system"},
-    "tileir": {"ir", "system", "tileir.kernels"},  # of the last one the type that ``load`` gives
+    "tileir": {"ir", "system", "analysis", "tileir.kernels"},  # of the last one the type that ``load`` gives
     "tileir.kernels": {"ir", "tileir", "frontend", "backends", "runtime"},
     "analysis": {"ir"},
     "transforms": {"ir", "system", "analysis"},

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +21,16 @@ from tilewright.compilation import (
     ScalarConstraint,
     export_kernel,
 )
+from tilewright.compilation.lowering import lower
 from tilewright.ir.opdef import OPS
 from tilewright.ir.ops import control, linear
 from tilewright.tileir.bytecode import read, write
 from tilewright.tileir.debug import CallSite, FileLoc
 from tilewright.tileir.errors import TileIRError, VersionError
-from tilewright.tileir.export.function import HANDLERS
-from tilewright.tileir.module import Module
+from tilewright.tileir.export.function import HANDLERS, Kernel, export_function
+from tilewright.tileir.module import Block, Module, Operation, Value
 from tilewright.tileir.text import print_module
+from tilewright.tileir.types import TOKEN
 
 V1 = CallingConvention.cutile_python_v1()
 
@@ -57,20 +61,18 @@ def exported(kernel: Any, *parameters: Any, version: str | None = None) -> Modul
 
 COPY = """\
 entry @k(%0: tile<ptr<f32>>, %1: tile<i32>, %2: tile<i32>, %3: tile<ptr<f32>>, %4: tile<i32>, %5: tile<i32>) {
-  %6 = assume div_by<16>, %0 : tile<ptr<f32>>
-  %7 = assume bounded<0, ?>, %1 : tile<i32>
-  %8 = assume div_by<16>, %3 : tile<ptr<f32>>
-  %9 = assume bounded<0, ?>, %4 : tile<i32>
-  %10, %11, %12 = get_tile_block_id : tile<i32>
-  %13 = make_token : token
-  %14 = assume div_by<16>, %6 : tile<ptr<f32>>
-  %15 = assume div_by<16>, %8 : tile<ptr<f32>>
-  %16 = make_tensor_view %14, shape = [%7], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
-  %17 = make_partition_view %16 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
-  %18, %19 = load_view_tko weak %17[%10] token = %13 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<16xf32>, token
-  %20 = make_tensor_view %15, shape = [%9], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
-  %21 = make_partition_view %20 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
-  %22 = store_view_tko weak %18, %21[%10] token = %19 : tile<16xf32>, partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> token
+  %6 = assume bounded<0, ?>, %1 : tile<i32>
+  %7 = assume bounded<0, ?>, %4 : tile<i32>
+  %8, %9, %10 = get_tile_block_id : tile<i32>
+  %11 = make_token : token
+  %12 = assume div_by<16>, %0 : tile<ptr<f32>>
+  %13 = assume div_by<16>, %3 : tile<ptr<f32>>
+  %14 = make_tensor_view %12, shape = [%6], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+  %15 = make_partition_view %14 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
+  %16, %17 = load_view_tko weak %15[%8] token = %11 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<16xf32>, token
+  %18 = make_tensor_view %13, shape = [%7], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+  %19 = make_partition_view %18 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
+  %20 = store_view_tko weak %16, %19[%8] token = %11 : tile<16xf32>, partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> token
   return
 }
 """
@@ -120,6 +122,96 @@ def test_control_flow_reductions_and_atomics(version: str | None) -> None:
     names = {op.name for op in module.entry("k").body.walk()}
     assert {"for", "loop", "if", "break", "reduce", "mmaf", "atomic_rmw_tko", "print_tko", "select", "divi"} <= names
     assert names.isdisjoint({"module", "entry"})
+
+
+@ct.kernel
+def ordered(x, y, n):
+    ct.store(y, (0,), ct.load(x, (0,), (4,)) + ct.load(y, (0,), (4,)))
+    for i in range(n):
+        total = ct.load(x, (i,), (4,))
+        for k in range(n):
+            if k > 1:
+                total += ct.load(x, (k,), (4,))
+            total += ct.load(y, (k,), (4,))
+        ct.store(y, (i,), total)
+
+
+def memory_ops(body: Block) -> list[tuple[str, set[str]]]:
+    """The memory ops in ``body``, and which of them each comes after by its token."""
+    before: dict[Value, set[str]] = {}
+    found: list[tuple[str, set[str]]] = []
+
+    def walk(ops: Sequence[Operation]) -> None:
+        for op in ops:
+            tokens = [v for v in op.values() if v.type == TOKEN]
+            known = set().union(*(before.get(v, set()) for v in tokens))
+            before.update((v, known) for v in op.results if v.type == TOKEN)
+            if "_view_tko" in op.name:
+                name = f"{op.name.split('_')[0]}{len(found)}"
+                found.append((name, known))
+                before[op.results[-1]] = known | {name}
+            for block in op.regions:
+                if block is not None:
+                    before.update((v, known) for v in block.args if v.type == TOKEN)
+                    walk(block.ops)
+                    ends = [v for v in block.ops[-1].values() if v.type == TOKEN]
+                    for result, end in zip([r for r in op.results if r.type == TOKEN], ends):
+                        before[result] = before[result] | before.get(end, set())
+
+    walk(body.ops)
+    return found
+
+
+def test_a_memory_op_comes_after_those_of_the_same_array() -> None:
+    """Loads after the last store to it, stores after the loads since as well; arrays do not overlap."""
+    entry = exported(ordered, array(1), array(1), ScalarConstraint(ct.int32)).entry("k")
+    assert memory_ops(entry.body) == [
+        ("load0", set()),
+        ("load1", set()),
+        ("store2", {"load1"}),
+        ("load3", set()),
+        ("load4", set()),
+        ("load5", {"load1", "store2"}),
+        ("store6", {"load1", "store2", "load5"}),
+    ]
+
+
+@ct.kernel
+def copy_two(a, b, out):
+    i = ct.bid(0)
+    ct.store(out, (i,), ct.load(a, (i,), (16,)) + ct.load(b, (i,), (16,)))
+
+
+def test_arrays_of_one_alias_group_may_overlap() -> None:
+    shared = dataclasses.replace(array(1), alias_groups=("both",))
+    body = exported(copy_two, shared, array(1), shared).entry("k").body
+    assert memory_ops(body) == [("load0", set()), ("load1", set()), ("store2", {"load0"})]
+    assert memory_ops(exported(copy_two, *[array(1)] * 3).entry("k").body)[-1] == ("store2", set())
+
+
+def test_in_program_order_every_memory_op_comes_after_all_before_it() -> None:
+    export = lower(copy, KernelSignature([array(1), array(1)], V1, "k"))
+    entry = export_function(Kernel(export.function, program_order=True), 3)
+    assert memory_ops(entry.body) == [("load0", set()), ("store1", {"load0"})]
+
+
+@ct.kernel
+def in_loops(x, y, n):
+    for i in range(n):
+        for k in range(n):
+            if k > 1:
+                ct.store(y, (i,), ct.load(x, (k,), (4,)) + ct.load(x, (k + 1,), (4,)))
+
+
+@pytest.mark.parametrize("version", ("13.2", "13.3"))
+def test_views_are_made_once_outside_of_loops(version: str) -> None:
+    """But not of branches. Before 13.3 partition views are made where they are used."""
+    body = exported(in_loops, array(1), array(1), ScalarConstraint(ct.int32), version=version).entry("k").body
+    inside = [op.name for op in body.walk() if op not in body.ops]
+    views = [op.name for op in body.walk() if op.name.endswith("_view")]
+    assert views.count("make_tensor_view") == 2
+    assert inside.count("make_tensor_view") == 2
+    assert views.count("make_partition_view") == (3 if version == "13.2" else 2)
 
 
 @ct.kernel

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tilewright.analysis.list_tables import Tables
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Bitcast, Sub
 from tilewright.ir.ops.control import CONTROL_FLOW, incoming
@@ -32,7 +33,7 @@ from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 MemoryObject = Value | None  # what stands for the memory behind an address; None when that is unknown
 
 # Op whose result points to where an operand points -> that operand.
-_FORWARDED: dict[type[Op], Callable[[Any], Value]] = {
+_FORWARDED: dict[type[Op | Block], Callable[[Any], Value]] = {
     **dict.fromkeys(
         (Reshape, Broadcast, Permute, Extract, AssumeDivisible, AssumeBlocked, Bitcast), operator.attrgetter("x")
     ),
@@ -60,15 +61,22 @@ class AliasAnalysis:
     """
 
     def __init__(self, function: Function) -> None:
-        self.tables = Tables(function)
+        self._function = function
         params = zip(function.body.args, function.params)
         alike = [v for v, p in params if function.may_alias and v.tile.is_pointer and not p.no_alias]
         self.shared: MemoryObject = alike[0] if len(alike) > 1 else None
         self._alike = set(alike)
 
+    @functools.cached_property
+    def tables(self) -> Tables:
+        return Tables(self._function)
+
     def underlying_object(self, value: Value) -> MemoryObject:
         """The root of the address or view ``value``; where control flow gives one of several, that which all have."""
-        roots = self._roots(value)
+        origin = value
+        while (source := _FORWARDED.get(type(origin.owner))) is not None:  # the way of most views
+            origin = source(origin.owner)
+        roots = {origin} if origin.owner is self._function.body and is_address(origin) else self._roots(value)
         found = {self.shared if self.shared is not None and root in self._alike else root for root in roots}
         return found.pop() if len(found) == 1 else None
 

@@ -42,10 +42,12 @@ def tool_version(name: str) -> str:
     return found[1] if found is not None else "unknown"
 
 
-def run_tool(command: Sequence[str], environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run_tool(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, timeout: float = TIMEOUT
+) -> subprocess.CompletedProcess[str]:
     """``command`` and what it said, in this ``environment`` or that of the process. ``subprocess.TimeoutExpired`` when
-    it takes longer than ``TIMEOUT``."""
-    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False, env=environment)
+    it takes longer than ``timeout`` seconds."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, env=environment)
 
 
 def output_of(ran: subprocess.CompletedProcess[str]) -> str:

@@ -92,8 +92,7 @@ def _exports(kernel: Launchable, signatures: Sequence[KernelSignature]) -> list[
 def bytecode(exports: Sequence[Export], version: str | None = None) -> bytes:
     """CUDA Tile IR bytecode of ``exports``, by default of the first version from 13.3 on that can express them."""
     kernels = [
-        Kernel(e.function, e.symbol, [Argument(p.type, p.position, p.lower, p.divisor) for p in e.parameters])
-        for e in exports
+        Kernel(e.function, e.symbol, [Argument(p.type, p.position, p.lower) for p in e.parameters]) for e in exports
     ]
     return write(export_module(kernels, None if version is None else int(version.partition(".")[2])))
 

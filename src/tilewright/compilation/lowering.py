@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tilewright.backends.export import Export, Parameter
 from tilewright.compilation.constraints import (
@@ -13,6 +14,7 @@ from tilewright.compilation.constraints import (
     ParameterConstraint,
     ScalarConstraint,
     TupleConstraint,
+    alias_groups,
 )
 from tilewright.compilation.signature import KernelSignature
 from tilewright.frontend.signature import (
@@ -25,7 +27,7 @@ from tilewright.frontend.signature import (
     TupleSpec,
     parameters,
 )
-from tilewright.ir.core import Param
+from tilewright.ir.core import Function, Param
 from tilewright.ir.dtypes import uint32
 from tilewright.ir.types import PointerType, TileType
 from tilewright.language.annotations import ArrayAnnotation
@@ -57,12 +59,23 @@ def lower(kernel: Launchable, signature: KernelSignature) -> Export:
     specs = tuple(_spec(ref, rule, p) for (ref, rule), p in zip(places, signature.parameters))
     function = kernel.trace(Signature(specs))
     positions = {param: i for i, param in enumerate(function.params)}
+    _let_alias(function, [ref.argument for ref, _ in places], signature.parameters)
     abi: list[Parameter] = []
     for (ref, _), spec in zip(places, specs):
         abi += _abi(ref.argument, spec, positions)
     symbol = signature.symbol or signature.with_mangled_symbol(kernel.name).symbol
     assert symbol is not None
     return Export(function, symbol, tuple(abi))
+
+
+def _let_alias(function: Function, names: Sequence[str], constraints: Sequence[ParameterConstraint]) -> None:
+    """Say of ``function`` which arguments may share memory: those with an alias group."""
+    shared = {name for name, c in zip(names, constraints) if any(groups for _, groups in alias_groups([c]))}
+    if shared:
+        function.may_alias = True
+        function.params[:] = [
+            p if p.argument.partition("[")[0] in shared else replace(p, no_alias=True) for p in function.params
+        ]
 
 
 def _spec(ref: ArgumentRef, rule: Rule, constraint: ParameterConstraint) -> ArgumentSpec:

@@ -17,7 +17,8 @@ class Artifact:
     Those of ``tables`` that are passed by value have room for ``capacity`` arrays.
     A kernel that ``reports`` takes the address of its buffer after the other numbers, and one whose blocks need
     ``local_bytes`` each takes the address of those.
-    With ``depths`` there is a variant with so many stages for one block on each SM, and for two.
+    With ``depths`` there is a variant with so many stages for one block on each SM, and for two. ``fallback`` says what
+    the compiler had to do without.
     """
 
     binary: GpuBinary
@@ -29,6 +30,7 @@ class Artifact:
     tables: tuple[TableParameter, ...] = ()
     capacity: int = 0
     depths: tuple[int, int] = (0, 0)
+    fallback: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
         fields = asdict(self)
@@ -48,6 +50,7 @@ class Artifact:
         fields["descriptors"] = tuple(_descriptor(d) for d in fields["descriptors"])
         fields["tables"] = tuple(_table(t) for t in fields["tables"])
         fields["depths"] = tuple(fields["depths"])
+        fields["fallback"] = tuple(fields["fallback"])
         return cls(**fields)
 
 

@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from typing import Union
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class UnknownLoc:
     """No location."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class CompileUnit:
     file: Location | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class File:
     name: str
     directory: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class LexicalBlock:
     scope: Location | None
     file: Location | None
@@ -30,7 +30,7 @@ class LexicalBlock:
     column: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class FileLoc:
     """A place in a file, in a scope: a subprogram or a lexical block."""
 
@@ -40,7 +40,7 @@ class FileLoc:
     column: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Subprogram:
     file: Location | None
     line: int
@@ -51,7 +51,7 @@ class Subprogram:
     flags: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class CallSite:
     """``callee``, a place in an inlined function, and ``caller``, the place of its call."""
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Union
+from typing import Any, Union
 
 MAX_ELEMENTS = 1 << 24
 DYNAMIC = -(1 << 63)  # a dynamic extent or stride in a file
 MAX_POINTER_DEPTH = 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scalar:
-    """A number type: its spelling, bits, bytes of one element in a constant, tag in files and first version."""
+    """A number type: its spelling, bits, bytes of one element in a constant, tag in files and first version. There is
+    one object for each."""
 
     name: str
     bits: int
@@ -21,8 +22,8 @@ class Scalar:
     tag: int
     since: int = 1
 
-    def __hash__(self) -> int:
-        return self.tag
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SCALARS.__getitem__, (self.name,)
 
     @property
     def is_integer(self) -> bool:

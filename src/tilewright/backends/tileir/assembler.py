@@ -9,10 +9,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tilewright.backends.cuda_tools import TIMEOUT, failure_reason, run_tool, tool, tool_version
+from tilewright.backends.cuda_tools import failure_reason, run_tool, tool, tool_version
 from tilewright.ir.errors import TileError
 
 _ERROR = re.compile(r"^(?:.*?: )?(?:error|fatal error|ptxas (?:error|fatal)\s*): *(.*)$", re.MULTILINE)
+PATIENCE = 120  # seconds, beyond which another form of a kernel is tried
 _GENERAL = "failed to compile Tile IR program"  # which the assembler says of anything
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")  # where the assembler looks for its tools before it looks beside it
 INSTALL = "pip install 'tilewright[tileir]', or a CUDA toolkit from 13.3 on with its bin folder on PATH"
@@ -51,9 +52,9 @@ def assemble(data: bytes, target: str, kernel: str) -> bytes:
         source.write_bytes(data)
         command = [str(path), f"--gpu-name={target}", "--lineinfo", str(source), "-o", str(made)]
         try:
-            ran = run_tool(command, _environment(path))
+            ran = run_tool(command, _environment(path), PATIENCE)
         except subprocess.TimeoutExpired:
-            raise TileError(f"tileiras has not assembled the kernel {kernel} in {TIMEOUT} seconds") from None
+            raise TileError(f"tileiras has not assembled the kernel {kernel} in {PATIENCE} seconds") from None
         if ran.returncode or not made.is_file():
             reason = failure_reason(ran, _ERROR)
             reason += lacking(path) if reason == _GENERAL else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilewright.backends.base import Capabilities, Devices, Machine, NeedsVariant, Serialization
@@ -20,7 +21,8 @@ from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.tileir.bytecode import write
-from tilewright.tileir.export import Kernel, export_module
+from tilewright.tileir.errors import TileIRError
+from tilewright.tileir.export import Kernel, entry_name, export_module
 from tilewright.tileir.text import print_module
 
 NEGATIVE_STRIDES = "negative strides"
@@ -80,14 +82,10 @@ class TileIRBackend:
         options, of which there are none."""
         if options:
             raise ValueError(f"the backend tileir has no option {next(iter(options))!r}; it has none")
-        module = export_module([Kernel(function, negative_strides=variant == NEGATIVE_STRIDES)])
-        try:
-            code = assembler.assemble(write(module), self.architecture(), function.name)
-        except TileError as error:
-            raise TileError(f"{error}{_unreachable(function)}") from None
+        code, fallback = self._assembled(function, variant)
         binary = GpuBinary(
             code=code,
-            symbol=module.entries[0].name,
+            symbol=entry_name(function),
             num_warps=0,
             num_ctas=1,
             shared_bytes=0,
@@ -96,18 +94,54 @@ class TileIRBackend:
             descriptors=(),
             threads=1,
         )
-        artifact = Artifact(binary, formats_of(function), (), 0, tables=_tables(function))
+        artifact = Artifact(binary, formats_of(function), (), 0, tables=_tables(function), fallback=fallback)
         return TileIRExecutable(function, artifact, variant)
+
+    def _assembled(self, function: Function, variant: Any) -> tuple[bytes, tuple[str, ...]]:
+        """Machine code, and the first of the fallbacks that the assembler takes. TileError, as it refuses the kernel
+        itself, when it takes none."""
+        target = self.architecture()
+        refused: TileError | None = None
+        for fallback in _fallbacks(function):
+            try:
+                data = write(export_module([_kernel(function, variant, fallback)]))
+                return assembler.assemble(data, target, function.name), fallback
+            except TileIRError:
+                raise
+            except TileError as error:
+                refused = refused or error
+        assert refused is not None
+        raise refused
 
     def _elapsed(self, launch: Callable[[], None], stream: int, flush_cache: bool) -> float:
         """The seconds between events before and after ``launch`` on the stream with this handle."""
         return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
 
 
-def _unreachable(function: Function) -> str:
-    """What to try where the assembler refuses a kernel with hints: it ends without a word where it cannot keep them."""
-    hints = ", ".join(f"{k}={v}" for k, v in function.hints.items() if k in ("occupancy", "num_worker_warps"))
-    return f"; of hints that it cannot keep it says no more than this: try without {hints}" if hints else ""
+_IN_ORDER, _WITHOUT_TMA = "memory ops in program order", "no TMA"
+_WITHOUT_HINTS = "no occupancy and no num_worker_warps"
+_OCCUPANCY = ("occupancy", "num_worker_warps")  # of which the assembler ends without a word where it cannot keep them
+
+
+def _fallbacks(function: Function) -> Sequence[tuple[str, ...]]:
+    """How to compile a kernel, and then, where the assembler refuses or does not end, with less freedom."""
+    found = (), (_IN_ORDER,), (_WITHOUT_TMA,)
+    if any(hint in function.hints for hint in _OCCUPANCY):
+        return *found, *((_WITHOUT_HINTS, *fallback) for fallback in found)
+    return found
+
+
+def _kernel(function: Function, variant: Any, fallback: Sequence[str]) -> Kernel:
+    """What is exported as a variant and a fallback."""
+    if _WITHOUT_HINTS in fallback:
+        hints = {name: value for name, value in function.hints.items() if name not in _OCCUPANCY}
+        function = replace(function, hints=hints)
+    return Kernel(
+        function,
+        negative_strides=variant == NEGATIVE_STRIDES,
+        program_order=_IN_ORDER in fallback,
+        tma=_WITHOUT_TMA not in fallback,
+    )
 
 
 class TileIRExecutable(GpuExecutable):
@@ -117,9 +151,11 @@ class TileIRExecutable(GpuExecutable):
 
     def __init__(self, function: Function, artifact: Artifact, variant: Any) -> None:
         def texts() -> Mapping[str, str]:
-            return {"CUDA Tile IR": print_module(export_module([kernel]))}
+            decisions = ", ".join(artifact.fallback) or "none"
+            text = print_module(export_module([kernel]))
+            return {"schedule": f"what tileiras needs to compile it: {decisions}\n", "CUDA Tile IR": text}
 
-        kernel = Kernel(function, negative_strides=variant == NEGATIVE_STRIDES)
+        kernel = _kernel(function, variant, artifact.fallback)
         super().__init__(function, artifact, Constraints(descriptors=False, realign=False), texts)
         strides = [i for i, param in enumerate(function.params) if param.role == "stride"]
         self._strides = [] if kernel.negative_strides else strides

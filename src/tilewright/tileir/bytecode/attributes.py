@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from tilewright.tileir.bytecode.primitives import MAX_DEPTH, Cursor, apint, integers, svarint, varint
 from tilewright.tileir.errors import TileIRError
@@ -162,43 +164,54 @@ def _predicate(cursor: Cursor, tag: int) -> Attribute:
 
 def write_tagged(attribute: Attribute, numbers: Numbers) -> bytes:
     """``attribute`` with its tag."""
-    return varint(TAGS[type(attribute)]) + _payload(attribute, numbers)
+    payload = write_payload(attribute, numbers)
+    return varint(TAGS[type(attribute)]) + payload
 
 
 def write_payload(attribute: Attribute, numbers: Numbers) -> bytes:
     """``attribute`` where the place says what kind it is."""
-    return _payload(attribute, numbers)
+    write = _PAYLOADS.get(type(attribute))
+    if write is not None:
+        return write(attribute, numbers)
+    if type(attribute) in _PREDICATES:
+        return _PREDICATES[type(attribute)](attribute)
+    raise TileIRError(f"{attribute!r} is no attribute of Tile IR")
 
 
-def _payload(a: Attribute, numbers: Numbers) -> bytes:
-    if isinstance(a, IntegerAttr):
-        boolean = isinstance(a.type, Scalar) and a.type.bits == 1
-        value = bytes((a.value,)) if boolean else varint(a.value)
-        return varint(numbers.type(a.type)) + value
-    if isinstance(a, FloatAttr):
-        return varint(numbers.type(a.type)) + apint(a.bits, a.type.bits)
-    if isinstance(a, BoolAttr):
-        return bytes((a.value,))
-    if isinstance(a, TypeAttr):
-        return varint(numbers.type(a.type))
-    if isinstance(a, StringAttr):
-        return varint(numbers.string(a.value))
-    if isinstance(a, ArrayAttr):
-        return varint(len(a.items)) + b"".join(write_tagged(item, numbers) for item in a.items)
-    if isinstance(a, DenseAttr):
-        return varint(numbers.type(a.type)) + varint(numbers.constant(a.data))
-    if isinstance(a, SameElementsAttr):
-        return integers(a.shape, 8)
-    if isinstance(a, DivByAttr):
-        return varint(a.divisor) + _bounds(a.every, a.along)
-    if isinstance(a, BoundedAttr):
-        return _bounds(a.lower, a.upper)
-    if isinstance(a, (DictAttr, HintsAttr)):
-        entries = [varint(numbers.string(key)) + write_tagged(value, numbers) for key, value in a.entries]
-        return varint(len(entries)) + b"".join(entries)
-    raise TileIRError(f"{a!r} is no attribute of Tile IR")
+@functools.lru_cache(maxsize=256)
+def write_predicate(predicate: Attribute) -> bytes:
+    """What an ``assume`` promises, with its tag."""
+    return varint(TAGS[type(predicate)]) + _PREDICATES[type(predicate)](predicate)
+
+
+def _integer(a: IntegerAttr, numbers: Numbers) -> bytes:
+    boolean = isinstance(a.type, Scalar) and a.type.bits == 1
+    return varint(numbers.type(a.type)) + (bytes((a.value,)) if boolean else varint(a.value))
+
+
+def _dictionary(a: DictAttr | HintsAttr, numbers: Numbers) -> bytes:
+    entries = [varint(numbers.string(key)) + write_tagged(value, numbers) for key, value in a.entries]
+    return varint(len(entries)) + b"".join(entries)
 
 
 def _bounds(first: int | None, second: int | None) -> bytes:
     flags = (first is not None) | (second is not None) << 1
     return bytes((flags,)) + b"".join(svarint(v) for v in (first, second) if v is not None)
+
+
+_PAYLOADS: dict[type, Callable[[Any, Numbers], bytes]] = {
+    IntegerAttr: _integer,
+    FloatAttr: lambda a, numbers: varint(numbers.type(a.type)) + apint(a.bits, a.type.bits),
+    BoolAttr: lambda a, _: bytes((a.value,)),
+    TypeAttr: lambda a, numbers: varint(numbers.type(a.type)),
+    StringAttr: lambda a, numbers: varint(numbers.string(a.value)),
+    ArrayAttr: lambda a, numbers: varint(len(a.items)) + b"".join(write_tagged(i, numbers) for i in a.items),
+    DenseAttr: lambda a, numbers: varint(numbers.type(a.type)) + varint(numbers.constant(a.data)),
+    DictAttr: _dictionary,
+    HintsAttr: _dictionary,
+}
+_PREDICATES: dict[type, Callable[[Any], bytes]] = {
+    SameElementsAttr: lambda a: integers(a.shape, 8),
+    DivByAttr: lambda a: varint(a.divisor) + _bounds(a.every, a.along),
+    BoundedAttr: lambda a: _bounds(a.lower, a.upper),
+}

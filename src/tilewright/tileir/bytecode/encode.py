@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tilewright.tileir.bytecode.attributes import Numbers, write_payload, write_tagged
+from tilewright.tileir.bytecode.attributes import Numbers, write_payload
 from tilewright.tileir.bytecode.encoders import Step, encoder
 from tilewright.tileir.bytecode.primitives import varint
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.module import Attribute, Block, Operation, Value
-from tilewright.tileir.optable import ENUM_SINCE
+from tilewright.tileir.optable import ENUM_SINCE, NEWEST
 from tilewright.tileir.types import Type
+
+# By version and opcode, those that were needed so far.
+_ENCODERS: dict[int, dict[int, tuple[Step, ...]]] = {minor: {} for minor in range(1, NEWEST + 1)}
 
 
 class BodyWriter:
@@ -29,7 +32,7 @@ class BodyWriter:
         self.values: dict[Value, int] = {}
         self.count = 0
         self.types: dict[int, int] = {}
-        self.encoders: dict[int, tuple[Step, ...]] = {}
+        self.encoders = _ENCODERS[minor]
 
     def body(self, block: Block) -> bytes:
         """The ops of an entry, whose parameters are the arguments of ``block``."""
@@ -91,9 +94,6 @@ class BodyWriter:
         self.ops(block, out)
         self.count = outside
         self.release(block)
-
-    def tagged(self, attribute: Attribute) -> bytes:
-        return write_tagged(attribute, self.numbers)
 
     def payload(self, attribute: Attribute) -> bytes:
         return write_payload(attribute, self.numbers)

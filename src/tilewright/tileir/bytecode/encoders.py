@@ -6,10 +6,10 @@ written before; numbers below 128, almost all, are one byte.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.tileir.bytecode.attributes import write_predicate
 from tilewright.tileir.bytecode.primitives import integers, varint
 from tilewright.tileir.module import Operation
 from tilewright.tileir.optable import BY_OPCODE, ENUM_SINCE, ENUMS, AttributeSpec, OpSpec
@@ -17,7 +17,6 @@ from tilewright.tileir.optable import BY_OPCODE, ENUM_SINCE, ENUMS, AttributeSpe
 Step = Callable[[Any, Operation, bytearray], None]
 
 
-@functools.cache
 def encoder(opcode: int, minor: int) -> tuple[Step, ...]:
     """The steps that write the op in files of version 13.``minor``, which has it."""
     spec = BY_OPCODE[opcode]
@@ -37,8 +36,9 @@ def encoder(opcode: int, minor: int) -> tuple[Step, ...]:
 
 
 def _is_plain(spec: OpSpec, minor: int) -> bool:
-    """Whether an op has one result, a few operands that are always there, and enumerations: most have nothing else."""
-    plain = spec.results == 1 and not spec.counted and not spec.flag_bits and not spec.regions
+    """Whether an op has one result, a few operands that are always there, flags and enumerations: most have nothing
+    else."""
+    plain = spec.results == 1 and not spec.counted and not spec.regions
     operands = all(not o.variadic and not o.optional for o in spec.operands) and spec.layout != "C"
     attributes = all(a.kind in ENUMS and not a.optional and a.since <= minor for a in spec.attributes)
     return plain and operands and attributes and minor >= spec.results_since
@@ -48,6 +48,7 @@ def _plain(spec: OpSpec, minor: int) -> Step:
     """All of such an op in one step."""
     head = varint(spec.opcode)
     names = tuple(o.name for o in spec.operands)
+    flags = _flags(spec, minor) if spec.flag_bits else None
     enumerations = [(a.name, _known(a, minor), _enumeration(a, minor)) for a in spec.attributes]
 
     def step(w: Any, op: Operation, out: bytearray) -> None:
@@ -63,6 +64,8 @@ def _plain(spec: OpSpec, minor: int) -> Step:
             out.append(number)
         else:
             out += varint(number)
+        if flags is not None:
+            flags(w, op, out)
         for name, known, checked in enumerations:
             number = known.get(op.attributes[name])
             if number is None:
@@ -128,7 +131,7 @@ def _flags(spec: OpSpec, minor: int) -> Step:
             if op.operands[name] is not None:
                 flags |= bit
         if known:
-            out += varint(flags)
+            out.append(flags)  # there are fewer than seven
         elif flags:
             w.wrong_flags(op, flags)
 
@@ -141,7 +144,7 @@ _WRITTEN: dict[str, Callable[[Any, Operation, Any], bytes]] = {
     "str": lambda w, op, value: varint(w.numbers.string(value)),
     "const": lambda w, op, value: varint(w.numbers.constant(value)),
     "i32s": lambda w, op, value: integers(tuple(value), 4),
-    "predicate": lambda w, op, value: w.tagged(value),
+    "predicate": lambda w, op, value: write_predicate(value),
     "hints": lambda w, op, value: w.payload(value),
     "array": lambda w, op, value: w.payload(value),
 }
@@ -206,35 +209,19 @@ def _counted_operands(w: Any, op: Operation, out: bytearray) -> None:
 
 
 def _operands(spec: OpSpec) -> Step:
-    if all(not o.variadic and not o.optional for o in spec.operands):
-        return _fixed_operands(tuple(o.name for o in spec.operands))
+    operands = [(o.name, o.variadic, o.optional) for o in spec.operands]
 
     def step(w: Any, op: Operation, out: bytearray) -> None:
-        for o in spec.operands:
-            operand = op.operands[o.name]
-            if o.variadic:
+        for name, variadic, optional in operands:
+            operand = op.operands[name]
+            if variadic:
                 out += varint(len(operand))
                 for value in operand:
                     out += w.value(op, value)
             elif operand is not None:
                 out += w.value(op, operand)
-            elif not o.optional:
-                w.lacks(op, o.name)
-
-    return step
-
-
-def _fixed_operands(names: tuple[str, ...]) -> Step:
-    def step(w: Any, op: Operation, out: bytearray) -> None:
-        values, operands = w.values, op.operands
-        for name in names:
-            number = values.get(operands[name])
-            if number is None:
-                w.undefined(op)
-            elif number < 128:
-                out.append(number)
-            else:
-                out += varint(number)
+            elif not optional:
+                w.lacks(op, name)
 
     return step
 

@@ -10,10 +10,13 @@ MASK64 = (1 << 64) - 1
 MAX_DEPTH = 64  # of attributes in attributes
 
 
+_SMALL = tuple(bytes((i,)) for i in range(128))
+
+
 def varint(value: int) -> bytes:
     """``value`` as unsigned LEB128."""
     if value < 128:
-        return bytes((value,))
+        return _SMALL[value]
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.tileir.bytecode.primitives import Cursor, integers, varint
@@ -195,26 +196,44 @@ FUNCTION_PARTS = (
 
 def encode_type(t: Type, minor: int, number: Any) -> bytes:
     """``t`` as an entry of the Type section; ``number`` gives the index of a type in it. VersionError when too new."""
-    if isinstance(t, Scalar):
-        if t.since > minor:
-            raise VersionError(f"the type {t} needs bytecode 13.{t.since}; it cannot be written as 13.{minor}")
-        return varint(t.tag)
-    if isinstance(t, Token):
-        return varint(TOKEN_TAG)
-    if isinstance(t, Pointer):
-        flags, attr = _pointer_attr(t, t.attr, minor)
-        return varint(PTR) + flags + varint(number(t.pointee)) + attr
-    if isinstance(t, Tile):
-        return varint(TILE) + varint(number(t.element)) + integers(t.shape, 8)
-    if isinstance(t, TensorView):
-        flags, attr = _pointer_attr(t, t.attr, minor)
-        extents = [tuple(DYNAMIC if n is None else n for n in numbers) for numbers in (t.shape, t.strides)]
-        dims = integers(extents[0], 8) + integers(extents[1], 8)
-        return varint(TENSOR_VIEW) + flags + varint(number(t.element)) + dims + attr
-    if isinstance(t, Function):
-        lists = [varint(len(types)) + b"".join(varint(number(p)) for p in types) for types in (t.params, t.results)]
-        return varint(FUNCTION) + b"".join(lists)
-    return _encode_view(t, minor, number)
+    return _ENCODED.get(type(t), _encode_view)(t, minor, number)
+
+
+def _encode_scalar(t: Scalar, minor: int, number: Any) -> bytes:
+    if t.since > minor:
+        raise VersionError(f"the type {t} needs bytecode 13.{t.since}; it cannot be written as 13.{minor}")
+    return varint(t.tag)
+
+
+def _encode_pointer(t: Pointer, minor: int, number: Any) -> bytes:
+    flags, attr = _pointer_attr(t, t.attr, minor)
+    return varint(PTR) + flags + varint(number(t.pointee)) + attr
+
+
+def _encode_tile(t: Tile, minor: int, number: Any) -> bytes:
+    return varint(TILE) + varint(number(t.element)) + integers(t.shape, 8)
+
+
+def _encode_tensor_view(t: TensorView, minor: int, number: Any) -> bytes:
+    flags, attr = _pointer_attr(t, t.attr, minor)
+    extents = [tuple(DYNAMIC if n is None else n for n in numbers) for numbers in (t.shape, t.strides)]
+    dims = integers(extents[0], 8) + integers(extents[1], 8)
+    return varint(TENSOR_VIEW) + flags + varint(number(t.element)) + dims + attr
+
+
+def _encode_function(t: Function, minor: int, number: Any) -> bytes:
+    lists = [varint(len(types)) + b"".join(varint(number(p)) for p in types) for types in (t.params, t.results)]
+    return varint(FUNCTION) + b"".join(lists)
+
+
+_ENCODED: dict[type, Callable[[Any, int, Any], bytes]] = {
+    Scalar: _encode_scalar,
+    Token: lambda t, minor, number: varint(TOKEN_TAG),
+    Pointer: _encode_pointer,
+    Tile: _encode_tile,
+    TensorView: _encode_tensor_view,
+    Function: _encode_function,
+}
 
 
 def _pointer_attr(t: Type, attr: str | None, minor: int) -> tuple[bytes, bytes]:

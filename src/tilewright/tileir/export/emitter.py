@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.module import Attribute, Block, FloatAttr, IntegerAttr, Operation, Value
 from tilewright.tileir.optable import BY_NAME, NO_DEFAULT, OpSpec
-from tilewright.tileir.types import I8, I64, SCALARS, TOKEN, Element, Pointer, Scalar, Tile, Type
+from tilewright.tileir.types import I8, I64, SCALARS, Element, Pointer, Scalar, Tile, Type
+
+if TYPE_CHECKING:
+    from tilewright.tileir.export.tokens import Tokens
 
 _NAMES = {
     "f8e4m3fn": "f8E4M3FN",
@@ -28,11 +31,19 @@ _NAMES = {
 }
 
 
-@functools.cache
+class _Scalars(dict[DType, Scalar]):
+    def __missing__(self, dtype: DType) -> Scalar:
+        name = f"i{dtype.bitwidth}" if dtype.is_integer else _NAMES.get(dtype.short, dtype.short)
+        found = self[dtype] = SCALARS[name]
+        return found
+
+
+_SCALARS = _Scalars()
+
+
 def scalar(dtype: DType) -> Scalar:
     """The element type of ``dtype``: integers lose their sign, which their ops have instead."""
-    name = f"i{dtype.bitwidth}" if dtype.is_integer else _NAMES.get(dtype.short, dtype.short)
-    return SCALARS[name]
+    return _SCALARS[dtype]
 
 
 def element(dtype: DType | PointerType) -> Scalar | Pointer:
@@ -80,32 +91,64 @@ def number_attribute(dtype: DType, value: bool | float) -> Attribute:
     return FloatAttr(scalar(dtype), bits) if dtype.is_floating else IntegerAttr(scalar(dtype), bits)
 
 
-def _blank(spec: OpSpec) -> tuple[OpSpec, dict[str, Any], tuple[str, ...], dict[str, Any]]:
-    """A declaration, operands that are absent, which of them are lists, and attributes as they are by default."""
-    defaults = {a.name: None if a.default is NO_DEFAULT else a.default for a in spec.attributes}
-    lists = tuple(o.name for o in spec.operands if o.variadic)
-    blank = dict.fromkeys(o.name for o in spec.operands)
-    return spec, blank, lists, {**defaults, **dict.fromkeys(spec.units, False)}
+class _Declared(NamedTuple):
+    """An op of the table: operands that are absent, attributes as they are by default, and how many there are."""
+
+    spec: OpSpec
+    operands: dict[str, Any]
+    attributes: dict[str, Any]
+    operand_count: int
+    attribute_count: int
+
+    @classmethod
+    def of(cls, spec: OpSpec) -> _Declared:
+        attributes = {a.name: None if a.default is NO_DEFAULT else a.default for a in spec.attributes}
+        attributes |= dict.fromkeys(spec.units, False)
+        operands: dict[str, Any] = {o.name: [] if o.variadic else None for o in spec.operands}
+        return cls(spec, operands, attributes, len(operands), len(attributes))
 
 
-_BLANK = {name: _blank(spec) for name, spec in BY_NAME.items()}
+_DECLARED = {name: _Declared.of(spec) for name, spec in BY_NAME.items()}
+
+
+@functools.cache
+def _declared(minor: int) -> dict[str, _Declared]:
+    """The ops of a version."""
+    return {name: found for name, found in _DECLARED.items() if found.spec.since <= minor}
+
+
+_NO_REGIONS: list[Block | None] = []
+
+
+class Frame(NamedTuple):
+    """A block of our IR while it is exported. ``known`` are the constants and views that its ops see."""
+
+    source: core.Block
+    block: Block
+    known: dict[Hashable, Value]
+    is_loop: bool
 
 
 class Emitter:
-    """Appends to ``block``. ``token`` orders the next memory op after all before it, in the order of the program."""
+    """Appends to ``block``, the one of the innermost of ``frames``."""
 
-    def __init__(self, minor: int, body: Block) -> None:
+    tokens: Tokens
+
+    def __init__(self, minor: int, source: core.Block, body: Block) -> None:
         self.minor = minor
-        self.block = body
+        self.frames = [Frame(source, body, {}, False)]
+        self.block, self.known = body, self.frames[0].known
+        self.declared = _declared(minor)
         self.values: dict[core.Value, Value] = {}
-        self.token: Value | None = None
+        self.depths: dict[core.Value, int] = {}  # of views: the frame that each was made in
         self.loc: Location | None = None
         self.grid: dict[str, list[Value]] = {}
         self.tiles: dict[int, Tile] = {}  # by the identity of what is a tile type in our IR
+        self.required: set[int] = set()  # by identity, the tiles that files of this version have
         self.splats: dict[core.Value, Splat] = {}  # values of equal elements, which are made where they are used
-        self.constants: dict[tuple[int, int, tuple[int, ...]], Value] = {}  # those that ``block`` sees
         self.op: core.Op | None = None
         self.negative_strides = False  # that arrays may have
+        self.tma = True  # may move tiles
 
     def __getitem__(self, value: core.Value) -> Value:
         found = self.values.get(value)
@@ -116,8 +159,11 @@ class Emitter:
         type = op.results[0].type
         found = self.tiles.get(id(type))
         if found is None:
-            found = self.tiles[id(type)] = tile(op.result.tile)
-            self.require(found.element)
+            assert isinstance(type, TileType)
+            found = self.tiles[id(type)] = tile(type)
+            if id(found) not in self.required:
+                self.required.add(id(found))
+                self.require(found.element)
         return found
 
     def require(self, element: Element) -> None:
@@ -146,8 +192,14 @@ class Emitter:
         return made
 
     def one(self, name: str, operands: dict[str, Any], result: Type, **attributes: Any) -> Value:
+        """As ``add``, for an op with one result."""
+        declared = self.declared.get(name) or self.lacks(name)
+        if len(operands) != declared.operand_count:
+            operands = {**declared.operands, **operands}
+        if len(attributes) != declared.attribute_count:
+            attributes = {**declared.attributes, **attributes}
         made = Value(result)
-        self.append(name, operands, [made], [], attributes)
+        self.block.ops.append(Operation(declared.spec, operands, attributes, [made], _NO_REGIONS, self.loc))
         return made
 
     def append(
@@ -158,18 +210,13 @@ class Emitter:
         regions: list[Block | None],
         attributes: dict[str, Any],
     ) -> None:
-        spec, blank, variadic, defaults = _BLANK[name]
-        if spec.since > self.minor:
-            raise VersionError(self.where(f"{name} needs bytecode 13.{spec.since}, which 13.{self.minor} lacks"))
-        if len(operands) != len(blank):
-            operands = {**blank, **operands}
-            for many in variadic:
-                if operands[many] is None:
-                    operands[many] = []
-        if len(attributes) != len(defaults):
-            attributes = {**defaults, **attributes}
-        assert len(operands) == len(blank) and len(attributes) == len(defaults), (name, operands, attributes)
-        self.block.ops.append(Operation(spec, operands, attributes, results, regions, self.loc))
+        declared = self.declared.get(name) or self.lacks(name)
+        operands, attributes = {**declared.operands, **operands}, {**declared.attributes, **attributes}
+        self.block.ops.append(Operation(declared.spec, operands, attributes, results, regions, self.loc))
+
+    def lacks(self, name: str) -> NoReturn:
+        since = BY_NAME[name].since
+        raise VersionError(self.where(f"{name} needs bytecode 13.{since}, which 13.{self.minor} lacks"))
 
     def constant(self, dtype: DType, value: bool | float, shape: tuple[int, ...] = ()) -> Value:
         """A tile of equal elements."""
@@ -179,25 +226,41 @@ class Emitter:
         """A tile of equal elements; of those that are the same, the first one serves where it is visible."""
         s, bits, shape = splat
         key = s.tag, bits, shape
-        found = self.constants.get(key)
+        found = self.known.get(key)
         if found is None:
             self.require(s)
             data = (b"\xff" if bits else b"\0") if s.bits == 1 else bits.to_bytes(s.bytes, "little")
-            found = self.constants[key] = self.one("constant", {}, tile_of(s, shape), value=data)
+            found = self.known[key] = self.one("constant", {}, tile_of(s, shape), value=data)
         return found
 
     def null(self, type: TileType) -> Value:
         zero = self.one("constant", {}, tile_of(I64, type.shape), value=bytes(8))
         return self.one("int_to_ptr", {"source": zero}, tile(type))
 
-    def ordered(
-        self, name: str, operands: dict[str, Any], results: Sequence[Type], attributes: dict[str, Any]
-    ) -> list[Value]:
-        """Append a memory op, after those before it; its last result, the token, orders the next one."""
-        operands["token"] = self.token
-        found = [Value(t) for t in results]
-        self.token = Value(TOKEN)
-        self.append(name, operands, [*found, self.token], [], attributes)
+    def push(self, source: core.Block, block: Block, known: dict[Hashable, Value], *, is_loop: bool) -> None:
+        self.frames.append(Frame(source, block, known, is_loop))
+        self.block, self.known = block, known
+
+    def pop(self) -> None:
+        self.frames.pop()
+        self.block, self.known = self.frames[-1].block, self.frames[-1].known
+
+    def shared(self, op: core.Op, key: Hashable, make: Callable[[], Value]) -> Value:
+        """A view, which is made once for all equal ones, and outside of the loops that it does not depend on."""
+        depth = len(self.frames) - 1
+        operands = [v for v in op.operands if v not in self.splats]
+        inside = {v.block for v in operands if v not in self.depths}
+        least = max((self.depths[v] for v in operands if v in self.depths), default=0)
+        while depth > least and self.frames[depth].is_loop and self.frames[depth].source not in inside:
+            depth -= 1
+        found = self.frames[depth].known.get(key)
+        if found is None:
+            self.block, self.known = self.frames[depth].block, self.frames[depth].known
+            found = make()
+            for frame in self.frames[depth:]:
+                frame.known[key] = found
+            self.block, self.known = self.frames[-1].block, self.frames[-1].known
+        self.depths[op.results[0]] = depth
         return found
 
     def where(self, message: str) -> str:

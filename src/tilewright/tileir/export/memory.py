@@ -1,4 +1,4 @@
-"""Views, memory ops and output as ops of CUDA Tile IR, ordered by one token as the program orders them."""
+"""Views, memory ops and output as ops of CUDA Tile IR."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType
 from tilewright.tileir.export.arith import convert
 from tilewright.tileir.export.emitter import Emitter, scalar
 from tilewright.tileir.module import Attribute, BoolAttr, DictAttr, HintsAttr, IntegerAttr, Value
-from tilewright.tileir.types import I32, PartitionView, StridedView, TensorView
+from tilewright.tileir.types import I32, TOKEN, PartitionView, StridedView, TensorView, Type
 
 _SCOPES = {
     MemoryScope.BLOCK: "tl_blk",
@@ -31,6 +31,17 @@ def order_of(op: Any) -> dict[str, Any]:
         return {"memory_ordering_semantics": "weak", "memory_scope": None}
     scope = _SCOPES.get(op.memory_scope, "device")
     return {"memory_ordering_semantics": op.memory_order.value, "memory_scope": scope}
+
+
+def _ordered(
+    e: Emitter, op: Op, name: str, operands: dict[str, Any], results: Sequence[Type], attributes: dict[str, Any]
+) -> list[Value]:
+    """Append a memory op, after those that it comes after."""
+    operands["token"] = e.tokens.before(op)
+    found, token = [Value(t) for t in results], Value(TOKEN)
+    e.append(name, operands, [*found, token], [], attributes)
+    e.tokens.after(op, token)
+    return found
 
 
 def by_architecture(hints: dict[str, Any], minor: int) -> HintsAttr | None:
@@ -54,7 +65,7 @@ def _hinted(e: Emitter, op: Any) -> dict[str, Any]:
     """The order and the hints of an access."""
     found = order_of(op)
     hints = {n: op.attributes[n] for n in ("allow_tma", "latency") if n in op.attributes}
-    if e.negative_strides and isinstance(op, (memory.LoadView, memory.StoreView)):
+    if not e.tma and isinstance(op, (memory.LoadView, memory.StoreView)):
         hints["allow_tma"] = False
     found["optimization_hints"] = by_architecture(hints, e.minor) if hints else None
     return found
@@ -69,10 +80,15 @@ def _view_type(t: TensorViewType) -> TensorView:
     return TensorView(scalar(t.dtype), shape, strides)
 
 
-def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value | None:
+def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
     t = op.type
     if not t.rank:  # a view there has an axis at least: accesses go through the pointer
         return e[op.base]
+    return e.shared(op, (t, *(e.splats.get(v, v) for v in op.operands)), lambda: _made_tensor_view(e, op))
+
+
+def _made_tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
+    t = op.type
     given = {"dynamicShape": iter(op.shape), "dynamicStrides": iter(op.strides)}
     dynamic: dict[str, list[Value]] = {}
     index = int64 if e.negative_strides or any(v.tile.element.bitwidth > 32 for v in op.operands[1:]) else t.index_dtype
@@ -89,20 +105,31 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value | None:
 
 
 def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
-    t = op.type
-    if not t.view.rank:
+    if not op.type.view.rank:
         return e[op.view]
+    if e.minor < 3:  # there it is in the block of the accesses
+        return _made_partition_view(e, op)
+    return e.shared(op, (op.type, e[op.view]), lambda: _made_partition_view(e, op))
+
+
+def _made_partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
+    t = op.type
+    if t.padding in (PaddingMode.POS_INF, PaddingMode.NEG_INF) and not t.view.dtype.is_floating:
+        raise e.error(f"padding {t.padding.value} for {t.view.dtype}: Tile IR pads integers with zero only")
+    made = _tile_view_type(t)
+    name = "make_partition_view" if isinstance(made, PartitionView) else "make_strided_view"
+    return e.one(name, {"tensor_view": e[op.view]}, made)
+
+
+@functools.lru_cache(maxsize=1024)
+def _tile_view_type(t: PartitionViewType) -> PartitionView | StridedView:
+    """Integers are padded with zero, the nearest one to what else they may be padded with."""
     padding = None if t.padding is PaddingMode.UNDETERMINED else t.padding.value
-    if padding is not None and not t.view.dtype.is_floating:
-        if t.padding in (PaddingMode.POS_INF, PaddingMode.NEG_INF):
-            raise e.error(f"padding {padding} for {t.view.dtype}: Tile IR pads integers with zero only")
-        padding = "zero"  # the nearest integer of all the others
+    padding = "zero" if padding is not None and not t.view.dtype.is_floating else padding
     view = _view_type(t.view)
     if t.steps in ((), t.tile_shape):
-        made: PartitionView | StridedView = PartitionView(t.tile_shape, view, t.order, padding)
-        return e.one("make_partition_view", {"tensor_view": e[op.view]}, made)
-    made = StridedView(t.tile_shape, t.steps, view, t.order, padding)
-    return e.one("make_strided_view", {"tensor_view": e[op.view]}, made)
+        return PartitionView(t.tile_shape, view, t.order, padding)
+    return StridedView(t.tile_shape, t.steps, view, t.order, padding)
 
 
 def _indices(e: Emitter, values: Sequence[core.Value]) -> list[Value]:
@@ -127,17 +154,17 @@ def _rank(view: core.Value) -> int:
 def _load_view(e: Emitter, op: memory.LoadView) -> Value:
     result = e.result(op)
     if not _rank(op.view):
-        return e.ordered("load_ptr_tko", {"source": e[op.view]}, [result], order_of(op))[0]
+        return _ordered(e, op, "load_ptr_tko", {"source": e[op.view]}, [result], order_of(op))[0]
     operands = {"view": e[op.view], "index": _indices(e, op.indices)}
-    return e.ordered("load_view_tko", operands, [result], _viewed(e, op))[0]
+    return _ordered(e, op, "load_view_tko", operands, [result], _viewed(e, op))[0]
 
 
 def _store_view(e: Emitter, op: memory.StoreView) -> None:
     if not _rank(op.view):
-        e.ordered("store_ptr_tko", {"destination": e[op.view], "value": e[op.value]}, [], order_of(op))
+        _ordered(e, op, "store_ptr_tko", {"destination": e[op.view], "value": e[op.value]}, [], order_of(op))
         return
     operands = {"tile": e[op.value], "view": e[op.view], "index": _indices(e, op.indices)}
-    e.ordered("store_view_tko", operands, [], _viewed(e, op))
+    _ordered(e, op, "store_view_tko", operands, [], _viewed(e, op))
 
 
 def _mask(e: Emitter, op: Any) -> Value | None:
@@ -147,12 +174,12 @@ def _mask(e: Emitter, op: Any) -> Value | None:
 def _load(e: Emitter, op: memory.Load) -> Value:
     padding = None if op.padding is None or op.mask is None else e[op.padding]
     operands = {"source": e[op.ptrs], "mask": _mask(e, op), "paddingValue": padding}
-    return e.ordered("load_ptr_tko", operands, [e.result(op)], _hinted(e, op))[0]
+    return _ordered(e, op, "load_ptr_tko", operands, [e.result(op)], _hinted(e, op))[0]
 
 
 def _store(e: Emitter, op: memory.Store) -> None:
     operands = {"destination": e[op.ptrs], "value": e[op.value], "mask": _mask(e, op)}
-    e.ordered("store_ptr_tko", operands, [], _hinted(e, op))
+    _ordered(e, op, "store_ptr_tko", operands, [], _hinted(e, op))
 
 
 def _mode(kind: AtomicKind, value: core.Value) -> str:
@@ -166,7 +193,7 @@ def _mode(kind: AtomicKind, value: core.Value) -> str:
 def _atomic_rmw(e: Emitter, op: memory.AtomicRmw) -> Value:
     operands = {"pointers": e[op.ptrs], "arg": e[op.value], "mask": _mask(e, op)}
     result = e.result(op)
-    old = e.ordered("atomic_rmw_tko", operands, [result], {**order_of(op), "mode": _mode(op.kind, op.value)})[0]
+    old = _ordered(e, op, "atomic_rmw_tko", operands, [result], {**order_of(op), "mode": _mode(op.kind, op.value)})[0]
     if op.mask is None:
         return old
     zero = e.constant(op.value.tile.element, 0, result.shape)  # what our IR gives where nothing is done
@@ -175,12 +202,12 @@ def _atomic_rmw(e: Emitter, op: memory.AtomicRmw) -> Value:
 
 def _atomic_cas(e: Emitter, op: memory.AtomicCas) -> Value:
     operands = {"pointers": e[op.ptrs], "cmp": e[op.expected], "val": e[op.desired], "mask": _mask(e, op)}
-    return e.ordered("atomic_cas_tko", operands, [e.result(op)], order_of(op))[0]
+    return _ordered(e, op, "atomic_cas_tko", operands, [e.result(op)], order_of(op))[0]
 
 
 def _atomic_view(e: Emitter, op: memory.AtomicView) -> None:
     operands = {"view": e[op.view], "index": _indices(e, op.indices), "value": e[op.value]}
-    e.ordered("atomic_red_view_tko", operands, [], {**order_of(op), "mode": _mode(op.kind, op.value)})
+    _ordered(e, op, "atomic_red_view_tko", operands, [], {**order_of(op), "mode": _mode(op.kind, op.value)})
 
 
 def _local_array(e: Emitter, op: memory.LocalArray) -> Value:
@@ -211,9 +238,9 @@ def _print(e: Emitter, op: memory.Print) -> None:
         value, given = next(holes)
         text.append(given or _conversion(value))
     if e.minor < 2:  # without tokens
-        e.add("print_tko", {"args": e.all(op.values)}, [e.token.type] if e.token else [], str="".join(text))
+        e.add("print_tko", {"args": e.all(op.values)}, [TOKEN], str="".join(text))
         return
-    e.ordered("print_tko", {"args": e.all(op.values)}, [], {"str": "".join(text)})
+    _ordered(e, op, "print_tko", {"args": e.all(op.values)}, [], {"str": "".join(text)})
 
 
 HANDLERS: dict[type[Op], Any] = {
@@ -231,18 +258,3 @@ HANDLERS: dict[type[Op], Any] = {
     memory.Assume: lambda e, op: None,  # a promise, and not needed
     memory.Print: _print,
 }
-
-
-# Ops that the token orders.
-ORDERED: frozenset[type[Op]] = frozenset(
-    (
-        memory.LoadView,
-        memory.StoreView,
-        memory.Load,
-        memory.Store,
-        memory.AtomicRmw,
-        memory.AtomicCas,
-        memory.AtomicView,
-        memory.Print,
-    )
-)

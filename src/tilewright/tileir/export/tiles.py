@@ -125,6 +125,7 @@ def _mma_scaled(e: Emitter, op: linear.MmaScaled) -> Value:
 
 
 _div_by = functools.lru_cache(maxsize=256)(DivByAttr)
+bounded = functools.lru_cache(maxsize=256)(BoundedAttr)
 
 
 def _divisible(e: Emitter, op: memory.AssumeDivisible) -> Value:
@@ -137,7 +138,7 @@ def _divisible(e: Emitter, op: memory.AssumeDivisible) -> Value:
 def _bounded(e: Emitter, op: memory.AssumeBounded) -> Value:
     if not op.x.tile.element.is_signed:  # there the numbers are signed
         return e[op.x]
-    return e.one("assume", {"value": e[op.x]}, e.result(op), predicate=BoundedAttr(op.lower, op.upper))
+    return e.one("assume", {"value": e[op.x]}, e.result(op), predicate=bounded(op.lower, op.upper))
 
 
 def _blocked(e: Emitter, op: memory.AssumeBlocked) -> Value:

@@ -1,0 +1,161 @@
+"""Tokens: which memory ops a memory op of CUDA Tile IR comes after."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from tilewright.analysis.alias import AliasAnalysis
+from tilewright.ir.core import Block, Function, Op
+from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.ops import memory
+from tilewright.tileir.export.emitter import Emitter
+from tilewright.tileir.module import Value
+from tilewright.tileir.types import TOKEN
+
+_LOADS = (memory.LoadView, memory.Load)
+# Ops that tokens order.
+ORDERED: frozenset[type[Op]] = frozenset(
+    (
+        memory.LoadView,
+        memory.StoreView,
+        memory.Load,
+        memory.Store,
+        memory.AtomicRmw,
+        memory.AtomicCas,
+        memory.AtomicView,
+        memory.Print,
+    )
+)
+_OUTPUT, _ALL = "output", "all"
+_READ, _WRITE = 1, 2  # what ops do to a memory, and what of it a token that is carried comes after
+_UNORDERED = (MemoryOrder.WEAK, MemoryOrder.RELAXED)  # with accesses to other memory
+Slot = tuple[Hashable, int]
+Accesses = dict[Hashable, int]
+
+
+class Tokens:
+    """The tokens of a function while its ops are exported, in program order.
+
+    An access is ordered with those of the same memory only, and loads not with each other: a load comes after the last
+    write, a write after the loads since then. All memory is one where an address may be in any, or where an access
+    acquires or releases; in ``program_order`` every op comes after the one before it. ``kinds`` are all kinds of ops
+    that the function has.
+    """
+
+    def __init__(self, e: Emitter, function: Function, *, program_order: bool) -> None:
+        self._e = e
+        self._alias = None if program_order else AliasAnalysis(function)
+        self._is_apart = not program_order
+        self._ops: dict[Op, tuple[Hashable, int]] = {}
+        self._regions: dict[Op, Accesses] = {}
+        self.kinds: set[type[Op]] = set()
+        self._written = {key for key, effect in self._survey(function.body).items() if effect & _WRITE}
+        if not self._is_apart and self._written:
+            self._written = {_ALL}
+        self._first: Value | None = None
+        self._write: dict[Hashable, Value] = {}  # the token of the last write
+        self._reads: dict[Hashable, tuple[Value, ...]] = {}  # those of the loads since
+
+    def begin(self) -> None:
+        """Make the token that the first ops come after."""
+        if self._ops:
+            self._first = self._e.one("make_token", {}, TOKEN)
+
+    def _survey(self, block: Block) -> Accesses:
+        """What the ops of ``block`` do to which memory."""
+        found: Accesses = {}
+        for op in block.ops:
+            kind = type(op)
+            self.kinds.add(kind)
+            if kind in ORDERED:
+                key, effect = self._ops[op] = self._access(op)
+                found[key] = found.get(key, 0) | effect
+            elif op.regions:
+                own: Accesses = {}
+                for region in op.regions:
+                    _add(own, self._survey(region))
+                if own:
+                    self._regions[op] = own
+                    _add(found, own)
+        return found
+
+    def _access(self, op: Op) -> tuple[Hashable, int]:
+        """What memory ``op`` reaches, and what it does there."""
+        if self._alias is None:
+            return _ALL, _WRITE
+        if not isinstance(op, memory.MemoryOp):
+            return _OUTPUT, _WRITE
+        root = self._alias.underlying_object(op.address)
+        order = op.memory_order
+        if root is None or order not in _UNORDERED:
+            self._is_apart = False
+        return root, _READ if order is MemoryOrder.WEAK and type(op) in _LOADS else _WRITE
+
+    def _of(self, op: Op) -> tuple[Hashable, int]:
+        key, effect = self._ops[op]
+        return (key if self._is_apart else _ALL), effect
+
+    def before(self, op: Op) -> Value | None:
+        """What ``op`` comes after."""
+        key, effect = self._of(op)
+        return self._joined(key) if effect == _WRITE else self._write.get(key, self._first)
+
+    def after(self, op: Op, token: Value) -> None:
+        """``op`` has been made, with this token."""
+        key, effect = self._of(op)
+        if effect == _WRITE:
+            self._write[key], self._reads[key] = token, ()
+        elif key in self._written:
+            self._reads[key] = (*self._reads.get(key, ()), token)
+
+    def _joined(self, key: Hashable) -> Value | None:
+        """A token after all accesses to the memory ``key``: loads come after the last write."""
+        reads = self._reads.get(key, ())
+        if len(reads) > 1:
+            joined = self._e.one("join_tokens", {"tokens": list(reads)}, TOKEN)
+            self._reads[key] = (joined,)
+            return joined
+        return reads[0] if reads else self._write.get(key, self._first)
+
+    def carried(self, op: Op) -> list[Slot]:
+        """The tokens that a loop or a branch takes and gives beside its values."""
+        accesses = self._regions.get(op, {})
+        if not self._is_apart and accesses:
+            accesses = {_ALL: functools.reduce(operator.or_, accesses.values())}
+        found: list[Slot] = []
+        for key, effect in accesses.items():
+            if key not in self._written:
+                continue
+            if effect == _READ | _WRITE:
+                found += (key, _WRITE), (key, _READ)
+            else:
+                found.append((key, _READ if effect == _READ else _READ | _WRITE))
+        return found
+
+    def values(self, slots: Sequence[Slot]) -> list[Value]:
+        """The tokens now in ``slots``."""
+        found = [self._write.get(key, self._first) if what == _WRITE else self._joined(key) for key, what in slots]
+        return [v for v in found if v is not None]
+
+    def set(self, slots: Sequence[Slot], values: Sequence[Value]) -> None:
+        """What follows comes after ``values``, as the slots say."""
+        for (key, what), value in zip(slots, values):
+            if what & _WRITE:
+                self._write[key], self._reads[key] = value, ()
+            else:
+                self._reads[key] = (value,)
+
+    def state(self) -> Any:
+        """What ``restore`` takes, after the ops of a region."""
+        return dict(self._write), dict(self._reads)
+
+    def restore(self, state: Any) -> None:
+        self._write, self._reads = state
+
+
+def _add(to: Accesses, accesses: Accesses) -> None:
+    for key, effect in accesses.items():
+        to[key] = to.get(key, 0) | effect
