@@ -17,6 +17,8 @@ from tilewright.cli import main
 from tilewright.gpu_runtime import driver
 from tilewright.ir.errors import TileError
 from tilewright.runtime.launch import specialization
+from tilewright.tileir.bytecode import read
+from tilewright.tileir.text import print_module
 
 needs_assembler = pytest.mark.skipif(assembler.missing() is not None, reason=str(assembler.missing()))
 
@@ -88,6 +90,37 @@ def test_negative_strides_need_a_variant() -> None:
     text = variant.stages()["CUDA Tile IR"]
     assert text.count("allow_tma = false") == 2 and "strides = [%" in text and ": tile<i64> -> tensor_view" in text
     assert "allow_tma" not in executable.stages()["CUDA Tile IR"]
+
+
+def test_what_the_assembler_refuses_is_tried_with_less_freedom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In program order, without the TMA unit and without hints; what it was is kept with the machine code."""
+    accepted = "no TMA"
+    tried: list[str] = []
+
+    def assemble(data: bytes, target: str, kernel: str) -> bytes:
+        text = print_module(read(data))
+        tried.append(", ".join(sign for sign in ("occupancy", "allow_tma = false") if sign in text))
+        if tried[-1] != accepted:
+            raise TileError(f"refused {len(tried)}")
+        return b"code"
+
+    monkeypatch.setattr(assembler, "assemble", assemble)
+    function = specialization(scaled_sum.replace_hints(occupancy=32), ARGUMENTS, "reference").function
+    backend = TileIRBackend("sm_90")
+    with pytest.raises(TileError, match="refused 1"):
+        backend.compile(function, {})
+    assert tried == ["occupancy", "occupancy", "occupancy, allow_tma = false", "", "", "allow_tma = false"]
+    accepted = "allow_tma = false"
+    made = backend.compile(function, {})
+    serialization = backend.capabilities.serialization
+    assert serialization is not None
+    loaded = serialization.from_bytes(function, serialization.to_bytes(made), {}, None)
+    for executable in (made, loaded):
+        stages = executable.stages()
+        assert (
+            stages["compile decisions"] == "tileiras compiles it with: no occupancy and no num_worker_warps, no TMA\n"
+        )
+        assert "allow_tma = false" in stages["CUDA Tile IR"] and "occupancy" not in stages["CUDA Tile IR"]
 
 
 @needs_assembler

@@ -151,9 +151,8 @@ class TileIRExecutable(GpuExecutable):
 
     def __init__(self, function: Function, artifact: Artifact, variant: Any) -> None:
         def texts() -> Mapping[str, str]:
-            decisions = ", ".join(artifact.fallback) or "none"
-            text = print_module(export_module([kernel]))
-            return {"schedule": f"what tileiras needs to compile it: {decisions}\n", "CUDA Tile IR": text}
+            needed = f"tileiras compiles it with: {', '.join(artifact.fallback) or 'all that it may'}\n"
+            return {"compile decisions": needed, "CUDA Tile IR": print_module(export_module([kernel]))}
 
         kernel = _kernel(function, variant, artifact.fallback)
         super().__init__(function, artifact, Constraints(descriptors=False, realign=False), texts)
