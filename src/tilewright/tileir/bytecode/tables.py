@@ -196,7 +196,8 @@ FUNCTION_PARTS = (
 
 def encode_type(t: Type, minor: int, number: Any) -> bytes:
     """``t`` as an entry of the Type section; ``number`` gives the index of a type in it. VersionError when too new."""
-    return _ENCODED.get(type(t), _encode_view)(t, minor, number)
+    encode = _ENCODED.get(type(t), _encode_view)
+    return encode(t, minor, number)
 
 
 def _encode_scalar(t: Scalar, minor: int, number: Any) -> bytes:
