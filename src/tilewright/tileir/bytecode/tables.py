@@ -196,7 +196,7 @@ FUNCTION_PARTS = (
 
 def encode_type(t: Type, minor: int, number: Any) -> bytes:
     """``t`` as an entry of the Type section; ``number`` gives the index of a type in it. VersionError when too new."""
-    encode = _ENCODED.get(type(t), _encode_view)
+    encode: Callable[[Any, int, Any], bytes] = _ENCODED.get(type(t), _encode_view)
     return encode(t, minor, number)
 
 
