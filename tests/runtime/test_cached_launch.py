@@ -286,7 +286,9 @@ def test_tensors() -> None:
     both = guarded_values([PLAIN, PLAIN], (x, x), [RUNTIME_SLOT, RUNTIME_SLOT])
     assert both((x, x)) == (address, address)
     assert both((moved, moved)) == (moved.data_ptr(), moved.data_ptr())
-    assert both((x, moved)) is None
+    assert both((x, moved)) == (address, moved.data_ptr())
+    assert both((x, torch.nn.Parameter(moved))) is None
+    assert both((x, moved.requires_grad_())) == (address, moved.data_ptr())
     changed = torch.zeros(64)
     assert values((changed, 6, 7)) is not None
     changed.resize_(8, 8)
@@ -382,6 +384,36 @@ def test_threads_have_lists_of_their_own() -> None:
         list(pool.map(work, range(16)))
 
 
+def test_launches_on_tensors() -> None:
+    """Those that are like the first one are repeated, and others are looked at closely."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    x = torch.arange(64, dtype=torch.float32)
+    wide = torch.complex(torch.zeros(64), x)
+    alike = [x, x + 1, torch.zeros(80)[16:], x.clone().requires_grad_(), torch.nn.Parameter(x)]
+    others = [x.double(), x[:32], x[::2], x[1:], x.reshape(8, 8)[:, 0], wide.imag, x.numpy(), x.bfloat16()]
+    for tensor in [x] * 4 + [t for pair in zip(alike * 2, others + alike) for t in pair]:
+        plain = tensor.detach().to(torch.float32) if isinstance(tensor, torch.Tensor) else tensor
+        np.testing.assert_array_equal(launched(tensor, 2.0, 3), expected(np.asarray(plain), 2.0, 3))
+    refused = [wide.conj().imag, x.to("meta"), x.to_sparse(), torch.nested.nested_tensor([x[:4], x[:3]])]
+    for tensor in refused:
+        assert launched(x, 2.0, 3)[3] == 2
+        with pytest.raises((TypeError, ValueError)):
+            launched(tensor, 2.0, 3)
+    for transform in (torch.func.vmap, torch.func.grad):
+        with pytest.raises(TypeError, match="without memory"):
+            transform(lambda t: launched(t, 2.0, 3))(torch.zeros(2, 64) if transform is torch.func.vmap else x)
+
+
+def test_machine_code_reads_tensors(asked_in: str) -> None:
+    """It takes the place of Python where the class of a tensor has the exchange API of DLPack."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    x = torch.arange(64, dtype=torch.float32)
+    for _ in range(4):
+        launched(x, 2.0, 3)
+    known = hasattr(torch.Tensor, "__dlpack_c_exchange_api__") and asked_in == "machine code"
+    assert type(fill.cached.launch).__name__ == ("builtin_function_or_method" if known else "method")
+
+
 def test_lists_of_tensors() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     rows = np.array([[0, 8, 1]] * 2)
@@ -394,7 +426,6 @@ def test_lists_of_tensors() -> None:
         [xs[0]],
         [xs[0], torch.zeros(9)],
         [xs[0], torch.zeros(9)[1:]],
-        [xs[0], xs[0]],
         [xs[0], xs[1].double()],
     ):
         assert values((wrong,)) is None

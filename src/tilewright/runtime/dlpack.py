@@ -26,7 +26,7 @@ _DTYPES: dict[tuple[int, int], Any] = {
 _DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "rocm", 11: "cpu", 13: "cuda"}
 READ_ONLY = 1  # a flag
 MAX_VERSION = (1, 1)
-VERSIONED, UNVERSIONED = b"dltensor_versioned", b"dltensor"
+VERSIONED, UNVERSIONED, EXCHANGE = b"dltensor_versioned", b"dltensor", b"dlpack_exchange_api"
 
 
 class Tensor(ctypes.Structure):
@@ -56,6 +56,21 @@ class Versioned(ctypes.Structure):
         ("deleter", ctypes.c_void_p),
         ("flags", ctypes.c_uint64),
         ("tensor", Tensor),
+    )
+
+
+class Exchange(ctypes.Structure):
+    """DLPackExchangeAPI."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("previous", ctypes.c_void_p),
+        ("allocate", ctypes.c_void_p),
+        ("export", ctypes.c_void_p),
+        ("import", ctypes.c_void_p),
+        ("fill", ctypes.c_void_p),
+        ("current_stream", ctypes.c_void_p),
     )
 
 
@@ -115,3 +130,24 @@ def read(array: Any) -> Imported:
     address = (tensor.data or 0) + tensor.byte_offset
     device = _DEVICES.get(tensor.device_type, f"DLPack device type {tensor.device_type}")
     return Imported(capsule, address, dtype, shape, strides, writable, device, tensor.device_id)
+
+
+def exchange(kind: type) -> int | None:
+    """The function ``int fill(PyObject *array, DLTensor *)`` of arrays of the class ``kind``, which says in a few
+    nanoseconds what ``read`` does; None where the class has none."""
+    capsule = getattr(kind, "__dlpack_c_exchange_api__", None)
+    if not _is_valid(capsule, EXCHANGE):
+        return None
+    api = Exchange.from_address(_pointer(capsule, EXCHANGE))
+    found: int | None = api.fill if api.major == MAX_VERSION[0] else None
+    return found
+
+
+def filled(fill: int, array: Any) -> Tensor | None:
+    """What ``fill`` says of ``array``, as long as that lives and keeps its shape; None where it refuses."""
+    tensor = Tensor()
+    try:
+        ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))(fill)(array, tensor)
+    except (BufferError, RuntimeError):
+        return None
+    return tensor

@@ -8,7 +8,7 @@ code.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -56,13 +56,7 @@ class GuardBuilder(Protocol):
 
     def exported(self, i: int, array: Any) -> None: ...
 
-    def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
-        """Those with the indices of ``tensors`` pass ``check`` together. The first guard."""
-
     def tensor(self, i: int, tensor: Any) -> None: ...
-
-    def same(self, i: int, other: int) -> None:
-        """It is the same object as argument ``other``."""
 
     def entries(self, i: int, entries: Sequence[int]) -> bool:
         """It is a list of arrays, which have these indices from here on. Comes before other guards; False where lists
@@ -84,26 +78,19 @@ def emit_guards(rules: Sequence[Rule], args: Sequence[Any], to: GuardBuilder) ->
                 return False
     if len(values) > _MOST:
         return False
-    first = _tensors(values)
-    if first:
-        unique = {i: values[i] for i in dict.fromkeys(first.values())}  # PyTorch refuses to compare a tensor twice
-        check = _agreement(list(unique.values()))
-        if check is None:
-            return False
-        to.tensors(check, unique)
     for i, (rule, argument) in enumerate(zip(rules, args)):
         if i in lists:
-            if not all(_emit_guard(_ENTRY, k, values[k], first, to) for k in lists[i]):
+            if not all(_emit_guard(_ENTRY, k, values[k], to) for k in lists[i]):
                 return False
             to.table(i, lists[i])
-        elif not _emit_guard(rule, i, argument, first, to):
+        elif not _emit_guard(rule, i, argument, to):
             return False
     return True
 
 
-def _emit_guard(rule: Rule, i: int, argument: Any, first: Mapping[int, int], to: GuardBuilder) -> bool:
-    """Write the guards of one argument, or entry of a list. ``first`` are the tensors."""
-    kind, cupy = type(argument), sys.modules.get("cupy")
+def _emit_guard(rule: Rule, i: int, argument: Any, to: GuardBuilder) -> bool:
+    """Write the guards of one argument, or entry of a list."""
+    kind, cupy, torch = type(argument), sys.modules.get("cupy"), sys.modules.get("torch")
     if rule.constant and kind in _NUMBERS and argument == argument:  # no NaN
         to.constant(i, argument)
     elif rule.declared is None and to_dtype(argument) is not None:
@@ -114,9 +101,7 @@ def _emit_guard(rule: Rule, i: int, argument: Any, first: Mapping[int, int], to:
         to.numpy(i, argument)
     elif cupy is not None and kind is cupy.ndarray:
         to.cupy(i, argument)
-    elif i in first:
-        if first[i] != i:
-            to.same(i, first[i])
+    elif torch is not None and isinstance(argument, torch.Tensor):
         to.tensor(i, argument)
     elif rule.declared is not None:
         return False
@@ -129,27 +114,3 @@ def _emit_guard(rule: Rule, i: int, argument: Any, first: Mapping[int, int], to:
     else:
         return False
     return True
-
-
-def _tensors(args: Sequence[Any]) -> dict[int, int]:
-    """The places of the tensors of PyTorch -> that of the first argument that is the same one."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return {}
-    first: dict[int, int] = {}  # by identity
-    return {i: first.setdefault(id(v), i) for i, v in enumerate(args) if isinstance(v, torch.Tensor)}
-
-
-def _agreement(tensors: Sequence[Any]) -> Callable[..., bool] | None:
-    """Whether tensors have the class, dtype, device, shape and strides of ``tensors``, as PyTorch asks before it runs
-    compiled code again. That is no public part of PyTorch: None where it is missing.
-
-    The public attributes tell the same, but take too long in a launch: 3.5 us for three tensors instead of 0.6 us
-    (PyTorch 2.13, Python 3.11, ``timeit`` of a function that compares them, and of ``check``).
-    """
-    try:
-        guards = sys.modules["torch"]._C._dynamo.guards.TensorGuards
-        check: Callable[..., bool] = guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
-    except (AttributeError, TypeError):
-        return None
-    return check

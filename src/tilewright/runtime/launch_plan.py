@@ -24,7 +24,7 @@ from tilewright.runtime.streams import stream_handle
 from tilewright.runtime.versions import Path
 from tilewright.system.environment import switch
 
-_MAX_ATTEMPTS = 4  # ways in which launches of one key may differ otherwise, such as in tensors that require a gradient
+_MAX_ATTEMPTS = 4  # ways in which launches of one key may differ otherwise, such as in classes of arrays
 
 
 class LaunchPlan:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.backends import environment, native
 from tilewright.backends.base import DirectLaunch
-from tilewright.backends.native.body import Body
+from tilewright.backends.native.body import Body, pointer
 from tilewright.ir.dtypes import int32, int64
 from tilewright.runtime import backend_choice, dlpack, numpy_memory
 from tilewright.runtime.arguments import RUNTIME_SLOT
@@ -151,11 +151,9 @@ class _GuardBuilder:
             flags = body.let(f"and i64 {body.load('i64', tensor, dlpack.Versioned.flags.offset)}, {dlpack.READ_ONLY}")
             body.require_equal("i64", flags, 0 if writable else dlpack.READ_ONLY)
             tensor = body.at(tensor, dlpack.Versioned.tensor.offset)
-        self._require_header(tensor, known)
-        start, offset = (body.load("i64", tensor, _offset(name)) for name in ("data", "byte_offset"))
-        self._address(body.let(f"add i64 {start}, {offset}"), (known.data or 0) + known.byte_offset)
+        self._require_tensor(tensor, known)
 
-    def _require_header(self, tensor: str, known: dlpack.Tensor) -> None:
+    def _require_tensor(self, tensor: str, known: dlpack.Tensor) -> None:
         """That a tensor of DLPack is like ``known``, apart from its address."""
         body = self.body
         for name, bits in (
@@ -175,28 +173,26 @@ class _GuardBuilder:
             body.require_object(numbers)
             for axis in range(known.ndim):
                 body.require_equal("i64", body.load("i64", numbers, 8 * axis), wanted[axis])
-
-    def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
-        body = self.body
-        given = body.stack(f"[{len(tensors)} x ptr]")
-        for place, (i, tensor) in enumerate(tensors.items()):
-            body.require_type(self._arguments[i], type(tensor))
-            self._require_attribute(self._arguments[i], "is_nested", False)  # at those PyTorch's check ends the process
-            body.store("ptr", self._arguments[i], given, 8 * place)
-        said = body.call("PyObject_VectorcallDict", body.reference(check), given, len(tensors), "null")
-        body.require_equal("ptr", body.held(said), body.reference(True))
+        start, offset = (body.load("i64", tensor, _offset(name)) for name in ("data", "byte_offset"))
+        self._address(body.let(f"add i64 {start}, {offset}"), (known.data or 0) + known.byte_offset)
 
     def tensor(self, i: int, tensor: Any) -> None:
-        self._address_of(_called(self.body, type(tensor).data_ptr, self._arguments[i]), tensor.data_ptr())
+        argument, body, fill = self._arguments[i], self.body, dlpack.exchange(type(tensor))
+        known = None if fill is None else dlpack.filled(fill, tensor)
+        if fill is None or known is None:
+            self.able = False
+            return
+        body.require_type(argument, type(tensor))
+        body.require_equal("ptr", _called(body, type(tensor).is_neg, argument), body.reference(False))
+        found = body.stack(f"[{ctypes.sizeof(dlpack.Tensor)} x i8]")
+        body.require_equal("i32", body.let(f"call i32 {pointer(fill)}(ptr {argument}, ptr {found})"), 0)
+        self._require_tensor(found, known)
 
     def entries(self, i: int, entries: Sequence[int]) -> bool:
         return False
 
     def table(self, i: int, entries: Sequence[int]) -> None:
         raise AssertionError("lists have no guards")
-
-    def same(self, i: int, other: int) -> None:
-        self.body.require_equal("ptr", self._arguments[i], self._arguments[other])
 
     def _require_attribute(self, value: str, name: str, wanted: Any) -> None:
         self.body.require(self.body.equals(self.body.attribute(value, name), wanted))

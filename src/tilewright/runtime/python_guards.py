@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ class _GuardBuilder:
         self.failures: list[str] = []  # guard failures: conditions under which the arguments need a closer look
         self.addresses: list[tuple[str, str, int]] = []  # name, how to get it, that of the earlier launch
         self.numbers: list[str] = []  # what fills the slots, in order
+        self.raises = False  # whether an attribute may raise RuntimeError instead, as those of nested tensors do
         self.able = True  # whether guards in Python take less time than describing the arguments
 
     def constant(self, i: int, value: float) -> None:
@@ -57,11 +58,11 @@ class _GuardBuilder:
         self.numbers.append(f"a{i}")
 
     def numpy(self, i: int, array: np.ndarray[Any, Any]) -> None:
-        self._guard_array(i, array, "flags.writeable")
+        self._guard_array(i, array, ("shape", "strides", "flags.writeable"))
         self._address(i, address_of(array), f"address_of(a{i})")
 
     def cupy(self, i: int, array: Any) -> None:
-        self._guard_array(i, array, "data.device_id")
+        self._guard_array(i, array, ("shape", "strides", "data.device_id"))
         self._address(i, array.data.ptr, f"a{i}.data.ptr")
 
     def interface(self, i: int, array: Any, name: str) -> None:
@@ -70,16 +71,10 @@ class _GuardBuilder:
     def exported(self, i: int, array: Any) -> None:
         self.able = False
 
-    def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
-        for i, tensor in tensors.items():  # PyTorch's check ends the process at nested tensors
-            self.failures.append(f"type(a{i}) is not {self._put(f'a{i}_type', type(tensor))} or a{i}.is_nested")
-        self.failures.append(f"not {self._put('tensors', check)}({', '.join(f'a{i}' for i in tensors)})")
-
     def tensor(self, i: int, tensor: Any) -> None:
+        self.raises = True
+        self._guard_array(i, tensor, ("shape", "stride", "device", "is_neg"))
         self._address(i, tensor.data_ptr(), f"a{i}.data_ptr()")
-
-    def same(self, i: int, other: int) -> None:
-        self.failures.append(f"a{i} is not a{other}")
 
     def entries(self, i: int, entries: Sequence[int]) -> bool:
         self.lists.append(f"if type(a{i}) is not list or len(a{i}) != {len(entries)}: return None")
@@ -94,11 +89,16 @@ class _GuardBuilder:
     def _guard_type(self, i: int, value: Any) -> None:
         self.failures.append(f"type(a{i}) is not {self._put(f'a{i}_type', type(value))}")
 
-    def _guard_array(self, i: int, array: Any, fact: str) -> None:
+    def _guard_array(self, i: int, array: Any, facts: Sequence[str]) -> None:
+        """Guard the type, the dtype and ``facts``, which are attributes or methods without arguments."""
         self._guard_type(i, array)
         self.failures.append(f"a{i}.dtype is not {self._put(f'a{i}_dtype', array.dtype)}")
-        for name in ("shape", "strides", fact):
-            self.failures.append(f"a{i}.{name} != {operator.attrgetter(name)(array)!r}")
+        for name in facts:
+            value, call = operator.attrgetter(name)(array), ""
+            if callable(value):
+                value, call = value(), "()"
+            known = self._put(f"a{i}_{name.replace('.', '_')}", value)
+            self.failures.append(f"a{i}.{name}{call} != {known}")
 
     def _put(self, name: str, value: Any) -> str:
         """A name for ``value`` in the function."""
@@ -119,16 +119,17 @@ class _GuardBuilder:
         slots = iter(self.numbers)
         found = [next(slots) if value is RUNTIME_SLOT else repr(value) for value in values]
         lines = [
-            "def values(args):",
-            f"    if type(args) is not tuple or len(args) != {count}: return None",
-            f"    {', '.join(f'a{i}' for i in range(count))}, = args",
-            *(f"    {statement}" for statement in self.lists),
-            f"    if {' or '.join(self.failures)}: return None",
-            *(f"    {name} = {formula}" for name, formula, _ in self.addresses),
-            f"    if {' or '.join(moved) or False}: return None",
-            f"    return {', '.join(found)},",
+            f"if type(args) is not tuple or len(args) != {count}: return None",
+            f"{', '.join(f'a{i}' for i in range(count))}, = args",
+            *self.lists,
+            f"if {' or '.join(self.failures)}: return None",
+            *(f"{name} = {formula}" for name, formula, _ in self.addresses),
+            f"if {' or '.join(moved) or False}: return None",
+            f"return {', '.join(found)},",
         ]
-        exec("\n".join(lines), self.known)
+        if self.raises:
+            lines = ["try:", *(f"    {line}" for line in lines), "except RuntimeError: return None"]
+        exec("\n    ".join(("def values(args):", *lines)), self.known)
         made: Values = self.known["values"]
         return made
 
