@@ -195,7 +195,7 @@ def softmax_backward(dtype: str = "f32") -> Work:
 
 def norm_backward(kind: str, dtype: str = "f32") -> Work:
     """The gradients of the input, and of the weight, and of the bias of a layer norm; the result is the first one."""
-    rows, columns, block, parts = 4096, 1024, 4, 32
+    rows, columns, block, parts = 4096, 1024, 1, 32
     gradient, x = (torch.from_numpy(normal(rows, columns, seed=s)).to(DTYPES[dtype]) for s in (0, 1))
     weight, bias = (torch.from_numpy(normal(columns, seed=s)).to(DTYPES[dtype]) for s in (2, 3))
     out, sums = torch.empty_like(x), [torch.empty(parts, columns) for _ in range(2)]

@@ -234,3 +234,29 @@ def test_a_loop_that_goes_on_stays() -> None:
         }
         """
     check(Canonicalize(), before, after)
+
+
+def test_a_reduction_of_single_elements_is_a_reshape() -> None:
+    text = """
+        func @f(%p: ptr<f32> = "x".base) {
+          %0 = load(%p, _, _) : f32
+          %1 = reshape(%0) {shape = (1, 1)} : f32[1,1]
+          %2 = broadcast(%1) {shape = (1, 4)} : f32[1,4]
+          REDUCED
+          %4 = iota() {type = !i32[4]} : i32[4]
+          %5 = reshape(%p) {shape = (1,)} : ptr<f32>[1]
+          %6 = broadcast(%5) {shape = (4,)} : ptr<f32>[4]
+          %7 = ptr_offset(%6, %4) : ptr<f32>[4]
+          store(%7, %3, _)
+          return()
+        }
+        """
+    reduced = """%3 = reduce([%2]) {axis = 0, identities = (0.0), commutative = true} : f32[4] { ^(%a: f32, %b: f32)
+            %c = add(%a, %b) : f32
+            yield([%c])
+          }"""
+    check(
+        Canonicalize(),
+        text.replace("REDUCED", reduced),
+        text.replace("REDUCED", "%3 = reshape(%2) {shape = (4,)} : f32[4]"),
+    )

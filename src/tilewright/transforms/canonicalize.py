@@ -33,6 +33,7 @@ from tilewright.ir.ops.arith import (
     operand_dtype,
 )
 from tilewright.ir.ops.control import Break, For, If, Loop, Yield
+from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.memory import Assert, Assume, AssumeDivisible
 from tilewright.ir.ops.shape import Broadcast, Extract, Iota, Permute, PtrOffset, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, clone_op
@@ -42,8 +43,8 @@ from tilewright.ir.types import TileType
 
 @dataclass(frozen=True)
 class Canonicalize:
-    """Folds ops on constants, removes ops that change nothing and loops that end at once, and inlines branches that are
-    always taken."""
+    """Folds ops on constants, removes ops that change nothing and loops that end at once, inlines branches that are
+    always taken, and makes reshapes of reductions of single elements."""
 
     name: ClassVar[str] = "canonicalize"
 
@@ -69,6 +70,11 @@ class _Canonicalizer(Rewriter):
             end.erase()
             return
         if isinstance(op, (Assert, Assume)) and constant_of(self.value(op.condition)):
+            return
+        if isinstance(op, Reduce) and op.values[0].tile.shape[op.axis] == 1:
+            builder.loc = op.loc
+            shape = op.results[0].tile.shape
+            self.replace_all_uses(op, [builder.emit(Reshape, v, shape=shape) for v in self.all(op.values)])
             return
         super().insert(op, builder)
 

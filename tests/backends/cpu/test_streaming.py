@@ -51,6 +51,14 @@ def turned(x, out, T: ct.Constant[int]):
     ct.store(out, (ct.bid(1), ct.bid(0)), ct.transpose(ct.load(x, (ct.bid(0), ct.bid(1)), (T, T))))
 
 
+@ct.kernel
+def stored_twice(x, out, copy, T: ct.Constant[int]):
+    i = ct.bid(0)
+    powers = ct.exp(ct.load(x, (i,), (T,)))
+    ct.store(out, (i,), powers)
+    ct.store(copy, (i,), powers)
+
+
 DTYPES = [np.int8, np.float16, ml_dtypes.bfloat16, np.float32, np.int64, np.float64]
 
 
@@ -104,6 +112,16 @@ def test_stores_over_what_is_loaded(skip: int, offset: int) -> None:
 @pytest.mark.parametrize("skip", [0, 7])
 def test_an_array_that_is_read_again(skip: int) -> None:
     agree(twice, (4,), [values(1024, np.int32)], values(1024, np.int32, skip), (256,))
+
+
+@pytest.mark.parametrize("skip", [0, 3])
+def test_a_tile_that_is_stored_twice(skip: int) -> None:
+    """Elements of the first store that two vectors compute are exponentials, and not those of exponentials."""
+    x = values(1024, np.float32) / 100
+    out, copy = values(1024, np.float32, skip), values(1024, np.float32, skip)
+    ct.launch(None, (4,), stored_twice, (x, out, copy, 256), backend="cpu")
+    np.testing.assert_allclose(out, np.exp(x), rtol=1e-6)
+    np.testing.assert_array_equal(copy, out)
 
 
 @pytest.mark.parametrize("skip", [0, 7])

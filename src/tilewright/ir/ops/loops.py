@@ -43,6 +43,9 @@ class LoopNest(Op):
     ``same_index`` says that each element is loaded right before it is stored. The copies are at the offsets
     ``copies``: of ``overlapping``, then of the loads at ``disjoint_loads``; they are made along the axes ``copy_axes``,
     as ``transposed`` says. ``streaming`` ones store whole vectors past the caches: taken when the array is larger.
+
+    ``prefetch``, where there is any, has an axis for each tile that the body reads from an array, in order: the loops
+    fetch the next tile along it into the caches. None for tiles of which they do not.
     """
 
     unmasked: list[Value] = operands()
@@ -61,6 +64,7 @@ class LoopNest(Op):
     same_index: tuple[bool, ...] = attribute(tuple, default=())
     copies: tuple[int, ...] = attribute(tuple, default=())
     copy_axes: tuple[int | None, ...] = attribute(tuple, default=())
+    prefetch: tuple[int | None, ...] = attribute(tuple, default=())
     body: Block = region()
 
     @property

@@ -120,6 +120,42 @@ def test_a_broadcast_of_something_costly_is_computed_first() -> None:
     ]
 
 
+CARRIED = """
+      %zero = constant() {value = 0, type = !i32} : i32
+      %one = constant() {value = 1, type = !i32} : i32
+      %p = constant() {value = 1.0, type = !f32[4,8]} : f32[4,8]
+      %s, %u = for(%zero, %m, %one, [%p, %p]) : f32[4,8], f32[4,8] { ^(%i: i32, %o: f32[4,8], %q: f32[4,8])
+        %x = load_view(%a_tiles, [%i, %zero]) {in_bounds = (false, false)} : f32[4,8]
+        %y = neg(%x) : f32[4,8]
+        %z = NEXT : f32[4,8]
+        store_view(%b_tiles, %y, [%i, %zero]) {in_bounds = (true, true)}
+        continue([%z, %q])
+      }
+      %t = add(%s, %u) : f32[4,8]
+      store_view(%b_tiles, %t, [%m, %n]) {in_bounds = (true, true)}"""
+
+
+def test_the_last_store_of_an_iteration_also_computes_what_is_carried() -> None:
+    found = formed(CARRIED.replace("NEXT", "add(%o, %x)"))
+    start = next(k for k, line in enumerate(found) if "for(" in line)
+    assert found[start + 2 : start + 9] == [
+        "  %z = nest([], [], []) {buffers = (64)} : f32[4,8] {",
+        "    %y = neg(%x) : f32[4,8]",
+        "    %z_1 = add(%o, %x) : f32[4,8]",
+        "    store_view(%b_tiles, %y, [%i, %zero]) {in_bounds = (true, true)}",
+        "    yield([%z_1])",
+        "  }",
+        "  continue([%z, %q])",
+    ]
+
+
+@pytest.mark.parametrize(("old", "new"), [("[%z, %q]", "[%z, %o]"), ("neg(%x)", "neg(%o)")])
+def test_what_others_need_of_a_slot_is_not_overwritten_beside_a_store(old: str, new: str) -> None:
+    found = formed(CARRIED.replace("NEXT", "add(%o, %x)").replace(old, new))
+    store = next(k for k, line in enumerate(found) if "store_view" in line)
+    assert found[store + 1] == "    yield([])"
+
+
 def test_swapped_tiles_go_through_another_buffer() -> None:
     found = formed("""
       %zero = constant() {value = 0, type = !i32} : i32

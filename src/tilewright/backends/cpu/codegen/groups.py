@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import views
+from tilewright.backends.cpu.codegen import index, views
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.loop_nests import nest_work
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Position, open_chunks
-from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.codegen.transpose import write_squares
 from tilewright.backends.cpu.codegen.views import ViewAccess
-from tilewright.backends.cpu.loops.fused import fused_ops, loop_values, root_of
+from tilewright.backends.cpu.loops.fused import array_tiles, fused_ops, loop_values, root_of
 from tilewright.backends.cpu.loops.kinds import is_array_tile
 from tilewright.backends.cpu.loops.vectorize import widest_bytes
 from tilewright.ir.core import Op, Value
@@ -110,13 +110,25 @@ def _version(state: State, group: Group, body: Body, unmasked: dict[Op, ir.Value
     """Emits the loops with or without bounds checks and masks."""
     label = f"nest{len(state.nests) + 1}"
     assert state.block is not None
+    prefetched = _prefetched(state, group.nest)
     state.nests.append(nest_work(label, group.nest, state.block, group.cause, group.values, group.lanes))
 
     def emit(masked: bool) -> list[ir.Value]:
-        elements = Elements(state, Nest(state.builder, label), state.accesses, masked, unmasked)
+        elements = Elements(state, Nest(state.builder, label), state.accesses, masked, unmasked, prefetched=prefetched)
         return list(body(elements, group.lanes, group.visit))
 
     return emit
+
+
+def _prefetched(state: State, nest: LoopNest) -> dict[Op, ir.Value]:
+    """The loads whose next tiles are fetched, and how many bytes away those are."""
+    found: dict[Op, ir.Value] = {}
+    for value, axis in zip(array_tiles(nest), nest.prefetch):
+        if axis is not None and value.op is not None:
+            tile = _access(state, value)
+            step = tile.view.type.steps[axis] * storage_bytes(tile.dtype)  # type: ignore[union-attr]
+            found[value.op] = index.as_value(index.mul(state.builder, tile.strides[axis], step))
+    return found
 
 
 def _access(state: State, value: Value) -> ViewAccess:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.cpu.loops.arena import Buffer
-from tilewright.backends.cpu.loops.groups import FusionGroup
+from tilewright.backends.cpu.loops.groups import FusionGroup, transposed_axis
 from tilewright.backends.cpu.loops.nests import write
 from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.effects import is_ordered
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.loops import CopyBuffer
+from tilewright.ir.ops.memory import StoreView
 from tilewright.ir.types import TileType, Type
 
 Slots = list["Buffer | None"]  # None for scalars and views, which are kept in registers
@@ -66,6 +68,36 @@ def schedule_continue(schedule: Schedule, op: Continue) -> None:
 
 def schedule_break(schedule: Schedule, op: Break) -> None:
     _leave(schedule, op, schedule.loops[-1][1])
+
+
+def carried_beside(schedule: Schedule, store: Op) -> dict[Value, Buffer]:
+    """What the loops of ``store``, the last statement of an iteration, can compute as well: values that a loop carries
+    on, into their slots. Only they may need what their slots hold, at the same index."""
+    ops = schedule.block.ops
+    if not isinstance(store, StoreView) or is_ordered(store):
+        return {}
+    if not isinstance(ops[-1], Continue) or ops[-2] is not store:
+        return {}
+    values, slots = ops[-1].operands, schedule.loops[-1][0]
+    found: dict[Value, Buffer] = {}
+    for value, slot in zip(values, slots):
+        if slot is None or value.op not in schedule.deferred or not schedule.is_local(value):
+            continue
+        if value.tile.shape == store.value.tile.shape and values.count(value) == 1 and value is not store.value:
+            group = FusionGroup(schedule, [value], None)
+            if _only_reads(schedule, group, slot) and transposed_axis(schedule, value) is None:
+                found[value] = Buffer(slot.offset, slot.size, slot.dtype, borrowed=True)
+    return found
+
+
+def _only_reads(schedule: Schedule, group: FusionGroup, slot: Buffer) -> bool:
+    """Whether what ``slot`` holds is needed by ``group`` alone, and at the same index."""
+    ops = set(group.ops)
+    for v, same_index in group.buffers.items():
+        bound = schedule.buffer(v)
+        if bound is not None and bound.offset == slot.offset and not (same_index and ops.issuperset(v.users)):
+            return False
+    return True
 
 
 def _leave(schedule: Schedule, op: Op, slots: Slots) -> None:

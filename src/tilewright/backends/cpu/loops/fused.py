@@ -72,7 +72,9 @@ def loop_values(nest: LoopNest) -> Sequence[Value]:
     root = root_of(nest)
     if root is None:
         return nest.kept[:1]
-    if isinstance(root, (StoreView, WritePart)):
+    if isinstance(root, StoreView):
+        return [root.value, *nest.kept]
+    if isinstance(root, WritePart):
         return [root.value]
     if isinstance(root, Assert):
         return [root.condition, *(v for v in root.values if v.tile.rank)]
@@ -89,3 +91,8 @@ def accessed_views(nest: LoopNest) -> list[ViewMemoryOp]:
     """The accesses of views in the loops: the loads that the body reads, and the op that the nest is for."""
     read = [v.op for op in nest.body.ops for v in op.operands if is_array_tile(v)]
     return [op for op in (*read, root_of(nest)) if isinstance(op, ViewMemoryOp)]
+
+
+def array_tiles(nest: LoopNest) -> list[Value]:
+    """The tiles that the loops of ``nest`` read from arrays, in the order in which its body first needs them."""
+    return list(dict.fromkeys(v for op in nest.body.ops for v in op.operands if is_array_tile(v)))

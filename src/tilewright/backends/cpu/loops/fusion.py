@@ -126,7 +126,8 @@ def _compute_element(schedule: Schedule, op: Op) -> None:
 def _load_before(schedule: Schedule, op: Op) -> None:
     """Execute the deferred loads whose results are needed after ``op``, which may overwrite their memory."""
     schedule.pending = [load for load in schedule.pending if load in schedule.deferred]
-    dying = schedule.uses.would_die(op, schedule.deferred)
+    beside = control.carried_beside(schedule, op)
+    dying = schedule.uses.would_die([op, *(v.op for v in beside if v.op is not None)], schedule.deferred)
     for load in schedule.pending:
         if load.result not in dying:
             materialize(schedule, load.result)
@@ -160,8 +161,18 @@ def _copy_end(op: Op) -> Callable[[Body], list[Value]]:
 def _store(schedule: Schedule, op: Store | StoreView) -> None:
     if is_ordered(op):
         _element_by_element(schedule, op)
+    elif isinstance(op, StoreView):
+        carried = control.carried_beside(schedule, op)
+
+        def end(body: Body) -> list[Value]:
+            body.copy(op)
+            return [body.value(v) for v in carried]
+
+        slots = list(carried.values())
+        for v, new, slot in zip(carried, fuse(schedule, [op.value, *carried], op, slots, end), slots):
+            schedule.materialized(v, new, slot)
     else:
-        fuse(schedule, [op.value] if isinstance(op, StoreView) else op.operands, op, (), _copy_end(op))
+        fuse(schedule, op.operands, op, (), _copy_end(op))
 
 
 def _combination(schedule: Schedule, op: Reduce | Scan) -> None:
@@ -214,7 +225,7 @@ def _insert(schedule: Schedule, op: Insert) -> None:
     if value.tile.size > 1:
         materialize(schedule, value)  # it may be computed from x
     buffer, into = materialize(schedule, x), schedule.value(x)
-    if x in schedule.uses.would_die(op, schedule.deferred) and buffer.users == 1:
+    if x in schedule.uses.would_die([op], schedule.deferred) and buffer.users == 1:
         buffer.users += 1
     else:
         buffer = schedule.allocate(t)

@@ -106,7 +106,7 @@ def _in_array(schedule: Schedule, op: Op, x: Value) -> LoadView | None:
     value = x
     while isinstance(value.op, Reshape):
         value = value.op.x
-    load, dying = value.op, schedule.uses.would_die(op, schedule.deferred)
+    load, dying = value.op, schedule.uses.would_die([op], schedule.deferred)
     if not isinstance(load, LoadView) or load not in schedule.deferred or not {x, value} <= dying:
         return None
     t = value.tile
@@ -158,7 +158,7 @@ def _scaled(schedule: Schedule, op: Op, acc: Value) -> tuple[Value, Value, Op] |
         or acc.tile.element.bitwidth < 32
     ):
         return None
-    if not acc.tile.element.is_floating or acc not in schedule.uses.would_die(op, schedule.deferred):
+    if not acc.tile.element.is_floating or acc not in schedule.uses.would_die([op], schedule.deferred):
         return None
     if product.rounding is not RoundingMode.RN or product.flush_to_zero:
         return None
@@ -174,7 +174,7 @@ def _scaled(schedule: Schedule, op: Op, acc: Value) -> tuple[Value, Value, Op] |
 
 def _accumulator(schedule: Schedule, body: Body, op: Op, acc: Value) -> Buffer:
     """A buffer that holds ``acc`` and may be overwritten: that of ``acc`` itself when nothing else needs it."""
-    if acc.tile.size > 1 and acc in schedule.uses.would_die(op, schedule.deferred):
+    if acc.tile.size > 1 and acc in schedule.uses.would_die([op], schedule.deferred):
         old = materialize(schedule, acc)
         if old.users == 1:
             old.users += 1

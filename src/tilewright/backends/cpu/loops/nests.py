@@ -193,7 +193,7 @@ def _reusable(schedule: Schedule, value: Value) -> Buffer | None:
     """A buffer that ``value`` may overwrite: of a value that only it needs, and reads element by element."""
     group = FusionGroup(schedule, [value], None)
     assert value.op is not None
-    dying = schedule.uses.would_die(value.op, schedule.deferred)
+    dying = schedule.uses.would_die([value.op], schedule.deferred)
     aliased = {id(schedule.buffer(v)) for v, same_index in group.buffers.items() if not same_index}
     for v in group.buffers:
         buffer = schedule.buffer(v)

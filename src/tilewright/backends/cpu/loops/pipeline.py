@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.loops.fusion import FuseLoopNests
 from tilewright.backends.cpu.loops.hoisting import HoistChecks
+from tilewright.backends.cpu.loops.merge_reductions import MergeReductions
+from tilewright.backends.cpu.loops.prefetch import PrefetchTiles
+from tilewright.backends.cpu.loops.sink_stores import SinkStores
 from tilewright.backends.cpu.loops.streaming import StreamStores
 from tilewright.backends.cpu.loops.vectorize import VectorizeNests
 from tilewright.backends.cpu.loops.verify import verify_loop_form
@@ -18,11 +21,19 @@ def loop_form(function: Function, processor: Processor) -> Function:
 
     TileUnsupportedFeatureError, with the location of the op, for what the CPU cannot do.
     """
+    prepared = run_passes(
+        function,
+        (
+            MergeReductions(processor),  # first: a merged reduction is one use of what stores may overwrite
+            SinkStores(),  # before fusion, for which loads end with the store that may overwrite them
+        ),
+    )
     passes = (
         FuseLoopNests(processor),  # first: the others are about nests
         VersionNests(),  # after fusion, which decides what a nest loads and stores
+        PrefetchTiles(),  # after versioning, which makes the nests anew
         HoistChecks(),  # after versioning, which makes the checks
         VectorizeNests(processor.vector_bytes),  # after fusion: the widest element of a nest decides
         StreamStores(),  # after vectorization, which chooses what is stored at a time
     )
-    return run_passes(function, passes, rules=verify_loop_form)
+    return run_passes(prepared, passes, rules=verify_loop_form)

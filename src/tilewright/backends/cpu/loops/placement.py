@@ -8,7 +8,7 @@ from tilewright.backends.cpu.loops.arena import Arena
 from tilewright.backends.cpu.loops.uses import Uses
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.ops.control import Continue, For, If, Loop, ends_of
+from tilewright.ir.ops.control import Continue, For, If, Loop, LoopOp, ends_of
 from tilewright.ir.ops.loops import CopyBuffer, LoopNest, ScratchPointer
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Reshape
@@ -18,6 +18,9 @@ from tilewright.ir.types import TileType
 def buffer_offset(value: Value) -> int:
     """The offset in scratch memory of a tile of more than one element that is in a buffer. ValueError if it is not."""
     op = value.op
+    if op is None and value.block is not None and isinstance(value.block.parent, LoopOp):
+        loop = value.block.parent
+        return buffer_offset(loop.inits[loop.carried.index(value)])  # what loops lend to their bodies
     if isinstance(op, LoopNest):
         offset = op.buffers[value.index]
         if offset is not None:

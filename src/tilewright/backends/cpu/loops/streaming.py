@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends.cpu.loops.fused import root_of
-from tilewright.backends.cpu.loops.kinds import view_strides
+from tilewright.backends.cpu.loops.fused import fused_ops, loop_values, root_of
+from tilewright.backends.cpu.loops.kinds import is_array_tile, view_strides
+from tilewright.backends.cpu.loops.placement import buffer_offset
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op
 from tilewright.ir.effects import is_ordered
@@ -55,7 +56,15 @@ def _can_stream(nest: LoopNest, root: Op | None) -> bool:
     if not isinstance(root, StoreView) or nest.lanes * element_bytes(root.value.tile.dtype) < _LEAST_BYTES:
         return False
     innermost = root.value.tile.shape[-1:]
-    return innermost > (nest.lanes,) and view_strides(root)[-1] == 1 and not _reshapes(nest)
+    if innermost <= (nest.lanes,) or view_strides(root)[-1] != 1:
+        return False
+    return not _reshapes(nest) and not _updates(nest)
+
+
+def _updates(nest: LoopNest) -> bool:
+    """Whether elements are kept in the place of others that they are computed from: they cannot be computed twice."""
+    read = fused_ops(nest, loop_values(nest)).leaves
+    return any(buffer_offset(v) in nest.buffers for v in read if v.tile.size > 1 and not is_array_tile(v))
 
 
 def _reshapes(nest: LoopNest) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.ir.core import Block, Function, Op, Value
 
 
@@ -45,11 +47,11 @@ class Uses:
                 dead.append(v)
         return dead
 
-    def would_die(self, op: Op, deferred: set[Op]) -> set[Value]:
-        """The values that nothing would need if ``op`` were complete; ``deferred`` ops complete with their result."""
+    def would_die(self, ops: Sequence[Op], deferred: set[Op]) -> set[Value]:
+        """The values that nothing would need if ``ops`` were complete; ``deferred`` ops complete with their result."""
         taken: dict[Value, int] = {}
         dead: set[Value] = set()
-        pending = [op]
+        pending = list(ops)
         while pending:
             for v in self._used[pending.pop()]:
                 taken[v] = taken.get(v, 0) + 1

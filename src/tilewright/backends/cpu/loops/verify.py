@@ -31,7 +31,6 @@ def verify_loop_form(function: Function) -> None:
 class _Verifier:
     def __init__(self, scratch_bytes: int) -> None:
         self.scratch_bytes = scratch_bytes
-        self.slots: dict[Value, int] = {}  # of what loops lend to their bodies
 
     def block(self, block: Block, around: list[Op]) -> None:
         for op in block.ops:
@@ -39,10 +38,6 @@ class _Verifier:
             if isinstance(op, LoopNest):
                 self.nest(op)
             elif isinstance(op, (For, Loop, If)):
-                if isinstance(op, LoopOp):
-                    for init, arg in zip(op.inits, op.carried):
-                        if _is_large(init):
-                            self.slots[arg] = self.offset(op, init)
                 for region in op.regions:
                     self.block(region, [*around, op])
 
@@ -96,7 +91,7 @@ class _Verifier:
 
     def offset(self, op: Op, value: Value) -> int:
         try:
-            return self.slots[value] if value in self.slots else buffer_offset(value)
+            return buffer_offset(value)
         except ValueError as e:
             raise VerificationError(str(e), op) from None
 

@@ -1,0 +1,64 @@
+"""The pass that moves stores behind the uses of what they might overwrite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.ir.core import Block, Function, Op
+from tilewright.ir.effects import effect_of, is_ordered, is_pure
+from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.control import Continue
+from tilewright.ir.ops.linear import Reduce, Scan
+from tilewright.ir.ops.memory import Store, StoreView
+from tilewright.transforms.base import InPlacePass
+
+
+@dataclass(frozen=True)
+class SinkStores(InPlacePass):
+    """Moves a store behind the reductions and scans that need what was loaded before it, and to the end of an iteration
+    where only pure ops follow.
+
+    A store may overwrite the memory of a tile that is needed later, which fusion therefore copies first. Behind its
+    last use the tile needs no copy. The last store of an iteration is fused with what the loop carries on.
+    """
+
+    name: ClassVar[str] = "sink-stores"
+
+    def change(self, function: Function) -> bool:
+        """Never fails."""
+        blocks = [function.body, *(region for op in function.walk() for region in op.regions)]
+        changed = [_sink(block) for block in blocks]
+        return any(changed)
+
+
+def _sink(block: Block) -> bool:
+    changed = False
+    for store in reversed([op for op in block.ops if isinstance(op, (Store, StoreView)) and not is_ordered(op)]):
+        at = block.ops.index(store)
+        loads = {op for op in block.ops[:at] if effect_of(op) == Effect.READ}
+        target = _target(block.ops[at + 1 :], loads)
+        if target is not None:
+            block.splice([store], before=target)
+            changed = True
+    return changed
+
+
+def _target(following: Sequence[Op], loads: set[Op]) -> Op | None:
+    """The op of ``following`` that a store is to precede; None where it stays in front of all.
+
+    It goes behind the last one of the pure ops that come next which is a reduction or scan of what ``loads`` read.
+    """
+    last, derived = -1, set(loads)
+    for k, op in enumerate(following):
+        if isinstance(op, Continue) and k:
+            return op
+        if not is_pure(op):
+            break
+        if any(v.op in derived for v in (*op.operands, *op.captured())):
+            if isinstance(op, (Reduce, Scan)):
+                last = k  # its result is in memory of its own
+            else:
+                derived.add(op)
+    return None if last < 0 else following[last + 1]
