@@ -296,9 +296,10 @@ class Launchable:
             explanation.show_ir(function)
         if explanation.wanted():
             explanation.show(self.name, len(earlier) + 1, compilation)
-        return Specialization(
-            function, executable, launcher, AnalysisManager(function).get(argument_effects).written, compilation
-        )
+        written = AnalysisManager(function).get(argument_effects).written
+        for made in (function, wanted):  # which live as long as the kernel
+            AnalysisManager(made).keep(())
+        return Specialization(function, executable, launcher, written, compilation)
 
     def remember(self, key: Any, plan: LaunchPlan) -> None:
         """Keep ``plan`` for launches with the same ``key``."""

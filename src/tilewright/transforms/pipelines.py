@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function
 from tilewright.ir.verifier import verify
 from tilewright.system.environment import switch
@@ -60,5 +61,5 @@ def run_passes(
 
 
 def optimize(function: Function) -> Function:
-    """``function`` after the passes of ``OPTIMIZE``."""
-    return run_passes(function, OPTIMIZE)
+    """``function`` after the passes of ``OPTIMIZE``, which run once: it is not to be changed in place."""
+    return AnalysisManager(function).get(run_passes, OPTIMIZE)

@@ -18,7 +18,9 @@ from tilewright.backends.gpu.kernel_classes import (
     is_persistent_product,
     is_persistent_product_of_bytes,
 )
+from tilewright.ir.core import Function
 from tilewright.runtime.launch import specialization
+from tilewright.transforms.bounds_check_elimination import BoundsCheckElimination
 
 LARGE, WIDE, NARROW = (128, 256, 64), (128, 128, 64), (128, 64, 64)
 
@@ -118,3 +120,22 @@ def test_a_product_is_no_attention() -> None:
     arrays = tuple(aligned((512, 512), np.float16) for _ in range(3))
     made = specialization(ct.kernel(matmul), (*arrays, *LARGE, False, False, ct.float32, False), "reference")
     assert not is_attention(made.function, GpuBackend("sm_90"))
+
+
+def test_the_passes_that_the_classes_look_behind_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[Function] = []
+    change = BoundsCheckElimination.change
+
+    def changed(self: BoundsCheckElimination, function: Function) -> bool:
+        runs.append(function)
+        return change(self, function)
+
+    monkeypatch.setattr(BoundsCheckElimination, "change", changed)
+    arrays = [aligned((512, 512), np.float16) for _ in range(3)]
+    made = ct.kernel(matmul, num_ctas=1)
+    function = specialization(made, (*arrays, *LARGE, False, False, ct.float32, False), "reference").function
+    backend = GpuBackend("sm_90")
+    assert is_large_product(function, backend)
+    assert not is_attention(function, backend)
+    backend.compile(function, {})
+    assert len(runs) == 1

@@ -83,7 +83,7 @@ def compile_to_ptx(
     chosen = architecture(target)
     times = [time.perf_counter()]
     processor = parse_target(chosen.name.removesuffix("a"))
-    optimized = optimize(with_resolved_hints(function, processor))
+    optimized = with_resolved_hints(optimize(function), processor)
     reports, local = bool(sites(optimized)), local_bytes(optimized)
     prepared = run_passes(optimized, (LowerReports(),))
     times.append(time.perf_counter())

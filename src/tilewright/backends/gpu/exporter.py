@@ -41,7 +41,7 @@ def write_cubin(kernels: Sequence[Export], path: Path, output_format: str, targe
 def _add(module: Any, export: Export, target: Architecture) -> dict[str, Any]:
     """Add a kernel to the module; how it is launched. Tensor maps are left to launches from Python."""
     processor = parse_target(target.name.removesuffix("a"))
-    optimized = optimize(with_resolved_hints(export.function, processor))
+    optimized = with_resolved_hints(optimize(export.function), processor)
     if local_bytes(optimized):
         raise TileUnsupportedFeatureError(
             "an exported GPU kernel cannot have local arrays: nobody allocates them", export.function.loc

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.analysis.gpu.target import GpuTarget, resolved
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
@@ -13,8 +14,10 @@ from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 
 def with_resolved_hints(function: Function, target: GpuTarget) -> Function:
     """``function`` with the values that its hints have for ``target``."""
-    if not function.hints:
-        return function
+    return AnalysisManager(function).get(_resolve_hints, target) if function.hints else function
+
+
+def _resolve_hints(function: Function, target: GpuTarget) -> Function:
     return replace(function, hints={name: resolved(hint, target) for name, hint in function.hints.items()})
 
 

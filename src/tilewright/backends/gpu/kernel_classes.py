@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.analysis.gpu.target import GpuTarget, parse_target
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import mma_ops
 from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
@@ -104,12 +105,7 @@ def _products(function: Function, backend: Backend, *, bytes: int) -> _Found | N
     target = _target(backend)
     if not target.has_wgmma:
         return None
-    if not (_latest and _latest[0][0] is function and _latest[0][1] == target):
-        _latest[:] = [(function, target, _found(function, target))]
-    return _latest[0][2]
-
-
-_latest: list[tuple[Function, GpuTarget, _Found | None]] = []  # what the classes ask one after the other
+    return AnalysisManager(function).get(_found, target)  # once for all classes
 
 
 def _found(function: Function, target: GpuTarget) -> _Found | None:
@@ -132,9 +128,9 @@ def _target(backend: Backend) -> GpuTarget:
 def _choice(function: Function, target: GpuTarget) -> tuple[Function, Choice] | None:
     """``function`` optimized, and what is chosen for it, where warp groups multiply all that are products, and TMA
     loads all that is read and stores all that is written; None otherwise."""
-    optimized = optimize(with_resolved_hints(function, target))
+    optimized = with_resolved_hints(optimize(function), target)
     products = {op for op in optimized.walk() if isinstance(op, Mma)}
-    chosen = choose(optimized, ChooseWgmma(target))
+    chosen = AnalysisManager(optimized).get(choose, ChooseWgmma(target))
     loaded = {operand.load for pair in chosen.products.values() for operand in pair if operand is not None}
     moved = all(op in loaded or op in chosen.stores for op in optimized.walk() if isinstance(op, MemoryOp))
     return (optimized, chosen) if moved and chosen.products.keys() == products else None
