@@ -128,7 +128,7 @@ _COARSE = {"f32": 1e-5, "bf16": 1e-2, "f16": 2e-3}
 
 def softmax(rows: int, columns: int, dtype: str = "f32") -> Work:
     x = torch.from_numpy(normal(rows, columns)).to(DTYPES[dtype])
-    out, block = torch.empty_like(x), (2 if columns <= 1024 else 1)
+    out, block = torch.empty_like(x), (4 if columns <= 1024 else 1)
     tile = 1 << (columns - 1).bit_length()
     given = torch.empty_like(x)
     peers: dict[str, Run] = {
@@ -152,7 +152,7 @@ def numpy_softmax(x: np.ndarray) -> np.ndarray:
 
 
 def norm(kind: str, dtype: str = "f32") -> Work:
-    rows, columns, block, epsilon = 4096, 1024, 1, 1e-5
+    rows, columns, block, epsilon = 4096, 1024, 4, 1e-5
     x = torch.from_numpy(normal(rows, columns)).to(DTYPES[dtype])
     weight, bias = (torch.from_numpy(normal(columns, seed=s)).to(DTYPES[dtype]) for s in (1, 2))
     out, plain = torch.empty_like(x), (x.float().numpy(), weight.float().numpy(), bias.float().numpy())
@@ -181,7 +181,7 @@ def norm(kind: str, dtype: str = "f32") -> Work:
 
 
 def softmax_backward(dtype: str = "f32") -> Work:
-    rows, columns, block = 4096, 1024, 1
+    rows, columns, block = 4096, 1024, 4
     gradient, y = (torch.from_numpy(normal(rows, columns, seed=s)).to(DTYPES[dtype]) for s in (0, 1))
     y = torch.softmax(y, 1)
     out, kind = torch.empty_like(y), y.dtype

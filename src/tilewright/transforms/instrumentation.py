@@ -24,6 +24,7 @@ PASSES = (
     "clip-views",
     "merge-reductions",
     "sink-stores",
+    "split-rows",
     "fuse-loop-nests",
     "version-nests",
     "prefetch-tiles",

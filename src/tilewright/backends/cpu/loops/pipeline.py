@@ -7,12 +7,14 @@ from tilewright.backends.cpu.loops.hoisting import HoistChecks
 from tilewright.backends.cpu.loops.merge_reductions import MergeReductions
 from tilewright.backends.cpu.loops.prefetch import PrefetchTiles
 from tilewright.backends.cpu.loops.sink_stores import SinkStores
+from tilewright.backends.cpu.loops.split_rows import SplitRows
 from tilewright.backends.cpu.loops.streaming import StreamStores
 from tilewright.backends.cpu.loops.vectorize import VectorizeNests
 from tilewright.backends.cpu.loops.verify import verify_loop_form
 from tilewright.backends.cpu.loops.versioning import VersionNests
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Function
+from tilewright.transforms.dce import DeadCodeElimination
 from tilewright.transforms.pipelines import run_passes
 
 
@@ -26,6 +28,8 @@ def loop_form(function: Function, processor: Processor) -> Function:
         (
             MergeReductions(processor),  # first: a merged reduction is one use of what stores may overwrite
             SinkStores(),  # before fusion, for which loads end with the store that may overwrite them
+            SplitRows(),  # after merging, so that a row is reduced once
+            DeadCodeElimination(),  # what rows are computed from has moved into loops
         ),
     )
     passes = (
