@@ -119,14 +119,14 @@ class TileIRBackend:
 
 
 _IN_ORDER, _WITHOUT_TMA = "memory ops in program order", "no TMA"
-_WITHOUT_HINTS = "no occupancy and no num_worker_warps"
-_OCCUPANCY = ("occupancy", "num_worker_warps")  # of which the assembler ends without a word where it cannot keep them
+_WITHOUT_HINTS = "no hints"
+_HINTS = ("num_ctas", "occupancy", "num_worker_warps")  # the assembler ends without a word where it cannot keep them
 
 
 def _fallbacks(function: Function) -> Sequence[tuple[str, ...]]:
     """How to compile a kernel, and then, where the assembler refuses or does not end, with less freedom."""
     found = (), (_IN_ORDER,), (_WITHOUT_TMA,)
-    if any(hint in function.hints for hint in _OCCUPANCY):
+    if any(hint in function.hints for hint in _HINTS):
         return *found, *((_WITHOUT_HINTS, *fallback) for fallback in found)
     return found
 
@@ -134,7 +134,7 @@ def _fallbacks(function: Function) -> Sequence[tuple[str, ...]]:
 def _kernel(function: Function, variant: Any, fallback: Sequence[str]) -> Kernel:
     """What is exported as a variant and a fallback."""
     if _WITHOUT_HINTS in fallback:
-        hints = {name: value for name, value in function.hints.items() if name not in _OCCUPANCY}
+        hints = {name: value for name, value in function.hints.items() if name not in _HINTS}
         function = replace(function, hints=hints)
     return Kernel(
         function,
