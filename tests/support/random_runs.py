@@ -48,7 +48,7 @@ GENERATORS: dict[str, Callable[[int], Any]] = {
 }
 _TOO_LARGE = ("shared memory",)  # what a kernel may need too much of, and is told so
 _OK, _SKIPPED = "ok", "too large"
-_TIMEOUT = 300  # seconds for one kernel
+_TIMEOUT = 700  # seconds for one kernel, which tileiras may be given in six forms
 _ON_A_GPU = {"gpu": "support.gpu", "tileir": "support.gpu_tileir"}  # what takes the place of the CPU backend
 
 
@@ -119,8 +119,9 @@ def _work(on: str) -> None:
 class Runner:
     """Runs kernels in processes, each of which is replaced when it dies. ``failures`` are the kernels that failed."""
 
-    def __init__(self, on: str, seconds: float) -> None:
+    def __init__(self, on: str, seconds: float, *, each: bool = False) -> None:
         self.on = on
+        self.each = each
         self.end = time.monotonic() + seconds
         self.failures: list[tuple[str, int, str]] = []
         self.counts = {_OK: 0, _SKIPPED: 0}
@@ -168,6 +169,8 @@ class Runner:
         with self._lock:
             if said in self.counts:
                 self.counts[said] += 1
+                if self.each:
+                    print(f"{name} {seed}: {said}", flush=True)
                 return
             self.failures.append((name, seed, said))
             print(f"{name} {seed}: {said}", flush=True)
@@ -192,6 +195,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300, help="how many of today")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, default=1e9, help="no kernel is begun after so many")
+    parser.add_argument("--each", action="store_true", help="a line for each kernel, as there is with the oracle")
     parser.add_argument("--folder", type=Path, help="where the kernels that fail are written to")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -200,7 +204,7 @@ def main() -> int:
         return 0
     names = given.generators or list(GENERATORS)
     work = [(name, seed) for seed in _seeds(given.seeds, -(-given.count // len(names))) for name in names]
-    runner, began = Runner(given.on, given.seconds), time.monotonic()
+    runner, began = Runner(given.on, given.seconds, each=given.each or given.on == "oracle"), time.monotonic()
     with ThreadPoolExecutor(given.jobs) as pool:
         list(pool.map(runner.share, (work[i :: given.jobs] for i in range(given.jobs))))
     for name, seed, said in runner.failures if given.folder else ():

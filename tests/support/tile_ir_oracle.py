@@ -5,7 +5,7 @@
     python -m support.random_runs kernels products --on oracle --seeds 0:300            # many of them
 
 The reference says what is right. Without a GPU the others are the CPU, and both of them after the kernel was exported and
-imported again; with one, the backend of GPUs and NVIDIA's compiler, too.
+imported again; with one, both backends for GPUs and NVIDIA's compiler, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import copy
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from support.product_generator import ProductGenerator
 from support.tile_ir_round_trip import through_bytecode
 
 from tilewright.backends import registry
+from tilewright.backends.gpu import BACKEND as OWN
 from tilewright.backends.tileir import BACKEND as TILEIR
 from tilewright.backends.triton import BACKEND as TRITON
 from tilewright.cli.arguments import filled, parse_argument
@@ -41,7 +42,7 @@ from tilewright.language.dtypes import to_dtype
 from tilewright.runtime.launch import launch
 from tilewright.tileir.kernels import Kernel
 
-_GPU = {"triton on a GPU": TRITON, "tileiras on a GPU": TILEIR}  # for arrays in host memory
+_GPU = {"our own on a GPU": OWN, "triton on a GPU": TRITON, "tileiras on a GPU": TILEIR}  # for arrays in host memory
 _GENERATORS = {"kernels": KernelGenerator, "products": ProductGenerator}
 
 
@@ -61,18 +62,25 @@ def _called(backend: str, imported: bool) -> str:
     return f"{backend}{' through Tile IR' if imported else ''}"
 
 
-def differences(kernel: GeneratedKernel) -> list[str]:
-    """How the sides differ from the reference on a random kernel, and what they refuse, a line each."""
-    wanted, found = kernel_runs.outcome(kernel, "reference"), []
+def judgements(kernel: GeneratedKernel) -> Iterator[tuple[str, str | None]]:
+    """Each side in turn, and how it differs from the reference on a random kernel, or what it refuses; None for
+    neither."""
+    wanted = kernel_runs.outcome(kernel, "reference")
     for backend, imported in sides()[1:]:
+        said = None
         try:
             made = (tile_ir_round_trip if imported else kernel_runs).outcome(kernel, backend)
             assert_same(made, wanted)
         except (TileError, AssertionError) as error:
             if isinstance(error, driver.CudaError) and error.code in driver.LOST:
                 raise  # nothing that this process tries after it would work
-            found.append(f"{_called(backend, imported)}: {error}".splitlines()[0])
-    return found
+            said = str(error).splitlines()[0]
+        yield _called(backend, imported), said
+
+
+def differences(kernel: GeneratedKernel) -> list[str]:
+    """How the sides differ from the reference on a random kernel, and what they refuse, a line each."""
+    return [f"{side}: {said}" for side, said in judgements(kernel) if said is not None]
 
 
 def outcome(options: argparse.Namespace, backend: str, imported: bool) -> list[np.ndarray[Any, Any]]:
@@ -104,9 +112,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     generator, _, seed = options.kernel.partition(":")
     if generator in _GENERATORS and seed.isdigit():
-        lines = differences(_GENERATORS[generator](int(seed)).make())
-        print("\n".join(lines) or f"agree: {', '.join(_called(*side) for side in sides())}")
-        return int(bool(lines))
+        found = []
+        for name, said in judgements(_GENERATORS[generator](int(seed)).make()):
+            print(f"{name:28} {said or 'agrees'}", flush=True)
+            found.append(said)
+        return int(any(found))
     wanted: list[np.ndarray[Any, Any]] | None = None
     wrong = 0
     for backend, imported in sides():

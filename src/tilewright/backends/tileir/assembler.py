@@ -13,7 +13,7 @@ from tilewright.backends.cuda_tools import failure_reason, run_tool, tool, tool_
 from tilewright.ir.errors import TileError
 
 _ERROR = re.compile(r"^(?:.*?: )?(?:error|fatal error|ptxas (?:error|fatal)\s*): *(.*)$", re.MULTILINE)
-PATIENCE = 120  # seconds, beyond which another form of a kernel is tried
+PATIENCE = 100  # seconds, beyond which another form of a kernel is tried
 _GENERAL = "failed to compile Tile IR program"  # which the assembler says of anything
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")  # where the assembler looks for its tools before it looks beside it
 INSTALL = "pip install 'tilewright[tileir]', or a CUDA toolkit from 13.3 on with its bin folder on PATH"
