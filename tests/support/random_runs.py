@@ -47,7 +47,7 @@ GENERATORS: dict[str, Callable[[int], Any]] = {
     "programs": program,
 }
 _TOO_LARGE = ("shared memory",)  # what a kernel may need too much of, and is told so
-_OK, _SKIPPED = "ok", "too large"
+_OK, _SKIPPED, _FALLBACK = "ok", "too large", "ok with"  # less freedom for tileiras
 _TIMEOUT = 700  # seconds for one kernel, which tileiras may be given in six forms
 _ON_A_GPU = {"gpu": "support.gpu", "tileir": "support.gpu_tileir"}  # what takes the place of the CPU backend
 
@@ -63,7 +63,7 @@ def _run(name: str, seed: int, on: str) -> str:
                 return _said(faults(kernel, ("reference", "cpu")))
             kernel.kernel().compile_for(target, kernel.arguments(kernel.written()))
         elif target:
-            _compile(kernel, target)
+            return _compile(kernel, target)
         elif on == "oracle":
             return _said(differences(kernel))
         elif isinstance(kernel, ProductKernel):
@@ -86,12 +86,13 @@ def _said(found: Sequence[str]) -> str:
     return _SKIPPED if any(what in line for line in found for what in _TOO_LARGE) else found[0].splitlines()[0]
 
 
-def _compile(kernel: GeneratedKernel, target: str) -> None:
+def _compile(kernel: GeneratedKernel, target: str) -> str:
     function = specialization(kernel.kernel(), arguments(kernel)[0], "reference").function
     if target.startswith("tileir:"):
-        TileIRBackend(target.removeprefix("tileir:")).compile(function, {})
-        return
+        fallback = TileIRBackend(target.removeprefix("tileir:")).compile(function, {}).artifact.fallback
+        return f"{_FALLBACK} {', '.join(fallback)}" if fallback else _OK
     compile_for(function, parse_target(target), {})
+    return _OK
 
 
 def _work(on: str) -> None:
@@ -124,7 +125,7 @@ class Runner:
         self.each = each
         self.end = time.monotonic() + seconds
         self.failures: list[tuple[str, int, str]] = []
-        self.counts = {_OK: 0, _SKIPPED: 0}
+        self.counts = {_OK: 0, _SKIPPED: 0, _FALLBACK: 0}
         self._lock = threading.Lock()
 
     def share(self, work: Sequence[tuple[str, int]]) -> None:
@@ -167,9 +168,10 @@ class Runner:
 
     def _note(self, name: str, seed: int, said: str) -> None:
         with self._lock:
-            if said in self.counts:
-                self.counts[said] += 1
-                if self.each:
+            kind = _FALLBACK if said.startswith(_FALLBACK) else said
+            if kind in self.counts:
+                self.counts[kind] += 1
+                if self.each or kind is _FALLBACK:
                     print(f"{name} {seed}: {said}", flush=True)
                 return
             self.failures.append((name, seed, said))
@@ -213,7 +215,9 @@ def main() -> int:
         text = kernel.source if name == "programs" else kernel
         (given.folder / f"{name}-{seed}.py").write_text(f"# {said}\n{text}")
     took = time.monotonic() - began
-    counts = ", ".join(f"{n} {what}" for what, n in runner.counts.items())
+    counts = ", ".join(
+        f"{n} {what}{' less freedom' if what is _FALLBACK else ''}" for what, n in runner.counts.items() if n
+    )
     print(f"random {' and '.join(names)} on {given.on}: {counts}, {len(runner.failures)} failed, {took:.0f} s")
     return 1 if runner.failures or not runner.counts[_OK] else 0
 

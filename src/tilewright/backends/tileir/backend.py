@@ -21,7 +21,6 @@ from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.tileir.bytecode import write
-from tilewright.tileir.errors import TileIRError
 from tilewright.tileir.export import Kernel, entry_name, export_module
 from tilewright.tileir.text import print_module
 
@@ -103,11 +102,9 @@ class TileIRBackend:
         target = self.architecture()
         refused: TileError | None = None
         for fallback in _fallbacks(function):
+            data = write(export_module([_kernel(function, variant, fallback)]))
             try:
-                data = write(export_module([_kernel(function, variant, fallback)]))
                 return assembler.assemble(data, target, function.name), fallback
-            except TileIRError:
-                raise
             except TileError as error:
                 refused = refused or error
         assert refused is not None

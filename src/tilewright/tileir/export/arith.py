@@ -266,7 +266,8 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
 
 
 def _cast(e: Emitter, op: arith.Cast) -> Value:
-    return convert(e, e[op.x], op.x.tile.element, op.dtype, op.rounding)
+    source = op.operands[0]
+    return convert(e, e[source], source.tile.element, op.dtype, op.rounding)
 
 
 def _bitcast(e: Emitter, op: arith.Bitcast) -> Value:

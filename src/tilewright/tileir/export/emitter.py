@@ -69,9 +69,9 @@ def signedness(dtype: DType) -> str:
 
 def number_bits(dtype: DType, value: bool | float) -> int:
     """The bits of ``value`` in the format of ``dtype``."""
-    if not dtype.is_floating:
-        return int(value) & (1 << scalar(dtype).bits) - 1
-    return _float_bits(dtype, value, math.copysign(1.0, value))
+    if dtype.is_floating:
+        return _float_bits(dtype, value, math.copysign(1.0, value))
+    return int(value) & (1 << scalar(dtype).bits) - 1
 
 
 @functools.lru_cache(maxsize=1024)

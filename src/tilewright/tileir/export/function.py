@@ -193,13 +193,10 @@ class _Control:
 
     def all(self, ops: Sequence[Op]) -> None:
         e, values, handlers, places = self.e, self.e.values, HANDLERS, self.places
-        last: Loc | None = None
+        known = places.known
         for op in ops:
             e.op = op
-            loc = op.loc
-            if loc is not last:
-                e.loc = places(loc)
-                last = loc
+            e.loc = known.get(id(op.loc)) or places(op.loc)
             handler = handlers.get(type(op))
             if handler is not None:
                 made = handler(e, op)

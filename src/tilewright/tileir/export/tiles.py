@@ -11,7 +11,7 @@ from tilewright.ir import core
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import int32, uint8
 from tilewright.ir.ops import linear, memory, shape
-from tilewright.ir.types import TileType
+from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.export.arith import convert
 from tilewright.tileir.export.emitter import Emitter, number_bits, scalar, signedness, tile, tile_of
 from tilewright.tileir.module import BoundedAttr, DivByAttr, SameElementsAttr, Value
@@ -19,10 +19,11 @@ from tilewright.tileir.types import I8, I32, Type
 
 
 def _constant(e: Emitter, op: shape.Constant) -> Value | None:
-    if op.type.is_pointer:
-        return e.null(op.type)
-    dtype = op.type.element
-    e.splats[op.result] = scalar(dtype), number_bits(dtype, op.value), op.type.shape
+    t = op.type
+    dtype = t.dtype
+    if isinstance(dtype, PointerType):
+        return e.null(t)
+    e.splats[op.results[0]] = scalar(dtype), number_bits(dtype, op.value), t.shape
     return None
 
 
@@ -42,10 +43,11 @@ def _respread(name: str) -> Callable[[Emitter, Any], Value | None]:
     """An op that gives a tile another shape, which equal elements have without it."""
 
     def handler(e: Emitter, op: Any) -> Value | None:
-        known = e.splats.get(op.x)
+        source, result = op.operands[0], op.results[0]
+        known = e.splats.get(source)
         if known is None:
-            return e.one(name, {"source": e[op.x]}, e.result(op))
-        e.splats[op.result] = known[0], known[1], op.result.tile.shape
+            return e.one(name, {"source": e[source]}, e.result(op))
+        e.splats[result] = known[0], known[1], result.type.shape
         return None
 
     return handler
@@ -129,10 +131,10 @@ bounded = functools.lru_cache(maxsize=256)(BoundedAttr)
 
 
 def _divisible(e: Emitter, op: memory.AssumeDivisible) -> Value:
-    if op.divisor & (op.divisor - 1):  # there it is a power of two
-        return e[op.x]
-    predicate = _div_by(op.divisor, op.every, op.along)
-    return e.one("assume", {"value": e[op.x]}, e.result(op), predicate=predicate)
+    value, divisor = e[op.operands[0]], op.divisor
+    if divisor & (divisor - 1):  # there it is a power of two
+        return value
+    return e.one("assume", {"value": value}, e.result(op), predicate=_div_by(divisor, op.every, op.along))
 
 
 def _bounded(e: Emitter, op: memory.AssumeBounded) -> Value:
