@@ -117,9 +117,7 @@ def test_what_the_assembler_refuses_is_tried_with_less_freedom(monkeypatch: pyte
     loaded = serialization.from_bytes(function, serialization.to_bytes(made), {}, None)
     for executable in (made, loaded):
         stages = executable.stages()
-        assert (
-            stages["compile decisions"] == "tileiras compiles it with: no hints, no TMA\n"
-        )
+        assert stages["compile decisions"] == "tileiras compiles it with: no hints, no TMA\n"
         assert "allow_tma = false" in stages["CUDA Tile IR"] and "occupancy" not in stages["CUDA Tile IR"]
 
 
