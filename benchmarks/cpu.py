@@ -1,28 +1,34 @@
 """Tile kernels beside NumPy, PyTorch (eager and compiled), JAX and Numba on a CPU: tables, and a chart.
 
     pip install numba torch==2.13.0 jax matplotlib
-    python benchmarks/cpu.py --output results          # every row: results/cpu.md, cpu.svg and cpu.png
+    python benchmarks/cpu.py --output results          # every row: results/cpu.md, cpu_cold_mixed.md, cpu.svg, cpu.png
     python benchmarks/cpu.py --rows 'softmax|norm'     # the rows whose names match
     python benchmarks/cpu.py --states hot              # without the tables of cold starts and of mixed programs
+    python benchmarks/cpu.py --part 2/6 --output results   # the second sixth of the rows, the others as measured before
     python benchmarks/cpu.py --states hot --processor-time   # of one thread: for a machine that others use as well
 
 All sides run in one process with the same number of threads, in three states: see ``cpu_timing.py``. Beside each row
 stands what the machine can do at most (``tilewright.backends.cpu.limits``). Every result is compared with the first
 peer's. Ours binds its launches once (``kernel.bind``), as programs that repeat them do. A star marks sides that
 allocate their result at each call; the others are given arrays. ``cpu_costs.py`` measures launches and compilation.
+What was measured is kept in ``cpu.json`` beside the tables, and measured again where machine or versions are others.
+JAX and Numba are left out where they are not installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import os
 import platform
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +38,7 @@ from tilewright.backends.cpu.limits import Limits
 from tilewright.backends.cpu.limits import measure as measure_limits
 
 if TYPE_CHECKING:
-    from cpu_rows import Row, Run, Work
+    from cpu_rows import Run, Work
 
 _OURS = "tilewright"
 _PEERS = ("NumPy", "torch", "torch.compile", "JAX", "Numba")
@@ -48,10 +54,10 @@ _STATES = {
 class Outcome:
     """The times of each side of a row in one state."""
 
-    row: Row
+    row: str
+    state: str
     times: Mapping[str, Times]
-    fresh: frozenset[str]  # the sides that allocate their result
-    work: tuple[float, float]  # flops and bytes
+    fresh: Sequence[str]  # the sides that allocate their result
     limit: tuple[str, float]  # which one binds, and the seconds that it allows
 
     @property
@@ -80,14 +86,17 @@ def main() -> None:
     # The libraries read the variables when they are imported.
     from cpu_rows import rows  # noqa: PLC0415
 
-    chosen = [row for row in rows() if re.search(options.rows, row.name)]
+    names = [row.name for row in rows()]
+    part, parts = options.part
+    chosen = [row for k, row in enumerate(rows()) if re.search(options.rows, row.name) and k % parts == part - 1]
     if options.list:
         print(*(row.name for row in chosen), sep="\n")
         return
     limits = measure_limits(options.threads)
     print(f"limits: {described(limits)}")
     print(_line("work", "state", "ratio", "ours", "best peer", "spread", "limit"))
-    outcomes: dict[str, list[Outcome]] = {state: [] for state in options.states}
+    setting = described_setting(options.threads)
+    outcomes = {} if options.output is None else read(options.output / "cpu.json", setting)
     wrong = []
     for row in chosen:
         work = row.make()
@@ -96,12 +105,10 @@ def main() -> None:
             print(f"{row.name}: WRONG", flush=True)
             continue
         for state in options.states:
-            outcomes[state].append(measure(row, work, state, limits, clock))
-            print(describe(state, outcomes[state][-1]), flush=True)
+            found = outcomes[row.name, state] = measure(row.name, work, state, limits, clock)
+            print(describe(found), flush=True)
     if options.output is not None:
-        options.output.mkdir(parents=True, exist_ok=True)
-        (options.output / "cpu.md").write_text(markdown(outcomes, options.threads, limits))
-        chart(outcomes.get("hot", []), options.output)
+        write(options.output, setting, described(limits), sorted(outcomes.values(), key=lambda o: names.index(o.row)))
     sys.exit(f"wrong: {', '.join(wrong)}" if wrong else 0)
 
 
@@ -109,6 +116,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", default="", metavar="REGEX", help="only the rows whose names match")
     parser.add_argument("--states", nargs="+", choices=list(_STATES), default=list(_STATES))
+    parser.add_argument("--part", type=_part, default=(1, 1), metavar="K/N", help="every N-th row, from the K-th on")
     parser.add_argument("--list", action="store_true", help="print the names of the rows")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="for every side (default: all)")
     parser.add_argument("--processor-time", action="store_true", help="hot, of one thread, for a busy machine")
@@ -121,6 +129,50 @@ def _options() -> argparse.Namespace:
     return options
 
 
+def _part(text: str) -> tuple[int, int]:
+    part, parts = map(int, text.split("/"))
+    if not 1 <= part <= parts:
+        raise ValueError(text)
+    return part, parts
+
+
+def described_setting(threads: int) -> str:
+    """The machine and the versions that numbers hold for."""
+    return f"{_processor()}, {threads} threads; Python {platform.python_version()}, {', '.join(_versions())}"
+
+
+def _versions() -> Iterator[str]:
+    for name in ("numpy", "torch", "jax", "numba", "llvmlite"):
+        try:
+            yield f"{name} {version(name)}"
+        except PackageNotFoundError:
+            continue
+
+
+def read(path: Path, setting: str) -> dict[tuple[str, str], Outcome]:
+    """What was measured before in the same ``setting``, by row and state."""
+    kept = json.loads(path.read_text()) if path.exists() else {"setting": None}
+    found = kept["outcomes"] if kept["setting"] == setting else []
+    outcomes = [Outcome(**o | {"times": {n: Times(**t) for n, t in o["times"].items()}}) for o in found]
+    return {(o.row, o.state): o for o in outcomes}
+
+
+def write(folder: Path, setting: str, limits: str, outcomes: Sequence[Outcome]) -> None:
+    """The numbers, the tables and the chart."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = {"setting": setting, "outcomes": [dataclasses.asdict(o) for o in outcomes]}
+    (folder / "cpu.json").write_text(json.dumps(kept, indent=1) + "\n")
+    for name, states in (("cpu.md", ("hot",)), ("cpu_cold_mixed.md", ("cold", "mixed"))):
+        tables = {state: [o for o in outcomes if o.state == state] for state in states}
+        if any(tables.values()):
+            (folder / name).write_text(markdown(tables, setting, limits))
+    hot_rows = [o for o in outcomes if o.state == "hot"]
+    if hot_rows and find_spec("matplotlib") is None:
+        print("no chart: matplotlib is not installed; --rows '^$' draws it from cpu.json")
+    elif hot_rows:
+        chart(hot_rows, folder)
+
+
 def described(limits: Limits) -> str:
     f32, f64 = limits.f32 / 1e9, limits.f64 / 1e9
     return (
@@ -128,7 +180,7 @@ def described(limits: Limits) -> str:
     )
 
 
-def measure(row: Row, work: Work, state: str, limits: Limits, clock: Clock) -> Outcome:
+def measure(row: str, work: Work, state: str, limits: Limits, clock: Clock) -> Outcome:
     sides: dict[str, Run] = {_OURS: work.ours, **work.peers}
     if state == "mixed":
         times = mixed(sides, {name: _other_library(name) for name in sides})
@@ -136,7 +188,7 @@ def measure(row: Row, work: Work, state: str, limits: Limits, clock: Clock) -> O
         times = hot(sides, clock) if state == "hot" else cold(sides)
     limited = work.limited and clock is time.perf_counter  # a busy machine has other limits at each moment
     limit = limits.of(work.flops, work.bytes, work.double) if limited else ("", 0.0)
-    return Outcome(row, times, work.fresh, (work.flops, work.bytes), limit)
+    return Outcome(row, state, times, sorted(work.fresh), limit)
 
 
 def _other_library(name: str) -> Run:
@@ -177,11 +229,11 @@ def _line(*cells: str) -> str:
     return "".join(f"{cell:{width}}" for cell, width in zip(cells, ("<34", "<7", ">7", ">12", ">28", ">9", ">20")))
 
 
-def describe(state: str, o: Outcome) -> str:
+def describe(o: Outcome) -> str:
     peer, seconds = o.best
     return _line(
-        o.row.name,
-        state,
+        o.row,
+        o.state,
         f"{o.ratio:.2f}",
         f"{o.ours.median * 1e3:.2f} ms",
         f"{peer} {seconds * 1e3:.2f} ms",
@@ -190,11 +242,9 @@ def describe(state: str, o: Outcome) -> str:
     )
 
 
-def markdown(outcomes: Mapping[str, Sequence[Outcome]], threads: int, limits: Limits) -> str:
-    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "torch", "jax", "numba", "llvmlite"))
+def markdown(outcomes: Mapping[str, Sequence[Outcome]], setting: str, limits: str) -> str:
     parts = [
-        f"{_processor()}, {threads} threads; Python {platform.python_version()}, {versions}. "
-        f"Limits: {described(limits)}. "
+        f"{setting}. Limits: {limits}. "
         f"Made by `python benchmarks/cpu.py --states {' '.join(outcomes)} --output benchmarks/results`.",
         "",
         "Medians in ms. *Ratio*: the time of the fastest peer over ours. *Spread*: the distance of the quartiles of "
@@ -206,7 +256,7 @@ def markdown(outcomes: Mapping[str, Sequence[Outcome]], threads: int, limits: Li
         parts += ["", f"## {_STATES[state]}", "", f"| {' | '.join(head)} |", "|---" + "|--:" * (len(head) - 1) + "|"]
         for o in rows:
             peers = [f"{o.times[n].median * 1e3:.2f}{'*' * (n in o.fresh)}" if n in o.times else "" for n in _PEERS]
-            cells = [o.row.name, f"{o.ratio:.2f}", f"{o.ours.median * 1e3:.2f}", f"{o.ours.spread:.0%}", o.of_limit]
+            cells = [o.row, f"{o.ratio:.2f}", f"{o.ours.median * 1e3:.2f}", f"{o.ours.spread:.0%}", o.of_limit]
             parts.append("| " + " | ".join([*cells, *peers]) + " |")
     return "\n".join(parts) + "\n"
 
@@ -228,7 +278,7 @@ def chart(outcomes: Sequence[Outcome], folder: Path) -> None:
     places = range(len(outcomes))
     colors = ["tab:blue" if o.ratio >= 1 else "tab:orange" for o in outcomes]
     axes.barh(places, [o.ratio for o in outcomes], color=colors, height=0.7)
-    axes.set_yticks(places, [f"{o.row.name}  ({o.best[0]})" for o in outcomes], fontsize=8)
+    axes.set_yticks(places, [f"{o.row}  ({o.best[0]})" for o in outcomes], fontsize=8)
     axes.axvline(1, color="grey", linewidth=0.8)
     axes.invert_yaxis()
     axes.set_xscale("log", base=2)

@@ -7,15 +7,32 @@ from dataclasses import dataclass
 from typing import Any
 
 import cpu_kernels as kernels
-import cpu_numba as loops
-import jax
-import jax.numpy as jnp
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 import tilewright as ct
 
+
+class _Absent:
+    """A library that is not installed; so are its parts."""
+
+    def __getattr__(self, name: str) -> _Absent:
+        return self
+
+
+loops: Any
+jax: Any
+try:
+    import cpu_numba as loops
+except ModuleNotFoundError:
+    loops = _Absent()
+try:
+    import jax
+    import jax.numpy as jnp
+except ModuleNotFoundError:
+    jax = jnp = _Absent()
+ABSENT = frozenset(n for n, library in (("Numba", loops), ("JAX", jax)) if isinstance(library, _Absent))
 N = 1 << 24
 COMPILED = frozenset({"torch.compile", "JAX"})  # they allocate their results
 Run = Callable[[], Any]
@@ -39,6 +56,9 @@ class Work:
     double: bool = False
     limited: bool = True
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "peers", {n: run for n, run in self.peers.items() if n not in ABSENT})
+
 
 @dataclass(frozen=True)
 class Row:
@@ -56,6 +76,8 @@ def compiled(function: Callable[..., Any], *tensors: torch.Tensor) -> Run:
 
 def jitted(function: Callable[..., Any], *arrays: Any) -> Run:
     """``jax.jit`` of ``function``, called with ``arrays`` that JAX holds, until its result is there."""
+    if "JAX" in ABSENT:
+        return lambda: None
     made, held = jax.jit(function), [jnp.asarray(a) for a in arrays]
     return lambda: made(*held).block_until_ready()
 
