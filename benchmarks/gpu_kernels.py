@@ -140,7 +140,7 @@ def matmul_persistent(
 
 @ct.kernel
 def matmul_by_rows(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int], GROUP: ct.Constant[int]):
-    """a @ b.T: the right operand lies along K, as matrix units want those of 8 bits."""
+    """a @ b.T: the right operand lies along K, as tensor cores want those of 8 bits."""
     rows, columns = ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], TN)
     for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
         i, j = place(tile, rows, columns, GROUP)
@@ -165,7 +165,7 @@ def matmul_of_batches(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: c
 
 
 def product_of_few_rows(a, b, i, j, TM, TN, TK, TF32, first, stop):
-    """The transpose of what these steps along K add to the tile: matrix units want many rows, and take few columns."""
+    """The transpose of what these steps along K add to the tile: tensor cores want many rows, and take few columns."""
     total = ct.zeros((TN, TM), ct.float32)
     for k in range(first, stop):
         x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)

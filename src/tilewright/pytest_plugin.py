@@ -2,7 +2,7 @@
 
 A test whose launches violate something fails with the report, whatever it asserts. The marker
 ``@pytest.mark.tile_check(False)`` exempts a test, ``@pytest.mark.tile_check(disable=["data-race"])`` turns categories
-off for it, and ``--tile-check-disable=data-race,nan-born`` for all.
+off for it, and ``--tile-check-disable=data-race,nan-generated`` for all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tilewright.sanitizer import CATEGORIES, sanitize
+from tilewright.sanitizer import sanitize
+from tilewright.sanitizer.categories import category
 
 _MARKER = "tile_check(enabled=True, *, disable=()): whether, and for what, kernels of this test are sanitized"
 _COUNTS = "tile check"  # what a process of pytest-xdist calls its launches and failed tests
@@ -39,12 +40,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _names(categories: Iterable[str], where: str) -> frozenset[str]:
-    found = frozenset(name.strip() for name in categories) - {""}
-    unknown = found - CATEGORIES.keys()
-    if unknown:
-        choices = ", ".join(CATEGORIES)
-        raise pytest.UsageError(f"{where}: there is no category {', '.join(sorted(unknown))}; there are {choices}")
-    return found
+    try:
+        return frozenset(category(name.strip()).name for name in categories if name.strip())
+    except ValueError as e:
+        raise pytest.UsageError(f"{where}: {e}") from None
 
 
 @dataclass(eq=False)  # pytest keeps its plugins in sets

@@ -119,7 +119,7 @@ PRODUCTS = [
 @pytest.mark.parametrize("batch", [(), (2,)])
 @pytest.mark.parametrize(("dtype", "out"), PRODUCTS, ids=str)
 def test_products(dtype: DType, out: DType, batch: tuple[int, ...]) -> None:
-    """Of whole numbers, with accumulators, for sizes that matrix units have and sizes that they do not."""
+    """Of whole numbers, with accumulators, for sizes that tensor cores have and sizes that they do not."""
     for m, n, depth in ((16, 16, 16), (64, 64, 32), (128, 64, 64), (1, 8, 32), (2, 4, 1), (64, 16, 128), (8, 128, 16)):
         k = KernelBuilder()
         rank = len(batch) + 2

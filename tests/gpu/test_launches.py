@@ -191,7 +191,7 @@ def test_bound_launches_that_are_gone_before_they_run() -> None:
 
 
 @pytest.mark.parametrize("num_ctas", [1, 2])
-@pytest.mark.parametrize("columns", [256, 264])  # pairs of blocks share loads of the latter
+@pytest.mark.parametrize("columns", [256, 264])  # 2-CTA clusters share loads of the latter
 def test_bound_products(num_ctas: int, columns: int) -> None:
     a = torch.randn(512, 512, device="cuda", dtype=torch.float16)
     b = torch.randn(512, columns, device="cuda", dtype=torch.float16)

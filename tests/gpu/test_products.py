@@ -33,7 +33,7 @@ def persistent(a, b, c, GROUP: ct.Constant[int], TK: ct.Constant[int]):
 @pytest.mark.parametrize(
     ("dtype", "m", "n", "k"),
     [
-        (np.float16, 520, 776, 200),  # rows of whole units of 16 bytes that are not of 32: pairs of blocks share loads
+        (np.float16, 520, 776, 200),  # rows of whole units of 16 bytes that are not of 32: 2-CTA clusters share loads
         (np.float16, 512, 768, 192),
         (np.float16, 130, 257, 67),
         (np.float32, 300, 260, 72),  # few steps for each tile
@@ -83,7 +83,7 @@ def one_tile(a, b, c, GROUP: ct.Constant[int], TM: ct.Constant[int], TN: ct.Cons
             776,
             200,
             (64, 128, 64),
-        ),  # rows of whole units of 16 bytes that are not of 32: pairs of blocks share loads
+        ),  # rows of whole units of 16 bytes that are not of 32: 2-CTA clusters share loads
         (1000, 1000, 1000, (64, 128, 128)),
         (72, 2056, 4104, (64, 64, 64)),
         (3000, 264, 1016, (128, 256, 64)),
@@ -157,7 +157,7 @@ def side_by_side(
 def test_products_side_by_side(
     m: int, n: int, k: int, warps: int, stages: int, rows: int, columns: int, tiles: tuple[tuple[int, int, int], ...]
 ) -> None:
-    """Wider products take their place; pairs of blocks share loads where rows are not whole sectors."""
+    """Wider products take their place; 2-CTA clusters share loads where rows are not whole sectors."""
     rng = np.random.default_rng(k + columns)
     a, b = rng.integers(-2, 3, (m, k)).astype(np.float16), rng.integers(-2, 3, (k, n)).astype(np.float16)
     wanted = (a.astype(np.float32) @ b).astype(np.float16)

@@ -17,7 +17,7 @@ from tilewright.ir.dtypes import DType
 
 pytestmark = pytest.mark.parametrize("backend", BACKENDS)
 
-CONSTANTS = (0.0, -0.0, 1.0)  # the neutral ones, which invite simplification; more of them for float32
+CONSTANTS = (0.0, -0.0, 1.0)  # the identities, which invite simplification; more of them for float32
 MORE_CONSTANTS = (-1.0, 2.0, math.nan)
 MODES = ("RN", "RZ", "RM", "RP")
 

@@ -15,6 +15,7 @@ from support.sanitizer_table import committed, measured, table
 import tilewright as ct
 from tilewright.ir.core import Function
 from tilewright.sanitizer import CATEGORIES, Violation
+from tilewright.sanitizer.categories import category
 
 needs_compiler = pytest.mark.skipif(not runs.HAS_COMPILER, reason="Tile C++ needs a compiler: tilewright[cpp]")
 
@@ -93,3 +94,9 @@ def test_every_category_has_a_case() -> None:
 @needs_compiler
 def test_the_table_of_the_page_is_current() -> None:
     assert committed() == table(measured())
+
+
+@pytest.mark.parametrize(("old", "new"), [("nan-born", "nan-generated"), ("default-tile", "uninitialized-tile")])
+def test_names_that_categories_had_before(old: str, new: str) -> None:
+    with pytest.warns(FutureWarning, match=f"{old}.* is called .*{new}"):
+        assert category(old) is CATEGORIES[new]

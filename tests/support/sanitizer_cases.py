@@ -136,7 +136,7 @@ CPP = [
     Case("assumption", "auto r = ct::assume_divisible_strided(t + @, 4_ic, 4_ic, 0_ic);", "2", "4", T, (0,)),
     Case("assumption", "auto r = ct::assume_aligned(p + @, 8_ic);", "1", "2", "", ()),
     Case("assumption", "auto r = ct::assume_aligned_strided(p + t + @, 16_ic, 4_ic, 0_ic);", "1", "4", T, (0,)),
-    Case("default-tile", "auto r = @ + 3;", "u", "t", f"{T} {I4} u;"),
+    Case("uninitialized-tile", "auto r = @ + 3;", "u", "t", f"{T} {I4} u;"),
     Case("extent-index", "e.extent(@);", "2", "1", "ct::extents<uint32_t, 4, ct::dynamic_extent> e{8};"),
     Case("extent-index", "ct::extents<uint32_t, 4, 8>::static_extent(@);", "2", "1"),
     Case("extent-overflow", "ct::extents<uint16_t, @>{}.extent(0);", "65536", "65535"),
@@ -331,7 +331,7 @@ PYTHON = [
     Case(
         "failed-assertion", "ct.assert_(t < @, 'too large')", "3", "4", ROW, (3,), message="assertion failed: too large"
     ),
-    Case("nan-born", "r = ct.log(ct.load(f, (0,), (2,)) + @)", "-0.5", "0.5", "", (0,), enable=("nan-born",)),
-    Case("inf-born", "r = ct.sum(ct.load(f, (0,), (8,)) * @)", "4e28", "1e28", "", (), enable=("inf-born",)),
-    Case("inf-born", "r = 1.0 / (ct.load(f, (0,), (2,)) + @)", "0.0", "0.5", "", (0,), enable=("inf-born",)),
+    Case("nan-generated", "r = ct.log(ct.load(f, (0,), (2,)) + @)", "-0.5", "0.5", "", (0,), enable=("nan-generated",)),
+    Case("inf-generated", "r = ct.sum(ct.load(f, (0,), (8,)) * @)", "4e28", "1e28", "", (), enable=("inf-generated",)),
+    Case("inf-generated", "r = 1.0 / (ct.load(f, (0,), (2,)) + @)", "0.0", "0.5", "", (0,), enable=("inf-generated",)),
 ]

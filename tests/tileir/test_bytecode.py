@@ -11,7 +11,7 @@ from support.tile_ir_ops import every_op, multimem
 
 from tilewright.tileir.bytecode import read, write
 from tilewright.tileir.errors import BytecodeError, VersionError
-from tilewright.tileir.module import Block, Entry, Layout, Module, Operation, RepeatedConstant, Value
+from tilewright.tileir.module import Block, Entry, FileLayout, Module, Operation, RepeatedConstant, Value
 from tilewright.tileir.optable import BY_NAME, BY_OPCODE, NEWEST
 from tilewright.tileir.text import print_module
 from tilewright.tileir.types import SCALARS
@@ -61,7 +61,7 @@ def test_constants_of_equal_bytes_stay_apart() -> None:
             seen[data] = seen.get(data, 0) + 1
     constants = [op.attributes["value"] for op in module.entries[0].body.walk() if op.name == "constant"]
     assert max(seen.values()) > 1
-    module.layout = Layout(constants=tuple(constants))
+    module.layout = FileLayout(constants=tuple(constants))
     data = write(module)
     again = read(data)
     assert again.layout is not None and list(again.layout.constants)[: len(constants)] == constants

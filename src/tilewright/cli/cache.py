@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.cli.errors import FINE
 from tilewright.cli.output import say
-from tilewright.runtime.cache import DiskCache, Entry, disk_cache
+from tilewright.runtime.cache import CacheEntry, DiskCache, disk_cache
 from tilewright.system.sizes import show_size
 
 
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     return FINE
 
 
-def _described(cache: DiskCache, entries: Sequence[Entry], labels: dict[Any, str]) -> dict[str, Any]:
+def _described(cache: DiskCache, entries: Sequence[CacheEntry], labels: dict[Any, str]) -> dict[str, Any]:
     return {
         "folder": str(cache.folder),
         "limit": cache.limit,
@@ -61,7 +61,7 @@ def _described(cache: DiskCache, entries: Sequence[Entry], labels: dict[Any, str
     }
 
 
-def _contents(entries: Sequence[Entry]) -> str:
+def _contents(entries: Sequence[CacheEntry]) -> str:
     unfinished = sum(e.unfinished for e in entries)
     finished = len(entries) - unfinished
     text = f"{finished} entr{'y' if finished == 1 else 'ies'}"

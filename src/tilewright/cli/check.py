@@ -32,7 +32,7 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(stop=False)
     names = f"one of: {', '.join(CATEGORIES)}"
     parser.add_argument("--disable", action="append", default=[], metavar="CATEGORY", help=names)
-    parser.add_argument("--enable", action="append", default=[], metavar="CATEGORY", help="such as nan-born, inf-born")
+    parser.add_argument("--enable", action="append", default=[], metavar="CATEGORY", help="such as nan-generated")
     add_schedule(parser)
     parser.add_argument("--json", action="store_true", help="print the report as JSON; the program prints to stderr")
     parser.add_argument("--sarif", metavar="FILE", help="write the report as SARIF 2.1.0")
@@ -62,11 +62,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _names(given: list[str]) -> list[str]:
     """The categories in options that may be repeated or hold several."""
-    names = [name.strip() for text in given for name in text.split(",")]
-    unknown = [name for name in names if name not in CATEGORIES]
-    if unknown:
-        raise UsageError(f"unknown category {unknown[0]!r}; the sanitizer knows {', '.join(CATEGORIES)}")
-    return names
+    try:
+        return [category(name.strip()).name for text in given for name in text.split(",")]
+    except ValueError as e:
+        raise UsageError(str(e)) from None
 
 
 def _run_program(options: argparse.Namespace) -> int:

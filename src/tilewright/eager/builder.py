@@ -20,7 +20,7 @@ from tilewright.ir.types import Type
 Index = tuple[int, int, int]
 
 
-class Known(Value):
+class ConcreteValue(Value):
     """An IR value whose run-time value is known (see ``backends.reference.values`` for its form)."""
 
     __slots__ = ("data",)
@@ -37,7 +37,7 @@ class _Captured(dict[Value, Any]):
     """The values of ops in a combiner; those that it captures know their own."""
 
     def __missing__(self, value: Value) -> Any:
-        if isinstance(value, Known):
+        if isinstance(value, ConcreteValue):
             return value.data
         raise TileError("a value inside of a combining function is not known outside of it")
 
@@ -81,5 +81,5 @@ class EagerBuilder(Builder):
             raise type(error)(error.message, error.loc or op.loc) from None
         finally:
             self._interpreter.values.clear()
-        op.results = [Known(v.type, data) for v, data in zip(op.results, results)]
+        op.results = [ConcreteValue(v.type, data) for v, data in zip(op.results, results)]
         return op

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright import language
 from tilewright.backends.reference.values import Pointers
-from tilewright.eager.builder import Known
+from tilewright.eager.builder import ConcreteValue
 from tilewright.eager.session import current
 from tilewright.frontend.python import values
 from tilewright.frontend.python.constants import BINARY, COMPARE, UNARY
@@ -229,7 +229,7 @@ def owners(*arguments: Any) -> Any:
 
 def data_of(value: Value) -> Any:
     """The run-time value of a value of the IR; None inside of a combining function."""
-    return value.data if isinstance(value, Known) else None
+    return value.data if isinstance(value, ConcreteValue) else None
 
 
 def constant_of(value: Any) -> bool | int | float | None:

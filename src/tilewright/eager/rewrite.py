@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.eager import objects
-from tilewright.eager.builder import Known
+from tilewright.eager.builder import ConcreteValue
 from tilewright.eager.session import current
 from tilewright.frontend.python.builtins import BUILTINS, Range
 from tilewright.frontend.python.context_managers import generator_of
@@ -291,7 +291,7 @@ def _range(*bounds: Any) -> Iterator[Any]:
         tracer.fail(TileError, f"the step of this loop is {int(step)}; it must be positive")
     kind = bounds[0].tile
     positions = range(int(lower), int(upper), int(step))
-    return (objects.wrap(Tile(Known(kind, np.array(i, lower.dtype)))) for i in positions)
+    return (objects.wrap(Tile(ConcreteValue(kind, np.array(i, lower.dtype)))) for i in positions)
 
 
 def _on_tiles(function: Any) -> Callable[..., Any]:

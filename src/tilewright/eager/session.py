@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.values import Pointers
-from tilewright.eager.builder import EagerBuilder, Index, Known
+from tilewright.eager.builder import ConcreteValue, EagerBuilder, Index
 from tilewright.frontend.python import calls
 from tilewright.frontend.python.compile import array
 from tilewright.frontend.python.semantics import ValueSemantics
@@ -89,7 +89,7 @@ class Session(EagerContext):
 
 def known_arguments(
     name: str, spec: ArgumentSpec, numbers: Iterator[Any], allocation: Callable[[str, int], int]
-) -> Iterator[Known]:
+) -> Iterator[ConcreteValue]:
     """The parameters that the argument ``name`` becomes, with their ``numbers`` of a launch.
 
     ``allocation`` finds the memory that an argument at an address belongs to.
@@ -97,9 +97,11 @@ def known_arguments(
     for (param, type_), number in zip(parameters(name, spec), numbers):
         if type_.is_pointer:
             owner = allocation(param.argument, int(number))
-            yield Known(type_, Pointers(constant_array(owner, int64, ()), constant_array(int(number), int64, ())))
+            yield ConcreteValue(
+                type_, Pointers(constant_array(owner, int64, ()), constant_array(int(number), int64, ()))
+            )
         else:
-            yield Known(type_, constant_array(number, type_.dtype, ()))
+            yield ConcreteValue(type_, constant_array(number, type_.dtype, ()))
 
 
 _local = threading.local()

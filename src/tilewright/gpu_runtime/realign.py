@@ -137,7 +137,7 @@ class Copy(NamedTuple):
         return tuple(self.pitch // self.item if axis == outer else 1 for axis in range(2))
 
 
-class Layout:
+class AlignedArrays:
     """Where the TMA unit finds the arrays that ``descriptors`` describe in a launch with ``numbers``: those that it
     cannot read where they are, in ``copies``, which lie one after the other in ``size`` bytes of memory."""
 
@@ -169,15 +169,17 @@ class Layout:
         )
 
 
-def layouts(descriptors: Sequence[Descriptor], metas: Sequence[Mapping[str, Any]]) -> Callable[[Sequence[Any]], Layout]:
+def layouts(
+    descriptors: Sequence[Descriptor], metas: Sequence[Mapping[str, Any]]
+) -> Callable[[Sequence[Any]], AlignedArrays]:
     """What finds the layout of a launch among its numbers. It remembers the last ones."""
     read = {d.base for d in descriptors} | {
         i for d in descriptors for kind, i, _ in (*d.shape, *d.strides) if kind == "p"
     }
 
     @functools.lru_cache(_REMEMBERED)
-    def layout(numbers: tuple[int, ...]) -> Layout:
-        return Layout(descriptors, metas, dict(zip(read, numbers)))
+    def layout(numbers: tuple[int, ...]) -> AlignedArrays:
+        return AlignedArrays(descriptors, metas, dict(zip(read, numbers)))
 
     return lambda values: layout(tuple([values[i] for i in read]))
 

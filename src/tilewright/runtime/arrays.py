@@ -231,7 +231,7 @@ def describe_cuda_interface(array: Any, runtime: RuntimeValues) -> ArgumentKey:
         address = runtime.numbers[-1]
         gpus = _gpus()
         index = gpus.index_of(address) if address and gpus is not None else 0
-    return ("stray interface", address) if index is None else (*key, index)
+    return ("unknown address", address) if index is None else (*key, index)
 
 
 def several_gpus() -> bool:
@@ -297,7 +297,7 @@ def _interface(
     )
 
 
-def _stray_interface(ref: ArgumentRef, address: int) -> Layout:
+def _unknown_address(ref: ArgumentRef, address: int) -> Layout:
     raise ValueError(
         f"{ref} has the address {address:#x}, which its __cuda_array_interface__ says is GPU memory; the driver "
         "knows of none there"
@@ -358,7 +358,7 @@ LAYOUTS: dict[str, Callable[..., Layout]] = {
     "wrapper": _wrapper,
     "interface": _interface,
     "odd interface": _odd_interface,
-    "stray interface": _stray_interface,
+    "unknown address": _unknown_address,
     "dlpack": _dlpack,
     "odd export": _odd_export,
 }

@@ -44,7 +44,7 @@ for _flag in ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW", "O_BINARY"):
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """A file of the cache. An ``unfinished`` one is being written, or was when its writer was killed."""
 
     path: Path
@@ -147,7 +147,7 @@ class DiskCache:
         with suppress(OSError):
             self._path(key).unlink()
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[CacheEntry]:
         """Everything in the cache, in no order."""
         with suppress(OSError), os.scandir(self.folder) as files:
             for file in files:
@@ -155,9 +155,9 @@ class DiskCache:
                 if unfinished or file.name.endswith(_SUFFIX):
                     with suppress(FileNotFoundError):  # another process may remove it meanwhile
                         status = file.stat(follow_symlinks=False)
-                        yield Entry(Path(file.path), status.st_size, status.st_mtime, unfinished)
+                        yield CacheEntry(Path(file.path), status.st_size, status.st_mtime, unfinished)
 
-    def label_of(self, entry: Entry) -> str:
+    def label_of(self, entry: CacheEntry) -> str:
         """What the writer of ``entry`` said that it is; nothing for entries of other versions of this package."""
         try:
             head = b"" if entry.unfinished else (self._read(entry.path) or b"")[_DIGEST_BYTES:]
@@ -185,7 +185,7 @@ class DiskCache:
                     entry.path.unlink()
                 excess -= entry.size
 
-    def clear(self) -> list[Entry]:
+    def clear(self) -> list[CacheEntry]:
         """Remove every entry; returns those that were there."""
         removed = []
         for entry in self.entries():

@@ -168,7 +168,7 @@ def _unit(dtype: DType) -> int:
 def _pitches(dtype: DType) -> tuple[int, ...]:
     """The divisors of strides that code is specialised on, the greatest first.
 
-    Rows of 16-bit elements that start inside a sector (32 bytes) of a GPU's cache are better read by pairs of blocks.
+    Rows of 16-bit elements that start inside a sector (32 bytes) of a GPU's cache are better read by 2-CTA clusters.
     """
     return (2 * _unit(dtype), _unit(dtype)) if dtype.bytes == 2 else (_unit(dtype),)
 

@@ -27,7 +27,7 @@ class ManifestError(Exception):
 
 
 @dataclass(frozen=True)
-class Entry:
+class ManifestEntry:
     """A kernel to compile: its Tile IR, for which backend, with which options of that backend."""
 
     function: Function
@@ -65,7 +65,7 @@ def record(function: Function, backend: str, options: Mapping[str, Any]) -> None
         raise OSError(e.errno, f"cannot record what is compiled: {e.strerror}", path) from None
 
 
-def read(path: Path) -> Iterator[Entry]:
+def read(path: Path) -> Iterator[ManifestEntry]:
     """The entries of a manifest, each once. ManifestError when it is damaged or of another version; OSError."""
     if path.exists() and not path.is_file():  # a device might never end
         raise ManifestError(f"{path} is no regular file; name what 'tilewright record' has written")
@@ -80,7 +80,7 @@ def read(path: Path) -> Iterator[Entry]:
             yield _entry(line, f"{path}:{number}")
 
 
-def _entry(line: str, where: str) -> Entry:
+def _entry(line: str, where: str) -> ManifestEntry:
     try:
         found = json.loads(line)
         version, text, backend, options = (found[key] for key in ("tilewright", "ir", "backend", "options"))
@@ -91,6 +91,6 @@ def _entry(line: str, where: str) -> Entry:
     if version != __version__:
         raise ManifestError(f"{where}: recorded by tilewright {version}, but this is {__version__}; record it again")
     try:
-        return Entry(parse_function(text), backend, options)
+        return ManifestEntry(parse_function(text), backend, options)
     except IRParseError as e:
         raise ManifestError(f"{where}: the Tile IR of this entry is damaged: {e}; record it again") from None

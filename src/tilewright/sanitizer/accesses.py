@@ -56,13 +56,13 @@ def _observe(
 ) -> Array | None:
     """``remember`` an access, and tell the sinks of it."""
     launch = block.launch
-    unwritten = remember(block, op, kind, array, touched, locate)
+    uninitialized = remember(block, op, kind, array, touched, locate)
     if launch.session.sinks and array.number < launch.arguments:
         order = launch.take_orders(1)
         event = Access(order, kind, block.index, op.loc, array.number, touched, array.origin, padding)
         for sink in launch.session.sinks:
             sink.access(event)
-    return unwritten
+    return uninitialized
 
 
 def remember(
@@ -76,12 +76,12 @@ def remember(
         race = _order(block, op, kind, array, touched)
         if race is not None:
             _report_race(block, op, array, touched, race, locate)
-    if array.unwritten is None:
+    if array.uninitialized is None:
         return None
-    unwritten = touched.of(array.unwritten).copy() if kind != WRITE else None
+    uninitialized = touched.of(array.uninitialized).copy() if kind != WRITE else None
     if kind != READ:
-        touched.fill(array.unwritten, False)
-    return unwritten if unwritten is not None and unwritten.any() else None
+        touched.fill(array.uninitialized, False)
+    return uninitialized if uninitialized is not None and uninitialized.any() else None
 
 
 def _order(block: CheckedBlock, op: MemoryOp, kind: str, array: ArrayState, touched: Touched) -> Race | None:
@@ -133,7 +133,7 @@ def _report_race(
     )
 
 
-def _unwritten(block: CheckedBlock, op: Op, array: ArrayState, mask: Array) -> Undefined:
+def _uninitialized(block: CheckedBlock, op: Op, array: ArrayState, mask: Array) -> Undefined:
     return Undefined(mask, Related(f"this element of '{array.buffer.name}' was never written", op.loc, block.index))
 
 
@@ -327,17 +327,17 @@ def load_view(block: CheckedBlock, op: LoadView, operands: list[Any], marks: Mar
         return padding, _reported(op, np.ones(type.tile_shape, bool)) if part.reported else None
     whole = part.shape == type.tile_shape
     left_out = 0 if whole else type.tile.size - int(np.prod(part.shape))
-    unwritten = _observe(block, op, READ, part.array, part.touched, left_out, part.locate)
+    uninitialized = _observe(block, op, READ, part.array, part.touched, left_out, part.locate)
     result = reference.load_view(block.memory, relaxed(op), [], partition, indices)
     undefined = None
     if not whole and type.padding is _UNDETERMINED:
         name = part.array.buffer.name
         origin = Related(f"padding of undetermined value outside '{name}'", op.loc, block.index)
         undefined = Undefined(_outside_mask(type.tile_shape, part.inside), origin)
-    if unwritten is not None:
+    if uninitialized is not None:
         mask = np.zeros(type.tile_shape, bool)
-        mask[part.inside] = unwritten.reshape(*part.shape, -1).any(axis=-1)
-        undefined = _unwritten(block, op, part.array, mask if undefined is None else mask | undefined.mask)
+        mask[part.inside] = uninitialized.reshape(*part.shape, -1).any(axis=-1)
+        undefined = _uninitialized(block, op, part.array, mask if undefined is None else mask | undefined.mask)
     return result, undefined
 
 
@@ -542,21 +542,21 @@ def _repeated(block: CheckedBlock, op: MemoryOp, targets: _Targets, pointers: Po
 def load(block: CheckedBlock, op: Load, operands: list[Any], marks: Marks) -> Outcome:
     pointers, mask, padding = block.grouped(op, operands)
     targets = _targets(block, op, pointers, mask, writes=False)
-    unwritten = np.zeros(targets.chosen.size, bool)
+    uninitialized = np.zeros(targets.chosen.size, bool)
     last: ArrayState | None = None
     outside = pointers.address.size - targets.chosen.size
     for array, positions, lanes in targets.groups:
         found = _observe(block, op, READ, array, lanes, outside, targets.locate(positions, lanes))
         if found is not None:
-            unwritten[positions] = found.reshape(positions.size, -1).any(axis=1)
+            uninitialized[positions] = found.reshape(positions.size, -1).any(axis=1)
             last = array
     result = reference.load(block.memory, op.attributes, [v.type for v in op.operands], pointers, targets.mask, padding)
     undefined = _masked_off(block, op, mask, padding, pointers.shape) if mask is not None else None
     if last is not None:
         full = np.zeros(pointers.address.size, bool)
-        full[targets.chosen[unwritten]] = True
+        full[targets.chosen[uninitialized]] = True
         more = full.reshape(pointers.shape)
-        undefined = _unwritten(block, op, last, more if undefined is None else more | undefined.mask)
+        undefined = _uninitialized(block, op, last, more if undefined is None else more | undefined.mask)
     if targets.dropped is not None:
         undefined = _reported(op, targets.dropped if undefined is None else targets.dropped | undefined.mask)
     return result, undefined

@@ -29,7 +29,7 @@ class ArrayState:
         self.buffer = buffer
         self.unit = buffer.dtype.bytes
         self.tracked = tracked  # whether this launch may write it, so that accesses can conflict
-        self.unwritten: Array | None = None  # one flag per element
+        self.uninitialized: Array | None = None  # one flag per element
         self.used: set[str] = set()
         self._fields: dict[str, Array] = {}
 
@@ -56,8 +56,8 @@ class ArrayState:
         factor = self.unit // size
         self.unit = size
         self._fields = {name: np.repeat(f, factor) for name, f in self._fields.items()}
-        if self.unwritten is not None:
-            self.unwritten = np.repeat(self.unwritten, factor)
+        if self.uninitialized is not None:
+            self.uninitialized = np.repeat(self.uninitialized, factor)
 
     def lanes(self, address: Array, size: int) -> Lanes:
         """The units of accesses of ``size`` bytes at ``address``; a wide access has several in a row."""

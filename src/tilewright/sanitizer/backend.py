@@ -28,7 +28,7 @@ from tilewright.sanitizer.launch import LaunchState
 from tilewright.sanitizer.lockstep import batch_size
 from tilewright.sanitizer.report import Related, Violation
 from tilewright.sanitizer.session import Session, current_session
-from tilewright.sanitizer.unwritten import unmarked_memory
+from tilewright.sanitizer.uninitialized import unmarked_memory
 
 _TURN = 8  # memory operations that a spinning block makes before others run: observed ones take longer
 _SHOWN_BLOCKS = 16  # blocks of a deadlock that the report lists

@@ -29,8 +29,8 @@ from tilewright.sanitizer.report import ElementReference, Related, Violation
 from tilewright.sanitizer.undefined import Marks, Undefined, propagate
 
 _BIRTHS = (
-    ("nan-born", np.isnan, "a NaN comes from operands without one"),
-    ("inf-born", np.isinf, "an infinity comes from finite operands"),
+    ("nan-generated", np.isnan, "a NaN comes from operands without one"),
+    ("inf-generated", np.isinf, "an infinity comes from finite operands"),
 )
 
 
@@ -135,7 +135,7 @@ class CheckedBlock(BlockInterpreter):
     def _unassigned(self, op: Op, marks: Marks) -> Marks:
         """Report the use of a tile without a value; from then on it counts as defined."""
         first = next(m for m in marks if m is not None and m.unassigned)
-        self.report(op, "default-tile", "the tile used here was never given a value", related=(first.origin,))
+        self.report(op, "uninitialized-tile", "the tile used here was never given a value", related=(first.origin,))
         rest = [None if m is not None and m.unassigned else m for m in marks]
         return rest if any(rest) else ()
 
@@ -180,7 +180,7 @@ class CheckedBlock(BlockInterpreter):
         if mark is None or mark.reported or not mark.mask.any():
             return
         if mark.unassigned:
-            self.report(op, "default-tile", "the tile used here was never given a value", related=(mark.origin,))
+            self.report(op, "uninitialized-tile", "the tile used here was never given a value", related=(mark.origin,))
         else:
             element = _first(mark.mask)
             message = f"a value is undefined, and {why}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 CPP = "Tile C++"
@@ -51,7 +52,7 @@ _ANNEX = (
     ("invalid-bitcast", "bits that are no value of the destination type", "2.3.20"),
     ("fold-overflow", "reduction or scan that overflows in some order", "2.6"),
     ("assumption", "an assumption that does not hold", "2.15"),
-    ("default-tile", "use of a tile that was never given a value", "2.9"),
+    ("uninitialized-tile", "use of a tile that was never given a value", "2.9"),
     ("extent-index", "extent of a dimension that does not exist", "2.8.1"),
     ("extent-overflow", "extent that its index type cannot hold", "2.8.1"),
     ("dimension-map-index", "entry of a dimension map that does not exist", "2.13.2"),
@@ -80,8 +81,8 @@ _OTHERS = (
     Category("failed-assertion", "an assert_ whose condition is false", SHEET, "1.16"),
     Category("deadlock", "blocks that wait for each other", CPP, "1.10"),
     Category("operator-declaration", "operator whose kernels do something else than it declares", SHEET, "ct.op"),
-    Category("nan-born", "NaN from operands without NaN", SHEET, "3", default=False),
-    Category("inf-born", "infinity from finite operands", SHEET, "3", default=False),
+    Category("nan-generated", "NaN from operands without NaN", SHEET, "3", default=False),
+    Category("inf-generated", "infinity from finite operands", SHEET, "3", default=False),
 )
 
 CATEGORIES: dict[str, Category] = {
@@ -90,9 +91,20 @@ CATEGORIES: dict[str, Category] = {
 }
 
 
+_RENAMED = {"default-tile": "uninitialized-tile", "nan-born": "nan-generated", "inf-born": "inf-generated"}
+
+
+def current_name(name: str) -> str:
+    """``name``, or what the category that had it before is called. That works for one release, with a warning."""
+    if name not in _RENAMED:
+        return name
+    warnings.warn(f"the category {name!r} is called {_RENAMED[name]!r} now", FutureWarning, stacklevel=2)
+    return _RENAMED[name]
+
+
 def category(name: str) -> Category:
     """The category called ``name``. ValueError, listing all, when there is none."""
-    found = CATEGORIES.get(name)
+    found = CATEGORIES.get(current_name(name))
     if found is None:
         raise ValueError(f"unknown category {name!r}; the sanitizer knows {', '.join(CATEGORIES)}")
     return found

@@ -14,7 +14,7 @@ from tilewright.sanitizer.arrays import ArrayState, outside_axis, owner_of
 from tilewright.sanitizer.races import Races
 from tilewright.sanitizer.report import ElementReference
 from tilewright.sanitizer.session import Session
-from tilewright.sanitizer.unwritten import unwritten_elements
+from tilewright.sanitizer.uninitialized import uninitialized_elements
 
 
 class LaunchState:
@@ -35,8 +35,8 @@ class LaunchState:
         self.arguments = len(self.arrays)  # the arrays after them are local to a block
         self.races = Races(grid[0] * grid[1] * grid[2], self.arrays)
         for array, contents in zip(self.arrays, memory.bytes):
-            array.unwritten = unwritten_elements(array.buffer, contents)
-        self.births = session.categories & {"nan-born", "inf-born"}
+            array.uninitialized = uninitialized_elements(array.buffer, contents)
+        self.births = session.categories & {"nan-generated", "inf-generated"}
         self._order = 0
 
     def take_orders(self, count: int) -> int:
@@ -63,7 +63,7 @@ class LaunchState:
             number = len(self.arrays)
             self.arrays.append(ArrayState(number, self.memory.buffers[number], tracked=False))
         array = self.arrays[allocation] = ArrayState(allocation, buffer, tracked=False)
-        array.unwritten = np.ones(array.count, bool)
+        array.uninitialized = np.ones(array.count, bool)
         return array
 
     def resolved(self, pointers: Pointers) -> Pointers:

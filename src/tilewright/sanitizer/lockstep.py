@@ -282,8 +282,8 @@ class Batch(CheckedBlock):
         dtype, type = partition.type.view.dtype, partition.type
         varies = any(varying)
         first = seen.first if varies else seen.first[:1]
-        if seen.array.unwritten is not None:
-            flags = _windows(seen.array.unwritten, first, seen)
+        if seen.array.uninitialized is not None:
+            flags = _windows(seen.array.uninitialized, first, seen)
             if flags.any():
                 raise self._alone(self._any(flags) if varies else None)
         low = seen.array.buffer.low

@@ -13,7 +13,7 @@ from tilewright.runtime.backend_choice import force_backend
 from tilewright.sanitizer.categories import CATEGORIES, category
 from tilewright.sanitizer.events import EventSink
 from tilewright.sanitizer.report import Report, UndefinedBehaviorError, Violation
-from tilewright.sanitizer.unwritten import marked_memory
+from tilewright.sanitizer.uninitialized import marked_memory
 
 DEFAULT = frozenset(c.name for c in CATEGORIES.values() if c.default)
 

@@ -10,6 +10,7 @@ import linecache
 import re
 
 from tilewright.ir.location import Loc
+from tilewright.sanitizer.categories import current_name
 
 _COMMENT = re.compile(r"(?:#|//|/\*)\s*tile-check:\s*ignore\b(?:\[(?P<names>[^\]]*)\])?")
 
@@ -28,6 +29,6 @@ def _says(category: str, loc: Loc) -> bool:
         match = _COMMENT.search(line)
         if match is not None:
             names = match["names"]
-            if names is None or category in (n.strip() for n in names.split(",")):
+            if names is None or category in (current_name(n.strip()) for n in names.split(",")):
                 return True
     return False

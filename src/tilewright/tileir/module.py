@@ -113,7 +113,7 @@ class RepeatedConstant(bytes):
 
 
 @dataclass
-class Layout:
+class FileLayout:
     """How a file was laid out, for writing it again byte by byte: its sections, tables and padding."""
 
     sections: tuple[int, ...] = ()
@@ -134,7 +134,7 @@ class Module:
     globals: list[Global] = field(default_factory=list)
     producer: str | None = None
     file: str = ""
-    layout: Layout | None = None
+    layout: FileLayout | None = None
 
     def entry(self, name: str) -> Entry:
         """The entry called ``name``. KeyError when there is none."""

@@ -63,7 +63,7 @@ class _Canonicalizer(Rewriter):
             builder.loc = op.loc
             self.replace_all_uses(op, self.all(op.inits))
             return
-        if isinstance(op, Loop) and (done := self.left_at_once(op)) is not None:
+        if isinstance(op, Loop) and (done := self.fold_single_exit_loop(op)) is not None:
             *before, end = done
             builder.block.splice(before)
             self.replace_all_uses(op, end.operands)
@@ -94,15 +94,15 @@ class _Canonicalizer(Rewriter):
         lower, upper = map(constant_of, self.all((op.lower, op.upper)))
         return lower is not None and upper is not None and lower >= upper
 
-    def left_at_once(self, op: Loop) -> Sequence[Op] | None:
+    def fold_single_exit_loop(self, op: Loop) -> Sequence[Op] | None:
         """What a loop that ends in its first iteration does, with the break at the end; None of other loops."""
         trial = Block()
-        if self._is_left_at_once(op, trial):
+        if self._has_single_exit(op, trial):
             return trial.ops
         trial.clear()
         return None
 
-    def _is_left_at_once(self, op: Loop, block: Block) -> bool:
+    def _has_single_exit(self, op: Loop, block: Block) -> bool:
         """Whether the loop ends in its first iteration, whose ops are put into ``block``."""
         trial, builder = _Canonicalizer(), Builder(block, op.loc)
         trial.values = {**self.values, **dict(zip(op.body.args, self.all(op.inits)))}
@@ -127,7 +127,7 @@ class _Canonicalizer(Rewriter):
             rule = _RULES.get(type(op))
             folded = rule(op, builder) if rule is not None else None
         if folded is None and op.spec.elementwise:
-            folded = _one_for_all(op, builder)
+            folded = _scalarize_splats(op, builder)
         return None if folded is None else [folded]
 
 
@@ -150,7 +150,7 @@ def fold_constants(op: Op, builder: Builder) -> Value | None:
     return builder.constant(bool(number) if dtype.is_bool else int(number), dtype, op.result.type.shape)
 
 
-def _one_for_all(op: Op, builder: Builder) -> Value | None:
+def _scalarize_splats(op: Op, builder: Builder) -> Value | None:
     """An elementwise op on tiles whose elements are all the same: done once, and broadcast."""
     shape = op.result.tile.shape
     if op.result.tile.size == 1:

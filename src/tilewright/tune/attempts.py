@@ -19,7 +19,7 @@ T = TypeVar("T")
 HOPELESS = 2.0  # times the best time: a candidate whose first run takes that long gets no other
 
 
-class Plan(NamedTuple):
+class Procedure(NamedTuple):
     """How configurations are measured. ``devices`` has an executor with one worker for each device."""
 
     stream: Any
@@ -68,7 +68,7 @@ class Elsewhere:
 class Attempts(Generic[T]):
     """Attempts at configurations under way, at most ``width`` at a time; ``work`` says what one runs, or raises."""
 
-    def __init__(self, work: Callable[[T], Work], compilations: Compilations[T], plan: Plan) -> None:
+    def __init__(self, work: Callable[[T], Work], compilations: Compilations[T], plan: Procedure) -> None:
         self._work, self._compilations, self._plan = work, compilations, plan
         self._free: list[Executor | None] = [*plan.devices] or [None]
         self._running: dict[Future[Any], tuple[T, Executor | None]] = {}

@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 from tilewright.runtime.launchable import Launchable
-from tilewright.tune.attempts import Attempts, Failed, Plan, checked_devices
+from tilewright.tune.attempts import Attempts, Failed, Procedure, checked_devices
 from tilewright.tune.candidate import BATCH, Work, with_hints
 from tilewright.tune.compiling import Chosen, Compilations
 from tilewright.tune.gate import Gate
@@ -70,7 +70,7 @@ def exhaustive_search(
         return found.kernel, found.args(), found.grid
 
     compilations = Compilations(executor, configs, choose)
-    attempts = Attempts(work, compilations, Plan(stream, flush_l2, gate, single_run_timeout_sec, places))
+    attempts = Attempts(work, compilations, Procedure(stream, flush_l2, gate, single_run_timeout_sec, places))
     bar = Progress(len(configs), quiet)
     failures: Failures[T] = []
     candidates: list[Any] = []

@@ -16,7 +16,7 @@ from tilewright.runtime.launch import launch, specialization
 from tilewright.runtime.launchable import Launchable
 from tilewright.tune import store as stored
 from tilewright.tune.arrays import Args, copy_of, is_array, with_arrays
-from tilewright.tune.attempts import Attempts, Plan, checked_devices
+from tilewright.tune.attempts import Attempts, Procedure, checked_devices
 from tilewright.tune.candidate import Work, with_hints
 from tilewright.tune.compiling import Chosen, Compilations
 from tilewright.tune.gate import Gate
@@ -174,7 +174,7 @@ class Tuner(Generic[T]):
 
         compilations = Compilations(self._executor, self.configs, choose)
 
-        plan = Plan(stream, self._flush, self._gate, self._run_sec, self._devices)
+        plan = Procedure(stream, self._flush, self._gate, self._run_sec, self._devices)
         attempts = Attempts(lambda config: self._work(config, arguments), compilations, plan)
         race = Race(self.configs, attempts, self._limits)
         bar = Progress(len(self.configs), self._quiet)

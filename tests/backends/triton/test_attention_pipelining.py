@@ -242,7 +242,7 @@ def test_tiles_for_which_there_is_no_room_ahead_share_memory() -> None:
     assert 2 * wide.nbytes > HOPPER.shared_memory >= binary.shared_bytes
 
 
-def test_two_blocks_of_eight_warps_share_a_multiprocessor_where_rows_are_many() -> None:
+def test_two_blocks_of_eight_warps_share_an_sm_where_rows_are_many() -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
     function = specialization(attend, (HALF, HALF, HALF, HALF, 0.1, 9, 128, 128, 64), "reference").function
     artifact = compile_for(function, HOPPER, {})

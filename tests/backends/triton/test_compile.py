@@ -599,7 +599,7 @@ def test_flattened_tiles_keep_the_order_of_pairs() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_odd_folds_and_products(target: str) -> None:
-    """8-bit floats in a fold of the user, and a product whose K the matrix units do not have."""
+    """8-bit floats in a reduction of the user, and a product whose K the tensor cores do not have."""
 
     @ct.kernel
     def fold(x, y, out):
@@ -704,7 +704,7 @@ def test_each_step_of_a_product_loads_its_own_registers(tmp_path: Path) -> None:
     assert not spills(binary)
 
 
-# -- loads by pairs of blocks
+# -- loads by 2-CTA clusters
 
 
 @ct.kernel

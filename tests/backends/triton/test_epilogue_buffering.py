@@ -28,7 +28,7 @@ def persistent(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int]):
 
 
 def places(text: str) -> list[tuple[list[str], int]]:
-    """The places of the results that each straight line stores, and how often it waits for the engine."""
+    """The places of the results that each straight line stores, and how often it waits for the TMA unit."""
     found = []
     for part in re.split(r"\{(?: loc\(.*\))?$|^\s*\}", text, flags=re.MULTILINE):
         names = re.findall(r"ttg\.local_store %\w+(?:#\d+)?, (%\w+) ", part)

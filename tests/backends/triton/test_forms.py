@@ -1,4 +1,4 @@
-"""Products have forms with more stages for grids that put few blocks on a multiprocessor."""
+"""Products have forms with more stages for grids that put few blocks on an SM."""
 
 from __future__ import annotations
 

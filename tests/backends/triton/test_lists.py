@@ -23,7 +23,7 @@ from tilewright.backends import native
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.backends.triton import ptx
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.ptx import UnexpectedPtx, pass_by_value
+from tilewright.backends.triton.ptx import UnexpectedPtx, with_by_value_parameters
 from tilewright.backends.triton.tma_boxes import boxes
 from tilewright.gpu_runtime import driver, executable, launch_parameters, tensormap
 from tilewright.gpu_runtime.artifact import Artifact
@@ -277,12 +277,12 @@ def test_graphs_take_what_is_passed_by_value(kernel: GpuExecutable, monkeypatch:
 def test_parameters_that_are_read_in_another_way() -> None:
     text = ".visible .entry f(\n\t.param .u64 .ptr .global .align 16 f_param_0,\n\t.param .u32 f_param_1\n)\n{\n"
     read = "\tld.param.b64 \t%rd1, [f_param_0];\n"
-    passed = pass_by_value(text + read, {0: 640})
+    passed = with_by_value_parameters(text + read, {0: 640})
     assert ".param .align 64 .b8 f_param_0[640]" in passed and "mov.b64 \t%rd1, f_param_0;" in passed
     with pytest.raises(UnexpectedPtx):
-        pass_by_value(text + read.replace("b64", "v2.b64"), {0: 640})
+        with_by_value_parameters(text + read.replace("b64", "v2.b64"), {0: 640})
     with pytest.raises(UnexpectedPtx):
-        pass_by_value(text, {2: 640})
+        with_by_value_parameters(text, {2: 640})
 
 
 MODULE = """
@@ -307,6 +307,6 @@ def test_kernels_do_without_what_is_unknown(monkeypatch: pytest.MonkeyPatch) -> 
     def unknown(text: str, by_value_parameters: Mapping[int, int]) -> str:
         raise UnexpectedPtx("something new")
 
-    monkeypatch.setattr(ptx, "pass_by_value", unknown)
+    monkeypatch.setattr(ptx, "with_by_value_parameters", unknown)
     artifact = compile_for(function_of([HALF]), HOPPER, {}, Constraints(capacity=3))
     assert [(t.by_value, t.descriptors) for t in artifact.tables] == [(False, ())] * 3

@@ -34,7 +34,7 @@ HOPPER = parse_target("sm_90")
 
 
 def shared_loads(function: Function) -> Mapping[Op, Value]:
-    """The loads that pairs of blocks share."""
+    """The loads that 2-CTA clusters share."""
     return AnalysisManager(function).get(multicast_loads)
 
 
@@ -342,7 +342,7 @@ def sometimes(a, b, c, extra):
 
 @ct.kernel
 def flat(a, b, c, extra):
-    """Not the matrix units of Hopper multiply so few rows, but the threads, from registers."""
+    """Not the tensor cores of Hopper multiply so few rows, but the threads, from registers."""
     total, low = ct.zeros((64, 64), ct.float32), ct.zeros((32, 64), ct.float32)
     for k in range(ct.cdiv(a.shape[1], 64)):
         x, y = ct.load(a, (ct.bid(0), k), (64, 64)), ct.load(b, (k, 0), (64, 64))
@@ -354,7 +354,7 @@ def flat(a, b, c, extra):
 
 @ct.kernel
 def short(a, b, c, extra):
-    """Where K is too small for the matrix units, tiles are filled up in registers."""
+    """Where K is too small for the tensor cores, tiles are filled up in registers."""
     total = ct.zeros((64, 64), ct.float32)
     for k in range(ct.cdiv(a.shape[1], 8)):
         x, y = ct.load(a, (ct.bid(0), k), (64, 8)), ct.load(b, (k, 0), (8, 64))

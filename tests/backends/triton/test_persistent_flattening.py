@@ -24,7 +24,7 @@ HOPPER = parse_target("sm_90")
 
 
 def shared_loads(function: Function) -> Mapping[Op, Value]:
-    """The loads that pairs of blocks share."""
+    """The loads that 2-CTA clusters share."""
     return AnalysisManager(function).get(multicast_loads)
 
 

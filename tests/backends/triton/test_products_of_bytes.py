@@ -46,7 +46,7 @@ def test_products_of_computed_bytes(kernel: Any, left: Any, right: Any) -> None:
 
 @pytest.mark.parametrize(("k", "most"), [(32, 32), (64, 64), (128, 128), (256, 128)])
 def test_sums_of_products_of_8_bits(k: int, most: int) -> None:
-    """Hopper's matrix units add up no more of them than these before they go to float32; and none that they cannot
+    """Hopper's tensor cores add up no more of them than these before they go to float32; and none that they cannot
     read from shared memory."""
     a, c = np.zeros((256, 256), ml_dtypes.float8_e4m3fn), np.zeros((256, 256), np.float32)
     for along in (True, False):

@@ -86,8 +86,8 @@ def test_a_fence_is_between_products_that_start_with_the_same_operands() -> None
     )
     for lines in ([first, other, added], [first, fence, same], [added, added]):
         text = "\n".join(lines)
-        assert ptxas_workarounds.separate_twins(text) == text
-    assert ptxas_workarounds.separate_twins(f"{first}\n{other}\n{same}\n{first}") == "\n".join(
+        assert ptxas_workarounds.separate_equal_wgmmas(text) == text
+    assert ptxas_workarounds.separate_equal_wgmmas(f"{first}\n{other}\n{same}\n{first}") == "\n".join(
         [first, other, fence, same, fence, first]
     )
 

@@ -1,4 +1,4 @@
-"""Random whole kernels compile for Hopper, whose TMA unit and matrix units the backend rewrites kernels for."""
+"""Random whole kernels compile for Hopper, whose TMA unit and tensor cores the backend rewrites kernels for."""
 
 from __future__ import annotations
 

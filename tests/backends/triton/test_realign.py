@@ -228,5 +228,5 @@ def test_which_arrays_are_worth_a_copy(numbers: Any, blocks: int, worth: bool) -
     d = Descriptor(
         0, (("p", 1, 1), ("p", 2, 1)), (("p", 3, 1), ("c", 1, 1)), (0, 1), (64, 64), "i16", needs_realign=True
     )
-    layout = realign.Layout([d], [{"elem_size": item}], dict(enumerate((base + 2, rows, columns, step))))
+    layout = realign.AlignedArrays([d], [{"elem_size": item}], dict(enumerate((base + 2, rows, columns, step))))
     assert layout.pays(blocks) == worth

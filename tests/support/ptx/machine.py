@@ -55,12 +55,12 @@ class Cta:
     ) -> None:  # fmt: skip
         self.entry, self.memory, self.threads = entry, memory, threads
         self.parameters = {name: value for (name, _), value in zip(entry.parameters, parameters)}
-        self.blobs: dict[str, int] = {}  # the addresses of parameters that are passed by value
+        self.by_value: dict[str, int] = {}  # the addresses of parameters that are passed by value
         self._held: list[Array] = []
         described = {m.place for m in maps}
         for k, (name, value) in enumerate(self.parameters.items()):
             if len(value) > 8 and k not in described:
-                self.blobs[name] = self._hold(name, value)
+                self.by_value[name] = self._hold(name, value)
         self.registers = {n: np.zeros(threads, _UNSIGNED[b]) for n, b in entry.registers.items()}
         self.shared = SharedMemory(np.zeros(shared_bytes, np.uint8), np.zeros(shared_bytes, np.bool_))
         self.special: dict[str, Array] = {}
@@ -230,8 +230,8 @@ class Cta:
             return np.full(self.threads, int(operand, 0) & (1 << 64) - 1, np.uint64)
         if operand in self.constants:
             return np.full(self.threads, self.constants[operand], np.uint64)
-        if operand in self.blobs:
-            return np.full(self.threads, self.blobs[operand], np.uint64)
+        if operand in self.by_value:
+            return np.full(self.threads, self.by_value[operand], np.uint64)
         if operand in self.parameters:  # its address
             return np.full(self.threads, hopper.PARAMETERS + list(self.parameters).index(operand), np.uint64)
         if operand == SHARED:

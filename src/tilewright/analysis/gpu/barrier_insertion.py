@@ -10,7 +10,7 @@ a loop is for them, then: it keeps stores of one iteration from those of another
 waited for by a barrier before it, not by one before the load.
 
 The TMA unit goes on with its stores while the threads run ahead, and in any order: a store that may hit what an
-earlier one writes, and what tells others that it is written, waits for the engine first. Stores of one iteration to
+earlier one writes, and what tells others that it is written, waits for the TMA unit first. Stores of one iteration to
 tiles side by side do not.
 """
 
@@ -37,17 +37,17 @@ class Pending:
     reads: set[MemoryObject] = field(default_factory=set)
     writes: set[MemoryObject] = field(default_factory=set)
     released: bool = True  # nothing since the last barrier that a release would have to wait for
-    engine: set[MemoryObject] = field(default_factory=set)
-    latest: dict[Op, MemoryObject] = field(default_factory=dict)  # those of this iteration, not in ``engine``
+    tma: set[MemoryObject] = field(default_factory=set)
+    latest: dict[Op, MemoryObject] = field(default_factory=dict)  # those of this iteration, not in ``tma``
 
     def copy(self) -> Pending:
-        return Pending(set(self.reads), set(self.writes), self.released, set(self.engine), dict(self.latest))
+        return Pending(set(self.reads), set(self.writes), self.released, set(self.tma), dict(self.latest))
 
     def merge(self, other: Pending) -> None:
         self.reads |= other.reads
         self.writes |= other.writes
         self.released = self.released and other.released
-        self.engine |= other.engine
+        self.tma |= other.tma
         self.latest |= other.latest
 
     def clear(self) -> None:
@@ -58,28 +58,28 @@ class Pending:
 
     def begin(self) -> None:
         """Another iteration, whose values are not those of earlier stores."""
-        self.engine |= set(self.latest.values())
+        self.tma |= set(self.latest.values())
         self.latest.clear()
 
-    def of_engine(self) -> set[MemoryObject]:
-        return self.engine | set(self.latest.values())
+    def of_tma(self) -> set[MemoryObject]:
+        return self.tma | set(self.latest.values())
 
     def wait(self) -> None:
         """A wait for the TMA unit."""
-        self.engine.clear()
+        self.tma.clear()
         self.latest.clear()
 
 
 class BarrierInsertion:
     """Finds the ops of ``function`` that need a barrier before them, those that wait for the TMA unit (one thread
-    starts the stores ``by_engine``, and only it can wait), and loops whose loads must not run ahead.
+    starts the stores ``by_tma``, and only it can wait), and loops whose loads must not run ahead.
 
     Ops for which ``acquires`` holds need a barrier after them.
     """
 
-    def __init__(self, function: Function, roots: AliasAnalysis, by_engine: frozenset[Op] = frozenset()) -> None:
+    def __init__(self, function: Function, roots: AliasAnalysis, by_tma: frozenset[Op] = frozenset()) -> None:
         self._roots = roots
-        self._by_engine = by_engine
+        self._by_tma = by_tma
         self.barriers: set[Op] = set()
         self.waits: set[Op] = set()
         self.unpipelined: set[Op] = set()
@@ -124,19 +124,19 @@ class BarrierInsertion:
         order = op.memory_order
         writes = bool(effect & Effect.WRITE)
         releases = order in _RELEASES
-        others = {r for other, r in pending.latest.items() if not are_disjoint(op, other)} | pending.engine
-        waits = may_alias(root, others) or (releases and bool(pending.of_engine())) or op in self.waits
+        others = {r for other, r in pending.latest.items() if not are_disjoint(op, other)} | pending.tma
+        waits = may_alias(root, others) or (releases and bool(pending.of_tma())) or op in self.waits
         if waits:
             self.waits.add(op)
             pending.wait()
         conflict = may_alias(root, pending.writes) or (writes and may_alias(root, pending.reads))
-        conflict = conflict or (waits and op not in self._by_engine) or (releases and not pending.released)
+        conflict = conflict or (waits and op not in self._by_tma) or (releases and not pending.released)
         if conflict or op in self.barriers:
             self.barriers.add(op)
             pending.clear()
         if effect & Effect.READ:
             pending.reads.add(root)
-        if writes and op in self._by_engine:
+        if writes and op in self._by_tma:
             pending.latest[op] = root
         elif writes:
             pending.writes.add(root)
@@ -148,7 +148,7 @@ class BarrierInsertion:
         """What the loads of ``loop``, which may run ahead to before it, have to wait for."""
         reads = [op for op in loop.body.walk() if isinstance(op, MemoryOp) and op.spec.effect & Effect.READ]
         roots = [self._roots.underlying_object(op.address) for op in reads]
-        waits = loop in self.waits or any(may_alias(root, pending.of_engine()) for root in roots)
+        waits = loop in self.waits or any(may_alias(root, pending.of_tma()) for root in roots)
         if waits:
             self.waits.add(loop)
             pending.wait()

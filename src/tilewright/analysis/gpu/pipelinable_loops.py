@@ -76,10 +76,10 @@ def _is_innermost(loop: For) -> bool:
     return not any(isinstance(op, LoopOp) for op in loop.body.walk())
 
 
-def _pipelinable_loop(loop: For, trip_count: int, by_engine: Collection[Op], target: GpuTarget) -> PipelinableLoop:
+def _pipelinable_loop(loop: For, trip_count: int, by_tma: Collection[Op], target: GpuTarget) -> PipelinableLoop:
     loads = [op for op in loop.body.ops if isinstance(op, (Load, LoadView))]
     loads = [op for op in loads if op.is_weak]
-    stores = [op for op in loop.body.ops if isinstance(op, StoreView) and op in by_engine]
+    stores = [op for op in loop.body.ops if isinstance(op, StoreView) and op in by_tma]
     hints = [resolved(op.latency, target) for op in loads]
     return PipelinableLoop(
         loop,

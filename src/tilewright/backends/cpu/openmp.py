@@ -29,7 +29,7 @@ class Runtime(NamedTuple):
     pause: Callable[[int], int]
 
 
-class _State:
+class _ThreadState:
     """What this process knows of the runtime."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class _State:
         self.forked = False  # in a child, the threads of the parent do not exist
 
 
-_STATE = _State()
+_STATE = _ThreadState()
 
 
 def runtime() -> tuple[Runtime, int] | None:

@@ -94,10 +94,10 @@ def compile_to_ptx(
     check_registers(distributed)
     times.append(time.perf_counter())
     tables, room = tables_of(distributed, capacity)
-    blobs = {t.index: t.entry_bytes * room for t in tables if t.by_value and room}
-    lowered = lower(distributed, chosen, blobs)
+    by_value = {t.index: t.entry_bytes * room for t in tables if t.by_value and room}
+    lowered = lower(distributed, chosen, by_value)
     times.append(time.perf_counter())
-    ptx = emit_ptx(lowered.text, with_parameters(chosen, sum(blobs.values()) + OTHER_PARAMETERS))
+    ptx = emit_ptx(lowered.text, with_parameters(chosen, sum(by_value.values()) + OTHER_PARAMETERS))
     times.append(time.perf_counter())
     steps = ("tile passes", "gpu passes", "lowering", "LLVM")
     seconds = {step: b - a for step, a, b in zip(steps, times, times[1:])}

@@ -1,7 +1,7 @@
 """Results that are stored one after the other have buffers of their own in shared memory.
 
 The TMA unit stores a tile from shared memory. Triton gives all results of a kind one buffer there, and lets each wait
-until the engine has read the one before. Where there is room, and no fewer blocks fit on an SM, there is one
+until the TMA unit has read the one before. Where there is room, and no fewer blocks fit on an SM, there is one
 wait for all here: in a loop the first result waits for all that the last iteration left, elsewhere the last one waits
 for all.
 """

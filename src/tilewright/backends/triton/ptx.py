@@ -48,7 +48,7 @@ class UnexpectedPtx(Exception):
 
 
 def share_loads(text: str, maps: Collection[int]) -> str:
-    """``text``, whose loads with the tensor maps that are parameters ``maps`` are made to be shared by pairs.
+    """``text``, whose loads with the tensor maps that are parameters ``maps`` become loads with TMA multicast.
 
     UnexpectedPtx when it has loads of another form."""
     lines = text.split("\n")
@@ -154,7 +154,7 @@ def fetch_maps(text: str) -> str:
     return text[:start] + block + text[start:]
 
 
-def pass_by_value(text: str, by_value_parameters: Mapping[int, int]) -> str:
+def with_by_value_parameters(text: str, by_value_parameters: Mapping[int, int]) -> str:
     """``text`` whose parameters with these numbers are so many bytes instead of an address. UnexpectedPtx when it reads
     those addresses in another way than expected."""
     for number, size in by_value_parameters.items():

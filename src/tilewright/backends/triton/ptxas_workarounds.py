@@ -149,10 +149,10 @@ def _joined(descriptor: str, place: str, low: int, high: int) -> str:
 
 def repair_products(text: str) -> str:
     """``text``, whose products are compiled right: the last change of all."""
-    return separate_twins(without_idle_waits(text)) if "wgmma.mma_async" in text else text
+    return separate_equal_wgmmas(without_idle_waits(text)) if "wgmma.mma_async" in text else text
 
 
-def separate_twins(text: str) -> str:
+def separate_equal_wgmmas(text: str) -> str:
     """``text``, in which a fence is before each product that starts with the operands of one since the last fence."""
     seen: set[tuple[str, ...]] = set()
     lines = []

@@ -77,7 +77,7 @@ def stage_hook(
         if target.has_wgmma:
             stages["ptx"] = _then(stages["ptx"], _change_wgmma)
         if by_value_parameters:
-            stages["ptx"] = _then(stages["ptx"], lambda text: ptx.pass_by_value(text, by_value_parameters))
+            stages["ptx"] = _then(stages["ptx"], lambda text: ptx.with_by_value_parameters(text, by_value_parameters))
         return None
 
     return change

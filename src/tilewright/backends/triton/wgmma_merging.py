@@ -22,7 +22,7 @@ _PRODUCT = re.compile(
 )
 _DESCRIPTOR = re.compile(r"(?:or\.b64|add\.s64)\s+%rd\d+, (%rd\d+), (-?\d+)")
 _EXTENDED = re.compile(r"cvt\.u64\.u32\s+%rd\d+, (%r\d+)")
-_PLACE = re.compile(r"bfe\.u32\s+%r\d+, (%r\d+), 4, 1[45]")  # in units of 16 bytes
+_ADDRESS = re.compile(r"bfe\.u32\s+%r\d+, (%r\d+), 4, 1[45]")  # in units of 16 bytes
 _SUM = re.compile(r"add\.s32\s+%r\d+, (%r\d+), (\d+)")
 _REGISTERS = re.compile(r"add|and|bfe|cvt|mov|or|shl|shr")  # what changes nothing but the registers it names first
 _FIRST = re.compile(r"\S+\s+(\{[^}]*\}|[^,\[]*)")
@@ -39,16 +39,16 @@ class _Product:
     at: int  # the statement
     columns: int
     types: str
-    sums: tuple[str, ...]
+    accumulators: tuple[str, ...]
     left: str
     right: str
     adds: str
-    turned: str
+    transposed: str
 
     @property
     def common(self) -> tuple[str, ...]:
-        """What MMA ops must have in common to be joined."""
-        return str(self.columns), self.types, self.left, self.adds, self.turned
+        """What MMA ops must have in common to be merged."""
+        return str(self.columns), self.types, self.left, self.adds, self.transposed
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _OperandAddress:
     """``offset`` bytes from where a register says, whose value comes from the statement ``source``, and so many steps
     along K, of 16 bytes, from there."""
 
@@ -72,26 +72,26 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Join:
+class _Merge:
     groups: list[_Group]
     distance: int  # bytes between the right operands of a group and the next one
 
 
 def merge(text: str) -> str:
-    """``text``, in which MMA ops of one left operand with tiles side by side are joined."""
+    """``text``, in which MMA ops of one left operand with tiles side by side are merged."""
     if not any(f"m64n{columns}k16" in text for columns in _LAYOUTS):
         return text
     lines = text.split("\n")
     body = statements(lines)
-    joins = _agreeing(list(_joins(body)), text)
-    for found in joins:
+    merges = _agreeing(list(_merges(body)), text)
+    for found in merges:
         for products in zip(*(g.products for g in found.groups)):
-            _join(lines, body, products, found.distance)
-    _count_groups(lines, body, joins)
+            _merge_products(lines, body, products, found.distance)
+    _count_groups(lines, body, merges)
     return "\n".join(lines)
 
 
-def _joins(body: Sequence[Statement]) -> Iterator[_Join]:
+def _merges(body: Sequence[Statement]) -> Iterator[_Merge]:
     groups = _groups(body)
     while groups:
         count, distance = 1, 0
@@ -101,7 +101,7 @@ def _joins(body: Sequence[Statement]) -> Iterator[_Join]:
                 break
             count, distance = n, found
         if count > 1:
-            yield _Join(groups[:count], distance)
+            yield _Merge(groups[:count], distance)
         groups = groups[count:]
 
 
@@ -117,8 +117,8 @@ def _groups(body: Sequence[Statement]) -> list[_Group]:
             found.append(_Group(group.start, at, group.products))
             group = None
         elif group is not None and product is not None and not s.guard:
-            columns, types, sums, *others = product.groups()
-            group.products.append(_Product(at, int(columns), types, tuple(sums.split(",")), *others))
+            columns, types, accumulators, *others = product.groups()
+            group.products.append(_Product(at, int(columns), types, tuple(accumulators.split(",")), *others))
         elif not _is_quiet(s):
             group = None
     return found
@@ -129,24 +129,24 @@ def _is_quiet(s: Statement) -> bool:
     return not s.guard and _REGISTERS.fullmatch(s.opcode) is not None
 
 
-def _agreeing(joins: list[_Join], text: str) -> list[_Join]:
-    """Those of ``joins`` whose first right operands nothing else sees, but others of them with the same distance."""
+def _agreeing(merges: list[_Merge], text: str) -> list[_Merge]:
+    """Those of ``merges`` whose first right operands nothing else sees, but others of them with the same distance."""
     while True:
-        seen = Counter((p.right, found.distance) for found in joins for p in found.groups[0].products)
+        seen = Counter((p.right, found.distance) for found in merges for p in found.groups[0].products)
         alone = {right: len(re.findall(rf"{right}\b", text)) == 1 + count for (right, _), count in seen.items()}
-        agreeing = [found for found in joins if all(alone[p.right] for p in found.groups[0].products)]
-        if len(agreeing) == len(joins):
-            return joins
-        joins = agreeing
+        agreeing = [found for found in merges if all(alone[p.right] for p in found.groups[0].products)]
+        if len(agreeing) == len(merges):
+            return merges
+        merges = agreeing
 
 
 def _distance(groups: Sequence[_Group], body: Sequence[Statement]) -> int | None:
     """How far apart the right operands of the MMA ops of ``groups`` are, one after the other; None where the MMA ops
-    cannot be joined."""
+    cannot be merged."""
     between = (body[k] for g, h in pairwise(groups) for k in range(g.end + 1, h.start))
     alike = len({len(g.products) for g in groups}) == 1
-    sums = [{register for p in g.products for register in p.sums} for g in groups]
-    others = len(set().union(*sums)) == sum(map(len, sums))  # each group adds to sums of its own
+    accumulators = [{register for p in g.products for register in p.accumulators} for g in groups]
+    others = len(set().union(*accumulators)) == sum(map(len, accumulators))  # each group has its own
     if not alike or not others or not all(_is_quiet(s) for s in between):
         return None
     start = groups[0].start
@@ -161,12 +161,12 @@ def _distances(parts: Sequence[_Product], start: int, body: Sequence[Statement])
     the MMA ops differ otherwise, or do with the fence at ``start``, after which no sum may change."""
     if len({p.common for p in parts}) > 1:
         yield None
-    places = [_place(p, body) for p in parts]
+    places = [_operand_address(p, body) for p in parts]
     for x, y in pairwise(places):
         known = x is not None and y is not None and replace(x, offset=y.offset) == y
         yield y.offset - x.offset if x is not None and y is not None and known else None
     for p in parts[1:]:
-        if _changed(body[start : p.at]) & {*p.sums} or _changed(body[parts[0].at : p.at]) & {p.left, p.adds}:
+        if _changed(body[start : p.at]) & {*p.accumulators} or _changed(body[parts[0].at : p.at]) & {p.left, p.adds}:
             yield None
 
 
@@ -175,7 +175,7 @@ def _changed(statements: Sequence[Statement]) -> set[str]:
     return {register for s in statements if _is_quiet(s) for register in _targets(s)}
 
 
-def _place(product: _Product, body: Sequence[Statement]) -> _Place | None:
+def _operand_address(product: _Product, body: Sequence[Statement]) -> _OperandAddress | None:
     """Where the right operand of ``product`` is; None where its rows are not as wide as those of the layout."""
     made, at = _made(_DESCRIPTOR, product.right, product.at, body)
     extended, at = _made(_EXTENDED, made[1], at, body) if made is not None else (None, at)
@@ -183,12 +183,12 @@ def _place(product: _Product, body: Sequence[Statement]) -> _Place | None:
         return None
     high, low = divmod(int(made[2]) % (1 << 64), 1 << 32)
     number, steps, at = _without_sums(extended[1], at, body)
-    place, at = _made(_PLACE, number, at, body)
+    place, at = _made(_ADDRESS, number, at, body)
     if place is None or high != _LAYOUTS[product.columns] or low + steps >= 1 << 14:
         return None
     number, offset, at = _without_sums(place[1], at, body)
     source = _defined(number, at, body)
-    return _Place(low + steps, number, -1 if source is None else source, offset)
+    return _OperandAddress(low + steps, number, -1 if source is None else source, offset)
 
 
 def _without_sums(number: str, at: int, body: Sequence[Statement]) -> tuple[str, int, int]:
@@ -228,7 +228,7 @@ def _targets(s: Statement) -> list[str]:
     return re.findall(r"%\w+", first[1]) if first is not None else []
 
 
-def _join(lines: list[str], body: Sequence[Statement], parts: Sequence[_Product], distance: int) -> None:
+def _merge_products(lines: list[str], body: Sequence[Statement], parts: Sequence[_Product], distance: int) -> None:
     """Make the first of ``parts`` do what all do."""
     first = parts[0]
     made = _defined(first.right, first.at, body)
@@ -239,27 +239,27 @@ def _join(lines: list[str], body: Sequence[Statement], parts: Sequence[_Product]
     stride = distance // _UNIT << 16
     if (int(old[2]) >> 16 & 0x3FFF) == 0:  # two MMA ops may have the descriptor in common
         lines[line] = f"\tadd.s64 \t{first.right}, {old[1]}, {int(old[2]) + stride};"
-    sums = ",".join(register for p in parts for register in p.sums)
+    accumulators = ",".join(register for p in parts for register in p.accumulators)
     lines[body[first.at].line] = (
-        f"\twgmma.mma_async.sync.aligned.m64n{len(parts) * first.columns}k16.f32.{first.types} {{{sums}}}, "
-        f"{first.left}, {first.right}, {first.adds}, 1, 1, {first.turned}, 1;"
+        f"\twgmma.mma_async.sync.aligned.m64n{len(parts) * first.columns}k16.f32.{first.types} {{{accumulators}}}, "
+        f"{first.left}, {first.right}, {first.adds}, 1, 1, {first.transposed}, 1;"
     )
     for p in parts[1:]:
         lines[body[p.at].line] = ""
 
 
-def _count_groups(lines: list[str], body: Sequence[Statement], joins: Sequence[_Join]) -> None:
+def _count_groups(lines: list[str], body: Sequence[Statement], merges: Sequence[_Merge]) -> None:
     """Leave out the groups that are empty now, where waits still count the same ones without them."""
-    counts = {len(found.groups) for found in joins}
+    counts = {len(found.groups) for found in merges}
     waits = {at: wait for at, line in enumerate(lines) if (wait := _WAIT.fullmatch(line)) is not None}
     all_groups = sum(s.text == _COMMIT for s in body)
-    if len(counts) != 1 or all_groups != sum(len(found.groups) for found in joins):
+    if len(counts) != 1 or all_groups != sum(len(found.groups) for found in merges):
         return
     (count,) = counts
     if any(int(wait[2]) % count for wait in waits.values()):
         return
     for at, wait in waits.items():
         lines[at] = f"{wait[1]}{int(wait[2]) // count};"
-    for found in joins:
+    for found in merges:
         for group in found.groups[1:]:
             lines[body[group.start].line] = lines[body[group.end].line] = ""

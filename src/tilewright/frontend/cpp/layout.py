@@ -14,7 +14,7 @@ _SIZES = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8, HANDLE: 8, 
 
 
 @dataclass(frozen=True)
-class Layout:
+class CType:
     """A type: a scalar, ``count`` times ``fields[0]`` when ``count`` is given, else a struct.
 
     ``type`` is the text of a scalar. ``fields`` holds the members with their offsets in bytes.
@@ -23,10 +23,10 @@ class Layout:
     size: int
     align: int
     type: str = ""
-    fields: tuple[tuple[int, Layout], ...] = ()
+    fields: tuple[tuple[int, CType], ...] = ()
     count: int | None = None
 
-    def member(self, index: int) -> tuple[int, Layout]:
+    def member(self, index: int) -> tuple[int, CType]:
         """The offset and the layout of a member of a struct, or of the elements of an array."""
         if self.count is not None:
             return index * self.fields[0][1].size, self.fields[0][1]
@@ -64,15 +64,15 @@ class Layouts:
 
     def __init__(self, named: dict[str, str]) -> None:
         self.named = named
-        self._known: dict[str, Layout] = {}
+        self._known: dict[str, CType] = {}
 
-    def of(self, type: str) -> Layout:
+    def of(self, type: str) -> CType:
         """The layout of ``type``. LLVMTextError for types without a size."""
         if type not in self._known:
             self._known[type] = self._read(iter(_TOKEN.findall(type)))
         return self._known[type]
 
-    def _read(self, tokens: Iterator[str]) -> Layout:
+    def _read(self, tokens: Iterator[str]) -> CType:
         token = next(tokens)
         if token == "[":
             return self._array(int(next(tokens)), tokens)
@@ -90,20 +90,20 @@ class Layouts:
         integer = re.fullmatch(r"i(\d+)", token)
         if integer:
             size = max(1 << (int(integer.group(1)) - 1).bit_length(), 8) // 8
-            return Layout(size, min(size, 16), token)
+            return CType(size, min(size, 16), token)
         if token in _SIZES:
-            return Layout(_SIZES[token], _SIZES[token], token)
+            return CType(_SIZES[token], _SIZES[token], token)
         raise LLVMTextError(f"values of the LLVM type {token} have no place in memory")
 
-    def _array(self, count: int, tokens: Iterator[str]) -> Layout:
+    def _array(self, count: int, tokens: Iterator[str]) -> CType:
         """An array, or a vector."""
         next(tokens)  # x
         element = self._read(tokens)
         next(tokens)  # ] or >
-        return Layout(count * element.size, element.align, fields=((0, element),), count=count)
+        return CType(count * element.size, element.align, fields=((0, element),), count=count)
 
-    def _struct(self, tokens: Iterator[str], packed: bool = False) -> Layout:
-        fields: list[tuple[int, Layout]] = []
+    def _struct(self, tokens: Iterator[str], packed: bool = False) -> CType:
+        fields: list[tuple[int, CType]] = []
         end, align = 0, 1
         pending = next(tokens)
         while pending != "}":
@@ -115,7 +115,7 @@ class Layouts:
             end, align = start + field.size, max(align, field.align)
             pending = next(tokens)
         align = 1 if packed else align
-        return Layout(-(-end // align) * align, align, fields=tuple(fields))
+        return CType(-(-end // align) * align, align, fields=tuple(fields))
 
 
 def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.frontend.cpp.layout import Layout
+from tilewright.frontend.cpp.layout import CType
 from tilewright.frontend.cpp.llvm_text import (
     HANDLE,
     UNDEFINED,
@@ -52,7 +52,7 @@ def allocate(state: Translation, i: Instruction) -> None:
         state.bind(i, _array(state, layout, count))
 
 
-def _array(state: Translation, layout: Layout, count: int = 1) -> Value:
+def _array(state: Translation, layout: CType, count: int = 1) -> Value:
     """Memory for ``layout``, ``count`` times: elements of one dtype where all scalars have that, else bytes."""
     dtypes = {_MEMORY_DTYPES.get(t, uint8) for t in layout.scalars}
     dtype = dtypes.pop() if len(dtypes) == 1 else uint8
@@ -76,7 +76,7 @@ def copy_tables(state: Translation) -> None:
                         _store_all(state, base, values)
 
 
-def _table(state: Translation, name: str) -> tuple[Layout, list[tuple[int, Const]]] | None:
+def _table(state: Translation, name: str) -> tuple[CType, list[tuple[int, Const]]] | None:
     """The layout and the scalars of the constant global variable ``name``; None when it is none, or holds addresses."""
     constant = parse_constant(state.module.globals.get(name, ""))
     if constant is None:

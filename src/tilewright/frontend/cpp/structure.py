@@ -46,7 +46,7 @@ class Outcome:
 
 
 @dataclass
-class _Frame:
+class _OpenLoop:
     """A loop that is being translated. ``results`` are the phis of its exits, in the order of ``break``'s operands."""
 
     loop: NaturalLoop
@@ -63,7 +63,7 @@ class Structurer:
         self.state = state
         self.builder = state.builder
         self.translate = translate
-        self.frames: list[_Frame] = []
+        self.frames: list[_OpenLoop] = []
         self.body = state.builder.block
         self.computed: dict[tuple[object, ...] | None, Value] = {}  # by what was computed, directly in the body
         self.done: set[str] = set()  # instructions that were moved in front of their loop
@@ -231,7 +231,7 @@ class Structurer:
             return self._subtree(target)
         return Outcome([target], values)
 
-    def _leave(self, frame: _Frame, target: str, values: dict[str, Value]) -> Outcome:
+    def _leave(self, frame: _OpenLoop, target: str, values: dict[str, Value]) -> Outcome:
         """Break out of the innermost loop towards ``target``."""
         operands = []
         for name, t in zip(frame.results, frame.types):
@@ -350,7 +350,7 @@ class Structurer:
         self._hoist_harmless(loop)
         inits = [self.state.env[name] for name in phis]
         body = Block(tuple(v.tile for v in inits))
-        frame = _Frame(loop, phis, results, types)
+        frame = _OpenLoop(loop, phis, results, types)
         self._body(frame, body, dict(zip(phis, body.args)), lambda: self._subtree(loop.header))
         op = self.builder.emit_op(Loop, inits, types=types, body=body)
         outcome = Outcome(list(loop.exits), dict(zip(results, op.results)))
@@ -375,7 +375,7 @@ class Structurer:
         body = Block((bounds[0].tile, *(v.tile for v in inits)))
         bindings = dict(zip((counted.variable, *carried), body.args))
         exit_block = loop.exits[0]
-        frame = _Frame(loop, carried, [], ())
+        frame = _OpenLoop(loop, carried, [], ())
         self._body(frame, body, bindings, lambda: self._counted_body(loop, counted))
         op = self.builder.emit_op(For, *bounds, inits, body=body)
         self.state.env.update(zip(carried, op.results))
@@ -404,7 +404,9 @@ class Structurer:
     def _counted_body(self, loop: NaturalLoop, counted: CountedLoop) -> Outcome:
         return self._merge(self._edge(loop.header, counted.body), list(self.graph.children[loop.header]))
 
-    def _body(self, frame: _Frame, body: Block, bindings: dict[str, Value], translate: Callable[[], Outcome]) -> None:
+    def _body(
+        self, frame: _OpenLoop, body: Block, bindings: dict[str, Value], translate: Callable[[], Outcome]
+    ) -> None:
         self.frames.append(frame)
         self.state.env.update(bindings)
         loc = self.builder.loc

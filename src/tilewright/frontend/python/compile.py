@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.frontend.python import control_flow
 from tilewright.frontend.python.joins import Joins
 from tilewright.frontend.python.ops.load_store import known_divisible
-from tilewright.frontend.python.scope import Frame, Scope, captured
+from tilewright.frontend.python.scope import CallFrame, Scope, captured
 from tilewright.frontend.python.source import Source, source_of
 from tilewright.frontend.python.tracer import Tracer
 from tilewright.frontend.python.values import Array, ArrayList, Tile
@@ -75,7 +75,7 @@ def _trace(
             args.append(body.add_arg(type_, _value_name(param)))
         values[given] = argument(builder, given, spec, iter(args))
     scope = Scope(values, None, captured(function), function.__globals__)
-    tracer.frames.append(Frame(source, scope, None, 0))
+    tracer.frames.append(CallFrame(source, scope, None, 0))
     if isinstance(source.node, ast.Lambda):
         tracer.eval(source.node.body)
     else:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.python.paths import Cleanup
-from tilewright.frontend.python.scope import Frame, Scope, captured
+from tilewright.frontend.python.scope import CallFrame, Scope, captured
 from tilewright.frontend.python.source import source_of
 from tilewright.ir.errors import TileSyntaxError, TileTypeError
 
@@ -54,7 +54,7 @@ def _with(t: Tracer, node: ast.With, i: int, body: Callable[[], bool]) -> bool:
         t.frames[:] = within
         return falls
 
-    t.frames.append(Frame(source, scope, t.builder.loc, t.frame.depth + 1))
+    t.frames.append(CallFrame(source, scope, t.builder.loc, t.frame.depth + 1))
     statements = _reachable(t, generator.__name__, source.node.body)
     falls = _around(t, generator.__name__, statements, block)
     t.frames[:] = around

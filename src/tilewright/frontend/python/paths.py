@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilewright.frontend.python.merge import Path
-from tilewright.frontend.python.scope import Frame
+from tilewright.frontend.python.scope import CallFrame
 from tilewright.ir.core import Block
 
 RETURN = "return"  # the result of a function among its variables: no identifier, so it cannot clash with one
@@ -28,5 +28,5 @@ class Cleanup:
     """What a path has to do that leaves a ``with`` block early: ``statements`` of the innermost of ``frames``."""
 
     level: int  # how many contexts are around the block
-    frames: list[Frame]
+    frames: list[CallFrame]
     statements: Sequence[ast.stmt]

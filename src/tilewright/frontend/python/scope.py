@@ -118,7 +118,7 @@ def names_of(code: types.CodeType) -> Iterator[str]:
 
 
 @dataclass
-class Frame:
+class CallFrame:
     """One call being traced."""
 
     source: Source

@@ -14,7 +14,7 @@ from tilewright.frontend.python.formatting import FormattedString
 from tilewright.frontend.python.joins import Joins
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.paths import Cleanup, Context
-from tilewright.frontend.python.scope import Frame, Scope
+from tilewright.frontend.python.scope import CallFrame, Scope
 from tilewright.frontend.python.semantics import ValueSemantics
 from tilewright.frontend.python.source import Source
 from tilewright.ir.builder import Builder
@@ -32,14 +32,14 @@ class Tracer(ValueSemantics):
 
     def __init__(self, builder: Builder, joins: Joins | None = None) -> None:
         super().__init__(builder, joins)
-        self.frames: list[Frame] = []
+        self.frames: list[CallFrame] = []
         self.contexts: list[Context] = []
         self.cleanups: list[Cleanup] = []
         self.call_node: ast.Call | None = None
         self.callee: Any = None  # the stub that ``call_node`` calls
 
     @property
-    def frame(self) -> Frame:
+    def frame(self) -> CallFrame:
         return self.frames[-1]
 
     @property
@@ -138,7 +138,7 @@ class Tracer(ValueSemantics):
             )
         scope.names = calls.bind_arguments(self, source, defaults, keyword_defaults, arguments, keywords)
         where, call_node = self.builder.loc, self.call_node
-        self.frames.append(Frame(source, scope, where, self.frame.depth + 1))
+        self.frames.append(CallFrame(source, scope, where, self.frame.depth + 1))
         self.call_node = None
         try:
             node = source.node

@@ -15,7 +15,7 @@ from tilewright.tileir.bytecode.tables import read_constants, read_strings, read
 from tilewright.tileir.constants import problem
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import BytecodeError
-from tilewright.tileir.module import ArrayAttr, Block, Entry, Global, HintsAttr, Layout, Module, Value
+from tilewright.tileir.module import ArrayAttr, Block, Entry, FileLayout, Global, HintsAttr, Module, Value
 from tilewright.tileir.optable import BY_OPCODE, ENUMS, NEWEST
 from tilewright.tileir.types import Function, Scalar, Tile, Type
 
@@ -120,7 +120,7 @@ class _Reader:
         for _ in range(functions.count("functions", 6)):
             module.entries.append(self.entry(functions, debug, first_lists))
         padded = functions.pos < functions.end
-        module.layout = Layout(
+        module.layout = FileLayout(
             self.order,
             tuple(raw),
             tuple(self.types),

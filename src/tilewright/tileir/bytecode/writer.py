@@ -29,7 +29,7 @@ from tilewright.tileir.bytecode.reader import (
 from tilewright.tileir.bytecode.tables import encode_type
 from tilewright.tileir.debug import SUBPROGRAM, FileLoc, Location
 from tilewright.tileir.errors import VersionError
-from tilewright.tileir.module import ArrayAttr, Entry, HintsAttr, Layout, Module, RepeatedConstant
+from tilewright.tileir.module import ArrayAttr, Entry, FileLayout, HintsAttr, Module, RepeatedConstant
 from tilewright.tileir.optable import ENUMS, NEWEST
 from tilewright.tileir.types import Function, Type
 
@@ -92,7 +92,7 @@ class _Writer:
     def __init__(self, module: Module, minor: int) -> None:
         self.module = module
         self.minor = minor
-        layout = module.layout or Layout()
+        layout = module.layout or FileLayout()
         self.layout = layout
         self.strings = _Numbers(layout.strings)
         self.texts: dict[str, int] = {}  # the numbers of strings

@@ -120,7 +120,7 @@ def _declared(minor: int) -> dict[str, _Declared]:
 _NO_REGIONS: list[Block | None] = []
 
 
-class Frame(NamedTuple):
+class OpenBlock(NamedTuple):
     """A block of our IR while it is exported. ``known`` are the constants and views that its ops see."""
 
     source: core.Block
@@ -136,7 +136,7 @@ class Emitter:
 
     def __init__(self, minor: int, source: core.Block, body: Block) -> None:
         self.minor = minor
-        self.frames = [Frame(source, body, {}, False)]
+        self.frames = [OpenBlock(source, body, {}, False)]
         self.block, self.known = body, self.frames[0].known
         self.declared = _declared(minor)
         self.values: dict[core.Value, Value] = {}
@@ -238,7 +238,7 @@ class Emitter:
         return self.one("int_to_ptr", {"source": zero}, tile(type))
 
     def push(self, source: core.Block, block: Block, known: dict[Hashable, Value], *, is_loop: bool) -> None:
-        self.frames.append(Frame(source, block, known, is_loop))
+        self.frames.append(OpenBlock(source, block, known, is_loop))
         self.block, self.known = block, known
 
     def pop(self) -> None:

@@ -97,24 +97,24 @@ class _Access:
 
 
 @dataclass
-class _State:
+class _Pending:
     """What was accessed since the last barrier, and what asynchronous copies under way write and read."""
 
     pending: set[_Access] = field(default_factory=set)
     arriving: set[_Access] = field(default_factory=set)
     leaving: set[_Access] = field(default_factory=set)
 
-    def copy(self) -> _State:
-        return _State(set(self.pending), set(self.arriving), set(self.leaving))
+    def copy(self) -> _Pending:
+        return _Pending(set(self.pending), set(self.arriving), set(self.leaving))
 
-    def merge(self, other: _State) -> None:
+    def merge(self, other: _Pending) -> None:
         self.pending |= other.pending
         self.arriving |= other.arriving
         self.leaving |= other.leaving
 
-    def of_earlier_iteration(self) -> _State:
+    def of_earlier_iteration(self) -> _Pending:
         """The values that were pointers then are others now."""
-        return _State({replace(a, pointers=None) for a in self.pending}, set(self.arriving), set(self.leaving))
+        return _Pending({replace(a, pointers=None) for a in self.pending}, set(self.arriving), set(self.leaving))
 
 
 class _Dependences:
@@ -124,18 +124,18 @@ class _Dependences:
         self.needed: set[Op] = set()
         self.needed_by_group: set[Op] = set()
         self._alias = AnalysisManager(function).get(AliasAnalysis)
-        self._continued: list[list[_State]] = []
-        self._left: list[list[_State]] = []
-        self._block(function.body, _State())
+        self._continued: list[list[_Pending]] = []
+        self._left: list[list[_Pending]] = []
+        self._block(function.body, _Pending())
 
-    def _block(self, block: Block, state: _State) -> _State | None:
+    def _block(self, block: Block, state: _Pending) -> _Pending | None:
         """The state at the end of ``block``; None when it ends in a jump."""
         for op in block.ops:
             if isinstance(op, LoopOp):
                 state = self._loop(op, state)
             elif isinstance(op, If):
                 ends = [self._block(r, state.copy()) for r in op.regions]
-                state = _State()
+                state = _Pending()
                 for end in ends:
                     if end is not None:
                         state.merge(end)
@@ -153,7 +153,7 @@ class _Dependences:
                 self._op(op, state)
         return state
 
-    def _loop(self, op: LoopOp, before: _State) -> _State:
+    def _loop(self, op: LoopOp, before: _Pending) -> _Pending:
         entry = before.copy()
         while True:
             self._continued.append([])
@@ -165,12 +165,12 @@ class _Dependences:
                 entry.merge(state.of_earlier_iteration())
             if entry == known:
                 break
-        after = before.copy() if isinstance(op, For) else _State()
+        after = before.copy() if isinstance(op, For) else _Pending()
         for state in (*left, *(continued if isinstance(op, For) else ())):
             after.merge(state.of_earlier_iteration())
         return after
 
-    def _op(self, op: Op, state: _State) -> None:
+    def _op(self, op: Op, state: _Pending) -> None:
         if isinstance(op, AsyncWait):
             state.pending |= state.arriving  # as if the threads wrote it now
             if not op.pending:

@@ -35,7 +35,7 @@ from tilewright.ir.rewrite import clone_op, with_body
 from tilewright.ir.types import I32, SharedType, TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory
 from tilewright.transforms.gpu.overlap_products import VECTOR_REGISTERS
-from tilewright.transforms.gpu.stage_stores import staging
+from tilewright.transforms.gpu.stage_stores import put_buffers
 
 _BARRIERS = 2048  # bytes for barriers, and what alignment takes
 _STAGES, _MOST_STAGES = 4, 8  # of rings; of those of products that wait for nothing but loads
@@ -292,7 +292,7 @@ def _needed_elsewhere(function: Function) -> int:
     stores, conversions = 0, 0
     for op in function.walk():
         if isinstance(op, Put):
-            t, count = staging(op)
+            t, count = put_buffers(op)
             stores += t.bytes * count
         elif isinstance(op, ConvertLayout):
             size = 8 if op.type.is_pointer else op.type.element.bytes

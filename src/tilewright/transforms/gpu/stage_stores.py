@@ -47,7 +47,7 @@ class StageStores:
         return _Stager().function(function)
 
 
-def staging(op: Put) -> tuple[SharedType, int]:
+def put_buffers(op: Put) -> tuple[SharedType, int]:
     """The shared memory for a piece of what ``op`` stores, and how many of these there are."""
     t, tensor_map = op.value.tile, op.map.op
     layout = t.layout
@@ -75,7 +75,7 @@ class _Stager(Rewriter):
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
         if not isinstance(op, Put):
             return None
-        b, t, (shared, count), tensor_map = builder, op.value.tile, staging(op), op.map.op
+        b, t, (shared, count), tensor_map = builder, op.value.tile, put_buffers(op), op.map.op
         assert isinstance(tensor_map, TensorMap)
         size = shared.shape[op.inner]
         pieces = t.shape[op.inner] // size

@@ -45,7 +45,7 @@ class Clocks:
         np.fill_diagonal(self.known, self.known.diagonal() + 1)
 
 
-class Ordering:
+class HappensBefore:
     """Accesses of all sides to ``size`` bytes of one CTA."""
 
     def __init__(self, size: int, clocks: Clocks) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.gpu.interpreter.faults import IN_FLIGHT, OUT_OF_RANGE, RACE, UNINITIALIZED, Fault
-from tilewright.backends.gpu.interpreter.ordering import Clocks, Ordering
+from tilewright.backends.gpu.interpreter.ordering import Clocks, HappensBefore
 from tilewright.backends.gpu.interpreter.shadow import Array, Shadow
 from tilewright.ir.core import Op
 from tilewright.ir.ops.gpu.memory import SharedAlloc
@@ -50,7 +50,7 @@ class SharedMemory:
         self._allocations = 0
         self._open: list[Copy] = []
         self._groups: deque[list[Copy]] = deque()
-        self.ordering = Ordering(size, clocks)
+        self.ordering = HappensBefore(size, clocks)
         self.turn_is_free = False  # of warp groups that take turns
         self._unfenced = np.zeros(size, np.bool_)  # written by threads, and not yet seen by TMA
         self._leaving = np.zeros(size, np.int32)  # how many copies by the TMA unit read a byte

@@ -70,15 +70,15 @@ def module_of(name: str) -> ir.Module:
     return module
 
 
-def lower(function: Function, target: Architecture, blobs: Mapping[int, int] | None = None) -> Lowered:
+def lower(function: Function, target: Architecture, by_value: Mapping[int, int] | None = None) -> Lowered:
     """LLVM IR of ``function``, which is in the gpu stage.
 
     TileUnsupportedFeatureError, at the op, for what has no code. Parameters are those of the function, each in the
-    storage form of its dtype; pointers are 64-bit addresses, but that of ``blobs`` so many bytes by value. Then come
+    storage form of its dtype; pointers are 64-bit addresses, but that of ``by_value`` so many bytes by value. Then come
     its tensor maps.
     """
     module = module_of(function.name)
-    made = add_kernel(module, function, target, blobs=blobs or {})
+    made = add_kernel(module, function, target, by_value=by_value or {})
     return Lowered(made.name, made.threads, made.shared_bytes, made.maps, str(module))
 
 
@@ -88,7 +88,7 @@ def add_kernel(
     target: Architecture,
     called: Signature | None = None,
     *,
-    blobs: Mapping[int, int] = _NONE,
+    by_value: Mapping[int, int] = _NONE,
 ) -> Kernel:
     """Add ``function`` to ``module``: with its own parameters, see ``lower``, or to be ``called`` as that says."""
     maps = tuple(op for op in function.walk() if isinstance(op, TensorMap))
@@ -98,7 +98,7 @@ def add_kernel(
     if called is None:
         own = tuple((v.tile, i) for i, v in enumerate(function.body.args))
         called = Signature(re.sub(r"\W", "_", function.name), own)
-    types = [ir.PointerType() if i in blobs else storage_type(t.dtype) for t, i in called.parameters]
+    types = [ir.PointerType() if i in by_value else storage_type(t.dtype) for t, i in called.parameters]
     types += [ir.PointerType()] * len(maps)
     kernel = ir.Function(module, ir.FunctionType(VOID, types), called.symbol)
     kernel.calling_convention = "ptx_kernel"
@@ -124,8 +124,8 @@ def add_kernel(
         tma.mark_tensor_map(argument)
         cx.maps[op] = argument
     for i, (value, given) in enumerate(zip(function.body.args, _arguments(builder, function, kernel, called))):
-        if i in blobs:
-            _mark_blob(given, blobs[i])
+        if i in by_value:
+            _mark_by_value(given, by_value[i])
             cx.values[value] = [builder.ptrtoint(given, I64)]
             cx.generic.update(reads(value) or ())
             continue
@@ -137,7 +137,7 @@ def add_kernel(
     return Kernel(called.symbol, threads, memory.shared_bytes(allocations), maps)
 
 
-def _mark_blob(argument: ir.Argument, size: int) -> None:
+def _mark_by_value(argument: ir.Argument, size: int) -> None:
     """A parameter is by value, and read where it is."""
     for attribute in (f"byval([{size} x i8])", "align 8", '"nvvm.grid_constant"'):
         set.add(argument.attributes, attribute)  # llvmlite knows no attributes of targets

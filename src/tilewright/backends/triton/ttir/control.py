@@ -28,7 +28,7 @@ Lower = Callable[[Op], None]
 TensorType = tuple[str, tuple[int, ...]]  # element type and shape
 
 
-class Frame:
+class Continuation:
     """Where a terminator leads. The state of a frame is the list of values that leaving it gives."""
 
     def unchanged(self, s: State) -> list[Val]:
@@ -41,7 +41,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class ForFrame(Frame):
+class ForContinuation(Continuation):
     """The body of a ``for``: its state is the carried values."""
 
     carried: tuple[Val, ...]
@@ -54,7 +54,7 @@ class ForFrame(Frame):
 
 
 @dataclass(frozen=True)
-class LoopFrame(Frame):
+class LoopContinuation(Continuation):
     """The body of a ``loop``: whether it goes on, the carried values, and the results if it does not."""
 
     carried: tuple[Val, ...]
@@ -74,10 +74,10 @@ class LoopFrame(Frame):
 
 
 @dataclass(frozen=True)
-class BranchFrame(Frame):
+class BranchContinuation(Continuation):
     """A branch that may leave ``outer``: whether it does, the state of ``outer``, and what the branch yields."""
 
-    outer: Frame
+    outer: Continuation
     tensor_types: tuple[TensorType, ...]
 
     def unchanged(self, s: State) -> list[Val]:
@@ -89,7 +89,7 @@ class BranchFrame(Frame):
         return [s.w.constant(True, "i1"), *self.outer.leave(s, op), *(zero(s.w, *t) for t in self.tensor_types)]
 
 
-class _Yield(Frame):
+class _Yield(Continuation):
     """A branch that cannot leave a loop."""
 
     def leave(self, s: State, op: Op) -> list[Val]:
@@ -109,11 +109,11 @@ class ControlFlow:
         self._pipelined = 0  # loops around whose loads are pipelined
         self._structured: dict[type[Op], Callable[[Any], None]] = {If: self._if, For: self._for, Loop: self._loop}
 
-    def block(self, block: Block, frame: Frame = YIELD) -> list[Val]:
+    def block(self, block: Block, frame: Continuation = YIELD) -> list[Val]:
         """Lowers ``block``; returns the state of ``frame`` after it."""
         return self._ops(block.ops, 0, frame)
 
-    def _ops(self, ops: Sequence[Op], start: int, frame: Frame) -> list[Val]:
+    def _ops(self, ops: Sequence[Op], start: int, frame: Continuation) -> list[Val]:
         s = self.s
         for i in range(start, len(ops)):
             op = ops[i]
@@ -196,10 +196,10 @@ class ControlFlow:
         results = self._branches(s[op.condition], tensor_types, lambda: self.block(then), lambda: self.block(orelse))
         s.bind_flat(op.results, results)
 
-    def _jumping_if(self, op: If, ops: Sequence[Op], rest: int, frame: Frame) -> list[Val]:
+    def _jumping_if(self, op: If, ops: Sequence[Op], rest: int, frame: Continuation) -> list[Val]:
         """An if that may leave ``frame``, and what follows it: the state of ``frame`` after both."""
         s = self.s
-        inner = BranchFrame(frame, tuple(s.flat_types(op.types)))
+        inner = BranchContinuation(frame, tuple(s.flat_types(op.types)))
         tensor_types = [(v.element, v.shape) for v in frame.unchanged(s)]
         then, orelse = op.regions
         jumped, *found = self._branches(
@@ -250,7 +250,7 @@ class ControlFlow:
         with w.region():
             s.bind(body.args[0], count.value_of(index))
             s.bind_flat(body.args[1:], args)
-            self._yield(self.block(body, ForFrame(tuple(args))))
+            self._yield(self.block(body, ForContinuation(tuple(args))))
         self._pipelined -= stages > 0
         w.loc = op.loc
         if not stages and (op in s.plan.unpipelined or op in s.plan.depths):
@@ -289,7 +289,7 @@ class ControlFlow:
         w.line(f"{left}scf.while ({pairs}) : ({inputs}) -> ({types}) {{")
         with w.region():
             s.bind_flat(body.args, carried)
-            frame = LoopFrame(tuple(carried), tuple(tensor_types[len(inits) :]))
+            frame = LoopContinuation(tuple(carried), tuple(tensor_types[len(inits) :]))
             goes_on, *state = self.block(body, frame)
             values = f" {', '.join(v.name for v in state)} : {types}" if state else ""
             w.located(f"scf.condition({self._unknown(goes_on).name}){values}")

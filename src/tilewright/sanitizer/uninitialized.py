@@ -90,7 +90,7 @@ def _mark_tensor(tensor: Any) -> None:
         _Marking.used = True
 
 
-def unwritten_elements(buffer: Buffer, memory: Array) -> Array | None:
+def uninitialized_elements(buffer: Buffer, memory: Array) -> Array | None:
     """One flag per element of a buffer with the bytes ``memory``, or None when all were written."""
     first = -buffer.low % _WORD
     count = (memory.size - first) // _WORD
