@@ -49,6 +49,7 @@ from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
+from tilewright.transforms.gpu.lower_reports import local_bytes
 from tilewright.transforms.gpu.persistent_flattening import multicast_loads
 from tilewright.transforms.gpu.pipelines import pipeline_for_gpu, prepare_for_gpu, split_for_gpu
 from tilewright.transforms.gpu.tile_splitting import cluster_size
@@ -247,13 +248,10 @@ def _attempt(
         "resources": "".join(f"{what}: {n}\n" for what, n in resource_usage(binary, target).items()),
     }
     binary = replace(binary, texts=texts, num_ctas=blocks)
-    added = kernel.reports + (kernel.local_bytes > 0)
-    formats = (*formats_of(function), *["u64"] * added)
+    reports, local = bool(sites(part)), local_bytes(part)
+    formats = (*formats_of(function), *["u64"] * (reports + (local > 0)))
     hidden = _hidden(binary.texts, len(formats) + len(kernel.descriptors))
-    local = kernel.local_bytes
-    return Artifact(
-        binary, formats, kernel.descriptors, hidden, kernel.reports, local, kernel.tables, kernel.capacity, deeper
-    )
+    return Artifact(binary, formats, kernel.descriptors, hidden, reports, local, kernel.tables, kernel.capacity, deeper)
 
 
 def _of_part(error: TileError, blocks: int) -> TileError:

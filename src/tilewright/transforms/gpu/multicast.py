@@ -26,6 +26,7 @@ from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import And, Cast, Cmp, Div, Min, Sub, Xor
 from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Assert, Bid, NumBlocks, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
@@ -157,7 +158,7 @@ def _comes_to(loop: Op, function: Function) -> bool:
 
 def _stops(op: Op) -> bool:
     """Whether a block may end at ``op``, or wait there for another one, which a pair may not."""
-    return isinstance(op, Assert) or is_ordered(op)
+    return isinstance(op, (Assert, Exit)) or is_ordered(op)
 
 
 def only_stores(op: Op) -> bool:

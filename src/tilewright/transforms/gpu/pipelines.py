@@ -12,6 +12,7 @@ from tilewright.ir.ops.control import For
 from tilewright.transforms.base import Pass
 from tilewright.transforms.gpu.attention_pipelining import PipelineAttention
 from tilewright.transforms.gpu.fma_contraction import ContractFma
+from tilewright.transforms.gpu.lower_reports import LowerReports
 from tilewright.transforms.gpu.persistent_flattening import FlattenPersistentLoops
 from tilewright.transforms.gpu.sink_loads import SinkLoads
 from tilewright.transforms.gpu.tile_splitting import SplitTiles
@@ -26,7 +27,10 @@ def prepare_for_gpu(
     target: GpuTarget, descriptors: bool, realign: bool, multicast: bool, *, sink_loads: bool
 ) -> tuple[Pass, ...]:
     """What does not depend on the number of warps."""
-    passes: list[Pass] = [ContractFma(target)]  # after the split, which looks for MMA ops; before what counts ops
+    passes: list[Pass] = [
+        LowerReports(),  # after the split, which leaves alone what reports; it makes accesses like others
+        ContractFma(target),  # after the split, which looks for MMA ops; before what counts ops
+    ]
     if descriptors:
         passes.append(FlattenPersistentLoops(target, realign, multicast))  # needs the TMA loads of single tiles
     if sink_loads:

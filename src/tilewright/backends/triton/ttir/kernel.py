@@ -18,10 +18,8 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.triton.ttir import (
     compare,
     convert,
-    device_printf,
     elements,
     linear,
-    local,
     math,
     memory,
     shape,
@@ -35,9 +33,9 @@ from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
 from tilewright.ir.ops.arith import Bitcast, Cast, Cmp
+from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.memory import (
-    Assert,
     Assume,
     AssumeBlocked,
     AssumeBounded,
@@ -48,11 +46,9 @@ from tilewright.ir.ops.memory import (
     Bid,
     Load,
     LoadView,
-    LocalArray,
     MakePartitionView,
     MakeTensorView,
     NumBlocks,
-    Print,
     Store,
     StoreView,
 )
@@ -73,7 +69,7 @@ from tilewright.ir.ops.shape import (
     Undefined,
     Unpack,
 )
-from tilewright.ir.report_buffer import sites
+from tilewright.transforms.gpu.lower_reports import LOCAL, LOCAL_ALIGNMENT
 
 _TABLE_BYTES = 32764 - 2048  # of tables among the parameters, from CUDA 12.1 on; the rest is for others
 
@@ -82,17 +78,14 @@ _TABLE_BYTES = 32764 - 2048  # of tables among the parameters, from CUDA 12.1 on
 class TtirKernel:
     """A TTIR module with one kernel, ``name``.
 
-    Its parameters are those of the function, a pointer to the buffer of ``report`` if it ``reports``, one to the
-    ``local_bytes`` of each block if there are any, and the ``descriptors``. Tables ``by_value`` have room for
-    ``capacity`` arrays.
+    Its parameters are those of the function and the ``descriptors``. Tables ``by_value`` have room for ``capacity``
+    arrays.
     """
 
     text: str
     name: str
     parameters: tuple[str, ...]
     descriptors: tuple[Descriptor, ...]
-    reports: bool = False
-    local_bytes: int = 0
     tables: tuple[TableParameter, ...] = ()
     capacity: int = 0
 
@@ -113,8 +106,7 @@ class TtirKernel:
     @property
     def shared_maps(self) -> list[int]:
         """The parameters that are descriptors of what pairs of CTAs share."""
-        first = len(self.parameters) + self.reports + (self.local_bytes > 0)
-        return [first + i for i, d in enumerate(self.descriptors) if d.pairs]
+        return [len(self.parameters) + i for i, d in enumerate(self.descriptors) if d.pairs]
 
 
 def lower(
@@ -152,14 +144,6 @@ def lower(
         types.append(name)
         divisor = used.get(i, 1)
         parameters.append(f"{arg.name}: {name}" + (f" {{tt.divisibility = {divisor} : i32}}" if divisor > 1 else ""))
-    s.sites = {op: i for i, op in enumerate(sites(function))}
-    if s.sites:
-        s.report = Val("%report", "!tt.ptr<i64>")
-        parameters.append(f"{s.report.name}: {s.report.element}")
-    s.local_starts, s.local_bytes = local.layout(function)
-    if s.local_bytes:
-        s.local = Val("%local", "!tt.ptr<i8>")
-        parameters.append(f"{s.local.name}: {s.local.element} {{tt.divisibility = 16 : i32}}")
     for d in dict.fromkeys(d for d in s.plan.descriptors.values() if not d.listed):
         text = views.descriptor_type(s, d)
         s.descriptors[d] = Val(f"%desc{len(s.descriptors)}", text)
@@ -172,7 +156,7 @@ def lower(
     name = entry_name(function.name)
     head = f"  tt.func public @{name}({', '.join(parameters)}) attributes {{noinline = false}} {{"
     text = "\n".join(["module {", head, *w.lines, f"  }} {w.location()}", "}", ""])
-    return TtirKernel(text, name, tuple(types), tuple(s.descriptors), bool(s.sites), s.local_bytes, tables, capacity)
+    return TtirKernel(text, name, tuple(types), tuple(s.descriptors), tables, capacity)
 
 
 def entry_name(name: str) -> str:
@@ -201,6 +185,7 @@ def _divisors(function: Function) -> dict[int, int]:
             divisor = op.divisor
             i = positions[op.x]
             found[i] = max(found.get(i, 1), divisor & -divisor)
+    found.update({i: LOCAL_ALIGNMENT for i, param in enumerate(function.params) if param.role == LOCAL})
     return found
 
 
@@ -239,6 +224,11 @@ def _nothing(s: State, op: Assume) -> None:
     """A promise."""
 
 
+def _exit(s: State, op: Exit) -> None:
+    s.w.located("gpu.barrier")
+    s.w.end_block()
+
+
 def _first_operand(s: State, op: AssumeBlocked | AssumeBounded | AssumeDivisible) -> Val:
     return s[op.x]
 
@@ -266,7 +256,6 @@ _VALUES: dict[type[Op], Callable[[State, Any], Val]] = {
     PtrDiff: memory.ptr_diff,
     PtrToInt: memory.ptr_to_int,
     IntToPtr: memory.int_to_ptr,
-    LocalArray: local.local_array,
     Load: memory.load,
     AtomicRmw: memory.atomic_rmw,
     AtomicCas: memory.atomic_cas,
@@ -286,6 +275,5 @@ _EFFECTS: dict[type[Op], Callable[[State, Any], None]] = {
     StoreView: views.store_view,
     AtomicView: views.atomic_view,
     Assume: _nothing,
-    Print: device_printf.print_op,
-    Assert: device_printf.assert_op,
+    Exit: _exit,
 }

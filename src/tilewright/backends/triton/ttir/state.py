@@ -52,11 +52,6 @@ class State:
         self.descriptors: dict[Descriptor, Val] = {}
         self.listed: dict[Op, Val] = {}  # the descriptors of the arrays of lists
         self.tables: dict[int, TableParameter] = {}  # by parameter
-        self.report: Val | None = None  # the buffer of prints and asserts
-        self.sites: dict[Op, int] = {}
-        self.local: Val | None = None  # the buffer of local arrays
-        self.local_starts: dict[Op, int] = {}
-        self.local_bytes = 0
 
     def __getitem__(self, value: Value) -> Val:
         return self._values[value]
