@@ -1,4 +1,4 @@
-"""Tuning a matmul over a space of published size, with its kernels compiled one after another, and in processes.
+"""Tuning a matmul over a space of published size: kernels compiled one after another, in processes, and as by default.
 
     python benchmarks/tuning.py --processes 16            # on the CPU
     python benchmarks/tuning.py --processes 16 --cuda     # on all GPUs
@@ -15,7 +15,7 @@ import multiprocessing
 import os
 import tempfile
 import time
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,18 @@ def matmul(a: Any, b: Any, c: Any, TM: ct.Constant[int], TN: ct.Constant[int], T
         x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
         total = ct.mma(x, ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO), total)
     ct.store(c, (i, j), total.astype(c.dtype))
+
+
+class Here(Executor):
+    """Does everything at once, in this thread."""
+
+    def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done = Future[Any]()
+        try:
+            done.set_result(function(*args, **kwargs))
+        except ct.TileError as e:
+            done.set_exception(e)
+        return done
 
 
 def search(arrays: tuple[Any, ...], executor: Executor | None, devices: list[Executor], space: list[Any]) -> float:
@@ -77,7 +89,10 @@ def main() -> None:
             devices.append(ThreadPoolExecutor(1, initializer=torch.cuda.set_device, initargs=(index,)))
     space = SPACE[:: args.every]
     print(f"{len(space)} configurations, {args.processes} processes")
-    alone = search(arrays, None, [], space)
+    alone = search(arrays, Here(), [], space)
+    if args.cuda:  # with processes of its own
+        own = search(arrays, None, devices, space)
+        print(f"one after another {alone:.1f} s, without an executor {own:.1f} s: {alone / own:.1f} times faster")
     context = multiprocessing.get_context(args.start)
     if args.start == "forkserver":
         context.set_forkserver_preload(["tilewright", *(["tilewright.backends.triton.compiler"] if args.cuda else [])])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 import tilewright as ct
 from tilewright.backends.base import Machine
 from tilewright.backends.registry import get_backend
+from tilewright.ir.printer import print_function
 from tilewright.runtime.abstract import abstract_array
-from tilewright.runtime.ahead import LaunchTarget, compile_at
+from tilewright.runtime.ahead import CompileRequest, compile_at, compile_request
 from tilewright.runtime.cache import disk_cache
 
 
@@ -30,16 +32,37 @@ def test_entries_for_a_gpu_that_is_elsewhere(tmp_path: Path, monkeypatch: pytest
     """No driver is asked; where a grid puts a block on each SM, the variant with a deeper pipeline is compiled, too."""
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("tilewright.gpu_runtime.driver.device", None)
-    n, place = 1024, LaunchTarget("triton", Machine("sm_90", 132))
+    n = 1024
     args = (*(abstract_array(i, (n, n), np.float16, "cuda") for i in range(3)), 64)
-    few = compile_at(product.replace_hints(), args, (8, 8, 1), place)
-    many = compile_at(product.replace_hints(), args, (64, 64, 1), place)
+    text = print_function(product.trace(product.regions(args)[0]), locations=True)
+    few, many = (
+        compile_at(CompileRequest(text, "triton", Machine("sm_90", 132), {}, grid)) for grid in ((8, 8, 1), (64, 64, 1))
+    )
     assert len(few) == 2 and many == few[:1]
     cache = disk_cache()
     assert cache is not None and all(cache.get(key) == data for key, data, _ in few)
 
 
-def test_a_kernel_that_is_wrong_has_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_is_wrong_has_no_request() -> None:
+    arrays = [np.zeros((64, 64), np.float32) for _ in range(3)]
+    with pytest.raises(ct.TileTypeError, match="power of two"):
+        compile_request(product.replace_hints(), (*arrays, 100), (1, 1, 1))
+
+
+def test_a_request_is_what_a_launch_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks of what the kernel does among it; the text form has all of a long chain of ops, which pickling has not."""
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
-    args = (*(abstract_array(i, (64, 64), np.float32) for i in range(3)), 100)
-    assert compile_at(product.replace_hints(), args, (1, 1, 1), LaunchTarget("cpu", None)) == []
+    monkeypatch.setenv("TILEWRIGHT_CHECK", "1")
+
+    @ct.kernel
+    def chain(x: Any, out: Any) -> None:
+        tile = ct.load(x, (0,), (16,))
+        for i in ct.static_iter(range(300)):
+            tile = tile * tile + i
+        ct.store(out, (0,), tile)
+
+    x = np.zeros(16, np.int32)
+    request = compile_request(chain, (x, x.copy()), (1, 1, 1))
+    assert len(compile_at(pickle.loads(pickle.dumps(request)))) == 1
+    ct.launch(None, (1,), chain, (x, x.copy()))
+    assert [s.compilation.origin for s in chain.inspect().specializations] == ["disk cache"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,13 @@ import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.backends.base import Machine
+from tilewright.runtime.ahead import compile_request
 from tilewright.runtime.cache import disk_cache
 from tilewright.tune import Config, DirectoryStore, Tuner, exhaustive_search
+from tilewright.tune.compiling import Compilations
 from tilewright.tune.devices import Packed
+from tilewright.tune.workers import Workers
 
 
 @ct.kernel
@@ -55,6 +60,57 @@ def test_other_processes_compile(folder: Path) -> None:
     assert origins == ["disk cache"] * 3
 
 
+def test_processes_of_our_own_compile_any_kernel() -> None:
+    """One in a function, too, and they load nothing of the program. What a compiler refuses is said by it."""
+
+    @ct.kernel
+    def local(x, out, TILE: ct.Constant[int]):
+        ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (TILE,)) + 1)
+
+    workers = Workers(2)
+    try:
+        result = exhaustive_search(TILES[:3], None, kernel=local, executor=workers, **SEARCH)
+        modules = workers.submit(eval, "list(__import__('sys').modules)").result()
+        with pytest.raises(ValueError, match="base 10: 'x'"):
+            workers.submit(int, "x").result()
+        with pytest.raises(RuntimeError, match="a process that compiled has ended, with status 3"):
+            workers.submit(os._exit, 3).result()
+        assert workers.submit(int, "4").result() == 4
+    finally:
+        workers.close()
+    assert len(result.successes) == 3
+    assert [s.compilation.origin for s in local.inspect().specializations] == ["disk cache"] * 3
+    assert "tilewright" in modules and "pytest" not in modules
+    with pytest.raises(RuntimeError, match="cannot schedule new futures"):
+        workers.submit(int)
+
+
+def test_a_search_for_a_gpu_starts_processes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins with the first configuration, which this process compiles; what has not begun it compiles, too."""
+
+    def for_a_gpu(*given: Any) -> Any:
+        found = compile_request(*given)
+        return found and found._replace(backend="gpu", machine=Machine("sm_90", 132))
+
+    monkeypatch.setattr("tilewright.tune.compiling.compile_request", for_a_gpu)
+    monkeypatch.setattr("tilewright.tune.compiling.available_processors", lambda: 2)
+    configs, cache = [{"TILE": tile} for tile in (64, 128, 256, 512)], disk_cache()
+    x = np.ones(512, np.float32)
+    assert cache is not None
+    compilations = Compilations(None, configs, lambda c: (tripled.replace_hints(), (x, x.copy(), c["TILE"]), (1,)))
+    try:
+        assert compilations.first(configs) == 0
+        compilations.finish(configs[0])
+        assert not list(cache.entries())
+        done = compilations.first(configs[1:]) + 1
+        compilations.finish(configs[done])
+        assert any(b"sm_90" in entry.path.read_bytes() for entry in cache.entries())
+    finally:
+        compilations.close()
+    on_a_cpu = Compilations(None, configs, lambda c: (tripled, (x, x.copy(), 100), (1,)))
+    assert on_a_cpu.first(configs) == 0
+
+
 class Elsewhere(ThreadPoolExecutor):
     """An executor on another machine, whose disk cache is not ours: results come as they are returned."""
 
@@ -86,13 +142,6 @@ def test_results_of_other_machines_are_kept_here() -> None:
 def test_executors_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TypeError, match="executor is 3; pass one of concurrent.futures"):
         exhaustive_search(TILES, None, kernel=tripled, executor=3, **SEARCH)
-
-    @ct.kernel
-    def local(x, out, TILE: ct.Constant[int]):
-        ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (TILE,)))
-
-    with ProcessPoolExecutor(1) as executor, pytest.raises(Exception, match="cannot be pickled|local object"):
-        exhaustive_search([64], None, kernel=local, executor=executor, **SEARCH)
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
     with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="needs the disk cache"):
         exhaustive_search(TILES, None, kernel=tripled, executor=executor, **SEARCH)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tilewright.backends.base import Grid, Machine
 from tilewright.backends.registry import get_backend
-from tilewright.ir.errors import TileError
+from tilewright.ir.parser import parse_function
+from tilewright.ir.printer import print_function
 from tilewright.runtime.backend_choice import compiling_for
 from tilewright.runtime.compiling import cache_entry, compiled
 from tilewright.runtime.launchable import Launchable
@@ -14,41 +16,46 @@ from tilewright.runtime.launchable import Launchable
 CacheEntry = tuple[str, bytes, str]  # of the disk cache: its key, what it holds, and its label
 
 
-class LaunchTarget(NamedTuple):
-    """Where kernels are launched: the backend, and what it is that other machines compile for, on a GPU."""
+class CompileRequest(NamedTuple):
+    """What a launch would compile, and for where. It can be pickled, and needs nothing of the kernel's own module."""
 
+    function: str  # the text form, with locations
     backend: str
-    machine: Machine | None
+    machine: Machine | None  # what other machines have to know of a GPU
+    options: Mapping[str, Any]
+    grid: Grid
 
 
-def launch_target(kernel: Launchable, args: tuple[Any, ...]) -> LaunchTarget:
-    """Where a launch with these arguments runs."""
-    _, backend = kernel.described(args, None)
-    describe, for_target = backend.capabilities.machine, backend.capabilities.for_target
-    if describe is None or for_target is None:
-        return LaunchTarget(backend.name, None)
-    return LaunchTarget(backend.name, describe())
+def compile_request(kernel: Launchable, args: tuple[Any, ...], grid: Grid) -> CompileRequest | None:
+    """The compilation that a launch with these arguments needs; None where its backend stores none, or the disk cache
+    has it.
 
-
-def compile_at(kernel: Launchable, args: tuple[Any, ...], grid: Grid, target: LaunchTarget) -> list[CacheEntry]:
-    """Compile ``kernel`` for such arguments, of which arrays are abstract, and this grid: entries for the disk cache.
-
-    There are none where nothing is stored, or where the kernel is wrong, which its launch will say. No GPU is needed,
-    and none that is here is asked: each process that does takes memory of it, and time.
+    It raises what the launch does where the arguments or the kernel are wrong.
     """
-    machine = target.machine
-    backend = get_backend(target.backend) if machine is None else compiling_for(machine.target, target.backend)
-    options = kernel.options.get(backend.name, {})
-    try:
-        signature, _ = kernel.regions(args)
-        found = kernel.specialize(signature, backend)
-        entries = [cache_entry(found.function, backend, options)]
-        if machine is not None and backend.capabilities.variants:
-            first: Any = found.executable
-            variant = first.variant_for(grid, machine.processors)
-            if variant is not None:
-                compiled(found.function, backend, options, variant)
-                entries.append(cache_entry(found.function, backend, options, variant))
-        return [entry for entry in entries if entry is not None]
-    except TileError:
-        return []
+    signature, backend = kernel.described(args, None)
+    able = backend.capabilities
+    if able.serialization is None:
+        return None
+    machine = able.machine() if able.machine is not None and able.for_target is not None else None
+    function, options = kernel.to_compile(signature, backend), kernel.options.get(backend.name, {})
+    if cache_entry(function, backend, options) is not None:
+        return None
+    return CompileRequest(print_function(function, locations=True), backend.name, machine, options, grid)
+
+
+def compile_at(request: CompileRequest) -> list[CacheEntry]:
+    """Do what was requested, in any process: entries for the disk cache, none where that is off. TileError where the
+    backend refuses the kernel.
+
+    No GPU is needed, and none that is here is asked: each process that does takes memory of it, and time.
+    """
+    function, options, machine = parse_function(request.function), request.options, request.machine
+    backend = get_backend(request.backend) if machine is None else compiling_for(machine.target, request.backend)
+    first: Any = compiled(function, backend, options)[0]
+    entries = [cache_entry(function, backend, options)]
+    if machine is not None and backend.capabilities.variants:
+        variant = first.variant_for(request.grid, machine.processors)
+        if variant is not None:
+            compiled(function, backend, options, variant)
+            entries.append(cache_entry(function, backend, options, variant))
+    return [entry for entry in entries if entry is not None]

@@ -273,13 +273,22 @@ class Launchable:
                     self._specializations[key] = found
         return found
 
+    def to_compile(self, signature: Signature, backend: Backend) -> Function:
+        """What ``backend`` compiles for ``signature``. TileError when the kernel is wrong."""
+        with COMPILATION_LOCK:
+            function, self._traced = self._function(signature), None
+            return self._with_checks(function, signature, backend)
+
+    def _with_checks(self, function: Function, signature: Signature, backend: Backend) -> Function:
+        return run_passes(function, add_checks(self._pointers(signature))) if checked(backend) else function
+
     def _compile(self, signature: Signature, backend: Backend) -> Specialization:
         require_stack()
         start = time.perf_counter()
         able = backend.capabilities
         function = self.trace_checked(signature) if able.finds_undefined_behavior else self._function(signature)
         self._traced = None
-        wanted = run_passes(function, add_checks(self._pointers(signature))) if checked(backend) else function
+        wanted = self._with_checks(function, signature, backend)
         options = self.options.get(backend.name, {})
         executable: Any
         executable, origin = compiled(wanted, backend, options)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import pickle
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from typing import Generic, TypeVar
 
-from tilewright.runtime.abstract import abstract_like
-from tilewright.runtime.ahead import CacheEntry, compile_at, launch_target
+from tilewright.runtime.ahead import CacheEntry, CompileRequest, compile_at, compile_request
 from tilewright.runtime.cache import disk_cache
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launchable import Launchable
-from tilewright.tune.arrays import Args, with_arrays
+from tilewright.system.processors import available_processors
+from tilewright.tune.arrays import Args
+from tilewright.tune.workers import Workers
 
 T = TypeVar("T")
 Chosen = tuple[Launchable, Args, tuple[int, ...]]  # a kernel, its arguments and the grid
 
 
 class Compilations(Generic[T]):
-    """The compilations of ``configs``, under way in ``executor``; with None, nothing is compiled ahead.
+    """The compilations of ``configs``, under way in ``executor``, which is any of ``concurrent.futures``, or one of
+    Dask, Ray or MPI with its interface.
 
-    ``choose(config)`` gives the kernel, its arguments and the grid. The executor is any of ``concurrent.futures``, or
-    one of Dask, Ray or MPI with its interface; with processes, the kernel has to be at the top of a module.
+    Without one, processes of our own compile for a GPU, whose times they do not disturb, and this process begins with
+    the first configuration; on a CPU nothing is compiled ahead then.
+    ``choose(config)`` gives the kernel, its arguments and the grid.
     """
 
     def __init__(
@@ -32,21 +35,24 @@ class Compilations(Generic[T]):
         choose: Callable[[T], Chosen],
     ) -> None:
         self._futures: dict[int, Future[list[CacheEntry]]] = {}
-        self._cache = disk_cache() if executor is not None else None
-        if executor is None:
-            return
-        if not hasattr(executor, "submit"):
+        self._workers: Workers | None = None
+        self._cache = disk_cache()
+        if executor is not None and not hasattr(executor, "submit"):
             raise TypeError(f"executor is {executor!r}; pass one of concurrent.futures, or with its interface")
-        if self._cache is None:
+        if executor is not None and self._cache is None:
             raise ValueError("compiling in an executor needs the disk cache, which TILEWRIGHT_CACHE_DIR switches off")
-        for config in configs:
-            try:
-                kernel, args, grid = choose(config)
-                target, blocks = launch_target(kernel, args), checked_grid(grid)
-                given = with_arrays(kernel, args, lambda _, array: abstract_like(array))
-            except Exception:  # noqa: BLE001 - the search finds out, and lists it as a failure
+        if self._cache is None or (executor is None and not sys.executable):
+            return
+        for config in configs if executor is not None else configs[1:]:
+            request = _request(config, choose)
+            if request is None:
                 continue
-            self._futures[id(config)] = executor.submit(compile_at, kernel, given, blocks, target)
+            if executor is None:
+                count = min(len(configs) - 1, available_processors())
+                if count < 2 or request.machine is None:
+                    return
+                executor = self._workers = Workers(count)
+            self._futures[id(config)] = executor.submit(compile_at, request)
 
     def first(self, configs: Sequence[T]) -> int:
         """The place among ``configs`` of the one that is compiled first, for which this waits; else that of the first.
@@ -61,15 +67,11 @@ class Compilations(Generic[T]):
         return next((i for i, future in enumerate(futures) if future is None), 0)
 
     def finish(self, config: T) -> None:
-        """Wait for the compilation of ``config``. It raises what the executor does, such as PicklingError."""
+        """Wait for the compilation of ``config``, where it has begun. It raises what compiler or executor do."""
         future = self._futures.pop(id(config), None)
-        if future is None:
+        if future is None or (isinstance(future, Future) and future.cancel()):
             return
-        try:
-            found = future.result()
-        except (pickle.PicklingError, AttributeError) as e:
-            raise pickle.PicklingError(f"the executor cannot send the kernel to another process: {e}") from e
-        for key, data, label in found:
+        for key, data, label in future.result():
             if self._cache is not None and self._cache.get(key) is None:
                 self._cache.put(key, data, label)
 
@@ -77,3 +79,14 @@ class Compilations(Generic[T]):
         """Give up what has not begun."""
         for future in self._futures.values():
             future.cancel()
+        if self._workers is not None:
+            self._workers.close()
+
+
+def _request(config: T, choose: Callable[[T], Chosen]) -> CompileRequest | None:
+    """What ``config`` compiles. None where something is wrong: the search finds out, and lists it as a failure."""
+    try:
+        kernel, args, grid = choose(config)
+        return compile_request(kernel, args, checked_grid(grid))
+    except Exception:  # noqa: BLE001 - see above
+        return None

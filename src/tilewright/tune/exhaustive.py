@@ -45,7 +45,8 @@ def exhaustive_search(
 
     A configuration that raises is a failure of the result, and so is one whose first run takes longer than
     ``single_run_timeout_sec``, or which ``gate`` refuses. ``executor``, any of ``concurrent.futures`` or with its
-    interface, compiles configurations while others are measured. ``devices`` has an executor with one worker for each
+    interface, compiles configurations while others are measured; without one, processes on this machine compile for
+    a GPU. ``devices`` has an executor with one worker for each
     device: configurations are measured there, one on each at a time, with copies of the arguments. ``flush_l2`` empties
     the cache of a GPU before each run.
     A progress bar and a summary are printed unless ``quiet``. TypeError for what is no space, kernel or function;

@@ -44,7 +44,8 @@ class Tuner(Generic[T]):
     configurations. A progress bar is shown on a terminal unless ``quiet``.
 
     With ``executor``, any of ``concurrent.futures`` or with its interface (processes, Dask, Ray, MPI), configurations
-    are compiled there, several at a time, while others are measured. ``devices`` has an executor with one worker for
+    are compiled there, several at a time, while others are measured; without one, processes on this machine compile
+    for a GPU. ``devices`` has an executor with one worker for
     each device: configurations are measured there, one on each at a time, with copies of the arguments, and this
     process collects the results.
 
