@@ -407,12 +407,13 @@ def _yield_out(t: Tracer, block: Block, ends: Mapping[Block, list[Value]], types
     if block in ends:
         return ends[block]
     last = block.ops[-1]
+    assert isinstance(last, If)
     last.detach()
     for region in last.regions:
         values = _yield_out(t, region, ends, types)
         with t.builder.at(region):
             t.builder.emit_op(Yield, values)
     then, orelse = last.regions
-    op = create(If, (last.operands[0],), {"types": types, "then": then, "orelse": orelse}, last.loc)
+    op = create(If, (last.condition,), {"types": types, "then": then, "orelse": orelse}, last.loc)
     block.append(op)
     return op.results

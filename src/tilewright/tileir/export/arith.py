@@ -51,28 +51,24 @@ _PREDICATES = {
 }
 
 
-def _dtype(op: Op) -> DType:
-    return op.operands[0].tile.element
-
-
-def _sides(e: Emitter, op: Op) -> dict[str, Any]:
-    return {"lhs": e[op.operands[0]], "rhs": e[op.operands[1]]}
+def _sides(e: Emitter, op: Any) -> dict[str, Any]:
+    return {"lhs": e[op.lhs], "rhs": e[op.rhs]}
 
 
 def _overflow(op: Any) -> str:
-    return "no_signed_wrap" if op.no_signed_wrap and _dtype(op).is_signed else "none"
+    return "no_signed_wrap" if op.no_signed_wrap and arith.operand_dtype(op).is_signed else "none"
 
 
 def _binary(e: Emitter, op: Any) -> Value:
     floating, integer = _BINARY[type(op)]
-    if _dtype(op).is_float:
+    if arith.operand_dtype(op).is_float:
         modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
         return e.one(floating, _sides(e, op), e.result(op), **modes)
     return e.one(integer, _sides(e, op), e.result(op), overflow=_overflow(op))
 
 
 def _div(e: Emitter, op: arith.Div) -> Value:
-    dtype = _dtype(op)
+    dtype = arith.operand_dtype(op)
     if dtype.is_float:
         modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
         return e.one("divf", _sides(e, op), e.result(op), **modes)
@@ -83,7 +79,7 @@ def _div(e: Emitter, op: arith.Div) -> Value:
 
 def _rem(e: Emitter, op: arith.Rem) -> Value:
     """``rem`` truncates; by floor or ceiling, remainders of the wrong sign move by one divisor."""
-    dtype, t = _dtype(op), e.result(op)
+    dtype, t = arith.operand_dtype(op), e.result(op)
     sign = {} if dtype.is_float else {"signedness": signedness(dtype)}
     rest = e.one("remf" if dtype.is_float else "remi", _sides(e, op), t, **sign)
     up = op.rounding is RoundingMode.RP
@@ -106,7 +102,7 @@ def _rem(e: Emitter, op: arith.Rem) -> Value:
 
 def _moved(e: Emitter, op: arith.Rem, rest: Value, wrong: Value, name: str) -> Value:
     """``rest``, where it is ``wrong`` with the divisor added or subtracted, as ``name`` says."""
-    floating = _dtype(op).is_float
+    floating = arith.operand_dtype(op).is_float
     extra = {"rounding_mode": "nearest_even"} if floating else {"overflow": "none"}
     moved = e.one(name + ("f" if floating else "i"), {"lhs": rest, "rhs": e[op.rhs]}, rest.type, **extra)
     return e.one("select", {"cond": wrong, "val_if_true": moved, "val_if_false": rest}, rest.type)
@@ -151,14 +147,14 @@ def _sqrt(e: Emitter, op: arith.Sqrt) -> Value:
 
 
 def _neg(e: Emitter, op: arith.Neg) -> Value:
-    if _dtype(op).is_float:
+    if arith.operand_dtype(op).is_float:
         return e.one("negf", {"source": e[op.x]}, e.result(op))
     overflow = _overflow(op) if e.minor >= 2 else "none"  # a promise, which an older file cannot make
     return e.one("negi", {"source": e[op.x]}, e.result(op), overflow=overflow)
 
 
 def _abs(e: Emitter, op: arith.Abs) -> Value:
-    dtype = _dtype(op)
+    dtype = arith.operand_dtype(op)
     if dtype.is_integer and not dtype.is_signed:
         return e[op.x]
     return e.one("absf" if dtype.is_float else "absi", {"source": e[op.x]}, e.result(op))
@@ -166,7 +162,7 @@ def _abs(e: Emitter, op: arith.Abs) -> Value:
 
 def _extremum(e: Emitter, op: Any) -> Value:
     floating, integer, boolean = _EXTREMA[type(op)]
-    dtype = _dtype(op)
+    dtype = arith.operand_dtype(op)
     if dtype.is_float:
         modes = {"propagate_nan": op.propagate_nan, "flush_to_zero": op.flush_to_zero}
         return e.one(floating, _sides(e, op), e.result(op), **modes)
@@ -176,18 +172,18 @@ def _extremum(e: Emitter, op: Any) -> Value:
 
 
 def _isnan(e: Emitter, op: arith.IsNan) -> Value:
-    return compare(e, _dtype(op), CmpPredicate.NE, e[op.x], e[op.x])
+    return compare(e, arith.operand_dtype(op), CmpPredicate.NE, e[op.x], e[op.x])
 
 
 def _isinf(e: Emitter, op: arith.IsInf) -> Value:
     t = tile(op.x.tile)
     magnitude = e.one("absf", {"source": e[op.x]}, t)
-    infinity = e.constant(_dtype(op), float("inf"), t.shape)
-    return compare(e, _dtype(op), CmpPredicate.EQ, magnitude, infinity)
+    infinity = e.constant(arith.operand_dtype(op), float("inf"), t.shape)
+    return compare(e, arith.operand_dtype(op), CmpPredicate.EQ, magnitude, infinity)
 
 
 def _not(e: Emitter, op: arith.Not) -> Value:
-    ones = e.constant(_dtype(op), -1, op.x.tile.shape)
+    ones = e.constant(arith.operand_dtype(op), -1, op.x.tile.shape)
     return e.one("xori", {"lhs": e[op.x], "rhs": ones}, e.result(op))
 
 
@@ -266,7 +262,7 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
 
 
 def _cast(e: Emitter, op: arith.Cast) -> Value:
-    source = op.operands[0]
+    source = op.x
     return convert(e, e[source], source.tile.element, op.dtype, op.rounding)
 
 
@@ -354,7 +350,7 @@ HANDLERS: dict[type[Op], Handler] = {
     arith.IsInf: _isinf,
     arith.Not: _not,
     arith.Shl: lambda e, op: e.one("shli", _sides(e, op), e.result(op), overflow="none"),
-    arith.Shr: lambda e, op: e.one("shri", _sides(e, op), e.result(op), signedness=signedness(_dtype(op))),
+    arith.Shr: lambda e, op: e.one("shri", _sides(e, op), e.result(op), signedness=signedness(arith.operand_dtype(op))),
     arith.Cmp: _cmp,
     arith.Select: _select,
     arith.Cast: _cast,

@@ -91,7 +91,11 @@ def _made_tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
     t = op.type
     given = {"dynamicShape": iter(op.shape), "dynamicStrides": iter(op.strides)}
     dynamic: dict[str, list[Value]] = {}
-    index = int64 if e.negative_strides or any(v.tile.element.bitwidth > 32 for v in op.operands[1:]) else t.index_dtype
+    index = (
+        int64
+        if e.negative_strides or any(v.tile.element.bitwidth > 32 for v in (*op.shape, *op.strides))
+        else t.index_dtype
+    )
     for name, numbers in (("dynamicShape", t.shape), ("dynamicStrides", t.strides)):
         found = dynamic[name] = []
         for n in numbers:
