@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from support.tile_ir_round_trip import through_bytecode
 
 import tilewright as ct
 from tilewright.compilation import (
@@ -212,6 +214,36 @@ def test_views_are_made_once_outside_of_loops(version: str) -> None:
     assert views.count("make_tensor_view") == 2
     assert inside.count("make_tensor_view") == 2
     assert views.count("make_partition_view") == (3 if version == "13.2" else 2)
+
+
+@ct.kernel
+def fold_small_floats(x, out):
+    tile = ct.load(x, (0, 0), (4, 8))
+    larger = lambda a, b: ct.where(a.astype(ct.float32) > b.astype(ct.float32), a, b)
+    ct.store(out, (0,), ct.reduce(tile, 1, larger, 0.3))
+    ct.store(out, (1,), ct.reduce(ct.scan(tile, 0, larger, 0.3), 1, larger, 0.3))
+
+
+@pytest.mark.parametrize("dtype", (ct.float8_e4m3fn, ct.float8_e5m2), ids=str)
+def test_combiners_of_restricted_floats_have_arguments_of_float32(dtype: Any) -> None:
+    """What tileiras takes. Their identities are numbers of the format still, and the results are the same."""
+    body = exported(fold_small_floats, array(2, dtype), array(1, dtype)).entry("k").body
+    folds = [op for op in body.walk() if op.name in ("reduce", "scan")]
+    assert len(folds) == 3
+    for op in folds:
+        assert {str(a.type) for block in op.regions for a in block.args} == {"tile<f32>"}
+        assert op.attributes["identities"].items[0].bits == np.array(0.3, dtype.storage).astype(np.float32).view(
+            np.uint32
+        )
+    x = np.random.default_rng(0).normal(size=(4, 8)).astype(dtype.storage)
+    outs = []
+    for through in (False, True):
+        kernel = ct.kernel(fold_small_floats.function)
+        trace = kernel.trace
+        kernel.trace = lambda s, trace=trace, through=through: through_bytecode(trace(s)) if through else trace(s)
+        outs.append(np.zeros(8, dtype.storage))
+        ct.launch(None, (1,), kernel, (x, outs[-1]), backend="reference")
+    assert np.array_equal(*outs) and outs[0].astype(float).any()
 
 
 @ct.kernel

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.ir import core
 from tilewright.ir.dtypes import DType, float8_e5m3fnu, tfloat32
-from tilewright.ir.semantics.conversion import from_float64
+from tilewright.ir.semantics.conversion import from_float64, to_float64
 from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
@@ -84,6 +84,11 @@ def _float_bits(dtype: DType, value: float, sign: float) -> int:
 
 
 Splat = tuple[Scalar, int, tuple[int, ...]]  # the type of the elements, the bits of one, and the shape
+
+
+def number_in(dtype: DType, value: bool | float) -> bool | float:
+    """``value`` as the number that ``dtype`` has for it, where that is a restricted float."""
+    return float(to_float64(from_float64(np.array(value, np.float64), dtype), dtype)) if dtype.is_restricted else value
 
 
 def number_attribute(dtype: DType, value: bool | float) -> Attribute:

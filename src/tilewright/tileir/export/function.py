@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from tilewright.ir import core
 from tilewright.ir.core import Op
+from tilewright.ir.dtypes import float32
 from tilewright.ir.location import Loc
 from tilewright.ir.ops import control, linear, memory
 from tilewright.ir.types import TileType, Type
@@ -18,7 +19,7 @@ from tilewright.tileir.debug import CallSite, CompileUnit, File, FileLoc, Locati
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export import arith, tiles
 from tilewright.tileir.export import memory as memory_ops
-from tilewright.tileir.export.emitter import Emitter, number_attribute, tile, tile_of
+from tilewright.tileir.export.emitter import Emitter, number_attribute, number_in, scalar, tile, tile_of
 from tilewright.tileir.export.tokens import Slot, Tokens
 from tilewright.tileir.module import ArrayAttr, Block, Entry, Module, Value
 from tilewright.tileir.optable import NEWEST
@@ -279,19 +280,34 @@ class _Control:
         self.define(op, made, slots)
 
     def fold(self, op: linear.Reduce | linear.Scan) -> None:
-        """The combiner takes an element and what was combined so far for each operand: our right and left scalars."""
-        n = len(op.values)
-        scalars = [Value(tile_of(tile(v.tile).element)) for v in op.values for _ in range(2)]
-        loc = self.e.loc
-        ordered = [scalars[2 * i + 1] for i in range(n)] + [scalars[2 * i] for i in range(n)]
-        self.e.known = {}  # combiners take nothing from around them
-        body = self.body(op.body, ordered, [], is_loop=False)
-        body.args = scalars
-        self.e.loc, self.e.op = loc, op
-        identities = tuple(number_attribute(v.tile.element, x) for v, x in zip(op.values, op.identities))
+        """The combiner takes an element and what was combined so far for each operand: our right and left scalars.
+
+        Restricted floats, of which ``tileiras`` takes no combiner, are numbers of float32 outside of it.
+        """
+        e, n = self.e, len(op.values)
+        dtypes = [v.tile.element for v in op.values]
+        carriers = [float32 if dtype.is_restricted else dtype for dtype in dtypes]
+        scalars = [Value(tile_of(scalar(carrier))) for carrier in carriers for _ in range(2)]
+        body, loc = Block(scalars), e.loc
+        e.push(op.body, body, {}, is_loop=False)  # combiners take nothing from around them
+        for i, argument in enumerate(op.body.args):
+            given = scalars[2 * (i % n) + (i < n)]
+            e.values[argument] = arith.convert(e, given, carriers[i % n], dtypes[i % n])
+        self.all(op.body.ops[:-1])
+        last = op.body.ops[-1]
+        e.op, e.loc = last, self.places(last.loc)
+        combined = [arith.convert(e, e[v], d, c) for v, d, c in zip(last.operands, dtypes, carriers)]
+        e.add("yield", {"operands": combined})
+        e.pop()
+        e.loc, e.op = loc, op
+        operands = [arith.convert(e, e[v], d, c) for v, d, c in zip(op.values, dtypes, carriers)]
+        identities = [
+            number_attribute(carrier, number_in(dtype, x)) for dtype, carrier, x in zip(dtypes, carriers, op.identities)
+        ]
         extra = {"reverse": op.reverse} if isinstance(op, linear.Scan) else {}
         name = "scan" if isinstance(op, linear.Scan) else "reduce"
-        results = self.types([r.type for r in op.results])
-        operands = {"operands": self.e.all(op.values)}
-        made = self.e.add(name, operands, results, [body], dim=op.axis, identities=ArrayAttr(identities), **extra)
-        self.define(op, made, [])
+        results = [tile_of(scalar(c), r.tile.shape) for r, c in zip(op.results, carriers)]
+        attributes = {"dim": op.axis, "identities": ArrayAttr(tuple(identities)), **extra}
+        made = e.add(name, {"operands": operands}, results, [body], **attributes)
+        for result, value, carrier, dtype in zip(op.results, made, carriers, dtypes):
+            e.values[result] = arith.convert(e, value, carrier, dtype)
