@@ -100,6 +100,9 @@ def main() -> None:
     wrong = []
     for row in chosen:
         work = row.make()
+        if not work.peers:
+            print(f"{row.name}: no peer is installed", flush=True)
+            continue
         if not is_correct(work):
             wrong.append(row.name)
             print(f"{row.name}: WRONG", flush=True)

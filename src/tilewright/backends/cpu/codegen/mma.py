@@ -29,8 +29,8 @@ from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 
 
 @dataclass(frozen=True)
-class Left:
-    """The left operand: a matrix in memory, and the distances of its rows and columns in elements."""
+class Matrix:
+    """An operand: a matrix in memory, and the distances of its rows and columns in elements."""
 
     pointer: ir.Value
     row: Index
@@ -41,8 +41,8 @@ def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     x, y, acc = op.x, op.y, op.acc
     t, depth = op.result.tile, x.tile.shape[-1]
     types, sizes = (x.tile.element, y.tile.element, t.element), (t.shape[-2], t.shape[-1], depth)
-    left = _left(state, nest, x)
-    right = state.tile_buffer(y)
+    left = _operand(state, nest, x, nest.scratch[0])
+    right = _operand(state, nest, y, nest.scratch[3] if len(nest.scratch) > 3 else None)
     accumulator = _accumulator(state, nest, acc)
     work = nest.scratch[1]
     valid = _valid_elements(state, x, -2)
@@ -54,9 +54,9 @@ def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     bind(state, nest, accumulator.buffer)
 
 
-def buffered(buffer: Buffer, depth: int) -> Left:
+def buffered(buffer: Buffer, depth: int) -> Matrix:
     """A matrix with ``depth`` columns."""
-    return Left(buffer.pointer, depth, 1)
+    return Matrix(buffer.pointer, depth, 1)
 
 
 def _depth(state: State, x: Value, y: Value) -> Index:
@@ -106,10 +106,10 @@ def _loaded(x: Value) -> Value:
             return x
 
 
-def _left(state: State, nest: LoopNest, x: Value) -> Left:
-    """The left operand: in a buffer, or where it was loaded from if that can be read as it is.
+def _operand(state: State, nest: LoopNest, x: Value, padded: int | None) -> Matrix:
+    """An operand: in a buffer, or where it was loaded from if that can be read as it is.
 
-    Where the tile may leave its array, a buffer takes it, padded, if it does.
+    Where the tile may leave its array, the buffer at ``padded`` takes it, padded, if it does.
     """
     load, depth = _reshaped(x), x.tile.shape[-1]
     if not is_array_tile(load):
@@ -117,8 +117,7 @@ def _left(state: State, nest: LoopNest, x: Value) -> Left:
     assert load.op is not None
     tile, builder = state.accesses[load.op], state.builder
     row, column = (stride for n, stride in zip(tile.shape, tile.strides) if n > 1)
-    direct = Left(builder.inttoptr(tile.address, ir.PointerType()), row, column)
-    padded = nest.scratch[0]
+    direct = Matrix(builder.inttoptr(tile.address, ir.PointerType()), row, column)
     if padded is None:
         return direct
     buffer = state.buffer(padded, x.tile.dtype, x.tile.size)
@@ -142,7 +141,7 @@ def _left(state: State, nest: LoopNest, x: Value) -> Left:
         return phi
 
     pointer = as_value(either(direct.pointer, copied.pointer))
-    return Left(pointer, either(direct.row, copied.row), either(direct.column, copied.column))
+    return Matrix(pointer, either(direct.row, copied.row), either(direct.column, copied.column))
 
 
 def _reshaped(x: Value) -> Value:
@@ -154,8 +153,8 @@ def _reshaped(x: Value) -> Value:
 def multiply(
     state: State,
     op: Op,
-    left: Left,
-    right: Buffer,
+    left: Matrix,
+    right: Matrix,
     accumulator: Accumulator,
     types: tuple[DType, DType, DType],
     sizes: tuple[int, int, int],
@@ -193,7 +192,7 @@ def multiply(
             pointer = nest.builder.gep(pointer, [offset], source_etype=element_type(dtype))
         arguments.append(pointer)
     if work is not None:
-        arguments.append(work.pointer)
+        arguments += [work.pointer, as_value(left.row), as_value(right.row)]
     else:
         arguments += map(as_value, (*valid, left.row) if packed else (*valid, left.row, left.column))
     nest.builder.call(function, arguments)
@@ -254,7 +253,7 @@ def _kernel(
 
     Its parameters are x, y and out, the factors of ``accumulator`` if it has any, how far along m and k to go, and the
     distances of the rows of x and, unless ``packed``, of its columns. One that goes ``by_bytes`` has scratch
-    memory as its fourth parameter.
+    memory instead of these, and the distances of the rows of x and y.
     """
     x, y, out = types
     m, n, k = sizes
@@ -265,8 +264,7 @@ def _kernel(
     if known is not None:
         return known
     parameters: list[ir.Type] = [ir.PointerType()] * (4 if by_bytes or accumulator.factors is not None else 3)
-    if not by_bytes:
-        parameters += [I64] * (3 if packed else 4)
+    parameters += [I64] * (2 if by_bytes else 3 if packed else 4)
     function = ir.Function(state.module, ir.FunctionType(ir.VoidType(), parameters), name)
     function.linkage = "internal"
     function.attributes.add("nounwind")

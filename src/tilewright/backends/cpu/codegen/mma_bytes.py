@@ -23,10 +23,13 @@ _DOT = "llvm.x86.avx512.vpdpbusd.512"
 
 
 class ByteKernel:
-    """Emits the body of ``function(x, y, out, work)``, which adds x @ y to out."""
+    """Emits the body of ``function(x, y, out, work, x_row, y_row)``, which adds x @ y to out.
+
+    The last two are the distances of the rows of x and y.
+    """
 
     def __init__(self, function: ir.Function, x: DType, y: DType, sizes: tuple[int, int, int]) -> None:
-        self.x, self.y, self.out, self.work = function.args
+        self.x, self.y, self.out, self.work, self.x_row, self.y_row = function.args
         self.function = function
         self.m, self.n, self.k = sizes
         self.groups = self.k // BYTES_PER_LANE
@@ -54,15 +57,17 @@ class ByteKernel:
 
     def _flip_left(self, nest: Nest) -> None:
         """Copy x to the scratch memory with the highest bit of each byte inverted."""
-        size = self.m * self.k
-        width = min(size, 64)
+        width = min(self.k, 64)
         type_ = ir.VectorType(I8, width)
-        at = nest.begin(size, width) if size > width else 0
+        row = nest.begin(self.m) if self.m > 1 else 0
+        at = nest.begin(self.k, width) if self.k > width else 0
         builder = nest.builder
-        value = builder.load(self._at(nest, self.x, at), align=1, typ=type_)
+        source = index.add(builder, index.mul(builder, self.x_row, row), at)
+        value = builder.load(self._at(nest, self.x, source), align=1, typ=type_)
         flipped = builder.xor(value, lanes.integers(I8, [0x80] * width))
-        builder.store(flipped, self._at(nest, self.work, at), align=1)
-        if nest.level:
+        target = index.add(builder, index.mul(builder, row, self.k), at)
+        builder.store(flipped, self._at(nest, self.work, target), align=1)
+        while nest.level:
             nest.end()
 
     def _pack_panel(self, nest: Nest, column: Index) -> list[ir.Value]:
@@ -79,7 +84,9 @@ class ByteKernel:
             rows = []
             for t in range(BYTES_PER_LANE):
                 line = index.add(builder, index.mul(builder, group, BYTES_PER_LANE), t)
-                at = index.add(builder, index.mul(builder, line, self.n), index.add(builder, column, j * BYTE_LANES))
+                at = index.add(
+                    builder, index.mul(builder, self.y_row, line), index.add(builder, column, j * BYTE_LANES)
+                )
                 rows.append(builder.load(self._at(nest, self.y, at), align=1, typ=ir.VectorType(I8, BYTE_LANES)))
             packed = builder.bitcast(_interleave(builder, rows), _VECTOR)
             builder.store(packed, self._panel(nest, group, j), align=1)
@@ -119,9 +126,9 @@ class ByteKernel:
     def _step(self, nest: Nest, row: Index, group: Index, sums: list[list[ir.Value]]) -> list[list[ir.Value]]:
         builder = nest.builder
         right = [builder.load(self._panel(nest, group, j), align=1, typ=_VECTOR) for j in range(self.vectors)]
-        source, result = self.work if self.flip else self.x, []
+        (source, length), result = (self.work, self.k) if self.flip else (self.x, self.x_row), []
         for i, line in enumerate(sums):
-            at = index.mul(builder, index.add(builder, row, i), self.k)
+            at = index.mul(builder, index.add(builder, row, i), length)
             at = index.add(builder, at, index.mul(builder, group, BYTES_PER_LANE))
             word = builder.load(self._at(nest, source, at), align=1, typ=I32)
             left = lanes.splat(builder, word, BYTE_LANES)

@@ -30,7 +30,9 @@ def emit_mma_scaled(state: State, nest: LoopNest, op: MmaScaled) -> None:
     accumulator = _widened(state, nest, 2, acc)
     (m, n), k = t.shape[-2:], x.tile.shape[-1]
     added = Accumulator(accumulator)
-    mma.multiply(state, op, mma.buffered(left, k), right, added, (float64,) * 3, (m, n, k), (m, k), None)
+    mma.multiply(
+        state, op, mma.buffered(left, k), mma.buffered(right, n), added, (float64,) * 3, (m, n, k), (m, k), None
+    )
     out = _scratch(state, nest, 3, t.element, t.size)
     _narrow(state, accumulator, out)
     mma.bind(state, nest, out)

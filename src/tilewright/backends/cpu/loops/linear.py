@@ -36,37 +36,40 @@ def byte_work(sizes: tuple[int, int, int]) -> int:
 def schedule_mma(schedule: Schedule, op: Mma) -> None:
     """The body names the operands: a tile in an array or a buffer, and the accumulator, which is multiplied in place.
 
-    Scratch memory: for the left operand, where that may have to be padded; for the function that takes bytes; and the
-    accumulator.
+    Scratch memory: for the left operand, where that may have to be padded; for the function that takes bytes; the
+    accumulator; and for the right operand, as for the left one.
     """
     x, y, acc = op.x, op.y, op.acc
     m, n = op.result.tile.shape[-2:]
     sizes = (m, n, x.tile.shape[-1])
     by_bytes = _takes_bytes(schedule.processor, x.tile.element, sizes)
     body, used = Body(schedule), []
-    padded: Buffer | None = None
-    load = _in_array(schedule, op, x)
-    if load is None:
-        used.append(_operand(schedule, body, x))
-    elif not all(load.in_bounds):
-        padded = schedule.allocate(x.tile)
-        used.append(padded)
-    used.append(_operand(schedule, body, y))
+    loads = [
+        _in_array(schedule, op, x, by_bytes=by_bytes),
+        _in_array(schedule, op, y, by_bytes=True) if by_bytes else None,
+    ]
+    padded: list[Buffer | None] = []
+    for value, load in zip((x, y), loads):
+        copied = load is not None and not all(load.in_bounds)
+        padded.append(schedule.allocate(value.tile) if copied else None)
+        used += [_operand(schedule, body, value)] if load is None else [b for b in padded[-1:] if b is not None]
     accumulator, factors = _accumulators(schedule, body, op, acc, plain=by_bytes)
     work = schedule.allocate_array(int8, byte_work(sizes)) if by_bytes else None
     if work is not None:
         schedule.release(work)
     for buffer in (*used, *factors):
         schedule.release(buffer)
-    scratch = tuple(None if b is None else b.offset for b in (padded, work, accumulator))
-    if load is not None:
-        chain = [x]
-        while isinstance(chain[-1].op, Reshape):
+    buffers = (padded[0], work, accumulator, *padded[1:])
+    scratch = tuple(None if b is None else b.offset for b in (buffers if by_bytes else buffers[:3]))
+    for value, load in zip((x, y), loads):
+        chain = [value]
+        while load is not None and isinstance(chain[-1].op, Reshape):
             chain.append(chain[-1].op.x)
         for v in reversed(chain[:-1]):
-            assert v.op is not None
-            body.copy(v.op)
-    _end(schedule, body, op, accumulator, scratch, None if padded is None else transposed_axis(schedule, x))
+            if v not in body.copied:
+                assert v.op is not None
+                body.copy(v.op)
+    _end(schedule, body, op, accumulator, scratch, None if padded[0] is None else transposed_axis(schedule, x))
 
 
 def _end(
@@ -98,10 +101,11 @@ def _operand(schedule: Schedule, body: Body, x: Value) -> Buffer:
     return buffer
 
 
-def _in_array(schedule: Schedule, op: Op, x: Value) -> LoadView | None:
+def _in_array(schedule: Schedule, op: Op, x: Value, *, by_bytes: bool) -> LoadView | None:
     """The load of ``x`` if it can be read where it lies and nothing but ``op`` needs it.
 
-    Each element is read once for every vector of columns, so that a copy of a tile would cost more than it saves.
+    Each element is read once for every vector of columns, so that a copy of a tile would cost more than it saves; what
+    goes ``by_bytes`` is rearranged anyway, row by row.
     """
     value = x
     while isinstance(value.op, Reshape):
@@ -111,10 +115,10 @@ def _in_array(schedule: Schedule, op: Op, x: Value) -> LoadView | None:
         return None
     t = value.tile
     axes = [k for k, n in enumerate(t.shape) if n > 1]
-    if [t.shape[k] for k in axes] != list(x.tile.shape[-2:]) or t.dtype not in (float32, float64):
+    if [t.shape[k] for k in axes] != list(x.tile.shape[-2:]) or not (by_bytes or t.dtype in (float32, float64)):
         return None
     strides = view_strides(load)
-    return load if any(strides[k] == 1 for k in axes) else None
+    return load if any(strides[k] == 1 for k in (axes[-1:] if by_bytes else axes)) else None
 
 
 def _accumulators(schedule: Schedule, body: Body, op: Mma, acc: Value, *, plain: bool) -> tuple[Buffer, list[Buffer]]:

@@ -14,7 +14,6 @@ from tilewright.backends.cpu.loops.verify import verify_loop_form
 from tilewright.backends.cpu.loops.versioning import VersionNests
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Function
-from tilewright.transforms.dce import DeadCodeElimination
 from tilewright.transforms.pipelines import run_passes
 
 
@@ -29,7 +28,6 @@ def loop_form(function: Function, processor: Processor) -> Function:
             MergeReductions(processor),  # first: a merged reduction is one use of what stores may overwrite
             SinkStores(),  # before fusion, for which loads end with the store that may overwrite them
             SplitRows(),  # after merging, so that a row is reduced once
-            DeadCodeElimination(),  # what rows are computed from has moved into loops
         ),
     )
     passes = (

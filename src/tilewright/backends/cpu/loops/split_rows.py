@@ -38,7 +38,7 @@ class SplitRows(InPlacePass):
     rows keeps a row in the first-level cache from its first use to its last one.
 
     Arrays that are read and written must be different ones: rows are stored before others are loaded. After the stores
-    have sunk, so that loads of them are used up; unused ops have to be removed afterwards.
+    have sunk, so that loads of them are used up.
     """
 
     name: ClassVar[str] = "split-rows"
@@ -162,6 +162,7 @@ class _Rows:
         last = builder.emit(Add, first, builder.constant(rows, int64))
         body = Block()
         row = body.add_arg(first.type, "row")
+        moved = {*self.ops, *self.same}
         views = {op: self._view(op, builder) for op in self.accesses}
         values: dict[Value, Value] = {}
         inner = Builder(body, self.store.loc)
@@ -185,6 +186,9 @@ class _Rows:
         inner.emit_op(Continue, [])
         builder.emit_op(For, first, last, builder.constant(1, int64), [], body=body)
         self.store.erase()
+        for op in reversed([op for op in self.block.ops if op in moved]):
+            if not any(r.users for r in op.results):
+                op.erase()
 
     def _view(self, op: ViewMemoryOp, builder: Builder) -> Value:
         """The view of ``op`` in tiles of one row, at every row."""
