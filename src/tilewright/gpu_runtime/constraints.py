@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,7 @@ class Constraints:
     sink_loads: bool = False  # loads are sunk to their first use
     stages: int = 0  # pipeline stages of MMA loops, without other variants; 0: they are chosen
     hide_divisibility: bool = False  # Triton knows less about indices
+    occupancy: bool = True  # registers are limited as the kernel asks
 
     def but(self, reason: str, **changed: Any) -> CompileAgain:
         """To be raised: ``changed`` takes the place of what failed, or is worse, for this ``reason``."""
@@ -30,3 +34,20 @@ class CompileAgain(Exception):
         super().__init__(reason)
         self.constraints = constraints
         self.reason = reason
+
+
+def compile_under(constraints: Constraints, attempt: Callable[[Constraints, Sequence[str]], _T]) -> _T:
+    """What ``attempt`` gives under ``constraints``, or under others that it asks for by ``CompileAgain``. It is given
+    the reasons so far, too."""
+    reasons: list[str] = []
+    while True:
+        try:
+            return attempt(constraints, reasons)
+        except CompileAgain as e:
+            constraints = e.constraints
+            reasons.append(e.reason)
+
+
+def render_reasons(reasons: Sequence[str]) -> str:
+    """Why a kernel was compiled again, for what shows its compile decisions."""
+    return "".join(f"compiled again: {reason}\n" for reason in reasons)

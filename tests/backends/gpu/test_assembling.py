@@ -240,4 +240,4 @@ def test_an_occupancy_beyond_the_registers_is_given_up(monkeypatch: pytest.Monke
     hinted = replace(function(), hints={"occupancy": 4})
     stages = GpuBackend("sm_90").compile(hinted, {}).stages()
     assert asked == [True, False]
-    assert "compiled again without the hint occupancy: Insufficient registers" in stages["compile decisions"]
+    assert "compiled again: without the hint occupancy, for Insufficient registers" in stages["compile decisions"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from tilewright.gpu_runtime import driver, stopwatch
 from tilewright.gpu_runtime.abi import formats_of
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.binary import GpuBinary
-from tilewright.gpu_runtime.constraints import Constraints
+from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
 from tilewright.gpu_runtime.executable import CAPACITIES, GpuExecutable, embed
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileUnsupportedFeatureError
@@ -111,21 +111,15 @@ class GpuBackend:
     def _made(
         self, function: Function, options: Mapping[str, Any], how: Constraints
     ) -> tuple[Compiled, bytes, dict[str, str]]:
-        """The PTX, what the driver loads, and the text of each stage; without the occupancy that the kernel asks for
-        where registers do not suffice for it."""
-        try:
-            return self._attempt(function, options, how)
-        except assemble.OutOfRegisters as error:
-            if "occupancy" not in function.hints:
-                raise
-            less = replace(function, hints={name: h for name, h in function.hints.items() if name != "occupancy"})
-            compiled, code, texts = self._attempt(less, options, how)
-            texts["compile decisions"] += f"compiled again without the hint occupancy: {error.message}\n"
-            return compiled, code, texts
+        """The PTX, what the driver loads, and the text of each stage; under other constraints where registers do not
+        suffice."""
+        return compile_under(how, functools.partial(self._attempt, function, options))
 
     def _attempt(
-        self, function: Function, options: Mapping[str, Any], how: Constraints
+        self, function: Function, options: Mapping[str, Any], how: Constraints, reasons: Sequence[str]
     ) -> tuple[Compiled, bytes, dict[str, str]]:
+        if not how.occupancy:
+            function = replace(function, hints={name: h for name, h in function.hints.items() if name != "occupancy"})
         chosen = choose(function, options, parse_target(self.architecture().removesuffix("a")))
         warps, stages = chosen["num_warps"], chosen["num_stages"]
         compiled = compile_to_ptx(
@@ -139,9 +133,15 @@ class GpuBackend:
             capacity=how.capacity,
         )
         texts = compiled.texts()
+        texts["compile decisions"] += render_reasons(reasons)
         if assemble.missing() is not None:
             return compiled, compiled.ptx.encode() + b"\0", texts
-        assembled = assemble.assemble(compiled.ptx, compiled.target.name, function.name)
+        try:
+            assembled = assemble.assemble(compiled.ptx, compiled.target.name, function.name)
+        except assemble.OutOfRegisters as error:
+            if "occupancy" not in function.hints:
+                raise
+            raise how.but(f"without the hint occupancy, for {error.message}", occupancy=False) from error
         texts["resources"] = assembled.resources.render(compiled.shared_bytes)
         return compiled, assembled.cubin, texts
 

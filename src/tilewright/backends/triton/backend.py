@@ -42,7 +42,7 @@ from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
 from tilewright.gpu_runtime import driver, stopwatch
 from tilewright.gpu_runtime.abi import formats_of
 from tilewright.gpu_runtime.artifact import Artifact
-from tilewright.gpu_runtime.constraints import CompileAgain, Constraints
+from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
 from tilewright.gpu_runtime.executable import FIRST, GpuExecutable, embed
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
@@ -161,13 +161,7 @@ def compile_for(
 ) -> Artifact:
     """``function`` compiled for ``target``, which need not be in this machine, under ``Constraints``: those given at
     first, others where the kernel does not fit under them, the compiler fails, or they turn out to be worse."""
-    current, reasons = constraints or Constraints(), list[str]()
-    while True:
-        try:
-            return _attempt(function, target, options, current, reasons)
-        except CompileAgain as e:
-            current = e.constraints
-            reasons.append(e.reason)
+    return compile_under(constraints or Constraints(), functools.partial(_attempt, function, target, options))
 
 
 def _attempt(
@@ -243,8 +237,7 @@ def _attempt(
         "optimized Tile IR": print_function(optimized),
         "TTIR": kernel.text,
         **{_TITLES[name]: text for name, text in binary.texts.items() if name in _TITLES},
-        "compile decisions": _decisions(made, pipelinable, function, target, options, deeper)
-        + "".join(f"compiled again: {reason}\n" for reason in reasons),
+        "compile decisions": _decisions(made, pipelinable, function, target, options, deeper) + render_reasons(reasons),
         "resources": "".join(f"{what}: {n}\n" for what, n in resource_usage(binary, target).items()),
     }
     binary = replace(binary, texts=texts, num_ctas=blocks)
