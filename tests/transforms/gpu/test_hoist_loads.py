@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.gpu_text import layout, line
+from support.passes import check
 from support.ptx.backend import PtxBackend, PtxExecutable
 
 import tilewright as ct
@@ -11,6 +13,7 @@ from tilewright.backends import registry
 from tilewright.ir.core import Op
 from tilewright.ir.ops.arith import Exp
 from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore
+from tilewright.transforms.gpu.hoist_loads import HoistLoads
 
 
 @ct.kernel
@@ -46,3 +49,43 @@ def test_order_and_results(monkeypatch: pytest.MonkeyPatch) -> None:
     assert order[:5] == [load, load, load, exp, store], "three loads that are independent"
     assert order[5] is load, "of what was stored"
     assert order.index(store) < 5 and order[-1] is store
+
+
+LANES = layout(line(), line(1, 2, 4, 8, 16))  # 32 elements in one warp
+
+
+def test_a_load_moves_behind_the_one_before_it() -> None:
+    """What its address needs comes along; arithmetic on the first load waits."""
+    check(
+        HoistLoads(),
+        f"""
+func @f(%p: ptr<f32> = "x".base, %q: ptr<f32> = "y".base) hints {{num_warps = 1}} {{
+  %i = iota() {{type = !i32[32]{LANES}}} : i32[32]{LANES}
+  %a = gpu.splat(%p) {{type = !ptr<f32>[32]{LANES}}} : ptr<f32>[32]{LANES}
+  %b = ptr_offset(%a, %i) : ptr<f32>[32]{LANES}
+  %x = gpu.load(%b, _, _) {{vector = 1}} : f32[32]{LANES}
+  %e = exp(%x) : f32[32]{LANES}
+  %c = gpu.splat(%q) {{type = !ptr<f32>[32]{LANES}}} : ptr<f32>[32]{LANES}
+  %d = ptr_offset(%c, %i) : ptr<f32>[32]{LANES}
+  %y = gpu.load(%d, _, _) {{vector = 1}} : f32[32]{LANES}
+  %s = add(%e, %y) : f32[32]{LANES}
+  gpu.store(%b, %s, _) {{vector = 1}}
+  return()
+}}
+""",
+        f"""
+func @f(%p: ptr<f32> = "x".base, %q: ptr<f32> = "y".base) hints {{num_warps = 1}} {{
+  %i = iota() {{type = !i32[32]{LANES}}} : i32[32]{LANES}
+  %a = gpu.splat(%p) {{type = !ptr<f32>[32]{LANES}}} : ptr<f32>[32]{LANES}
+  %b = ptr_offset(%a, %i) : ptr<f32>[32]{LANES}
+  %x = gpu.load(%b, _, _) : f32[32]{LANES}
+  %c = gpu.splat(%q) {{type = !ptr<f32>[32]{LANES}}} : ptr<f32>[32]{LANES}
+  %d = ptr_offset(%c, %i) : ptr<f32>[32]{LANES}
+  %y = gpu.load(%d, _, _) : f32[32]{LANES}
+  %e = exp(%x) : f32[32]{LANES}
+  %s = add(%e, %y) : f32[32]{LANES}
+  gpu.store(%b, %s, _)
+  return()
+}}
+""",
+    )

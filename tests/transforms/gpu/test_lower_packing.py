@@ -8,8 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
+from support.passes import check
 
 import tilewright as ct
+from tilewright.transforms.gpu.lower_packing import LowerPacking
 
 DTYPES = (
     *(np.int8, np.uint8, np.int16, np.uint32, np.int64, np.float16, np.float32, np.float64),
@@ -38,3 +40,37 @@ def test_bytes_of_elements_and_back(dtype: Any) -> None:
             found.append((packed.tobytes(), back.tobytes()))
     assert found[0] == found[1]
     assert found[0][1] == x.tobytes()
+
+
+def test_wider_integers_are_put_together_by_shifts() -> None:
+    check(
+        LowerPacking(),
+        """
+func @f(%p: ptr<i16> = "x".base) {
+  %a = constant() {value = 2, type = !u8[4]} : u8[4]
+  %b = unpack(%a) {dtype = i16} : i16[2]
+  print([%b]) {parts = (none), formats = ("")}
+  return()
+}
+""",
+        """
+func @f(%p: ptr<i16> = "x".base) {
+  %a = constant() {value = 2, type = !u8[4]} : u8[4]
+  %0 = reshape(%a) {shape = (2, 2)} : u8[2,2]
+  %1 = cast(%0) {dtype = u16} : u16[2,2]
+  %2 = iota() {type = !u16[2]} : u16[2]
+  %3 = reshape(%2) {shape = (1, 2)} : u16[1,2]
+  %4 = constant() {value = 3, type = !u16[1,2]} : u16[1,2]
+  %5 = shl(%3, %4) : u16[1,2]
+  %6 = broadcast(%5) {shape = (2, 2)} : u16[2,2]
+  %7 = shl(%1, %6) : u16[2,2]
+  %8 = reduce([%7]) {axis = 1, identities = (0), commutative = true} : u16[2] { ^(%9: u16, %10: u16)
+    %11 = or(%9, %10) : u16
+    yield([%11])
+  }
+  %12 = bitcast(%8) {dtype = i16} : i16[2]
+  print([%12]) {parts = (none), formats = ("")}
+  return()
+}
+""",
+    )

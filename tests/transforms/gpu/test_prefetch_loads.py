@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.gpu_text import layout, line
+from support.passes import check
 from support.ptx.backend import PtxBackend, PtxExecutable
 
 import tilewright as ct
 from tilewright.backends import registry
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad
+from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
 
 
 @ct.kernel
@@ -74,3 +77,63 @@ def test_tiles_that_take_the_room_of_other_blocks(backend: Kept) -> None:
     x = np.ones((2, 4096), np.float32)
     ct.launch(None, (1,), normalized, (x, np.ones(2, np.float32), x.copy(), 4096), backend=backend.name)
     assert not loop_of(backend).inits
+
+
+LANES = layout(line(), line(1, 2, 4, 8, 16))  # 32 elements in one warp
+
+
+def test_the_next_iteration_is_loaded_before_this_one_computes() -> None:
+    """The first load is before the loop; none is made beyond the last iteration."""
+    check(
+        PrefetchLoads(),
+        f"""
+func @f(%p: ptr<f32> = "x".base, %n: i32 = "n".scalar) hints {{num_warps = 1}} {{
+  %o = constant() {{value = 0, type = !i32}} : i32
+  %l = constant() {{value = 1, type = !i32}} : i32
+  %i = iota() {{type = !i32[32]{LANES}}} : i32[32]{LANES}
+  %a = gpu.splat(%p) {{type = !ptr<f32>[32]{LANES}}} : ptr<f32>[32]{LANES}
+  %b = ptr_offset(%a, %i) : ptr<f32>[32]{LANES}
+  %z = constant() {{value = 0.0, type = !f32[32]{LANES}}} : f32[32]{LANES}
+  %r = for(%o, %n, %l, [%z]) : f32[32]{LANES} {{ ^(%k: i32, %s: f32[32]{LANES})
+    %m = gpu.splat(%k) {{type = !i32[32]{LANES}}} : i32[32]{LANES}
+    %d = ptr_offset(%b, %m) : ptr<f32>[32]{LANES}
+    %x = gpu.load(%d, _, _) {{vector = 1}} : f32[32]{LANES}
+    %t = add(%s, %x) : f32[32]{LANES}
+    continue([%t])
+  }}
+  gpu.store(%b, %r, _) {{vector = 1}}
+  return()
+}}
+""",
+        f"""
+func @f(%p: ptr<f32> = "x".base, %n: i32 = "n".scalar) hints {{num_warps = 1}} {{
+  %o = constant() {{value = 0, type = !i32}} : i32
+  %l = constant() {{value = 1, type = !i32}} : i32
+  %i = iota() {{type = !i32[32]{LANES}}} : i32[32]{LANES}
+  %a = gpu.splat(%p) {{type = !ptr<f32>[32]{LANES}}} : ptr<f32>[32]{LANES}
+  %b = ptr_offset(%a, %i) : ptr<f32>[32]{LANES}
+  %z = constant() {{value = 0.0, type = !f32[32]{LANES}}} : f32[32]{LANES}
+  %0 = cmp(%o, %n) {{predicate = CmpPredicate.LT}} : i1
+  %m = gpu.splat(%o) {{type = !i32[32]{LANES}}} : i32[32]{LANES}
+  %d = ptr_offset(%b, %m) : ptr<f32>[32]{LANES}
+  %1 = gpu.splat(%0) {{type = !i1[32]{LANES}}} : i1[32]{LANES}
+  %2 = gpu.load(%d, %1, _) : f32[32]{LANES}
+  %r, %3 = for(%o, %n, %l, [%z, %2]) : f32[32]{LANES}, f32[32]{LANES} {{ ^(%k: i32, %s: f32[32]{LANES}, %4: f32[32]{LANES})
+    %5 = sub(%n, %k) : i32
+    %6 = cmp(%l, %5) {{predicate = CmpPredicate.LT}} : i1
+    %7 = add(%k, %l) : i32
+    %m_1 = gpu.splat(%7) {{type = !i32[32]{LANES}}} : i32[32]{LANES}
+    %d_1 = ptr_offset(%b, %m_1) : ptr<f32>[32]{LANES}
+    %8 = gpu.splat(%6) {{type = !i1[32]{LANES}}} : i1[32]{LANES}
+    %9 = gpu.load(%d_1, %8, _) : f32[32]{LANES}
+    %m_2 = gpu.splat(%k) {{type = !i32[32]{LANES}}} : i32[32]{LANES}
+    %d_2 = ptr_offset(%b, %m_2) : ptr<f32>[32]{LANES}
+    %t = add(%s, %4) : f32[32]{LANES}
+    continue([%t, %9])
+  }}
+  gpu.store(%b, %r, _)
+  return()
+}}
+""",
+        settles=False,
+    )
