@@ -217,6 +217,21 @@ def test_views_are_made_once_outside_of_loops(version: str) -> None:
 
 
 @ct.kernel
+def ahead(x, y, out):
+    tile, other = ct.load(x, (0,), (4,)), ct.load(y, (0, 0), (2, 2))
+    for k in range(3):
+        ct.store(out, (k,), tile + other.reshape((4,)) + ct.load(x, (k,), (4,)))
+        tile, other = ct.load(x, (k + 1,), (4,)), ct.load(y, (k + 1, 0), (2, 2))
+
+
+def test_tiles_that_a_loop_carries_do_not_come_through_the_tma_unit() -> None:
+    """tileiras 13.5 overwrites them before they are used."""
+    body = exported(ahead, array(1), array(2), array(1)).entry("k").body
+    hints = [op.attributes["optimization_hints"] for op in body.walk() if op.name == "load_view_tko"]
+    assert [hint is not None and str(hint).count("allow_tma") for hint in hints] == [False, False, False, 1, 1]
+
+
+@ct.kernel
 def fold_small_floats(x, out):
     tile = ct.load(x, (0, 0), (4, 8))
     larger = lambda a, b: ct.where(a.astype(ct.float32) > b.astype(ct.float32), a, b)

@@ -253,11 +253,8 @@ class Emitter:
     def shared(self, op: core.Op, key: Hashable, make: Callable[[], Value]) -> Value:
         """A view, which is made once for all equal ones, and outside of the loops that it does not depend on."""
         depth = len(self.frames) - 1
-        operands = [v for v in op.operands if v not in self.splats]
-        inside = {v.block for v in operands if v not in self.depths}
-        least = max((self.depths[v] for v in operands if v in self.depths), default=0)
-        while depth > least and self.frames[depth].is_loop and self.frames[depth].source not in inside:
-            depth -= 1
+        if depth:
+            depth = self._outermost(op, depth)
         found = self.frames[depth].known.get(key)
         if found is None:
             self.block, self.known = self.frames[depth].block, self.frames[depth].known
@@ -267,6 +264,15 @@ class Emitter:
             self.block, self.known = self.frames[-1].block, self.frames[-1].known
         self.depths[op.results[0]] = depth
         return found
+
+    def _outermost(self, op: core.Op, depth: int) -> int:
+        """The frame, not outside of a branch, in which the operands of ``op`` are there already."""
+        operands = [v for v in op.operands if v not in self.splats]
+        inside = {v.block for v in operands if v not in self.depths}
+        least = max((self.depths[v] for v in operands if v in self.depths), default=0)
+        while depth > least and self.frames[depth].is_loop and self.frames[depth].source not in inside:
+            depth -= 1
+        return depth
 
     def where(self, message: str) -> str:
         """``message`` after the place in the source of the op that is being exported."""

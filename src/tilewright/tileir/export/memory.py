@@ -11,7 +11,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.dtypes import int64
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
-from tilewright.ir.ops import memory
+from tilewright.ir.ops import control, memory, shape
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType
 from tilewright.tileir.export.arith import convert
 from tilewright.tileir.export.emitter import Emitter, scalar
@@ -61,11 +61,26 @@ def by_architecture(hints: dict[str, Any], minor: int) -> HintsAttr | None:
     return HintsAttr(tuple((a, DictAttr(tuple(entries))) for a, entries in found.items()))
 
 
+def _may_use_tma(op: memory.LoadView | memory.StoreView) -> bool:
+    """Not where a loop carries what it loads: ``tileiras`` 13.5 loads the next tile into the same memory too early."""
+    return isinstance(op, memory.StoreView) or not _is_carried(op.results[0])
+
+
+def _is_carried(value: core.Value) -> bool:
+    """Whether a loop has ``value`` in its next iteration, in its own shape or another."""
+    return any(
+        isinstance(user, control.Continue)
+        or (isinstance(user, (shape.Reshape, shape.Permute)) and _is_carried(user.results[0]))
+        for user in value.users
+    )
+
+
 def _hinted(e: Emitter, op: Any) -> dict[str, Any]:
     """The order and the hints of an access."""
     found = order_of(op)
-    hints = {n: op.attributes[n] for n in ("allow_tma", "latency") if n in op.attributes}
-    if not e.tma and isinstance(op, (memory.LoadView, memory.StoreView)):
+    given = op.attributes.get
+    hints = {n: given(n) for n in ("allow_tma", "latency") if given(n, UNSPECIFIED) is not UNSPECIFIED}
+    if isinstance(op, (memory.LoadView, memory.StoreView)) and not (e.tma and _may_use_tma(op)):
         hints["allow_tma"] = False
     found["optimization_hints"] = by_architecture(hints, e.minor) if hints else None
     return found
