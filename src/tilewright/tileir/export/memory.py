@@ -78,8 +78,7 @@ def _is_carried(value: core.Value) -> bool:
 def _hinted(e: Emitter, op: Any) -> dict[str, Any]:
     """The order and the hints of an access."""
     found = order_of(op)
-    given = op.attributes.get
-    hints = {n: given(n) for n in ("allow_tma", "latency") if given(n, UNSPECIFIED) is not UNSPECIFIED}
+    hints = {n: op.attributes[n] for n in ("allow_tma", "latency") if n in op.attributes}
     if isinstance(op, (memory.LoadView, memory.StoreView)) and not (e.tma and _may_use_tma(op)):
         hints["allow_tma"] = False
     found["optimization_hints"] = by_architecture(hints, e.minor) if hints else None
