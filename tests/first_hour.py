@@ -3,9 +3,11 @@ documentation, and the site in a browser at the widths of a desk and of a phone.
 
     python tests/first_hour.py                     # everything; screenshots in build/first-hour
     python tests/first_hour.py --quick             # what .ci/run has time for
-    python tests/first_hour.py --only commands     # one step
+    python tests/first_hour.py --only commands     # one step; may be given several times
+    python tests/first_hour.py --folder /tmp/hour  # in parts: what was fine there is not played again
 
-What is committed is cloned. Steps for which a program is missing (git, a browser) are skipped, and said.
+What is committed is cloned. Steps for which a program is missing (git, a browser) are skipped, and said. A folder that is
+given is kept, with the environment in it and the steps that were fine; another commit starts over.
 """
 
 from __future__ import annotations
@@ -72,22 +74,24 @@ class Skipped(Exception):
     """A step for which something is missing here."""
 
 
-def call(words: list[str], cwd: Path, timeout: float = 3600, **environment: str) -> str:
-    """Run a program with nothing to read; its output."""
+def call(words: list[str], cwd: Path, timeout: float = 3600, shown: bool = False, **environment: str) -> str:
+    """Run a program with nothing to read; its output, unless it is shown."""
     given = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | environment
     done = subprocess.run(
         words,
         cwd=cwd,
         env=given,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=None if shown else subprocess.PIPE,
+        stderr=None if shown else subprocess.PIPE,
         text=True,
         timeout=timeout,
         check=False,
     )
     if done.returncode:
-        raise Failed(f"{shlex.join(words)} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}")
-    return done.stdout
+        said = "".join((done.stdout or "", done.stderr or ""))[-4000:]
+        raise Failed(f"{shlex.join(words)} ended with {done.returncode}:\n{said}")
+    return done.stdout or ""
 
 
 class Hour:
@@ -95,34 +99,52 @@ class Hour:
 
     def __init__(self, folder: Path, out: Path, quick: bool) -> None:
         self.clone, self.out, self.quick = folder / "tilewright", out, quick
-        self.scratch = folder / "scratch"
-        self.scratch.mkdir()
+        self.scratch, self._fine = folder / "scratch", folder / "fine.txt"
         if shutil.which("git") is None or not (ROOT / ".git").exists():
             raise Skipped("there is no repository to clone")
         trusted = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
         try:
-            call(["git", "clone", "--quiet", "--local", str(ROOT), str(self.clone)], folder, **trusted)
+            commit = call(["git", "rev-parse", "HEAD"], ROOT, **trusted).strip()
+            if not self._fine.exists() or self.fine()[0] != commit:
+                shutil.rmtree(self.clone, ignore_errors=True)
+                call(["git", "clone", "--quiet", "--local", str(ROOT), str(self.clone)], folder, **trusted)
+                self._fine.write_text(commit + "\n", encoding="utf-8")
         except Failed as e:
             raise Skipped(f"this repository cannot be cloned: {e}") from None
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir()
+
+    def fine(self) -> list[str]:
+        """The commit that is cloned, and the steps that were fine with it."""
+        return self._fine.read_text(encoding="utf-8").split()
+
+    def note(self, step: str) -> None:
+        with self._fine.open("a", encoding="utf-8") as file:
+            print(step, file=file)
 
     @property
     def _bin(self) -> Path:
         return self.clone / ".venv" / ("Scripts" if os.name == "nt" else "bin")
 
-    def two_commands(self) -> str:
-        """The commands that the README starts with."""
+    def demo(self) -> str:
+        """The first of the two commands that the README starts with."""
         shown = call(["./run", "demo", *(["--small"] if self.quick else [])], self.clone)
         if "softmax" not in shown:
             raise Failed(f"./run demo printed:\n{shown}")
-        if not self.quick:  # the suite itself is the other command
-            call(["./run", "test", "-q"], self.clone, timeout=3 * 3600)  # on a busy machine
+        return ""
+
+    def suite(self) -> str:
+        """The other one, which tells how far it is."""
+        if self.quick:
+            raise Skipped("what calls this runs the suite itself")
+        call(["./run", "test", "-q"], self.clone, timeout=3 * 3600, shown=True)  # on a busy machine
         return ""
 
     def pasted(self) -> str:
         """Each block of code of each page, alone."""
-        if self.quick:
+        if self.quick or "suite" in self.fine():
             raise Skipped("tests/docs/test_examples.py is part of the suite")
-        call(["./run", "test", "-q", "tests/docs/test_examples.py", "tests/test_readme.py"], self.clone)
+        call(["./run", "test", "-q", "tests/docs/test_examples.py", "tests/test_readme.py"], self.clone, shown=True)
         return ""
 
     def notebooks(self) -> str:
@@ -140,6 +162,7 @@ class Hour:
 
     def commands(self) -> str:
         """Each command of the documentation that needs no GPU and no other program."""
+        call(["./run", "--version"], self.clone)  # makes the environment where no step before has
         (self.scratch / "prog.py").write_text(_PROGRAM.format(module="cuda.tile"), encoding="utf-8")
         (self.scratch / "train.py").write_text(_PROGRAM.format(module="tilewright"), encoding="utf-8")
         shutil.copytree(self.clone / "examples", self.scratch / "examples", dirs_exist_ok=True)
@@ -181,6 +204,7 @@ class Hour:
         self.out.mkdir(parents=True, exist_ok=True)
         with served(site) as address:
             for page in shown:
+                print(f"first hour, screenshots: /{page}", flush=True)
                 for width in WIDTHS:
                     for scheme in SCHEMES:
                         photograph(browser, f"{address}/{page}", width, scheme, self.out)
@@ -232,42 +256,55 @@ def photograph(browser: str, address: str, width: int, scheme: str, out: Path) -
         raise Failed(f"no picture of {address}")
 
 
+STEPS: tuple[Callable[[Hour], str], ...] = (
+    Hour.demo,
+    Hour.suite,
+    Hour.pasted,
+    Hour.notebooks,
+    Hour.commands,
+    Hour.screenshots,
+)
+
+
+def play(hour: Hour, step: Callable[[Hour], str]) -> bool:
+    """Whether a step did not fail; says what it is, how it ended and how long it took."""
+    name = step.__name__
+    if name in hour.fine():
+        print(f"first hour, {name}: was fine before", flush=True)
+        return True
+    print(f"first hour, {name} ...", flush=True)
+    started, failed = time.monotonic(), False
+    try:
+        outcome = step(hour) or "fine"
+        hour.note(name)
+    except Skipped as e:
+        outcome = f"skipped, {e}"
+    except (Failed, OSError, subprocess.TimeoutExpired) as e:
+        outcome, failed = f"failed: {e}", True
+    print(f"first hour, {name}: {outcome} ({time.monotonic() - started:.0f} s)", flush=True)
+    return not failed
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    names = [step.__name__ for step in STEPS]
     parser.add_argument("--quick", action="store_true", help="what takes no more than three minutes")
-    parser.add_argument(
-        "--only", metavar="STEP", action="append", help="two_commands, pasted, notebooks, commands or screenshots"
-    )
+    parser.add_argument("--only", metavar="STEP", action="append", choices=names, help=", ".join(names))
+    parser.add_argument("--folder", type=Path, help="where the clone and its environment are kept from call to call")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "first-hour", help="the folder for screenshots")
     args = parser.parse_args()
-    failures = 0
-    with tempfile.TemporaryDirectory(prefix="first-hour-") as folder:
-        os.environ["TILEWRIGHT_CACHE_DIR"] = str(Path(folder) / "cache")
+    with tempfile.TemporaryDirectory(prefix="first-hour-") as temporary:
+        folder = (args.folder or Path(temporary)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        os.environ["TILEWRIGHT_CACHE_DIR"] = str(folder / "cache")
         try:
-            hour = Hour(Path(folder), args.out.resolve(), args.quick)
+            hour = Hour(folder, args.out.resolve(), args.quick)
         except Skipped as e:
             print(f"first hour: skipped, {e}")
             return 0
-        steps: list[Callable[[], str]] = [
-            hour.two_commands,
-            hour.pasted,
-            hour.notebooks,
-            hour.commands,
-            hour.screenshots,
-        ]
-        for step in steps:
-            if args.only and step.__name__ not in (*args.only, "two_commands"):  # which make the environment
-                continue
-            started = time.monotonic()
-            try:
-                outcome = step() or "fine"
-            except Skipped as e:
-                outcome = f"skipped, {e}"
-            except (Failed, OSError, subprocess.TimeoutExpired) as e:
-                outcome, failures = f"failed: {e}", failures + 1
-            print(f"first hour, {step.__name__}: {outcome} ({time.monotonic() - started:.0f} s)", flush=True)
-    print("first hour:", "failed" if failures else "clean")
-    return bool(failures)
+        played = [play(hour, step) for step in STEPS if not args.only or step.__name__ in args.only]
+    print("first hour:", "clean" if all(played) else "failed")
+    return not all(played)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,12 @@ def places(program: bytes, addresses: Sequence[int]) -> list[list[SourceLine]]:
     return [found[address] for address in addresses]
 
 
+def rows(contents: dict[str, bytes]) -> list[tuple[int, int]]:
+    """Places in the code of an object file of one section of code, each with the line from there on, 0 for none;
+    ``contents`` are the sections. Empty without debug information."""
+    return [(row[0], row[2]) for _, unit in _units(contents) for row in unit if row is not None]
+
+
 def _sequences(rows: Iterable[tuple[int, int, int] | None]) -> Iterator[list[tuple[int, int, int]]]:
     """Rows of contiguous code, by their addresses; the last one is where it ends."""
     sequence: list[tuple[int, int, int]] = []

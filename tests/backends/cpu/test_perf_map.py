@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not can_load(), reason="machine code is loaded b
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(perf_map, "_FOLDER", tmp_path)
+    monkeypatch.setattr(perf_map, "FOLDER", tmp_path)
     monkeypatch.setenv("TILEWRIGHT_PERF_MAP", "1")
     return tmp_path
 

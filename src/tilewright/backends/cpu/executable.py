@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.backends import native
 from tilewright.backends.base import Work
-from tilewright.backends.cpu import openmp, perf_map, threads
+from tilewright.backends.cpu import jitdump, openmp, perf_map, threads
 from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL, TEAM_SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import (
     PYTHON_FUNCTIONS,
@@ -61,9 +61,13 @@ class CpuExecutable:
         self._options = Options() if compiled.may_spin else options
         self._function = function
         code, work = compiled.code, compiled.block_work
-        self._native = LoadedImage(code) if isinstance(code, Image) else load_native(code)
-        if isinstance(self._native, LoadedImage):
+        self._native: Any
+        if isinstance(code, Image):
+            self._native = LoadedImage(code)
             perf_map.note(function, self._native)
+        else:
+            self._native = load_native(code)
+            jitdump.note(function, code, SYMBOL, self._native.address(SYMBOL))
         self._entry = self._function_at(SYMBOL, _ENTRY)
         self._caller = self._function_at(CALLER_SYMBOL, _CALLER)
         self._alone = self._function_at(SERIAL_SYMBOL, _CALLER)

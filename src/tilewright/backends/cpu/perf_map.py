@@ -9,12 +9,12 @@ from tilewright.backends.cpu.image import LoadedImage
 from tilewright.ir.core import Function
 from tilewright.system.environment import switch
 
-_FOLDER = Path("/tmp")  # where perf looks, whatever TMPDIR says
+FOLDER = Path("/tmp")  # where perf looks, whatever TMPDIR says
 
 
 def map_path() -> Path:
     """The file for this process."""
-    return _FOLDER / f"perf-{os.getpid()}.map"
+    return FOLDER / f"perf-{os.getpid()}.map"
 
 
 def note(function: Function, image: LoadedImage) -> None:
@@ -24,15 +24,23 @@ def note(function: Function, image: LoadedImage) -> None:
     """
     if not switch("TILEWRIGHT_PERF_MAP"):
         return
-    place = f"{os.path.basename(function.loc.file)}:{function.loc.line}"
-    lines = [
-        f"{address:x} {size:x} {function.name} ({place}) {symbol}\n" for symbol, address, size in image.symbol_ranges()
-    ]
-    path = map_path()
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    lines = [f"{address:x} {size:x} {title(function)} {symbol}\n" for symbol, address, size in image.symbol_ranges()]
+    descriptor = create(map_path(), os.O_WRONLY)
     try:
-        if os.fstat(descriptor).st_uid != os.getuid():
-            raise PermissionError(f"{path} belongs to another user")
         os.write(descriptor, "".join(lines).encode())
     finally:
         os.close(descriptor)
+
+
+def title(function: Function) -> str:
+    """What profilers call a kernel."""
+    return f"{function.name} ({os.path.basename(function.loc.file)}:{function.loc.line})"
+
+
+def create(path: Path, mode: int) -> int:
+    """A file of this process that others read, opened to be added to. OSError when it is a link or another user's."""
+    descriptor = os.open(path, mode | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    if os.fstat(descriptor).st_uid != os.getuid():
+        os.close(descriptor)
+        raise PermissionError(f"{path} belongs to another user")
+    return descriptor
