@@ -20,7 +20,6 @@ class GpuBinary:
     num_ctas: int
     shared_bytes: int
     scratch_bytes: int
-    scratch_align: int
     descriptors: tuple[dict[str, Any], ...]
     boxes: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # as ``descriptors``, by tile: those of tables
     threads: int = 0

@@ -4,62 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tilewright.analysis.liveness import Liveness
-from tilewright.analysis.manager import AnalysisManager
-from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, LoopOp, deciding_values, incoming
 from tilewright.ir.types import TileType
 
 
-class ProducerSlice:
-    """Which values follow from the arguments, the place in the grid and pure ops on scalars alone."""
+def slice_covers(op: Op, values: Iterable[Value]) -> bool:
+    """Whether ``values``, and whether and how often control comes to ``op``, follow from the arguments, the place in
+    the grid and pure ops on scalars alone."""
+    pending = list(values)
+    around: Op | None = op.parent
+    while around is not None:
+        pending += _decides(around)
+        around = around.parent
+    seen: set[Value] = set()
+    while pending:
+        value = pending.pop()
+        if value not in seen:
+            seen.add(value)
+            if not isinstance(value.type, TileType) or value.type.rank:
+                return False
+            sources = _sources(value)
+            if sources is None:
+                return False
+            pending += sources
+    return True
 
-    def __init__(self, function: Function) -> None:
-        self._flow = AnalysisManager(function).get(Liveness)
 
-    def covers(self, op: Op, values: Iterable[Value]) -> bool:
-        """Whether ``values`` can be computed, and whether and how often control comes to ``op``."""
-        pending = list(values)
-        around: Op | None = op.parent
-        while around is not None:
-            pending += self._decides(around)
-            around = around.parent
-        seen: set[Value] = set()
-        while pending:
-            value = pending.pop()
-            if value not in seen:
-                seen.add(value)
-                if not isinstance(value.type, TileType) or value.type.rank:
-                    return False
-                sources = self._sources(value)
-                if sources is None:
-                    return False
-                pending += sources
-        return True
+def _decides(op: Op) -> Iterator[Value]:
+    """What decides how often the regions of ``op`` run: also the branches that leave them."""
+    if not isinstance(op, CONTROL_FLOW):
+        return
+    yield from deciding_values(op)
+    if isinstance(op, LoopOp):
+        for nested in op.walk():
+            if isinstance(nested, (Continue, Break)):
+                branch = nested.parent
+                while isinstance(branch, If):
+                    yield branch.condition
+                    branch = branch.parent
 
-    def _decides(self, op: Op) -> Iterator[Value]:
-        """What decides how often the regions of ``op`` run: also the branches that leave them."""
-        if not isinstance(op, CONTROL_FLOW):
-            return
-        yield from deciding_values(op)
-        if isinstance(op, LoopOp):
-            for nested in op.walk():
-                if isinstance(nested, (Continue, Break)):
-                    branch = nested.parent
-                    while isinstance(branch, If):
-                        yield branch.condition
-                        branch = branch.parent
 
-    def _sources(self, value: Value) -> list[Value] | None:
-        """What ``value`` is computed from; None where that is more than a pure op on scalars."""
-        owner = value.owner
-        made = incoming(value)
-        if made is not None:
-            around = owner.parent if isinstance(owner, Block) else owner
-            assert around is not None
-            return [*self._decides(around), *made]
-        if isinstance(owner, Block):
-            loop = owner.parent
-            return [] if loop is None else list(loop.bounds) if isinstance(loop, For) else None
-        return list(owner.operands) if is_pure(owner) and not owner.regions else None
+def _sources(value: Value) -> list[Value] | None:
+    """What ``value`` is computed from; None where that is more than a pure op on scalars."""
+    owner = value.owner
+    made = incoming(value)
+    if made is not None:
+        around = owner.parent if isinstance(owner, Block) else owner
+        assert around is not None
+        return [*_decides(around), *made]
+    if isinstance(owner, Block):
+        loop = owner.parent
+        return [] if loop is None else list(loop.bounds) if isinstance(loop, For) else None
+    return list(owner.operands) if is_pure(owner) and not owner.regions else None

@@ -90,7 +90,6 @@ class GpuBackend:
             num_ctas=1,
             shared_bytes=compiled.shared_bytes,
             scratch_bytes=0,
-            scratch_align=1,
             descriptors=tuple(_box(op) for op in compiled.maps),
             texts=texts,
         )

@@ -89,7 +89,6 @@ class TileIRBackend:
             num_ctas=1,
             shared_bytes=0,
             scratch_bytes=0,
-            scratch_align=1,
             descriptors=(),
             threads=1,
         )

@@ -125,7 +125,6 @@ def compile_ttir(
         num_ctas=getattr(m, "num_ctas", 1),
         shared_bytes=m.shared,
         scratch_bytes=getattr(m, "global_scratch_size", 0) or 0,
-        scratch_align=getattr(m, "global_scratch_align", 1) or 1,
         descriptors=tuple(dict(d) for d in getattr(m, "tensordesc_meta", None) or ()),
         boxes=boxes(texts.get("ttgir", "")),
         texts=texts,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.analysis.gpu.lowering_plan import LoweringPlan
-from tilewright.analysis.gpu.producer_slice import ProducerSlice
+from tilewright.analysis.gpu.producer_slice import slice_covers
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import has_pitch, plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
@@ -108,7 +108,6 @@ def choose(function: Function, options: ChooseWgmma) -> Choice:
     found: dict[Mma, Operands] = {}
     reasons: list[str] = []
     warps = options.num_warps
-    slices = ProducerSlice(function)
     ends = any(isinstance(op, Exit) for op in function.walk())
     for op in products:
         beside = sum(other.acc.tile.size for other in products if other.block is op.block)
@@ -120,7 +119,7 @@ def choose(function: Function, options: ChooseWgmma) -> Choice:
             operands = f"a sum of {'x'.join(map(str, op.acc.tile.shape))} is not for warp groups of {ROWS} rows"
         if not isinstance(operands, str):
             assert needed is not None
-            why = _why_not(op, operands, slices) or _too_much({**found, op: operands}, op, needed, options.budget)
+            why = _why_not(op, operands) or _too_much({**found, op: operands}, op, needed, options.budget)
             operands = why or operands
         if isinstance(operands, str):
             reasons.append(f"line {op.loc.line}: mma.sync, as {operands}")
@@ -199,7 +198,7 @@ def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> s
     return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
 
 
-def _why_not(op: Mma, operands: Operands, slices: ProducerSlice) -> str | None:
+def _why_not(op: Mma, operands: Operands) -> str | None:
     x, y = operands
     if op.acc.tile.rank != 2 or op.acc.tile.shape[1] % 8 or op.acc.tile.shape[1] > MOST_COLUMNS:
         return f"a sum of {op.acc.tile} is none of wgmma"
@@ -215,7 +214,7 @@ def _why_not(op: Mma, operands: Operands, slices: ProducerSlice) -> str | None:
         assert block is not None
         if any(has_early_exit(other) for other in block.ops if not other.spec.terminator):
             return f"control may leave what is around line {operand.load.loc.line} before it multiplies"
-        if not slices.covers(operand.load, operand.load.indices):
+        if not slice_covers(operand.load, operand.load.indices):
             return f"what is loaded at line {operand.load.loc.line} depends on what was read before"
     return None
 
