@@ -100,6 +100,16 @@ def test_launches_of_every_form(tmp_path: Path, environment: dict[str, str], bac
     assert out == "20 114 12 1 114 115 116 117 1 -3 60000 -1.09951e+12 0.25 1.5 "
 
 
+def test_launches_beside_objects_that_are_destroyed(tmp_path: Path, environment: dict[str, str]) -> None:
+    body = """
+    struct Freed { int* p; ~Freed() { cudaFree(p); } } freed;
+    cudaMallocManaged(&freed.p, 4);
+    mark<<<1, 1>>>(freed.p);
+    printf("%d", *freed.p);
+    """
+    assert run_main(tmp_path, environment, body) == ("1", "", 0)
+
+
 def test_what_the_program_and_its_kernels_print_keeps_its_order(tmp_path: Path, environment: dict[str, str]) -> None:
     body = """
     int* p;

@@ -101,6 +101,75 @@ def test_launches_of_several_threads_and_processes(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("1 7\n", "")
 
 
+TWO_POOLS = r"""#include <cstdio>
+#include <thread>
+#include "cuda_tile.h"
+namespace ct = cuda::tiles;
+__global__ void simt(int* now, int* most, float* p) {
+  if (threadIdx.x == 0) atomicMax(most, atomicAdd(now, 1) + 1);
+  float x = p[threadIdx.x];
+  for (int i = 0; i < 20000; ++i) x = x * 0.5f + 1;
+  p[threadIdx.x] = x;
+  if (threadIdx.x == 0) atomicSub(now, 1);
+}
+__tile_global__ void tile(int* now, int* most, float* p) {
+  ct::memory_order_relaxed_t relaxed;
+  ct::atomic_max(most, ct::atomic_add(now, 1, relaxed) + 1, relaxed);
+  auto at = p + ct::iota<ct::tile<int, ct::shape<64>>>();
+  auto x = ct::load(at);
+  for (int i = 0; i < 20000; ++i) x = x * 0.5f + 1.0f;
+  ct::store(at, x);
+  ct::atomic_sub(now, 1, relaxed);
+}
+int main() {
+  int* counts; float* p;
+  cudaMallocManaged(&counts, 8); cudaMallocManaged(&p, 512);
+  counts[0] = counts[1] = 0;
+  std::thread a([&] { for (int i = 0; i < 8; ++i) simt<<<64, 64>>>(counts, counts + 1, p); });
+  std::thread b([&] { for (int i = 0; i < 8; ++i) tile<<<64>>>(counts, counts + 1, p + 64); });
+  a.join(); b.join();
+  printf("%d %d\n", counts[0], counts[1] <= 2);
+}
+"""
+
+
+def test_simt_and_tile_kernels_share_the_processors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "2")
+    done = run(tmp_path / "program.cu", TWO_POOLS)
+    assert (done.stdout, done.stderr) == ("0 1\n", "")
+    command = [sys.executable, "-m", "tilewright", "c++", str(tmp_path / "program.cu"), "-o", str(tmp_path / "program")]
+    subprocess.run(command, check=True, timeout=300)
+    assert subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True).stdout == "0 1\n"
+
+
+SPACES = """#include <cuda_runtime.h>
+#define HD __host__ __device__
+constexpr int three() { return 3; }
+HD float both(float x) { return x + 1; }
+float host_only(float x) { return x * 2; }
+struct V { float x; HD V(float y) : x(y) {} __device__ float get() const; V(V const&) = default; };
+__device__ float V::get() const { return x; }
+template <typename T> __device__ T same(T x) { return x; }
+__global__ void k(float* p) {
+  V v(both(1.0f)), w = v;
+  auto f = [&](float x) { return x + w.get(); };
+  p[0] = same(f(three()));
+#ifdef BAD
+  p[0] += host_only(p[0]);
+#endif
+}
+int main() { return int(host_only(1)) - 2; }
+"""
+
+
+def test_functions_of_the_host_are_refused_in_kernels(tmp_path: Path) -> None:
+    done = run(tmp_path / "program.cu", SPACES)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = run(tmp_path / "program.cu", "#define BAD\n" + SPACES)
+    assert done.returncode != 0
+    assert "program.cu:15:3: k() runs on the device and calls host_only(), which is for the host alone" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

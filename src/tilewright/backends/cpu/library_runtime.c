@@ -78,6 +78,10 @@ static int tw_thread_count(const tw_kernel *kernel, double blocks) {
   return (int)count;
 }
 
+/* Of the CUDA runtime, in programs of C++: how many of the wanted threads may help, as others use processors, too. */
+__attribute__((weak)) int __tw_take_threads(int wanted);
+__attribute__((weak)) void __tw_give_threads(int count);
+
 static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t z, const tw_word *arguments) {
   const uint32_t grid[3] = {x, y, z};
   for (int axis = 0; axis < 3; axis++)
@@ -85,7 +89,9 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
       return tw_fail(TILEWRIGHT_BAD_ARGUMENT, "grid_%c is %u; it must be from 1 to %u", "xyz"[axis], grid[axis], TW_MAX_GRID);
   if ((double)x * y * z > 9e18) return tw_fail(TILEWRIGHT_BAD_ARGUMENT, "the grid has more than 9e18 blocks");
   int64_t total = (int64_t)x * y * z;
-  int count = tw_thread_count(kernel, (double)total);
+  int count = tw_thread_count(kernel, (double)total), granted = 0;
+  if (__tw_take_threads && count > 1) granted = __tw_take_threads(count - 1);
+  if (__tw_take_threads && !kernel->spins) count = 1 + granted;
   int64_t chunk = kernel->spins ? 1 : total / ((int64_t)count * TW_CHUNKS_PER_THREAD);
   int64_t context[TW_FIELDS] = {
       [TW_TOTAL] = total,
@@ -100,6 +106,7 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
   void *scratch = NULL;
   if (!workers || posix_memalign(&scratch, TW_ALIGNMENT, scratch_bytes * (size_t)count)) {
     free(workers);
+    if (granted) __tw_give_threads(granted);
     return tw_fail(TILEWRIGHT_NO_MEMORY, "no memory for %d threads with %zu bytes each", count, scratch_bytes);
   }
   tw_launch launch = {.kernel = kernel, .arguments = arguments, .context = context};
@@ -119,6 +126,7 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
   pthread_mutex_unlock(&launch.lock);
   if (enough) kernel->entry(arguments, context, scratch, workers[0].record);
   for (int i = 1; i < started; i++) pthread_join(workers[i].thread, NULL);
+  if (granted) __tw_give_threads(granted);
   if (kernel->print) fflush(stdout);
   pthread_cond_destroy(&launch.decided);
   pthread_mutex_destroy(&launch.lock);

@@ -176,6 +176,13 @@ class Pool:
         self._started = 0
         self._wanted = 0  # by the launches that are running
         self._avoided = -1
+        self.take: Callable[[int], int] = lambda wanted: wanted
+        self.give: Callable[[int], object] = lambda count: None
+
+    def share(self, take: Callable[[int], int], give: Callable[[int], object]) -> None:
+        """Share the processors with threads of others: ``take`` says how many of so many threads may help a launch, if
+        its blocks need no thread each, and ``give`` gets them back."""
+        self.take, self.give = take, give
 
     def run(
         self,
@@ -191,8 +198,9 @@ class Pool:
         Every call of this method gets threads of its own, as blocks of one kernel may wait for each other. Where the
         system gives no more threads, the others do the work.
         """
+        granted = self.take(threads - 1) if threads > 1 else 0
         missing = self._change_demand(threads - 1)
-        job = _Job(work, cancel, self._jobs, threads - 1 - missing)
+        job = _Job(work, cancel, self._jobs, min(granted, threads - 1 - missing))
         try:
             self._make_way(threads)
             job.invite()
@@ -202,6 +210,7 @@ class Pool:
             raise
         finally:
             self._finish(job, threads - 1)
+            self.give(granted)
 
     def supervise(
         self, work: Callable[[], object], threads: int, watch: Callable[[], int] | None, cancel: Callable[[], None]

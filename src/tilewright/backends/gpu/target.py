@@ -71,10 +71,11 @@ def _initialize() -> None:
 
 
 @functools.cache
-def _machine(target: Architecture) -> llvm.TargetMachine:
+def machine(target: Architecture, opt: int = 0) -> llvm.TargetMachine:
+    """LLVM's code generator for ``target``, at the level ``opt`` of its optimizations."""
     _initialize()
     return llvm.Target.from_triple(TRIPLE).create_target_machine(
-        cpu=target.name, features=f"+ptx{target.ptx_version}", opt=0
+        cpu=target.name, features=f"+ptx{target.ptx_version}", opt=opt
     )
 
 
@@ -91,4 +92,4 @@ def emit_ptx(text: str, target: Architecture) -> str:
     Without optimization: what arrives is optimized, and passes of LLVM cost more than all the rest.
     """
     module = llvm.parse_assembly(text, llvm.create_context())  # a shared one would keep types and constants
-    return str(_machine(target).emit_assembly(module))
+    return str(machine(target).emit_assembly(module))

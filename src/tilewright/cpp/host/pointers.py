@@ -9,7 +9,7 @@ import numpy as np
 
 
 class DevicePointer:
-    """A pointer into an allocation: everything in its bounds, before it and after."""
+    """A pointer into an allocation of the CPU: everything in its bounds, before it and after."""
 
     def __init__(self, address: int, bounds: tuple[int, int], dtype: np.dtype[Any]) -> None:
         size = dtype.itemsize
@@ -21,4 +21,17 @@ class DevicePointer:
             "data": (address, False),
             "shape": (before + 1, after),
             "strides": (-size, size),
+        }
+
+
+class GpuPointer:
+    """The same of memory that a GPU uses: what lies after it, as nothing is checked there."""
+
+    def __init__(self, address: int, bounds: tuple[int, int], dtype: np.dtype[Any]) -> None:
+        self.__cuda_array_interface__: Mapping[str, Any] = {
+            "version": 3,
+            "typestr": dtype.str,
+            "data": (address, False),
+            "shape": ((bounds[1] - address) // dtype.itemsize,),
+            "strides": (dtype.itemsize,),
         }

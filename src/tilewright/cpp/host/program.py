@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu.threads import thread_count
+from tilewright.backends.cpu.threads import POOL, thread_count
 from tilewright.backends.launch_arguments import REACHABLE, Buffer
 from tilewright.cpp.host import crashes
 from tilewright.cpp.host.build import NO_LIBRARIES, HostUnit, Libraries, build_unit, link_units
 from tilewright.cpp.host.findings import CALLBACK, Reporter, read
 from tilewright.cpp.host.modules import Modules
-from tilewright.cpp.host.pointers import DevicePointer
+from tilewright.cpp.host.pointers import DevicePointer, GpuPointer
 from tilewright.cpp.module import Kernel
 from tilewright.cpp.translation import Request, launched_functions
 from tilewright.ir.core import Function
@@ -30,8 +30,10 @@ from tilewright.ir.dtypes import uint8
 from tilewright.ir.errors import TileError, TileSyntaxError
 from tilewright.ir.types import ElementType, PointerType
 from tilewright.runtime.arrays import RuntimeValues
+from tilewright.runtime.backend_choice import requested, usable
 from tilewright.runtime.cache import disk_cache
 from tilewright.runtime.launch import launch
+from tilewright.system.forks import load
 
 _MAIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 _LAUNCHER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint), ctypes.c_void_p)
@@ -77,8 +79,11 @@ def run(
         symbol: kernel for request, unit in zip(requests, units) for symbol, kernel in _kernels(request, unit).items()
     }
     binary = link_units(units, libraries)
-    _compile(list(kernels.values()), backend)
-    return _Process(binary, kernels, backend, reporter).run(requests[0].name, arguments)
+    name = requested(backend)
+    on_gpu = reporter is None and name is not None and usable(name).device == "cuda"
+    files = load("tilewright.cpp.gpu.program").simt_files(requests) if on_gpu else None
+    _compile(list(kernels.values()), backend, on_gpu=on_gpu)
+    return _Process(binary, kernels, backend, reporter, files).run(requests[0].name, arguments)
 
 
 def _kernels(request: Request, unit: HostUnit) -> dict[str, Kernel]:
@@ -95,14 +100,18 @@ def _kernels(request: Request, unit: HostUnit) -> dict[str, Kernel]:
     }
 
 
-def _compile(kernels: Sequence[Kernel], backend: str | None) -> None:
+def _compile(kernels: Sequence[Kernel], backend: str | None, *, on_gpu: bool = False) -> None:
     """Compile ``kernels`` for pointers from cudaMalloc, so that launches do not wait for it, which programs time."""
+    if not kernels:
+        return
     memory = np.empty(2 * _ALIGNMENT, np.uint8)
-    start = -(-memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT
+    address = load("tilewright.cpp.gpu.program").allocate(2 * _ALIGNMENT) if on_gpu else memory.ctypes.data
+    start = -(-address // _ALIGNMENT) * _ALIGNMENT
+    pointer = GpuPointer if on_gpu else DevicePointer
 
     def argument(declared: ElementType | None) -> Any:
         if isinstance(declared, PointerType):
-            return DevicePointer(start, (start, start + _ALIGNMENT), _storage(declared))
+            return pointer(start, (start, start + _ALIGNMENT), _storage(declared))
         assert declared is not None
         return np.zeros((), declared.storage)[()]
 
@@ -113,7 +122,7 @@ def _compile(kernels: Sequence[Kernel], backend: str | None) -> None:
 
     prepare(kernels[:1])
     found = kernels[0].inspect().specializations if kernels else ()
-    if len(kernels) > 2 and found and found[0].compilation.origin == "compiled":
+    if not on_gpu and len(kernels) > 2 and found and found[0].compilation.origin == "compiled":
         _in_processes(prepare, kernels[1:])
     prepare(kernels[1:])
 
@@ -143,8 +152,14 @@ class _Process:
     """A loaded program."""
 
     def __init__(
-        self, binary: bytes, kernels: dict[str, Kernel], backend: str | None, reporter: Reporter | None
+        self,
+        binary: bytes,
+        kernels: dict[str, Kernel],
+        backend: str | None,
+        reporter: Reporter | None,
+        simt: Sequence[Any] | None,
     ) -> None:
+        """``simt`` are the SIMT kernels of a program that runs on a GPU."""
         self._library, file = _loaded(binary)
         self._kernels = kernels
         self._backend = backend
@@ -154,9 +169,17 @@ class _Process:
         self._bounds.argtypes = (ctypes.c_size_t, ctypes.c_void_p)
         self._allocations = self._library["__tw_memory_allocations"]
         self._allocations.argtypes, self._allocations.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_size_t
+        POOL.share(self._library["__tw_take_threads"], self._library["__tw_give_threads"])
         self._launcher = _LAUNCHER(self._guarded)
         self._library["__tw_set_launcher"](self._launcher)
-        self._modules = Modules(self._library, kernels, functools.partial(_compile, backend=backend))
+        self._synchronize: Callable[[], None] | None = None  # what waits for kernels, where launches do not
+        self._pointer = DevicePointer if simt is None else GpuPointer
+        if simt is not None:
+            self._simt = load("tilewright.cpp.gpu.program").SimtPrograms(self._library, simt, _say)
+            self._synchronize = self._simt.synchronize
+        self._modules = Modules(
+            self._library, kernels, functools.partial(_compile, backend=backend, on_gpu=simt is not None)
+        )
         words = [word.encode() for word in crashes.command(file)]
         self._locator = crashes.locator(file)
         self._library["__tw_set_crash_command"]((ctypes.c_char_p * len(words))(*words), len(words), self._locator)
@@ -202,6 +225,8 @@ class _Process:
         token = REACHABLE.set(self._reachable)
         try:
             launch(None, grid, kernel, self._arguments(kernel, slots), backend=self._backend)
+            if self._synchronize is not None:
+                self._synchronize()
         except _Stop as e:
             _say(str(e))
             return e.error
@@ -247,7 +272,7 @@ class _Process:
         if pointer % storage.itemsize:
             message = f"{place} is no multiple of its element size, {storage.itemsize}"
             raise _Stop(_Error.MISALIGNED_ADDRESS, message)
-        return DevicePointer(pointer, (bounds[0], bounds[1]), storage)
+        return self._pointer(pointer, (bounds[0], bounds[1]), storage)
 
 
 def _storage(declared: PointerType) -> np.dtype[Any]:

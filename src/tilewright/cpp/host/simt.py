@@ -38,13 +38,14 @@ _RUNTIME = {  # functions of the runtime that only the text that is added here c
 _SHARED = "__tw_simt_shared"  # the shared memory that a launch sizes
 _MAX_SHARED = 227 << 10  # bytes
 _COORDINATES = 12
-_NAME = r'@("[^"]*"|[-\w.$]+)'
-_FUNCTION = re.compile(rf"^define [^\n]*?{_NAME}\([^\n]*\{{\n(?:.*?\n)?\}}\n", re.M | re.S)
+NAME = r'@("[^"]*"|[-\w.$]+)'
+FUNCTION = re.compile(rf"^define [^\n]*?{NAME}\([^\n]*\{{\n(?:.*?\n)?\}}\n", re.M | re.S)
+GLOBAL = re.compile(rf"^{NAME} = (?P<how>[^\n]*?)\b(?P<kind>global|constant) (?P<rest>[^\n]*)$", re.M)
 _HEAD = re.compile(
-    rf"define (?:[^\n@]*) {_NAME}\((?P<parameters>[^\n]*)\)(?P<rest>[^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\{{\n"
+    rf"define (?:[^\n@]*) {NAME}\((?P<parameters>[^\n]*)\)(?P<rest>[^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\{{\n"
 )
 _CALL = re.compile(rf"= (?:tail |notail )?call [^\n@]*@{_INDEX}\(i32 (?:noundef )?(\d+)\)(?: #\d+)?")
-_DYNAMIC = re.compile(rf"^{_NAME} = external (?:\w+ )*thread_local(?:\(\w+\))? global (\[0 x [^\n]*\]),[^\n]*$", re.M)
+_DYNAMIC = re.compile(rf"^{NAME} = external (?:\w+ )*thread_local(?:\(\w+\))? global (\[0 x [^\n]*\]),[^\n]*$", re.M)
 
 
 class Way(enum.IntEnum):
@@ -74,25 +75,25 @@ def with_threads(
     """The module ``text`` with the functions that run the threads of ``kernels``: see ``entry``. ``inline`` gives the
     module with functions inlined, and ``transform`` with passes run over functions; ``checked`` code asks the runtime
     before each access."""
-    calls = _call_graph(text)
+    calls = call_graph(text)
     inlined = _callers(calls, (_INDEX, *_WAITS)) - set(kernels)
     if checked:  # the places of accesses in helpers are those of the calls
-        inlined |= _called(calls, kernels) - set(kernels)
+        inlined |= called_from(calls, kernels) - set(kernels)
     text = inline(text, inlined - {_INDEX, _CURRENT, *_WAITS})
-    calls = _call_graph(text)
+    calls = call_graph(text)
     if checked:
-        text = bounds.with_checks(text, _called(calls, kernels), kernels, _FUNCTION)
-        calls = _call_graph(text)
+        text = bounds.with_checks(text, called_from(calls, kernels), kernels, FUNCTION)
+        calls = call_graph(text)
     waiting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     hidden = _callers(calls, _WAITS, through=set(kernels)) - set(kernels)
     divisible = frozenset(symbol for symbol in waiting if not calls[symbol] & hidden)
     if divisible:
-        text = prepared(text, set(divisible), _FUNCTION, transform)
+        text = prepared(text, set(divisible), FUNCTION, transform)
     leftover = any(_INDEX in called for name, called in calls.items() if name not in kernels)
     added: list[str] = []
     ways = dict.fromkeys(kernels, Way.LOOPS)
     for symbol in kernels:
-        match = next((m for m in _FUNCTION.finditer(text) if m[1].strip('"') == symbol), None)
+        match = next((m for m in FUNCTION.finditer(text) if m[1].strip('"') == symbol), None)
         if match is None:
             continue
         whole = "\n".join([text, *added])
@@ -131,12 +132,12 @@ def code_of(symbol: str, way: Way) -> str:
     return f"{{ ptr, ptr, i64{', ptr' * 4} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
 
 
-def _call_graph(text: str) -> dict[str, set[str]]:
+def call_graph(text: str) -> dict[str, set[str]]:
     """The names that each function mentions."""
-    return {m[1].strip('"'): {n.strip('"') for n in re.findall(_NAME, m.group())} for m in _FUNCTION.finditer(text)}
+    return {m[1].strip('"'): {n.strip('"') for n in re.findall(NAME, m.group())} for m in FUNCTION.finditer(text)}
 
 
-def _called(calls: Mapping[str, set[str]], kernels: Iterable[str]) -> set[str]:
+def called_from(calls: Mapping[str, set[str]], kernels: Iterable[str]) -> set[str]:
     """The functions that ``kernels`` lead to, and these, of those that are defined."""
     found: set[str] = set()
     pending = list(kernels)
@@ -146,6 +147,17 @@ def _called(calls: Mapping[str, set[str]], kernels: Iterable[str]) -> set[str]:
             found.add(name)
             pending += calls[name]
     return found
+
+
+def variables(text: str, kernels: Iterable[str]) -> list[str]:
+    """The variables that ``kernels`` of the module ``text`` may use, of those that it defines in the memory of the
+    device."""
+    calls = call_graph(text)
+    named = {name for symbol in called_from(calls, kernels) for name in calls[symbol]}
+    found = [(m[1].strip('"'), m["kind"], m["how"]) for m in GLOBAL.finditer(text)]
+    return [
+        n for n, kind, how in found if kind == "global" and n in named and not re.search("external|thread_local", how)
+    ]
 
 
 def _callers(calls: Mapping[str, set[str]], targets: Iterable[str], through: Iterable[str] = ()) -> set[str]:

@@ -7,7 +7,7 @@ A stub hands over what describes its kernel (``kernel`` of ``runtime.h``) and th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tilewright.cpp.host.parameters import parameter_type, split_parameters
 from tilewright.cpp.host.simt import Way, code_of
@@ -19,6 +19,16 @@ _CONSTRUCTORS = re.compile(r"^@llvm\.global_ctors = appending global \[(\d+) x \
 _TABLE = '@"tw.kernels"'
 _ROW = "{ ptr, ptr, ptr, ptr, i32, i32, ptr }"  # the stub, its symbol and name, sizes of parameters, whether it is SIMT
 _BEFORE_OTHERS = 101  # constructors of the program may launch kernels
+VARIABLES = "__tw_variables_"  # and the file: the table of its variables of the device
+
+
+def with_variables(text: str, names: Sequence[str], file: str) -> str:
+    """The module ``text`` with a table of the variables ``names``: of each its name and its address, then two nulls."""
+    strings = [_string(f"tw.variable.{i}", name) for i, name in enumerate(names)]
+    rows = [f'{{ ptr, ptr }} {{ ptr @"tw.variable.{i}", ptr @{_name(name)} }}' for i, name in enumerate(names)]
+    rows.append("{ ptr, ptr } zeroinitializer")
+    table = f"@{VARIABLES}{file} = constant [{len(rows)} x {{ ptr, ptr }}] [{', '.join(rows)}]"
+    return "\n".join([text, *strings, table, ""])
 
 
 def with_stubs(text: str, kernels: Mapping[str, str], simt: Mapping[str, Way]) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.cpp.host.simt import SimtModule, with_threads
-from tilewright.cpp.host.stubs import with_stubs
+from tilewright.cpp.host.simt import SimtModule, variables, with_threads
+from tilewright.cpp.host.spaces import refuse_host_functions
+from tilewright.cpp.host.stubs import with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.source import needs_expansion, refuse_device_constructs, with_dynamic_shared
@@ -17,9 +21,42 @@ from tilewright.system.forks import load
 
 def compiled(request: Request) -> Made:
     """The host part of a file, as ``build_unit`` reads it: its tile kernels as JSON in a line, and an object."""
+    llvm, files = _host_llvm(request, {})
+    frontend = load("tilewright.frontend.cpp.module")
+    kernels, simt = (_annotated(frontend, llvm, note) for note in ("tw.kernel", "tw.simt"))
+    passes = load("tilewright.frontend.cpp.optimize")
+    threads = SimtModule(llvm, {})
+    if simt:
+        refuse_host_functions(llvm, simt, request.name, request.text, files)
+        threads = with_threads(llvm, simt, passes.inlined, passes.transformed, checked=request.is_checked)
+    described = frontend.described(llvm, [*kernels, *simt])
+    names = {symbol: name for symbol, name, _ in described}
+    module = with_stubs(threads.llvm, names, threads.ways)
+    if simt:
+        module = with_variables(module, variables(llvm, simt), file_number(request))
+    head = json.dumps(described[: len(kernels)])
+    return f"{head}\n".encode() + to_object(module, fast=bool(simt)), files
+
+
+def device_code(request: Request, target: str) -> Made:
+    """The SIMT kernels of a file for GPUs: their symbols as JSON in a line, and their PTX."""
+    llvm, files = _host_llvm(request, {"TW_SIMT_GPU": "1"})
+    kernels = _annotated(load("tilewright.frontend.cpp.module"), llvm, "tw.simt")
+    head = json.dumps(kernels)
+    ptx = load("tilewright.cpp.gpu.ptx").to_ptx(llvm, kernels, target) if kernels else ""
+    return f"{head}\n{ptx}".encode(), files
+
+
+def file_number(request: Request) -> str:
+    """What tells a file of a program from the others."""
+    return hashlib.sha256(f"{os.path.abspath(request.name)} {request.defines}".encode()).hexdigest()[:16]
+
+
+def _host_llvm(request: Request, defines: Mapping[str, str]) -> tuple[str, Sequence[str]]:
+    """The LLVM module of the host part of a file, and the files that it includes."""
     options: dict[str, Any] = {
         "std": request.std,
-        "defines": dict(request.defines),
+        "defines": {**dict(request.defines), **defines},
         "include_dirs": request.include_dirs,
         "host": True,
     }
@@ -29,18 +66,7 @@ def compiled(request: Request) -> Made:
     refuse_device_constructs(text, request.name)
     text = launches_as_calls(with_dynamic_shared(text), request.name)
     output = compile_to_llvm(text, request.name, **options, expanded=included is not None)
-    frontend = load("tilewright.frontend.cpp.module")
-    kernels, simt = (_annotated(frontend, output.llvm, note) for note in ("tw.kernel", "tw.simt"))
-    passes = load("tilewright.frontend.cpp.optimize")
-    threads = SimtModule(output.llvm, {})
-    if simt:
-        threads = with_threads(output.llvm, simt, passes.inlined, passes.transformed, checked=request.is_checked)
-    described = frontend.described(output.llvm, [*kernels, *simt])
-    names = {symbol: name for symbol, name, _ in described}
-    module = with_stubs(threads.llvm, names, threads.ways)
-    head = json.dumps(described[: len(kernels)])
-    binary = to_object(module, fast=bool(simt))
-    return f"{head}\n".encode() + binary, output.files if included is None else included
+    return output.llvm, output.files if included is None else included
 
 
 def _annotated(frontend: Any, llvm: str, note: str) -> list[str]:

@@ -1,5 +1,6 @@
 // The runtime as one file.
 #include "checks.cpp"
+#include "cores.cpp"
 #include "crash.cpp"
 #include "device.cpp"
 #include "graphs.cpp"

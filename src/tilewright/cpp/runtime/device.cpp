@@ -2,7 +2,6 @@
 // multiprocessor. What CPUs have no notion of is as on GPUs of compute capability 9.0, so that programs choose the sizes
 // that they choose there.
 #include "runtime.h"
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -10,13 +9,6 @@ namespace tilewright {
 
 constexpr int max_threads = 1024, max_grid = (1 << 24) - 1, version = CUDART_VERSION;
 constexpr size_t shared_memory = 48 << 10, max_shared = 227 << 10;
-
-int worker_count() {
-    char const* wanted = getenv("TILEWRIGHT_NUM_THREADS");
-    if (wanted && atoi(wanted) > 0) return atoi(wanted);
-    cpu_set_t allowed;
-    return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
-}
 
 // Programs divide the number of multiprocessors among clusters of two, so there are two at least.
 static int multiprocessors() {

@@ -20,6 +20,8 @@ struct tile_code {
 };
 static list<tile_code const*> compiled;
 static int (*launcher)(char const* symbol, unsigned const* grid, void** slots) = nullptr;
+// SIMT kernels on a GPU. `shape` is the grid and the block, `shared` the bytes that the launch asks for.
+static int (*simt_launcher)(char const* symbol, unsigned const* shape, size_t shared, void** slots) = nullptr;
 
 enum : unsigned char { boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, tf32, e4m3, e5m2, pointer = 32 };
 
@@ -91,12 +93,17 @@ cudaError_t run_tile(kernel const& what, configuration const& how, void** slots)
 
 cudaError_t run(kernel const& what, configuration const& how, void** slots) {
     if (broken() != cudaSuccess) return broken();
+    launching here;
     for (unsigned i = 0; i < what.parameters; ++i)
         if (!slots || !slots[i]) {
             say("argument %u of %s() is missing in the table of arguments", i, what.name);
             return cudaErrorInvalidValue;
         }
-    return what.simt ? run_simt(what, how, slots) : run_tile(what, how, slots);
+    if (!what.simt) return run_tile(what, how, slots);
+    if (!simt_launcher) return run_simt(what, how, slots);
+    fflush(stdout);
+    unsigned const *g = how.grid, *b = how.block, shape[] = {g[0], g[1], g[2], b[0], b[1], b[2]};
+    return cudaError_t(simt_launcher(what.symbol, shape, how.shared, slots));
 }
 
 static cudaError_t launch_next(kernel const* what, void** slots) {
@@ -117,6 +124,7 @@ void __tw_register_tile_code(tile_code const* table, unsigned count) {
     for (unsigned i = 0; i < count; ++i) compiled.add(table + i);
 }
 void __tw_set_launcher(int (*given)(char const*, unsigned const*, void**)) { launcher = given; }
+void __tw_set_simt_launcher(int (*given)(char const*, unsigned const*, size_t, void**)) { simt_launcher = given; }
 
 cudaError_t __tw_host_configure(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                                 size_t shared, cudaStream_t stream) {

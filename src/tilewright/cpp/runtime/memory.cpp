@@ -12,6 +12,9 @@ struct block {
     cudaMemoryType kind;
 };
 static list<block> blocks;
+// Where allocations come from: this machine's memory, or such that a GPU sees at the same addresses.
+static void* (*allocator)(size_t) = malloc;
+static void (*deallocator)(void*) = free;
 static size_t used = 0, most_used = 0;
 
 static size_t total_memory() { return size_t(sysconf(_SC_PAGESIZE)) * size_t(sysconf(_SC_PHYS_PAGES)); }
@@ -53,7 +56,7 @@ cudaError_t allocate(void** address, size_t size, cudaMemoryType kind) {
         *address = nullptr;
         return report(cudaSuccess);
     }
-    void* owner = size > total_memory() ? nullptr : malloc(size + alignment);
+    void* owner = size > total_memory() ? nullptr : allocator(size + alignment);
     if (!owner) return report(cudaErrorMemoryAllocation);
     size_t start = (size_t(owner) + alignment - 1) / alignment * alignment;
     locked here;
@@ -72,14 +75,15 @@ static cudaError_t release(void* address, bool registered) {
     if (!found || (found->owner == nullptr) != registered)
         return report(registered ? cudaErrorHostMemoryNotRegistered : cudaErrorInvalidValue);
     if (found->owner) used -= found->end - found->start;
-    free(found->owner);
+    if (found->owner) deallocator(found->owner);
     blocks.remove(size_t(found - blocks.items));
     return report(cudaSuccess);
 }
 
 void forget_memory() {
     locked here;
-    for (block& each : blocks) free(each.owner);
+    for (block& each : blocks)
+        if (each.owner) deallocator(each.owner);
     blocks.count = used = 0;
 }
 
@@ -161,7 +165,11 @@ static cudaMemcpy3DParms plane(void* target, size_t target_pitch, void const* so
 }
 
 extern "C" {
-// For `tilewright run`: the bounds of the allocation that an address is in or at the end of.
+// For `tilewright run`: other memory; and the bounds of the allocation that an address is in or at the end of.
+void __tw_set_allocator(void* (*allocate)(size_t), void (*release)(void*)) {
+    allocator = allocate;
+    deallocator = release;
+}
 int __tw_memory_bounds(void const* address, size_t* bounds) { return bounds_of(address, bounds, bounds + 1); }
 
 // The bounds of all allocations, of which `room` have place in `bounds`; how many there are.

@@ -82,6 +82,11 @@ cudaError_t run(kernel const& what, configuration const& how, void** slots);
 cudaError_t run_simt(kernel const& what, configuration const& how, void** slots);
 cudaError_t run_tile(kernel const& what, configuration const& how, void** slots);
 int worker_count();
+// While it is there, the thread counts as one that works.
+struct launching {
+    launching();
+    ~launching();
+};
 
 // The outcome of a function of the runtime; after a failure of the device every outcome is that failure.
 cudaError_t report(cudaError_t error);
@@ -116,5 +121,8 @@ node kernel_node(kernel const* what, configuration const& how, void** slots);
 cudaError_t on(cudaStream_t stream);  // an error where there is no such stream
 
 }  // namespace tilewright
+
+extern "C" int __tw_take_threads(int wanted);
+extern "C" void __tw_give_threads(int count);
 
 using tilewright::report;

@@ -265,7 +265,9 @@ static void run_with_helpers(launch* run) {
     unsigned long long others = (unsigned long long)worker_count() - 1;
     if (others > run->count - 1) others = run->count - 1;
     pthread_mutex_lock(&pool.mutex);
-    bool mine = others > 0 && !pool.taken;
+    unsigned granted = pool.taken ? 0 : unsigned(__tw_take_threads(int(others)));
+    others = granted;
+    bool mine = granted > 0;
     if (mine) {
         static pthread_once_t once = PTHREAD_ONCE_INIT;
         pthread_once(&once, [] { pthread_atfork(nullptr, nullptr, [] { pool = helpers{}; }); });
@@ -284,6 +286,7 @@ static void run_with_helpers(launch* run) {
     while (pool.busy > 0) pthread_cond_wait(&pool.idle, &pool.mutex);
     pool.taken = false;
     pthread_mutex_unlock(&pool.mutex);
+    __tw_give_threads(int(granted));
 }
 
 cudaError_t run_simt(kernel const& what, configuration const& how, void** slots) {
@@ -308,7 +311,19 @@ cudaError_t run_simt(kernel const& what, configuration const& how, void** slots)
 
 }  // namespace tilewright
 
+// Processors without instructions for bfloat16 call these, which the compiler's library may lack.
+static __bf16 to_bfloat16(float x) {
+    unsigned bits = __builtin_bit_cast(unsigned, x), even = bits + 0x7fff + (bits >> 16 & 1);
+    return __builtin_bit_cast(__bf16, (unsigned short)(x != x ? bits >> 16 | 64 : even >> 16));
+}
 extern "C" {
+__attribute__((weak)) __bf16 __truncsfbf2(float x) { return to_bfloat16(x); }
+__attribute__((weak)) __bf16 __truncdfbf2(double x) {
+    float near = float(x);  // towards the odd one of two neighbours, so that it is not rounded twice
+    unsigned bits = __builtin_bit_cast(unsigned, near);
+    if (x == x && double(near) != x && (bits & 1) == 0) bits += __builtin_fabs(double(near)) > __builtin_fabs(x) ? -1 : 1;
+    return to_bfloat16(__builtin_bit_cast(float, bits));
+}
 // Memory of this worker for the variables of a block that live across barriers.
 void* __tw_simt_frames(size_t bytes) {
     using namespace tilewright;

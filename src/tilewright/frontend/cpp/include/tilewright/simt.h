@@ -15,6 +15,10 @@ __attribute__((const)) unsigned __tw_simt_index(int which) noexcept;
 int __tw_simt_barrier(int kind, int predicate, char const* file, int line);
 // Waits for the lanes of `mask`, then yields what each of them gave: 32 values, of which those of other lanes mean nothing.
 unsigned long long const* __tw_simt_exchange(unsigned mask, unsigned long long value, char const* file, int line);
+// On a GPU, where nothing is yielded: what one lane gave, which lanes gave another number than 0, and which run.
+unsigned long long __tw_simt_shuffle(unsigned mask, unsigned long long value, unsigned lane);
+unsigned __tw_simt_ballot(unsigned mask, unsigned predicate);
+unsigned __tw_simt_active();
 }
 
 namespace __tw_simt {
@@ -47,6 +51,18 @@ inline T value_of(unsigned long long bits) {
     __builtin_memcpy(&value, &bits, sizeof value);
     return value;
 }
+#ifdef TW_SIMT_GPU
+struct exchanged {
+    unsigned mask;
+    unsigned long long given;
+    unsigned long long operator[](unsigned lane) const { return __tw_simt_shuffle(mask, given, lane); }
+};
+inline exchanged exchange(unsigned mask, unsigned long long value, char const*, int) { return {mask, value}; }
+#else
+inline auto* exchange(unsigned mask, unsigned long long value, char const* file, int line) {
+    return __tw_simt_exchange(mask, value, file, line);
+}
+#endif
 template <int Bytes>
 struct word {
     using type = unsigned long long;
@@ -87,13 +103,20 @@ inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
 // Votes. Lanes that run at the same moment are not known of each other here.
+#ifdef TW_SIMT_GPU
+inline unsigned __activemask() { return __tw_simt_active(); }
+inline unsigned __ballot_sync(unsigned mask, int predicate, char const* = nullptr, int = 0) {
+    return __tw_simt_ballot(mask, predicate != 0);
+}
+#else
 inline unsigned __activemask() { return 1u << __tw_simt::lane(); }
 inline unsigned __ballot_sync(unsigned mask, int predicate, TW_PLACE) {
-    auto* all = __tw_simt_exchange(mask, predicate != 0, file, line);
+    auto all = __tw_simt::exchange(mask, predicate != 0, file, line);
     unsigned found = 0;
     for (int i = 0; i < 32; ++i) found |= unsigned(all[i] & 1) << i;
     return found & mask;
 }
+#endif
 inline int __any_sync(unsigned mask, int predicate, TW_PLACE) { return __ballot_sync(mask, predicate, file, line) != 0; }
 inline int __all_sync(unsigned mask, int predicate, TW_PLACE) {
     return __ballot_sync(mask, !predicate, file, line) == 0;
@@ -102,28 +125,33 @@ inline int __all_sync(unsigned mask, int predicate, TW_PLACE) {
 // Shuffles: what the lane of each form is, in a segment of `width` lanes.
 template <typename T>
 inline T __shfl_sync(unsigned mask, T value, int source, int width = 32, TW_PLACE) {
-    auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);
+    auto all = __tw_simt::exchange(mask, __tw_simt::bits_of(value), file, line);
     unsigned lane = __tw_simt::lane();
     return __tw_simt::value_of<T>(all[(lane & ~unsigned(width - 1)) | (source & (width - 1))]);
 }
 template <typename T>
 inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, TW_PLACE) {
-    auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);
+    auto all = __tw_simt::exchange(mask, __tw_simt::bits_of(value), file, line);
     unsigned lane = __tw_simt::lane(), within = lane & (width - 1);
-    return within < delta ? value : __tw_simt::value_of<T>(all[lane - delta]);
+    T other = __tw_simt::value_of<T>(all[within < delta ? lane : lane - delta]);
+    return within < delta ? value : other;
 }
 template <typename T>
 inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, TW_PLACE) {
-    auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);
+    auto all = __tw_simt::exchange(mask, __tw_simt::bits_of(value), file, line);
     unsigned lane = __tw_simt::lane(), within = lane & (width - 1);
-    return within + delta >= unsigned(width) ? value : __tw_simt::value_of<T>(all[lane + delta]);
+    bool outside = within + delta >= unsigned(width);
+    T other = __tw_simt::value_of<T>(all[outside ? lane : lane + delta]);
+    return outside ? value : other;
 }
 template <typename T>
 inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, TW_PLACE) {
-    auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);
+    auto all = __tw_simt::exchange(mask, __tw_simt::bits_of(value), file, line);
     unsigned lane = __tw_simt::lane(), other = lane ^ unsigned(lanes);
     // A lane of a later segment is out of reach; one of an earlier segment is not.
-    return other >= (lane & ~unsigned(width - 1)) + width ? value : __tw_simt::value_of<T>(all[other]);
+    bool outside = other >= (lane & ~unsigned(width - 1)) + width;
+    T given = __tw_simt::value_of<T>(all[outside ? lane : other]);
+    return outside ? value : given;
 }
 
 // Atomics, all relaxed, each the value before.

@@ -155,7 +155,7 @@ inline void __trap() { __builtin_trap(); }
 template <typename T>
 inline unsigned __match_any_sync(unsigned mask, T value, TW_PLACE) {
     auto mine = __tw_simt::bits_of(value);
-    auto* all = __tw_simt_exchange(mask, mine, file, line);
+    auto all = __tw_simt::exchange(mask, mine, file, line);
     unsigned found = 0;
     for (int i = 0; i < 32; ++i) found |= unsigned((mask >> i & 1) && all[i] == mine) << i;
     return found;
@@ -168,7 +168,7 @@ inline unsigned __match_all_sync(unsigned mask, T value, int* same, TW_PLACE) {
 }
 #define TW_REDUCE(name, T, start, step)                                                \
     inline T __reduce_##name##_sync(unsigned mask, T value, TW_PLACE) {                \
-        auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);   \
+        auto all = __tw_simt::exchange(mask, __tw_simt::bits_of(value), file, line);   \
         T x = start;                                                                   \
         for (int i = 0; i < 32; ++i)                                                   \
             if (mask >> i & 1) {                                                       \

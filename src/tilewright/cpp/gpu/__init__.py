@@ -1,0 +1,1 @@
+"""SIMT kernels of C++ programs on GPUs."""

@@ -1,0 +1,137 @@
+"""A C++ program on a GPU: memory that both sides see at the same addresses, and launches of SIMT kernels.
+
+Launches end before they return, as on a CPU. Variables of the device are kept twice, by the host's functions for them
+and by the module of each file: they are copied to the GPU before a launch, and back after it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.cpp.host.stubs import VARIABLES
+from tilewright.cpp.translation import Request, through_cache
+from tilewright.gpu_runtime import driver
+from tilewright.system.forks import load
+
+_ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)
+_RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_LAUNCH = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint), ctypes.c_size_t, ctypes.c_void_p
+)
+_ATTACH_GLOBAL = 1
+_MAX_DYNAMIC_SHARED, _STATIC_SHARED = 8, 49152
+_NOT_FOUND, _UNKNOWN = 500, 999
+
+
+@dataclass(frozen=True)
+class SimtFile:
+    """The SIMT kernels of a file of the program as PTX, and the name of the table of its variables."""
+
+    kernels: tuple[str, ...]
+    ptx: bytes
+    table: str
+
+
+def simt_files(requests: Sequence[Request]) -> list[SimtFile]:
+    """Those of a program, for the GPU of this machine. TileError for what it cannot have there."""
+    target, units = f"sm_{driver.device().capability}", load("tilewright.cpp.host.units")
+    found = []
+    for request in requests:
+        make = functools.partial(units.device_code, request, target)
+        made = through_cache(request, f"SIMT kernels for {target}", make)
+        head, _, ptx = made.partition(b"\n")
+        if ptx:
+            found.append(SimtFile(tuple(json.loads(head)), ptx + b"\0", VARIABLES + units.file_number(request)))
+    return found
+
+
+def allocate(size: int) -> int:
+    """The address of managed memory; 0 where there is not as much."""
+    address = ctypes.c_uint64()
+    try:
+        with driver.device().current():
+            driver.call("cuMemAllocManaged", ctypes.byref(address), ctypes.c_size_t(size), _ATTACH_GLOBAL)
+    except driver.CudaError:
+        return 0
+    return address.value
+
+
+def release(address: int | None) -> None:
+    """Free what ``allocate`` gave."""
+    with driver.device().current():
+        driver.call("cuMemFree_v2", ctypes.c_uint64(address or 0))
+
+
+class SimtPrograms:
+    """The modules of a program on the GPU. ``say`` gets what went wrong in a launch."""
+
+    def __init__(self, library: ctypes.CDLL, files: Sequence[SimtFile], say: Callable[[str], None]) -> None:
+        self._say = say
+        self._functions: dict[str, ctypes.c_void_p] = {}
+        self._variables: dict[str, list[tuple[int, int, int]]] = {}  # address here and there, and bytes
+        with driver.device().current():
+            for file in files:
+                self._load(library, file)
+        self._callbacks = _ALLOCATE(allocate), _RELEASE(release), _LAUNCH(self._guarded)
+        library["__tw_set_allocator"](*self._callbacks[:2])
+        library["__tw_set_simt_launcher"](self._callbacks[2])
+
+    def synchronize(self) -> None:
+        """Wait for what has been launched. CudaError for what went wrong there."""
+        with driver.device().current():
+            driver.call("cuCtxSynchronize")
+
+    def _load(self, library: ctypes.CDLL, file: SimtFile) -> None:
+        module = ctypes.c_void_p()
+        driver.call("cuModuleLoadData", ctypes.byref(module), file.ptx)
+        variables = []
+        for name, here in _rows(ctypes.addressof(ctypes.c_char.in_dll(library, file.table))):
+            there, size = ctypes.c_uint64(), ctypes.c_size_t()
+            code = driver.function("cuModuleGetGlobal_v2")(ctypes.byref(there), ctypes.byref(size), module, name)
+            if code == _NOT_FOUND:  # no kernel uses it after all
+                continue
+            if code:
+                raise driver.failure(code, "cuModuleGetGlobal")
+            variables.append((here, there.value, size.value))
+        for symbol in file.kernels:
+            function = ctypes.c_void_p()
+            driver.call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
+            self._functions[symbol], self._variables[symbol] = function, variables
+
+    def _guarded(self, symbol: bytes, shape: Any, shared: int, slots: int | None) -> int:
+        """A launch: 0, or the error of CUDA that the program gets."""
+        try:
+            with driver.device().current():
+                self._launch(symbol.decode(), shape[:6], shared, slots)
+        except driver.CudaError as e:
+            self._say(e.message)
+            return e.code
+        except Exception as e:  # noqa: BLE001 - nothing passes through C
+            self._say(f"{type(e).__name__}: {e}")
+            return _UNKNOWN
+        return 0
+
+    def _launch(self, symbol: str, shape: Sequence[int], shared: int, slots: int | None) -> None:
+        function = self._functions[symbol]
+        for here, there, size in self._variables[symbol]:
+            driver.call("cuMemcpyHtoD_v2", ctypes.c_uint64(there), ctypes.c_void_p(here), ctypes.c_size_t(size))
+        if shared > _STATIC_SHARED:
+            driver.call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, ctypes.c_int(shared))
+        driver.call("cuLaunchKernel", function, *shape, ctypes.c_uint(shared), None, ctypes.c_void_p(slots), None)
+        self.synchronize()
+        for here, there, size in self._variables[symbol]:
+            driver.call("cuMemcpyDtoH_v2", ctypes.c_void_p(here), ctypes.c_uint64(there), ctypes.c_size_t(size))
+
+
+def _rows(table: int) -> list[tuple[bytes, int]]:
+    """The names and addresses in the table at ``table``."""
+    found = []
+    while name := ctypes.c_void_p.from_address(table).value:
+        found.append((ctypes.string_at(name), ctypes.c_size_t.from_address(table + 8).value))
+        table += 16
+    return found

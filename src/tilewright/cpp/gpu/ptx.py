@@ -1,0 +1,263 @@
+"""SIMT kernels of a program as PTX: what they lead to in the LLVM module of the host part, through LLVM's NVPTX target,
+as Clang compiles CUDA. Types have the same layout on both sides."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from tilewright.backends.cuda_tools import tool
+from tilewright.backends.gpu.assemble import INSTALL
+from tilewright.backends.gpu.target import TRIPLE, architecture, machine
+from tilewright.cpp.host.parameters import split_parameters
+from tilewright.cpp.host.simt import FUNCTION, GLOBAL, NAME, call_graph, called_from
+from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
+
+_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+_LEVEL = 2  # of LLVM's optimizations
+_NOT_HERE = re.compile(r'"[^"]*"="[^"]*"|"[^"]*"|\b(?:uwtable|nobuiltin|builtin|nocreateundeforpoison)\b')
+_PRINT = re.compile(
+    r"^(?P<result> *(?:%[-\w.$]+ = )?)(?:tail |notail )?(?P<how>call|invoke) [^@\n]*@printf\((?P<arguments>[^\n]*)\)",
+    re.M,
+)
+# What LLVM has instructions for; the code of the other functions of mathematics is in NVIDIA's library.
+_NATIVE = re.compile(
+    "sqrt|fma|fmuladd|fabs|floor|ceil|trunc|rint|nearbyint|roundeven|round|minnum|maxnum|minimum|maximum|copysign"
+)
+_LIBRARY_HAS = re.compile(
+    "(?:acosh?|asinh?|atan[2h]?|cbrt|cosh?|erfc?|exp|exp10|exp2|expm1|fdim|fmod|frexp|hypot|ilogb|j[01n]|ldexp|lgamma|"
+    "ll?rint|ll?round|log|log10|log1p|log2|logb|modf|nextafter|pow|powi|remainder|remquo|rint|round|scalbn|sinh?|sincos|"
+    "tanh?|tgamma|trunc|y[01n]|fmin|fmax)f?"
+)
+_MATH = re.compile(r"@llvm\.([a-z]\w*)\.(f32|f64)(?:\.i32)?\(")
+_LINKAGE = "linkonce_odr|internal|weak_odr|hidden|dso_local|weak"
+_LIBRARY, _PACKAGES = "libdevice.10.bc", (("nvidia", "*"), ("triton", "backends/nvidia"))
+_PROVIDED = ("vprintf", "__assertfail", "malloc", "free")  # by the driver
+# What SIMT code calls, as instructions. Barriers are those of the block; `assert` is the driver's.
+_RUNTIME = """
+declare i32 @vprintf(ptr, ptr)
+declare void @__assertfail(ptr, ptr, i32, ptr, i64)
+declare void @llvm.trap()
+declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32) convergent
+declare i32 @llvm.nvvm.vote.ballot.sync(i32, i1) convergent
+declare void @llvm.nvvm.bar.warp.sync(i32) convergent
+define internal ptr @__tw_simt_exchange(i32 %mask, i64 %value, ptr %file, i32 %line) alwaysinline convergent {
+  call void @llvm.nvvm.bar.warp.sync(i32 %mask)
+  ret ptr null
+}
+define internal i64 @__tw_simt_shuffle(i32 %mask, i64 %value, i32 %lane) alwaysinline convergent {
+  %low = trunc i64 %value to i32
+  %up = lshr i64 %value, 32
+  %high = trunc i64 %up to i32
+  %l = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 %mask, i32 %low, i32 %lane, i32 31)
+  %h = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 %mask, i32 %high, i32 %lane, i32 31)
+  %lw = zext i32 %l to i64
+  %hw = zext i32 %h to i64
+  %hs = shl i64 %hw, 32
+  %both = or i64 %lw, %hs
+  ret i64 %both
+}
+define internal i32 @__tw_simt_ballot(i32 %mask, i32 %predicate) alwaysinline convergent {
+  %p = icmp ne i32 %predicate, 0
+  %found = call i32 @llvm.nvvm.vote.ballot.sync(i32 %mask, i1 %p)
+  ret i32 %found
+}
+define internal i32 @__tw_simt_active() alwaysinline convergent {
+  %found = call i32 asm sideeffect "activemask.b32 $0;", "=r"() convergent
+  ret i32 %found
+}
+define internal void @__assert_fail(ptr %what, ptr %file, i32 %line, ptr %function) noreturn {
+  call void @__assertfail(ptr %what, ptr %file, i32 %line, ptr %function, i64 1)
+  call void @llvm.trap()
+  unreachable
+}
+"""
+
+
+def to_ptx(text: str, kernels: Sequence[str], target: str) -> str:
+    """The PTX of the functions ``kernels`` of the module ``text`` for the architecture ``target``.
+
+    TileUnsupportedFeatureError for functions that a GPU does not have, and where NVIDIA's library of mathematics is
+    needed and not installed.
+    """
+    chosen = machine(architecture(target), _LEVEL)
+    try:
+        module = llvm.parse_assembly(_for_device(text, kernels), llvm.create_context())
+    except RuntimeError as e:
+        raise TileCompilerExecutionError(f"LLVM cannot read the code of SIMT kernels: {e}") from None
+    builder = llvm.create_pass_builder(chosen, llvm.create_pipeline_tuning_options(speed_level=_LEVEL))
+    clean = llvm.create_new_module_pass_manager()
+    clean.add_lower_invoke_pass()
+    clean.add_simplify_cfg_pass()
+    clean.add_global_dead_code_eliminate_pass()
+    clean.run(module, builder)
+    missing = {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
+    if any(name.startswith("__nv_") for name in missing):
+        module = llvm.parse_assembly(str(module), context := llvm.create_context())
+        library = llvm.parse_bitcode(_library().read_bytes(), context)
+        library.triple, library.data_layout = TRIPLE, module.data_layout
+        module.link_in(library)
+        for function in module.functions:
+            if not function.is_declaration and function.name not in kernels:
+                function.linkage = "internal"
+        missing = {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
+    unknown = sorted(name for name in missing if name not in _PROVIDED and not name.startswith("__nvvm"))
+    if unknown:
+        raise TileUnsupportedFeatureError(f"SIMT code calls {unknown[0]}(), which a GPU does not have")
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    return str(chosen.emit_assembly(module))
+
+
+@functools.cache
+def _library() -> Path:
+    """NVIDIA's code of mathematical functions: of a toolkit, of its wheels, or of Triton's."""
+    compiler = tool("nvcc") or tool("ptxas")
+    roots = [] if compiler is None else [compiler.resolve().parents[1]]
+    for package, folder in _PACKAGES:
+        spec = importlib.util.find_spec(package)
+        for place in (spec.submodule_search_locations or ()) if spec is not None else ():
+            roots += sorted(Path(place).glob(folder), reverse=True)
+    for root in roots:
+        for path in (root / "nvvm" / "libdevice" / _LIBRARY, root / "lib" / _LIBRARY):
+            if path.is_file():
+                return path
+    raise TileUnsupportedFeatureError(
+        f"mathematical functions of SIMT kernels on a GPU need {_LIBRARY}, which is part of nvcc: {INSTALL}"
+    )
+
+
+def _for_device(text: str, kernels: Sequence[str]) -> str:
+    """The part of ``text`` that ``kernels`` lead to, as code for GPUs."""
+    text = re.sub(r"(?:, )?![\w.]+ !\d+|^ +#dbg_[^\n]*\n", "", text, flags=re.M)
+    calls = call_graph(text)
+    functions = called_from(calls, kernels)
+    bodies = [m.group() for m in FUNCTION.finditer(text) if m[1].strip('"') in functions]
+    found = {m[1].strip('"'): m for m in GLOBAL.finditer(text) if not m[1].startswith("llvm.")}
+    used, pending = dict[str, None](), [name for symbol in functions for name in calls[symbol]]
+    while pending:
+        name = pending.pop()
+        if name in found and name not in used:
+            used[name] = None
+            pending += [n.strip('"') for n in re.findall(NAME, found[name]["rest"])]
+    shared = [name for name in used if "thread_local" in found[name]["how"]]
+    body = "\n".join([*(_variable(found[name], name in shared) for name in used), *bodies])
+    for name in shared:
+        body = _with_shared(body, found[name][1])
+    body = _PRINT.sub(_print, body)
+    body = _MATH.sub(lambda m: f"@{_device_name(m)}(", body)
+    for name in _math_of(text):
+        body = body.replace(f"@{name}(", f"@__nv_{name}(")
+    body = re.sub(r" comdat(?:\(\$[^)]*\))?(?=[ ,\n{])| section \"[^\"]*\"| personality ptr @\w+(?= )", "", body)
+    body = re.sub(rf"^define (?:(?:{_LINKAGE}) )*", "define internal ", body, flags=re.M)
+    for symbol in kernels:
+        head = rf'^define internal (?:\w+ )*?void (?=@"?{re.escape(symbol)}"?\()'
+        body = re.sub(head, "define ptx_kernel void ", body, flags=re.M)
+    types = re.findall(r"^%[^\n]* = type [^\n]*$", text, re.M)
+    groups = [
+        f"attributes {m[1]} = {{ convergent nounwind {_NOT_HERE.sub('', m[2]).replace('nounwind', '')} }}"
+        for m in re.finditer(r"^attributes (#\d+) = \{(.*)\}$", text, re.M)
+    ]
+    start = [f'target datalayout = "{_LAYOUT}"', f'target triple = "{TRIPLE}"', *types]
+    return "\n".join([*start, body, _index(), _barrier(), _RUNTIME, *_declarations(text, body), *groups, ""])
+
+
+def _with_shared(body: str, name: str) -> str:
+    """``body`` with the variable ``name`` of each thread as one in shared memory."""
+    address, quoted = f"ptr addrspacecast (ptr addrspace(3) @{name} to ptr)", re.escape(name)
+    found = rf"call [^\n@]*@llvm\.threadlocal\.address\.p0\(ptr [^@\n]*@{quoted}\)(?: #\d+)?"
+    body = re.sub(found, lambda _: f"getelementptr i8, {address}, i64 0", body)
+    return re.sub(rf"\bptr (?:align \d+ )?@{quoted}(?![-\w.$])", lambda _: address, body)
+
+
+def _variable(match: re.Match[str], shared: bool) -> str:
+    """A variable of the module, as one of a GPU: in shared memory, or by its name in that of the device."""
+    rest = re.sub(r", (?:comdat(?:\(\$[^)]*\))?|section \"[^\"]*\")(?=,|$)", "", match["rest"])
+    if not shared:
+        linkage = "" if match["kind"] == "global" else "internal "
+        return f"@{match[1]} = {linkage}{match['kind']} {rest}"
+    if match["how"].startswith("external"):
+        return f"@{match[1]} = external addrspace(3) global {re.sub(r', align [0-9]+', '', rest)}, align 256"
+    type = re.sub(r" (?:zeroinitializer|undef|poison)(?=,|$)", " undef", rest)
+    return f"@{match[1]} = internal addrspace(3) global {type}"
+
+
+def _print(match: re.Match[str]) -> str:
+    """A call of printf as one of the driver's, which wants the numbers in memory."""
+    first, *others = split_parameters(match["arguments"])
+    attributes = re.compile(r"\b(?:noundef|nonnull|signext|zeroext)\b|\balign \d+")
+    types = [attributes.sub("", a.rsplit(" ", 1)[0]).strip() for a in others]
+    values = [a.rsplit(" ", 1)[1] for a in others]
+    number, record = match.start(), f"{{ {', '.join(types)} }}"
+    lines = [f"  %tw.print{number} = alloca {record}"] if others else []
+    for i, (type, value) in enumerate(zip(types, values)):
+        lines += [
+            f"  %tw.print{number}.{i} = getelementptr {record}, ptr %tw.print{number}, i32 0, i32 {i}",
+            f"  store {type} {value}, ptr %tw.print{number}.{i}",
+        ]
+    memory = f"%tw.print{number}" if others else "null"
+    text = first.rsplit(" ", 1)[1]
+    return "\n".join([*lines, f"{match['result']}{match['how']} i32 @vprintf(ptr {text}, ptr {memory})"])
+
+
+def _device_name(match: re.Match[str]) -> str:
+    """The function for an intrinsic of LLVM: itself, or one of NVIDIA's library."""
+    name, type = match[1], match[2]
+    return match[0][1:-1] if _NATIVE.fullmatch(name) else f"__nv_{name}{'f' if type == 'f32' else ''}"
+
+
+def _math_of(text: str) -> set[str]:
+    """Functions of the C library that the module declares and whose code NVIDIA's library has."""
+    return {name for name in re.findall(r"^declare [^@\n]*@(\w+)\(", text, re.M) if _LIBRARY_HAS.fullmatch(name)}
+
+
+def _barrier() -> str:
+    """The barrier of a block, by the kind of its result."""
+    lines = [
+        "define internal i32 @__tw_simt_barrier(i32 %kind, i32 %predicate, ptr %f, i32 %l) alwaysinline convergent {",
+        "  switch i32 %kind, label %k2 [ i32 0, label %k0 i32 1, label %k1 ]",
+    ]
+    reduce = {
+        "popc.u32": ("$0", ""),
+        "and.pred": ("q", " selp.u32 $0, 1, 0, q;"),
+        "or.pred": ("q", " selp.u32 $0, 1, 0, q;"),
+    }
+    for kind, (name, (result, end)) in enumerate(reduce.items()):
+        code = f"{{ .reg .pred p, q; setp.ne.u32 p, $1, 0; bar.red.{name} {result}, 0, p;{end} }}"
+        lines += [
+            f"k{kind}:",
+            f'  %r{kind} = call i32 asm sideeffect "{code}", "=r,r,~{{memory}}"(i32 %predicate) convergent',
+            f"  ret i32 %r{kind}",
+        ]
+    return "\n".join([*lines, "}"])
+
+
+def _index() -> str:
+    """The coordinates of a thread, by their number."""
+    names = [
+        f"llvm.nvvm.read.ptx.sreg.{group}.{axis}" for group in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz"
+    ]
+    cases = " ".join(f"i32 {i}, label %c{i}" for i in range(len(names)))
+    lines = [f"declare i32 @{name}()" for name in names]
+    lines += ["define internal i32 @__tw_simt_index(i32 %which) alwaysinline {"]
+    lines += [f"  switch i32 %which, label %c0 [ {cases} ]"]
+    for i, name in enumerate(names):
+        lines += [f"c{i}:", f"  %v{i} = call i32 @{name}()", f"  ret i32 %v{i}"]
+    return "\n".join([*lines, "}"])
+
+
+def _declarations(text: str, body: str) -> Iterator[str]:
+    """Those of the functions that ``body`` calls and nothing here defines."""
+    named = {name.strip('"') for name in re.findall(NAME, body)}
+    own = set(re.findall(r"@([\w.]+)\(", _RUNTIME)) | {"__tw_simt_index", "__tw_simt_barrier"}
+    mathematics = _math_of(text)
+    for match in re.finditer(rf"^declare [^@\n]*{NAME}\([^\n]*$", text, re.M):
+        name, intrinsic = match[1].strip('"'), _MATH.search(match.group())
+        new = _device_name(intrinsic) if intrinsic is not None else f"__nv_{name}" if name in mathematics else name
+        if new in named and new not in own:
+            yield match.group().replace(f"@{match[1]}(", f"@{new}(") if new != name else match.group()

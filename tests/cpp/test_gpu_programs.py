@@ -1,0 +1,146 @@
+"""SIMT kernels of C++ programs for GPUs: their PTX, which needs no GPU, and their launches by a driver that only listens."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.cpp.gpu import program as gpu
+from tilewright.cpp.gpu import ptx as device_code
+from tilewright.cpp.host.build import build_unit, link_units
+from tilewright.cpp.host.program import _loaded
+from tilewright.cpp.host.units import device_code as code_of_file
+from tilewright.cpp.host.units import file_number
+from tilewright.cpp.module import request_of
+from tilewright.cpp.translation import Request
+from tilewright.ir.errors import TileUnsupportedFeatureError
+
+PROGRAM = """#include <cmath>
+#include <cstdio>
+#include <cuda_runtime.h>
+struct Pair { float a; int n; float* p; };
+__constant__ float factors[4];
+static __device__ int counter;
+template <int N>
+__global__ void simt(float* out, Pair pair) {
+  __shared__ float tile[N];
+  extern __shared__ float more[];
+  tile[threadIdx.x] = more[threadIdx.x] = pair.a;
+  __syncthreads();
+  float v = tile[N - 1 - threadIdx.x] + __shfl_xor_sync(0xffffffffu, sinf(pair.a), 1);
+  if (__ballot_sync(0xffffffffu, threadIdx.x & 1)) atomicAdd(&counter, 1);
+  printf("%d %f\\n", pair.n, double(v));
+  out[blockIdx.x * blockDim.x + threadIdx.x] = v * factors[threadIdx.y];
+}
+extern "C" int start(float* out, float* p) {
+  simt<64><<<dim3(2, 3), dim3(64, 2, 1), 256>>>(out, Pair{1.5f, 7, p});
+  return int(cudaGetLastError()) + 1000 * counter;
+}
+"""
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> Request:
+    (tmp_path / "program.cu").write_text(PROGRAM)
+    return request_of(tmp_path / "program.cu", "c++20", {}, [])
+
+
+@pytest.fixture
+def mathematics() -> None:
+    try:
+        device_code._library()
+    except TileUnsupportedFeatureError as e:
+        pytest.skip(str(e))
+
+
+def test_ptx(request_: Request, mathematics: None) -> None:
+    head, _, ptx = code_of_file(request_, "sm_90")[0].decode().partition("\n")
+    (symbol,) = json.loads(head)
+    assert f".visible .entry {symbol}(" in ptx and ptx.count(".entry") == 1
+    for wanted in (r"\.shared .*tile\[256\]", r"\.extern \.shared .* more\[\]", r"bar\.red", r"shfl\.sync\.idx"):
+        assert re.search(wanted, ptx), wanted
+    for wanted in (r"vote\.sync\.ballot", r"vprintf", r"\.visible \.global .* factors\[16\]", r"%ctaid\.x"):
+        assert re.search(wanted, ptx), wanted
+    assert "__nv_sinf" not in ptx and "sinf," not in ptx  # the code of the library, not a call
+
+
+def test_what_a_gpu_does_not_have(tmp_path: Path) -> None:
+    text = (
+        "#include <cuda_runtime.h>\n__device__ int elsewhere(int);\n__global__ void k(int* p) { *p = elsewhere(1); }\n"
+    )
+    (tmp_path / "program.cu").write_text(text)
+    with pytest.raises(TileUnsupportedFeatureError, match=r"calls _Z9elsewherei\(\), which a GPU does not have"):
+        code_of_file(request_of(tmp_path / "program.cu", "c++20", {}, []), "sm_90")
+
+
+def test_mathematics_without_the_library(request_: Request, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_code, "tool", lambda name: None)
+    monkeypatch.setattr(device_code, "_PACKAGES", ())
+    device_code._library.cache_clear()
+    with pytest.raises(TileUnsupportedFeatureError, match=r"need libdevice.*pip install nvidia-cuda-nvcc"):
+        code_of_file(request_, "sm_90")
+    device_code._library.cache_clear()
+
+
+class Listener:
+    """A driver that notes calls, gives numbers for handles, and has a kernel add one to the counter."""
+
+    def __init__(self, device: ctypes.Array[ctypes.c_char]) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self._device = device
+
+    def call(self, name: str, *arguments: Any) -> None:
+        self.calls.append((name, *arguments))
+        if name.startswith("cuMemcpy"):
+            ctypes.memmove(arguments[0].value, arguments[1].value, arguments[2].value)
+        if name == "cuLaunchKernel":
+            slots = ctypes.cast(arguments[9], ctypes.POINTER(ctypes.c_size_t))
+            self.shape = [getattr(argument, "value", argument) for argument in arguments[1:8]]
+            self.out = ctypes.c_size_t.from_address(slots[0]).value
+            self.first = ctypes.c_float.from_address(slots[1]).value
+            ctypes.c_int.from_buffer(self._device, 64).value += 1
+
+    def function(self, name: str) -> Any:
+        assert name == "cuModuleGetGlobal_v2"
+
+        def find(there: Any, size: Any, module: Any, symbol: bytes) -> int:
+            at, bytes_ = {b"factors": (0, 16), b"_ZL7counter": (64, 4)}[symbol]
+            there._obj.value, size._obj.value = ctypes.addressof(self._device) + at, bytes_
+            return 0
+
+        return find
+
+    def device(self) -> Any:
+        return type("Device", (), {"current": lambda self: nullcontext(), "capability": 90})()
+
+
+def test_launches(request_: Request, mathematics: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = ctypes.create_string_buffer(128)
+    listener = Listener(device)
+    for name in ("call", "function", "device"):
+        monkeypatch.setattr(gpu.driver, name, getattr(listener, name))
+    monkeypatch.setattr(gpu, "allocate", lambda size: 0)
+    library, _ = _loaded(link_units([build_unit(request_)]))
+    said: list[str] = []
+    files = gpu.simt_files([request_])
+    kept = gpu.SimtPrograms(library, files, said.append)
+    start = library["start"]
+    start.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    assert start(1 << 40, 1 << 41) == 1000  # no error, and the variable of the device came back
+    assert start(1 << 40, 1 << 41) == 2000
+    assert (listener.shape, listener.out, listener.first) == ([2, 3, 1, 64, 2, 1, 256], 1 << 40, 1.5)
+    assert said == [] and kept is not None
+
+
+def test_the_table_of_a_file_is_its_own(tmp_path: Path) -> None:
+    names = set()
+    for name in ("a.cu", "b.cu"):
+        (tmp_path / name).write_text("#include <cuda_runtime.h>\n")
+        names.add(file_number(request_of(tmp_path / name, "c++20", {}, [])))
+    assert len(names) == 2
