@@ -24,7 +24,7 @@ def test_pinned_versions_are_allowed() -> None:
 
 def test_the_conda_recipe_has_the_dependencies() -> None:
     project = (ROOT / "pyproject.toml").read_text("utf-8")
-    recipe = (ROOT / "conda" / "meta.yaml").read_text("utf-8")
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text("utf-8")
     needed = re.search(r"^dependencies = \[(.*)\]$", project, re.M)
     python = re.search(r'^requires-python = "(.*)"$', project, re.M)
     run = re.search(r"^ +run: \[(.*)\]$", recipe, re.M)
@@ -37,4 +37,5 @@ def test_one_version() -> None:
     version = re.search(r'__version__ = "(.*)"', (ROOT / "src/tilewright/version.py").read_text("utf-8"))
     assert version is not None
     assert f"\nversion: {version[1]}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\n  version: {version[1]} #" in (ROOT / "conda" / "recipe.yaml").read_text("utf-8")
     assert f"\n## {version[1]}" in (ROOT / "CHANGELOG.md").read_text("utf-8")

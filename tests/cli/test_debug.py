@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tilewright.cli import main
 from tilewright.cli.errors import MISUSE
 
 PROGRAM = """\
@@ -87,7 +89,8 @@ def test_nothing_else_of_the_file_runs(program: Path) -> None:
     assert done.stdout.count("-> block = ct.bid(0)") == 1 and "Tile([0., 1., 2., 3.], dtype=float16)" in done.stdout
 
 
-def test_mistakes(program: Path) -> None:
+def test_mistakes(program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["tilewright"])  # which a program that runs finds replaced
     for arguments, words in (
         ([program], "write FILE::KERNEL"),
         ([f"{program}::missing", "1"], "defines no function missing; it defines: other, scale, idle"),
@@ -99,5 +102,6 @@ def test_mistakes(program: Path) -> None:
         ([f"{program}::scale", "1", "--arg", "2"], "'1' is for the program, which does not run with --arg"),
         (["nothing.py::scale"], "no program nothing.py"),
     ):
-        done = debug(*arguments)
-        assert done.returncode == MISUSE and words in done.stderr and "Traceback" not in done.stderr, done.stderr
+        monkeypatch.setattr(sys, "stdin", io.StringIO())
+        status, said = main(["debug", *map(str, arguments)]), capsys.readouterr().err
+        assert status == MISUSE and words in said and "Traceback" not in said, said
