@@ -55,7 +55,7 @@ class Workers(Executor):
         if self._closed:
             raise RuntimeError("the search has ended")
         path = os.pathsep.join(filter(None, sys.path))
-        command = [sys.executable, "-m", "tilewright.tune.workers"]
+        command = [sys.executable, "-c", f"from {__name__} import main; main()"]
         worker = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}
         )
@@ -75,7 +75,8 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         answers.flush()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """What a process does: requests come on its standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the search gets it, too, and ends its processes
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a compiler prints is no answer
