@@ -217,6 +217,16 @@ def test_views_are_made_once_outside_of_loops(version: str) -> None:
 
 
 @ct.kernel
+def bits_of_new_floats(x, out):
+    tile = ct.bitcast(ct.load(x, (0,), (8,)), ct.float8_e5m3fnu)
+    ct.store(out, (0,), tile.astype(ct.float32))
+
+
+def test_the_version_is_one_that_has_the_types_of_all_values() -> None:
+    assert exported(bits_of_new_floats, array(1, ct.uint8), array(1)).minor == 4
+
+
+@ct.kernel
 def ahead(x, y, out):
     tile, other = ct.load(x, (0,), (4,)), ct.load(y, (0, 0), (2, 2))
     for k in range(3):

@@ -269,14 +269,14 @@ def _cast(e: Emitter, op: arith.Cast) -> Value:
 def _bitcast(e: Emitter, op: arith.Bitcast) -> Value:
     source, target = op.x.tile, op.result.tile
     if isinstance(op.dtype, PointerType):
-        return e.one("ptr_to_ptr", {"source": e[op.x]}, tile(target))
+        return e.one("ptr_to_ptr", {"source": e[op.x]}, e.result(op))
     if element(source.dtype) == element(target.dtype):
         return e[op.x]
     if tfloat32 in (source.element, op.dtype):  # 32 bits in our IR, of which 19 are there
         return _tf32_bits(e, e[op.x], source.element, op.dtype)
     if source.element.is_bool or op.dtype.is_bool:  # a byte in our IR, one bit there
         return convert(e, e[op.x], source.element, op.dtype)
-    return e.one("bitcast", {"source": e[op.x]}, tile(target))
+    return e.one("bitcast", {"source": e[op.x]}, e.result(op))
 
 
 def _tf32_bits(e: Emitter, value: Value, source: DType, target: DType) -> Value:
