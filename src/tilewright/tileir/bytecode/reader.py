@@ -299,6 +299,11 @@ class _Reader:
         self._cursor.pos = pos
         return self._cursor
 
+    def bools(self, pos: int) -> tuple[bool, ...]:
+        """For decoders, whose text is generated."""
+        cursor = self.cursor(pos)
+        return tuple(cursor.bool("a flag") for _ in range(cursor.count("flags")))
+
     def regions(self, pos: int, count: int, values: list[Value]) -> tuple[list[Block | None], int]:
         self.depth += 1
         if self.depth > MAX_REGIONS:
