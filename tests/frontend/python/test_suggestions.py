@@ -68,3 +68,15 @@ def test_in_host_code(name: str, words: str) -> None:
     with pytest.raises(AttributeError, match=re.escape(words)):
         getattr(ct, name)
     assert not hasattr(ct, "__wrapped__")
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "said"), [((8,), 2, "must be from -1 to 0"), ((), 0, "a scalar has no axes")]
+)
+def test_an_axis_out_of_range(shape: tuple[int, ...], axis: int, said: str) -> None:
+    @ct.kernel
+    def kernel(x):
+        ct.sum(ct.full(shape, 1, ct.int32), axis=axis)
+
+    with pytest.raises(ct.TileTypeError, match=f"'axis' is {axis}: .*{said}"):
+        ct.launch(None, (1,), kernel, (np.ones(8),), backend="reference")

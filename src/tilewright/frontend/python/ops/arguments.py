@@ -67,7 +67,8 @@ def axis(ctx: Context, value: Any, rank: int, name: str = "axis") -> int:
     """An axis of a tile or array of ``rank`` axes; negative ones count from the end."""
     found = const_int(ctx, value, name)
     if not -rank <= found < rank:
-        ctx.fail(TileTypeError, f"{name!r} is {found}, but there are only {rank} axes", argument=name)
+        has = f"it must be from {-rank} to {rank - 1}" if rank else "a scalar has no axes"
+        ctx.fail(TileTypeError, f"{name!r} is {found}: {has}", argument=name)
     return found % rank
 
 
