@@ -142,6 +142,26 @@ def test_simt_and_tile_kernels_share_the_processors(tmp_path: Path, monkeypatch:
     assert subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True).stdout == "0 1\n"
 
 
+BY_VALUE = """#include <cstdio>
+#include <cuda_runtime.h>
+struct Pair { float a; int n; float* p; };
+struct Three { float x, y, z; };
+__global__ void k(float* out, Pair q, int by, Three t) { *out = by * (q.a + q.n + *q.p) + t.x + 2 * t.z; }
+int main() {
+  float *out, *quarter; cudaMallocManaged(&out, 4); cudaMallocManaged(&quarter, 4); *quarter = 0.25f;
+  Pair q{1, 2, quarter}; int by = 4; Three t{16, 0, 32};
+  void* slots[] = {&out, &q, &by, &t};
+  cudaLaunchKernel((void*)k, 1, 1, slots, 0, 0);
+  printf("%g\\n", *out);
+}
+"""
+
+
+def test_structs_in_the_table_of_arguments(tmp_path: Path) -> None:
+    done = run(tmp_path / "program.cu", BY_VALUE)
+    assert (done.stdout, done.stderr) == ("93\n", "")
+
+
 SPACES = """#include <cuda_runtime.h>
 #define HD __host__ __device__
 constexpr int three() { return 3; }

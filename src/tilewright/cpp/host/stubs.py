@@ -37,6 +37,7 @@ def with_stubs(text: str, kernels: Mapping[str, str], simt: Mapping[str, Way]) -
     text = re.sub(r"^declare !dbg !\d+ ", "declare ", text, flags=re.M)
     count, rows, constants = len(kernels), [], []
     for i, (symbol, name) in enumerate(kernels.items()):
+        halves = _second_halves(text, symbol)
         text, sizes = _with_stub(text, symbol, f"ptr getelementptr ([{count} x {_ROW}], ptr {_TABLE}, i32 0, i32 {i})")
         constants += [
             _string(f"tw.symbol.{i}", symbol),
@@ -48,7 +49,7 @@ def with_stubs(text: str, kernels: Mapping[str, str], simt: Mapping[str, Way]) -
             code = f'@"tw.code.{i}"'
             constants.append(f"{code} = private constant {code_of(symbol, simt[symbol])}")
         strings = f'ptr @"tw.symbol.{i}", ptr @"tw.name.{i}", ptr @"tw.sizes.{i}"'
-        numbers = f"i32 {len(sizes)}, i32 {symbol in simt:d}"
+        numbers = f"i32 {len(sizes)}, i32 {(symbol in simt) + 2 * halves}"
         rows.append(f"{_ROW} {{ ptr @{_name(symbol)}, {strings}, {numbers}, ptr {code} }}")
     if kernels:
         text = _with_constructor(text)
@@ -97,6 +98,18 @@ def _with_stub(text: str, symbol: str, description: str) -> tuple[str, list[str]
     lines += [f"  %tw.error = call i32 @__tw_host_launch({description}, ptr %tw.slots)", "  ret void"]
     start, end = match.span("body")
     return text[:start] + "tw.entry:\n" + "\n".join(lines) + "\n" + text[end:], sizes
+
+
+def _second_halves(text: str, symbol: str) -> int:
+    """The parameters of a function, a bit each, that are the second eight bytes of the struct before: two may
+    stand for one that is passed by value."""
+    match = re.search(_DEFINITION.format(symbol=re.escape(_name(symbol))), text, re.M | re.S)
+    assert match is not None, symbol
+    names = [re.escape(parameter.split()[-1]) for parameter in split_parameters(match["parameters"])]
+    stored = (
+        r"^ *(%[-\w.$]+) = getelementptr [^\n]*\{{[^\n]*, i32 0, i32 1[^\n]*\n *store [^\n]*? {}, ptr \1(?![-\w.$])"
+    )
+    return sum(1 << i for i, name in enumerate(names) if re.search(stored.format(name), match["body"], re.M))
 
 
 def _with_constructor(text: str) -> str:

@@ -139,6 +139,12 @@ cudaError_t __tw_host_launch(void const* what, void** slots) { return report(lau
 cudaError_t __tw_host_launch_function(void const* function, void** slots) {
     kernel const* found = find_kernel(function);
     if (!found) refused = cudaErrorInvalidDeviceFunction;
-    return report(launch_next(found, slots));
+    void* pieces[256];
+    if (!found || !slots || !found->halves || found->parameters > 256) return report(launch_next(found, slots));
+    for (unsigned i = 0, next = 0; i < found->parameters; ++i) {
+        bool half = i < 31 && (found->halves >> i & 1) && i > 0;
+        pieces[i] = half ? (char*)pieces[i - 1] + 8 : slots[next++];
+    }
+    return report(launch_next(found, pieces));
 }
 }

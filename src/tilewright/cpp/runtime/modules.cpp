@@ -167,7 +167,7 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* 
             return CUDA_SUCCESS;
         }
     auto* own = (unsigned*)copied((char const*)sizes, count * sizeof *sizes);
-    known.add(made_of(kernel{nullptr, copied(symbol, strlen(symbol)), copied(name, strlen(name)), own, count, 0, nullptr}));
+    known.add(made_of(kernel{nullptr, copied(symbol, strlen(symbol)), copied(name, strlen(name)), own, count, 0, 0, nullptr}));
     *function = (CUfunction)known[known.count - 1];
     return CUDA_SUCCESS;
 }

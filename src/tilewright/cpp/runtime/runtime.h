@@ -66,7 +66,7 @@ struct kernel {
     char const* symbol;
     char const* name;
     unsigned const* sizes;
-    unsigned parameters, simt;
+    unsigned parameters, simt : 1, halves : 31;  // bits: those that are the second eight bytes of a struct before
     void* code;  // of SIMT kernels: see simt.cpp
 };
 kernel const* find_kernel(void const* stub);
