@@ -149,6 +149,39 @@ def test_vmap_and_functional_gradients() -> None:
     torch.testing.assert_close(per_sample, 18 * x)
 
 
+def test_transformations_around_each_other() -> None:
+    """Gradients of what ``vmap`` computes, of higher order, of the operator itself, and in compiled functions."""
+    func, x, b = torch.func, torch.randn(7, 30), torch.randn(30)
+    for op in (scale, scale.torch_op):
+        torch.testing.assert_close(func.grad(lambda x, op=op: torch.vmap(op)(x).square().sum())(x), 8 * x)
+        nested = func.grad(lambda x, op=op: func.grad(lambda y: op(y).square().sum())(x).square().sum())
+        torch.testing.assert_close(nested(b), 128 * b)
+        torch.testing.assert_close(torch.vmap(nested)(x), 128 * x)
+    outer = torch.randn(30, requires_grad=True)
+    func.grad(lambda y: scale(y).square().sum())(outer).sum().backward()
+    torch.testing.assert_close(outer.grad, torch.full((30,), 8.0))
+    compiled = torch.compile(lambda x: func.grad(lambda y: torch.vmap(scale)(y).square().sum())(x), fullgraph=True)
+    torch.testing.assert_close(compiled(x), 8 * x)
+
+
+@ct.op("tests::double_into", "n, n ->", mutates="out")
+def double_into(stream: Any, x: Any, out: Any) -> None:
+    ct.launch(stream, (ct.cdiv(x.shape[0], 256),), scale_kernel, (x, out, 2.0, 256))
+
+
+def test_vmap_of_an_operator_in_place() -> None:
+    for axis in (0, 1):
+        x = torch.randn(6, 7)
+        expected = 2 * x
+        torch.vmap(lambda row: (scale_in_place(row), row)[1], in_dims=axis)(x)
+        torch.testing.assert_close(x, expected)
+    rows, out = torch.randn(3, 5), torch.zeros(3, 5)
+    torch.vmap(lambda row, out: (double_into(row, out), out)[1])(rows, out)
+    torch.testing.assert_close(out, 2 * rows)
+    with pytest.raises(RuntimeError, match="'out' is changed in place, so it must have the batch of vmap, too"):
+        torch.vmap(double_into, in_dims=(0, None))(rows, out[0])
+
+
 def test_autocast() -> None:
     x = torch.randn(4, 4)
     with torch.autocast("cpu", torch.bfloat16):
@@ -169,7 +202,11 @@ def with_tangent(function: Callable[[Any], Any], x: Any) -> Any:
         (lambda: add(torch.zeros(3), torch.zeros(4)), RuntimeError, "tests::add: 'b' has the extent 4 along axis 0 (n)"),
         (lambda: add(torch.zeros(3), torch.zeros(3, device="meta")), RuntimeError, "tests::add: 'b' is on meta, but 'a'"),
         (lambda: add(torch.zeros(3), np.zeros(3)), RuntimeError, "Expected a value of type 'Tensor' for argument 'b'"),
-        (lambda: add(torch.zeros(3).to_sparse(), torch.zeros(3)), NotImplementedError, "Could not run 'tests::add'"),
+        (lambda: add(torch.zeros(3), None), RuntimeError, "tests::add: 'b' is None; pass a tensor"),
+        (lambda: add(torch.zeros(3), torch.zeros(3).to_sparse()), RuntimeError, "tests::add: 'b' has the layout torch.sparse_coo"),
+        (lambda: add(torch.nested.nested_tensor([torch.zeros(3)]), torch.zeros(3)), RuntimeError, "tests::add: 'a' is a nested tensor"),
+        (lambda: scale(torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8)), RuntimeError, "tests::scale: 'x' is quantized"),
+        (lambda: matmul(torch.zeros(4, 4), torch.zeros(4, 4, dtype=torch.int32)), RuntimeError, "tests::matmul(a: float32, b: int32): "),
         (lambda: scale_in_place(torch.zeros(1).expand(4)), RuntimeError, "tests::scale_: 'x' is changed in place, but several"),
         (lambda: scale_in_place(leaf(4)), RuntimeError, "tests::scale_ changes 'x' in place and has no gradient"),
         (lambda: norm(leaf(2, 4), leaf(4))[0].sum().backward(), RuntimeError, "tests::norm has no gradient; declare it with @norm.gradient"),

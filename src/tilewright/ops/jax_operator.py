@@ -11,12 +11,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from tilewright.ir.errors import TileTypeError
 from tilewright.ir.printer import print_function
 from tilewright.language.dtypes import to_dtype
 from tilewright.ops.batching import batched_dim
 from tilewright.ops.dims import Shape
 from tilewright.ops.jax_sharding import partitioned
-from tilewright.ops.operator import Operator, array_dtype
+from tilewright.ops.operator import Operator, OperatorTypeError, array_dtype
 from tilewright.ops.xla_handler import Handler
 from tilewright.runtime.abstract import abstract_array, record_launches
 from tilewright.runtime.arrays import AbstractAddress
@@ -204,7 +205,10 @@ def _target(op: Operator, numbers: tuple[Any, ...], inputs: tuple[Any, ...], res
     platform, device = found
     arrays = [abstract_array(i, shape, dtype, device) for i, (shape, dtype) in enumerate((*inputs, *results))]
     given, outputs = arrays[: len(inputs)], arrays[len(inputs) : len(inputs) + len(op.outputs)]
-    launches = record_launches(lambda stream: op.function(stream, *given, *outputs, *numbers))
+    try:
+        launches = record_launches(lambda stream: op.function(stream, *given, *outputs, *numbers))
+    except TileTypeError as e:
+        raise op.refusal(e, given, OperatorTypeError) from e
     _check_writes(op, launches)
     changed = [i for i, name in enumerate(op.inputs) if name in op.mutates]
     mutated = {i: len(inputs) + len(op.outputs) + n for n, i in enumerate(changed)}

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tilewright.ir.dtypes import ALL_DTYPES
+from tilewright.ir.errors import TileTypeError
 from tilewright.ir.location import Loc
 from tilewright.ops.dims import Dims
 from tilewright.runtime.launch import launch
@@ -41,6 +42,10 @@ class Gradient:
 
     function: Callable[..., Any]
     parameters: tuple[str, ...]
+
+
+class OperatorTypeError(TileTypeError, TypeError):
+    """Kernels do not take arrays of these dtypes, in the classes of NumPy and JAX."""
 
 
 class Operator:
@@ -187,13 +192,21 @@ class Operator:
         dtypes = [array_dtype(d, self.inputs, [a.dtype for a in arrays]) for d in self.dtypes]
         results = [np.empty(shape, dtype) for shape, dtype in zip(self.dims.results(extents), dtypes)]
         if not self.is_idle([a.shape for a in arrays], [a.shape for a in results]):
-            self.compute(None, arrays, results, args[len(self.inputs) :])
+            try:
+                self.compute(None, arrays, results, args[len(self.inputs) :])
+            except TileTypeError as e:
+                raise self.refusal(e, arrays, OperatorTypeError) from e
         return tuple(results) if len(results) > 1 else results[0] if results else None
 
     def is_idle(self, inputs: Sequence[Any], results: Sequence[Any]) -> bool:
         """Whether arrays of these shapes leave nothing to do: all that would be written is empty."""
         changed = [shape for name, shape in zip(self.inputs, inputs) if name in self.mutates]
         return all(0 in shape for shape in (*results, *changed))
+
+    def refusal(self, error: TileTypeError, arrays: Sequence[Any], kind: type[TileTypeError]) -> TileTypeError:
+        """``error``, which a kernel raised for these inputs, as one of ``kind`` that names the operator and them."""
+        given = ", ".join(f"{name}: {str(a.dtype).removeprefix('torch.')}" for name, a in zip(self.inputs, arrays))
+        return kind(f"{self.name}({given}): {error.message}", error.loc)
 
     def compute(self, stream: Any, inputs: Sequence[Any], results: Sequence[Any], numbers: Sequence[Any]) -> None:
         """Fill ``results``; under the sanitizer, compare what happens with the declaration."""

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 from torch import _C
+from torch._functorch.autograd_function import enable_single_level_autograd_function
 from torch.autograd import forward_ad
+from torch.autograd.function import _SingleLevelFunction
 
-from tilewright.ops import torch_transforms
 from tilewright.ops.operator import Operator
 
 
@@ -18,7 +19,7 @@ def autograd_kernel(op: Operator, overload: Any, compute: Callable[..., Any]) ->
 
     ``compute`` is the kernel for CPUs; calling it saves a second trip through the dispatcher.
     """
-    recorded, _ = _functions(op, overload)
+    recorded = _recorder(op, overload)
     after, mutates = _C._after_autograd_keyset, min(op.mutates, default=None)
     plain: set[int] = set()  # sets of keys with which the dispatcher would go on to ``compute``
 
@@ -31,7 +32,10 @@ def autograd_kernel(op: Operator, overload: Any, compute: Callable[..., Any]) ->
                     f"{op.name} changes '{mutates}' in place and has no gradient, but an input requires one; "
                     "call it under torch.no_grad(), or pass x.detach()"
                 )
-            return recorded.apply(keyset, *args)
+            if not _C._are_functorch_transforms_active():
+                return recorded.apply(keyset, *args)
+            with enable_single_level_autograd_function():
+                return recorded.apply(keyset, *args)
         if keyset.raw_repr() in plain:
             return compute(*args)
         below = keyset & after
@@ -41,12 +45,6 @@ def autograd_kernel(op: Operator, overload: Any, compute: Callable[..., Any]) ->
             return overload.redispatch(below, *args)
 
     return kernel
-
-
-def _functionalizing() -> bool:
-    """Whether the innermost transformation of ``torch.func`` is ``functionalize``, which has no rule for functions."""
-    innermost = _C._functorch.peek_interpreter_stack()
-    return innermost is not None and innermost.key() == _C._functorch.TransformType.Functionalize
 
 
 def _has_tangent(value: Any) -> bool:
@@ -60,26 +58,24 @@ def _no_jvp(op: Operator) -> str:
     )
 
 
-def transformable(op: Operator, overload: Any) -> Callable[..., Any]:
-    """``overload`` as a function that ``torch.func`` can transform, where ``op`` has a gradient."""
-    if op.backward is None:
-        return overload
-    _, transformed = _functions(op, overload)
-    active = _C._are_functorch_transforms_active
+def _recorder(op: Operator, overload: Any) -> Any:
+    """A ``torch.autograd.Function`` whose first argument is the set of dispatch keys.
 
-    def call(*args: Any) -> Any:
-        return transformed.apply(*args) if active() and not _functionalizing() else overload(*args)
-
-    return call
-
-
-def _functions(op: Operator, overload: Any) -> tuple[Any, Any]:
-    """Two ``torch.autograd.Function``: one whose first argument is the set of dispatch keys, and one for the
-    transformations of ``torch.func``. The backward pass raises RuntimeError when none is declared."""
+    Its backward pass raises RuntimeError where none is declared.
+    """
     inputs, outputs, arity = op.inputs, op.outputs, op.arity
-    numbers = {n.name: n.default for n in op.numbers}
+    numbers, active = {n.name: n.default for n in op.numbers}, _C._are_functorch_transforms_active
 
-    def keep(ctx: Any, args: tuple[Any, ...], result: Any) -> None:
+    def below(keyset: Any, args: tuple[Any, ...]) -> Any:
+        with _C._AutoDispatchBelowAutograd():
+            return overload.redispatch(keyset & _C._after_autograd_keyset, *args)
+
+    def record(ctx: Any, keyset: Any, *args: Any) -> Any:
+        if active():  # transformations around this one record as well, which is switched off here
+            with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+                result = below(keyset, args)
+        else:
+            result = below(keyset, args)
         ctx.given = len(args)
         args = (*args, *list(numbers.values())[len(args) - arity :]) if len(args) < arity else args
         arrays = dict(zip(inputs, args)) | dict(zip(outputs, result if isinstance(result, tuple) else (result,)))
@@ -87,11 +83,6 @@ def _functions(op: Operator, overload: Any) -> tuple[Any, Any]:
         wanted = op.backward.parameters if op.backward is not None else ()
         ctx.saved = [name for name in wanted if name in arrays]
         ctx.save_for_backward(*[arrays[name] for name in ctx.saved])
-
-    def record(ctx: Any, keyset: Any, *args: Any) -> Any:
-        with _C._AutoDispatchBelowAutograd():
-            result = overload.redispatch(keyset & _C._after_autograd_keyset, *args)
-        keep(ctx, args, result)
         return result
 
     def gradients(ctx: Any, *grads: Any) -> Any:
@@ -99,22 +90,11 @@ def _functions(op: Operator, overload: Any) -> tuple[Any, Any]:
             raise RuntimeError(op.missing_gradient())
         values = dict(zip(ctx.saved, ctx.saved_tensors)) | ctx.numbers
         values |= {f"grad_{name}": grad for name, grad in zip(outputs, grads)}
-        return *op.input_gradients(values), *[None] * (ctx.given - len(inputs))
+        return None, *op.input_gradients(values), *[None] * (ctx.given - len(inputs))
 
     def forward_mode(ctx: Any, *tangents: Any) -> Any:
         raise NotImplementedError(_no_jvp(op))
 
-    name = op.name.replace("::", "_")
-    return (
-        _function(name, forward=record, backward=lambda ctx, *grads: (None, *gradients(ctx, *grads)),
-                  jvp=forward_mode),
-        _function(
-            f"{name}_transformed", forward=lambda *args: overload(*args), setup_context=keep, backward=gradients,
-            jvp=forward_mode,
-            vmap=torch_transforms.vmap_rule(op, overload),
-        ),
-    )  # fmt: skip
-
-
-def _function(name: str, **methods: Any) -> Any:
-    return type(name, (torch.autograd.Function,), {key: staticmethod(value) for key, value in methods.items()})
+    methods = {"forward": record, "backward": gradients, "jvp": forward_mode}
+    kind: Any = _SingleLevelFunction  # the transformations of torch.func go through the dispatcher, one by one
+    return type(op.name.replace("::", "_"), (kind,), {name: staticmethod(f) for name, f in methods.items()})

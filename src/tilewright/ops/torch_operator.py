@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tilewright.ir.errors import TileTypeError
 from tilewright.language.dtypes import to_dtype
 from tilewright.ops import torch_gradient, torch_transforms
 from tilewright.ops.operator import NO_DEFAULT, Operator
@@ -16,16 +17,25 @@ from tilewright.system.forks import load
 
 _MOST_PLANS = 1024  # shapes that an operator remembers; programs with more start over
 _SCHEMA_TYPES = {int: "SymInt", float: "float", bool: "bool"}
+_WITHOUT_MEMORY = [  # dispatch keys
+    *(f"{kind}{device}" for kind in ("Sparse", "SparseCsr", "Quantized", "NestedTensor") for device in ("CPU", "CUDA")),
+    "MkldnnCPU",
+]
 _REGISTERED: dict[str, tuple[Operator, torch.library.Library]] = {}
 _SHARDED: set[str] = set()  # the names of the operators whose sharding rules DTensor knows
 
 Plan = list[tuple[Any, torch.dtype, int]]  # shape and dtype of each output, and an input with the same ones, or -1
 
 
+class TorchTypeError(TileTypeError, RuntimeError):
+    """Kernels do not take tensors of these dtypes, in the class of PyTorch."""
+
+
 def front(op: Operator) -> Callable[..., Any]:
     """What computes ``op`` where tensors are given, all arguments in order."""
     register(op)
-    return torch_gradient.transformable(op, op.overload)
+    found: Callable[..., Any] = op.overload
+    return found
 
 
 def register(op: Operator) -> None:
@@ -50,10 +60,11 @@ def _register(op: Operator) -> tuple[torch.library.Library, Any]:
     compute = _cpu_kernel(op)
     library.impl(name, compute, "CPU")
     library.impl(name, _cuda_kernel(op), "CUDA")
+    for kind in _WITHOUT_MEMORY:
+        library.impl(name, _refusing(op), kind)
     torch.library.register_fake(op.name, _fake(op), lib=library)
     library.impl(name, torch_gradient.autograd_kernel(op, made, compute), "Autograd", with_keyset=True)
-    if not op.mutates:
-        torch.library.register_vmap(op.name, torch_transforms.vmap_rule(op, made), lib=library)
+    torch.library.register_vmap(op.name, torch_transforms.vmap_rule(op, made), lib=library)
     if op.autocast is not None:
         for device in ("cpu", "cuda"):
             library.impl(name, torch_transforms.autocast_kernel(op, made, device), f"Autocast{device.upper()}")
@@ -73,6 +84,8 @@ def schema(op: Operator) -> str:
 def _plan(op: Operator, arrays: Sequence[torch.Tensor]) -> Plan:
     """The outputs for such inputs. RuntimeError, naming the argument, for inputs that do not fit together."""
     for name, array in zip(op.inputs, arrays):
+        if array is None:
+            raise RuntimeError(f"{op.name}: '{name}' is None; pass a tensor")
         if array.device != arrays[0].device:
             raise RuntimeError(
                 f"{op.name}: '{name}' is on {array.device}, but '{op.inputs[0]}' on {arrays[0].device}; move one of "
@@ -114,7 +127,11 @@ def _runner(op: Operator) -> Callable[[Any, tuple[Any, ...]], Any]:
         if len(args) < arity:
             args = (*args, *defaults[len(args) - arity :])
         arrays = args[:count]
-        key = tuple([(a.shape, a.dtype, a.device) for a in arrays])
+        try:
+            key = tuple([(a.shape, a.dtype, a.device) for a in arrays])
+        except AttributeError:  # there is a None among them
+            _plan(op, arrays)
+            raise
         known = plans.get(key)
         if known is None:
             if len(plans) >= _MOST_PLANS:
@@ -134,10 +151,29 @@ def _runner(op: Operator) -> Callable[[Any, tuple[Any, ...]], Any]:
         elif SESSIONS:
             op.compute(stream, arrays, results, args[count:])
         else:
-            function(stream, *arrays, *results, *args[count:])
+            try:
+                function(stream, *arrays, *results, *args[count:])
+            except TileTypeError as e:
+                raise op.refusal(e, arrays, TorchTypeError) from e
         return results[0] if single else tuple(results) if results else None
 
     return run
+
+
+def _refusing(op: Operator) -> Callable[..., Any]:
+    """Raises RuntimeError, naming the argument, for tensors whose elements are not in memory with strides."""
+
+    def refuse(*args: Any) -> Any:
+        for name, array in zip(op.inputs, args):
+            if array.is_nested:
+                raise RuntimeError(f"{op.name}: '{name}' is a nested tensor; pass its parts, x.unbind()")
+            if array.is_quantized:
+                raise RuntimeError(f"{op.name}: '{name}' is quantized; pass x.dequantize()")
+            if array.layout != torch.strided:
+                raise RuntimeError(f"{op.name}: '{name}' has the layout {array.layout}; pass x.to_dense()")
+        raise RuntimeError(f"{op.name}: no kernel takes these tensors")
+
+    return refuse
 
 
 def _check_overlap(op: Operator, arrays: Sequence[torch.Tensor]) -> None:

@@ -13,18 +13,26 @@ from tilewright.ops.operator import Operator
 
 
 def vmap_rule(op: Operator, overload: Any) -> Callable[..., Any]:
-    """The rule that ``torch.library.register_vmap`` takes: one call where a dimension takes the batch, else a loop."""
+    """The rule that ``torch.library.register_vmap`` takes: one call where a dimension takes the batch, else a loop.
+
+    RuntimeError where an input that is changed in place is the same for the whole batch.
+    """
     count = len(op.inputs)
 
     def rule(info: Any, in_dims: Any, *args: Any) -> Any:
         arrays, numbers, size = args[:count], args[count:], info.batch_size
         batched = [d is not None for d in in_dims[:count]]
-        dim = batched_dim(op.dims, op.sharded, batched)
+        for name, varies in zip(op.inputs, batched):
+            if name in op.mutates and not varies:
+                raise RuntimeError(f"{op.name}: '{name}' is changed in place, so it must have the batch of vmap, too")
+        dim = None if op.mutates else batched_dim(op.dims, op.sharded, batched)  # a batch that is merged may be a copy
         if dim is None:
             calls = [
                 overload(*[a.select(d, i) if d is not None else a for a, d in zip(arrays, in_dims)], *numbers)
                 for i in range(size)
             ]
+            if not op.outputs:
+                return None, None
             if len(op.outputs) == 1:
                 return torch.stack(calls), 0
             return tuple(map(torch.stack, zip(*calls))), (0,) * len(op.outputs)
