@@ -118,7 +118,7 @@ def cases(draw: st.DrawFn) -> Case:
     hidden, ctas = draw(st.integers(0, 2)), draw(st.sampled_from([1, 2, 4]))
     shared, warps = draw(st.sampled_from([0, 1 << 16])), draw(st.sampled_from([1, 4, 8]))
     grid = draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9)))
-    binary = GpuBinary(b"", "kernel", warps, ctas, shared, 0, 1, (HALF_TILE,) * len(maps))
+    binary = GpuBinary(b"", "kernel", warps, ctas, shared, 0, (HALF_TILE,) * len(maps))
     paired = any(d.pairs for d in descriptors)
     cluster = 2 if paired else ctas
     attributes = [] if cluster == 1 or (paired and grid[0] % 2) else cluster_attributes(cluster)
@@ -188,7 +188,7 @@ def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: py
     monkeypatch.setattr(driver, "load", lambda: on)
     monkeypatch.setattr(driver, "device", lambda index: on)
     function: Any = SimpleNamespace(name="kernel", params=())
-    binary = GpuBinary(b"", "kernel", 4, 1, 100, 0, 1, ())
+    binary = GpuBinary(b"", "kernel", 4, 1, 100, 0, ())
     kernel = GpuExecutable(function, Artifact(binary, ("u64",), (), 0, depths=(8, 6)), FIRST, dict)
     variants = {}
     for handle, stages, other in (
