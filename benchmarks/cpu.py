@@ -163,13 +163,14 @@ def read(path: Path, setting: str) -> dict[tuple[str, str], Outcome]:
 def write(folder: Path, setting: str, limits: str, outcomes: Sequence[Outcome]) -> None:
     """The numbers, the tables and the chart."""
     folder.mkdir(parents=True, exist_ok=True)
+    hot_rows = [o for o in outcomes if o.state == "hot"]
     kept = {"setting": setting, "outcomes": [dataclasses.asdict(o) for o in outcomes]}
     (folder / "cpu.json").write_text(json.dumps(kept, indent=1) + "\n")
     for name, states in (("cpu.md", ("hot",)), ("cpu_cold_mixed.md", ("cold", "mixed"))):
         tables = {state: [o for o in outcomes if o.state == state] for state in states}
         if any(tables.values()):
-            (folder / name).write_text(markdown(tables, setting, limits))
-    hot_rows = [o for o in outcomes if o.state == "hot"]
+            quiet = {o.row: o.ours.median for o in hot_rows}
+            (folder / name).write_text(markdown(tables, setting, limits, quiet))
     if hot_rows and find_spec("matplotlib") is None:
         print("no chart: matplotlib is not installed; --rows '^$' draws it from cpu.json")
     elif hot_rows:
@@ -245,21 +246,31 @@ def describe(o: Outcome) -> str:
     )
 
 
-def markdown(outcomes: Mapping[str, Sequence[Outcome]], setting: str, limits: str) -> str:
+def markdown(
+    outcomes: Mapping[str, Sequence[Outcome]], setting: str, limits: str, hot_times: Mapping[str, float]
+) -> str:
+    """Tables by state; ``hot_times`` are the medians of ours in the first state, by row."""
     parts = [
         f"{setting}. Limits: {limits}. "
         f"Made by `python benchmarks/cpu.py --states {' '.join(outcomes)} --output benchmarks/results`.",
         "",
         "Medians in ms. *Ratio*: the time of the fastest peer over ours. *Spread*: the distance of the quartiles of "
         "our times, over the median. *Limit*: how much of the copy bandwidth or of the multiply-adds we reach, "
-        "whichever allows less. A star: the side allocates its result at each call.",
+        "whichever allows less. A star: the side allocates its result at each call. *Of hot*: our time over that "
+        "of the hot state.",
     ]
     head = ["work", "ratio", _OURS, "spread", "limit", *_PEERS]
     for state, rows in outcomes.items():
-        parts += ["", f"## {_STATES[state]}", "", f"| {' | '.join(head)} |", "|---" + "|--:" * (len(head) - 1) + "|"]
+        beside = [] if state == "hot" else ["of hot"]
+        columns = [*head[:3], *beside, *head[3:]]
+        parts += ["", f"## {_STATES[state]}", "", f"| {' | '.join(columns)} |"]
+        parts.append("|---" + "|--:" * (len(columns) - 1) + "|")
         for o in rows:
             peers = [f"{o.times[n].median * 1e3:.2f}{'*' * (n in o.fresh)}" if n in o.times else "" for n in _PEERS]
             cells = [o.row, f"{o.ratio:.2f}", f"{o.ours.median * 1e3:.2f}", f"{o.ours.spread:.0%}", o.of_limit]
+            if beside:
+                quiet = hot_times.get(o.row)
+                cells.insert(3, "" if quiet is None else f"{o.ours.median / quiet:.2f}")
             parts.append("| " + " | ".join([*cells, *peers]) + " |")
     return "\n".join(parts) + "\n"
 

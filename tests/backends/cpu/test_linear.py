@@ -300,3 +300,27 @@ def test_a_combiner_with_memory_access_is_not_supported() -> None:
     with pytest.raises(TileUnsupportedFeatureError, match="a combiner of reduce or scan") as caught:
         lower(k.function(), host())
     assert caught.value.loc == Loc("kernel.py", 3, 8)
+
+
+@ct.kernel
+def byte_product(a, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    total = ct.zeros((M, N), ct.int32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        left = ct.load(a, (ct.bid(0), k), (M, K), padding_mode=ct.PaddingMode.ZERO)
+        right = ct.load(b, (k, ct.bid(1)), (K, N), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(left, right, total)
+    ct.store(c, (ct.bid(0), ct.bid(1)), total)
+
+
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("shape", [(64, 64, 128), (50, 70, 90), (3, 100, 65)])
+@pytest.mark.parametrize("kinds", [(np.int8, np.int8), (np.uint8, np.int8), (np.uint8, np.uint8)])
+def test_bytes_where_they_lie(kinds: tuple[Any, Any], shape: tuple[int, int, int], turned: str) -> None:
+    """Operands in arrays that tiles leave, row by row or column by column."""
+    m, n, k = shape
+    draw = np.random.default_rng(0).integers
+    a, b = (draw(0, 256, s, dtype=np.uint8).view(kind) for s, kind in zip(((m, k), (k, n)), kinds))
+    a, b = (np.asfortranarray(x) if name in turned else x for name, x in (("a", a), ("b", b)))
+    c = np.empty((m, n), np.int32)
+    ct.launch(None, (-(-m // 32), -(-n // 32)), byte_product, (a, b, c, 32, 32, 64), backend="cpu")
+    np.testing.assert_array_equal(c, a.astype(np.int32) @ b.astype(np.int32))

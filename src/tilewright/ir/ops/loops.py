@@ -45,7 +45,8 @@ class LoopNest(Op):
     as ``transposed`` says. ``streaming`` ones store whole vectors past the caches: taken when the array is larger.
 
     ``prefetch``, where there is any, has an axis for each tile that the body reads from an array, in order: the loops
-    fetch the next tile along it into the caches. None for tiles of which they do not.
+    fetch the next tile along it into the caches. None for tiles of which they do not: of these they fetch what is
+    ``prefetch_bytes`` ahead, where that is not 0.
     """
 
     unmasked: list[Value] = operands()
@@ -65,6 +66,7 @@ class LoopNest(Op):
     copies: tuple[int, ...] = attribute(tuple, default=())
     copy_axes: tuple[int | None, ...] = attribute(tuple, default=())
     prefetch: tuple[int | None, ...] = attribute(tuple, default=())
+    prefetch_bytes: int = attribute(int, default=0)
     body: Block = region()
 
     @property

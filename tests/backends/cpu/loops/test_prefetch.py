@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tilewright.backends.cpu.loops.pipeline import loop_form
@@ -13,8 +15,8 @@ AVX2 = described("x86_64-unknown-linux-gnu", "haswell", {"avx2": True, "fma": Tr
 VIEW = "view<f32,[?,?],[?,1],i32>"
 
 
-def prefetched(indices: str = "%i, %z", step: int = 1, columns: int = 1024) -> list[tuple[int | None, ...]]:
-    """What each nest of a loop fetches that subtracts the mean of each row; ``indices`` are those of its load."""
+def nests(indices: str = "%i, %z", step: int = 1, columns: int = 1024) -> list[LoopNest]:
+    """The nests of a loop that subtracts the sum of each row; ``indices`` are those of its load."""
     tile = f"[1,{columns}]"
     partition = f"partition<{VIEW},{tile},[0,1],zero,{tile}>"
     function = parse_function(f"""
@@ -40,7 +42,12 @@ def prefetched(indices: str = "%i, %z", step: int = 1, columns: int = 1024) -> l
       }}
       return()
     }}""")
-    return [op.prefetch for op in loop_form(function, AVX2).walk() if isinstance(op, LoopNest)]
+    return [op for op in loop_form(function, AVX2).walk() if isinstance(op, LoopNest)]
+
+
+def prefetched(**options: Any) -> list[tuple[int | None, ...]]:
+    """The axes along which each nest fetches the next tiles."""
+    return [op.prefetch for op in nests(**options)]
 
 
 def test_the_last_nest_that_reads_a_tile_fetches_the_next() -> None:
@@ -49,9 +56,14 @@ def test_the_last_nest_that_reads_a_tile_fetches_the_next() -> None:
 
 @pytest.mark.parametrize(("indices", "axis"), [("%z, %i", 1), ("%m, %i", 1), ("%i, %m", 0)])
 def test_along_the_axis_that_the_loop_counts(indices: str, axis: int) -> None:
-    assert prefetched(indices) == [(), (axis,)]
+    assert prefetched(indices=indices) == [(), (axis,)]
 
 
 @pytest.mark.parametrize("other", [{"indices": "%j, %z"}, {"indices": "%i, %j"}, {"step": 2}, {"columns": 4096}])
 def test_none_where_the_next_tile_is_elsewhere_or_large(other: dict[str, object]) -> None:
-    assert prefetched(**other) == [(), ()]  # type: ignore[arg-type]
+    assert prefetched(**other) == [(), ()]
+
+
+@pytest.mark.parametrize(("columns", "ahead"), [(16384, 8192), (8192, 8192), (4096, 0)])
+def test_the_first_reduction_of_a_large_tile_fetches_what_it_reads_later(columns: int, ahead: int) -> None:
+    assert [op.prefetch_bytes for op in nests(columns=columns)] == [ahead, 0]

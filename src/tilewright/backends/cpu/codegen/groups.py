@@ -121,10 +121,14 @@ def _version(state: State, group: Group, body: Body, unmasked: dict[Op, ir.Value
 
 
 def _prefetched(state: State, nest: LoopNest) -> dict[Op, ir.Value]:
-    """The loads whose next tiles are fetched, and how many bytes away those are."""
+    """The loads that fetch what will be read next, and how many bytes away that is."""
     found: dict[Op, ir.Value] = {}
-    for value, axis in zip(array_tiles(nest), nest.prefetch):
-        if axis is not None and value.op is not None:
+    tiles = array_tiles(nest)
+    for value, axis in zip(tiles, nest.prefetch or (None,) * len(tiles)):
+        assert value.op is not None
+        if axis is None and nest.prefetch_bytes:
+            found[value.op] = index.as_value(nest.prefetch_bytes)
+        elif axis is not None:
             tile = _access(state, value)
             step = tile.view.type.steps[axis] * storage_bytes(tile.dtype)  # type: ignore[union-attr]
             found[value.op] = index.as_value(index.mul(state.builder, tile.strides[axis], step))
