@@ -1,12 +1,30 @@
-"""Every test gets a disk cache of its own."""
+"""Every test gets a disk cache of its own; the C++ standard library is built before the first one."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from tilewright.frontend.cpp.toolchain import find_compiler, library_is_built
 
 
 @pytest.fixture(autouse=True)
 def cached(cache_folder: Path) -> None:
     """See ``cache_folder``."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def standard_library(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """That it is built is said once, and no test is to find that beside what its program says."""
+    if find_compiler() is None or library_is_built():
+        return
+    folder = tmp_path_factory.mktemp("library")
+    (folder / "text.cpp").write_text(
+        "#include <string>\nint main(int n, char**) { return std::string(n, 'x').empty(); }\n"
+    )
+    command = [sys.executable, "-m", "tilewright", "c++", "text.cpp", "-o", "text"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    assert library_is_built()
