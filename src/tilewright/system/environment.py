@@ -13,7 +13,7 @@ class SettingError(ValueError):
     """A variable of the environment holds what it does not take."""
 
 
-_SWITCHES = ("CHECK", "CHECK_OVERLAP", "DEBUG_INFO", "EXPLAIN", "PERF_MAP", "SHOW_IR", "VERIFY")
+_SWITCHES = ("BF16_DOT", "CHECK", "CHECK_OVERLAP", "DEBUG_INFO", "EXPLAIN", "PERF_MAP", "SHOW_IR", "VERIFY")
 _LIMITS = ("CACHE_SIZE", "COMPILER_TIMEOUT", "NUM_THREADS")
 _CHOICES = ("BACKEND", "CACHE_DIR", "PRINT_IR", "RECORD", "RUN", "TRACEBACK")
 _PREFIX = "TILEWRIGHT_"

@@ -14,12 +14,13 @@ from tilewright.system.environment import switch
 
 _PROCESSORS = Path("/proc/cpuinfo")
 _ONE_PROCESSOR = 8192  # bytes: more than the description of the first one
+_CHANGING = ("TILEWRIGHT_DEBUG_INFO", "TILEWRIGHT_BF16_DOT")  # switches that change the code
 _TELLING = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU", "Features")
 
 
 def target_key() -> str:
     """Names the machine code that this process makes and runs: part of every cache key."""
-    return f"{_target()}:debug" if switch("TILEWRIGHT_DEBUG_INFO") else _target()
+    return ":".join((_target(), *(name for name in _CHANGING if switch(name))))
 
 
 @functools.cache

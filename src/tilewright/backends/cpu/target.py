@@ -11,6 +11,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from tilewright.backends.vector.features import HostFeatures
+from tilewright.system.environment import SettingError, switch
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -32,12 +33,30 @@ class Processor:
         return max(1, self.vector_bytes // element_bytes)
 
 
-@functools.cache
 def host() -> Processor:
-    """The processor of this machine."""
+    """The processor of this machine.
+
+    SettingError if TILEWRIGHT_BF16_DOT asks for instructions that it does not have.
+    """
+    return _with_bf16_dot() if switch("TILEWRIGHT_BF16_DOT") else _host()
+
+
+@functools.cache
+def _host() -> Processor:
     _initialize()
     found = described(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features())
     return dataclasses.replace(found, cache_bytes=last_level_cache() or found.cache_bytes)
+
+
+@functools.cache
+def _with_bf16_dot() -> Processor:
+    processor = _host()
+    if not processor.features.bfloat:
+        raise SettingError(
+            f"TILEWRIGHT_BF16_DOT=1 asks for AVX-512 BF16, which this processor ({processor.cpu}) does not have; "
+            "unset it to multiply bfloat16 as float32"
+        )
+    return dataclasses.replace(processor, features=dataclasses.replace(processor.features, dot_bfloat=True))
 
 
 def last_level_cache() -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from llvmlite import ir
@@ -12,12 +13,12 @@ from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.groups import Group, close, emit_elements, lanes_for
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.loop_nests import NestWork
-from tilewright.backends.cpu.codegen.mma_bytes import ByteKernel
+from tilewright.backends.cpu.codegen.mma_dot import DotKernel
 from tilewright.backends.cpu.codegen.mma_kernel import UNROLL, Accumulator, Kernel, blocking
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.loops.dot import LANES, DotInstruction, dot_instruction
 from tilewright.backends.cpu.loops.kinds import is_array_tile
-from tilewright.backends.cpu.loops.linear import byte_work
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.vector.types import F32, I1, I64
 from tilewright.ir.core import Op, Value
@@ -30,11 +31,15 @@ from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 
 @dataclass(frozen=True)
 class Matrix:
-    """An operand: a matrix in memory, and the distances of its rows and columns in elements."""
+    """An operand: a matrix in memory, and the distances of its rows and columns in elements.
+
+    ``buffered``: in scratch memory, where elements have their register type.
+    """
 
     pointer: ir.Value
     row: Index
     column: Index
+    buffered: bool = True
 
 
 def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
@@ -47,8 +52,9 @@ def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     work = nest.scratch[1]
     valid = _valid_elements(state, x, -2)
     rows = sizes[0] if valid is None else valid
-    work_buffer = None if work is None else state.buffer(work, int8, byte_work(sizes))
-    multiply(state, op, left, right, accumulator, types, sizes, (rows, _depth(state, x, y)), work_buffer)
+    dot = None if work is None else dot_instruction(state.processor, types, sizes)
+    work_buffer = None if work is None or dot is None else state.buffer(work, int8, dot.scratch_bytes(sizes))
+    multiply(state, op, left, right, accumulator, types, sizes, (rows, _depth(state, x, y)), dot, work_buffer)
     if t.element.short == "f16":
         _round(state, accumulator.buffer)
     bind(state, nest, accumulator.buffer)
@@ -117,7 +123,7 @@ def _operand(state: State, nest: LoopNest, x: Value, padded: int | None) -> Matr
     assert load.op is not None
     tile, builder = state.accesses[load.op], state.builder
     row, column = (stride for n, stride in zip(tile.shape, tile.strides) if n > 1)
-    direct = Matrix(builder.inttoptr(tile.address, ir.PointerType()), row, column)
+    direct = Matrix(builder.inttoptr(tile.address, ir.PointerType()), row, column, buffered=False)
     if padded is None:
         return direct
     buffer = state.buffer(padded, x.tile.dtype, x.tile.size)
@@ -159,21 +165,25 @@ def multiply(
     types: tuple[DType, DType, DType],
     sizes: tuple[int, int, int],
     valid: tuple[Index, Index],
-    work: Buffer | None,
+    dot: DotInstruction | None = None,
+    work: Buffer | None = None,
 ) -> None:
     """For ``op``, add the products of the matrices ``left`` and ``right`` to ``accumulator``.
 
-    ``work`` is memory for the function that takes bytes, if that applies. ``sizes`` are m, n and k. ``valid`` says from
-    which row on the left matrix is zero, and from where on along k both.
+    ``work`` is memory for the function that uses ``dot`` instructions, if one does. ``sizes`` are m, n and k. ``valid``
+    says from which row on the left matrix is zero, and from where on along k both.
     """
     m, n, k = sizes
     packed = isinstance(left.column, int)
-    function = _kernel(state, types, sizes, accumulator, packed=packed, by_bytes=work is not None)
+    if dot is None:
+        function = _kernel(state, types, sizes, accumulator, packed=packed)
+    else:
+        function = _dot_kernel(state, dot, types, sizes, (left.buffered, right.buffered))
     nest = Nest(state.builder)
     batches = math.prod(op.result.tile.shape[:-2])
     lanes, bits = blocking(state, m, n, element_type(types[2])).lanes, types[2].bitwidth
-    if work is not None:
-        lanes, bits = 64, 8
+    if dot is not None:
+        lanes, bits = dot.per_lane * LANES, 8 * dot.element_bytes
     flops = 2 * m * n * k * batches
     assert state.block is not None
     state.nests.append(NestWork(function.name, op, state.block, (op,), m * n * batches, lanes, lanes * bits, flops, 0))
@@ -247,24 +257,50 @@ def _kernel(
     accumulator: Accumulator,
     *,
     packed: bool,
-    by_bytes: bool,
 ) -> ir.Function:
     """The function that adds the product of row-major [m, k] and [k, n] to [m, n].
 
     Its parameters are x, y and out, the factors of ``accumulator`` if it has any, how far along m and k to go, and the
-    distances of the rows of x and, unless ``packed``, of its columns. One that goes ``by_bytes`` has scratch
-    memory instead of these, and the distances of the rows of x and y.
+    distances of the rows of x and, unless ``packed``, of its columns.
     """
     x, y, out = types
     m, n, k = sizes
     scaled = "" if accumulator.factors is None else "columns." if accumulator.by_column else "rows."
     start = "zero." if accumulator.zero else scaled
     name = f"tw.mma.{start}{'' if packed else 'strided.'}{x.short}.{y.short}.{out.short}.{m}x{n}x{k}"
+    pointers, numbers = 3 if accumulator.factors is None else 4, 3 if packed else 4
+    return _function(
+        state, name, pointers, numbers, lambda f: Kernel(state, f, types, sizes, accumulator, packed=packed)
+    )
+
+
+def _dot_kernel(
+    state: State,
+    dot: DotInstruction,
+    types: tuple[DType, DType, DType],
+    sizes: tuple[int, int, int],
+    buffered: tuple[bool, bool],
+) -> ir.Function:
+    """That function with ``dot`` instructions: its parameters are x, y, out, scratch memory, and distances of rows.
+
+    ``buffered`` says which of x and y are in scratch memory, where bfloat16 is kept as float32.
+    """
+    x, y, out = types
+    m, n, k = sizes
+    widened = (buffered[0] and x.is_floating, buffered[1] and y.is_floating)
+    kept = "".join("wide." if wide else "narrow." for wide in widened) if x.is_floating else ""
+    name = f"tw.mma.{kept}{x.short}.{y.short}.{out.short}.{m}x{n}x{k}"
+    return _function(state, name, 4, 2, lambda f: DotKernel(f, dot, (x, y), sizes, widened))
+
+
+def _function(
+    state: State, name: str, pointers: int, numbers: int, kernel: Callable[[ir.Function], Kernel | DotKernel]
+) -> ir.Function:
+    """The function ``name``, whose body ``kernel`` emits the first time that it is asked for."""
     known = state.module.globals.get(name)
     if known is not None:
         return known
-    parameters: list[ir.Type] = [ir.PointerType()] * (4 if by_bytes or accumulator.factors is not None else 3)
-    parameters += [I64] * (2 if by_bytes else 3 if packed else 4)
+    parameters = [*[ir.PointerType()] * pointers, *[I64] * numbers]
     function = ir.Function(state.module, ir.FunctionType(ir.VoidType(), parameters), name)
     function.linkage = "internal"
     function.attributes.add("nounwind")
@@ -272,8 +308,5 @@ def _kernel(
     for a in function.args:
         if a.type != I64:
             a.add_attribute("noalias")
-    if by_bytes:
-        ByteKernel(function, x, y, sizes).emit()
-    else:
-        Kernel(state, function, types, sizes, accumulator, packed=packed).emit()
+    kernel(function).emit()
     return function

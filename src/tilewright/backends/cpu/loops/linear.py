@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tilewright.backends.cpu.loops.arena import Buffer
+from tilewright.backends.cpu.loops.dot import dot_instruction
 from tilewright.backends.cpu.loops.groups import transposed_axis
 from tilewright.backends.cpu.loops.kinds import view_strides
 from tilewright.backends.cpu.loops.nests import Body, materialize, write
 from tilewright.backends.cpu.loops.schedule import Schedule
-from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import DType, float32, float64, int8
+from tilewright.ir.dtypes import bfloat16, float32, float64, int8
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Mul
 from tilewright.ir.ops.control import Yield
@@ -17,50 +17,35 @@ from tilewright.ir.ops.linear import Mma, MmaScaled
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 
-# The instruction that multiplies bytes (vpdpbusd of AVX-512 VNNI): lanes of its vectors, and bytes along k for each.
-BYTE_LANES, BYTES_PER_LANE = 16, 4
-
-
-def _takes_bytes(processor: Processor, x: DType, sizes: tuple[int, int, int]) -> bool:
-    """Whether integers of ``x`` with these m, n and k are multiplied as bytes."""
-    _, n, k = sizes
-    return processor.features.dot_bytes and x.is_integer and n >= BYTE_LANES and k >= BYTES_PER_LANE
-
-
-def byte_work(sizes: tuple[int, int, int]) -> int:
-    """Bytes of scratch memory for that: a copy of x, a panel of y, and the panel's sums."""
-    m, _, k = sizes
-    return m * k + 4 * BYTE_LANES * k + 4 * BYTE_LANES * 4
-
 
 def schedule_mma(schedule: Schedule, op: Mma) -> None:
     """The body names the operands: a tile in an array or a buffer, and the accumulator, which is multiplied in place.
 
-    Scratch memory: for the left operand, where that may have to be padded; for the function that takes bytes; the
-    accumulator; and for the right operand, as for the left one.
+    Scratch memory: for the left operand, where that may have to be padded; for the function of a dot instruction;
+    the accumulator; and for the right operand, as for the left one.
     """
     x, y, acc = op.x, op.y, op.acc
     m, n = op.result.tile.shape[-2:]
     sizes = (m, n, x.tile.shape[-1])
-    by_bytes = _takes_bytes(schedule.processor, x.tile.element, sizes)
+    dot = dot_instruction(schedule.processor, (x.tile.element, y.tile.element, op.result.tile.element), sizes)
     body, used = Body(schedule), []
     loads = [
-        _in_array(schedule, op, x, by_bytes=by_bytes),
-        _in_array(schedule, op, y, by_bytes=True) if by_bytes else None,
+        _in_array(schedule, op, x, by_dot=dot is not None),
+        None if dot is None else _in_array(schedule, op, y, by_dot=True),
     ]
     padded: list[Buffer | None] = []
     for value, load in zip((x, y), loads):
         copied = load is not None and not all(load.in_bounds)
         padded.append(schedule.allocate(value.tile) if copied else None)
         used += [_operand(schedule, body, value)] if load is None else [b for b in padded[-1:] if b is not None]
-    accumulator, factors = _accumulators(schedule, body, op, acc, plain=by_bytes)
-    work = schedule.allocate_array(int8, byte_work(sizes)) if by_bytes else None
+    accumulator, factors = _accumulators(schedule, body, op, acc, plain=dot is not None)
+    work = None if dot is None else schedule.allocate_array(int8, dot.scratch_bytes(sizes))
     if work is not None:
         schedule.release(work)
     for buffer in (*used, *factors):
         schedule.release(buffer)
     buffers = (padded[0], work, accumulator, *padded[1:])
-    scratch = tuple(None if b is None else b.offset for b in (buffers if by_bytes else buffers[:3]))
+    scratch = tuple(None if b is None else b.offset for b in (buffers[:3] if dot is None else buffers))
     for value, load in zip((x, y), loads):
         chain = [value]
         while load is not None and isinstance(chain[-1].op, Reshape):
@@ -101,11 +86,11 @@ def _operand(schedule: Schedule, body: Body, x: Value) -> Buffer:
     return buffer
 
 
-def _in_array(schedule: Schedule, op: Op, x: Value, *, by_bytes: bool) -> LoadView | None:
+def _in_array(schedule: Schedule, op: Op, x: Value, *, by_dot: bool) -> LoadView | None:
     """The load of ``x`` if it can be read where it lies and nothing but ``op`` needs it.
 
     Each element is read once for every vector of columns, so that a copy of a tile would cost more than it saves; what
-    goes ``by_bytes`` is rearranged anyway, row by row.
+    goes ``by_dot`` instructions is rearranged anyway, row by row.
     """
     value = x
     while isinstance(value.op, Reshape):
@@ -115,10 +100,12 @@ def _in_array(schedule: Schedule, op: Op, x: Value, *, by_bytes: bool) -> LoadVi
         return None
     t = value.tile
     axes = [k for k, n in enumerate(t.shape) if n > 1]
-    if [t.shape[k] for k in axes] != list(x.tile.shape[-2:]) or not (by_bytes or t.dtype in (float32, float64)):
+    if [t.shape[k] for k in axes] != list(x.tile.shape[-2:]) or not (by_dot or t.dtype in (float32, float64)):
         return None
+    if t.dtype is bfloat16 and not all(load.in_bounds):
+        return None  # the padded tile would be in scratch memory, as float32
     strides = view_strides(load)
-    return load if any(strides[k] == 1 for k in (axes[-1:] if by_bytes else axes)) else None
+    return load if any(strides[k] == 1 for k in (axes[-1:] if by_dot else axes)) else None
 
 
 def _accumulators(schedule: Schedule, body: Body, op: Mma, acc: Value, *, plain: bool) -> tuple[Buffer, list[Buffer]]:

@@ -1,0 +1,51 @@
+"""Instructions that multiply adjacent elements along k and add their products to one lane of 32 bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.backends.cpu.target import Processor
+from tilewright.ir.dtypes import DType, bfloat16, float32
+
+LANES = 16  # of a vector of 512 bits
+VECTORS = 4  # of a panel of the right operand, side by side
+
+
+@dataclass(frozen=True)
+class DotInstruction:
+    """``per_lane`` elements of ``element_bytes`` fill a lane; the LLVM intrinsic takes vectors of 512 bits.
+
+    ``mixed_signs``: one operand is unsigned and the other signed.
+    """
+
+    intrinsic: str
+    per_lane: int
+    element_bytes: int
+    mixed_signs: bool = False
+
+    def copy_bytes(self, sizes: tuple[int, int, int]) -> int:
+        """Bytes for a copy of the left operand, which one of another sign, or widened in a buffer, needs."""
+        m, _, k = sizes
+        return m * k * self.element_bytes
+
+    def scratch_bytes(self, sizes: tuple[int, int, int]) -> int:
+        """Bytes for that copy, a panel of the right operand, and the sums of its columns."""
+        panel = VECTORS * LANES * sizes[2] * self.element_bytes
+        return self.copy_bytes(sizes) + panel + VECTORS * LANES * 4
+
+
+_BYTES = DotInstruction("llvm.x86.avx512.vpdpbusd.512", per_lane=4, element_bytes=1, mixed_signs=True)
+_BFLOAT = DotInstruction("llvm.x86.avx512bf16.dpbf16ps.512", per_lane=2, element_bytes=2)
+
+
+def dot_instruction(
+    processor: Processor, types: tuple[DType, DType, DType], sizes: tuple[int, int, int]
+) -> DotInstruction | None:
+    """The instruction for an MMA of these element types (x, y and result) with these m, n and k, if there is one."""
+    _, n, k = sizes
+    found = None
+    if processor.features.dot_bytes and types[0].is_integer:
+        found = _BYTES
+    elif processor.features.dot_bfloat and types == (bfloat16, bfloat16, float32):
+        found = _BFLOAT
+    return found if found is not None and n >= LANES and k >= found.per_lane else None

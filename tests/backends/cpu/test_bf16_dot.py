@@ -1,0 +1,141 @@
+"""MMA of bfloat16 by dot instructions, on request: with the instruction replaced by the arithmetic that defines it.
+
+So the packing of operands is shown on every x86-64 machine; that LLVM selects the instruction, in assembly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as ct
+from tilewright.backends.cpu import compiler, identity, target
+from tilewright.backends.cpu.codegen.kernel import lower
+from tilewright.backends.cpu.codegen.pipeline import optimize
+from tilewright.backends.cpu.jit import assemble, compile_native
+from tilewright.backends.cpu.target import Processor, described
+from tilewright.runtime.launch import specialization
+from tilewright.system.environment import SettingError
+
+_INTRINSIC = "llvm.x86.avx512bf16.dpbf16ps.512"
+_HALF = """
+  %{side}.{part}.bits = {take} <16 x i32> %{side}, splat (i32 {operand})
+  %{side}.{part} = bitcast <16 x i32> %{side}.{part}.bits to <16 x float>"""
+_FMA = "call <16 x float> @llvm.fma.v16f32(<16 x float> %x.{part}, <16 x float> %y.{part}, <16 x float> %{total})"
+_EMULATED = f"""
+declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
+define internal <16 x float> @emulated_dot(<16 x float> %total, <16 x i32> %x, <16 x i32> %y) {{
+{"".join(_HALF.format(side=s, part="even", take="shl", operand=16) for s in "xy")}
+{"".join(_HALF.format(side=s, part="odd", take="and", operand=-65536) for s in "xy")}
+  %first = {_FMA.format(part="odd", total="total")}
+  %second = {_FMA.format(part="even", total="first")}
+  ret <16 x float> %second
+}}
+"""
+
+
+def _with_dot(processor: Processor) -> Processor:
+    return dataclasses.replace(processor, features=dataclasses.replace(processor.features, dot_bfloat=True))
+
+
+def _emulate(text: str, processor: Processor) -> bytes:
+    assert _INTRINSIC in text
+    declared = (_INTRINSIC, "llvm.fma.v16f32")
+    lines = [
+        line for line in text.splitlines() if not (line.startswith("declare") and any(d in line for d in declared))
+    ]
+    return compile_native("\n".join(lines).replace(f'@"{_INTRINSIC}"', "@emulated_dot") + _EMULATED, processor)
+
+
+@pytest.fixture
+def _emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[None]:
+    processor = _with_dot(compiler.host())
+    monkeypatch.setattr(compiler, "host", lambda: processor)
+    monkeypatch.setattr(compiler, "compile_native", _emulate)
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
+    yield
+
+
+def _product_kernel() -> ct.kernel:
+    @ct.kernel
+    def product(a, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+        total = ct.load(c, (ct.bid(0), ct.bid(1)), (M, N), padding_mode=ct.PaddingMode.ZERO)
+        for k in range(ct.num_tiles(a, 1, (M, K))):
+            left = ct.load(a, (ct.bid(0), k), (M, K), padding_mode=ct.PaddingMode.ZERO)
+            right = ct.load(b, (k, ct.bid(1)), (K, N), padding_mode=ct.PaddingMode.ZERO)
+            total = ct.mma(left, right, total)
+        ct.store(c, (ct.bid(0), ct.bid(1)), total)
+
+    return product
+
+
+@pytest.mark.usefixtures("_emulated")
+@pytest.mark.parametrize("turned", ["", "a", "b"])
+@pytest.mark.parametrize("tile", [(1, 16, 2), (4, 64, 32), (16, 128, 64)])
+def test_products_of_integers_are_exact(tile: tuple[int, int, int], turned: str) -> None:
+    """In arrays that tiles leave, row by row and column by column."""
+    m, n, k = 37, 150, 100
+    draw = np.random.default_rng(0).integers
+    a, b = (draw(-8, 9, s).astype(ml_dtypes.bfloat16) for s in ((m, k), (k, n)))
+    expected = a.astype(np.float32) @ b.astype(np.float32) + 1
+    a, b = (np.asfortranarray(x) if name in turned else x for name, x in (("a", a), ("b", b)))
+    c = np.ones((m, n), np.float32)
+    grid = (-(-m // tile[0]), -(-n // tile[1]))
+    ct.launch(None, grid, _product_kernel(), (a, b, c, *tile), backend="cpu")
+    np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.usefixtures("_emulated")
+def test_softmax_between_two_products() -> None:
+    """A scaled accumulator and an operand that is computed: attention's second product."""
+
+    @ct.kernel
+    def attend(q, k, v, out):
+        query, total, high = (
+            ct.load(q, (0, 0), (16, 32)),
+            ct.zeros((16, 32), ct.float32),
+            ct.full((16, 1), -9e9, ct.float32),
+        )
+        sums = ct.zeros((16, 1), ct.float32)
+        for j in range(4):
+            scores = ct.mma(query, ct.transpose(ct.load(k, (j, 0), (16, 32))), ct.zeros((16, 16), ct.float32))
+            top = ct.maximum(high, ct.max(scores, axis=1, keepdims=True))
+            weights, scale = ct.exp(scores - top), ct.exp(high - top)
+            sums, high = sums * scale + ct.sum(weights, axis=1, keepdims=True), top
+            total = ct.mma(weights.astype(ct.bfloat16), ct.load(v, (j, 0), (16, 32)), total * scale)
+        ct.store(out, (0, 0), total / sums)
+
+    normal = np.random.default_rng(1).standard_normal
+    q, k, v = (normal(s).astype(ml_dtypes.bfloat16) for s in ((16, 32), (64, 32), (64, 32)))
+    out = np.zeros((16, 32), np.float32)
+    ct.launch(None, (1,), attend, (q, k, v, out), backend="cpu")
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    weights = np.exp(q @ k.T)
+    np.testing.assert_allclose(out, weights / weights.sum(1, keepdims=True) @ v, rtol=0, atol=0.02)
+
+
+def test_the_instruction_is_selected() -> None:
+    flags = dict.fromkeys(
+        ("avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512vnni", "avx512bf16"), True
+    )
+    processor = described("x86_64-unknown-linux-gnu", "cooperlake", flags)
+    x, out = np.zeros((64, 64), ml_dtypes.bfloat16), np.zeros((64, 64), np.float32)
+    function = specialization(_product_kernel(), (x, x, out, 16, 64, 32), "cpu").function
+    for wanted, chosen in ((False, processor), (True, _with_dot(processor))):
+        assert ("vdpbf16ps" in assemble(lower(optimize(function), chosen).text, chosen)) is wanted
+
+
+def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is part of the key of compiled code, and refused where the processor cannot."""
+    without = identity.target_key()
+    monkeypatch.setenv("TILEWRIGHT_BF16_DOT", "1")
+    assert identity.target_key() != without
+    if target._host().features.bfloat:
+        assert target.host().features.dot_bfloat
+    else:
+        with pytest.raises(SettingError, match="TILEWRIGHT_BF16_DOT=1 asks for AVX-512 BF16"):
+            target.host()
