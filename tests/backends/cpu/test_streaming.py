@@ -21,9 +21,9 @@ from tilewright.runtime.launch import specialization
 def every_array_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(target, "last_level_cache", lambda: 1)
     monkeypatch.setattr(views, "_LONG_ROW", 0)
-    target.host.cache_clear()
+    target._host.cache_clear()
     yield
-    target.host.cache_clear()
+    target._host.cache_clear()
 
 
 @ct.kernel
@@ -139,3 +139,12 @@ def test_what_is_streamed() -> None:
 
     assert "!nontemporal" in code(combine, x, x, x, 256) and "sfence" in code(combine, x, x, x, 256)
     assert "!nontemporal" not in code(twice, x, x, 256)
+
+
+def test_the_cache_of_a_whole_socket_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A virtual machine with two processors is told of all of it."""
+    monkeypatch.setattr(target.os, "cpu_count", lambda: 2)
+    for socket, ours in ((260 << 20, 16 << 20), (8 << 20, 8 << 20)):
+        target._host.cache_clear()
+        monkeypatch.setattr(target, "last_level_cache", lambda size=socket: size)
+        assert target.host().cache_bytes == ours

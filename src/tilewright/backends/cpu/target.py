@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ import llvmlite.binding as llvm
 from tilewright.backends.vector.features import HostFeatures
 from tilewright.system.environment import SettingError, switch
 
+# Bytes of a last-level cache for each processor, at most: a virtual machine is told of the cache of a whole socket,
+# most of which others use. With two processors of 260 MiB, copies of 64 MiB were 1.27 times as fast past the caches.
+_CACHE_OF_ONE = 8 << 20
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -26,7 +30,7 @@ class Processor:
     features: HostFeatures
     vector_bytes: int
     vector_registers: int
-    cache_bytes: int = 32 << 20  # of the last-level cache
+    cache_bytes: int = 32 << 20  # of the last-level cache, as far as it is ours
 
     def lanes(self, element_bytes: int) -> int:
         """Elements of a vector register."""
@@ -45,7 +49,8 @@ def host() -> Processor:
 def _host() -> Processor:
     _initialize()
     found = described(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features())
-    return dataclasses.replace(found, cache_bytes=last_level_cache() or found.cache_bytes)
+    share = (os.cpu_count() or 1) * _CACHE_OF_ONE
+    return dataclasses.replace(found, cache_bytes=min(last_level_cache() or found.cache_bytes, share))
 
 
 @functools.cache
