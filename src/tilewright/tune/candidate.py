@@ -13,6 +13,7 @@ from tilewright.runtime.launchable import Launchable
 from tilewright.runtime.timing import elapsed
 from tilewright.system.deadlines import LaunchTimeout, time_limit
 from tilewright.system.overtime import Overtime, within
+from tilewright.tune.estimate import trimmed_mean
 from tilewright.tune.results import Measurement
 
 T = TypeVar("T")
@@ -23,7 +24,6 @@ BATCH = 5
 _MAX_SAMPLES = 1000
 _MAX_US = 5_000_000.0
 _RELATIVE, _ABSOLUTE_US = 0.01, 0.5  # an error margin within one of them is small enough
-_NORMAL_95 = 1.96  # standard errors on each side of a 95 % confidence interval
 
 
 def timed_within(seconds: float, work: Callable[[], float]) -> float:
@@ -62,14 +62,14 @@ def with_hints(kernel: Launchable, hints: Mapping[str, Any]) -> Launchable:
 
 
 class Candidate(Generic[T]):
-    """Running mean and variance of the time of a configuration, in microseconds."""
+    """The time of a configuration as samples tell it, in microseconds: their trimmed mean, and its margin."""
 
     def __init__(self, config: T, work: Work, stream: Any, flush_cache: bool) -> None:
         self.config = config
         self.work = work
-        self.samples = 0
         self.mean_us = 0.0
-        self._squares = 0.0  # sum of squared distances from the mean
+        self.margin_us = math.inf
+        self._samples: list[float] = []
         self._stream = stream
         self._flush_cache = flush_cache
         _, self._backend = work.kernel.described(work.args(), None)
@@ -102,20 +102,14 @@ class Candidate(Generic[T]):
     def measure(self, count: int) -> None:
         """Take up to ``count`` samples, or fewer when the candidate has converged."""
         for _ in range(count):
-            if self.samples and self.converged:
+            if self._samples and self.converged:
                 return
-            sample = self.run()
-            self.samples += 1
-            before = self.mean_us
-            self.mean_us += (sample - before) / self.samples
-            self._squares += (sample - before) * (sample - self.mean_us)
+            self._samples.append(self.run())
+            self.mean_us, self.margin_us = trimmed_mean(self._samples)
 
     @property
-    def margin_us(self) -> float:
-        """Half the width of the 95 % confidence interval of the mean; infinite for a single sample."""
-        if self.samples < 2:
-            return math.inf
-        return _NORMAL_95 * math.sqrt(self._squares / (self.samples - 1) / self.samples)
+    def samples(self) -> int:
+        return len(self._samples)
 
     @property
     def converged(self) -> bool:

@@ -40,8 +40,9 @@ def exhaustive_search(
 
     For a configuration, ``grid_fn`` gives the grid, ``args_fn`` the arguments (called before every run, so that it
     can make fresh ones), ``hints_fn`` hints for the compiler, and ``kernel``, where it is a function, the kernel.
-    After three warm-ups, runs are timed in batches of five until the mean is known to 1 % or 0.5 us; when five
-    configurations are, others are given up as soon as they cannot be among the five fastest.
+    After three warm-ups, runs are timed in batches of five until their mean, without the fastest and the slowest fifth,
+    is known to 1 % or 0.5 us; when five configurations are, others are given up as soon as they cannot be among the
+    five fastest.
 
     A configuration that raises is a failure of the result, and so is one whose first run takes longer than
     ``single_run_timeout_sec``, or which ``gate`` refuses. ``executor``, any of ``concurrent.futures`` or with its
@@ -50,7 +51,8 @@ def exhaustive_search(
     device: configurations are measured there, one on each at a time, with copies of the arguments. ``flush_l2`` empties
     the cache of a GPU before each run.
     A progress bar and a summary are printed unless ``quiet``. TypeError for what is no space, kernel or function;
-    ValueError for an empty space, and when every configuration fails. Source: behaviour of `cuda.tile` 1.7.
+    ValueError for an empty space, and when every configuration fails. Source: behaviour of `cuda.tile` 1.7,
+    whose mean is one of all runs, so that interrupted ones prolong its searches.
     """
     if not isinstance(kernel, Launchable) and not callable(kernel):
         raise TypeError(f"kernel is {kernel!r}; it must be a kernel, or a function that gives one for a configuration")

@@ -13,7 +13,7 @@ _MESSAGE = 60  # characters of the message of a failure in a summary
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement(Generic[T]):
-    """The time of a configuration: the mean of ``num_samples`` runs.
+    """The time of a configuration: the mean of ``num_samples`` runs, without the fastest and the slowest fifth.
 
     ``error_margin_us`` is half the width of its 95 % confidence interval. Both are in microseconds.
     """
