@@ -54,6 +54,7 @@ PASSES = (
     "pipeline-loads",
     "prefetch-loads",
     "split-fma",
+    "split-products",
     "hoist-loads",
     "lower-conversions",
     "allocate-shared",

@@ -73,6 +73,7 @@ def as_ptx() -> Any:
         (200, 64, 64, 64, False),
         (256, 128, 64, 64, True),  # two loops
         (128, 64, 64, 128, True),
+        (256, 256, 128, 64, True),  # in two CTAs
     ],
 )
 def test_attention(make: Callable[[], Any], keys: int, M: int, N: int, D: int, causal: bool) -> None:

@@ -47,6 +47,7 @@ class PtxExecutable:
             for arg, number in zip(self._function.body.args, arguments.values)
         ]
         made = self.compiled
+        grid = (grid[0] * made.num_ctas, *grid[1:])
         for t, table in zip(made.tables, arguments.tables):
             if t.by_value:
                 assert len(table.rows) <= made.capacity

@@ -87,7 +87,7 @@ class GpuBackend:
             code=code,
             symbol=compiled.name,
             num_warps=compiled.threads // LANES,
-            num_ctas=1,
+            num_ctas=compiled.num_ctas,
             shared_bytes=compiled.shared_bytes,
             scratch_bytes=0,
             descriptors=tuple(_box(op) for op in compiled.maps),

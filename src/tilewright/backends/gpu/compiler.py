@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.analysis.gpu.target import parse_target
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.gpu.hints import ignored_hints, with_resolved_hints
 from tilewright.backends.gpu.lowering.function import lower
 from tilewright.backends.gpu.resources import check_registers
@@ -21,6 +22,8 @@ from tilewright.ir.report_buffer import sites
 from tilewright.system import collector
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.lowering import lower_to_gpu
+from tilewright.transforms.gpu.split_products import SplitProducts
+from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
 
 
@@ -28,15 +31,17 @@ from tilewright.transforms.pipelines import optimize, run_passes
 class Compiled:
     """PTX of one kernel, what a launch needs to know of it, and the stages on the way.
 
-    A kernel that ``reports`` takes the address of its buffer after the other parameters, and one whose CTAs need
-    ``local_bytes`` each takes the address of those. ``optimized`` is the kernel after the tile passes, ``distributed``
-    that in the gpu stage; ``seconds`` says how long each step took.
+    ``num_ctas`` of them, a cluster, run each block of the grid. A kernel that ``reports`` takes the address of its
+    buffer after the other parameters, and one whose CTAs need ``local_bytes`` each takes the address of those.
+    ``optimized`` is the kernel after the tile passes, ``distributed`` that in the gpu stage; ``seconds`` says how long
+    each step took.
     """
 
     name: str
     ptx: str
     threads: int
     shared_bytes: int
+    num_ctas: int
     reports: bool
     local_bytes: int
     maps: tuple[TensorMap, ...]
@@ -83,7 +88,9 @@ def compile_to_ptx(
     chosen = architecture(target)
     times = [time.perf_counter()]
     processor = parse_target(chosen.name.removesuffix("a"))
-    optimized = with_resolved_hints(optimize(function), processor)
+    whole = with_resolved_hints(optimize(function), processor)
+    optimized = run_passes(whole, (SplitProducts(processor),)) if descriptors else whole  # without, others launch it
+    num_ctas = AnalysisManager(optimized).get(cluster_size)
     reports, local = bool(sites(optimized)), local_bytes(optimized)
     prepared = run_passes(optimized, (LowerReports(),))
     times.append(time.perf_counter())
@@ -106,13 +113,14 @@ def compile_to_ptx(
         ptx=ptx,
         threads=lowered.threads,
         shared_bytes=lowered.shared_bytes,
+        num_ctas=num_ctas,
         reports=reports,
         local_bytes=local,
         maps=lowered.maps,
         tables=tables,
         capacity=room,
         target=chosen,
-        schedule=schedule(distributed, chosen.name, ignored_hints(optimized, distributed, processor)),
+        schedule=schedule(distributed, chosen.name, num_ctas, ignored_hints(whole, distributed, processor, num_ctas)),
         llvm=lowered.text,
         optimized=optimized,
         distributed=distributed,

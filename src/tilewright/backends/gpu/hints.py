@@ -21,9 +21,9 @@ def _resolve_hints(function: Function, target: GpuTarget) -> Function:
     return replace(function, hints={name: resolved(hint, target) for name, hint in function.hints.items()})
 
 
-def ignored_hints(optimized: Function, distributed: Function, target: GpuTarget) -> list[str]:
-    """The hints of ``optimized`` without effect on ``distributed``. Those that ask for what holds anyway are not
-    among them."""
+def ignored_hints(optimized: Function, distributed: Function, target: GpuTarget, num_ctas: int = 1) -> list[str]:
+    """The hints of ``optimized`` without effect on ``distributed``, a CTA of ``num_ctas`` that run a block. Those that
+    ask for what holds anyway are not among them."""
     hints = optimized.hints
     views = [op for op in optimized.walk() if isinstance(op, (LoadView, StoreView))]
     pointers = [op for op in optimized.walk() if isinstance(op, (Load, Store))]
@@ -31,7 +31,7 @@ def ignored_hints(optimized: Function, distributed: Function, target: GpuTarget)
     pairs = any(isinstance(op, TmaLoad) and op.both is not None for op in distributed.walk())
     found = {
         "opt_level": hints.get("opt_level") is not None,
-        "num_ctas": hints.get("num_ctas") not in (None, 1, 2 if pairs else 1),
+        "num_ctas": hints.get("num_ctas") not in (None, 1, 2 if pairs else num_ctas),
         "num_worker_warps": hints.get("num_worker_warps") not in (None, num_warps(distributed)),
         "latency": any(op.latency is not None for op in (*views, *pointers)),
         "allow_tma": not copies and any(resolved(op.allow_tma, target) is True for op in views),

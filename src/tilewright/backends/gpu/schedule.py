@@ -14,15 +14,18 @@ from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.types import SharedType, TileType
 
 
-def schedule(function: Function, target: str, ignored: Sequence[str]) -> str:
-    """A line for each decision about ``function``, which is in the gpu stage, and the hints that were ``ignored``."""
-    lines = [*_lines(function, target), f"ignored hints: {', '.join(ignored) or 'none'}"]
+def schedule(function: Function, target: str, num_ctas: int, ignored: Sequence[str]) -> str:
+    """A line for each decision about ``function``, in the gpu stage, of which ``num_ctas`` CTAs run a block, and the
+    hints that were ``ignored``."""
+    lines = [*_lines(function, target, num_ctas), f"ignored hints: {', '.join(ignored) or 'none'}"]
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
 
-def _lines(function: Function, target: str) -> Iterator[str]:
+def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
     warps = num_warps(function)
     yield f"target: {target}"
+    if num_ctas > 1:
+        yield f"CTAs that run a block, whose MMA ops need more registers than one has: {num_ctas}"
     roles = [op for op in function.walk() if isinstance(op, WarpSpecialize)]
     more = roles[0].producer_warps if roles else 0
     yield f"warps per block: {warps + more}" + (f" ({warps} compute, {more} load)" if more else "")

@@ -34,10 +34,10 @@ from tilewright.ir.rewrite import Rewriter, with_body
 from tilewright.ir.types import PartitionViewType, SharedType
 
 _SECTOR = 32  # bytes
-_MOST_SUMS = 128  # registers of a thread for sums: beside them there is room for what follows a loop
-_MOST_GROUPS = 2
+MOST_SUMS = 128  # registers of a thread for sums: beside them there is room for what follows a loop
+MOST_GROUPS = 2
 _SMALL_SUMS = 64  # registers of a thread of one warp group
-_MOST_WORDS = 224  # registers of a thread for the sums of products beside each other, and a left operand
+MOST_WORDS = 224  # registers of a thread for the sums of products beside each other, and a left operand
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,10 @@ def _warps(op: Mma, given: int | None, *, small: bool) -> int | None:
     One, where all sums are ``small``: it has more to multiply in a step, and leaves registers to another CTA.
     """
     *_, m, n = op.acc.tile.shape
-    most = 1 if small else _MOST_GROUPS
+    most = 1 if small else MOST_GROUPS
     for groups in range(most, 0, -1) if given is None else [given // GROUP_WARPS]:
         exact = given is None or given == groups * GROUP_WARPS
-        if exact and groups and m % (ROWS * groups) == 0 and m * n <= _MOST_SUMS * LANES * GROUP_WARPS * groups:
+        if exact and groups and m % (ROWS * groups) == 0 and m * n <= MOST_SUMS * LANES * GROUP_WARPS * groups:
             return groups * GROUP_WARPS
     return None
 
@@ -192,7 +192,7 @@ def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> s
     threads = 32 * warps
     words = sum(m.acc.tile.size for m in beside)
     words += max((m.x.tile.size // 2 for m, (x, _) in beside.items() if x is None), default=0)  # one is read at a time
-    if words > _MOST_WORDS * threads:
+    if words > MOST_WORDS * threads:
         return f"sums and operands of {words // threads} registers a thread are too many"
     size = sum({o.load: o.bytes for operands in beside.values() for o in operands if o is not None}.values())
     return f"tiles of {size} bytes have no room in shared memory" if size > budget else None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Capabilities
 from tilewright.backends.gpu.interpreter.cluster import Cluster, are_paired, in_pairs, run_cluster
 from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
@@ -21,19 +22,23 @@ from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import num_warps, verify_gpu
 from tilewright.ir.printer import print_function
 from tilewright.transforms.gpu.lowering import lower_to_gpu
-from tilewright.transforms.pipelines import optimize
+from tilewright.transforms.gpu.split_products import SplitProducts
+from tilewright.transforms.gpu.tile_splitting import cluster_size
+from tilewright.transforms.pipelines import optimize, run_passes
 
 
 class InterpreterExecutable:
-    """A function of the gpu stage, ready to be interpreted."""
+    """A function of the gpu stage, ready to be interpreted: ``num_ctas`` CTAs run each block of a grid."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, num_ctas: int = 1) -> None:
         verify_gpu(function)
         self.function = function
+        self._num_ctas = num_ctas
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every CTA of ``grid``. Fault for what a GPU would do wrong; TileError as on the reference backend."""
         warps = num_warps(self.function)
+        grid = (grid[0] * self._num_ctas, *grid[1:])
         if are_paired(self.function, grid):
             self._launch_clusters(grid, arguments, warps)
             return
@@ -87,5 +92,8 @@ class InterpreterBackend:
         return f"numpy-{np.__version__}"
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> InterpreterExecutable:
-        lowered = lower_to_gpu(optimize(function), self.num_warps, self.num_stages, self._target)
-        return InterpreterExecutable(lowered)
+        optimized = optimize(function)
+        if self._target is not None:
+            optimized = run_passes(optimized, (SplitProducts(self._target),))
+        lowered = lower_to_gpu(optimized, self.num_warps, self.num_stages, self._target)
+        return InterpreterExecutable(lowered, AnalysisManager(optimized).get(cluster_size))

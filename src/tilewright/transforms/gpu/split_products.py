@@ -1,0 +1,73 @@
+"""Kernels whose MMA ops need more registers than two warp groups have are divided among several CTAs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.analysis.manager import AnalysisManager
+from tilewright.ir.core import Block, Function, Value
+from tilewright.ir.layouts import LANES
+from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import LoadView
+from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.transforms.gpu.choose_wgmma import MOST_GROUPS, MOST_SUMS, MOST_WORDS
+from tilewright.transforms.gpu.tile_splitting import cluster_size, divide
+
+_MOST_CTAS = 8  # the largest cluster that every GPU with clusters launches
+
+
+@dataclass(frozen=True)
+class SplitProducts:
+    """Halves the tiles of a kernel until its MMA ops are for two warp groups; provides ``cluster_size``.
+
+    Attention over 256 queries is that over 128 in two CTAs then, which a cluster runs side by side. A kernel that
+    cannot be divided so far stays whole. Runs on optimized Tile IR, before anything that depends on the sizes of tiles.
+    """
+
+    name: ClassVar[str] = "split-products"
+    target: GpuTarget
+
+    def run(self, function: Function) -> Function:
+        if not self.target.has_wgmma:
+            return function
+        part, ctas = function, 1
+        while _need_too_much(part):
+            half = divide(part, 2)
+            if half.blocks == 1 or ctas == _MOST_CTAS:
+                return function
+            part, ctas = half.function, 2 * ctas
+        if ctas > 1:
+            part.hints["num_ctas"] = 1  # a pair has no mate to share loads with
+            AnalysisManager(part).provide(cluster_size, ctas)
+        return part
+
+
+def _need_too_much(function: Function) -> bool:
+    """Whether accumulators of MMA ops, with the left operand that one has in registers, do not fit in those of the warp
+    groups that there are rows for."""
+    products: dict[Block | None, list[Mma]] = defaultdict(list)
+    for op in function.walk():
+        if isinstance(op, Mma):
+            products[op.block].append(op)
+    return any(map(_is_too_much, products.values()))
+
+
+def _is_too_much(products: list[Mma]) -> bool:
+    """Whether ``products`` of one block need more registers than a thread has beside other things."""
+    rows = min(op.acc.tile.shape[-2] for op in products)
+    threads = LANES * GROUP_WARPS * max(min(rows // ROWS, MOST_GROUPS), 1)
+    sums = [op.acc.tile.size * op.acc.tile.element.bytes // 4 for op in products]
+    left = max((op.x.tile.size * op.x.tile.element.bytes // 4 for op in products if not _is_loaded(op.x)), default=0)
+    return max(sums) > MOST_SUMS * threads or sum(sums) + left > MOST_WORDS * threads
+
+
+def _is_loaded(value: Value) -> bool:
+    """Whether an operand is what was loaded, seen otherwise: then it is in shared memory."""
+    while isinstance(value.op, (Cast, Permute, Reshape)):
+        value = value.op.x
+    return isinstance(value.op, LoadView)
