@@ -110,7 +110,7 @@ def _products(function: Function, backend: Backend, *, bytes: int) -> _Found | N
 
 def _found(function: Function, target: GpuTarget) -> _Found | None:
     found = _choice(function, target)
-    if found is None or any(x is None for x, _ in found[1].products.values()):
+    if found is None or any(None in pair for pair in found[1].products.values()):
         return None
     optimized, chosen = found
     paired = False

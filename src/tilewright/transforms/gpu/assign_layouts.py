@@ -19,7 +19,7 @@ from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma, operand_layouts
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
 from tilewright.ir.ops.gpu.tma import Fetch, Put
-from tilewright.ir.ops.gpu.wgmma import Wgmma, left_layout, wgmma_layout
+from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma, left_layout, wgmma_layout
 from tilewright.ir.ops.linear import CombiningOp, Mma
 from tilewright.ir.ops.memory import (
     Assert,
@@ -198,6 +198,8 @@ class _Assigner:
             self._wgmma(op)
         elif isinstance(op, Put):
             self._clone(op, lambda v: self.at_home(v))
+        elif isinstance(op, StageOperand):
+            self.made[op.result, None] = self._clone(op, self.at_home).result
         elif isinstance(op, CombiningOp):
             layout = self.layout(op.values[0])
             made = self._clone(op, lambda v: self.get(v, layout))

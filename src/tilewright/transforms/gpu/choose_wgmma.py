@@ -26,12 +26,20 @@ from tilewright.ir.ops.arith import Cast, Cmp, Mul, Select
 from tilewright.ir.ops.control import If, ends_of
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.tma import LARGEST_BOX, OUTSIDE, SWIZZLES, Fetch, Put, TensorMap, swizzled_layout
-from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, MOST_COLUMNS, ROWS, Wgmma, readable, wgmma_multiplies
+from tilewright.ir.ops.gpu.wgmma import (
+    GROUP_WARPS,
+    MOST_COLUMNS,
+    ROWS,
+    StageOperand,
+    Wgmma,
+    readable,
+    wgmma_multiplies,
+)
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView, MakePartitionView, StoreView, ViewMemoryOp
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter, with_body
-from tilewright.ir.types import PartitionViewType, SharedType
+from tilewright.ir.types import PartitionViewType, SharedType, TileType
 
 _SECTOR = 32  # bytes
 MOST_SUMS = 128  # registers of a thread for sums: beside them there is room for what follows a loop
@@ -54,15 +62,16 @@ class _Operand:
         return self.type.bytes
 
 
-Operands = tuple[_Operand | None, _Operand]
+Operands = tuple[_Operand | None, _Operand | None]
 
 
 @dataclass(frozen=True)
 class Choice:
     """MMA ops with their operands, stores that the TMA unit makes, and the warps that multiply.
 
-    A left operand of None stays in registers. ``reasons`` say why other MMA ops stay as they are. ``multicast_pays``
-    where rows of operands do not start on sectors of the L2 cache: what blocks fetch from it limits products then.
+    A left operand of None stays in registers, a right one of None goes from there to shared memory. ``reasons`` say why
+    other MMA ops stay as they are. ``multicast_pays`` where rows of operands do not start on sectors of the L2 cache:
+    what blocks fetch from it limits products then.
     """
 
     products: dict[Mma, Operands]
@@ -78,7 +87,7 @@ class ChooseWgmma:
     """Puts ``gpu.fetch`` and ``gpu.wgmma`` in the place of loads and MMA ops, where the instructions can do it.
 
     Operands are tiles of arrays that a tensor map describes, loaded for such MMA ops alone; which tiles they are can be
-    found out without reading memory; the left one may also be computed from such a product. The sum has 64 rows for
+    found out without reading memory; one of both may also be computed from such a product. The sum has 64 rows for
     each warp group, and fits into registers.
     ``num_warps`` is how many warps multiply, if that is decided. ``budget`` bytes have room for two of each operand.
     With ``realign`` operands may be tiles of a copy that the launch makes of an array that TMA cannot read.
@@ -110,8 +119,7 @@ def choose(function: Function, options: ChooseWgmma) -> Choice:
     warps = options.num_warps
     ends = any(isinstance(op, Exit) for op in function.walk())
     for op in products:
-        beside = sum(other.acc.tile.size for other in products if other.block is op.block)
-        needed = _warps(op, warps, small=beside <= _SMALL_SUMS * LANES * GROUP_WARPS)
+        needed = _warps(op, warps, [other for other in products if other.block is op.block])
         operands = _operands(op, plan, found)
         if ends:
             operands = "an assertion may end the block, of which the thread that loads would not know"
@@ -142,13 +150,15 @@ def _crosses_sectors(operand: _Operand, facts: IntegerRanges) -> bool:
     return t.dtype.bytes == 2 and not d.needs_realign and not pitch
 
 
-def _warps(op: Mma, given: int | None, *, small: bool) -> int | None:
+def _warps(op: Mma, given: int | None, beside: list[Mma]) -> int | None:
     """How many warps multiply: two warp groups where there are rows for both, as long as sums fit into registers.
 
-    One, where all sums are ``small``: it has more to multiply in a step, and leaves registers to another CTA.
+    One, where the sums of all products ``beside`` it are small: it has more to multiply in a step, and leaves registers
+    to another CTA; and where one of these has rows for one.
     """
     *_, m, n = op.acc.tile.shape
-    most = 1 if small else MOST_GROUPS
+    small = sum(other.acc.tile.size for other in beside) <= _SMALL_SUMS * LANES * GROUP_WARPS
+    most = 1 if small or any(other.acc.tile.shape[-2] == ROWS for other in beside) else MOST_GROUPS
     for groups in range(most, 0, -1) if given is None else [given // GROUP_WARPS]:
         exact = given is None or given == groups * GROUP_WARPS
         if exact and groups and m % (ROWS * groups) == 0 and m * n <= MOST_SUMS * LANES * GROUP_WARPS * groups:
@@ -158,14 +168,27 @@ def _warps(op: Mma, given: int | None, *, small: bool) -> int | None:
 
 def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operands | str:
     """Where the operands of ``op`` are, or why it is not done by wgmma; ``found`` are the products that are."""
-    y = _operand(op, 1, plan)
-    if isinstance(y, str):
-        return y
-    x = _operand(op, 0, plan)
-    if isinstance(x, str):
-        computed = op.x.tile.element.bytes == 2 and op.x.tile.rank == 2 and _follows(op.x, found)
-        return (None, y) if computed else x
+    x, y = (None if _is_computed(v, found) else _operand(op, k, plan) for k, v in enumerate((op.x, op.y)))
+    if isinstance(y, str) or isinstance(x, str):
+        return y if isinstance(y, str) else str(x)
+    if y is None and (x is None or _staged(op.y.tile) is None):
+        return f"an operand of {op.y.tile} is computed"
     return x, y
+
+
+def _is_computed(value: Value, found: dict[Mma, Operands]) -> bool:
+    return value.tile.element.bytes == 2 and value.tile.rank == 2 and _follows(value, found)
+
+
+def _staged(t: TileType) -> SharedType | None:
+    """How a right operand that is computed lies in shared memory: along its columns, which threads have side by side,
+    unless these are too few to be swizzled."""
+    for inner in (1, 0):
+        swizzle = _swizzle(t.shape[inner] * t.element.bytes)
+        if swizzle is not None:
+            found = SharedType(t.element, swizzled_layout(t.shape, inner, swizzle, t.element.bytes))
+            return found if readable(found, 0) else None
+    return None
 
 
 def _follows(value: Value, found: dict[Mma, Operands]) -> bool:
@@ -195,18 +218,18 @@ def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> s
     if words > MOST_WORDS * threads:
         return f"sums and operands of {words // threads} registers a thread are too many"
     size = sum({o.load: o.bytes for operands in beside.values() for o in operands if o is not None}.values())
+    size += sum(m.y.tile.size * m.y.tile.element.bytes for m, (_, y) in beside.items() if y is None)
     return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
 
 
 def _why_not(op: Mma, operands: Operands) -> str | None:
-    x, y = operands
     if op.acc.tile.rank != 2 or op.acc.tile.shape[1] % 8 or op.acc.tile.shape[1] > MOST_COLUMNS:
         return f"a sum of {op.acc.tile} is none of wgmma"
-    dtype = op.x.tile.element if x is None else x.type.dtype
-    if not wgmma_multiplies(dtype, y.type.dtype, op.acc.tile.element):
-        return f"wgmma does not add products of {dtype} and {y.type.dtype} in {op.acc.tile.element}"
-    if (x is not None and not readable(x.type, 1)) or not readable(y.type, 0):
-        return f"wgmma does not read operands of {y.type.dtype} that are contiguous across k"
+    left, right = (v.tile.element if o is None else o.type.dtype for v, o in zip((op.x, op.y), operands))
+    if not wgmma_multiplies(left, right, op.acc.tile.element):
+        return f"wgmma does not add products of {left} and {right} in {op.acc.tile.element}"
+    if any(o is not None and not readable(o.type, 1 - k) for k, o in enumerate(operands)):
+        return f"wgmma does not read operands of {right} that are contiguous across k"
     for operand in operands:
         if operand is None:
             continue
@@ -280,7 +303,7 @@ def _drop_shared_loads(found: dict[Mma, Operands], reasons: list[str]) -> None:
 
 
 def _stands(op: Mma, pair: Operands, found: dict[Mma, Operands], inside: set[Op]) -> bool:
-    if pair[0] is None and not _follows(op.x, found):
+    if any(o is None and not _follows(v, found) for o, v in zip(pair, (op.x, op.y))):
         return False
     return all(o is None or (_is_around(o.load.block, op) and _may_fetch(o.load, op, inside)) for o in pair)
 
@@ -362,7 +385,8 @@ class _Chooser(Rewriter):
         if isinstance(op, Mma) and op in self.choice.products:
             left, right = self.choice.products[op]
             x = self.value(op.x) if left is None else self.fetched[left.load, left.type]
-            self.values[op.result] = builder.emit(Wgmma, x, self.fetched[right.load, right.type], self.value(op.acc))
+            y = self._stage(op.y, builder) if right is None else self.fetched[right.load, right.type]
+            self.values[op.result] = builder.emit(Wgmma, x, y, self.value(op.acc))
         elif op in self.loaded:
             for operand in self.loaded[op]:
                 self._fetch(operand, builder)
@@ -372,6 +396,11 @@ class _Chooser(Rewriter):
             self._put(op, builder)
         elif op not in self.gone or op in self.shared:
             super().insert(op, builder)
+
+    def _stage(self, y: Value, b: Builder) -> Value:
+        t = _staged(y.tile)
+        assert t is not None
+        return b.emit(StageOperand, self.value(y), type=t)
 
     def _fetch(self, operand: _Operand, b: Builder) -> None:
         load, d = operand.load, operand.descriptor

@@ -30,6 +30,7 @@ from tilewright.ir.ops.gpu.memory import (
 )
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TensorMap, TmaStore, TmaStoreWait
+from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, MemoryOp, PointerMemoryOp
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.rewrite import Rewriter
@@ -206,6 +207,11 @@ class _Dependences:
                 low, high = low + copies * size, low + (copies + 1) * size
             writes = not isinstance(op, (SharedLoad, SharedExtract, TmaStore))
             yield _Access(writes, low=low, high=high, group=_group(op))
+        if isinstance(op, Wgmma):
+            for operand in (op.x, op.y):
+                if isinstance(operand.op, SharedAlloc):  # which threads write; rings have barriers of their own
+                    low = operand.op.offset or 0
+                    yield _Access(False, low=low, high=low + operand.op.type.bytes)
         if isinstance(op, AsyncCopy):
             yield _Access(False, self._alias.underlying_object(op.ptrs))
         if isinstance(op, MemoryOp):

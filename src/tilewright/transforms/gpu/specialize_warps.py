@@ -30,7 +30,7 @@ from tilewright.ir.ops.gpu.memory import Barrier, SharedAlloc, SharedCopy
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import ConvertLayout, ThreadReduce
 from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, Fetch, Put, TensorMap, TmaLoad, TmaStoreWait
-from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma, WgmmaWait
 from tilewright.ir.rewrite import clone_op, with_body
 from tilewright.ir.types import I32, SharedType, TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory
@@ -294,6 +294,8 @@ def _needed_elsewhere(function: Function) -> int:
         if isinstance(op, Put):
             t, count = put_buffers(op)
             stores += t.bytes * count
+        elif isinstance(op, StageOperand):
+            stores += op.type.bytes
         elif isinstance(op, ConvertLayout):
             size = 8 if op.type.is_pointer else op.type.element.bytes
             conversions = max(conversions, size * op.type.size)
@@ -667,11 +669,12 @@ def _takes_turns(loop: For) -> bool:
 def _only_adds(loop: For) -> bool:
     """Whether what the products of a loop give is carried to the same product, and seen by nothing else.
 
-    Then they can stay in flight: their operands are in shared memory alone.
+    Then they can stay in flight: their operands are in rings alone.
     """
     products = _products(loop.body)
     return bool(products) and all(
         isinstance(product.x.type, SharedType)
+        and not isinstance(product.y.op, StageOperand)
         and product.acc in loop.carried
         and list(product.acc.users) == [product]
         and list(product.result.users) == [loop.body.terminator]

@@ -1,4 +1,4 @@
-"""Stores of tiles by the TMA unit: piece by piece through shared memory."""
+"""Stores of tiles by the TMA unit, piece by piece through shared memory; operands that wgmma reads there."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tilewright.ir.ops.gpu.tma import (
     can_part,
     swizzled_layout,
 )
+from tilewright.ir.ops.gpu.wgmma import StageOperand
 from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import SharedType
 
@@ -35,6 +36,7 @@ _MOST_BYTES = 32 * 1024  # of several buffers: more shared memory is better spen
 class StageStores:
     """Writes what ``gpu.put`` stores to shared memory, and has the TMA unit store it from there.
 
+    What ``gpu.stage_operand`` puts there has a buffer of its own, as a product may read it until the iteration ends.
     A piece is a box wide where registers alone choose between pieces, else the tile. Two buffers take turns.
     Runs before conversions are lowered, and before ``insert-barriers``, which adds the barriers that this needs.
     """
@@ -42,7 +44,7 @@ class StageStores:
     name: ClassVar[str] = "stage-stores"
 
     def run(self, function: Function) -> Function:
-        if not any(isinstance(op, Put) for op in function.walk()):
+        if not any(isinstance(op, (Put, StageOperand)) for op in function.walk()):
             return function
         return _Stager().function(function)
 
@@ -73,8 +75,20 @@ class _Stager(Rewriter):
         return made
 
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
-        if not isinstance(op, Put):
-            return None
+        if isinstance(op, StageOperand):
+            return [self._operand(op, builder)]
+        return self._put(op, builder) if isinstance(op, Put) else None
+
+    def _operand(self, op: StageOperand, b: Builder) -> Value:
+        layout = op.value.tile.layout
+        assert layout is not None
+        buffer = create(SharedAlloc, [], {"type": op.type, "alignment": SWIZZLED_ALIGNMENT}, op.loc)
+        self.buffers.append(buffer)
+        b.emit_op(SharedStore, buffer.result, op.value, vector=_vector(op.type, layout))
+        b.emit_op(AsyncFence)
+        return buffer.result
+
+    def _put(self, op: Put, builder: Builder) -> list[Value]:
         b, t, (shared, count), tensor_map = builder, op.value.tile, put_buffers(op), op.map.op
         assert isinstance(tensor_map, TensorMap)
         size = shared.shape[op.inner]

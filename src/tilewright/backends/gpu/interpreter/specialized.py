@@ -33,6 +33,7 @@ from tilewright.ir.ops.gpu.barriers import (
     PassTurn,
     TakeTurn,
 )
+from tilewright.ir.ops.gpu.memory import SharedAlloc
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import (
     UNIT_BYTES,
@@ -68,13 +69,14 @@ class InFlight:
 
 @dataclass
 class Products:
-    """The groups of products of a CTA: how many there were, and the bytes that those in flight read."""
+    """The groups of products of a CTA: how many there were, and the bytes that those in flight read; last those of a
+    tile that threads wrote, if there is one."""
 
     issued: int = 0
-    in_flight: list[tuple[int, Wgmma, Array]] = field(default_factory=list)
+    in_flight: list[tuple[int, Wgmma, Array, Array | None]] = field(default_factory=list)
 
     def is_done(self, group: int) -> bool:
-        return all(number != group for number, _, _ in self.in_flight)
+        return all(number != group for number, *_ in self.in_flight)
 
 
 # -- sides
@@ -320,13 +322,16 @@ def _part(cta: CtaInterpreter, op: Part, x: Array) -> Array:
 def _wgmma(cta: CtaInterpreter, op: Wgmma, *operands: Any) -> Any:
     layout, products = op.acc.tile.layout, cta.products
     assert layout is not None
-    tiles, types, read = [], [], []
+    tiles, types, read, staged = [], [], [], None
     for value, held in zip((op.x, op.y), operands):
         if isinstance(held, Buffer):
             places = _places(op, held)
             tiles.append(cta.shared.read_tile(op, held, places))
             types.append(TileType(held.type.dtype, held.type.shape))
             read.append(places.ravel())
+            if isinstance(value.op, SharedAlloc):
+                staged = places
+                _read_by_group(cta, op, places)
         else:
             assert value.tile.layout is not None
             tiles.append(collect(op, finished(cta, op, held), value.tile.layout))
@@ -334,7 +339,7 @@ def _wgmma(cta: CtaInterpreter, op: Wgmma, *operands: Any) -> Any:
     acc = operands[2].value if isinstance(operands[2], InFlight) else operands[2]  # sums are added to in order
     whole = PRODUCTS[Mma](op.attributes, [*tiles, collect(op, acc, layout)], [*types, op.acc.type])
     products.issued += 1
-    products.in_flight.append((products.issued, op, np.concatenate(read)))
+    products.in_flight.append((products.issued, op, np.concatenate(read), staged))
     value, group = distribute(whole, layout), products.issued
     if op.pending is not None:
         _retire(cta, op.pending, op, [op.x])
@@ -345,10 +350,17 @@ def _retire(cta: CtaInterpreter, pending: int, by: Op, held: Sequence[Value]) ->
     """All but the ``pending`` latest groups are done: until now they were reading, registers ``held`` by ``by``."""
     products = cta.products
     while len(products.in_flight) > pending:
-        _, op, places = products.in_flight.pop(0)
+        _, op, places, staged = products.in_flight.pop(0)
         cta.shared.ordering.read(op, places)
+        if staged is not None:
+            _read_by_group(cta, op, staged)
         if isinstance(op.x.type, TileType) and op.x not in held:
             raise Fault(IN_FLIGHT, by, f"does not hold the registers that the product at {op.loc} reads")
+
+
+def _read_by_group(cta: CtaInterpreter, op: Wgmma, places: Array) -> None:
+    """A product reads what threads wrote: they have to wait for each other before, and before they write again."""
+    cta.shared.shadow.read(op, places, np.zeros(len(places), np.int64))
 
 
 def _wgmma_wait(

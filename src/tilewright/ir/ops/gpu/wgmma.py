@@ -60,6 +60,19 @@ def readable(t: SharedType, k_axis: int) -> bool:
     return found[0] == k_axis or (t.dtype.bytes == 2 and t.shape[k_axis] % 16 == 0)
 
 
+@define("gpu.stage_operand", table=GPU_OPS)
+class StageOperand(Op):
+    """``value`` in shared memory, as an operand of ``gpu.wgmma``; ``stage-stores`` gives it a buffer."""
+
+    value: Value = operand()
+    type: SharedType = attribute(SharedType)
+
+    def infer(self) -> tuple[Type, ...]:
+        v, t = tile(self, self.value), self.type
+        require((t.dtype, t.shape, t.copies) == (v.dtype, v.shape, 1), self, f"{v} as {t}")
+        return (t,)
+
+
 @define("gpu.wgmma", effect=Effect.READ, table=GPU_OPS)
 class Wgmma(MmaOp):
     """x @ y + acc, by the warp groups of the CTA, of tiles in shared memory: begun as one group of products.

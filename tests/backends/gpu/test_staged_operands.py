@@ -1,0 +1,110 @@
+"""Right operands that are computed from a product: threads write them to shared memory, where warp groups read them."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.gpu_interpreter import interpreter_backend
+from support.gpu_products import BF16, aligned
+from support.ptx.backend import ptx_backend
+
+import tilewright as ct
+from tilewright.backends.gpu.interpreter import Fault
+from tilewright.ir.core import Function, Op
+from tilewright.ir.ops.gpu.memory import Barrier
+from tilewright.ir.ops.gpu.tma import AsyncFence
+from tilewright.ir.ops.gpu.wgmma import Wgmma
+from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.types import SharedType
+from tilewright.transforms.gpu.insert_barriers import InsertBarriers
+from tilewright.transforms.instrumentation import observed_passes
+
+
+def decoded(
+    q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array,
+    KEYS: ct.Constant[int], HEADS: ct.Constant[int], D: ct.Constant[int], ADDS: ct.Constant[bool],
+) -> None:  # fmt: skip
+    """Attention of few queries, transposed: keys are the rows of scores. With ADDS, sums are not scaled between."""
+    x = ct.transpose(ct.load(q, (0, 0), (HEADS, D)))
+    total = ct.zeros((D, HEADS), ct.float32)
+    for j in range(ct.cdiv(k.shape[0], KEYS)):
+        y = ct.load(k, (j, 0), (KEYS, D), padding_mode=ct.PaddingMode.ZERO)
+        weights = ct.mma(y, x, ct.zeros((KEYS, HEADS), ct.float32)) * 0.5
+        z = ct.transpose(ct.load(v, (j, 0), (KEYS, D), padding_mode=ct.PaddingMode.ZERO))
+        total = ct.mma(z, weights.astype(q.dtype), total if ADDS else total * 0.5)
+    ct.store(o, (0, 0), ct.transpose(total))
+
+
+def run(
+    backend: str, keys: int, heads: int, width: int, step: int = 64, dtype: Any = np.float16, adds: bool = False
+) -> Function:
+    """Compare with NumPy; the function of the gpu stage."""
+    rng = np.random.default_rng(keys)
+    q, k, v = (aligned(shape, dtype) for shape in ((heads, width), (keys, width), (keys, width)))
+    o = aligned((heads, width), np.float32)
+    for x in (q, k, v):
+        x[...] = rng.integers(-2, 3, x.shape)
+    wanted = np.zeros((heads, width))
+    for at in range(0, keys, step):
+        weights = (q.astype(np.float64) @ k[at : at + step].astype(np.float64).T / 2).astype(dtype)
+        wanted = wanted * (1 if adds else 0.5) + weights.astype(np.float64) @ v[at : at + step].astype(np.float64)
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    with observed_passes(see):
+        ct.launch(None, (1,), ct.kernel(decoded), (q, k, v, o, step, heads, width, adds), backend=backend)
+    np.testing.assert_array_equal(o, wanted.astype(np.float32))
+    return found[-1]
+
+
+def interpreted() -> Any:
+    return interpreter_backend(None, target="sm_90")
+
+
+def as_ptx() -> Any:
+    return ptx_backend(None, "sm_90")
+
+
+CASES = [
+    (64, 8, 64, 64, np.float16, False),  # rows of 16 bytes, which are stored along k
+    (200, 16, 64, 64, BF16, False),
+    (192, 32, 128, 64, np.float16, True),  # in several pieces along the rows; sums in flight read the tile
+    (192, 64, 64, 128, np.float16, False),
+    (256, 64, 128, 128, BF16, True),  # two warp groups
+]
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+@pytest.mark.parametrize("case", CASES)
+def test_products_of_computed_right_operands(make: Callable[[], Any], case: tuple[Any, ...]) -> None:
+    keys, heads, width, step, dtype, adds = case
+    with make() as backend:
+        function = run(backend, keys, heads, width, step, dtype, adds)
+    products = [op for op in function.walk() if isinstance(op, Wgmma)]
+    assert len(products) == 2 and all(isinstance(v.type, SharedType) for op in products for v in (op.x, op.y))
+
+
+@pytest.mark.parametrize(("kind", "number"), [(AsyncFence, 0), (Barrier, 0), (Barrier, 1)])
+def test_faults(kind: type[Op], number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the fence between threads and the second product, the barrier before they write, or the one after."""
+    before, removed = InsertBarriers.run, []
+
+    class Without(Rewriter):
+        def rewrite(self, op: Op, builder: Any) -> list[Any] | None:
+            if type(op) is not kind or "total if ADDS" not in linecache.getline(__file__, op.loc.line):
+                return None
+            removed.append(op)
+            return [] if len(removed) == number + 1 else None
+
+    monkeypatch.setattr(InsertBarriers, "run", lambda self, function: Without().function(before(self, function)))
+    with pytest.raises(Fault) as found, interpreter_backend(None, target="sm_90") as backend:
+        run(backend, 128, 16, 64)
+    assert len(removed) == (1 if kind is AsyncFence else 2)
+    assert found.value.category == "race" and found.value.loc is not None
