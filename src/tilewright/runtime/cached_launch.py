@@ -18,7 +18,7 @@ from tilewright.runtime.native_guards import native_launch
 from tilewright.runtime.python_guards import guarded_values, never
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
-from tilewright.runtime.versions import Path
+from tilewright.runtime.versions import Path, noter_of_writes
 
 # Launches after which machine code is made: it takes as long as many launches, and longer if LLVM is not loaded, as it
 # is not on a CPU for kernels from the disk cache.
@@ -43,7 +43,7 @@ class CachedLaunch:
         table; ``device`` is the index of the GPU, None for a CPU; ``tables`` are the rows of tables without their
         addresses; ``written`` lead to the arguments whose version a launch increments.
         """
-        self.written = written
+        self.note_writes = noter_of_writes(args, written)
         self.settings = given
         self.values = guarded_values(rules, args, template, tables)
         self.launch = self._launch

@@ -110,7 +110,7 @@ class kernel(Launchable):
         self._parameters: Sequence[tuple[ArgumentRef, Rule]] | None = None
         last = function.__defaults__ or ()
         names = function.__code__.co_varnames[: function.__code__.co_argcount]
-        self._defaults = {**dict(zip(names[len(names) - len(last) :], last)), **(function.__kwdefaults__ or {})}
+        self.defaults = {**dict(zip(names[len(names) - len(last) :], last)), **(function.__kwdefaults__ or {})}
         functools.update_wrapper(self, function)
         return self
 
@@ -141,10 +141,6 @@ class kernel(Launchable):
             f"the kernel {self.function.__qualname__} cannot be pickled, as it is not found under this name in the "
             f"module {self.function.__module__}; define it at the top of the module"
         )
-
-    @property
-    def defaults(self) -> Mapping[str, Any]:
-        return self._defaults
 
     def trace(self, signature: Signature) -> Function:
         return trace(self.function, signature, self.hints, self.name)

@@ -73,8 +73,8 @@ def launch(
     cached = kernel.cached if check_overlap is None else None
     ignored = stream is not None and cached is not None and cached.ignores_streams
     if cached is not None and not ignored and cached.launch(stream, grid, kernel_args, backend):
-        if cached.written:
-            note_writes(kernel_args, cached.written)
+        if cached.note_writes is not None:
+            cached.note_writes(kernel_args)
         return
     record = getattr(stream, "record_launch", None)
     if record is not None:
@@ -84,8 +84,8 @@ def launch(
             f"the first argument of ct.launch is the stream, not {stream!r}: ct.launch(None, grid, kernel, (...))"
         )
     if cached is not None and ignored and cached.launch(None, grid, kernel_args, backend):
-        if cached.written:
-            note_writes(kernel_args, cached.written)
+        if cached.note_writes is not None:
+            cached.note_writes(kernel_args)
         return
     if any(tracer(grid, kernel, kernel_args, backend) for tracer in TRACERS):
         return

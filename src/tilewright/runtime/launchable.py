@@ -48,6 +48,7 @@ class Launchable:
     is_tile_kernel = True
     name: str
     hints: Mapping[str, Any] = MappingProxyType({})  # of the language, for the compiler
+    defaults: Mapping[str, Any] = MappingProxyType({})  # what the source gives parameters that a launch leaves out
 
     def __init__(self) -> None:
         self.plans: dict[Any, LaunchPlan] = {}
@@ -71,11 +72,6 @@ class Launchable:
     def parameters(self) -> Sequence[tuple[ArgumentRef, Rule]]:
         """The parameters, in order."""
         raise NotImplementedError
-
-    @property
-    def defaults(self) -> Mapping[str, Any]:
-        """The arguments that the source gives parameters which a launch leaves out."""
-        return {}
 
     def completed(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """``args`` with the arguments that are given by name, and those that have defaults.

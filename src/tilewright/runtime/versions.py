@@ -20,6 +20,17 @@ def note_writes(args: Sequence[Any], written: Sequence[Path]) -> None:
         sys.modules["torch"].autograd.graph.increment_version(tensors)
 
 
+def noter_of_writes(args: Sequence[Any], written: Sequence[Path]) -> Callable[[Sequence[Any]], None] | None:
+    """``note_writes`` for the arguments of launches like that with ``args``; None where they write to no tensors."""
+    if not _tensors(args, written):
+        return None
+    increment = sys.modules["torch"].autograd.graph.increment_version
+    if len(written) == 1 == len(written[0]) and type(args[written[0][0]]) is not list:
+        (index,) = written[0]
+        return lambda given: increment(given[index])
+    return lambda given: note_writes(given, written)
+
+
 def noting_writes(run: Callable[[], None], args: Sequence[Any], written: Sequence[Path]) -> Callable[[], None]:
     """``run``, with ``note_writes`` after it where it writes to tensors."""
     if not _tensors(args, written):
