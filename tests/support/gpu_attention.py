@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+from support.gpu_products import aligned
+
 import tilewright as ct
+from tilewright.ir.core import Function
+from tilewright.runtime.launch import specialization
 
 
 def attention(
@@ -40,3 +45,10 @@ def attention(
             total = ct.mma(weights.astype(q.dtype), z, total * old)
             most = now
     ct.store(o, (i, 0), (total / size).astype(o.dtype))
+
+
+def attended(queries: int, keys: int, width: int, **hints: int) -> Function:
+    """``attention`` of float16 for blocks of ``queries``, of ``keys`` in a step."""
+    arrays = [aligned((512, width), np.float16) for _ in range(4)]
+    made = ct.kernel(attention, **hints)
+    return specialization(made, (*arrays, queries, keys, width, False), "reference").function

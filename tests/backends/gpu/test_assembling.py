@@ -225,19 +225,22 @@ def test_what_does_not_fit_is_compiled_with_less_or_named(recorder: Recorder) ->
     assert error.value.loc is not None and error.value.loc.file == __file__
 
 
-def test_an_occupancy_beyond_the_registers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As ptxas refuses products of warp groups where threads may have few registers."""
+@pytest.mark.parametrize(("spills", "why"), [(None, ", for Insufficient registers"), (68, ", with which 68 bytes are")])
+def test_an_occupancy_beyond_the_registers_is_given_up(
+    spills: int | None, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ptxas refuses products of warp groups where threads may have few registers, or spills."""
     asked: list[bool] = []
 
     def assembled(ptx: str, target: str, kernel: str) -> Assembled:
         asked.append(".minnctapersm 4" in ptx)
-        if asked[-1]:
+        if asked[-1] and spills is None:
             raise assemble.OutOfRegisters("Insufficient registers")
-        return Assembled(b"", Resources(0, 0, 0, 0))
+        return Assembled(b"", Resources(0, spills or 0, 0, 0))
 
     monkeypatch.setattr(assemble, "missing", lambda: None)
     monkeypatch.setattr(assemble, "assemble", assembled)
     hinted = replace(function(), hints={"occupancy": 4})
     stages = GpuBackend("sm_90").compile(hinted, {}).stages()
     assert asked == [True, False]
-    assert "compiled again: without the hint occupancy, for Insufficient registers" in stages["compile decisions"]
+    assert f"compiled again: without the hint occupancy{why}" in stages["compile decisions"]

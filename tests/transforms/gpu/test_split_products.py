@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.gpu_attention import attention
+from support.gpu_attention import attended
 from support.gpu_products import aligned, matmul
 
 import tilewright as ct
@@ -18,12 +18,6 @@ from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.split_products import SplitProducts
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize
-
-
-def attended(queries: int, keys: int, width: int, **hints: int) -> Function:
-    arrays = [aligned((512, width), np.float16) for _ in range(4)]
-    made = ct.kernel(attention, **hints)
-    return specialization(made, (*arrays, queries, keys, width, False), "reference").function
 
 
 def multiplied(m: int, n: int, dtype: type = np.float16) -> Function:

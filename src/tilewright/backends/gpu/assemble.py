@@ -31,11 +31,16 @@ class Resources:
     spilled_loads: int
     shared_bytes: int
 
+    @property
+    def spilled(self) -> int:
+        """The bytes that a thread stores because it has no register for them, and those that it loads again."""
+        return self.spilled_stores + self.spilled_loads
+
     def render(self, dynamic_shared_bytes: int) -> str:
         """As ``tilewright inspect`` shows them."""
         shared = self.shared_bytes + dynamic_shared_bytes
         return (
-            f"registers per thread: {self.registers}\nbytes spilled: {self.spilled_stores + self.spilled_loads}\n"
+            f"registers per thread: {self.registers}\nbytes spilled: {self.spilled}\n"
             f"shared memory per block: {shared}\n"
         )
 

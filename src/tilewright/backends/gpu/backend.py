@@ -31,6 +31,7 @@ from tilewright.ir.report_buffer import sites
 from tilewright.transforms.pipelines import optimize
 
 _OPTIONS = ("num_warps", "num_stages")
+_FEW_SPILLED = 64  # bytes of a thread, stored and loaded, that are no reason to compile a kernel again
 _FIRST = Constraints(capacity=CAPACITIES[0])  # how kernels are compiled first
 _SWIZZLES = {32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
 
@@ -141,6 +142,9 @@ class GpuBackend:
             if "occupancy" not in function.hints:
                 raise
             raise how.but(f"without the hint occupancy, for {error.message}", occupancy=False) from error
+        spilled = assembled.resources.spilled
+        if spilled > _FEW_SPILLED and "occupancy" in compiled.distributed.hints:
+            raise how.but(f"without the hint occupancy, with which {spilled} bytes are spilled", occupancy=False)
         texts["resources"] = assembled.resources.render(compiled.shared_bytes)
         return compiled, assembled.cubin, texts
 

@@ -13,6 +13,7 @@ from tilewright.transforms.base import InPlacePass
 MOST_SHARED_BYTES = 232448  # of a CTA on sm_90 and sm_100: CUDA C++ Programming Guide, "Technical specifications"
 _SMALL_BYTES, _SMALL_BYTES_IN_ALL = 128, 4096  # one number of 32 bits from each warp
 _ALWAYS = 1 << 62
+_RESERVED = 1024  # bytes that the driver has of each CTA, from sm_80 on: CUDA C++ Programming Guide, "Shared memory"
 
 
 class OutOfSharedMemory(TileError):
@@ -125,6 +126,11 @@ def _intervals(function: Function) -> list[_Interval]:
         for op in function.walk()
         if isinstance(op, SharedAlloc)
     ]
+
+
+def share_of_sm(limit: int, ctas: int) -> int:
+    """The shared memory of a CTA where an SM is to hold so many; one alone can have ``limit`` bytes."""
+    return (limit + _RESERVED) // ctas - _RESERVED
 
 
 def shared_bytes(function: Function) -> int:

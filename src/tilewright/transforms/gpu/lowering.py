@@ -12,7 +12,8 @@ from tilewright.transforms.base import Pass
 from tilewright.transforms.canonicalize import Canonicalize
 from tilewright.transforms.cse import CommonSubexpressions
 from tilewright.transforms.dce import DeadCodeElimination
-from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, AllocateShared, OutOfSharedMemory
+from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, AllocateShared, OutOfSharedMemory, share_of_sm
+from tilewright.transforms.gpu.allocate_shared import shared_bytes as shared_bytes_of
 from tilewright.transforms.gpu.assign_layouts import AssignLayouts
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
 from tilewright.transforms.gpu.drop_unit_batches import DropUnitBatches
@@ -111,6 +112,12 @@ def lower_to_gpu(
     return _within(function, num_warps or suitable_warps(function), num_stages, shared_bytes, alone)
 
 
+def _may_be_beside(function: Function, limit: int) -> bool:
+    """Whether an SM has shared memory for as many CTAs of ``function`` as its hint says. A CTA can have ``limit``."""
+    ctas = function.hints.get("occupancy")
+    return not isinstance(ctas, int) or shared_bytes_of(function) <= share_of_sm(limit, ctas)
+
+
 def _within(function: Function, warps: int, stages: int | None, shared_bytes: int, alone: bool) -> Function:
     while True:
         try:
@@ -121,6 +128,8 @@ def _within(function: Function, warps: int, stages: int | None, shared_bytes: in
             stages = (stages or _STAGES) - 1
             continue
         lowered.hints[NUM_STAGES] = stages or _STAGES
+        if not _may_be_beside(lowered, shared_bytes):
+            lowered.hints.pop("occupancy")  # it would only take registers away
         if switch("TILEWRIGHT_VERIFY"):
             verify_gpu(lowered)
         return lowered

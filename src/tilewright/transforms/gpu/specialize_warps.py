@@ -33,7 +33,7 @@ from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, Fetch, Put, TensorMap,
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma, WgmmaWait
 from tilewright.ir.rewrite import clone_op, with_body
 from tilewright.ir.types import I32, SharedType, TileType
-from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory
+from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory, share_of_sm
 from tilewright.transforms.gpu.overlap_products import VECTOR_REGISTERS
 from tilewright.transforms.gpu.stage_stores import put_buffers
 
@@ -44,6 +44,12 @@ _SUMS_BESIDE = 64  # registers of a thread for sums, with which there is room fo
 # attention of width 64 on an H100, not for 128 and 256: benchmarks/results/gpu_attention.md.
 _MOST_DEPTH = 128
 _REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of an SM for three, in steps of 8
+_SM_REGISTERS, _STEP = 65536, 8  # CUDA C++ Programming Guide, technical specifications
+_LEAST_REGISTERS = 24  # setmaxnreg: PTX ISA
+_MOST_CTAS = 4  # on an SM, of two warp groups, for which registers are enough to multiply
+_CTAS = 2  # on an SM, of one warp group that multiplies between other things
+# Of a thread for what is no sum or operand: 64x64 tiles of width 128 take 159 of their own choice (ptxas 13.5).
+_OTHER_REGISTERS = 48
 
 
 @dataclass(frozen=True)
@@ -247,14 +253,15 @@ def _specialize(function: Function, groups: Sequence[_Group], options: Specializ
         if isinstance(op, TensorMap):
             b.block.append(clone_op(op, values))
     rings = _rings(groups)
-    deeper = _choose_depth(function, rings, options)
+    beside = _ctas_of_an_sm(function, rings, options.limit)
+    deeper = _choose_depth(function, rings, options, beside)
     for ring in rings:
         _allocate(b, ring, warps // GROUP_WARPS)
     pairs = any(r.by_cluster for r in rings)
     b.emit_op(ClusterBarrier if pairs else Barrier)
     consumer = _Consumer(function, groups, dict(values)).partition()
     producer = _Producer(function, groups, dict(values)).partition()
-    registers = _REGISTERS if warps > GROUP_WARPS else None
+    registers = _REGISTERS if warps > GROUP_WARPS else _registers(beside) if beside > 1 else None
     b.emit_op(WarpSpecialize, registers=registers, consumer=consumer, producer=producer)
     if pairs:
         b.emit_op(ClusterBarrier)  # the mate may still fill buffers of this CTA, and give back slots
@@ -265,14 +272,43 @@ def _specialize(function: Function, groups: Sequence[_Group], options: Specializ
     return made
 
 
-def _choose_depth(function: Function, rings: Sequence[_Ring], options: SpecializeWarps) -> int:
-    """Choose how many stages each ring has. Gives how many one would have if the CTA were alone; 0 where that are no
-    more."""
+def _sums_beside(products: Sequence[Wgmma]) -> list[int]:
+    """The elements of the sums of all products of a block, for each block."""
+    return [sum(p.acc.tile.size for p in products if p.block is block) for block in {p.block for p in products}]
+
+
+def _registers(ctas: int) -> tuple[int, int]:
+    """Of a thread that loads, and of one that multiplies, in each of so many CTAs of two warp groups on an SM."""
+    both = _SM_REGISTERS // (ctas * LANES * GROUP_WARPS) // (2 * _STEP) * 2 * _STEP
+    load = _REGISTERS[0] if ctas <= _CTAS else _LEAST_REGISTERS
+    return load, both - load
+
+
+def _ctas_of_an_sm(function: Function, rings: Sequence[_Ring], limit: int) -> int:
+    """How many CTAs of one warp group an SM is to hold, where products wait for other things than loads: what one does
+    meanwhile, another one multiplies beside. As the hint says, where two stages and the registers suffice for it."""
+    products = [op for op in function.walk() if isinstance(op, Wgmma)]
+    left = [op.x.type.size // 2 for op in products if isinstance(op.x.type, TileType)]
+    asked = function.hints.get("occupancy")
+    ctas = asked if isinstance(asked, int) else _CTAS
+    if num_warps(function) != GROUP_WARPS or not left or ctas > _MOST_CTAS:
+        return 1
+    threads = LANES * GROUP_WARPS
+    words = (max(_sums_beside(products)) + max(left)) // threads
+    depth = max(r.depth for r in rings)
+    needed = sum(r.bytes * (2 if r.depth == depth else 1) for r in rings) + _needed_elsewhere(function) + _BARRIERS
+    fits = needed <= share_of_sm(limit, ctas) and words + _OTHER_REGISTERS <= _registers(ctas)[1]
+    return ctas if fits else 1
+
+
+def _choose_depth(function: Function, rings: Sequence[_Ring], options: SpecializeWarps, ctas: int) -> int:
+    """Choose how many stages each ring has, where an SM holds so many CTAs. Gives how many one would have if the CTA
+    were alone; 0 where that are no more."""
     used = _needed_elsewhere(function) + _BARRIERS
     products = [op for op in function.walk() if isinstance(op, Wgmma)]
     simple = all(isinstance(op.x.type, SharedType) for op in products)
     most = options.stages or (_MOST_STAGES if simple else _STAGES)
-    _choose_stages(rings, options.limit - used, most)
+    _choose_stages(rings, share_of_sm(options.limit, ctas) - used, most)
     deeper = max(r.stages for r in rings)
     threads = LANES * num_warps(function)
     sums = sum(p.acc.tile.size // threads for p in products)

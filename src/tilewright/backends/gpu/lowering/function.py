@@ -30,7 +30,7 @@ from tilewright.ir.types import TileType
 RULES = {**control.RULES, **tiles.RULES, **memory.RULES, **mma.RULES, **tma.RULES, **wgmma.RULES, **stmatrix.RULES}
 _GLOBAL_SPACE, _SHARED_SPACE = 1, 3
 _NONE: Mapping[int, int] = {}
-_REGISTERS, _REGISTER_STEP = 65536, 8  # of an SM; those of a thread are multiples of the step
+_REGISTER_STEP = 8  # those of a thread are multiples of it
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,8 @@ def add_kernel(
     set.add(kernel.attributes, f'"nvvm.reqntid"="{threads},1,1"')  # llvmlite knows no attributes of targets
     occupancy = function.hints.get("occupancy")
     if roles is not None and roles.registers is not None:
-        most = _REGISTERS // threads // _REGISTER_STEP * _REGISTER_STEP  # that roles redistribute
+        load, compute = roles.registers  # that are redistributed
+        most = (load * (threads - tile_threads) + compute * tile_threads) // threads // _REGISTER_STEP * _REGISTER_STEP
         set.update(kernel.attributes, (f'"nvvm.maxnreg"="{most}"', '"nvvm.minctasm"="1"'))
     elif isinstance(occupancy, int):
         set.add(kernel.attributes, f'"nvvm.minctasm"="{occupancy}"')
