@@ -15,7 +15,7 @@ from support.ptx.backend import ptx_backend
 import tilewright as ct
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
-from tilewright.ir.ops.gpu.memory import Barrier
+from tilewright.ir.ops.gpu.memory import Barrier, SharedAlloc
 from tilewright.ir.ops.gpu.tma import AsyncFence
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.rewrite import Rewriter
@@ -78,6 +78,7 @@ CASES = [
     (192, 32, 128, 64, np.float16, True),  # in several pieces along the rows; sums in flight read the tile
     (192, 64, 64, 128, np.float16, False),
     (256, 64, 128, 128, BF16, True),  # two warp groups
+    (300, 16, 512, 128, BF16, False),  # tiles of 128 KiB, which take turns in one buffer
 ]
 
 
@@ -89,6 +90,8 @@ def test_products_of_computed_right_operands(make: Callable[[], Any], case: tupl
         function = run(backend, keys, heads, width, step, dtype, adds)
     products = [op for op in function.walk() if isinstance(op, Wgmma)]
     assert len(products) == 2 and all(isinstance(v.type, SharedType) for op in products for v in (op.x, op.y))
+    large = [op for op in function.walk() if isinstance(op, SharedAlloc) and op.type.bytes >= 1 << 17]
+    assert len(large) == (width == 512)
 
 
 @pytest.mark.parametrize(("kind", "number"), [(AsyncFence, 0), (Barrier, 0), (Barrier, 1)])

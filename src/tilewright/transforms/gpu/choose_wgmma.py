@@ -13,6 +13,7 @@ from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import has_pitch, plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
+from tilewright.analysis.mma_graph import depends
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, int32, int64
@@ -217,8 +218,10 @@ def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> s
     words += max((m.x.tile.size // 2 for m, (x, _) in beside.items() if x is None), default=0)  # one is read at a time
     if words > MOST_WORDS * threads:
         return f"sums and operands of {words // threads} registers a thread are too many"
-    size = sum({o.load: o.bytes for operands in beside.values() for o in operands if o is not None}.values())
-    size += sum(m.y.tile.size * m.y.tile.element.bytes for m, (_, y) in beside.items() if y is None)
+    # What a product follows from may have given its tiles back.
+    held = {m: operands for m, operands in beside.items() if m is op or not depends(op, m)}
+    size = sum({o.load: o.bytes for operands in held.values() for o in operands if o is not None}.values())
+    size += sum(m.y.tile.size * m.y.tile.element.bytes for m, (_, y) in held.items() if y is None)
     return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
 
 

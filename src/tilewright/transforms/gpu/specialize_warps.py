@@ -156,6 +156,18 @@ class _Group:
         """What arrives together."""
         return sum(f.type.bytes for f in self.fetches)
 
+    def lands_before(self, other: _Group) -> bool:
+        """Whether both are of one block, and the products are waited for there before ``other`` fetches."""
+        if self.block is not other.block:
+            return False
+        result = self.last.result
+        while len(users := list(result.users)) == 1 and isinstance(users[0], Wgmma) and users[0].acc is result:
+            result = users[0].result  # added to, in flight
+        ops = self.block.ops
+        seen = [outer for op in result.users if (outer := op.ancestor_in(self.block)) is not None]
+        waits = [ops.index(op) for op in seen if op is not self.block.terminator]
+        return min(waits, default=len(ops)) < ops.index(other.fetches[0])
+
     def holds_during(self, other: _Group) -> bool:
         """Whether tiles of this group are held while ``other`` fetches: then they cannot share a ring."""
         first, last = (self.block.ops.index(op) for op in (self.fetches[0], self.last))
@@ -205,12 +217,15 @@ def _depth(op: Op) -> int:
     return count
 
 
-def _rings(groups: Sequence[_Group]) -> list[_Ring]:
-    """The rings of all groups: those that fetch as many tiles one after the other share one."""
+def _rings(groups: Sequence[_Group], *, tight: bool = False) -> list[_Ring]:
+    """The rings of all groups: those that fetch as many tiles one after the other share one. Where memory is ``tight``,
+    also those of one block, of which the first ones are multiplied before the other ones are fetched."""
     rings: list[_Ring] = []
     for group in groups:
         types = [f.type for f in group.by_size]
-        group.ring = next((r for r in rings if len(r.types) == len(types) and _may_share(r, group)), _Ring(types))
+        group.ring = next(
+            (r for r in rings if len(r.types) == len(types) and _may_share(r, group, tight)), _Ring(types)
+        )
         group.ring.types = [max(pair, key=lambda t: t.bytes) for pair in zip(group.ring.types, types)]
         group.ring.groups.append(group)
         if group.ring not in rings:
@@ -218,10 +233,12 @@ def _rings(groups: Sequence[_Group]) -> list[_Ring]:
     return rings
 
 
-def _may_share(ring: _Ring, group: _Group) -> bool:
+def _may_share(ring: _Ring, group: _Group, tight: bool) -> bool:
     """Whether the tiles of ``group`` and those of ``ring`` are given back before the other ones are fetched."""
     return group.is_direct and all(
-        g.is_direct and g.by_cluster == group.by_cluster and not (g.holds_during(group) or group.holds_during(g))
+        g.is_direct
+        and g.by_cluster == group.by_cluster
+        and (not (g.holds_during(group) or group.holds_during(g)) or (tight and g.lands_before(group)))
         for g in ring.groups
     )
 
@@ -254,7 +271,11 @@ def _specialize(function: Function, groups: Sequence[_Group], options: Specializ
             b.block.append(clone_op(op, values))
     rings = _rings(groups)
     beside = _ctas_of_an_sm(function, rings, options.limit)
-    deeper = _choose_depth(function, rings, options, beside)
+    try:
+        deeper = _choose_depth(function, rings, options, beside)
+    except OutOfSharedMemory:
+        rings = _rings(groups, tight=True)
+        deeper = _choose_depth(function, rings, options, beside)
     for ring in rings:
         _allocate(b, ring, warps // GROUP_WARPS)
     pairs = any(r.by_cluster for r in rings)
