@@ -1,6 +1,7 @@
 """Forms of attention on a GPU: the backends of tilewright and cuDNN through PyTorch, in one process, in turns.
 
-    python benchmarks/gpu_attention.py [--forms NAME ...] [--sides NAME ...] [--check] [--tiles TQxTK ...] [--turns N]
+    python benchmarks/gpu_attention.py [--forms NAME ...] [--sides NAME ...] [--check] [--tiles TQxTK ...]
+        [--occupancy N] [--turns N]
 
 Each row is a form and a side: the median of the turns, and the error relative to PyTorch in float32 (of the first batch
 and head). ``--check`` only compares, at small sizes.
@@ -145,7 +146,7 @@ class Work:
         self.q, self.k, self.v = made(form.heads), made(form.heads // form.group), made(form.heads // form.group)
         self.out = torch.empty_like(self.q)
 
-    def ours(self, backend: str, tile: tuple[int, int]) -> None:
+    def ours(self, backend: str, tile: tuple[int, int], kernel: ct.Kernel) -> None:
         f, (tq, tk) = self.form, tile
         scale = 1 / math.sqrt(f.width)
         scales = (f.cap * LOG2_E, scale / f.cap) if f.cap else (scale * LOG2_E, 0.0)
@@ -153,7 +154,7 @@ class Work:
             self.q, self.k, self.v, self.out, *scales, f.heads, f.group, f.width, tq, tk, f.causal, f.cap > 0, f.window,
         )  # fmt: skip
         grid = f.length // tq, f.batch * f.heads
-        ct.launch(torch.cuda.current_stream(), grid, attend, arguments, backend=backend)
+        ct.launch(torch.cuda.current_stream(), grid, kernel, arguments, backend=backend)
 
     def cudnn(self) -> torch.Tensor:
         backend = torch.nn.attention.SDPBackend.CUDNN_ATTENTION
@@ -180,16 +181,17 @@ class Work:
         return float((found[0, -1].double() - wanted).norm() / wanted.norm())
 
 
-def sides_of(work: Work, names: list[str], tiles: list[tuple[int, int]]) -> dict[str, Callable[[], object]]:
+def sides_of(work: Work, options: argparse.Namespace) -> dict[str, Callable[[], object]]:
     """What is measured, by its name; what cannot be compiled is told and left out."""
     sides: dict[str, Callable[[], object]] = {}
-    for name in names:
+    kernel = attend if options.occupancy is None else attend.replace_hints(occupancy=options.occupancy)
+    for name in options.sides:
         if name == "torch":
             if not work.form.cap and not work.form.window:
                 sides["torch"] = work.cudnn
             continue
-        for tile in tiles or work.form.tiles:
-            sides[f"{name} {tile[0]}x{tile[1]}"] = lambda name=name, tile=tile: work.ours(name, tile)
+        for tile in options.tiles or work.form.tiles:
+            sides[f"{name} {tile[0]}x{tile[1]}"] = lambda name=name, tile=tile: work.ours(name, tile, kernel)
     return sides
 
 
@@ -198,7 +200,7 @@ def measure(form: Form, options: argparse.Namespace) -> None:
     times: dict[str, list[float]] = {}
     errors: dict[str, float] = {}
     running: dict[str, Callable[[], object]] = {}
-    for name, run in sides_of(work, options.sides, options.tiles).items():
+    for name, run in sides_of(work, options).items():
         start = time.perf_counter()
         try:
             work.out.fill_(math.nan)
@@ -237,6 +239,7 @@ def main() -> None:
     parser.add_argument("--forms", nargs="*", default=[], help="names of forms; all without")
     parser.add_argument("--sides", nargs="*", default=["gpu", "triton", "torch"], help="gpu, triton, torch")
     parser.add_argument("--tiles", nargs="*", default=[], type=lambda t: tuple(map(int, t.split("x"))))
+    parser.add_argument("--occupancy", type=int, help="a hint for kernels of tilewright")
     parser.add_argument("--check", action="store_true", help="only compare, at small sizes")
     parser.add_argument("--turns", type=int, default=15)
     options = parser.parse_args()

@@ -5,12 +5,12 @@ They look at what the front end made: a kernel without products is told from oth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tilewright.analysis.gpu.target import GpuTarget, parse_target
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import mma_ops
+from tilewright.analysis.mma_graph import depends, mma_ops
 from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.hints import with_resolved_hints
@@ -23,15 +23,17 @@ from tilewright.ir.ops.gpu.tma import Fetch
 from tilewright.ir.ops.linear import Mma, MmaOp
 from tilewright.ir.ops.memory import Bid, LoadView, MemoryOp, NumBlocks, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.transforms.base import Pass
 from tilewright.transforms.gpu.choose_wgmma import Choice, ChooseWgmma, choose
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
-from tilewright.transforms.gpu.overlap_products import products_overlap
+from tilewright.transforms.gpu.split_products import SplitProducts
 from tilewright.transforms.pipelines import optimize, run_passes
 
 _LARGE = 128 * 256  # sums of a tile
 _COLUMNS = 128
-_QUERIES, _KEYS, _ATTENTION_WARPS = 128, 128 * 128, 8  # of attention; keys or values, in elements
+_QUERIES, _KEYS, _ATTENTION_WARPS = (128, 256), 128 * 128, 8  # of attention; keys or values, in elements
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
+_ATTENTION_HINTS = {*_HINTS, "occupancy"}  # two warp groups that multiply fill the registers of an SM on both
 
 
 def is_large_product(function: Function, backend: Backend) -> bool:
@@ -59,13 +61,15 @@ def is_persistent_product_of_bytes(function: Function, backend: Backend) -> bool
 
 
 def is_attention(function: Function, backend: Backend) -> bool:
-    """Whether ``function`` is the forward pass of attention of 16-bit floats, for blocks of 128 queries: loops of two
-    products, the second one of weights that follow from the first one, each with 128x128 elements of keys or values."""
+    """Whether ``function`` is the forward pass of attention of 16-bit floats, for blocks of 128 or 256 queries: loops
+    of two products, the second one of weights that follow from the first one, each with 128x128 elements of keys or
+    values or more."""
     target = _target(backend)
     loops = [mma_ops(op) for op in function.walk() if isinstance(op, For)]
-    if not (target.has_wgmma and _are_all(function, 2) and all(map(_may_be_attention, filter(None, loops)))):
+    likely = target.has_wgmma and _are_all(function, 2, _ATTENTION_HINTS)
+    if not (likely and all(map(_may_be_attention, filter(None, loops)))):
         return False
-    found = _choice(function, target)
+    found = _choice(function, target, (SplitProducts(target),))
     if found is None:
         return False
     optimized, chosen = found
@@ -80,9 +84,9 @@ def is_attention(function: Function, backend: Backend) -> bool:
 
 
 def _may_be_attention(products: Sequence[MmaOp]) -> bool:
-    if len(products) != 2 or not products_overlap(products[0], products[1], _ATTENTION_WARPS):
+    if len(products) != 2 or not depends(products[1], products[0]):
         return False
-    return all(op.acc.tile.shape[0] == _QUERIES and op.y.tile.size >= _KEYS for op in products)
+    return all(op.acc.tile.shape[0] in _QUERIES and op.y.tile.size >= _KEYS for op in products)
 
 
 @dataclass(frozen=True)
@@ -125,10 +129,10 @@ def _target(backend: Backend) -> GpuTarget:
     return parse_target(backend.architecture().removesuffix("a"))
 
 
-def _choice(function: Function, target: GpuTarget) -> tuple[Function, Choice] | None:
-    """``function`` optimized, and what is chosen for it, where warp groups multiply all that are products, and TMA
-    loads all that is read and stores all that is written; None otherwise."""
-    optimized = with_resolved_hints(optimize(function), target)
+def _choice(function: Function, target: GpuTarget, passes: Sequence[Pass] = ()) -> tuple[Function, Choice] | None:
+    """``function`` optimized, and after ``passes``, and what is chosen for it, where warp groups multiply all that are
+    products, and TMA loads all that is read and stores all that is written; None otherwise."""
+    optimized = run_passes(with_resolved_hints(optimize(function), target), passes)
     products = {op for op in optimized.walk() if isinstance(op, Mma)}
     chosen = AnalysisManager(optimized).get(choose, ChooseWgmma(target))
     loaded = {operand.load for pair in chosen.products.values() for operand in pair if operand is not None}
@@ -142,13 +146,13 @@ def _multiplies(function: Function, bytes: int) -> bool:
     return _are_all(function, bytes) and all(_is_loaded(op.x) and _is_loaded(op.y) for op in products)
 
 
-def _are_all(function: Function, bytes: int) -> bool:
-    """Whether products of floats of so many bytes are all that ``function`` has, and no hints that are not honoured."""
+def _are_all(function: Function, bytes: int, honoured: Collection[str] = _HINTS) -> bool:
+    """Whether products of floats of so many bytes are all that ``function`` has, and no hints but ``honoured`` ones."""
     products = [op for op in function.walk() if isinstance(op, Mma)]
     types = {op.x.tile.element for op in products}
     return (
         bool(products)
-        and function.hints.keys() <= _HINTS
+        and function.hints.keys() <= set(honoured)
         and function.hints.get("num_ctas") in (None, 1)
         and all(isinstance(t, DType) and t.is_floating and t.bytes == bytes for t in types)
         and all(op.acc.tile.element is float32 for op in products)
