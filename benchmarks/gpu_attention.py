@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -146,7 +147,7 @@ class Work:
         self.q, self.k, self.v = made(form.heads), made(form.heads // form.group), made(form.heads // form.group)
         self.out = torch.empty_like(self.q)
 
-    def ours(self, backend: str, tile: tuple[int, int], kernel: ct.Kernel) -> None:
+    def ours(self, backend: str, tile: tuple[int, int], kernel: Any) -> None:
         f, (tq, tk) = self.form, tile
         scale = 1 / math.sqrt(f.width)
         scales = (f.cap * LOG2_E, scale / f.cap) if f.cap else (scale * LOG2_E, 0.0)
