@@ -7,9 +7,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from support.gpu_attention import attended
 from support.gpu_interpreter import interpreter_backend
 
 import tilewright as ct
+from tilewright.backends.gpu.compiler import compile_to_ptx
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function
 from tilewright.ir.ops.control import For
@@ -159,3 +161,11 @@ def test_a_loop_that_stores_is_left_alone() -> None:
     with interpreter_backend(4) as backend:
         ct.launch(None, (1,), ct.kernel(program), (a, b, c), backend=backend)
     assert (c == 128).all()
+
+
+@pytest.mark.parametrize(("target", "ahead"), [("sm_80", True), ("sm_86", False)])
+def test_a_cta_that_fills_the_registers_may_fill_the_shared_memory(target: str, ahead: bool) -> None:
+    """Two stages of keys and values take 128 KiB, of which there are 163 and 99."""
+    schedule = compile_to_ptx(attended(128, 128, 128), target, 8).schedule
+    assert ("copies 16 bytes a thread ahead" in schedule) == ahead
+    assert "mma.sync of 16x8x16" in schedule

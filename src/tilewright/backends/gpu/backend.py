@@ -143,7 +143,7 @@ class GpuBackend:
                 raise
             raise how.but(f"without the hint occupancy, for {error.message}", occupancy=False) from error
         spilled = assembled.resources.spilled
-        if spilled > _FEW_SPILLED and "occupancy" in compiled.distributed.hints:
+        if spilled > _FEW_SPILLED and compiled.distributed.hints.get("occupancy", 1) != 1:
             raise how.but(f"without the hint occupancy, with which {spilled} bytes are spilled", occupancy=False)
         texts["resources"] = assembled.resources.render(compiled.shared_bytes)
         return compiled, assembled.cubin, texts

@@ -33,6 +33,7 @@ from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, open_block
 from tilewright.ir.types import SharedType
 
+_ALONE = 128  # registers of a thread for sums, with which eight warps have more than half of those of an SM
 _COPY_BYTES = (4, 8, 16)  # what cp.async takes: PTX ISA, "cp.async"
 
 
@@ -53,6 +54,13 @@ class PipelineLoads:
     def run(self, function: Function) -> Function:
         loops = {op: chosen for op in function.walk() if isinstance(op, For) and (chosen := _operand_loads(op))}
         return _Pipeliner(loops, self).function(function) if loops else function
+
+
+def _is_alone(loop: For) -> bool:
+    """Whether the sums of ``loop`` take so many registers that an SM holds one CTA, which may have all its memory."""
+    layouts = [op.acc.tile.layout for op in loop.body.ops if isinstance(op, GpuMma)]
+    sums = sum(layout.num_registers for layout in layouts if layout is not None)
+    return sums >= _ALONE
 
 
 _Path = tuple["Permute | Reshape", ...]  # ops that give a tile another shape
@@ -176,7 +184,8 @@ class _Pipeliner(Rewriter):
 
     def insert(self, op: Op, builder: Builder) -> None:
         loads = self.loops.get(op) if isinstance(op, For) else None
-        stages = min(self.options.stages, self.options.budget // max(sum(x.bytes for x in loads or ()), 1))
+        budget = self.options.budget * (2 if isinstance(op, For) and _is_alone(op) else 1)
+        stages = min(self.options.stages, budget // max(sum(x.bytes for x in loads or ()), 1))
         if not isinstance(op, For) or not loads or stages < 2:
             super().insert(op, builder)
             return
