@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.effects import effect_of
+from tilewright.ir.effects import is_ordered
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import (
     CONTROL_FLOW,
@@ -17,6 +19,8 @@ from tilewright.ir.ops.control import (
 )
 from tilewright.ir.ops.linear import CombiningOp
 
+_NONE, _STAYS = Effect.NONE, Effect.WRITE | Effect.OUTPUT
+
 
 class Liveness:
     """The values that something with an effect depends on, and the ops that must stay."""
@@ -25,7 +29,9 @@ class Liveness:
         self.values: set[Value] = set()
         self.ops: set[Op] = set()
         self.pending: list[Value] = []
-        for op in function.walk():
+        everything = list(function.walk())
+        self._jumps = _jumps_by_op(everything)
+        for op in everything:
             if self._must_stay(op):
                 self._keep(op)
         while self.pending:
@@ -33,9 +39,13 @@ class Liveness:
 
     @staticmethod
     def _must_stay(op: Op) -> bool:
+        """For its own sake: those around what must stay do so, too."""
         if isinstance(op, Loop):  # it may not end
             return True
-        return bool(effect_of(op) & (Effect.WRITE | Effect.OUTPUT)) and not op.spec.terminator
+        effect = op.spec.effect
+        if effect is _NONE or op.spec.terminator:
+            return False
+        return bool(effect & _STAYS) or is_ordered(op)
 
     def _keep(self, op: Op) -> None:
         """``op`` stays, with the ops around it and what decides whether and how often it runs."""
@@ -43,19 +53,17 @@ class Liveness:
         while node is not None and node not in self.ops:
             self.ops.add(node)
             self.pending.extend(deciding_values(node) if isinstance(node, CONTROL_FLOW) else node.operands)
-            if node.regions:
-                self._keep_jumps(node)
+            for jump in self._jumps.get(node, ()):
+                self._keep_jump(jump)
             node = node.parent
 
-    def _keep_jumps(self, op: Op) -> None:
+    def _keep_jump(self, jump: Op) -> None:
         """An ``if`` that leaves a loop early decides about what follows it, so it stays with its loop."""
-        for nested in op.walk():
-            if isinstance(nested, (Continue, Break)):
-                branch = nested.parent
-                while isinstance(branch, If):
-                    self.ops.add(branch)
-                    self.pending.append(branch.condition)
-                    branch = branch.parent
+        branch = jump.parent
+        while isinstance(branch, If):
+            self.ops.add(branch)
+            self.pending.append(branch.condition)
+            branch = branch.parent
 
     def _need(self, value: Value) -> None:
         if value in self.values:
@@ -69,3 +77,15 @@ class Liveness:
         self.pending.extend(incoming(value) or ())
         if isinstance(owner, Block) and isinstance(owner.parent, For) and value.index > 0:
             self.values.add(owner.parent.results[value.index - 1])  # that stays, too
+
+
+def _jumps_by_op(ops: Iterable[Op]) -> dict[Op, list[Op]]:
+    """For each op the jumps that are nested in it."""
+    found: dict[Op, list[Op]] = {}
+    for jump in ops:
+        if isinstance(jump, (Continue, Break)):
+            around = jump.parent
+            while around is not None:
+                found.setdefault(around, []).append(jump)
+                around = around.parent
+    return found

@@ -6,14 +6,36 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
+_MOST_LEFT = 500_000  # objects, some 80 MB, that wait for a collection
+_left = 0
+
 
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
-    """Collect no garbage meanwhile: looking for some takes as long as making what is none."""
+    """Collect no garbage meanwhile: looking for some takes as long as making what is none.
+
+    Nor right afterwards, when what was made would be looked through at once: it goes to the oldest generation, and is
+    collected together with what later contexts leave there.
+    """
     collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collects:
+            _age()
             gc.enable()
+
+
+def _age() -> None:
+    """Take all objects for old ones, as which they are not looked at soon; not where a program has frozen some."""
+    global _left
+    if gc.get_freeze_count():
+        return
+    _left += gc.get_count()[0]
+    if _left > _MOST_LEFT:
+        _left = 0
+        gc.collect()
+    else:
+        gc.freeze()
+        gc.unfreeze()  # to the oldest generation

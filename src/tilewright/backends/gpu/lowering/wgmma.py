@@ -7,6 +7,7 @@ compile.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ _TYPES = {"i8": "s8", "u8": "u8", "i32": "s32", "f8e4m3fn": "e4m3", "f8e5m2": "e
 _MODES = {128: 1, 64: 2, 32: 3}  # swizzles in bits 62 and 63 of a descriptor: PTX ISA, "Matrix descriptor"
 
 
+@functools.lru_cache(maxsize=256)
 def _offset(layout: LinearLayout, row: int, column: int) -> int:
     """Where in shared memory an element lies, in elements."""
     found: int = layout.pseudo_inverse().index(dim0=row, dim1=column)

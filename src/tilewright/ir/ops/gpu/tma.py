@@ -7,6 +7,7 @@ longer is several boxes, one after the other. PTX ISA, "Swizzling modes"; CUDA D
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -33,6 +34,11 @@ def swizzled_layout(shape: Sequence[int], inner: int, swizzle: int, element_byte
 
     ValueError where rows are no multiple of ``swizzle`` bytes.
     """
+    return _swizzled_layout(tuple(shape), inner, swizzle, element_bytes)
+
+
+@functools.lru_cache(maxsize=256)
+def _swizzled_layout(shape: tuple[int, ...], inner: int, swizzle: int, element_bytes: int) -> LinearLayout:
     outer = 1 - inner
     unit, width = UNIT_BYTES // element_bytes, swizzle // element_bytes
     if shape[inner] % width or not unit:
@@ -50,7 +56,7 @@ def swizzled_layout(shape: Sequence[int], inner: int, swizzle: int, element_byte
     for bit, (along, across) in enumerate(rows + boxes):
         exchanged = unit << bit - slower if slower <= bit < 3 else 0
         bases.append(at(along + exchanged, across))
-    return LinearLayout.of(tuple(shape), {OFFSET: bases})
+    return LinearLayout.of(shape, {OFFSET: bases})
 
 
 def swizzle_of(t: SharedType) -> tuple[int, int] | None:
