@@ -12,6 +12,7 @@ from tilewright.backends.cpu.codegen import index
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.groups import Group, close, emit_elements, lanes_for
 from tilewright.backends.cpu.codegen.index import Index, as_value
+from tilewright.backends.cpu.codegen.lanes import integers
 from tilewright.backends.cpu.codegen.loop_nests import NestWork
 from tilewright.backends.cpu.codegen.mma_dot import DotKernel
 from tilewright.backends.cpu.codegen.mma_kernel import UNROLL, Accumulator, Kernel, blocking
@@ -20,9 +21,9 @@ from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.loops.dot import LANES, DotInstruction, dot_instruction
 from tilewright.backends.cpu.loops.kinds import is_array_tile
 from tilewright.backends.cpu.scratch import element_bytes
-from tilewright.backends.vector.types import F32, I1, I64
+from tilewright.backends.vector.types import F32, I1, I16, I32, I64
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import DType, float32, int8
+from tilewright.ir.dtypes import DType, bfloat16, float32, int8
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import padding_value
@@ -46,13 +47,14 @@ def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     x, y, acc = op.x, op.y, op.acc
     t, depth = op.result.tile, x.tile.shape[-1]
     types, sizes = (x.tile.element, y.tile.element, t.element), (t.shape[-2], t.shape[-1], depth)
-    left = _operand(state, nest, x, nest.scratch[0])
-    right = _operand(state, nest, y, nest.scratch[3] if len(nest.scratch) > 3 else None)
-    accumulator = _accumulator(state, nest, acc)
     work = nest.scratch[1]
+    dot = None if work is None else dot_instruction(state.processor, types, sizes)
+    narrow = dot is not None and x.tile.element is bfloat16
+    left = _operand(state, nest, x, nest.scratch[0], narrow=narrow)
+    right = _operand(state, nest, y, nest.scratch[3] if len(nest.scratch) > 3 else None, narrow=narrow)
+    accumulator = _accumulator(state, nest, acc)
     valid = _valid_elements(state, x, -2)
     rows = sizes[0] if valid is None else valid
-    dot = None if work is None else dot_instruction(state.processor, types, sizes)
     work_buffer = None if work is None or dot is None else state.buffer(work, int8, dot.scratch_bytes(sizes))
     multiply(state, op, left, right, accumulator, types, sizes, (rows, _depth(state, x, y)), dot, work_buffer)
     if t.element.short == "f16":
@@ -112,10 +114,11 @@ def _loaded(x: Value) -> Value:
             return x
 
 
-def _operand(state: State, nest: LoopNest, x: Value, padded: int | None) -> Matrix:
+def _operand(state: State, nest: LoopNest, x: Value, padded: int | None, *, narrow: bool) -> Matrix:
     """An operand: in a buffer, or where it was loaded from if that can be read as it is.
 
-    Where the tile may leave its array, the buffer at ``padded`` takes it, padded, if it does.
+    Where the tile may leave its array, the buffer at ``padded`` takes it, padded, if it does; ``narrow`` asks for
+    elements as they are in the array there.
     """
     load, depth = _reshaped(x), x.tile.shape[-1]
     if not is_array_tile(load):
@@ -135,6 +138,8 @@ def _operand(state: State, nest: LoopNest, x: Value, padded: int | None) -> Matr
             state.accesses[load.op] = replace(tile, inside=ir.Constant(I1, 0))
             emit_elements(state, Group(nest, [x], x.op or nest, lanes_for(state, x)), buffer, nest.transposed)
             state.accesses[load.op] = tile
+            if narrow:
+                _narrow(state, buffer)
             second = builder.block
     copied = buffered(buffer, depth)
 
@@ -147,7 +152,7 @@ def _operand(state: State, nest: LoopNest, x: Value, padded: int | None) -> Matr
         return phi
 
     pointer = as_value(either(direct.pointer, copied.pointer))
-    return Matrix(pointer, either(direct.row, copied.row), either(direct.column, copied.column))
+    return Matrix(pointer, either(direct.row, copied.row), either(direct.column, copied.column), buffered=not narrow)
 
 
 def _reshaped(x: Value) -> Value:
@@ -235,18 +240,39 @@ def _accumulator(state: State, nest: LoopNest, acc: Value) -> Accumulator:
 
 def _round(state: State, buffer: Buffer) -> None:
     """Round float32 accumulators to float16."""
+
+    def rounded(builder: ir.IRBuilder, wide: ir.Value, count: int | None) -> ir.Value:
+        return state.emitter(builder, count).emit("cast", float32, [wide], {}, buffer.dtype)
+
+    _rewrite(state, buffer, F32, F32, rounded)
+
+
+def _narrow(state: State, buffer: Buffer) -> None:
+    """Make bfloat16 of what is kept as float32, in the same place: the upper halves, side by side."""
+
+    def upper(builder: ir.IRBuilder, wide: ir.Value, count: int | None) -> ir.Value:
+        sixteen = I32(16) if count is None else integers(I32, [16] * count)
+        return builder.trunc(builder.lshr(wide, sixteen), I16 if count is None else ir.VectorType(I16, count))
+
+    _rewrite(state, buffer, I32, I16, upper)
+
+
+def _rewrite(
+    state: State,
+    buffer: Buffer,
+    old: ir.Type,
+    new: ir.Type,
+    convert: Callable[[ir.IRBuilder, ir.Value, int | None], ir.Value],
+) -> None:
+    """Replace the elements of ``buffer``, from the first to the last, with ``new`` ones that are no wider."""
     size = buffer.size
     width = min(state.processor.lanes(4), size)
     nest = Nest(state.builder)
-    k = nest.begin(size, width) if size > width else 0
-    builder = nest.builder
-    count = width if width > 1 else None
-    emitter = state.emitter(builder, count)
-    at = builder.gep(buffer.pointer, [ir.Constant(I64, 0) if isinstance(k, int) else k], source_etype=F32)
-    type_ = F32 if count is None else ir.VectorType(F32, count)
-    wide = builder.load(at, align=4, typ=type_)
-    from_f32 = emitter.emit("cast", float32, [wide], {}, buffer.dtype)
-    builder.store(from_f32, at, align=4)
+    k = as_value(nest.begin(size, width) if size > width else 0)
+    builder, count = nest.builder, width if width > 1 else None
+    source, target = (builder.gep(buffer.pointer, [k], source_etype=type_) for type_ in (old, new))
+    value = builder.load(source, align=4, typ=old if count is None else ir.VectorType(old, count))
+    builder.store(convert(builder, value, count), target, align=2)
     close(nest)
 
 

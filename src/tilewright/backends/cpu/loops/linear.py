@@ -9,7 +9,7 @@ from tilewright.backends.cpu.loops.kinds import view_strides
 from tilewright.backends.cpu.loops.nests import Body, materialize, write
 from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import bfloat16, float32, float64, int8
+from tilewright.ir.dtypes import float32, float64, int8
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Mul
 from tilewright.ir.ops.control import Yield
@@ -102,8 +102,6 @@ def _in_array(schedule: Schedule, op: Op, x: Value, *, by_dot: bool) -> LoadView
     axes = [k for k, n in enumerate(t.shape) if n > 1]
     if [t.shape[k] for k in axes] != list(x.tile.shape[-2:]) or not (by_dot or t.dtype in (float32, float64)):
         return None
-    if t.dtype is bfloat16 and not all(load.in_bounds):
-        return None  # the padded tile would be in scratch memory, as float32
     strides = view_strides(load)
     return load if any(strides[k] == 1 for k in (axes[-1:] if by_dot else axes)) else None
 
