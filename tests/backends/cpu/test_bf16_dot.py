@@ -6,6 +6,7 @@ So the packing of operands is shown on every x86-64 machine; that LLVM selects t
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 
 import ml_dtypes
@@ -38,8 +39,98 @@ define internal <16 x float> @emulated_dot(<16 x float> %total, <16 x i32> %x, <
 """
 
 
-def _with_dot(processor: Processor) -> Processor:
-    return dataclasses.replace(processor, features=dataclasses.replace(processor.features, dot_bfloat=True))
+# Tile registers in a file of memory, each 16 rows of 64 bytes; row r of register t of %file:
+_ROW = """
+  %{0}.of = zext i8 %{0} to i64
+  %{0}.start = mul i64 %{0}.of, 1024
+  %{0}.at = mul i64 %{1}, 64
+  %{0}.offset = add i64 %{0}.start, %{0}.at
+  %{0}.row = getelementptr i8, ptr %file, i64 %{0}.offset"""
+_MOVE = (
+    """
+define internal void @emulated.{name}(ptr %file, i8 %t, ptr %p, i64 %stride) {{
+entry:
+  br label %loop
+loop:
+  %r = phi i64 [0, %entry], [%next, %loop]
+  %skipped = mul i64 %r, %stride
+  %memory = getelementptr i8, ptr %p, i64 %skipped
+"""
+    + _ROW.format("t", "r")
+    + """
+  %v = load <64 x i8>, ptr {source}, align 1
+  store <64 x i8> %v, ptr {target}, align 1
+  %next = add i64 %r, 1
+  %more = icmp ult i64 %next, 16
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}
+"""
+)
+_TILES = (
+    _MOVE.format(name="tileloadd64", source="%memory", target="%t.row")
+    + _MOVE.format(name="tilestored64", source="%t.row", target="%memory")
+    + """
+define internal void @emulated.tdpbf16ps(ptr %file, i8 %c, i8 %a, i8 %b) {
+entry:
+  br label %rows
+rows:
+  %r = phi i64 [0, %entry], [%r.next, %row.done]
+  br label %words
+words:
+  %k = phi i64 [0, %rows], [%k.next, %words]"""
+    + _ROW.format("c", "r")
+    + _ROW.format("a", "r")
+    + _ROW.format("b", "k")
+    + """
+  %total = load <16 x float>, ptr %c.row, align 1
+  %word.at = getelementptr i32, ptr %a.row, i64 %k
+  %word = load i32, ptr %word.at, align 1
+  %one = insertelement <16 x i32> poison, i32 %word, i64 0
+  %left = shufflevector <16 x i32> %one, <16 x i32> poison, <16 x i32> zeroinitializer
+  %right = load <16 x i32>, ptr %b.row, align 1
+  %sum = call <16 x float> @emulated_dot(<16 x float> %total, <16 x i32> %left, <16 x i32> %right)
+  store <16 x float> %sum, ptr %c.row, align 1
+  %k.next = add i64 %k, 1
+  %k.more = icmp ult i64 %k.next, 16
+  br i1 %k.more, label %words, label %row.done
+row.done:
+  %r.next = add i64 %r, 1
+  %r.more = icmp ult i64 %r.next, 16
+  br i1 %r.more, label %rows, label %done
+done:
+  ret void
+}
+define internal void @emulated.ldtilecfg(ptr %file, ptr %configuration) {
+  ret void
+}
+define internal void @emulated.tilerelease(ptr %file) {
+  ret void
+}
+"""
+)
+_TILE_CALL = re.compile(r'call void @"llvm\.x86\.(tile\w+|ldtilecfg|tdpbf16ps)"\(')
+
+
+def _with_dot(processor: Processor, *, tiles: bool = False) -> Processor:
+    features = dataclasses.replace(processor.features, dot_bfloat=not tiles, dot_bfloat_tiles=tiles)
+    return dataclasses.replace(processor, features=features)
+
+
+def _emulate_tiles(text: str, processor: Processor) -> bytes:
+    assert "llvm.x86.tdpbf16ps" in text
+    declared = ("llvm.x86.tile", "llvm.x86.ldtilecfg", "llvm.x86.tdpbf16ps", "llvm.fma.v16f32")
+    functions = []
+    for function in "\n".join(
+        line for line in text.splitlines() if not (line.startswith("declare") and any(d in line for d in declared))
+    ).split("\ndefine "):
+        called, count = _TILE_CALL.subn(r"call void @emulated.\1(ptr %file, ", function)
+        called = called.replace("(ptr %file, )", "(ptr %file)")
+        if count:
+            called = called.replace("entry:", "entry:\n  %file = alloca [8192 x i8], align 64", 1)
+        functions.append(called)
+    return compile_native("\ndefine ".join(functions) + _EMULATED + _TILES, processor)
 
 
 def _emulate(text: str, processor: Processor) -> bytes:
@@ -51,11 +142,11 @@ def _emulate(text: str, processor: Processor) -> bytes:
     return compile_native("\n".join(lines).replace(f'@"{_INTRINSIC}"', "@emulated_dot") + _EMULATED, processor)
 
 
-@pytest.fixture
-def _emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[None]:
-    processor = _with_dot(compiler.host())
+@pytest.fixture(params=[False, True], ids=["vectors", "tiles"])
+def _emulated(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
+    processor = _with_dot(compiler.host(), tiles=request.param)
     monkeypatch.setattr(compiler, "host", lambda: processor)
-    monkeypatch.setattr(compiler, "compile_native", _emulate)
+    monkeypatch.setattr(compiler, "compile_native", _emulate_tiles if request.param else _emulate)
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
     yield
 
@@ -75,9 +166,13 @@ def _product_kernel() -> ct.kernel:
 
 @pytest.mark.usefixtures("_emulated")
 @pytest.mark.parametrize("turned", ["", "a", "b"])
-@pytest.mark.parametrize("tile", [(1, 16, 2), (4, 64, 32), (16, 128, 64)])
-def test_products_of_integers_are_exact(tile: tuple[int, int, int], turned: str) -> None:
+@pytest.mark.parametrize("tile", [(1, 16, 2), (4, 64, 32), (16, 16, 32), (16, 128, 64), (64, 32, 32)])
+def test_products_of_integers_are_exact(
+    tile: tuple[int, int, int], turned: str, request: pytest.FixtureRequest
+) -> None:
     """In arrays that tiles leave, row by row and column by column."""
+    if "tiles" in request.node.name and tile[0] < 16:
+        pytest.skip("too few rows for a tile register")
     m, n, k = 37, 150, 100
     draw = np.random.default_rng(0).integers
     a, b = (draw(-8, 9, s).astype(ml_dtypes.bfloat16) for s in ((m, k), (k, n)))
@@ -120,13 +215,28 @@ def test_softmax_between_two_products() -> None:
 
 def test_the_instruction_is_selected() -> None:
     flags = dict.fromkeys(
-        ("avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512vnni", "avx512bf16"), True
+        (
+            "avx2",
+            "fma",
+            "f16c",
+            "avx512f",
+            "avx512vl",
+            "avx512bw",
+            "avx512dq",
+            "avx512vnni",
+            "avx512bf16",
+            "amx-tile",
+            "amx-bf16",
+        ),
+        True,
     )
-    processor = described("x86_64-unknown-linux-gnu", "cooperlake", flags)
+    processor = described("x86_64-unknown-linux-gnu", "sapphirerapids", flags)
     x, out = np.zeros((64, 64), ml_dtypes.bfloat16), np.zeros((64, 64), np.float32)
     function = specialization(_product_kernel(), (x, x, out, 16, 64, 32), "cpu").function
-    for wanted, chosen in ((False, processor), (True, _with_dot(processor))):
-        assert ("vdpbf16ps" in assemble(lower(optimize(function), chosen).text, chosen)) is wanted
+    assert "dpbf16ps" not in assemble(lower(optimize(function), processor).text, processor)
+    for tiles, wanted in ((False, "vdpbf16ps"), (True, "tdpbf16ps")):
+        chosen = _with_dot(processor, tiles=tiles)
+        assert wanted in assemble(lower(optimize(function), chosen).text, chosen)
 
 
 def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:

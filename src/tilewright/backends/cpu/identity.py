@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from tilewright.backends.cpu.on_demand import host
+from tilewright.system.amx import request_tiles
 from tilewright.system.environment import switch
 
 _PROCESSORS = Path("/proc/cpuinfo")
@@ -20,7 +21,10 @@ _TELLING = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU", "Fea
 
 def target_key() -> str:
     """Names the machine code that this process makes and runs: part of every cache key."""
-    return ":".join((_target(), *(name for name in _CHANGING if switch(name))))
+    chosen = [name for name in _CHANGING if switch(name)]
+    if "TILEWRIGHT_BF16_DOT" in chosen and request_tiles():
+        chosen.append("tiles")
+    return ":".join((_target(), *chosen))
 
 
 @functools.cache

@@ -31,7 +31,7 @@ from tilewright.backends.cpu.library_source import (
     program_definitions,
     with_c_names,
 )
-from tilewright.backends.cpu.target import Processor
+from tilewright.backends.cpu.target import Processor, for_other_programs
 from tilewright.backends.export import Export
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
 
@@ -50,6 +50,7 @@ def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -
         raise TileUnsupportedFeatureError("a shared library can be exported on Linux and macOS only")
     if path.suffix == ".h":
         raise ValueError(f"{path} is where the header would go; name the library something else, such as kernels.so")
+    processor = for_other_programs(processor)
     for kernel in kernels:
         if not re.fullmatch(r"[A-Za-z_]\w*", kernel.symbol, re.ASCII) or kernel.symbol in RESERVED:
             raise ValueError(f"the symbol {kernel.symbol!r} is no name in C; give the signature another one")
@@ -79,7 +80,7 @@ def write_program_code(kernels: Sequence[tuple[Export, Sequence[int]]], path: Pa
 
     TileUnsupportedFeatureError where there is no C compiler; OSError when the file cannot be written.
     """
-    compiler = _compiler()
+    compiler, processor = _compiler(), for_other_programs(processor)
     tag = hashlib.sha256("\0".join(str(export.function.loc) + export.symbol for export, _ in kernels).encode())
     entries = [f"tilewright_{tag.hexdigest()[:16]}_{number}" for number in range(len(kernels))]
     runtime = _RUNTIME.read_text(encoding="utf-8")

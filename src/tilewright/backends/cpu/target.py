@@ -12,6 +12,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from tilewright.backends.vector.features import HostFeatures
+from tilewright.system.amx import request_tiles
 from tilewright.system.environment import SettingError, switch
 
 # Bytes of a last-level cache for each processor, at most: a virtual machine is told of the cache of a whole socket,
@@ -38,11 +39,16 @@ class Processor:
 
 
 def host() -> Processor:
-    """The processor of this machine.
+    """The processor of this machine, as this process may use it.
 
     SettingError if TILEWRIGHT_BF16_DOT asks for instructions that it does not have.
     """
     return _with_bf16_dot() if switch("TILEWRIGHT_BF16_DOT") else _host()
+
+
+def for_other_programs(processor: Processor) -> Processor:
+    """``processor`` without what a process has to ask for, as programs do not that load our code without us."""
+    return dataclasses.replace(processor, features=dataclasses.replace(processor.features, dot_bfloat_tiles=False))
 
 
 @functools.cache
@@ -61,7 +67,9 @@ def _with_bf16_dot() -> Processor:
             f"TILEWRIGHT_BF16_DOT=1 asks for AVX-512 BF16, which this processor ({processor.cpu}) does not have; "
             "unset it to multiply bfloat16 as float32"
         )
-    return dataclasses.replace(processor, features=dataclasses.replace(processor.features, dot_bfloat=True))
+    tiles = "+amx-bf16" in processor.flags.split(",") and request_tiles()
+    features = dataclasses.replace(processor.features, dot_bfloat=True, dot_bfloat_tiles=tiles)
+    return dataclasses.replace(processor, features=features)
 
 
 def last_level_cache() -> int | None:

@@ -16,6 +16,7 @@ from tilewright.backends.cpu.codegen.lanes import integers
 from tilewright.backends.cpu.codegen.loop_nests import NestWork
 from tilewright.backends.cpu.codegen.mma_dot import DotKernel
 from tilewright.backends.cpu.codegen.mma_kernel import UNROLL, Accumulator, Kernel, blocking
+from tilewright.backends.cpu.codegen.mma_tiles import TileKernel
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.loops.dot import LANES, DotInstruction, dot_instruction
@@ -316,7 +317,8 @@ def _dot_kernel(
     widened = (buffered[0] and x.is_floating, buffered[1] and y.is_floating)
     kept = "".join("wide." if wide else "narrow." for wide in widened) if x.is_floating else ""
     name = f"tw.mma.{kept}{x.short}.{y.short}.{out.short}.{m}x{n}x{k}"
-    return _function(state, name, 4, 2, lambda f: DotKernel(f, dot, (x, y), sizes, widened))
+    kind = TileKernel if dot.tiles else DotKernel
+    return _function(state, name, 4, 2, lambda f: kind(f, dot, (x, y), sizes, widened))
 
 
 def _function(

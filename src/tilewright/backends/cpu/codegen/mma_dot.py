@@ -28,6 +28,8 @@ class DotKernel:
     The last two are the distances of the rows of x and y. ``widened`` says which of them are bfloat16 kept as float32.
     """
 
+    most_vectors, most_rows = VECTORS, _ROWS
+
     def __init__(
         self,
         function: ir.Function,
@@ -48,8 +50,8 @@ class DotKernel:
         self.copies = self.flip or self.x_widened
         self.element = {1: I8, 2: I16}[dot.element_bytes]
         self.total = ir.VectorType(I32 if x.is_integer else F32, LANES)
-        self.vectors = min(VECTORS, self.n // LANES)
-        self.rows = min(_ROWS, self.m)
+        self.vectors = min(self.most_vectors, self.n // LANES)
+        self.rows = min(self.most_rows, self.m)
 
     @property
     def columns(self) -> int:
@@ -58,6 +60,7 @@ class DotKernel:
     def emit(self) -> None:
         builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         nest = Nest(builder)
+        self.begin(builder)
         if self.copies:
             self._copy_left(nest)
         column = nest.begin(self.n, self.columns) if self.n > self.columns else 0
@@ -66,7 +69,14 @@ class DotKernel:
         self._rows(nest, row, column, sums)
         while nest.level:
             nest.end()
+        self.end(builder)
         builder.ret_void()
+
+    def begin(self, builder: ir.IRBuilder) -> None:
+        """Before everything."""
+
+    def end(self, builder: ir.IRBuilder) -> None:
+        """After everything."""
 
     def _copy_left(self, nest: Nest) -> None:
         """Copy x to the scratch memory: narrowed, or with the highest bit of each byte inverted."""

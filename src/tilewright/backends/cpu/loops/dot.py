@@ -9,19 +9,21 @@ from tilewright.ir.dtypes import DType, bfloat16, float32
 
 LANES = 16  # of a vector of 512 bits
 VECTORS = 4  # of a panel of the right operand, side by side
+TILE_ROWS = 16  # of a tile register of AMX, each as long as a vector
 
 
 @dataclass(frozen=True)
 class DotInstruction:
     """``per_lane`` elements of ``element_bytes`` fill a lane; the LLVM intrinsic takes vectors of 512 bits.
 
-    ``mixed_signs``: one operand is unsigned and the other signed.
+    ``mixed_signs``: one operand is unsigned and the other signed. ``tiles``: it takes tile registers of AMX instead.
     """
 
     intrinsic: str
     per_lane: int
     element_bytes: int
     mixed_signs: bool = False
+    tiles: bool = False
 
     def copy_bytes(self, sizes: tuple[int, int, int]) -> int:
         """Bytes for a copy of the left operand, which one of another sign, or widened in a buffer, needs."""
@@ -36,16 +38,20 @@ class DotInstruction:
 
 _BYTES = DotInstruction("llvm.x86.avx512.vpdpbusd.512", per_lane=4, element_bytes=1, mixed_signs=True)
 _BFLOAT = DotInstruction("llvm.x86.avx512bf16.dpbf16ps.512", per_lane=2, element_bytes=2)
+_BFLOAT_TILES = DotInstruction("llvm.x86.tdpbf16ps", per_lane=2, element_bytes=2, tiles=True)
 
 
 def dot_instruction(
     processor: Processor, types: tuple[DType, DType, DType], sizes: tuple[int, int, int]
 ) -> DotInstruction | None:
     """The instruction for an MMA of these element types (x, y and result) with these m, n and k, if there is one."""
-    _, n, k = sizes
+    m, n, k = sizes
     found = None
     if processor.features.dot_bytes and types[0].is_integer:
         found = _BYTES
-    elif processor.features.dot_bfloat and types == (bfloat16, bfloat16, float32):
-        found = _BFLOAT
+    elif types == (bfloat16, bfloat16, float32):
+        if processor.features.dot_bfloat_tiles and m >= TILE_ROWS and k >= _BFLOAT_TILES.per_lane * TILE_ROWS:
+            found = _BFLOAT_TILES
+        elif processor.features.dot_bfloat:
+            found = _BFLOAT
     return found if found is not None and n >= LANES and k >= found.per_lane else None
