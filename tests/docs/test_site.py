@@ -33,7 +33,7 @@ def test_every_environment_variable_is_described() -> None:
     read = {
         name
         for path in (ROOT / "src").rglob("*.py")
-        for name in re.findall(r'"(TILEWRIGHT_[A-Z_]+)"', path.read_text(encoding="utf-8"))
+        for name in re.findall(r'"(TILEWRIGHT_[A-Z0-9_]+)"', path.read_text(encoding="utf-8"))
     }
     assert described == read
 

@@ -242,6 +242,21 @@ def test_tiles_that_a_loop_carries_do_not_come_through_the_tma_unit() -> None:
 
 
 @ct.kernel
+def stored_again(x, out):
+    tile = ct.load(x, (0,), (8,))
+    ct.store(out, (0, 0), tile.reshape((2, 4)))
+    ct.store(out, (1, 0), (tile + 1).reshape((2, 4)))
+    ct.store(out, (2, 0), tile.reshape((2, 4)))
+
+
+def test_a_tile_is_stored_once_through_the_tma_unit() -> None:
+    """tileiras 13.5 stores it from shared memory that another tile may have taken."""
+    body = exported(stored_again, array(1), array(2)).entry("k").body
+    hints = [op.attributes["optimization_hints"] for op in body.walk() if op.name == "store_view_tko"]
+    assert [hint is not None and str(hint).count("allow_tma") for hint in hints] == [False, False, 1]
+
+
+@ct.kernel
 def fold_small_floats(x, out):
     tile = ct.load(x, (0, 0), (4, 8))
     larger = lambda a, b: ct.where(a.astype(ct.float32) > b.astype(ct.float32), a, b)

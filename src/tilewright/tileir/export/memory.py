@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tilewright.ir import core
@@ -62,8 +62,24 @@ def by_architecture(hints: dict[str, Any], minor: int) -> HintsAttr | None:
 
 
 def _may_use_tma(op: memory.LoadView | memory.StoreView) -> bool:
-    """Not where a loop carries what it loads: ``tileiras`` 13.5 loads the next tile into the same memory too early."""
-    return isinstance(op, memory.StoreView) or not _is_carried(op.results[0])
+    """Not where a loop carries what it loads: ``tileiras`` 13.5 loads the next tile into the same memory too early. Nor
+    where a tile is stored again: it is taken from shared memory, which another tile may have been stored from since.
+    """
+    if isinstance(op, memory.LoadView):
+        return not _is_carried(op.results[0])
+    stored = op.value
+    while isinstance(stored.op, shape.Reshape):
+        stored = stored.op.x
+    return next(_stores(stored)) is op
+
+
+def _stores(value: core.Value) -> Iterator[memory.StoreView]:
+    """The stores of ``value`` through views, in its own shape or another."""
+    for user in value.users:
+        if isinstance(user, memory.StoreView) and user.value is value:
+            yield user
+        elif isinstance(user, shape.Reshape):
+            yield from _stores(user.results[0])
 
 
 def _is_carried(value: core.Value) -> bool:
