@@ -42,6 +42,7 @@ PASSES = (
     "expand-views",
     "merge-loops",
     "drop-unit-batches",
+    "widen-products",
     "choose-wgmma",
     "multicast-fetches",
     "rotate-products",

@@ -1,4 +1,4 @@
-"""Right operands that are computed from a product: threads write them to shared memory, where warp groups read them."""
+"""Right operands that threads compute or convert: they write them to shared memory, where warp groups read them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
+from support.gpu_attention import attention
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, aligned
 from support.ptx.backend import ptx_backend
@@ -15,11 +17,13 @@ from support.ptx.backend import ptx_backend
 import tilewright as ct
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
+from tilewright.ir.ops.gpu.barriers import TakeTurn
 from tilewright.ir.ops.gpu.memory import Barrier, SharedAlloc
+from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tma import AsyncFence
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.rewrite import Rewriter
-from tilewright.ir.types import SharedType
+from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.instrumentation import observed_passes
 
@@ -111,3 +115,40 @@ def test_faults(kind: type[Op], number: int, monkeypatch: pytest.MonkeyPatch) ->
         run(backend, 128, 16, 64)
     assert len(removed) == (1 if kind is AsyncFence else 2)
     assert found.value.category == "race" and found.value.loc is not None
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+@pytest.mark.parametrize(
+    ("keys", "shape", "dtype", "causal"),
+    [
+        (200, (128, 128, 128), ml_dtypes.float8_e4m3fn, False),
+        (
+            256,
+            (128, 64, 64),
+            ml_dtypes.float8_e5m2,
+            True,
+        ),  # would take turns, but threads wait for those of both groups
+    ],
+)
+def test_attention_of_bytes(
+    make: Callable[[], Any], keys: int, shape: tuple[int, int, int], dtype: Any, causal: bool
+) -> None:
+    """Values of 8 bits, which wgmma does not read along their rows, are multiplied in float16."""
+    rng = np.random.default_rng(keys)
+    q, k, v = (aligned((n, shape[2]), dtype) for n in (256, keys, keys))
+    found, wanted = (aligned((256, shape[2]), np.float32) for _ in range(2))
+    for x in (q, k, v):
+        x[...] = rng.standard_normal(x.shape) / 4
+    functions: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            functions.append(function)
+
+    with observed_passes(see), make() as backend:
+        ct.launch(None, (256 // shape[0],), ct.kernel(attention), (q, k, v, found, *shape, causal), backend=backend)
+    ct.launch(None, (256 // shape[0],), ct.kernel(attention), (q, k, v, wanted, *shape, causal), backend="reference")
+    assert np.linalg.norm(found - wanted) < 1e-5 * np.linalg.norm(wanted)
+    late = [op for op in functions[-1].walk() if isinstance(op, Wgmma) and isinstance(op.x.type, TileType)]
+    assert late and all(op.x.tile.element is ct.float16 for op in late)
+    assert not any(isinstance(op, (GpuMma, TakeTurn)) for op in functions[-1].walk())

@@ -37,7 +37,7 @@ def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
         if isinstance(op, Wgmma):
             assert isinstance(op.y.type, SharedType)
             where = ", the left operand in registers" if isinstance(op.x.type, TileType) else ""
-            where = ", the right operand through shared memory" if isinstance(op.y.op, SharedAlloc) else where
+            where += ", the right operand through shared memory" if isinstance(op.y.op, SharedAlloc) else ""
             yield f"line {op.loc.line}: wgmma of {_sizes((*op.acc.tile.shape, op.y.type.shape[0]))}{where}"
         elif isinstance(op, GpuMma):
             name = "multiply-adds" if op.instruction == FMA else f"mma.sync of {_sizes(op.instruction)}"

@@ -170,11 +170,13 @@ def _warps(op: Mma, given: int | None, beside: list[Mma]) -> int | None:
 def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operands | str:
     """Where the operands of ``op`` are, or why it is not done by wgmma; ``found`` are the products that are."""
     x, y = (None if _is_computed(v, found) else _operand(op, k, plan) for k, v in enumerate((op.x, op.y)))
-    if isinstance(y, str) or isinstance(x, str):
-        return y if isinstance(y, str) else str(x)
-    if y is None and (x is None or _staged(op.y.tile) is None):
-        return f"an operand of {op.y.tile} is computed"
-    return x, y
+    if isinstance(x, str):
+        return y if isinstance(y, str) else x
+    if isinstance(y, str) and (x is not None or not isinstance(op.y.op, Cast) or op.y.tile.element.bytes != 2):
+        return y
+    # Beside a left operand that waits for another product, threads have time to convert the right one.
+    y = None if isinstance(y, str) else y
+    return f"rows of {op.y.tile} are not swizzled" if y is None and _staged(op.y.tile) is None else (x, y)
 
 
 def _is_computed(value: Value, found: dict[Mma, Operands]) -> bool:
@@ -306,7 +308,7 @@ def _drop_shared_loads(found: dict[Mma, Operands], reasons: list[str]) -> None:
 
 
 def _stands(op: Mma, pair: Operands, found: dict[Mma, Operands], inside: set[Op]) -> bool:
-    if any(o is None and not _follows(v, found) for o, v in zip(pair, (op.x, op.y))):
+    if None in pair and not any(_follows(v, found) for v in (op.x, op.y)):
         return False
     return all(o is None or (_is_around(o.load.block, op) and _may_fetch(o.load, op, inside)) for o in pair)
 

@@ -34,6 +34,7 @@ from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
 from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
 from tilewright.transforms.gpu.stage_stores import StageStores
+from tilewright.transforms.gpu.widen_products import WidenProducts
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
@@ -100,7 +101,7 @@ def lower_to_gpu(
         flat = run_passes(function, (DropUnitBatches(),))
         function = function if flat is function else run_passes(flat, (Canonicalize(),))  # reshapes that meet
         chosen = ChooseWgmma(target, num_warps, realign=realign)
-        function = run_passes(function, (MergeLoops(), chosen, MulticastFetches()))
+        function = run_passes(function, (MergeLoops(), WidenProducts(), chosen, MulticastFetches()))
         if WGMMA_WARPS in function.hints:
             function = run_passes(function, (RotateProducts(function.hints[WGMMA_WARPS]),))
             try:

@@ -714,9 +714,12 @@ def _products(block: Block) -> list[Wgmma]:
 
 def _takes_turns(loop: For) -> bool:
     """Whether one warp group computes while the other one multiplies: in loops whose last product is that of the
-    iteration before (its left operand is carried, in registers), and whose products take no longer than a softmax."""
+    iteration before (its left operand is carried, in registers), and whose products take no longer than a softmax.
+    Groups that stage an operand together wait for each other."""
     products = _products(loop.body)
     if len(products) < 2 or products[-1].x not in loop.carried:
+        return False
+    if any(isinstance(op, StageOperand) for op in loop.body.ops):
         return False
     first, last = products[0], products[-1]
     assert isinstance(first.y.type, SharedType)
