@@ -32,7 +32,7 @@ _TAKEN_BY_GPU = {
     "products of aligned 16-bit matrices in tiles of 128x256 or more": "is_large_product",
     "persistent products of aligned 16-bit matrices in tiles of 128 columns or more": "is_persistent_product",
     "persistent products of aligned 8-bit floats along K with use_fast_acc": "is_persistent_product_of_bytes",
-    "attention of blocks of 128 or 256 queries, with tiles of 128x128 keys or as many elements": "is_attention",
+    "attention of blocks of 128 or 256 queries, with tiles of 128 keys or as many elements": "is_attention",
     "reductions of aligned rows, each in one tile and a block of its own": "is_row_kernel",
 }
 

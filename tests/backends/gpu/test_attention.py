@@ -107,8 +107,8 @@ def test_products_run_beside_the_softmax() -> None:
 
 def test_warp_groups_take_turns_where_the_softmax_takes_as_long() -> None:
     """Both issue their products one after the other, and compute meanwhile: with two of them, and narrow heads."""
-    for rows, width, takes in ((128, 64, True), (64, 64, False), (128, 128, False)):
-        loop = loop_of(run(interpreted, 128, rows, 64, width))
+    for rows, keys, width, takes in ((256, 64, 64, True), (128, 64, 64, False), (128, 64, 128, False)):
+        loop = loop_of(run(interpreted, 128, rows, keys, width))
         kinds = [type(op) for op in loop.body.ops if isinstance(op, (TakeTurn, Wgmma, PassTurn, WgmmaWait))]
         turn = [TakeTurn, Wgmma, Wgmma, PassTurn] if takes else [Wgmma, Wgmma]
         assert kinds == [*turn, WgmmaWait, WgmmaWait]
@@ -123,10 +123,10 @@ def test_a_turn_that_nobody_passes_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(InsertBarriers, "run", lambda self, function: Without().function(insert(self, function)))
     with pytest.raises(Fault) as found:
-        run(interpreted, 128, 128, 64)
+        run(interpreted, 128, 256, 64)
     assert found.value.category == "deadlock"
     with pytest.raises(Exception, match="threads wait"):
-        run(as_ptx, 128, 128, 64)
+        run(as_ptx, 128, 256, 64)
 
 
 def test_the_softmax_stays_before_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,7 @@ def is_taken(rows: int, keys: int, width: int, causal: bool = False, dtype: Any 
 def test_attention_that_is_taken() -> None:
     """Two loops under a mask, and one without; heads of 128 and of 256; in two CTAs."""
     assert is_taken(128, 128, 128) and is_taken(128, 128, 128, True, ml_dtypes.bfloat16) and is_taken(128, 64, 256)
-    assert is_taken(128, 128, 256) and is_taken(256, 128, 128) and is_taken(256, 128, 256, True)
+    assert is_taken(128, 128, 256) and is_taken(256, 128, 128) and is_taken(256, 128, 64, True)
     assert is_taken(128, 128, 128, hints={"occupancy": 2}) and is_taken(256, 128, 128, hints={"occupancy": 1})
 
 
@@ -108,7 +108,7 @@ def test_attention_that_is_taken() -> None:
         (128, 128, 64, {}),
         (128, 64, 128, {}),
         (64, 128, 128, {}),
-        (256, 128, 64, {}),
+        (256, 64, 64, {}),
         (128, 128, 128, {"target": "sm_80"}),
         (128, 128, 128, {"hints": {"opt_level": 2}}),
         (128, 128, 128, {"dtype": np.float32}),

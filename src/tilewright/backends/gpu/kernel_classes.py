@@ -5,6 +5,7 @@ They look at what the front end made: a kernel without products is told from oth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -31,7 +32,8 @@ from tilewright.transforms.pipelines import optimize, run_passes
 
 _LARGE = 128 * 256  # sums of a tile
 _COLUMNS = 128
-_QUERIES, _KEYS, _ATTENTION_WARPS = (128, 256), 128 * 128, 8  # of attention; keys or values, in elements
+_KEYS = {128: 128 * 128, 256: 128 * 64}  # of attention: the least elements of keys and of values, for so many queries
+_ATTENTION_WARPS = 8
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
 _ATTENTION_HINTS = {*_HINTS, "occupancy"}  # two warp groups that multiply fill the registers of an SM on both
 
@@ -63,7 +65,7 @@ def is_persistent_product_of_bytes(function: Function, backend: Backend) -> bool
 def is_attention(function: Function, backend: Backend) -> bool:
     """Whether ``function`` is the forward pass of attention of 16-bit floats, for blocks of 128 or 256 queries: loops
     of two products, the second one of weights that follow from the first one, each with 128x128 elements of keys or
-    values or more."""
+    values or more, of 128x64 for 256 queries."""
     target = _target(backend)
     loops = [mma_ops(op) for op in function.walk() if isinstance(op, For)]
     likely = target.has_wgmma and _are_all(function, 2, _ATTENTION_HINTS)
@@ -86,7 +88,7 @@ def is_attention(function: Function, backend: Backend) -> bool:
 def _may_be_attention(products: Sequence[MmaOp]) -> bool:
     if len(products) != 2 or not depends(products[1], products[0]):
         return False
-    return all(op.acc.tile.shape[0] in _QUERIES and op.y.tile.size >= _KEYS for op in products)
+    return all(op.y.tile.size >= _KEYS.get(op.acc.tile.shape[0], math.inf) for op in products)
 
 
 @dataclass(frozen=True)

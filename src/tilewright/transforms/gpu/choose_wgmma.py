@@ -46,6 +46,9 @@ _SECTOR = 32  # bytes
 MOST_SUMS = 128  # registers of a thread for sums: beside them there is room for what follows a loop
 MOST_GROUPS = 2
 _SMALL_SUMS = 64  # registers of a thread of one warp group
+# The same, where weights between products stay in registers: 128x64 tiles of width 64 have 363 TFLOP/s with one warp
+# group, of which an SM holds two, and 308 with two (``benchmarks/gpu_attention.py``, causal, one H200).
+_SMALL_SUMS_OF_ATTENTION = 128
 MOST_WORDS = 224  # registers of a thread for the sums of products beside each other, and a left operand
 
 
@@ -158,13 +161,22 @@ def _warps(op: Mma, given: int | None, beside: list[Mma]) -> int | None:
     to another CTA; and where one of these has rows for one.
     """
     *_, m, n = op.acc.tile.shape
-    small = sum(other.acc.tile.size for other in beside) <= _SMALL_SUMS * LANES * GROUP_WARPS
+    chained = any(_follows_left(later, earlier) for later in beside for earlier in beside)
+    few = _SMALL_SUMS_OF_ATTENTION if chained else _SMALL_SUMS
+    small = sum(other.acc.tile.size for other in beside) <= few * LANES * GROUP_WARPS
     most = 1 if small or any(other.acc.tile.shape[-2] == ROWS for other in beside) else MOST_GROUPS
     for groups in range(most, 0, -1) if given is None else [given // GROUP_WARPS]:
         exact = given is None or given == groups * GROUP_WARPS
         if exact and groups and m % (ROWS * groups) == 0 and m * n <= MOST_SUMS * LANES * GROUP_WARPS * groups:
             return groups * GROUP_WARPS
     return None
+
+
+def _follows_left(later: Mma, earlier: Mma) -> bool:
+    """Whether the left operand of ``later`` is computed from ``earlier``, in the same block."""
+    if later is earlier or later.block is not earlier.block:
+        return False
+    return _follows(later.x, {earlier: (None, None)})
 
 
 def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operands | str:

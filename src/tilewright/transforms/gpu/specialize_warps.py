@@ -307,19 +307,21 @@ def _registers(ctas: int) -> tuple[int, int]:
 
 def _ctas_of_an_sm(function: Function, rings: Sequence[_Ring], limit: int) -> int:
     """How many CTAs of one warp group an SM is to hold, where products wait for other things than loads: what one does
-    meanwhile, another one multiplies beside. As the hint says, where two stages and the registers suffice for it."""
+    meanwhile, another one multiplies beside. As many as two stages and the registers suffice for, if these are as many
+    as the hint says."""
     products = [op for op in function.walk() if isinstance(op, Wgmma)]
     left = [op.x.type.size // 2 for op in products if isinstance(op.x.type, TileType)]
     asked = function.hints.get("occupancy")
-    ctas = asked if isinstance(asked, int) else _CTAS
-    if num_warps(function) != GROUP_WARPS or not left or ctas > _MOST_CTAS:
+    if num_warps(function) != GROUP_WARPS or not left or asked == 1:
         return 1
     threads = LANES * GROUP_WARPS
     words = (max(_sums_beside(products)) + max(left)) // threads
     depth = max(r.depth for r in rings)
     needed = sum(r.bytes * (2 if r.depth == depth else 1) for r in rings) + _needed_elsewhere(function) + _BARRIERS
-    fits = needed <= share_of_sm(limit, ctas) and words + _OTHER_REGISTERS <= _registers(ctas)[1]
-    return ctas if fits else 1
+    for ctas in range(_MOST_CTAS, asked - 1 if isinstance(asked, int) else _CTAS - 1, -1):
+        if needed <= share_of_sm(limit, ctas) and words + _OTHER_REGISTERS <= _registers(ctas)[1]:
+            return ctas
+    return 1
 
 
 def _choose_depth(function: Function, rings: Sequence[_Ring], options: SpecializeWarps, ctas: int) -> int:
