@@ -313,7 +313,7 @@ def test_arguments_by_name_and_by_default(backend: str) -> None:
             2,
             {"Factor": 1.0},
             RuntimeError,
-            "has no keyword 'Factor'; it has .* and the names of the kernel's parameters",
+            r"has no keyword 'Factor'; did you mean factor\?; it has .* and the names of the kernel's parameters",
         ),
     ],
 )

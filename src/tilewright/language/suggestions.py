@@ -53,6 +53,7 @@ _ELSEWHERE = {
     "sigmoid": "tilewright.lib.sigmoid",
     "silu": "tilewright.lib.silu",
     "softmax": "tilewright.lib.softmax",
+    "stack": "ct.cat of tiles with a new axis, x[None, :]",
     "sort": "tilewright.lib.sort",
     "static_range": "ct.static_iter(range(n))",
     "subtract": "ct.sub",
@@ -83,6 +84,13 @@ _OF_TILES = {
     "view": "x.reshape(shape), or ct.bitcast(x, dtype)",
 }
 
+# Attributes that arrays have elsewhere, as above.
+_OF_ARRAYS = {
+    "numel": "the product of the entries of x.shape",
+    "size": "the product of the entries of x.shape",
+    "T": "ct.load with order='F', or ct.transpose of a loaded tile",
+}
+
 
 def instead_of(name: str, known: Iterable[str], prefix: str = "") -> str:
     """``; did you mean ct.load?``, a misspelt ``name`` among ``known``, or nothing. ``prefix`` is written before it."""
@@ -98,6 +106,13 @@ def instead_of_ours(name: str, known: Iterable[str]) -> str:
 def instead_of_foreign(name: str, known: Iterable[str]) -> str:
     """What to write for ``name`` of NumPy, PyTorch or Triton: its other name in the language, or the same one."""
     return f"; write ct.{name}" if name in known else instead_of_ours(name, known)
+
+
+def instead_of_attribute_of_arrays(name: str, known: Iterable[str]) -> str:
+    """The same for an attribute of arrays, of which those that only tiles have need a load."""
+    if name in _OF_ARRAYS:
+        return f"; write {_OF_ARRAYS[name]}"
+    return "; load a tile with ct.load first" if name in _OF_TILES else instead_of(name, known, "x.")
 
 
 def instead_of_attribute(name: str, known: Iterable[str]) -> str:

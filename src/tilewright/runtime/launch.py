@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.language import suggestions
 from tilewright.runtime.arrays import RuntimeValues
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launchable import Launchable
@@ -27,7 +28,7 @@ def launch(
     kernel: Any,
     kernel_args: tuple[Any, ...] = _FORGOTTEN,
     /,
-    *,
+    *surplus: Any,
     programmatic_dependent_launch: bool = False,
     backend: str | None = None,
     check_overlap: bool | None = None,
@@ -58,14 +59,12 @@ def launch(
     >>> x
     array([3., 3., 3., 3., 3., 3.])
     """
-    if kernel_args is _FORGOTTEN:
-        raise TypeError(
-            "ct.launch() takes four arguments, of which the first is the stream: ct.launch(None, grid, kernel, (...))"
-        )
+    if surplus or kernel_args is _FORGOTTEN:
+        raise TypeError(_not_four(kernel, (kernel_args, *surplus)))
     if not isinstance(kernel, Launchable):
         if getattr(kernel, "is_autotuned", False) and backend is None and check_overlap is None:
             return kernel.launch(stream, grid, kernel_args)
-        raise TypeError(_not_a_kernel(kernel))
+        raise TypeError(_not_a_kernel(kernel, grid))
     if arguments or kernel.defaults:
         kernel_args = completed(kernel, kernel_args, arguments)
     if type(programmatic_dependent_launch) is not bool:
@@ -99,10 +98,14 @@ def launch(
         note_writes(kernel_args, plan.written)
 
 
-# what a program must give: the default above only serves the message about a forgotten stream
+# what a program must give: the default and the surplus above only serve the message about another number of arguments
 _signature = inspect.signature(launch)
 launch.__signature__ = _signature.replace(  # type: ignore[attr-defined]
-    parameters=[p.replace(default=p.empty) if p.name == "kernel_args" else p for p in _signature.parameters.values()]
+    parameters=[
+        p.replace(default=p.empty) if p.name == "kernel_args" else p
+        for p in _signature.parameters.values()
+        if p.name != "surplus"
+    ]
 )
 
 _NO_STREAMS = (tuple, list, str, float, np.ndarray, Launchable)
@@ -119,13 +122,27 @@ def completed(kernel: Launchable, args: Any, keywords: Mapping[str, Any]) -> Any
     unknown = next((name for name in keywords if name not in names), None)
     if unknown is not None:
         known = "programmatic_dependent_launch, backend, check_overlap and the names of the kernel's parameters"
-        raise RuntimeError(f"ct.launch() has no keyword {unknown!r}; it has {known}")
+        meant = suggestions.instead_of(unknown, names)
+        raise RuntimeError(f"ct.launch() has no keyword {unknown!r}{meant}; it has {known}")
     if type(args) is not tuple or (len(args) >= len(names) and not keywords):
         return args
     return kernel.completed(args, keywords)
 
 
-def _not_a_kernel(kernel: Any) -> str:
+def _not_four(kernel: Any, rest: tuple[Any, ...]) -> str:
+    """What to say about a call with another number of arguments, of which ``rest`` follow the kernel."""
+    if isinstance(kernel, Launchable) and len(rest) > 1:
+        names = ", ".join(place.argument for place, _ in kernel.parameters)
+        return (
+            f"ct.launch() takes the arguments of {kernel.name} as one tuple: "
+            f"ct.launch(stream, grid, {kernel.name}, ({names}))"
+        )
+    return "ct.launch() takes four arguments, of which the first is the stream: ct.launch(None, grid, kernel, (...))"
+
+
+def _not_a_kernel(kernel: Any, grid: Any) -> str:
+    if isinstance(grid, Launchable):
+        return f"the grid comes before the kernel: ct.launch(stream, {kernel!r}, {grid.name}, (...))"
     name = getattr(kernel, "__name__", None)
     if name is not None and callable(kernel):
         return f"{name} is not a kernel; decorate it with @ct.kernel"

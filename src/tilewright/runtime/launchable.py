@@ -243,7 +243,9 @@ class Launchable:
         specialization = self.specialize(signature, backend)
         for region in bound.regions:
             if not region.layout.writable and argument_of(region, bound.tables) in specialization.written:
-                raise ValueError(f"{ArgumentRef(self.name, region.name)} is read-only, but the kernel stores to it")
+                raise ValueError(
+                    f"{ArgumentRef(self.name, region.name)} is read-only, but the kernel stores to it; pass a copy"
+                )
         if checked(backend):
             extents = {r.name: r.layout.extent() for r in bound.regions}
             bound.values += [limit for name in self._pointers(signature) for limit in extents.get(name, (0, 0))]

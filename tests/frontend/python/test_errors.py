@@ -160,6 +160,48 @@ def latency(a):
     ct.load(a, (0, 0), (8, 16), latency=11)  # HERE
 
 
+def sum_of_arrays(a):
+    ct.store(a, (0, 0), a + a)  # HERE
+
+
+def size_of_an_array(a):
+    a.size  # HERE  # noqa: B018
+
+
+def mean_of_an_array(a):
+    a.mean()  # HERE
+
+
+def product_of_vectors(a):
+    x = ct.zeros((16,), ct.float32)
+    ct.mma(x, x, x)  # HERE
+
+
+def vector_to_columns(a):
+    ct.broadcast_to(ct.zeros((16,), ct.float32), (16, 4))  # HERE
+
+
+def transposed_vector(a):
+    ct.transpose(ct.zeros((16,), ct.float32))  # HERE
+
+
+def wrong_conversion(a):
+    ct.printf("%d", ct.load(a, (0, 0), (8, 16)))  # HERE
+
+
+def representation(a):
+    print(f"{a.shape[0]!r}")  # HERE
+
+
+def random_numbers(a):
+    np.random.rand(16)  # HERE
+
+
+def deletion(a):
+    x = 1
+    del x  # HERE
+
+
 def static_assertion(a):
     ct.static_assert(a.ndim == 3, f"rank {a.ndim}")  # HERE
 
@@ -174,7 +216,12 @@ CASES: tuple[tuple[Callable[..., Any], type[ct.TileError], str, str], ...] = (
     (mixed_signs, ct.TileTypeError, "ct.arange(8, dtype=ct.int32) + ct.uint32(3)", ".astype(ct.int64)"),
     (unknown_name, ct.TileSyntaxError, "nowhere", "'nowhere' is not defined"),
     (changing_accumulator, ct.TileTypeError, "", "Start it with ct.zeros((8, 16), ct.float32)"),
-    (undefined_on_one_path, ct.TileTypeError, "y", "'y' may be undefined here"),
+    (
+        undefined_on_one_path,
+        ct.TileTypeError,
+        "y",
+        "'y' may be undefined here: not every path assigns it. Assign it before",
+    ),
     (different_on_two_paths, ct.TileTypeError, "y", "the constant 1 on one path and a tile of float32"),
     (endless, ct.TileRecursionError, "endless(a)", "otherwise write a loop"),
     (item_assignment, ct.TileTypeError, "x[0]", "use ct.insert or ct.where"),
@@ -195,6 +242,16 @@ CASES: tuple[tuple[Callable[..., Any], type[ct.TileError], str, str], ...] = (
     (unsigned_index, ct.TileTypeError, "(ct.uint32(0), 0)", ".astype(ct.int32)"),
     (negative_step, ct.TileTypeError, "range(5, 0, -1)", "only positive steps"),
     (latency, ct.TileValueError, "11", "between 1 and 10"),
+    (sum_of_arrays, ct.TileTypeError, "a + a", "load tiles of arrays with ct.load"),
+    (size_of_an_array, ct.TileTypeError, "a.size", "the product of the entries of x.shape"),
+    (mean_of_an_array, ct.TileTypeError, "a.mean", "load a tile with ct.load first"),
+    (product_of_vectors, ct.TileTypeError, "x", "x[None, :] is a row"),
+    (vector_to_columns, ct.TileTypeError, "(16, 4)", "new axes come from x[:, None]"),
+    (transposed_vector, ct.TileTypeError, "ct.transpose(ct.zeros((16,), ct.float32))", "x[None, :] is a row"),
+    (wrong_conversion, ct.TileTypeError, '"%d"', "write one such as %f"),
+    (representation, ct.TileSyntaxError, "", "conversion in f-strings; leave it out"),
+    (random_numbers, UnsupportedCallError, "np.random.rand(16)", "tilewright.lib.uniform"),
+    (deletion, ct.TileSyntaxError, "", "'del'; leave it out"),
     (static_assertion, ct.TileStaticAssertionError, "", "rank 2"),
 )
 

@@ -156,7 +156,7 @@ def _why_not(function: Any) -> tuple[type[TileError], str]:
         )
     if not callable(function):
         return TileTypeError, f"{describe(function)} is not callable"
-    advice = suggestions.instead_of_foreign(name, language.__all__)
+    advice = suggestions.instead_of_foreign(name.rpartition(".")[2], language.__all__)
     if isinstance(function, np.ufunc):
         return TileTypeError, f"the NumPy function {name} cannot be called in tile code{advice}"
     where = f"{module}.{name}" if module else name

@@ -59,7 +59,8 @@ def format_string(t: Tracer, node: ast.JoinedStr) -> str | FormattedString:
             continue
         assert isinstance(piece, ast.FormattedValue)
         if piece.conversion not in (-1, ord("s")):
-            t.fail(TileSyntaxError, f"tile code has no !{chr(piece.conversion)} conversion in f-strings", at=piece)
+            wrong = f"tile code has no !{chr(piece.conversion)} conversion in f-strings; leave it out"
+            t.fail(TileSyntaxError, wrong, at=piece)
         value = t.eval(piece.value)
         spec = "" if piece.format_spec is None else t.eval(piece.format_spec)
         t.locate(piece)

@@ -84,7 +84,7 @@ def merge(paths: Sequence[Path], outer: Mapping[str, Any], builder: Builder) -> 
             if name not in outer or not same(value, outer[name]):
                 changed[name] = None
     for name in changed:
-        missing = Unusable(f"{name!r} may be undefined here: not every path assigns it")
+        missing = Unusable(f"{name!r} may be undefined here: not every path assigns it. Assign it before them")
         values = [p.names.get(name, missing) for p in paths]
         merged.rebuild[name] = _join(name, values, paths, merged, builder)
     return merged

@@ -169,6 +169,8 @@ def attribute(t: ValueSemantics, value: Any, name: str) -> Any:
     advice = ""
     if isinstance(value, (Tile, bool, int, float)):
         advice = suggestions.instead_of_attribute(name, (*ATTRIBUTES[Tile], *METHODS[Tile]))
+    elif isinstance(value, Array):
+        advice = suggestions.instead_of_attribute_of_arrays(name, (*ATTRIBUTES[Array], *METHODS[Array]))
     t.fail(TileTypeError, f"{describe(value)} has no attribute {name!r} in tile code{advice}")
 
 

@@ -22,7 +22,7 @@ from tilewright.frontend.python.ops.convert import strict_constant, to_condition
 from tilewright.frontend.python.ops.table import OPERATORS
 from tilewright.frontend.python.scope import Scope
 from tilewright.frontend.python.source import Source
-from tilewright.frontend.python.values import Keywords, Tile
+from tilewright.frontend.python.values import Array, Keywords, Tile
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import int32, int64
@@ -121,7 +121,8 @@ class ValueSemantics:
             return joined([*parts_of(x), *parts_of(y)])
         if key == "mul" and isinstance(x, tuple) and isinstance(y, int):
             return x * y
-        self.fail(TileTypeError, f"{describe(x)} and {describe(y)} cannot be combined with {symbol}")
+        advice = "; load tiles of arrays with ct.load" if isinstance(x, Array) or isinstance(y, Array) else ""
+        self.fail(TileTypeError, f"{describe(x)} and {describe(y)} cannot be combined with {symbol}{advice}")
 
     def compare(self, op: ast.cmpop, x: Any, y: Any) -> Any:
         if isinstance(op, (ast.Is, ast.IsNot)):

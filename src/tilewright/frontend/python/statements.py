@@ -172,7 +172,7 @@ STATEMENTS: dict[type[ast.stmt], Callable[[Any, Any], bool]] = {
     ast.ImportFrom: _rejected("'import'; import at module level"),
     ast.Global: _rejected("'global': module variables are constants in tile code"),
     ast.Nonlocal: _rejected("'nonlocal'; return the value instead"),
-    ast.Delete: _rejected("'del'"),
+    ast.Delete: _rejected("'del'; leave it out: tiles that are not used any more cost nothing"),
     ast.Match: _rejected("'match'; write if and elif"),
     ast.AsyncFunctionDef: _rejected("async functions"),
     ast.AsyncFor: _rejected("'async for'"),

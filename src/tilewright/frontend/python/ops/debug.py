@@ -78,7 +78,9 @@ def _printf(ctx: Context, format: Any, *args: Any) -> None:
             )
         tile = numeric(ctx, remaining.pop(0))
         if tile.dtype.is_floating is not (letter in _FLOATS):
-            ctx.fail(TileTypeError, f"the conversion {text!r} does not suit {tile.dtype} values", argument="format")
+            fits = "one such as %f" if tile.dtype.is_floating else "one such as %d"
+            wrong = f"the conversion {text!r} does not suit {tile.dtype} values; write {fits}"
+            ctx.fail(TileTypeError, wrong, argument="format")
         length = match["length"] or ""
         parts.append(Hole(tile, text.replace(length + letter, letter)))
     if remaining:

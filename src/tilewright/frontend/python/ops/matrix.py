@@ -45,7 +45,12 @@ def _mma(ctx: Context, x: Any, y: Any, acc: Any, *, use_fast_acc: Any = False) -
     fast = check.const_bool(ctx, use_fast_acc, "use_fast_acc")
     for name, tile in (("x", a), ("y", b), ("acc", c)):
         if tile.ndim < 2:
-            ctx.fail(TileTypeError, f"{name!r} must have two or more dimensions, not shape {tile.shape}", argument=name)
+            ctx.fail(
+                TileTypeError,
+                f"{name!r} must have two or more dimensions, not shape {tile.shape}; x[None, :] is a row, x[:, None] a "
+                "column, and ct.matmul and @ take vectors",
+                argument=name,
+            )
     if not mma_accepts(a.dtype, b.dtype, c.dtype):
         known = MMA_ACCUMULATORS.get(a.dtype.short, ())
         choices = " or ".join(dtype_from_short(s).name for s in known)

@@ -135,7 +135,11 @@ def _broadcast_to(ctx: Context, x: Any, shape: Any) -> Tile:
         ctx.fail(TileTypeError, f"'shape' must be a tuple, not {describe(shape)}: write (n,)", argument="shape")
     dims = check.const_shape(ctx, shape)
     if broadcast_shapes(tile.shape, dims) != dims:
-        ctx.fail(TileTypeError, f"a tile of shape {tile.shape} does not broadcast to {dims}", argument="shape")
+        ctx.fail(
+            TileTypeError,
+            f"a tile of shape {tile.shape} does not broadcast to {dims}; new axes come from x[:, None]",
+            argument="shape",
+        )
     return Tile(broadcast(ctx, tile.value, dims))
 
 
@@ -158,7 +162,7 @@ def permute(ctx: Context, x: Any, axes: Any) -> Tile:
 def _transpose(ctx: Context, x: Any, axis0: Any = None, axis1: Any = None) -> Tile:
     tile = check.tile(ctx, x, "x")
     if tile.ndim < 2:
-        ctx.fail(TileTypeError, f"transpose needs a tile of rank 2 or more, not {describe(tile)}")
+        ctx.fail(TileTypeError, f"transpose needs a tile of rank 2 or more, not {describe(tile)}; x[None, :] is a row")
     if axis0 is None and axis1 is None:
         if tile.ndim > 2:
             ctx.fail(TileTypeError, f"transpose of a tile of rank {tile.ndim} needs axis0 and axis1")
