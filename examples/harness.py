@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import time
@@ -69,9 +70,11 @@ def _median(work: Callable[[], object]) -> float:
     return statistics.median(times)
 
 
-def main(cases: Sequence[Case]) -> None:
-    """Run ``cases``, print a line for each, and exit with status 1 when one is wrong."""
-    outcomes = [measure(case) for case in cases]
+def main(cases: Callable[[bool], Sequence[Case]]) -> None:
+    """Run the cases of an example, print a line for each, and exit with status 1 when one is wrong."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    parser.add_argument("--small", action="store_true", help="small arrays, for a quick look")
+    outcomes = [measure(case) for case in cases(parser.parse_args().small)]
     print(HEADER, *outcomes, sep="\n")
     sys.exit(not all(o.correct for o in outcomes))
 

@@ -29,4 +29,4 @@ def cases(small: bool = False) -> list[Case]:
 
 
 if __name__ == "__main__":
-    main(cases())
+    main(cases)

@@ -52,6 +52,24 @@ def test_harness_finds_wrong_results(harness: ModuleType) -> None:
         assert not outcome.correct and "WRONG" in str(outcome)
 
 
+def test_options_of_examples(
+    harness: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes: list[bool] = []
+
+    def cases(small: bool) -> list[object]:
+        sizes.append(small)
+        return []
+
+    for arguments, status in (([], 0), (["--small"], 0), (["--smal2"], 2)):
+        monkeypatch.setattr(sys, "argv", ["example.py", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            harness.main(cases)
+        assert ended.value.code == status
+    assert sizes == [False, True]
+    assert "unrecognized arguments: --smal2" in capsys.readouterr().err
+
+
 def test_demo(harness: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--small"]) == 0
     out, err = capsys.readouterr()

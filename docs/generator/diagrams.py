@@ -141,22 +141,27 @@ def pipeline() -> str:
     d.text(275, 157, "typed SSA", size=11)
     d.arrow(332, 145, 388, 145)
     passes = list(dict.fromkeys(p.name for p in OPTIMIZE))
-    d.box(390, 85, 120, 120, fill=PALETTE[2], opacity=0.3, rounded=6)
-    d.text(450, 102, "passes", bold=True)
+    d.box(390, 85, 150, 120, fill=PALETTE[2], opacity=0.3, rounded=6)
+    d.text(465, 102, "passes", bold=True)
     for k, name in enumerate(passes):
-        d.text(450, 122 + 16 * k, name, size=11, mono=True)
-    made = {"cpu": "LLVM IR, SIMD, threads", "triton": "TTIR, PTX, GPU", "tileir": "bytecode, tileiras, GPU"}
+        d.text(465, 122 + 16 * k, name, size=10, mono=True)
+    made = {
+        "cpu": "LLVM IR, SIMD, threads",
+        "gpu": "LLVM IR, PTX",
+        "triton": "TTIR, PTX",
+        "tileir": "bytecode, tileiras",
+    }
     targets = [(n, made[n]) for n in made if n in backend_names()]
     for k, (name, what) in enumerate(targets):
-        d.box(590, 30 + 66 * k, 220, 48, fill=PALETTE[0], opacity=0.3, rounded=6)
-        d.text(700, 46 + 66 * k, name, bold=True, mono=True)
-        d.text(700, 64 + 66 * k, what, size=11)
-        d.arrow(512, 145, 588, 54 + 66 * k)
-    y = 30 + 66 * len(targets)
-    d.box(590, y, 220, 48, fill=PALETTE[3], opacity=0.3, rounded=6)
-    d.text(700, y + 16, "reference", bold=True, mono=True)
-    d.text(700, y + 34, "NumPy, sanitizer: no passes", size=11)
-    d.arrow(275, 177, 588, y + 30)
+        d.box(610, 20 + 56 * k, 200, 44, fill=PALETTE[0], opacity=0.3, rounded=6)
+        d.text(710, 35 + 56 * k, name, bold=True, mono=True)
+        d.text(710, 52 + 56 * k, what, size=11)
+        d.arrow(542, 145, 608, 42 + 56 * k)
+    y = 20 + 56 * len(targets)
+    d.box(610, y, 200, 44, fill=PALETTE[3], opacity=0.3, rounded=6)
+    d.text(710, y + 15, "reference", bold=True, mono=True)
+    d.text(710, y + 32, "NumPy, sanitizer: no passes", size=11)
+    d.arrow(275, 177, 608, y + 28)
     return figure(d, "Every front end gives the same Tile IR; the reference runs it without passes, as the oracle.")
 
 
