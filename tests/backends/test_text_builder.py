@@ -28,6 +28,8 @@ def module(builder_type: type[ir.IRBuilder]) -> ir.Module:
     found += [getattr(b, name)(x, y) for name in FLOATS]
     found.append(b.fadd(x, y, flags=("contract",)))
     found += [getattr(b, name)(given[source], target) for name, source, target in CASTS]
+    found += [b.fneg(x), b.call(ir.Function(made, ir.FunctionType(F32, [F32, F32]), "llvm.maxnum.f32"), (x, y))]
+    b.call(ir.Function(made, ir.FunctionType(ir.VoidType(), []), "llvm.nvvm.barrier0"), ())
     assert b.bitcast(i, I32) is i
     chosen = [b.icmp_signed("<", i, j), b.icmp_unsigned(">=", i, ir.Constant(I32, 5)), b.icmp_signed("==", i, j)]
     chosen += [b.fcmp_ordered("<", x, y), b.fcmp_unordered("uno", x, y)]

@@ -18,7 +18,7 @@ _CASTS = (
 )  # fmt: skip
 _KEYWORDS = {"and": "and_", "or": "or_"}
 _COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-_I1 = ir.IntType(1)
+_I1, _VOID = ir.IntType(1), ir.VoidType()
 
 
 class Written(ir.Instruction):  # type: ignore[misc]
@@ -40,6 +40,20 @@ class Written(ir.Instruction):  # type: ignore[misc]
 
     def __str__(self) -> str:
         return self.text
+
+
+class Phi(Written):
+    """A phi, whose text is made when it has all that comes in."""
+
+    def __init__(self, block: ir.Block, type_: ir.Type, reference: str, line: str) -> None:
+        super().__init__(block, type_, "phi", (), reference, line)
+        self._incoming: list[str] = []
+
+    def add_incoming(self, value: ir.Value, block: ir.Block) -> None:
+        self._incoming.append(f"[{value.get_reference()}, {block.get_reference()}]")
+
+    def __str__(self) -> str:
+        return f"{self.reference} = phi {self.type} {', '.join(self._incoming)}{self.text}"
 
 
 class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
@@ -65,12 +79,45 @@ class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
 
     def write(self, type_: ir.Type, opname: str, operands: Sequence[ir.Value], text: str) -> Written:
         """Insert an instruction with a result: ``text`` is what stands behind its name, without the metadata."""
-        self._count += 1
-        name = f"%${self._count}"
+        name = self._new_name()
         made = Written(self._block, type_, opname, operands, name, f"{name} = {text}{self._line}")
+        self._place(made)
+        return made
+
+    def write_effect(self, opname: str, operands: Sequence[ir.Value], text: str) -> Written:
+        """Insert an instruction without a result."""
+        made = Written(self._block, _VOID, opname, operands, "", text + self._line)
+        self._place(made)
+        return made
+
+    def _new_name(self) -> str:
+        self._count += 1
+        return f"%${self._count}"
+
+    def _place(self, made: Written) -> None:
         self._block.instructions.insert(self._anchor, made)
         self._anchor += 1
+
+    def phi(self, typ: ir.Type, name: str = "", flags: Sequence[str] = ()) -> Phi:
+        made = Phi(self._block, typ, self._new_name(), self._line)
+        self._place(made)
         return made
+
+    def fneg(self, value: ir.Value, name: str = "", flags: Sequence[str] = ()) -> Written:
+        return self.write(value.type, "fneg", (value,), f"fneg {value.type} {value.get_reference()}")
+
+    def call(self, fn: ir.Value, args: Sequence[ir.Value], *names: str, **how: Any) -> ir.Instruction:
+        if names or how or not isinstance(fn, ir.Function) or fn.calling_convention or fn.function_type.var_arg:
+            return super().call(fn, args, *names, **how)
+        given, result = self._given(args), fn.function_type.return_type
+        text = f"call {result} {fn.get_reference()}({given})"
+        if isinstance(result, ir.VoidType):
+            return self.write_effect("call", (fn, *args), text)
+        return self.write(result, "call", (fn, *args), text)
+
+    @staticmethod
+    def _given(args: Sequence[ir.Value]) -> str:
+        return ", ".join([f"{v.type} {v.get_reference()}" for v in args])
 
     def icmp_signed(self, cmpop: str, lhs: ir.Value, rhs: ir.Value, name: str = "") -> Written:
         kind = _COMPARISONS[cmpop]
@@ -104,16 +151,12 @@ class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
         side_effect: bool,
         name: str = "",
     ) -> Written:
-        given = ", ".join([f"{v.type} {v.get_reference()}" for v in args])
-        effect = "sideeffect " if side_effect else ""
+        given, effect = self._given(args), "sideeffect " if side_effect else ""
         result = ftype.return_type
         text = f'call {result} asm {effect}"{asm}", "{constraint}"({given})'
-        if not isinstance(result, ir.VoidType):
-            return self.write(result, "call", args, text)
-        made = Written(self._block, result, "call", args, "", text + self._line)
-        self._block.instructions.insert(self._anchor, made)
-        self._anchor += 1
-        return made
+        if isinstance(result, ir.VoidType):
+            return self.write_effect("call", args, text)
+        return self.write(result, "call", args, text)
 
 
 def _binary(opname: str) -> Callable[..., ir.Instruction]:

@@ -70,8 +70,11 @@ class VectorEmitter:
         For ``select`` the first operand is the bool condition and ``dtype`` that of the other two. ``attrs`` are the
         attributes of the IR op; a missing one has the default of the IR. KeyError when there is no such op.
         """
-        op = ElementOp(name, dtype, result_dtype, attrs)
-        return _EMIT[name](op, *map(self._at.wrap, operands)).value
+        return self.emit_op(ElementOp(name, dtype, result_dtype, attrs), operands)
+
+    def emit_op(self, op: ElementOp, operands: Sequence[ir.Value]) -> ir.Value:
+        """``emit`` for an op that many of its elements share."""
+        return _EMIT[op.name](op, *map(self._at.wrap, operands)).value
 
     def to_bfloat(self, x: ir.Value) -> ir.Value | None:
         """``emit("cast", ...)`` of float32 to bfloat16, to nearest; None where the processor has nothing for it.

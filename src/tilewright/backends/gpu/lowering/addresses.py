@@ -65,6 +65,13 @@ class BaseOffsets:
         return found[1]
 
 
+def may_be_sum(op: Op) -> bool:
+    """Whether ``emit`` knows ops like that."""
+    if isinstance(op, (Add, Mul, Cast)):
+        return not op.result.tile.is_pointer and op.result.tile.element.is_integer
+    return isinstance(op, PtrOffset)
+
+
 def emit(cx: Context, op: Op, operands: list[ir.Value]) -> ir.Value | None:
     """One register of the result of ``op``, if it is such a sum."""
     offsets = cx.base_offsets

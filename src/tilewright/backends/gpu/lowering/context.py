@@ -119,10 +119,11 @@ class Context:
             return
         stride = self.strides.get(op.result, 1)
         found: list[Any] = [None] * len(operands[0])
+        emit, may_be_sum = self.scalars.of(op), addresses.may_be_sum(op)
         for r in range(0, len(found), stride):
             each = [registers[r] for registers in operands]
-            place = addresses.emit(self, op, each)
-            found[r] = self.scalars.emit(op, each) if place is None else place
+            place = addresses.emit(self, op, each) if may_be_sum else None
+            found[r] = emit(each) if place is None else place
         self.values[op.result] = found
 
     # -- linear maps of lanes and warps

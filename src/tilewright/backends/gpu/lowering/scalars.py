@@ -8,6 +8,7 @@ writes says ``.rn``, which ptxas leaves alone.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,9 +19,10 @@ from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maxim
 from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I16, I32, I64, assembly
 from tilewright.backends.vector import HostFeatures, VectorEmitter
 from tilewright.backends.vector.convert import BFLOAT
+from tilewright.backends.vector.request import ElementOp
 from tilewright.backends.vector.types import Splat
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import DType, int32, uint32
+from tilewright.ir.dtypes import DType, float32, int32, uint32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.ops.arith import (
@@ -83,6 +85,7 @@ _SUFFIX = {
     RoundingMode.FULL: "full",
     RoundingMode.APPROX: "approx",
 }
+_PLAIN: dict[type[Op], str] = {Add: "fadd", Sub: "fsub", Mul: "fmul"}  # instructions of LLVM for float32
 _LOG2_E = math.log2(math.e)
 
 
@@ -93,19 +96,28 @@ class ScalarEmitter:
         self.builder = builder
         self.converts_fp8 = capability >= FP8_CONVERSIONS
         self.vector = VectorEmitter(builder, None, FEATURES)
+        self._latest: tuple[Any, Any] = None, None  # an op, as ``vector`` takes it
 
     def emit(self, op: Op, operands: Registers) -> ir.Value:
         """The element of the result of ``op``, given those of its operands.
 
         TileUnsupportedFeatureError, at the op, for one that is not elementwise.
         """
-        rule: Rule = RULES.get(type(op), _unsupported)
-        return rule(self, op, operands)
+        return self.of(op)(operands)
+
+    def of(self, op: Op) -> Callable[[Registers], ir.Value]:
+        """``emit`` of ``op``, for all of its elements: what does not differ among them is found once."""
+        method = _PLAIN.get(type(op))
+        if method is not None and operand_dtype(op) is float32 and is_plain(op):
+            instruction = getattr(self.builder, method)
+            return lambda operands: instruction(*operands)
+        return functools.partial(RULES.get(type(op), _unsupported), self, op)
 
     def shared(self, op: Op, operands: Registers) -> ir.Value:
         """By the formula that all processors have in common."""
-        tile = operand_tile(op)
-        return self.vector.emit(op.name, tile.dtype, operands, op.attributes, op.result.tile.dtype)
+        if self._latest[0] is not op:
+            self._latest = op, ElementOp(op.name, operand_tile(op).dtype, op.result.tile.dtype, op.attributes)
+        return self.vector.emit_op(self._latest[1], operands)
 
     def asm(self, text: str, operands: Registers, result: ir.Type) -> ir.Value:
         """The result of one instruction without effects."""
