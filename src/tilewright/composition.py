@@ -33,6 +33,8 @@ _TAKEN_BY_GPU = {
     "persistent products of aligned 16-bit matrices in tiles of 128 columns or more": "is_persistent_product",
     "persistent products of aligned 8-bit floats along K with use_fast_acc": "is_persistent_product_of_bytes",
     "attention of blocks of 128 or 256 queries, with tiles of 128 keys or as many elements": "is_attention",
+    "such attention of 8-bit floats, whose values lie along their columns": "is_attention_of_bytes",
+    "decoding attention of 16 bits with keys along the rows and values of width 256 or more": "is_latent_decoding",
     "reductions of aligned rows, each in one tile and a block of its own": "is_row_kernel",
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from support.gpu_products import aligned
 
@@ -47,8 +49,23 @@ def attention(
     ct.store(o, (i, 0), (total / size).astype(o.dtype))
 
 
-def attended(queries: int, keys: int, width: int, **hints: int) -> Function:
-    """``attention`` of float16 for blocks of ``queries``, of ``keys`` in a step."""
-    arrays = [aligned((512, width), np.float16) for _ in range(4)]
+def decoded(
+    q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array,
+    KEYS: ct.Constant[int], HEADS: ct.Constant[int], D: ct.Constant[int], ADDS: ct.Constant[bool],
+) -> None:  # fmt: skip
+    """Attention of few queries, transposed: keys are the rows of scores. With ADDS, sums are not scaled between."""
+    x = ct.transpose(ct.load(q, (0, 0), (HEADS, D)))
+    total = ct.zeros((D, HEADS), ct.float32)
+    for j in range(ct.cdiv(k.shape[0], KEYS)):
+        y = ct.load(k, (j, 0), (KEYS, D), padding_mode=ct.PaddingMode.ZERO)
+        weights = ct.mma(y, x, ct.zeros((KEYS, HEADS), ct.float32)) * 0.5
+        z = ct.transpose(ct.load(v, (j, 0), (KEYS, D), padding_mode=ct.PaddingMode.ZERO))
+        total = ct.mma(z, weights.astype(q.dtype), total if ADDS else total * 0.5)
+    ct.store(o, (0, 0), ct.transpose(total))
+
+
+def attended(queries: int, keys: int, width: int, dtype: Any = np.float16, **hints: int) -> Function:
+    """``attention`` for blocks of ``queries``, of ``keys`` in a step."""
+    arrays = [aligned((512, width), dtype) for _ in range(4)]
     made = ct.kernel(attention, **hints)
     return specialization(made, (*arrays, queries, keys, width, False), "reference").function

@@ -7,14 +7,16 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from support.gpu_attention import attention
+from support.gpu_attention import attended, attention, decoded
 from support.gpu_products import aligned, matmul, persistent
 
 import tilewright as ct
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.kernel_classes import (
     is_attention,
+    is_attention_of_bytes,
     is_large_product,
+    is_latent_decoding,
     is_persistent_product,
     is_persistent_product_of_bytes,
 )
@@ -116,6 +118,29 @@ def test_attention_that_is_taken() -> None:
 )
 def test_attention_that_stays(rows: int, keys: int, width: int, how: dict[str, Any]) -> None:
     assert not is_taken(rows, keys, width, **how)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+def test_attention_of_bytes_that_is_taken(dtype: Any) -> None:
+    def is_taken_of_bytes(*tile: int, dtype: Any = dtype) -> bool:
+        return is_attention_of_bytes(attended(*tile, dtype=dtype), GpuBackend("sm_90"))
+
+    assert is_taken_of_bytes(128, 128, 128) and is_taken_of_bytes(256, 128, 128)
+    assert not is_taken_of_bytes(128, 64, 64) and not is_taken_of_bytes(128, 128, 128, dtype=np.float16)
+    assert not is_attention(attended(128, 128, 128, dtype=dtype), GpuBackend("sm_90"))
+
+
+def test_decoding_that_is_taken() -> None:
+    """With keys along the rows, and wide values."""
+
+    def is_decoding(width: int, target: str = "sm_90", dtype: Any = np.float16) -> bool:
+        q, k, v = (aligned((n, width), dtype) for n in (16, 256, 256))
+        arrays = (q, k, v, aligned((16, width), np.float32))
+        made = specialization(ct.kernel(decoded, occupancy=2), (*arrays, 128, 16, width, False), "reference")
+        return is_latent_decoding(made.function, GpuBackend(target))
+
+    assert is_decoding(512) and is_decoding(256)
+    assert not is_decoding(128) and not is_decoding(512, "sm_80") and not is_decoding(512, dtype=np.float32)
 
 
 def test_a_product_is_no_attention() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from support.gpu_attention import attention
+from support.gpu_attention import attention, decoded
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, aligned
 from support.ptx.backend import ptx_backend
@@ -26,21 +26,6 @@ from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.instrumentation import observed_passes
-
-
-def decoded(
-    q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array,
-    KEYS: ct.Constant[int], HEADS: ct.Constant[int], D: ct.Constant[int], ADDS: ct.Constant[bool],
-) -> None:  # fmt: skip
-    """Attention of few queries, transposed: keys are the rows of scores. With ADDS, sums are not scaled between."""
-    x = ct.transpose(ct.load(q, (0, 0), (HEADS, D)))
-    total = ct.zeros((D, HEADS), ct.float32)
-    for j in range(ct.cdiv(k.shape[0], KEYS)):
-        y = ct.load(k, (j, 0), (KEYS, D), padding_mode=ct.PaddingMode.ZERO)
-        weights = ct.mma(y, x, ct.zeros((KEYS, HEADS), ct.float32)) * 0.5
-        z = ct.transpose(ct.load(v, (j, 0), (KEYS, D), padding_mode=ct.PaddingMode.ZERO))
-        total = ct.mma(z, weights.astype(q.dtype), total if ADDS else total * 0.5)
-    ct.store(o, (0, 0), ct.transpose(total))
 
 
 def run(
@@ -105,7 +90,7 @@ def test_faults(kind: type[Op], number: int, monkeypatch: pytest.MonkeyPatch) ->
 
     class Without(Rewriter):
         def rewrite(self, op: Op, builder: Any) -> list[Any] | None:
-            if type(op) is not kind or "total if ADDS" not in linecache.getline(__file__, op.loc.line):
+            if type(op) is not kind or "total if ADDS" not in linecache.getline(op.loc.file, op.loc.line):
                 return None
             removed.append(op)
             return [] if len(removed) == number + 1 else None

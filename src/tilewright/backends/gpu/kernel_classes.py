@@ -22,18 +22,19 @@ from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import Fetch
 from tilewright.ir.ops.linear import Mma, MmaOp
-from tilewright.ir.ops.memory import Bid, LoadView, MemoryOp, NumBlocks, StoreView
+from tilewright.ir.ops.memory import Bid, LoadView, MemoryOp, NumBlocks, Store, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.transforms.base import Pass
 from tilewright.transforms.gpu.choose_wgmma import Choice, ChooseWgmma, choose
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.split_products import SplitProducts
+from tilewright.transforms.gpu.widen_products import WidenProducts
 from tilewright.transforms.pipelines import optimize, run_passes
 
 _LARGE = 128 * 256  # sums of a tile
 _COLUMNS = 128
 _KEYS = {128: 128 * 128, 256: 128 * 64}  # of attention: the least elements of keys and of values, for so many queries
-_ATTENTION_WARPS = 8
+_ATTENTION_WARPS, _WIDTH = 8, 256
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
 _ATTENTION_HINTS = {*_HINTS, "occupancy"}  # two warp groups that multiply fill the registers of an SM on both
 
@@ -66,12 +67,22 @@ def is_attention(function: Function, backend: Backend) -> bool:
     """Whether ``function`` is the forward pass of attention of 16-bit floats, for blocks of 128 or 256 queries: loops
     of two products, the second one of weights that follow from the first one, each with 128x128 elements of keys or
     values or more, of 128x64 for 256 queries."""
+    return _attends(function, backend, bytes=2)
+
+
+def is_attention_of_bytes(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` is the forward pass of attention of 8-bit floats, in tiles as ``is_attention`` says, with
+    values that lie along their columns."""
+    return _attends(function, backend, bytes=1)
+
+
+def _attends(function: Function, backend: Backend, *, bytes: int) -> bool:
     target = _target(backend)
     loops = [mma_ops(op) for op in function.walk() if isinstance(op, For)]
-    likely = target.has_wgmma and _are_all(function, 2, _ATTENTION_HINTS)
+    likely = target.has_wgmma and _are_all(function, bytes, _ATTENTION_HINTS)
     if not (likely and all(map(_may_be_attention, filter(None, loops)))):
         return False
-    found = _choice(function, target, (SplitProducts(target),))
+    found = _choice(function, target, (SplitProducts(target), WidenProducts()))
     if found is None:
         return False
     optimized, chosen = found
@@ -80,9 +91,24 @@ def is_attention(function: Function, backend: Backend) -> bool:
     return (
         set(chosen.products) == set(inside)
         and chosen.warps == _ATTENTION_WARPS
-        and all(chosen.products[op][0] is not None for op in inside[::2])
+        and all(None not in chosen.products[op] for op in inside[::2])
         and all(chosen.products[op][0] is None for op in inside[1::2])
+        and all((chosen.products[op][1] is None) == (bytes == 1) for op in inside[1::2])
     )
+
+
+def is_latent_decoding(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` is decoding attention of 16-bit floats with keys along the rows and values of width 256 or
+    more, all of which TMA loads: weights are the right operand of the last product of a loop."""
+    target = _target(backend)
+    loops = [ops for op in function.walk() if isinstance(op, For) and (ops := mma_ops(op))]
+    likely = target.has_wgmma and bool(loops) and _are_all(function, 2, _ATTENTION_HINTS, (LoadView, StoreView, Store))
+    if not (likely and all(ops[-1].acc.tile.shape[0] >= _WIDTH and depends(ops[-1], ops[0]) for ops in loops)):
+        return False
+    found = _choice(function, target, stores=False)
+    if found is None:
+        return False
+    return all(None not in pair or (pair[1] is None and pair[0] is not None) for pair in found[1].products.values())
 
 
 def _may_be_attention(products: Sequence[MmaOp]) -> bool:
@@ -131,14 +157,25 @@ def _target(backend: Backend) -> GpuTarget:
     return parse_target(backend.architecture().removesuffix("a"))
 
 
-def _choice(function: Function, target: GpuTarget, passes: Sequence[Pass] = ()) -> tuple[Function, Choice] | None:
+def _choice(
+    function: Function, target: GpuTarget, passes: Sequence[Pass] = (), *, stores: bool = True
+) -> tuple[Function, Choice] | None:
     """``function`` optimized, and after ``passes``, and what is chosen for it, where warp groups multiply all that are
-    products, and TMA loads all that is read and stores all that is written; None otherwise."""
+    products, and TMA loads all that is read, but what threads convert for a product, and ``stores`` all that is
+    written; None otherwise."""
     optimized = run_passes(with_resolved_hints(optimize(function), target), passes)
     products = {op for op in optimized.walk() if isinstance(op, Mma)}
     chosen = AnalysisManager(optimized).get(choose, ChooseWgmma(target))
-    loaded = {operand.load for pair in chosen.products.values() for operand in pair if operand is not None}
-    moved = all(op in loaded or op in chosen.stores for op in optimized.walk() if isinstance(op, MemoryOp))
+    loaded: set[Op | None] = {
+        operand.load for pair in chosen.products.values() for operand in pair if operand is not None
+    }
+    loaded |= {_source(op.y) for op, (_, y) in chosen.products.items() if y is None and _is_loaded(op.y)}
+    written = (Store, StoreView) if not stores else ()
+    moved = all(
+        op in loaded or op in chosen.stores or isinstance(op, written)
+        for op in optimized.walk()
+        if isinstance(op, MemoryOp)
+    )
     return (optimized, chosen) if moved and chosen.products.keys() == products else None
 
 
@@ -148,8 +185,14 @@ def _multiplies(function: Function, bytes: int) -> bool:
     return _are_all(function, bytes) and all(_is_loaded(op.x) and _is_loaded(op.y) for op in products)
 
 
-def _are_all(function: Function, bytes: int, honoured: Collection[str] = _HINTS) -> bool:
-    """Whether products of floats of so many bytes are all that ``function`` has, and no hints but ``honoured`` ones."""
+def _are_all(
+    function: Function,
+    bytes: int,
+    honoured: Collection[str] = _HINTS,
+    accesses: tuple[type[Op], ...] = (LoadView, StoreView),
+) -> bool:
+    """Whether products of floats of so many bytes are all that ``function`` has, no hints but ``honoured`` ones, and no
+    other ``accesses`` to memory."""
     products = [op for op in function.walk() if isinstance(op, Mma)]
     types = {op.x.tile.element for op in products}
     return (
@@ -158,15 +201,20 @@ def _are_all(function: Function, bytes: int, honoured: Collection[str] = _HINTS)
         and function.hints.get("num_ctas") in (None, 1)
         and all(isinstance(t, DType) and t.is_floating and t.bytes == bytes for t in types)
         and all(op.acc.tile.element is float32 for op in products)
-        and all(isinstance(op, (LoadView, StoreView)) for op in function.walk() if isinstance(op, MemoryOp))
+        and all(isinstance(op, accesses) for op in function.walk() if isinstance(op, MemoryOp))
     )
 
 
 def _is_loaded(value: Value) -> bool:
     """Whether an operand is what was loaded, seen otherwise. Attention is told from products by that."""
+    return isinstance(_source(value), LoadView)
+
+
+def _source(value: Value) -> Op | None:
+    """The op that an operand comes from, seen otherwise."""
     while isinstance(value.op, (Cast, Permute, Reshape)):
         value = value.op.x
-    return isinstance(value.op, LoadView)
+    return value.op
 
 
 def _is_in_persistent_loop(op: Op) -> bool:
