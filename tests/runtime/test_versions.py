@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilewright as ct
@@ -19,6 +20,12 @@ def double(source, target):
 @ct.kernel
 def double_each(source, targets):
     ct.store(targets[0], (0,), 2 * ct.load(source, (0,), (8,)))
+
+
+@ct.kernel
+def double_into(source, target, other):
+    ct.store(target, (0,), 2 * ct.load(source, (0,), (8,)))
+    ct.store(other, (0,), ct.load(source, (0,), (8,)))
 
 
 SHAPES = {
@@ -39,6 +46,18 @@ def test_versions_of_written_tensors(shape: str, backend: str) -> None:
     run = kernel.bind((1,), (source, packed(target)), backend=backend)
     run()
     assert (source._version, target._version) == (0, 8)
+
+
+def test_versions_of_several_written_tensors() -> None:
+    """Next to arrays of NumPy, which have no versions, and all entries of a list."""
+    source, target, other, array = torch.ones(8), torch.zeros(8), torch.zeros(8), np.zeros(8, np.float32)
+    for launches in range(1, 8):
+        ct.launch(None, (1,), double_into, (source, target, other), backend="cpu")
+        ct.launch(None, (1,), double_each, (source, [target, other]), backend="cpu")
+        assert (source._version, target._version, other._version) == (0, 2 * launches, 2 * launches)
+    for launches in range(15, 22):
+        ct.launch(None, (1,), double_into, (source, array, target), backend="cpu")
+        assert (source._version, target._version) == (0, launches)
 
 
 def test_autograd_notices_writes() -> None:

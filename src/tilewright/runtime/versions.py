@@ -6,6 +6,7 @@ RuntimeError where something has written to the tensor between the two.
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,13 +22,20 @@ def note_writes(args: Sequence[Any], written: Sequence[Path]) -> None:
 
 
 def noter_of_writes(args: Sequence[Any], written: Sequence[Path]) -> Callable[[Sequence[Any]], None] | None:
-    """``note_writes`` for the arguments of launches like that with ``args``; None where they write to no tensors."""
-    if not _tensors(args, written):
+    """``note_writes`` for the arguments of launches like that with ``args``, which takes few of them apart again; None
+    where they write to no tensors."""
+    tensors = _tensors(args, written)
+    if not tensors:
         return None
-    increment = sys.modules["torch"].autograd.graph.increment_version
-    if len(written) == 1 == len(written[0]) and type(args[written[0][0]]) is not list:
-        (index,) = written[0]
-        return lambda given: increment(given[index])
+    increment = sys.modules["torch"].autograd.graph.increment_version  # of a tensor, or of all in a list or tuple
+    top = [path[0] for path in written if len(path) == 1]
+    if len(top) == len(written) and len(tensors) == len(_entries(args, written)):
+        if len(top) == 1:
+            (index,) = top
+            return lambda given: increment(given[index])
+        if not any(type(args[index]) is list for index in top):
+            chosen = operator.itemgetter(*top)
+            return lambda given: increment(chosen(given))
     return lambda given: note_writes(given, written)
 
 
@@ -47,10 +55,15 @@ def _tensors(args: Sequence[Any], written: Sequence[Path]) -> list[Any]:
     torch = sys.modules.get("torch")
     if torch is None or not written:
         return []
+    return [value for value in _entries(args, written) if isinstance(value, torch.Tensor)]
+
+
+def _entries(args: Sequence[Any], written: Sequence[Path]) -> list[Any]:
+    """What ``written`` leads to, each entry of a list by itself."""
     found: list[Any] = []
     for path in written:
-        value = args
+        value: Any = args
         for index in path:
             value = value[index]
         found += value if type(value) is list else (value,)
-    return [value for value in found if isinstance(value, torch.Tensor)]
+    return found
