@@ -105,6 +105,54 @@ def test_products_run_beside_the_softmax() -> None:
     assert {"mul", "gpu.shuffle", "cast"} <= {op.name for op in after}, "what waits or takes registers"
 
 
+@ct.kernel
+def with_positions(
+    q: ct.Array,
+    e: ct.Array,
+    k: ct.Array,
+    f: ct.Array,
+    v: ct.Array,
+    o: ct.Array,
+    M: ct.Constant[int],
+    N: ct.Constant[int],
+) -> None:
+    """Attention whose scores are the sums of two products."""
+    x, y = ct.load(q, (ct.bid(0), 0), (M, 64)), ct.load(e, (ct.bid(0), 0), (M, 64))
+    total, size = ct.zeros((M, 64), ct.float32), ct.zeros((M, 1), ct.float32)
+    for j in range(ct.cdiv(k.shape[0], N)):
+        scores = ct.mma(x, ct.transpose(ct.load(k, (j, 0), (N, 64))), ct.zeros((M, N), ct.float32))
+        scores = ct.mma(y, ct.transpose(ct.load(f, (j, 0), (N, 64))), scores)
+        weights = ct.exp(scores)
+        size = size * 0.5 + ct.sum(weights, axis=1, keepdims=True)
+        total = ct.mma(weights.astype(q.dtype), ct.load(v, (j, 0), (N, 64)), total * 0.5)
+    ct.store(o, (ct.bid(0), 0), total / size)
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+def test_scores_that_two_products_add_up(make: Callable[[], Any]) -> None:
+    """Both are begun, and then the last product of the iteration before: the softmax is beside that."""
+    rng = np.random.default_rng(3)
+    arrays = [aligned((192, 64), np.float16) for _ in range(5)]
+    for x in arrays:
+        x[...] = rng.standard_normal(x.shape) / 8
+    q, e, k, f, v = (x.astype(np.float64) for x in arrays)
+    out, wanted, size = aligned((192, 64), np.float32), np.zeros((192, 64)), np.zeros((192, 1))
+    for at in range(0, 192, 64):
+        weights = np.exp(q @ k[at : at + 64].T + e @ f[at : at + 64].T)
+        wanted, size = wanted * 0.5 + weights @ v[at : at + 64], size * 0.5 + weights.sum(1, keepdims=True)
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    with observed_passes(see), make() as backend:
+        ct.launch(None, (3,), with_positions, (*arrays, out, 64, 64), backend=backend)
+    assert np.abs(out - wanted / size).max() < 1e-3
+    kinds = [type(op) for op in loop_of(found[-1]).body.ops if isinstance(op, (Wgmma, WgmmaWait))]
+    assert kinds == [Wgmma, Wgmma, Wgmma, WgmmaWait, WgmmaWait]
+
+
 def test_warp_groups_take_turns_where_the_softmax_takes_as_long() -> None:
     """Both issue their products one after the other, and compute meanwhile: with two of them, and narrow heads."""
     for rows, keys, width, takes in ((256, 64, 64, True), (128, 64, 64, False), (128, 64, 128, False)):

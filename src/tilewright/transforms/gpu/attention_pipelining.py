@@ -65,9 +65,10 @@ def rotated(function: Function, loops: Sequence[For]) -> Function:
 
 
 def rotation_of(loop: For) -> Rotation | None:
-    """How ``loop``, which has two products, is rotated; None where the last one cannot run late."""
+    """How ``loop`` is rotated, which has two products, or more, all of which but the last add to each other; None where
+    the last one cannot run late."""
     body = loop.body
-    first, last = mma_ops(loop)
+    *_, first, last = mma_ops(loop)
     carried = body.terminator.operands
     if constant_of(loop.step) != 1:
         return None

@@ -24,9 +24,10 @@ _MOST_WORDS = 184  # registers of a thread for sums and left operands that are i
 
 @dataclass(frozen=True)
 class RotateProducts:
-    """Runs the second product of an iteration beside the first one of the next, in loops of two.
+    """Runs the last product of an iteration beside the first one of the next, in loops of two; the first one may also
+    be several that add to each other, such as those of scores and of positions.
 
-    The left operand of the second is computed from the first, in registers, which suffice for both. Runs after
+    The left operand of the last is computed from the first, in registers, which suffice for both. Runs after
     ``ChooseWgmma``.
     """
 
@@ -38,10 +39,11 @@ class RotateProducts:
 
     def _gains(self, loop: For) -> bool:
         products = mma_ops(loop)
-        if len(products) != 2 or not all(isinstance(p, Wgmma) for p in products):
+        if len(products) < 2 or not all(isinstance(p, Wgmma) for p in products):
             return False
-        first, last = products
-        return isinstance(last.x.type, TileType) and products_overlap(first, last, self.num_warps)
+        *before, first, last = products
+        adds = all(list(p.result.users) == [q] and q.acc is p.result for p, q in zip(before, [*before[1:], first]))
+        return adds and isinstance(last.x.type, TileType) and products_overlap(first, last, self.num_warps)
 
 
 def products_overlap(first: MmaOp, last: MmaOp, num_warps: int) -> bool:
