@@ -11,7 +11,7 @@ from tilewright.backends.gpu.lowering.assembly import F32, I16, I32, I64, assemb
 from tilewright.backends.gpu.lowering.context import Context, Registers
 from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
 from tilewright.backends.vector.types import Splat
-from tilewright.ir.dtypes import DType
+from tilewright.ir.dtypes import DType, float8_e4m3fn, float16
 from tilewright.ir.types import ElementType, PointerType
 
 _E4M3_TO_F32 = """{ .reg .b16 low, high, e0, e1, e2, e3; .reg .b32 first, second;
@@ -108,7 +108,7 @@ def packed(cx: Context, words: Words, values: Sequence[ir.Value], dtype: Element
     for first in range(0, len(values), words.each):
         elements = values[first : first + words.each]
         if text is not None:
-            word = _whole(cx, elements, dtype)
+            word = _whole(cx, elements, dtype) or _widened(cx, elements, dtype)
             if word is None:
                 word = assembly(b, text, [I32], [_before_rounding(x) for x in elements])[0]
             result.append(word)
@@ -142,6 +142,18 @@ def _whole(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> ir.
         return None
     same = all(cx.parts.get(x) == Part(first.word, dtype, i) for i, x in enumerate(elements))
     return first.word if same else None
+
+
+def _widened(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> ir.Value | None:
+    """Two float16 that were loaded as f8e4m3fn: they are in one half of a word."""
+    first = cx.parts.get(elements[0])
+    if first is None or dtype is not float16 or first.dtype is not float8_e4m3fn or first.index % 2:
+        return None
+    if cx.parts.get(elements[1]) != Part(first.word, first.dtype, first.index + 1):
+        return None
+    half = "high" if first.index else "low"
+    text = f"{{ .reg .b16 low, high; mov.b32 {{low, high}}, $1; cvt.rn.f16x2.e4m3x2 $0, {half}; }}"
+    return assembly(cx.builder, text, [I32], [first.word])[0]
 
 
 def _before_rounding(x: ir.Value) -> ir.Value:
