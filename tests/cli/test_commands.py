@@ -113,7 +113,7 @@ MISTAKES = [
     (["kernels.py"], "write FILE::KERNEL"),
     (["nowhere.py::f"], "there is no program nowhere.py"),
     (["kernels.py::BIAS"], "has no kernel BIAS at its top level; it has: shift, wrong"),
-    (["kernels.py::shift"], "shift() takes 4 arguments (x, out, scale, N), but 0 were given"),
+    (["kernels.py::shift"], "shift() takes 4 --arg (x, out, scale, N), not 0"),
     (["kernels.py::shift", *ARGS[:-1], "f32[4]"], "argument 'N' of shift() is an array"),
     (["kernels.py::shift", *ARGS, "--stage", "PTX"], "there is no stage PTX; the stages are: Tile IR,"),
     (["kernels.py::shift", *ARGS, "--backend", "abacus"], "unknown backend 'abacus'"),

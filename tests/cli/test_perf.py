@@ -128,7 +128,7 @@ def test_bench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
 
 def test_bench_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", ADD[0], "--arg", "f32[8]"]) == MISUSE
-    assert "takes 4 arguments" in capsys.readouterr().err
+    assert "takes 4 --arg (a, b, out, TILE), not 1" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([*BENCH, "--seconds", "soon"])
     assert "'soon' is no time; write seconds" in capsys.readouterr().err

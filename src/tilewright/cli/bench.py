@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.cli import roofline
-from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument
+from tilewright.cli.arguments import SPECIFICATIONS, filled
 from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import FINE, UsageError
 from tilewright.cli.files import check_writable
 from tilewright.cli.grids import parse_index
-from tilewright.cli.kernels import add_kernel, find
+from tilewright.cli.kernels import add_kernel, arguments_of, find
 from tilewright.cli.output import say
 from tilewright.cli.timing import Times, timed
 from tilewright.runtime.launchable import Launchable
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         check_writable(options.plot)
     kernel = find(options)
     grid = parse_index(options.grid, "grid", 1)
-    args = tuple(filled(parse_argument(text)) for text in options.arg)
+    args = tuple(map(filled, arguments_of(kernel, options)))
     try:
         times = timed(kernel.bind(grid, args, backend=options.backend), options.seconds)
     except (TypeError, ValueError, OverflowError, RuntimeError) as e:

@@ -16,7 +16,7 @@ from tilewright.cli.cpp import add_options, refuse_options
 from tilewright.cli.errors import FINE, UsageError
 from tilewright.cli.files import check_writable
 from tilewright.cli.grids import parse_index
-from tilewright.cli.kernels import add_kernel, find
+from tilewright.cli.kernels import add_kernel, arguments_of, find
 from tilewright.cli.output import say
 from tilewright.cli.tileir import arguments_for, find_module
 from tilewright.cli.tileir_names import is_tileir
@@ -81,9 +81,10 @@ def run(options: argparse.Namespace) -> int:
             return FINE
     kernel = find(options)
     wanted = [*(options.stage or ()), *(["performance"] if options.perf else [])]
-    args = tuple(map(parse_argument, options.arg))
     if isinstance(kernel, TileIRKernel):
-        args = arguments_for(kernel, list(args))
+        args = arguments_for(kernel, [parse_argument(text) for text in options.arg])
+    else:
+        args = arguments_of(kernel, options)
     try:
         with observed_passes(_show_pass) if options.stages else contextlib.nullcontext():
             found = compiled(kernel, args, options)

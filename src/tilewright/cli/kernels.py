@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
+from tilewright.cli.arguments import parse_argument
 from tilewright.cli.cpp import find_kernel, refuse_options
 from tilewright.cli.definitions import kernel_names, load_definition
 from tilewright.cli.errors import UsageError
@@ -18,6 +20,15 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
     """The options that name a kernel and describe its arguments."""
     parser.add_argument("kernel", metavar="FILE::KERNEL", help="a kernel of a file, in Python, C++ or Tile IR")
     parser.add_argument("--arg", action="append", default=[], metavar="SPEC", help="an argument, in order")
+
+
+def arguments_of(kernel: Launchable, options: argparse.Namespace) -> tuple[Any, ...]:
+    """What the options ``--arg`` describe. UsageError where the kernel takes another number of arguments."""
+    found = tuple(map(parse_argument, options.arg))
+    names = [place.argument for place, _ in kernel.parameters]
+    if not len(names) - len(kernel.defaults) <= len(found) <= len(names):
+        raise UsageError(f"{kernel.name}() takes {len(names)} --arg ({', '.join(names)}), not {len(found)}")
+    return found
 
 
 def find(options: argparse.Namespace) -> Launchable:
