@@ -22,6 +22,7 @@ from tilewright.view import Recorder, render
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 _REPOSITORY = "examples"
+PEERS = ("NumPy", "torch", "numba")
 RESULTS = EXAMPLES.parent / "benchmarks" / "results" / "gallery.md"
 
 
@@ -29,13 +30,15 @@ RESULTS = EXAMPLES.parent / "benchmarks" / "results" / "gallery.md"
 class Entry:
     """A kernel of the gallery: the example that has it, the array whose blocks are shown, and what is plotted.
 
-    ``plot`` gets the module and the axes of a figure, and draws a result that the kernel has computed.
+    ``plot`` gets the module and the axes of a figure, and draws a result that the kernel has computed. ``cost`` says
+    what a kernel spends that its peers do not.
     """
 
     name: str
     title: str
     out: str
     plot: Callable[[Any, Any], None]
+    cost: str = ""
 
 
 def _image(axes: Any, values: Any, **options: Any) -> None:
@@ -143,14 +146,27 @@ ENTRIES: Sequence[Entry] = (
     Entry("transpose", "Transpose", "out", _transpose),
     Entry("softmax", "Softmax", "out", _softmax),
     Entry("layer_norm", "Layer norm", "out", _layer_norm),
-    Entry("matmul", "Matrix product", "c", _matmul),
+    Entry(
+        "matmul",
+        "Matrix product",
+        "c",
+        _matmul,
+        "NumPy and PyTorch call libraries with kernels for each processor. Blocks that split K lock tiles of c, too.",
+    ),
     Entry("attention", "Attention", "out", _attention),
     Entry("histogram", "Histogram", "counts", _histogram),
     Entry("embedding", "Embedding", "out", _embedding),
     Entry("convolution", "Convolution", "out", _convolution),
     Entry("mandelbrot", "Mandelbrot set", "out", _mandelbrot),
     Entry("heat", "Heat on a plate", "out", _heat),
-    Entry("prefix_sum", "Running sums", "out", _prefix_sum),
+    Entry(
+        "prefix_sum",
+        "Running sums",
+        "out",
+        _prefix_sum,
+        "Blocks that wait for one another run in threads of their own on a CPU, so that none waits for ever, and "
+        "those switch often: this is a kernel for GPUs.",
+    ),
     Entry("monte_carlo", "Monte Carlo", "hits", _monte_carlo),
     Entry("nbody", "Gravity", "out", _nbody),
 )
@@ -197,7 +213,7 @@ def _page(entry: Entry, module: Any, recording: Any) -> str:
     if picture is not None:
         caption = f"The block that writes each element of {entry.out} last, on a small input: a colour for each block."
         parts += ["## Who writes what", figure(picture, caption)]
-    parts += ["## What it computes", _plotted(entry, module), "## How fast it is", _speed(module)]
+    parts += ["## What it computes", _plotted(entry, module), "## How fast it is", _speed(module, entry.cost)]
     parts += [
         "## Step by step",
         "Every access to memory of a small run, in the order of the blocks: move the slider, or point at an element "
@@ -251,9 +267,22 @@ def _cases(module: Any) -> list[str]:
     return [case.name for case in module.cases(small=True)]
 
 
-def _speed(module: Any) -> str:
+def _speed(module: Any, cost: str) -> str:
     said, head, rows = _results()
-    return "\n".join([head, *(rows[name] for name in _cases(module))]) + f"\n\n{said}"
+    shown = [rows[name] for name in _cases(module)]
+    slower = " ".join(filter(None, (*(_faster_peer(head, row) for row in shown), cost)))
+    return "\n\n".join(filter(None, ["\n".join([head, *shown]), slower, said]))
+
+
+def _faster_peer(head: str, row: str) -> str:
+    """A sentence on the peer that is faster than the kernel of a row, where one is."""
+    of = dict(zip((c.strip() for c in head.splitlines()[0].split("|")), (c.strip() for c in row.split("|"))))
+    ours = float(of["tilewright"])
+    times = {peer: float(of[peer]) for peer in PEERS if of.get(peer)}
+    best = min(times, key=times.__getitem__)
+    if ours / times[best] < 1.05:
+        return ""
+    return f"The fastest here is {best}: {of['kernel']} takes tilewright {ours / times[best]:.2f} times as long."
 
 
 def _overview() -> str:

@@ -69,6 +69,16 @@ def test_a_page_for_each_example(modules: Any) -> None:
     assert "| ratio | tilewright | NumPy | torch | numba |" in page and "`python benchmarks/gallery.py" in page
 
 
+def test_a_page_says_which_peer_is_faster(modules: Any) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install '.[docs]'")
+    said = modules("gallery")._faster_peer
+    head = "| kernel | size | ratio | tilewright | NumPy | torch | numba |\n| --- |"
+    assert said(head, "| sums | 9 | 0.50 | 2.00 | 3.00 | 1.00 |  |") == (
+        "The fastest here is torch: sums takes tilewright 2.00 times as long."
+    )
+    assert said(head, "| sums | 9 | 0.98 | 1.02 |  | 1.00 | 4.00 |") == ""
+
+
 def test_plots_have_the_colours_of_the_theme(modules: Any) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install '.[docs]'")
     drawn = modules("plots").plot(lambda axes: axes.plot([0, 1], label="line"), 2, 1, "line", "a < b")

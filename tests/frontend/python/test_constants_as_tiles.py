@@ -72,15 +72,17 @@ def spelled(value: Any) -> str:
 def compare(expressions: list[str], dtypes: list[str], rows: list[tuple[Any, ...]]) -> None:
     """``expressions`` of a, b, c, of the dtypes, with the values of each of ``rows``: as constants and as loaded tiles."""
     arrays = [np.array([row[i] for row in rows], dtype=object).astype(storage(d)) for i, d in enumerate(dtypes)]
-    lines, places = [], 0
-    for form, (i, row) in itertools.product(expressions, enumerate(rows)):
+    lines, places, stored = [], 0, []
+    for number, (form, (i, row)) in enumerate(itertools.product(expressions, enumerate(rows))):
         constants = [f"ct.{d}({spelled(v)})" for d, v in zip(dtypes, row)]
         loaded = [f"ct.load({name}, ({i},), ())" for name, _ in zip("abc", dtypes)]
+        # Two uses of each value: within five rows an expression has them all.
+        uses = "ct.astype(r, ct.float64)", *(USES[(number + k) % len(USES)] for k in (0, 3))
         for target, operands in (("x", constants), ("y", loaded)):
             lines.append(f"    r = {form.format(*operands)}")
-            lines.append(f"    ct.store({target}, ({places},), ct.astype(r, ct.float64))")
-            lines += [f"    ct.store({target}, ({places + 1 + k},), {use})" for k, use in enumerate(USES)]
-        places += 1 + len(USES)
+            lines += [f"    ct.store({target}, ({places + k},), {use})" for k, use in enumerate(uses)]
+        stored += [(form, row, use) for use in uses]
+        places += len(uses)
     parameters = ", ".join(["abc"[i] for i in range(len(dtypes))])
     source = f"{HELPERS}\n\ndef kernel({parameters}, x, y):\n" + "\n".join(lines) + "\n"
     filename = f"<constants {len(linecache.cache)}>"
@@ -91,8 +93,7 @@ def compare(expressions: list[str], dtypes: list[str], rows: list[tuple[Any, ...
     ct.launch(None, (1,), ct.kernel(namespace["kernel"]), (*arrays, x, y), backend="reference")
     wrong = np.flatnonzero(~((x == y) & (np.signbit(x) == np.signbit(y)) | (np.isnan(x) & np.isnan(y))))
     if wrong.size:
-        form, (i, row) = list(itertools.product(expressions, enumerate(rows)))[wrong[0] // (1 + len(USES))]
-        use = ("stored", *USES)[wrong[0] % (1 + len(USES))]
+        form, row, use = stored[wrong[0]]
         raise AssertionError(f"{form} of {dtypes} {row}, {use}: {x[wrong[0]]} of constants, {y[wrong[0]]} of tiles")
 
 
