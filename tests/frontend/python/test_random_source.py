@@ -72,7 +72,6 @@ CT_CALLS = (
 def expressions(draw: Any, depth: int = 2) -> str:
     if depth == 0:
         return draw(ATOMS)
-    sub = [draw(expressions(depth - 1)) for _ in range(3)]
     form = draw(
         st.sampled_from(
             (
@@ -85,7 +84,8 @@ def expressions(draw: Any, depth: int = 2) -> str:
             )
         )
     )  # fmt: skip
-    return form.format(*sub)
+    operands = [draw(expressions(depth - 1)) if f"{{{i}}}" in form else "" for i in range(3)]
+    return form.format(*operands)
 
 
 @st.composite
