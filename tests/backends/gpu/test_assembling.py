@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from support.kernel_runs import arguments, generated, seeds
@@ -244,3 +245,18 @@ def test_an_occupancy_beyond_the_registers_is_given_up(
     stages = GpuBackend("sm_90").compile(hinted, {}).stages()
     assert asked == [True, False]
     assert f"compiled again: without the hint occupancy{why}" in stages["compile decisions"]
+
+
+@ct.kernel
+def scattered(x, small, y, out, small_out, y_out):  # type: ignore[no-untyped-def]
+    rows = ct.arange(32, dtype=ct.int32) * 3
+    for source, target in ct.static_iter(((x, out), (small, small_out), (y, y_out))):
+        ct.scatter(target, rows, ct.gather(source, rows) + 1)
+
+
+def test_narrow_words_are_in_wide_registers() -> None:
+    """ptxas spills registers of 16 bits wrongly that share one of 32: kernel 753411 stored every other row twice."""
+    arrays = [np.zeros(96, dtype) for dtype in (np.float16, np.int8, ml_dtypes.bfloat16)]
+    ptx = compile_to_ptx(specialization(scattered, (*arrays, *arrays), "cpu").function, "sm_90", 4).ptx
+    accesses = re.findall(r"(?:ld|st)\.global\.b(?:8|16)\b.*", ptx)
+    assert len(accesses) >= 6 and not [line for line in accesses if "%rs" in line]

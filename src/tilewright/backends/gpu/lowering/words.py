@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.assembly import F32, I16, I32, I64, assembly
+from tilewright.backends.gpu.lowering.assembly import F32, I32, I64, assembly
 from tilewright.backends.gpu.lowering.context import Context, Registers
 from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
 from tilewright.backends.vector.types import Splat
@@ -40,7 +40,12 @@ _BF16_TO_F32 = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xFFFF0000;"
 
 @dataclass(frozen=True)
 class Words:
-    """How an access of ``count`` words of ``type`` is written; each has ``each`` elements."""
+    """How an access of ``count`` words of ``type`` is written; each has ``each`` elements.
+
+    A word of 8 or 16 bits is in a register of 32, which loads extend with zeros and of which stores take the lowest
+    bits: ptxas (12.9 to 13.5) puts two registers of 16 bits into one of 32, and spills the lower one in place of the
+    upper one.
+    """
 
     type: ir.Type
     suffix: str
@@ -68,7 +73,7 @@ def words_of(element_bytes: int, vector: int) -> Words:
         return Words(I64, "b64", vector, 1)
     if total >= 4:
         return Words(I32, "b32", total // 4, 4 // element_bytes)
-    return Words(I16, f"b{8 * total}", 1, vector)
+    return Words(I32, f"b{8 * total}", 1, vector)
 
 
 def unpacked(cx: Context, words: Words, found: Sequence[ir.Value], dtype: ElementType) -> Registers:
@@ -93,7 +98,7 @@ def unpacked(cx: Context, words: Words, found: Sequence[ir.Value], dtype: Elemen
 
 def _unpacking(cx: Context, words: Words, dtype: ElementType) -> str | None:
     """One statement for all elements of a word of 32 bits."""
-    if words.type != I32 or isinstance(dtype, PointerType):
+    if words.suffix != "b32" or isinstance(dtype, PointerType):
         return None
     if dtype.short == "f8e4m3fn":
         return _E4M3_TO_F32 if cx.target.capability >= FP8_CONVERSIONS else None
@@ -129,7 +134,9 @@ def _packing(cx: Context, words: Words, dtype: ElementType) -> str | None:
     if words.type != I32 or isinstance(dtype, PointerType):
         return None
     if dtype.short in ("f16", "bf16"):
-        return f"cvt.rn.{dtype.short}x2.f32 $0, $2, $1;"
+        return f"cvt.rn.{dtype.short}x2.f32 $0, {'$2' if words.each == 2 else '0f00000000'}, $1;"
+    if words.suffix != "b32":
+        return None
     if dtype.short == "f8e4m3fn":
         return _F32_TO_E4M3 if cx.target.capability >= FP8_CONVERSIONS else None
     return _F32_TO_E5M2 if dtype.short == "f8e5m2" else None
