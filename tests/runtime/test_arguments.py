@@ -228,7 +228,9 @@ REFUSED = [
     (copy, TypeError, "is a function"),
     (np.zeros(N, np.complex64), TypeError, "complex64, which tile code does not have"),
     (np.zeros(N, object), TypeError, "object"),
-    (np.zeros(N, "M8[s]"), TypeError, "datetime64"),
+    (np.zeros(N, "M8[s]"), TypeError, "datetime64[s], which tile code does not have; pass x.view('int64')"),
+    (np.array(["a"] * N), TypeError, "make it an array of numbers"),
+    (np.zeros(N, [("x", "f4"), ("y", "i2")]), TypeError, "pass one of its fields"),
     (np.zeros(N, ">f4"), ValueError, "byte order '>'"),
     (np.frombuffer(bytes(4 * N + 1), np.float32, N, 1), ValueError, "multiple of its element size"),
     (np.zeros(N, [("x", "f4"), ("y", "i2")])["x"], ValueError, "stride of 6 bytes along axis 0"),
@@ -254,6 +256,18 @@ def test_refused_arguments_are_named(value: Any, error: type[Exception], words: 
     assert words in str(caught.value)
     assert "argument 'source" in str(caught.value) and "of copy()" in str(caught.value)
     np.testing.assert_array_equal(target, 5.0)
+
+
+@pytest.mark.parametrize(
+    "start, words", [("torch.qint8", "x.int_repr()"), ("torch.complex32", "torch.view_as_real(x)")]
+)
+def test_what_is_said_of_a_torch_dtype_is_something_that_tensors_have(start: str, words: str) -> None:
+    torch = pytest.importorskip("torch")
+    dtype = getattr(torch, start.removeprefix("torch."))
+    source = torch._empty_affine_quantized([N], scale=1.0, dtype=dtype) if "q" in start else torch.zeros(N, dtype=dtype)
+    with pytest.raises(TypeError) as caught:
+        run_copy(source, np.zeros(N, np.float32))
+    assert words in str(caught.value) and "astype" not in str(caught.value)
 
 
 def test_read_only_arrays_can_be_read_but_not_written(backend: str) -> None:

@@ -101,15 +101,28 @@ def layout(
     return Layout(known, tuple(shape), strides, misalignment, writable, device, device_index)
 
 
+# What to do with an array of a dtype that tile code does not have, by the start of torch's name or NumPy's kind.
+_TORCH_ADVICE = {
+    "torch.complex": "pass torch.view_as_real(x), whose last axis has the real and imaginary parts",
+    "torch.q": "pass x.int_repr(), which holds the integers, or x.dequantize()",
+    "torch.": "convert it with x.to(...)",
+}
+_KIND_ADVICE = {
+    "c": "pass the real and imaginary parts as two arrays, x.view(float) being one way",
+    "O": "make it an array of numbers",
+    "U": "make it an array of numbers",
+    "S": "make it an array of numbers",
+    "M": "pass x.view('int64')",
+    "m": "pass x.view('int64')",
+    "V": "pass one of its fields, such as x['field'].copy()",
+}
+
+
 def _dtype_advice(dtype: Any) -> str:
-    if str(dtype).startswith("torch.complex"):
-        return "; pass torch.view_as_real(x), whose last axis has the real and imaginary parts"
-    kind = getattr(dtype, "kind", "")
-    if kind == "c":
-        return "; pass the real and imaginary parts as two arrays, x.view(float) being one way"
-    if kind == "O":
-        return "; make it an array of numbers"
-    return "; convert it with x.astype(...)"
+    for start, advice in _TORCH_ADVICE.items():
+        if str(dtype).startswith(start):
+            return f"; {advice}"
+    return f"; {_KIND_ADVICE.get(getattr(dtype, 'kind', ''), 'convert it with x.astype(...)')}"
 
 
 def contiguous_strides(shape: tuple[int, ...], unit: int = 1) -> tuple[int, ...]:
