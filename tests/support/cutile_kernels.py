@@ -127,7 +127,7 @@ def cases() -> list[Case]:
     return [
         Case(example["vector_add"].vector_add, (4,), lambda: (_normal(250), _normal(250), np.zeros(250, f32), 64)),
         Case(example["softmax"].softmax_rows, (5,), lambda: (_normal(5, 50), np.zeros((5, 50), f32), 64), 1e-6),
-        Case(example["histogram"].count, (3,), lambda: (_whole(300, low=0, high=16), np.zeros(16, np.int32), 128)),
+        Case(example["histogram"].count, (3,), lambda: (_whole(300, low=0, high=16), np.zeros((3, 16), np.int32), 128)),
         Case(
             example["attention"].attend,
             (2, 2),

@@ -265,6 +265,24 @@ def test_stores_are_safe_under_concurrent_writers(folder: Path) -> None:
         store["../outside"] = b""
 
 
+def test_an_entry_that_another_process_takes_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is gone between the look and the removal."""
+    store = DirectoryStore(folder / "store")
+    store["k"] = b"1"
+    read = Path.read_bytes
+
+    def read_and_lose(path: Path) -> bytes:
+        found = read(path)
+        path.unlink()
+        return found
+
+    monkeypatch.setattr(Path, "read_bytes", read_and_lose)
+    assert store.pop("k", b"none") == b"none"
+    store["k"] = b"1"
+    with pytest.raises(KeyError, match="k"):
+        store.pop("k")
+
+
 def test_autotune() -> None:
     shared: dict[str, bytes] = {}
     configs = [Config({"TILE": 64, "TWICE": False}, num_ctas=1), {"TILE": 256, "TWICE": False}]

@@ -8,8 +8,12 @@ import tempfile
 from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar, overload
+
+T = TypeVar("T")
 
 _SUFFIX = ".tuned"
+_ABSENT = object()
 
 
 class DirectoryStore(MutableMapping[str, bytes]):
@@ -57,6 +61,23 @@ class DirectoryStore(MutableMapping[str, bytes]):
             self._path(key).unlink()
         except FileNotFoundError:
             raise KeyError(key) from None
+
+    @overload
+    def pop(self, key: str, /) -> bytes: ...
+    @overload
+    def pop(self, key: str, /, default: bytes) -> bytes: ...
+    @overload
+    def pop(self, key: str, /, default: T) -> bytes | T: ...
+    def pop(self, key: str, /, default: object = _ABSENT) -> object:
+        """As of every mapping, also where another process takes the entry away between the look and the removal."""
+        try:
+            value = self[key]
+            del self[key]
+        except KeyError:
+            if default is _ABSENT:
+                raise
+            return default
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return (p.name.removesuffix(_SUFFIX) for p in sorted(self.folder.glob(f"*{_SUFFIX}")) if p.name[0] != ".")
