@@ -14,7 +14,7 @@ from tilewright.analysis.gpu.lowering_plan import PipelineDepth
 from tilewright.analysis.trip_counts import min_trip_count
 from tilewright.backends.triton.ttir.induction_variables import NormalizedLoop, normalized_loop
 from tilewright.backends.triton.ttir.shape import zero
-from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val, type_text
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import has_early_exit
@@ -31,11 +31,11 @@ TensorType = tuple[str, tuple[int, ...]]  # element type and shape
 class Continuation:
     """Where a terminator leads. The state of a frame is the list of values that leaving it gives."""
 
-    def unchanged(self, s: State) -> list[Val]:
+    def unchanged(self, s: LoweringState) -> list[Val]:
         """A state of the right types that nothing will use."""
         raise NotImplementedError
 
-    def leave(self, s: State, op: Op) -> list[Val]:
+    def leave(self, s: LoweringState, op: Op) -> list[Val]:
         """The state after the terminator ``op``."""
         raise NotImplementedError
 
@@ -46,10 +46,10 @@ class ForContinuation(Continuation):
 
     carried: tuple[Val, ...]
 
-    def unchanged(self, s: State) -> list[Val]:
+    def unchanged(self, s: LoweringState) -> list[Val]:
         return list(self.carried)
 
-    def leave(self, s: State, op: Op) -> list[Val]:
+    def leave(self, s: LoweringState, op: Op) -> list[Val]:
         return s.flat(op.operands)
 
 
@@ -60,13 +60,13 @@ class LoopContinuation(Continuation):
     carried: tuple[Val, ...]
     tensor_types: tuple[TensorType, ...]  # of the results
 
-    def _no_results(self, s: State) -> list[Val]:
+    def _no_results(self, s: LoweringState) -> list[Val]:
         return [zero(s.w, *t) for t in self.tensor_types]
 
-    def unchanged(self, s: State) -> list[Val]:
+    def unchanged(self, s: LoweringState) -> list[Val]:
         return [s.w.constant(True, "i1"), *self.carried, *self._no_results(s)]
 
-    def leave(self, s: State, op: Op) -> list[Val]:
+    def leave(self, s: LoweringState, op: Op) -> list[Val]:
         values = s.flat(op.operands)
         if isinstance(op, Continue):
             return [s.w.constant(True, "i1"), *values, *self._no_results(s)]
@@ -80,10 +80,10 @@ class BranchContinuation(Continuation):
     outer: Continuation
     tensor_types: tuple[TensorType, ...]
 
-    def unchanged(self, s: State) -> list[Val]:
+    def unchanged(self, s: LoweringState) -> list[Val]:
         return [s.w.constant(False, "i1"), *self.outer.unchanged(s), *(zero(s.w, *t) for t in self.tensor_types)]
 
-    def leave(self, s: State, op: Op) -> list[Val]:
+    def leave(self, s: LoweringState, op: Op) -> list[Val]:
         if isinstance(op, Yield):
             return [s.w.constant(False, "i1"), *self.outer.unchanged(s), *s.flat(op.operands)]
         return [s.w.constant(True, "i1"), *self.outer.leave(s, op), *(zero(s.w, *t) for t in self.tensor_types)]
@@ -92,7 +92,7 @@ class BranchContinuation(Continuation):
 class _Yield(Continuation):
     """A branch that cannot leave a loop."""
 
-    def leave(self, s: State, op: Op) -> list[Val]:
+    def leave(self, s: LoweringState, op: Op) -> list[Val]:
         return s.flat(op.operands)
 
 
@@ -102,7 +102,7 @@ YIELD = _Yield()
 class ControlFlow:
     """Lowers blocks; ``lower`` takes the ops without regions of control flow, ``before`` each op ahead of that."""
 
-    def __init__(self, s: State, lower: Lower, before: Lower) -> None:
+    def __init__(self, s: LoweringState, lower: Lower, before: Lower) -> None:
         self.s = s
         self.lower = lower
         self.before = before

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.trip_counts import max_trip_count
-from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.control import For
@@ -23,7 +23,7 @@ class NormalizedLoop:
     value_of: Callable[[Val], Val]
 
 
-def normalized_loop(s: State, op: For, prefetched: int = 0) -> NormalizedLoop:
+def normalized_loop(s: LoweringState, op: For, prefetched: int = 0) -> NormalizedLoop:
     """How to count what the ``for`` counts, even at the ends of its dtype. With iterations that start up to
     ``prefetched`` others early, comparisons that find out whether there are such must not wrap around either."""
     w, dtype = s.w, op.lower.tile.element

@@ -26,7 +26,7 @@ from tilewright.backends.triton.ttir import (
     views,
 )
 from tilewright.backends.triton.ttir.control import ControlFlow
-from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val
 from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Function, Op, Value
@@ -131,7 +131,7 @@ def lower(
     analyses = AnalysisManager(function)
     facts = analyses.get(IntegerRanges)
     plan = analyses.get(plan_lowering, target, descriptors, realign).scheduled(shared, depths)
-    s = State(function, target, dialect, facts, plan, hide_divisibility=hide_divisibility)
+    s = LoweringState(function, target, dialect, facts, plan, hide_divisibility=hide_divisibility)
     tables, capacity = _table_parameters(function, plan, capacity if target.is_cuda else 0)
     s.tables = {t.index: t for t in tables if t.index in plan.tables.ranks}
     parameters, types = [], []
@@ -189,7 +189,7 @@ def _divisors(function: Function) -> dict[int, int]:
     return found
 
 
-def _lower(s: State, op: Op) -> None:
+def _lower(s: LoweringState, op: Op) -> None:
     """One op that is not control flow."""
     kind = type(op)
     if isinstance(op, Cast) and op in s.plan.rounded:
@@ -212,24 +212,24 @@ def _lower(s: State, op: Op) -> None:
             s.w.instruction("fence.proxy.async.global;")
 
 
-def _program_id(s: State, op: Bid) -> Val:
+def _program_id(s: LoweringState, op: Bid) -> Val:
     return s.w.emit(f"tt.get_program_id {'xyz'[op.axis]} : i32", "i32")
 
 
-def _program_count(s: State, op: NumBlocks) -> Val:
+def _program_count(s: LoweringState, op: NumBlocks) -> Val:
     return s.w.emit(f"tt.get_num_programs {'xyz'[op.axis]} : i32", "i32")
 
 
-def _nothing(s: State, op: Assume) -> None:
+def _nothing(s: LoweringState, op: Assume) -> None:
     """A promise."""
 
 
-def _exit(s: State, op: Exit) -> None:
+def _exit(s: LoweringState, op: Exit) -> None:
     s.w.located("gpu.barrier")
     s.w.end_block()
 
 
-def _first_operand(s: State, op: AssumeBlocked | AssumeBounded | AssumeDivisible) -> Val:
+def _first_operand(s: LoweringState, op: AssumeBlocked | AssumeBounded | AssumeDivisible) -> Val:
     return s[op.x]
 
 
@@ -240,7 +240,7 @@ _ELEMENTWISE: dict[type[Op], Callable[[Any, Any, Sequence[Val]], Val]] = {
     Cast: convert.cast_op,
     Bitcast: convert.bitcast_op,
 }
-_VALUES: dict[type[Op], Callable[[State, Any], Val]] = {
+_VALUES: dict[type[Op], Callable[[LoweringState, Any], Val]] = {
     Constant: shape.constant,
     Iota: shape.iota,
     Undefined: shape.undefined,
@@ -268,7 +268,7 @@ _VALUES: dict[type[Op], Callable[[State, Any], Val]] = {
     AssumeBounded: _first_operand,
     AssumeBlocked: _first_operand,
 }
-_EFFECTS: dict[type[Op], Callable[[State, Any], None]] = {
+_EFFECTS: dict[type[Op], Callable[[LoweringState, Any], None]] = {
     MakeTensorView: views.tensor_view,
     MakePartitionView: views.partition_view,
     Store: memory.store,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tilewright.analysis.gpu.major_axis import has_major_axis
 from tilewright.backends.triton.ttir import convert
 from tilewright.backends.triton.ttir.shape import join, split, zero
-from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
 from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Op, Value
@@ -16,10 +16,10 @@ from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.types import TileType
 
-Combine = Callable[[State, Op], None]
+Combine = Callable[[LoweringState, Op], None]
 
 
-def reduce(s: State, op: Reduce, lower: Combine) -> None:
+def reduce(s: LoweringState, op: Reduce, lower: Combine) -> None:
     """A custom combiner need not be commutative: its fold is a scan, which keeps the order, and its last element."""
     values = s.all(op.operands)
     shape, axis = op.values[0].tile.shape, op.axis
@@ -44,7 +44,7 @@ def reduce(s: State, op: Reduce, lower: Combine) -> None:
         s.bind(result, value)
 
 
-def scan(s: State, op: Scan, lower: Combine) -> None:
+def scan(s: LoweringState, op: Scan, lower: Combine) -> None:
     values = s.all(op.operands)
     shape, axis = op.values[0].tile.shape, op.axis
     if shape[axis] != 1:
@@ -56,7 +56,14 @@ def scan(s: State, op: Scan, lower: Combine) -> None:
 
 
 def _combine(
-    s: State, op: Op, name: str, values: list[Val], attributes: str, shape: Shape, gone: int | None, lower: Combine
+    s: LoweringState,
+    op: Op,
+    name: str,
+    values: list[Val],
+    attributes: str,
+    shape: Shape,
+    gone: int | None,
+    lower: Combine,
 ) -> list[Val]:
     """tt.reduce or tt.scan, whose region is the combiner. Triton folds no 8-bit floats: their bits take their place."""
     w = s.w
@@ -107,7 +114,7 @@ _BATCHED_COLUMNS = 8  # of a matrix instruction: of batches with fewer, Triton m
 _BYTE = 8
 
 
-def mma(s: State, op: Mma) -> Val:
+def mma(s: LoweringState, op: Mma) -> Val:
     w = s.w
     x, y, acc = (_matrix(s, v) for v in (op.x, op.y, op.acc))
     operand = s.plan.register_operand.get(op)
@@ -121,7 +128,7 @@ def mma(s: State, op: Mma) -> Val:
     return w.reshape(result, squeezed(op.acc.tile.shape))
 
 
-def _matrix(s: State, value: Value) -> Val:
+def _matrix(s: LoweringState, value: Value) -> Val:
     """The tensor of a matrix operand with rank 2, or 3 when batched."""
     *batch, m, n = value.tile.shape
     count = 1
@@ -135,7 +142,7 @@ def _matrix(s: State, value: Value) -> Val:
     return s.w.reshape(x, shape)
 
 
-def _product(s: State, op: Mma, x: Val, y: Val, acc: Val) -> Val:
+def _product(s: LoweringState, op: Mma, x: Val, y: Val, acc: Val) -> Val:
     w = s.w
     dtype = op.x.tile.element
     if dtype.short in ("i8", "u8"):
@@ -156,7 +163,7 @@ def _product(s: State, op: Mma, x: Val, y: Val, acc: Val) -> Val:
 _FAST_SUM = 128  # products of 8-bit floats
 
 
-def _crosses(s: State, op: Mma) -> bool:
+def _crosses(s: LoweringState, op: Mma) -> bool:
     """Whether an operand lies along M or N in memory, where Hopper's tensor cores read no elements of 8 bits."""
     plain = s.target.has_wgmma and op.x.tile.rank == 2
     return plain and (has_major_axis(op.x, 0, s.plan) or has_major_axis(op.y, 1, s.plan))
@@ -236,7 +243,7 @@ def _lengthened(w: Writer, x: Val, axis: int) -> Val:
     return w.reshape(moved, (*x.shape[:axis], 2 * x.shape[axis], *x.shape[axis + 1 :]))
 
 
-def _integer_product(s: State, op: Mma, x: Val, y: Val, acc: Val) -> Val:
+def _integer_product(s: LoweringState, op: Mma, x: Val, y: Val, acc: Val) -> Val:
     """The matrix instructions take signed bytes; an unsigned byte is 2 * (byte >> 1) + (byte & 1)."""
     w = s.w
     x_parts = _signed_parts(w, x, op.x.tile.element.is_signed)
@@ -259,7 +266,7 @@ def _signed_parts(w: Writer, x: Val, signed: bool) -> list[tuple[Val, int]]:
     return [(w.op("arith.shrui", x, one), 1), (w.op("arith.andi", x, one), 0)]
 
 
-def mma_scaled(s: State, op: MmaScaled) -> Val:
+def mma_scaled(s: LoweringState, op: MmaScaled) -> Val:
     """The scaled operands are exact in bfloat16, whose exponents are those of float32."""
     w = s.w
     x = _scaled(s, op.x, op.x_scale, axis=1)
@@ -268,7 +275,7 @@ def mma_scaled(s: State, op: MmaScaled) -> Val:
     return w.reshape(result, squeezed(op.acc.tile.shape))
 
 
-def _scaled(s: State, value: Value, scale: Value, axis: int) -> Val:
+def _scaled(s: LoweringState, value: Value, scale: Value, axis: int) -> Val:
     """The matrix ``value`` times its scales, which each serve a run of elements along ``axis`` of the last two."""
     w = s.w
     values = convert.cast(w, _matrix(s, value), value.tile.element, float32)

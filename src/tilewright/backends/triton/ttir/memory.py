@@ -7,7 +7,7 @@ from tilewright.backends.triton.ttir import ordered_memory
 from tilewright.backends.triton.ttir import shape as shapes
 from tilewright.backends.triton.ttir.divisibility import mixes
 from tilewright.backends.triton.ttir.elements import pointer_bits
-from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import element
 from tilewright.ir.core import Block, Value
@@ -38,7 +38,7 @@ def offset(w: Writer, pointers: Val, by: Val, attributes: str = "") -> Val:
     return w.emit(text, pointers.element, pointers.shape)
 
 
-def ptr_offset(s: State, op: PtrOffset) -> Val:
+def ptr_offset(s: LoweringState, op: PtrOffset) -> Val:
     w = s.w
     pointers, by = s.all(op.operands)
     dtype = op.offset.tile.element
@@ -47,7 +47,7 @@ def ptr_offset(s: State, op: PtrOffset) -> Val:
     return offset(w, pointers, by, w.any_multiple(pointers, by) if mixes(op) else "")
 
 
-def ptr_diff(s: State, op: PtrDiff) -> Val:
+def ptr_diff(s: LoweringState, op: PtrDiff) -> Val:
     w = s.w
     pointee = op.lhs.tile.dtype
     assert isinstance(pointee, PointerType)
@@ -59,11 +59,11 @@ def ptr_diff(s: State, op: PtrDiff) -> Val:
     return w.convert("arith.trunci", difference, element(op.dtype, s.target))
 
 
-def ptr_to_int(s: State, op: PtrToInt) -> Val:
+def ptr_to_int(s: LoweringState, op: PtrToInt) -> Val:
     return pointer_bits(s.w, s[op.x])
 
 
-def int_to_ptr(s: State, op: IntToPtr) -> Val:
+def int_to_ptr(s: LoweringState, op: IntToPtr) -> Val:
     x, (name, shape) = s[op.x], s.tensor_type(op.result)
     return s.w.emit(f"tt.int_to_ptr {x.name} : {x.type} -> {Val('', name, shape).type}", name, shape)
 
@@ -71,7 +71,7 @@ def int_to_ptr(s: State, op: IntToPtr) -> Val:
 # -- weak accesses
 
 
-def load_values(s: State, pointers: Val, mask: Val | None, other: Val | None, name: str) -> Val:
+def load_values(s: LoweringState, pointers: Val, mask: Val | None, other: Val | None, name: str) -> Val:
     """The elements behind ``pointers``, of element type ``name``; ``other`` where the mask is false."""
     w = s.w
     if name == "i1":
@@ -86,14 +86,14 @@ def load_values(s: State, pointers: Val, mask: Val | None, other: Val | None, na
     return w.emit(f"tt.load {operands} : {pointers.type}", name, result.shape)
 
 
-def store_values(s: State, pointers: Val, value: Val, mask: Val | None) -> None:
+def store_values(s: LoweringState, pointers: Val, value: Val, mask: Val | None) -> None:
     w = s.w
     if value.element == "i1":
         value = w.convert("arith.extui", value, "i8")
     w.located(f"tt.store {pointers.name}, {value.name}{f', {mask.name}' if mask is not None else ''} : {pointers.type}")
 
 
-def load(s: State, op: Load) -> Val:
+def load(s: LoweringState, op: Load) -> Val:
     if op in s.plan.tables.cells and s.plan.tables.cells[op].table in s.tables:
         return _cell(s, s.plan.tables.cells[op])
     pointers = s[op.ptrs]
@@ -104,7 +104,7 @@ def load(s: State, op: Load) -> Val:
     return load_values(s, pointers, mask, other, s.element(op.result))
 
 
-def entry(s: State, table: int, first: Value | None, number: int, at: int) -> Val:
+def entry(s: LoweringState, table: int, first: Value | None, number: int, at: int) -> Val:
     """A pointer to 64 bits, ``at`` bytes in the entry of an array of a list, the one ``number`` beyond ``first``."""
     w, layout = s.w, s.tables[table]
     pointer = s[s.function.body.args[table]]
@@ -113,7 +113,7 @@ def entry(s: State, table: int, first: Value | None, number: int, at: int) -> Va
     return offset(w, pointer, w.constant((number * layout.entry_bytes + at) // 8, "i64"))
 
 
-def _cell(s: State, cell: Cell) -> Val:
+def _cell(s: LoweringState, cell: Cell) -> Val:
     layout = s.tables[cell.table]
     pointer = entry(s, cell.table, cell.first, cell.row, layout.row_offset + 8 * cell.column)
     if layout.by_value:
@@ -128,7 +128,7 @@ def _carried(value: Value) -> bool:
     return isinstance(value.owner, Block)
 
 
-def store(s: State, op: Store) -> None:
+def store(s: LoweringState, op: Store) -> None:
     value, mask = s[op.value], s[op.mask] if op.mask is not None else None
     if not op.is_weak:
         ordered_memory.store(s, op, s[op.ptrs], value, mask)
@@ -142,7 +142,9 @@ def store(s: State, op: Store) -> None:
 # -- atomics
 
 
-def atomic(s: State, op: AtomicRmw | AtomicView, pointers: Val, value: Val, mask: Val | None, value_of: Value) -> Val:
+def atomic(
+    s: LoweringState, op: AtomicRmw | AtomicView, pointers: Val, value: Val, mask: Val | None, value_of: Value
+) -> Val:
     """Every atomic but compare-and-swap; 0 where the mask is false."""
     w = s.w
     dtype = value_of.tile.element
@@ -159,12 +161,12 @@ def atomic(s: State, op: AtomicRmw | AtomicView, pointers: Val, value: Val, mask
     return w.select(mask, old, shapes.zero(w, old.element, old.shape)) if mask is not None else old
 
 
-def atomic_rmw(s: State, op: AtomicRmw) -> Val:
+def atomic_rmw(s: LoweringState, op: AtomicRmw) -> Val:
     mask = s[op.mask] if op.mask is not None else None
     return atomic(s, op, s[op.ptrs], s[op.value], mask, op.value)
 
 
-def atomic_cas(s: State, op: AtomicCas) -> Val:
+def atomic_cas(s: LoweringState, op: AtomicCas) -> Val:
     """Compare-and-swap; ``expected`` where the mask is false."""
     w = s.w
     pointers, expected, desired = s[op.ptrs], s[op.expected], s[op.desired]

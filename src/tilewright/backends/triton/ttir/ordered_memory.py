@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from tilewright.backends.triton.ttir.elements import pointer_bits
-from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val, Writer, type_text
 from tilewright.ir.enums import MemoryOrder, MemoryScope
 from tilewright.ir.ops.memory import MemoryOp
@@ -38,7 +38,7 @@ def scope(op: MemoryOp) -> str:
 # -- loads
 
 
-def load(s: State, op: MemoryOp, pointers: Val, mask: Val | None, other: Val | None) -> Val:
+def load(s: LoweringState, op: MemoryOp, pointers: Val, mask: Val | None, other: Val | None) -> Val:
     """The elements behind ``pointers``; ``other``, or 0, where the mask is false."""
     w = s.w
     name = s.element(op.results[0])
@@ -113,7 +113,7 @@ def _load_by_atomics(w: Writer, op: MemoryOp, addresses: Val, mask: Val | None, 
 # -- stores
 
 
-def store(s: State, op: MemoryOp, pointers: Val, value: Val, mask: Val | None) -> None:
+def store(s: LoweringState, op: MemoryOp, pointers: Val, value: Val, mask: Val | None) -> None:
     """An exchange whose result nobody reads. There is none of less than 32 bits."""
     w = s.w
     if value.element == "i1":
@@ -125,7 +125,7 @@ def store(s: State, op: MemoryOp, pointers: Val, value: Val, mask: Val | None) -
     _rmw(w, "exch", op, w.bitcast(pointers, f"!tt.ptr<{integer}>"), w.bitcast(value, integer), mask)
 
 
-def _store_narrow(s: State, op: MemoryOp, pointers: Val, value: Val, mask: Val | None) -> None:
+def _store_narrow(s: LoweringState, op: MemoryOp, pointers: Val, value: Val, mask: Val | None) -> None:
     """The word around each element is swapped for one with the new bits until nobody else changed it meanwhile."""
     w, bits = s.w, value.bits
     cells, shift = _words(w, pointer_bits(w, pointers), bits)
@@ -141,7 +141,7 @@ def _store_narrow(s: State, op: MemoryOp, pointers: Val, value: Val, mask: Val |
     where_valid(s, cells, mask, swap_all, [])
 
 
-def _repeat_swaps(s: State, op: MemoryOp, cells: Val, pending: Val, kept: Val, new: Val) -> None:
+def _repeat_swaps(s: LoweringState, op: MemoryOp, cells: Val, pending: Val, kept: Val, new: Val) -> None:
     """Swap the words that are ``pending`` until all are done. The first guess of what they hold is 0."""
     w = s.w
     waiting, seen = Val(w.name(), "i1", new.shape), Val(w.name(), "i32", new.shape)
@@ -165,7 +165,7 @@ def _repeat_swaps(s: State, op: MemoryOp, cells: Val, pending: Val, kept: Val, n
 # -- compare-and-swap, of which TTIR has no masked form
 
 
-def compare_and_swap(s: State, op: MemoryOp, pointers: Val, expected: Val, desired: Val) -> Val:
+def compare_and_swap(s: LoweringState, op: MemoryOp, pointers: Val, expected: Val, desired: Val) -> Val:
     """The old values."""
     operands = [pointers, expected, desired]
     names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)
@@ -174,7 +174,7 @@ def compare_and_swap(s: State, op: MemoryOp, pointers: Val, expected: Val, desir
 
 
 def where_valid(
-    s: State, pointers: Val, mask: Val | None, body: Callable[[Val], list[Val]], otherwise: Sequence[Val]
+    s: LoweringState, pointers: Val, mask: Val | None, body: Callable[[Val], list[Val]], otherwise: Sequence[Val]
 ) -> list[Val]:
     """The results of ``body``, which gets ``pointers`` with one of the others wherever ``mask`` is false; it must not
     change memory there. ``otherwise`` if the mask is false everywhere: then there may be no memory."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from tilewright.analysis.gpu.lowering_plan import axes_kept
-from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
 from tilewright.backends.triton.ttir.types import element
 from tilewright.ir.dtypes import DType
@@ -28,7 +28,7 @@ from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import PointerType
 
 
-def constant(s: State, op: Constant) -> Val:
+def constant(s: LoweringState, op: Constant) -> Val:
     name, shape = s.tensor_type(op.result)
     dtype, value = op.result.tile.dtype, op.value
     if isinstance(dtype, PointerType):
@@ -45,7 +45,7 @@ def number(w: Writer, value: float | int | bool, dtype: DType, shape: Shape) -> 
     return w.bitcast(w.constant(code, "i8", shape), name)
 
 
-def iota(s: State, op: Iota) -> Val:
+def iota(s: LoweringState, op: Iota) -> Val:
     name, shape = s.tensor_type(op.result)
     w, total, step = s.w, None, 1
     for axis in reversed(range(len(shape))):
@@ -64,7 +64,7 @@ def iota(s: State, op: Iota) -> Val:
     return w.convert("arith.extui", total, name)
 
 
-def undefined(s: State, op: Undefined) -> Val:
+def undefined(s: LoweringState, op: Undefined) -> Val:
     name, shape = s.tensor_type(op.result)
     return zero(s.w, name, shape)
 
@@ -76,18 +76,18 @@ def zero(w: Writer, name: str, shape: Shape) -> Val:
     return w.constant(0, name, shape)
 
 
-def reshape(s: State, op: Reshape) -> Val:
+def reshape(s: LoweringState, op: Reshape) -> Val:
     return s.w.reshape(s[op.x], squeezed(op.shape))
 
 
-def broadcast(s: State, op: Broadcast) -> Val:
+def broadcast(s: LoweringState, op: Broadcast) -> Val:
     x, old, new = s[op.x], op.x.tile.shape, op.shape
     kept = axes_kept(new)
     axes = [i for i, axis in enumerate(kept) if old[axis] != 1]
     return s.w.place(x, axes, squeezed(new))
 
 
-def permute(s: State, op: Permute) -> Val:
+def permute(s: LoweringState, op: Permute) -> Val:
     kept = axes_kept(op.x.tile.shape)
     order = [kept.index(a) for a in op.axes if a in kept]
     x = s[op.x]
@@ -96,7 +96,7 @@ def permute(s: State, op: Permute) -> Val:
     return s.w.trans(x, order)
 
 
-def cat(s: State, op: Cat) -> Val:
+def cat(s: LoweringState, op: Cat) -> Val:
     """lhs and rhs have equal shapes, since every extent is a power of two."""
     x, y = s.all(op.operands)
     shape, axis = op.lhs.tile.shape, op.axis
@@ -132,7 +132,7 @@ def _through_integers(w: Writer, operands: Sequence[Val], f: Callable[[Sequence[
     return w.emit(f"tt.int_to_ptr {found.name} : {found.type} -> {Val('', kind, found.shape).type}", kind, found.shape)
 
 
-def extract(s: State, op: Extract) -> Val:
+def extract(s: LoweringState, op: Extract) -> Val:
     x, part = s[op.x], op.shape
     return _extract(s, x, op.x.tile.shape, part, op)
 
@@ -141,7 +141,7 @@ def _grid(whole: Shape, part: Shape) -> tuple[int, ...]:
     return tuple(n // m for n, m in zip(whole, part))
 
 
-def _extract(s: State, x: Val, whole: Shape, part: Shape, op: Extract) -> Val:
+def _extract(s: LoweringState, x: Val, whole: Shape, part: Shape, op: Extract) -> Val:
     """Keeps what lies at the index along each split axis, by splitting in halves or, for run-time indices, by masks."""
     w, shape = s.w, list(whole)
     for axis, count in enumerate(_grid(whole, part)):
@@ -183,7 +183,7 @@ def split(w: Writer, x: Val) -> tuple[Val, Val]:
     return Val(first, x.element, half.shape), Val(second, x.element, half.shape)
 
 
-def _pick_dynamic(s: State, x: Val, before: int, count: int, after: int, index: Val) -> Val:
+def _pick_dynamic(s: LoweringState, x: Val, before: int, count: int, after: int, index: Val) -> Val:
     w = s.w
     if x.element == "i1" or x.element.startswith("!"):
         return _through_integers(w, [x], lambda xs: _pick_dynamic(s, xs[0], before, count, after, index))
@@ -207,7 +207,7 @@ def _is_at(w: Writer, index: Val, count: int) -> Val:
     return w.compare("eq", w.arange(count), w.splat(index, (count,)))
 
 
-def insert(s: State, op: Insert) -> Val:
+def insert(s: LoweringState, op: Insert) -> Val:
     w, x, value = s.w, s[op.x], s[op.value]
     whole, part = op.x.tile.shape, op.value.tile.shape
     grid = _grid(whole, part)
@@ -227,7 +227,7 @@ def insert(s: State, op: Insert) -> Val:
     return w.select(w.reshape(here, x.shape), w.reshape(spread, x.shape), x)
 
 
-def pack(s: State, op: Pack) -> Val:
+def pack(s: LoweringState, op: Pack) -> Val:
     """The bytes of each element along a new last axis."""
     w, x = s.w, s[op.x]
     dtype = op.x.tile.element
@@ -256,7 +256,7 @@ def _byte_shifts(w: Writer, count: int, name: str, shape: Shape) -> Val:
     return w.place(shifts, (len(shape) - 1,), shape)
 
 
-def unpack(s: State, op: Unpack) -> Val:
+def unpack(s: LoweringState, op: Unpack) -> Val:
     w, x = s.w, s[op.x]
     dtype: DType = op.dtype
     name = element(dtype, s.target)

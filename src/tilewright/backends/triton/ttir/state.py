@@ -28,7 +28,7 @@ class View:
     strides: tuple[Extent, ...]
 
 
-class State:
+class LoweringState:
     """The TTIR value of each IR value, and the writer. ``dialect`` is the version of Triton that will read the text."""
 
     def __init__(

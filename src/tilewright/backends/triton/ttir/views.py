@@ -11,7 +11,7 @@ from tilewright.analysis.list_tables import Cell
 from tilewright.backends.triton import ptx
 from tilewright.backends.triton.ttir import memory, ordered_memory
 from tilewright.backends.triton.ttir.shape import number, split
-from tilewright.backends.triton.ttir.state import Extent, State, View
+from tilewright.backends.triton.ttir.state import Extent, LoweringState, View
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import MemoryOrder
@@ -22,7 +22,7 @@ from tilewright.ir.types import PartitionViewType, TensorViewType
 _FAR = (1 << 31) - 1
 
 
-def tensor_view(s: State, op: MakeTensorView) -> None:
+def tensor_view(s: LoweringState, op: MakeTensorView) -> None:
     """make_tensor_view."""
     type_ = op.type
     shape, strides = iter(s.all(op.shape)), iter(s.all(op.strides))
@@ -36,7 +36,7 @@ def tensor_view(s: State, op: MakeTensorView) -> None:
     )
 
 
-def partition_view(s: State, op: MakePartitionView) -> None:
+def partition_view(s: LoweringState, op: MakePartitionView) -> None:
     s.bind_view(op.result, s.view(op.view))
 
 
@@ -48,7 +48,7 @@ class Access:
     mask: Val | None
 
 
-def pointers_of(s: State, op: Any) -> Access:
+def pointers_of(s: LoweringState, op: Any) -> Access:
     """The tile of ``op`` as pointers."""
     w = s.w
     type_: PartitionViewType = op.view.type
@@ -86,7 +86,7 @@ def pointers_of(s: State, op: Any) -> Access:
     return Access(pointers, functools.reduce(lambda x, y: w.op("arith.andi", x, y), masks) if masks else None)
 
 
-def _largest_stride(s: State, view: Value, axis: int) -> int:
+def _largest_stride(s: LoweringState, view: Value, axis: int) -> int:
     """A bound of the magnitude of the stride along ``axis`` of the array behind the partition view ``view``."""
     t: TensorViewType = view.type.view  # type: ignore[union-attr]
     static = t.strides[axis]
@@ -99,7 +99,7 @@ def _largest_stride(s: State, view: Value, axis: int) -> int:
     return max(abs(low), abs(high))
 
 
-def _inside(s: State, at: Val, extent: Extent, index: Value) -> Val:
+def _inside(s: LoweringState, at: Val, extent: Extent, index: Value) -> Val:
     """Whether the coordinates ``at`` of tile ``index`` lie in an axis of ``extent``."""
     w = s.w
     below = w.compare("slt", at, w.splat(scalar(w, extent, at.element), at.shape))
@@ -109,7 +109,7 @@ def _inside(s: State, at: Val, extent: Extent, index: Value) -> Val:
 
 
 def start_of(
-    s: State, type_: PartitionViewType, k: int, index: Value, bits: int, *, known: bool
+    s: LoweringState, type_: PartitionViewType, k: int, index: Value, bits: int, *, known: bool
 ) -> tuple[Val, Val | None]:
     """The array coordinate where tile ``index`` starts along tile axis ``k``, in ``bits`` bits.
 
@@ -151,7 +151,7 @@ def times(w: Writer, x: Val, stride: Extent) -> Val:
 # -- ops
 
 
-def load_view(s: State, op: LoadView) -> Val:
+def load_view(s: LoweringState, op: LoadView) -> Val:
     w = s.w
     type_: PartitionViewType = op.view.type  # type: ignore[assignment]
     name, shape = s.tensor_type(op.result)
@@ -166,7 +166,7 @@ def load_view(s: State, op: LoadView) -> Val:
     return memory.load_values(s, access.pointers, access.mask, padding, name)
 
 
-def store_view(s: State, op: StoreView) -> None:
+def store_view(s: LoweringState, op: StoreView) -> None:
     value = s[op.value]
     if op.memory_order is MemoryOrder.WEAK and op in s.plan.descriptors:
         _store_descriptor(s, op, s.plan.descriptors[op], value)
@@ -178,7 +178,7 @@ def store_view(s: State, op: StoreView) -> None:
         memory.store_values(s, access.pointers, value, access.mask)
 
 
-def atomic_view(s: State, op: AtomicView) -> None:
+def atomic_view(s: LoweringState, op: AtomicView) -> None:
     access = pointers_of(s, op)
     memory.atomic(s, op, access.pointers, s[op.value], access.mask, op.value)
 
@@ -186,12 +186,12 @@ def atomic_view(s: State, op: AtomicView) -> None:
 # -- descriptors
 
 
-def descriptor_type(s: State, d: Descriptor) -> str:
+def descriptor_type(s: LoweringState, d: Descriptor) -> str:
     """Triton 3.7 dropped the word tensor."""
     return f"!tt.tensordesc<tensor<{d.tile}>>" if s.dialect < (3, 7) else f"!tt.tensordesc<{d.tile}>"
 
 
-def find_maps(s: State, place: Op) -> None:
+def find_maps(s: LoweringState, place: Op) -> None:
     """Find the tensor maps that are to be found before ``place``."""
     known: dict[tuple[Descriptor, Cell], Val] = {}
     for op in s.plan.found_before.get(place, ()):
@@ -210,7 +210,7 @@ def _array_of(op: Any) -> Any:
     return partition.view.op
 
 
-def _map_of(s: State, d: Descriptor, cell: Cell) -> Val:
+def _map_of(s: LoweringState, d: Descriptor, cell: Cell) -> Val:
     w, param = s.w, s.tables[cell.table]
     pointer = memory.entry(s, cell.table, cell.first, cell.row, MAP_BYTES * param.descriptors.index(d))
     if param.by_value:
@@ -223,7 +223,7 @@ def _map_of(s: State, d: Descriptor, cell: Cell) -> Val:
     return w.emit(f"ttng.reinterpret_tensor_descriptor {pointer.name} : !tt.ptr<i8> to {text}", text)
 
 
-def _coordinates(s: State, op: Any, d: Descriptor) -> list[Val]:
+def _coordinates(s: LoweringState, op: Any, d: Descriptor) -> list[Val]:
     """The array coordinates of the tile, one per axis of the descriptor. Far outside where they would overflow."""
     w = s.w
     type_: PartitionViewType = op.view.type
@@ -237,7 +237,7 @@ def _coordinates(s: State, op: Any, d: Descriptor) -> list[Val]:
     return coordinates
 
 
-def _map(s: State, op: Op, d: Descriptor) -> Val:
+def _map(s: LoweringState, op: Op, d: Descriptor) -> Val:
     return s.listed[op] if d.listed else s.descriptors[d]
 
 
@@ -248,7 +248,7 @@ def _tile_order(op: Any, d: Descriptor) -> list[int]:
     return [kept.index(type_.order[k]) for k in axes_kept(type_.tile_shape)]
 
 
-def _load_descriptor(s: State, op: Any, d: Descriptor) -> Val:
+def _load_descriptor(s: LoweringState, op: Any, d: Descriptor) -> Val:
     w = s.w
     shape = tuple(n for n in d.block if n != 1)
     result = Val("", d.element, shape)
@@ -269,7 +269,7 @@ def _marked(w: Writer, start: Val, both: Val) -> Val:
     return w.select(w.op("arith.andi", both, small), marked, start)
 
 
-def _store_descriptor(s: State, op: Any, d: Descriptor, value: Val) -> None:
+def _store_descriptor(s: LoweringState, op: Any, d: Descriptor, value: Val) -> None:
     w = s.w
     order = _tile_order(op, d)
     inverse = [order.index(i) for i in range(len(order))]
