@@ -1,4 +1,4 @@
-"""Products of scaled operands give what the reference gives, for each pair of dtypes."""
+"""Products of scaled operands, text in and text out; and they give what the reference gives, for each pair of dtypes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,45 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
+from support.passes import check
 
 import tilewright as ct
+from tilewright.transforms.gpu.lower_mma_scaled import LowerMmaScaled
+
+OPERANDS = """
+func @f() {
+  %x = constant() {value = 1.0, type = !f8e4m3fn[16,64]} : f8e4m3fn[16,64]
+  %s = constant() {value = 2.0, type = !f8e8m0fnu[16,2]} : f8e8m0fnu[16,2]
+  %y = constant() {value = 1.0, type = !f8e4m3fn[64,8]} : f8e4m3fn[64,8]
+  %t = constant() {value = 2.0, type = !f8e8m0fnu[2,8]} : f8e8m0fnu[2,8]
+  %z = constant() {value = 0.0, type = !f32[16,8]} : f32[16,8]
+PRODUCT
+  print([%w]) {parts = (none), formats = ("")}
+  return()
+}
+"""
+SCALED = "  %w = mma_scaled(%x, %s, %y, %t, %z) : f32[16,8]"
+PLAIN = """
+  %sf = cast(%s) {dtype = f32} : f32[16,2]
+  %sr = reshape(%sf) {shape = (16, 2, 1)} : f32[16,2,1]
+  %sb = broadcast(%sr) {shape = (16, 2, 32)} : f32[16,2,32]
+  %sw = reshape(%sb) {shape = (16, 64)} : f32[16,64]
+  %xf = cast(%x) {dtype = f32} : f32[16,64]
+  %xs = mul(%xf, %sw) : f32[16,64]
+  %xb = cast(%xs) {dtype = bf16} : bf16[16,64]
+  %tf = cast(%t) {dtype = f32} : f32[2,8]
+  %tr = reshape(%tf) {shape = (2, 1, 8)} : f32[2,1,8]
+  %tb = broadcast(%tr) {shape = (2, 32, 8)} : f32[2,32,8]
+  %tw = reshape(%tb) {shape = (64, 8)} : f32[64,8]
+  %yf = cast(%y) {dtype = f32} : f32[64,8]
+  %ys = mul(%yf, %tw) : f32[64,8]
+  %yb = cast(%ys) {dtype = bf16} : bf16[64,8]
+  %w = mma(%xb, %yb, %z) : f32[16,8]"""
+
+
+def test_operands_are_scaled_along_k() -> None:
+    """Each scale serves 32 elements of a row on the left, of a column on the right."""
+    check(LowerMmaScaled(), OPERANDS.replace("PRODUCT", SCALED), OPERANDS.replace("PRODUCT", PLAIN), names=False)
 
 
 @ct.kernel

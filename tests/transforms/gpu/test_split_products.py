@@ -1,4 +1,4 @@
-"""Kernels whose MMA ops need more registers than two warp groups have are divided among CTAs."""
+"""Kernels whose MMA ops need more registers than two warp groups have are divided among CTAs: text in and text out, and kernels."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.gpu_attention import attended
 from support.gpu_products import aligned, matmul
+from support.passes import check
 
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
@@ -18,6 +19,54 @@ from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.split_products import SplitProducts
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize
+
+VIEW = "view<f16,[?,?],[?,1],i32>"
+
+
+def tiles(m: int, n: int) -> str:
+    return f"partition<{VIEW},[{m},{n}],[0,1],zero,[{m},{n}]>"
+
+
+def product(rows: int, number: str, block: str, hints: str = "") -> str:
+    """A product of 256 columns: of ``rows``, those at ``block``, where ``number`` says which ones these are."""
+    return f"""
+func @f(%p: ptr<f16> = "x".base noalias, %m: i32 = "x".shape.0, %n: i32 = "x".shape.1, %s: i32 = "x".stride.0,
+        %q: ptr<f16> = "y".base noalias){hints} {{
+{number}
+  %u = make_tensor_view(%p, [%m, %n], [%s]) {{type = !{VIEW}}} : {VIEW}
+  %b = make_partition_view(%u) {{type = !{tiles(32, 256)}}} : {tiles(32, 256)}
+  %v = make_tensor_view(%q, [%m, %n], [%s]) {{type = !{VIEW}}} : {VIEW}
+  %z = constant() {{value = 0.0, type = !f32[{rows},256]}} : f32[{rows},256]
+  %a = make_partition_view(%u) {{type = !{tiles(rows, 32)}}} : {tiles(rows, 32)}{block}
+  %x = load_view(%a, [%row, %m]) {{in_bounds = (false, false)}} : f16[{rows},32]
+  %y = load_view(%b, [%m, %m]) {{in_bounds = (false, false)}} : f16[32,256]
+  %w = mma(%x, %y, %z) : f32[{rows},256]
+  %r = cast(%w) {{dtype = f16}} : f16[{rows},256]
+  %c = make_partition_view(%v) {{type = !{tiles(rows, 256)}}} : {tiles(rows, 256)}
+  store_view(%c, %r, [%row, %m]) {{in_bounds = (false, false)}}
+  return()
+}}
+"""
+
+
+def test_each_of_two_ctas_multiplies_half_of_the_rows() -> None:
+    """Indices stay in 32 bits when they are doubled: tiles that far away are outside of every array."""
+    halves = """
+  %i = bid() {axis = 0} : i32
+  %one = constant() {value = 1, type = !i32} : i32
+  %half = and(%i, %one) : i32
+  %whole = shr(%i, %one) : i32"""
+    clamped = """
+  %least = constant() {value = -1073741824, type = !i32} : i32
+  %above = max(%whole, %least) : i32
+  %most = constant() {value = 1073741823, type = !i32} : i32
+  %between = min(%above, %most) : i32
+  %two = constant() {value = 2, type = !i32} : i32
+  %first = mul(%between, %two) : i32
+  %row = add(%first, %half) : i32"""
+    before = product(256, "  %row = bid() {axis = 0} : i32", "")
+    after = product(128, halves, clamped, " hints {num_ctas = 1}")
+    check(SplitProducts(parse_target("sm_90")), before, after, names=False)
 
 
 def multiplied(m: int, n: int, dtype: type = np.float16) -> Function:

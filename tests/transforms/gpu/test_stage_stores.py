@@ -1,0 +1,64 @@
+"""Stores of the TMA unit go through shared memory, text in and text out."""
+
+from __future__ import annotations
+
+from support.gpu_text import layout
+from support.passes import check
+
+from tilewright.transforms.gpu.stage_stores import StageStores
+
+OFFSET = "[0,1],[0,2],[0,4],[0,8],[0,16],[0,32],[1,8],[2,16],[4,32],[8,0],[16,0],[32,0]"
+BUFFER = f"shared<f16[64,64]#layout<offset = [{OFFSET}]>>"
+RESULT = layout(
+    [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], [[16, 0], [32, 0]]
+)
+WIDE = RESULT.replace("[0,32]]", "[0,32],[0,64]]")
+HEAD = 'func @f(%p: ptr<f16> = "x".base, %n: i32 = "x".shape.0, %m: i32 = "x".shape.1, %s: i32 = "x".stride.0) hints {num_warps = 4} {'
+MAP = """
+  %map = gpu.tensor_map() {base = 0, shape = (("p", 1, 1), ("p", 2, 1)), strides = (("p", 3, 1), ("c", 1, 1)), \
+axes = (0, 1), box = (64, 64), element = "f16", dtype = f16} : ptr<f16>"""
+END = "\n  gpu.tma_store_wait()\n  return()\n}"
+
+
+def tile(columns: int, where: str) -> str:
+    return f"\n  %x = constant() {{value = 1.0, type = !f16[64,{columns}]{where}}} : f16[64,{columns}]{where}"
+
+
+def buffer(name: str) -> str:
+    return f"\n  %{name} = gpu.shared_alloc() {{type = !{BUFFER}, alignment = 1024}} : {BUFFER}"
+
+
+def stored(buffer: str, value: str, start: str, pending: str) -> str:
+    """Waits until ``buffer`` may be filled again, fills it, and has it stored."""
+    return f"""
+  gpu.tma_store_wait(){pending}
+  gpu.shared_store(%{buffer}, %{value}) {{vector = 2}}
+  gpu.async_fence()START
+  gpu.tma_store(%{buffer}, %map, [%n, %{start}])"""
+
+
+PUT = "\n  gpu.put(%map, %x, [%n, %m]) {inner = 1}"
+
+
+def test_a_tile_of_one_box() -> None:
+    after = stored("a", "x", "m", "").replace("START", "")
+    check(StageStores(), HEAD + MAP + tile(64, RESULT) + PUT + END, HEAD + buffer("a") + MAP + tile(64, RESULT) + after + END, names=False)  # fmt: skip
+
+
+def test_two_buffers_take_turns() -> None:
+    """One is filled while the other one is stored."""
+    second = "\n  %c = constant() {value = 64, type = !i32} : i32\n  %m2 = add(%m, %c) : i32"
+    parts = "".join(
+        f"\n  %{name} = gpu.part(%x) {{axis = 1, size = 64, index = {k}}} : f16[64,64]{RESULT}"
+        + stored("ab"[k], name, start, " {pending = 1}").replace("START", "" if k == 0 else second)
+        for k, (name, start) in enumerate((("left", "m"), ("right", "m2")))
+    )
+    before = HEAD + MAP + tile(128, WIDE) + PUT + END
+    check(StageStores(), before, HEAD + buffer("a") + buffer("b") + MAP + tile(128, WIDE) + parts + END, names=False)
+
+
+def test_operands_of_products_have_a_buffer_of_their_own() -> None:
+    staged = f"\n  %y = gpu.stage_operand(%x) {{type = !{BUFFER}}} : {BUFFER}"
+    used = f"\n  %l = gpu.shared_load(%y) {{type = !f16[64,64]{RESULT}}} : f16[64,64]{RESULT}"
+    after = "\n  gpu.shared_store(%y, %x) {vector = 2}\n  gpu.async_fence()"
+    check(StageStores(), HEAD + tile(64, RESULT) + staged + used + END, HEAD + buffer("y") + tile(64, RESULT) + after + used + END, names=False)  # fmt: skip
