@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For, LoopOp
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import Load, LoadView
+from tilewright.ir.ops.shape import Permute, Reshape
 
 
 def mma_loops(function: Function) -> list[For]:
@@ -32,6 +34,13 @@ def depends(later: MmaOp, earlier: Op) -> bool:
             seen.add(op)
             pending += [v.op for o in op.walk() for v in o.operands if v.op is not None]
     return False
+
+
+def operand_source(value: Value) -> Op | None:
+    """The op whose result ``value`` is but for its element type, the order of its axes and its shape."""
+    while isinstance(value.op, (Cast, Permute, Reshape)):
+        value = value.op.x
+    return value.op
 
 
 def are_independent(groups: Sequence[Sequence[MmaOp]]) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.analysis.gpu.target import GpuTarget, parse_target
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import depends, mma_ops
+from tilewright.analysis.mma_graph import depends, mma_ops, operand_source
 from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.hints import with_resolved_hints
@@ -23,7 +23,6 @@ from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import Fetch
 from tilewright.ir.ops.linear import Mma, MmaOp
 from tilewright.ir.ops.memory import Bid, LoadView, MemoryOp, NumBlocks, Store, StoreView
-from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.transforms.base import Pass
 from tilewright.transforms.gpu.choose_wgmma import Choice, ChooseWgmma, choose
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
@@ -169,7 +168,7 @@ def _choice(
     loaded: set[Op | None] = {
         operand.load for pair in chosen.products.values() for operand in pair if operand is not None
     }
-    loaded |= {_source(op.y) for op, (_, y) in chosen.products.items() if y is None and _is_loaded(op.y)}
+    loaded |= {operand_source(op.y) for op, (_, y) in chosen.products.items() if y is None and _is_loaded(op.y)}
     written = (Store, StoreView) if not stores else ()
     moved = all(
         op in loaded or op in chosen.stores or isinstance(op, written)
@@ -207,14 +206,7 @@ def _are_all(
 
 def _is_loaded(value: Value) -> bool:
     """Whether an operand is what was loaded, seen otherwise. Attention is told from products by that."""
-    return isinstance(_source(value), LoadView)
-
-
-def _source(value: Value) -> Op | None:
-    """The op that an operand comes from, seen otherwise."""
-    while isinstance(value.op, (Cast, Permute, Reshape)):
-        value = value.op.x
-    return value.op
+    return isinstance(operand_source(value), LoadView)
 
 
 def _is_in_persistent_loop(op: Op) -> bool:

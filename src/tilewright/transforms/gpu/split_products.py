@@ -8,13 +8,12 @@ from typing import ClassVar
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.ir.core import Block, Function, Value
+from tilewright.analysis.mma_graph import operand_source
+from tilewright.ir.core import Block, Function
 from tilewright.ir.layouts import LANES
-from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView
-from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.transforms.gpu.choose_wgmma import MOST_GROUPS, MOST_SUMS, MOST_WORDS
 from tilewright.transforms.gpu.tile_splitting import cluster_size, divide
 
@@ -62,12 +61,6 @@ def _is_too_much(products: list[Mma]) -> bool:
     rows = min(op.acc.tile.shape[-2] for op in products)
     threads = LANES * GROUP_WARPS * max(min(rows // ROWS, MOST_GROUPS), 1)
     sums = [op.acc.tile.size * op.acc.tile.element.bytes // 4 for op in products]
-    left = max((op.x.tile.size * op.x.tile.element.bytes // 4 for op in products if not _is_loaded(op.x)), default=0)
+    computed = [op.x.tile for op in products if not isinstance(operand_source(op.x), LoadView)]  # others: shared memory
+    left = max((t.size * t.element.bytes // 4 for t in computed), default=0)
     return max(sums) > MOST_SUMS * threads or sum(sums) + left > MOST_WORDS * threads
-
-
-def _is_loaded(value: Value) -> bool:
-    """Whether an operand is what was loaded, seen otherwise: then it is in shared memory."""
-    while isinstance(value.op, (Cast, Permute, Reshape)):
-        value = value.op.x
-    return isinstance(value.op, LoadView)
