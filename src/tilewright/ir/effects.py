@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from tilewright.ir.core import Op
+from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, Loop, LoopOp
 from tilewright.ir.ops.memory import MemoryOp
 
 _NONE, _READ_WRITE = Effect.NONE, Effect.READ | Effect.WRITE  # combining flags takes longer than all the rest here
+
+ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
+RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
+
+
+def acquires(op: Op) -> bool:
+    """Whether what follows ``op`` must not run before it, in any thread."""
+    return isinstance(op, MemoryOp) and op.memory_order in ACQUIRES
 
 
 def is_ordered(op: Op) -> TypeGuard[MemoryOp]:

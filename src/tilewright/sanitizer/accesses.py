@@ -16,6 +16,7 @@ from tilewright.backends.reference import access as reference
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, PartitionView, Pointers
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
+from tilewright.ir.effects import ACQUIRES, RELEASES
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.ops.memory import (
     AtomicCas,
@@ -34,7 +35,7 @@ from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import PartitionViewType
 from tilewright.sanitizer.arrays import ArrayState, injective, outside_axis, owner_of
 from tilewright.sanitizer.events import Access
-from tilewright.sanitizer.races import ACQUIRES, RELEASES, Race
+from tilewright.sanitizer.races import Race
 from tilewright.sanitizer.report import ElementReference, Related
 from tilewright.sanitizer.undefined import Marks, Undefined
 from tilewright.sanitizer.windows import Lanes, Touched, Window

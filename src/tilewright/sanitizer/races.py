@@ -18,14 +18,12 @@ import numpy as np
 
 from tilewright.backends.reference.values import Array
 from tilewright.ir.core import Op
-from tilewright.ir.enums import MemoryOrder, MemoryScope
+from tilewright.ir.enums import MemoryScope
 from tilewright.ir.ops.memory import MemoryOp
 from tilewright.sanitizer.arrays import ArrayState
 from tilewright.sanitizer.report import Index
 from tilewright.sanitizer.windows import Touched
 
-ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
-RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
 _ALL = ("write", "strong", "strong_other", "read", "read_other")
 # Snapshots of clocks, and records, that may pile up before those that no element refers to are dropped.
 _SNAPSHOTS, _RECORDS = 256, 1 << 16

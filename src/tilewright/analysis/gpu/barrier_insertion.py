@@ -19,15 +19,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilewright.analysis.alias import AliasAnalysis, MemoryObject, are_disjoint, may_alias
+from tilewright.analysis.memory_dependence import DependenceWalk
 from tilewright.ir.core import Block, Function, Op
+from tilewright.ir.effects import RELEASES, acquires
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.control import For, If
-from tilewright.ir.ops.linear import CombiningOp
+from tilewright.ir.ops.control import For, LoopOp
 from tilewright.ir.ops.memory import MemoryOp
-
-_ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
-_RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
 
 
 @dataclass
@@ -50,16 +48,15 @@ class Pending:
         self.tma |= other.tma
         self.latest |= other.latest
 
-    def clear(self) -> None:
-        """A barrier."""
+    def barrier(self) -> None:
+        """Threads have waited for each other."""
         self.reads.clear()
         self.writes.clear()
         self.released = True
 
-    def begin(self) -> None:
-        """Another iteration, whose values are not those of earlier stores."""
-        self.tma |= set(self.latest.values())
-        self.latest.clear()
+    def in_next_iteration(self) -> Pending:
+        """The values of earlier stores are others then."""
+        return Pending(set(self.reads), set(self.writes), self.released, self.of_tma())
 
     def of_tma(self) -> set[MemoryObject]:
         return self.tma | set(self.latest.values())
@@ -70,7 +67,7 @@ class Pending:
         self.latest.clear()
 
 
-class BarrierInsertion:
+class BarrierInsertion(DependenceWalk[Pending]):
     """Finds the ops of ``function`` that need a barrier before them, those that wait for the TMA unit (one thread
     starts the stores ``by_tma``, and only it can wait), and loops whose loads must not run ahead.
 
@@ -78,52 +75,30 @@ class BarrierInsertion:
     """
 
     def __init__(self, function: Function, roots: AliasAnalysis, by_tma: frozenset[Op] = frozenset()) -> None:
+        super().__init__()
         self._roots = roots
         self._by_tma = by_tma
         self.barriers: set[Op] = set()
         self.waits: set[Op] = set()
         self.unpipelined: set[Op] = set()
-        self._walk(function.body, Pending())
+        self.walk(function.body, Pending())
 
-    def _walk(self, block: Block, pending: Pending) -> None:
-        for op in block.ops:
-            if op.regions and not isinstance(op, CombiningOp):
-                self._nested(op, pending)
-            elif isinstance(op, MemoryOp) and self._roots.effect(op):
-                self._access(op, pending)
+    def access(self, op: Op, state: Pending) -> None:
+        if isinstance(op, MemoryOp) and self._roots.effect(op):
+            self._access(op, state)
 
-    def _nested(self, op: Op, pending: Pending) -> None:
-        if isinstance(op, If):
-            after = []
-            for region in op.regions:
-                branch = pending.copy()
-                self._walk(region, branch)
-                after.append(branch)
-            pending.clear()
-            pending.wait()
-            for branch in after:
-                pending.merge(branch)
-            return
-        body = op.regions[0]
-        if self._conflicts_within(body):
-            self.unpipelined.add(op)
-        elif isinstance(op, For):
-            self._before_loads(op, pending)
-        pending.begin()
-        start = pending.copy()
-        self._walk(body, pending)
-        pending.begin()
-        pending.merge(start)  # the next iteration starts with what this one left
-        self._walk(body, pending)
-        pending.begin()
-        pending.merge(start)  # and the loop may not run at all
+    def enter(self, loop: LoopOp, state: Pending) -> None:
+        if self._conflicts_within(loop.body):
+            self.unpipelined.add(loop)
+        elif isinstance(loop, For):
+            self._before_loads(loop, state)
 
     def _access(self, op: MemoryOp, pending: Pending) -> None:
         root = self._roots.underlying_object(op.address)
         effect = self._roots.effect(op)
         order = op.memory_order
         writes = bool(effect & Effect.WRITE)
-        releases = order in _RELEASES
+        releases = order in RELEASES
         others = {r for other, r in pending.latest.items() if not are_disjoint(op, other)} | pending.tma
         waits = may_alias(root, others) or (releases and bool(pending.of_tma())) or op in self.waits
         if waits:
@@ -133,7 +108,7 @@ class BarrierInsertion:
         conflict = conflict or (waits and op not in self._by_tma) or (releases and not pending.released)
         if conflict or op in self.barriers:
             self.barriers.add(op)
-            pending.clear()
+            pending.barrier()
         if effect & Effect.READ:
             pending.reads.add(root)
         if writes and op in self._by_tma:
@@ -142,7 +117,7 @@ class BarrierInsertion:
             pending.writes.add(root)
         pending.released = False
         if acquires(op):
-            pending.clear()  # a barrier follows it
+            pending.barrier()  # one follows it
 
     def _before_loads(self, loop: For, pending: Pending) -> None:
         """What the loads of ``loop``, which may run ahead to before it, have to wait for."""
@@ -154,7 +129,7 @@ class BarrierInsertion:
             pending.wait()
         if waits or loop in self.barriers or any(may_alias(root, pending.writes) for root in roots):
             self.barriers.add(loop)
-            pending.clear()
+            pending.barrier()
 
     def _conflicts_within(self, body: Block) -> bool:
         """Whether an iteration may read what an earlier one wrote, or holds ops that order memory."""
@@ -163,8 +138,3 @@ class BarrierInsertion:
             return True
         reads, writes = self._roots.accessed(accesses)
         return any(may_alias(root, writes) for root in reads)
-
-
-def acquires(op: Op) -> bool:
-    """Whether what follows ``op`` must not run before it in any thread."""
-    return isinstance(op, MemoryOp) and op.memory_order in _ACQUIRES

@@ -9,13 +9,13 @@ from typing import ClassVar
 from tilewright.analysis.alias import AliasAnalysis, MemoryObject
 from tilewright.analysis.gpu.group_access import box_offset, group_offset
 from tilewright.analysis.manager import AnalysisManager
+from tilewright.analysis.memory_dependence import DependenceWalk
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.effects import ACQUIRES, RELEASES
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.control import Break, Continue, For, If, LoopOp
 from tilewright.ir.ops.gpu.barriers import GroupBarrier
 from tilewright.ir.ops.gpu.memory import (
     AsyncCopy,
@@ -37,8 +37,6 @@ from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import SharedType
 
 CONSUMERS = 1  # the number of the barrier of the warps that have tiles, where there are others
-_ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
-_RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
 
 
 @dataclass(frozen=True)
@@ -113,65 +111,27 @@ class _Pending:
         self.arriving |= other.arriving
         self.leaving |= other.leaving
 
-    def of_earlier_iteration(self) -> _Pending:
-        """The values that were pointers then are others now."""
+    def in_next_iteration(self) -> _Pending:
         return _Pending({replace(a, pointers=None) for a in self.pending}, set(self.arriving), set(self.leaving))
 
 
-class _Dependences:
+class _Dependences(DependenceWalk[_Pending]):
     """The ops of ``function`` that ``needed`` a barrier before them, and those where one of each group is enough."""
 
     def __init__(self, function: Function) -> None:
+        super().__init__()
         self.needed: set[Op] = set()
         self.needed_by_group: set[Op] = set()
         self._alias = AnalysisManager(function).get(AliasAnalysis)
-        self._continued: list[list[_Pending]] = []
-        self._left: list[list[_Pending]] = []
-        self._block(function.body, _Pending())
+        self.walk(function.body, _Pending())
 
-    def _block(self, block: Block, state: _Pending) -> _Pending | None:
-        """The state at the end of ``block``; None when it ends in a jump."""
-        for op in block.ops:
-            if isinstance(op, LoopOp):
-                state = self._loop(op, state)
-            elif isinstance(op, If):
-                ends = [self._block(r, state.copy()) for r in op.regions]
-                state = _Pending()
-                for end in ends:
-                    if end is not None:
-                        state.merge(end)
-            elif isinstance(op, Continue):
-                self._continued[-1].append(state)
-                return None
-            elif isinstance(op, Break):
-                self._left[-1].append(state)
-                return None
-            elif isinstance(op, WarpSpecialize):
-                self._block(op.consumer, state)
-            elif isinstance(op, Barrier):
-                state.pending.clear()
-            else:
-                self._op(op, state)
-        return state
-
-    def _loop(self, op: LoopOp, before: _Pending) -> _Pending:
-        entry = before.copy()
-        while True:
-            self._continued.append([])
-            self._left.append([])
-            self._block(op.body, entry.copy())
-            continued, left = self._continued.pop(), self._left.pop()
-            known = entry.copy()
-            for state in continued:
-                entry.merge(state.of_earlier_iteration())
-            if entry == known:
-                break
-        after = before.copy() if isinstance(op, For) else _Pending()
-        for state in (*left, *(continued if isinstance(op, For) else ())):
-            after.merge(state.of_earlier_iteration())
-        return after
-
-    def _op(self, op: Op, state: _Pending) -> None:
+    def access(self, op: Op, state: _Pending) -> None:
+        if isinstance(op, WarpSpecialize):
+            self.walk(op.consumer, state)
+            return
+        if isinstance(op, Barrier):
+            state.pending.clear()
+            return
         if isinstance(op, AsyncWait):
             state.pending |= state.arriving  # as if the threads wrote it now
             if not op.pending:
@@ -222,7 +182,7 @@ class _Dependences:
             atomic = isinstance(op, (AtomicRmw, AtomicCas))
             order = op.memory_order
             writes = bool(op.spec.effect & Effect.WRITE)
-            everything = order in _RELEASES or order in _ACQUIRES
+            everything = order in RELEASES or order in ACQUIRES
             yield _Access(writes or everything, root, 0, 0, op.ptrs if alone else None, atomic, everything)
 
 

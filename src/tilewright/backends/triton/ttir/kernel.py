@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from tilewright.analysis.gpu.barrier_insertion import acquires
 from tilewright.analysis.gpu.lowering_plan import LoweringPlan, PipelineDepth
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import plan_lowering
@@ -30,6 +29,7 @@ from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val
 from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.effects import acquires
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
 from tilewright.ir.ops.arith import Bitcast, Cast, Cmp
