@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import llvmlite
 
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
-from tilewright.backends.base import Capabilities, Devices, Machine, Serialization
+from tilewright.backends.base import Exporter
 from tilewright.backends.cuda_tools import tool_version
 from tilewright.backends.gpu import assemble
 from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.backends.gpu.exporter import write_cubin
 from tilewright.backends.gpu.target import architecture
-from tilewright.gpu_runtime import driver, stopwatch
+from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
 from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.binary import GpuBinary
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
-from tilewright.gpu_runtime.executable import CAPACITIES, GpuExecutable, embed
+from tilewright.gpu_runtime.executable import CAPACITIES, GpuExecutable
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_stage import DEEPER, MAX_WARPS
@@ -36,15 +37,10 @@ _FIRST = Constraints(capacity=CAPACITIES[0])  # how kernels are compiled first
 _SWIZZLES = {32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
 
 
-class GpuBackend:
+class GpuBackend(DriverBackend[str]):
     """Compiles kernels for GPU ``index`` of this machine or for another ``target``, such as ``sm_90``."""
 
     name = "gpu"
-    device = "cuda"
-
-    def __init__(self, target: str | None = None, index: int = 0) -> None:
-        self._target = target
-        self._index = index
 
     def unavailable(self) -> str | None:
         return driver.why_not() if self._target is None else None
@@ -56,26 +52,17 @@ class GpuBackend:
         """The architecture that kernels are compiled for. TileUnsupportedFeatureError for one without code."""
         return architecture(self._target or f"sm_{driver.device(self._index).capability}").name
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(
-            direct_launch=True,
-            variants=True,
-            serialization=Serialization(_to_bytes, self._from_bytes),
-            for_target=_for_target,
-            machine=self._machine,
-            devices=Devices(self._for_device, driver.device_count, driver.device_of),
-            elapsed=self._elapsed,
-            exports={"cubin": write_cubin},
-            embed=embed,
-        )
+    @classmethod
+    def for_target(cls, target: str | None) -> GpuBackend:
+        if target is not None:
+            try:
+                architecture(target)
+            except TileUnsupportedFeatureError as e:
+                raise ValueError(e.message) from None
+        return cls(target)
 
-    def _machine(self) -> Machine:
-        return Machine(self.architecture(), driver.device(self._index).processors)
-
-    def _for_device(self, index: int) -> GpuBackend:
-        """This backend for GPU ``index``, whose architecture may be another one than that of the first."""
-        return self if index == self._index else _backend_of(index)
+    def exports(self) -> Mapping[str, Exporter]:
+        return {"cubin": write_cubin}
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> GpuExecutable:
         """``function`` as machine code, or as PTX where no ptxas is installed.
@@ -106,7 +93,7 @@ class GpuBackend:
             capacity=compiled.capacity,
             depths=(compiled.distributed.hints.get(DEEPER, 0), 0),
         )
-        return self._executable(function, artifact, options, constraints)
+        return self.executable(function, artifact, options, constraints)
 
     def _made(
         self, function: Function, options: Mapping[str, Any], how: Constraints
@@ -148,20 +135,15 @@ class GpuBackend:
         texts["resources"] = assembled.resources.render(compiled.shared_bytes)
         return compiled, assembled.cubin, texts
 
-    def _executable(
-        self, function: Function, artifact: Artifact, options: Mapping[str, Any], constraints: Constraints
+    def executable(
+        self, function: Function, artifact: Artifact, options: Mapping[str, Any], variant: Constraints | None
     ) -> GpuExecutable:
+        constraints = variant or _FIRST
+
         def texts() -> Mapping[str, str]:
             return artifact.binary.texts or self._made(function, options, constraints)[2]
 
         return GpuExecutable(function, artifact, constraints, texts, lambda: sites(optimize(function)))
-
-    def _from_bytes(self, function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> GpuExecutable:
-        return self._executable(function, Artifact.from_bytes(data), options, variant or _FIRST)
-
-    def _elapsed(self, launch: Callable[[], None], stream: int, flush_cache: bool) -> float:
-        """The seconds between events before and after ``launch`` on the stream with this handle."""
-        return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
 
 
 def _box(op: TensorMap) -> dict[str, Any]:
@@ -182,25 +164,6 @@ def choose(function: Function, options: Mapping[str, Any], target: GpuTarget) ->
     if warps is not None and (not isinstance(warps, int) or not 0 < warps <= MAX_WARPS or warps & (warps - 1)):
         raise ValueError(f"num_warps is {warps!r}; it is a power of two up to {MAX_WARPS}")
     return {"num_warps": warps, "num_stages": options.get("num_stages")}
-
-
-def _to_bytes(executable: GpuExecutable) -> bytes:
-    return executable.artifact.to_bytes()
-
-
-def _for_target(target: str | None) -> GpuBackend:
-    """The backend for an architecture of which no GPU is needed; None stands for the GPU of this machine."""
-    if target is not None:
-        try:
-            architecture(target)
-        except TileUnsupportedFeatureError as e:
-            raise ValueError(e.message) from None
-    return GpuBackend(target)
-
-
-@functools.cache
-def _backend_of(index: int) -> GpuBackend:
-    return GpuBackend(None, index)
 
 
 BACKEND = GpuBackend()

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tilewright.backends.base import Capabilities, Devices, Machine, NeedsVariant, Serialization
+from tilewright.backends.base import NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.native import LaunchStub
 from tilewright.backends.tileir import assembler
-from tilewright.gpu_runtime import driver, stopwatch
+from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
 from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.binary import GpuBinary
 from tilewright.gpu_runtime.constraints import Constraints
-from tilewright.gpu_runtime.executable import GpuExecutable, embed
+from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.gpu_parameters import TableParameter
@@ -28,15 +28,10 @@ NEGATIVE_STRIDES = "negative strides"
 _OLDEST_DRIVER = 13000  # which knows tile kernels: it launches them with the threads that their code is for
 
 
-class TileIRBackend:
+class TileIRBackend(DriverBackend[str]):
     """Compiles kernels with ``tileiras``, for GPU ``index`` of this machine or for another ``target``."""
 
     name = "tileir"
-    device = "cuda"
-
-    def __init__(self, target: str | None = None, index: int = 0) -> None:
-        self._target = target
-        self._index = index
 
     def unavailable(self) -> str | None:
         reason = assembler.missing()
@@ -48,7 +43,6 @@ class TileIRBackend:
         return f"tileiras {assembler.version()} {self.architecture()}"
 
     def architecture(self) -> str:
-        """The architecture that kernels are compiled for. TileError when that is not possible."""
         if self._target is not None:
             return self._target
         found = f"sm_{driver.device(self._index).capability}"
@@ -56,25 +50,12 @@ class TileIRBackend:
             raise TileError(f"tileiras {assembler.version()} does not compile for GPU {self._index}, {found}")
         return found
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(
-            direct_launch=True,
-            variants=True,
-            serialization=Serialization(_to_bytes, _from_bytes),
-            for_target=_for_target,
-            machine=self._machine,
-            devices=Devices(self._for_device, driver.device_count, driver.device_of),
-            elapsed=self._elapsed,
-            embed=embed,
-        )
-
-    def _machine(self) -> Machine:
-        return Machine(self.architecture(), driver.device(self._index).processors)
-
-    def _for_device(self, index: int) -> TileIRBackend:
-        """This backend for GPU ``index``, whose architecture may be another one than that of the first."""
-        return self if index == self._index else _backend_of(index)
+    @classmethod
+    def for_target(cls, target: str | None) -> TileIRBackend:
+        known = assembler.targets()
+        if target is not None and known and target not in known:
+            raise ValueError(f"{target} is not supported: tileiras {assembler.version()} knows {', '.join(known)}")
+        return cls(target)
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> GpuExecutable:
         """``function`` assembled; as the variant ``NEGATIVE_STRIDES`` for arrays that have some. ValueError for
@@ -93,6 +74,11 @@ class TileIRBackend:
             threads=1,
         )
         artifact = Artifact(binary, formats_of(function), (), 0, tables=_tables(function), fallback=fallback)
+        return self.executable(function, artifact, options, variant)
+
+    def executable(
+        self, function: Function, artifact: Artifact, options: Mapping[str, Any], variant: Any
+    ) -> GpuExecutable:
         return TileIRExecutable(function, artifact, variant)
 
     def _assembled(self, function: Function, variant: Any) -> tuple[bytes, tuple[str, ...]]:
@@ -108,10 +94,6 @@ class TileIRBackend:
                 refused = refused or error
         assert refused is not None
         raise refused
-
-    def _elapsed(self, launch: Callable[[], None], stream: int, flush_cache: bool) -> float:
-        """The seconds between events before and after ``launch`` on the stream with this handle."""
-        return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
 
 
 _IN_ORDER, _WITHOUT_TMA = "memory ops in program order", "no TMA"
@@ -172,22 +154,6 @@ class TileIRExecutable(GpuExecutable):
         return None if self._strides else super().launch_stub(device, variants)
 
 
-def _to_bytes(executable: GpuExecutable) -> bytes:
-    return executable.artifact.to_bytes()
-
-
-def _from_bytes(function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> GpuExecutable:
-    return TileIRExecutable(function, Artifact.from_bytes(data), variant)
-
-
-def _for_target(target: str | None) -> TileIRBackend:
-    """The backend for an architecture of which no GPU is needed; None stands for the GPU of this machine."""
-    known = assembler.targets()
-    if target is not None and known and target not in known:
-        raise ValueError(f"{target} is not supported: tileiras {assembler.version()} knows {', '.join(known)}")
-    return TileIRBackend(target)
-
-
 def _tables(function: Function) -> tuple[TableParameter, ...]:
     """The tables of lists, which are copied to the device: rows of an address, extents and strides."""
     return tuple(
@@ -203,11 +169,6 @@ def _old_driver() -> str | None:
             f"{found // 1000}.{found % 1000 // 10}"
         )
     return None
-
-
-@functools.cache
-def _backend_of(index: int) -> TileIRBackend:
-    return TileIRBackend(None, index)
 
 
 BACKEND = TileIRBackend()

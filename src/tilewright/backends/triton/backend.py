@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from tilewright.analysis.gpu.pipelinable_loops import (
 )
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends.base import Capabilities, Devices, Machine, Serialization
+from tilewright.backends.base import Exporter
 from tilewright.backends.export import Export
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fallbacks, compiler
@@ -39,11 +39,12 @@ from tilewright.backends.triton.resources import (
     too_much_shared,
 )
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
-from tilewright.gpu_runtime import driver, stopwatch
+from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
 from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
-from tilewright.gpu_runtime.executable import FIRST, GpuExecutable, embed
+from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
@@ -56,15 +57,10 @@ from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
 
 
-class TritonBackend:
+class TritonBackend(DriverBackend[GpuTarget]):
     """Compiles kernels with the Triton compiler, for GPU ``index`` of this machine or for another ``target``."""
 
     name = "triton"
-    device = "cuda"
-
-    def __init__(self, target: GpuTarget | None = None, index: int = 0) -> None:
-        self._target = target
-        self._index = index
 
     def unavailable(self) -> str | None:
         return compiler_missing() or (driver.why_not() if self._target is None else None)
@@ -76,62 +72,33 @@ class TritonBackend:
         """The architecture that kernels are compiled for. TileError when that is not possible."""
         return self._target or _gpu_of_this_machine(self._index)
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(
-            direct_launch=True,
-            variants=True,
-            serialization=Serialization(_to_bytes, self._from_bytes),
-            for_target=_for_target,
-            machine=self._machine,
-            devices=Devices(self._for_device, driver.device_count, driver.device_of),
-            elapsed=self._elapsed,
-            embed=embed,
-            exports={} if compiler_missing() else {"cubin": _write_cubin},  # else the gpu backend does
-        )
+    def architecture(self) -> str:
+        return self.gpu().name
+
+    @classmethod
+    def for_target(cls, target: str | None) -> TritonBackend:
+        return cls(None if target is None else parse_target(target))
+
+    def exports(self) -> Mapping[str, Exporter]:
+        return {} if compiler_missing() else {"cubin": _write_cubin}  # else the gpu backend does
 
     def compile(
         self, function: Function, options: Mapping[str, Any], variant: Constraints | None = None
     ) -> GpuExecutable:
         constraints = variant or FIRST
         artifact = compile_for(function, self.gpu(), options, constraints)
-        return self._executable(function, artifact, options, constraints)
+        return self.executable(function, artifact, options, constraints)
 
-    def _from_bytes(
-        self, function: Function, data: bytes, options: Mapping[str, Any], variant: Constraints | None
+    def executable(
+        self, function: Function, artifact: Artifact, options: Mapping[str, Any], variant: Constraints | None
     ) -> GpuExecutable:
-        return self._executable(function, Artifact.from_bytes(data), options, variant or FIRST)
-
-    def _executable(
-        self, function: Function, artifact: Artifact, options: Mapping[str, Any], constraints: Constraints
-    ) -> GpuExecutable:
-        """The executable of ``artifact``, which was compiled under ``constraints``."""
+        constraints = variant or FIRST
 
         def texts() -> Mapping[str, str]:
             made = artifact if artifact.binary.texts else compile_for(function, self.gpu(), options, constraints)
             return made.binary.texts
 
         return GpuExecutable(function, artifact, constraints, texts, lambda: sites(optimize(function)))
-
-    def _machine(self) -> Machine:
-        return Machine(self.gpu().name, driver.device(self._index).processors)
-
-    def _for_device(self, index: int) -> TritonBackend:
-        """This backend for GPU ``index``, whose architecture may be another one than that of the first."""
-        return self if index == self._index else _backend_of(index)
-
-    def _elapsed(self, launch: Callable[[], None], stream: int, flush_cache: bool) -> float:
-        """The seconds between events before and after ``launch`` on the stream with this handle."""
-        return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
-
-
-def _to_bytes(executable: GpuExecutable) -> bytes:
-    return executable.artifact.to_bytes()
-
-
-def _for_target(target: str | None) -> TritonBackend:
-    """The backend for an architecture of which no GPU is needed; None stands for the GPU of this machine."""
-    return TritonBackend(None if target is None else parse_target(target))
 
 
 def _write_cubin(kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
@@ -141,11 +108,6 @@ def _write_cubin(kernels: Sequence[Export], path: Path, output_format: str, targ
         raise TileUnsupportedFeatureError(f"a {output_format} is for NVIDIA GPUs, not for {gpu.name}")
     made = [(k, compile_for(k.function, gpu, {}, Constraints(descriptors=False))) for k in kernels]
     write_cubin(made, path, gpu, compiler().assembler(gpu))
-
-
-@functools.cache
-def _backend_of(index: int) -> TritonBackend:
-    return TritonBackend(None, index)
 
 
 @functools.cache
