@@ -206,10 +206,14 @@ class TileWriter:
             step = self.random.choice((1, 1, 2, 3, 5))
             part = f"ct.arange({n}, dtype=ct.int32)" + (f"[{where}]" if len(shape) > 1 else "")
             parts.append(f"{part} * {step}" if step > 1 else part)
+        wide = False  # a loop that counts with an extent of 64 bits has a number of 64 bits
         if self.numbers and self.chance(0.5):
             parts.append(f"{self.number()}")
+            wide = True
         modulus = self.random.randint(2, 6)
         text = f"(({' + '.join(parts)}) % {modulus})"
+        if wide:
+            text = f"{text}.astype(ct.int32)"
         return self.cast(Tile(text, "int32", shape, 0, modulus - 1), dtype)
 
     def adapt(self, x: Tile, shape: Shape) -> Tile | None:

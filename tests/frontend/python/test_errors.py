@@ -121,6 +121,10 @@ def returned_value(a):
     return 3  # HERE
 
 
+def entry_too_many(a):
+    ct.store(a, (0, 0), a.shape[2])  # HERE
+
+
 def division_by_zero(a):
     return 1 // 0  # HERE
 
@@ -234,6 +238,7 @@ CASES: tuple[tuple[Callable[..., Any], type[ct.TileError], str, str], ...] = (
     (refused_cast, ct.TileTypeError, "ct.store(a, (0, 0), ct.zeros((8, 16), ct.float64))", ".astype(ct.float32)"),
     (string_dtype, ct.TileTypeError, '"float32"', "write ct.float32"),
     (returned_value, ct.TileTypeError, "3", "store results with ct.store"),
+    (entry_too_many, ct.TileTypeError, "a.shape[2]", "index 2 is out of range for a tuple of 2"),
     (division_by_zero, ct.TileValueError, "1 // 0", "1 // 0 cannot be computed"),
     (too_large, ct.TileValueError, "1 << 70", "does not fit in 64 bits"),
     (list_display, ct.TileSyntaxError, "[1, 2]", "write a tuple"),

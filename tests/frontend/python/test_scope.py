@@ -85,11 +85,27 @@ def never(n):
 
 
 @contextlib.contextmanager
+def broken(n):
+    while True:
+        break
+        yield n
+
+
+@contextlib.contextmanager
 def unreachable(n):
     if False:
         yield 8
     sent = yield n
     ct.static_assert(sent is None)
+    for _ in range(2):
+        continue
+        yield 10
+    while True:
+        if ct.bid(0) == 0:
+            break
+            yield 11
+        break
+        yield 12
     return
     yield 9
 
@@ -117,7 +133,13 @@ def test_a_context_manager_is_entered_once() -> None:
     refuses(body, ct.TileTypeError, match="a second time")
 
 
-NOT_ONE_YIELD = {"without": "has no yield", "never": "no yield", "doubled": "two yields", "perhaps": "is in a branch"}
+NOT_ONE_YIELD = {
+    "without": "has no yield",
+    "never": "no yield",
+    "broken": "reaches no yield",
+    "doubled": "two yields",
+    "perhaps": "is in a branch",
+}
 
 
 @pytest.mark.parametrize(("name", "why"), NOT_ONE_YIELD.items())

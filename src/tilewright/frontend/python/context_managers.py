@@ -98,7 +98,7 @@ def generator_of(function: Any) -> types.FunctionType | None:
 def _around(t: Tracer, name: str, statements: Sequence[ast.stmt], block: Callable[[Any], bool]) -> bool:
     """Trace the body of the context manager ``name``, ``block`` in place of its yield; whether its end is reached."""
     for i, place in enumerate(statements):
-        if _own(place, _YIELDS):
+        if _yields(place):
             return _at_yield(t, name, place, statements[i + 1 :], block)
         if not t.body([place]):
             return False
@@ -106,7 +106,7 @@ def _around(t: Tracer, name: str, statements: Sequence[ast.stmt], block: Callabl
 
 
 def _at_yield(t: Tracer, name: str, place: ast.stmt, after: Sequence[ast.stmt], block: Callable[[Any], bool]) -> bool:
-    second = next((node for s in after for node in _own(s, _YIELDS)), None)
+    second = next((node for s in after for node in _yields(s)), None)
     if second is not None:
         t.fail(TileTypeError, f"the context manager {name}() has two yields; it must have exactly one", at=second)
     within: Callable[[], bool]
@@ -136,19 +136,30 @@ def _at_yield(t: Tracer, name: str, place: ast.stmt, after: Sequence[ast.stmt], 
     return falls and t.body(after)
 
 
-_YIELDS = (ast.Yield, ast.YieldFrom)
+_EXITS = (ast.Return, ast.Break, ast.Continue, ast.Raise)
+
+
+def _yields(node: ast.AST) -> list[ast.AST]:
+    return _own(node, (ast.Yield, ast.YieldFrom))
 
 
 def _own(node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> list[ast.AST]:
-    """The nodes of ``kinds`` in ``node`` that do not belong to a function defined there."""
+    """The nodes of ``kinds`` in ``node`` that a run may reach, and that do not belong to a function defined there."""
     if isinstance(node, kinds):
         return [node]
-    if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+    if isinstance(node, (ast.FunctionDef, ast.Lambda)) or _is_never(node):
         return []
-    return [found for child in ast.iter_child_nodes(node) for found in _own(child, kinds)]
+    found: list[ast.AST] = []
+    for _, field in ast.iter_fields(node):
+        for child in field if isinstance(field, list) else [field]:
+            if isinstance(child, ast.AST):
+                found += _own(child, kinds)
+            if isinstance(child, _EXITS):
+                break
+    return found
 
 
-def _is_never(node: ast.stmt) -> bool:
+def _is_never(node: ast.AST) -> bool:
     test = node.test if isinstance(node, (ast.If, ast.While)) and not node.orelse else None
     return isinstance(test, ast.Constant) and not test.value
 

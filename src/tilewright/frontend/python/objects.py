@@ -290,7 +290,7 @@ def _item(t: ValueSemantics, value: Any, index: Any) -> Any:
     if not isinstance(index, int):
         t.fail(TileTypeError, f"the index of a tuple must be an integer, not {describe(index)}")
     if not -len(value) <= index < len(value):
-        t.fail(TileValueError, f"index {index} is out of range for a tuple of {len(value)}")
+        t.fail(TileTypeError, f"index {index} is out of range for a tuple of {len(value)}")
     return value[index]
 
 
