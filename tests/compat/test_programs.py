@@ -280,3 +280,9 @@ def test_torch_is_itself_again_afterwards() -> None:
     )
     with pytest.raises((RuntimeError, AssertionError)):
         torch.ones(3, device="cuda")
+
+
+def test_the_module_for_jax() -> None:
+    pytest.importorskip("jax")
+    install()
+    assert importlib.import_module("cuda.tile.jax").cutile_call.__module__ == "tilewright.jax"

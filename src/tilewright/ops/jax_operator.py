@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,19 +10,21 @@ import jax
 import numpy as np
 
 from tilewright.ir.errors import TileTypeError
-from tilewright.ir.printer import print_function
 from tilewright.language.dtypes import to_dtype
 from tilewright.ops.batching import batched_dim
 from tilewright.ops.dims import Shape
+from tilewright.ops.jax_call import (
+    alike_varying,
+    call_handler,
+    cast_varying,
+    register_handler,
+    varying,
+    written_arrays,
+    xla_platform,
+)
 from tilewright.ops.jax_sharding import partitioned
 from tilewright.ops.operator import Operator, OperatorTypeError, array_dtype
-from tilewright.ops.xla_handler import Handler
 from tilewright.runtime.abstract import abstract_array, record_launches
-from tilewright.runtime.arrays import AbstractAddress
-
-_HANDLERS: dict[tuple[str, str], Handler] = {}  # by platform and name; XLA calls them as long as the process lives
-_LOCK = threading.Lock()
-_PLATFORMS = {"cpu": ("cpu", "cpu"), "gpu": ("CUDA", "cuda"), "cuda": ("CUDA", "cuda")}  # XLA's name, and ours
 
 Arrays = Sequence[Any]
 
@@ -94,12 +94,12 @@ def _differentiable(op: Operator, numbers: tuple[Any, ...]) -> Callable[..., Any
     def backward(saved: dict[str, Any], grads: Arrays) -> Any:
         given = {f"grad_{name}": grad for name, grad in zip(op.outputs, grads)}
         found = op.input_gradients(saved | given | dict(zip((n.name for n in op.numbers), numbers)))
-        axes = frozenset().union(*map(_varying, grads))
-        return tuple(grad if grad is None else _cast_varying(grad, axes) for grad in found)
+        axes = frozenset().union(*map(varying, grads))
+        return tuple(grad if grad is None else cast_varying(grad, axes) for grad in found)
 
     function.defvjp(forward, backward)
     # What differs along fewer axes of a mesh is cast outside of the rule: so its gradient is summed along the others.
-    return lambda *arrays: function(*_alike_varying(arrays)[0])
+    return lambda *arrays: function(*alike_varying(arrays)[0])
 
 
 def _batched(op: Operator, numbers: tuple[Any, ...]) -> Callable[..., Any]:
@@ -162,48 +162,15 @@ def _ffi_call(op: Operator, numbers: tuple[Any, ...], *arrays: Any) -> Any:
     if op.is_idle([a.shape for a in arrays], [shape for shape, _ in results]):
         return [jax.numpy.zeros(shape, dtype) for shape, dtype in results]
     target = _target(op, numbers, tuple((a.shape, np.dtype(a.dtype)) for a in arrays), tuple(results))
-    alike, kind = _alike_varying(arrays)
-    kinds = [jax.ShapeDtypeStruct(shape, dtype, **kind) for shape, dtype in results]
     changed = [i for i, name in enumerate(op.inputs) if name in op.mutates]
-    aliases = {i: len(op.outputs) + n for n, i in enumerate(changed)}
-    return list(jax.ffi.ffi_call(target, kinds, input_output_aliases=aliases, vmap_method="sequential")(*alike))
-
-
-def _alike_varying(arrays: Arrays) -> tuple[Arrays, dict[str, Any]]:
-    """``arrays`` that all differ along the same manual axes of a mesh, as shard_map checks, and what says so of the
-    results."""
-    every = frozenset().union(*map(_varying, arrays))
-    if not every:
-        return arrays, {}
-    cast = [_cast_varying(a, every) for a in arrays]
-    kind = jax.typeof(cast[0])
-    if not hasattr(kind, "mat"):
-        return cast, {"vma": every}
-    whole = jax.sharding.NamedSharding(kind.sharding.mesh, jax.sharding.PartitionSpec())
-    return cast, {"manual_axis_type": kind.mat, "sharding": whole}
-
-
-def _varying(array: Any) -> frozenset[str]:
-    """The manual axes of a mesh along which ``array`` differs."""
-    kind = jax.typeof(array)
-    found: frozenset[str] = kind.mat.varying if hasattr(kind, "mat") else getattr(kind, "vma", frozenset())
-    return found
-
-
-def _cast_varying(array: Any, axes: frozenset[str]) -> Any:
-    """``array``, said to differ along ``axes`` as well."""
-    missing = axes - _varying(array)
-    return jax.lax.pcast(array, tuple(sorted(missing)), to="varying") if missing else array
+    return call_handler(target, arrays, results, {i: len(op.outputs) + n for n, i in enumerate(changed)})
 
 
 @functools.lru_cache(maxsize=4096)
 def _target(op: Operator, numbers: tuple[Any, ...], inputs: tuple[Any, ...], results: tuple[Any, ...]) -> str:
     """The name under which XLA knows the handler for inputs and results of these shapes and dtypes."""
-    found = _PLATFORMS.get(jax.default_backend())
-    if found is None:
-        raise NotImplementedError(f"{op.name}: kernels run on CPUs and NVIDIA's GPUs, not on {jax.default_backend()}")
-    platform, device = found
-    arrays = [abstract_array(i, shape, dtype, device) for i, (shape, dtype) in enumerate((*inputs, *results))]
+    platform = xla_platform(op.name)
+    arrays = [abstract_array(i, shape, dtype, platform.device) for i, (shape, dtype) in enumerate((*inputs, *results))]
     given, outputs = arrays[: len(inputs)], arrays[len(inputs) : len(inputs) + len(op.outputs)]
     try:
         launches = record_launches(lambda stream: op.function(stream, *given, *outputs, *numbers))
@@ -212,28 +179,14 @@ def _target(op: Operator, numbers: tuple[Any, ...], inputs: tuple[Any, ...], res
     _check_writes(op, launches)
     changed = [i for i, name in enumerate(op.inputs) if name in op.mutates]
     mutated = {i: len(inputs) + len(op.outputs) + n for n, i in enumerate(changed)}
-    text = [f"{launch.grid}{list(launch.values)}{print_function(launch.function)}" for launch in launches]
-    digest = hashlib.sha256(repr((op.name, inputs, results, mutated, text)).encode()).hexdigest()
-    name = f"tilewright.{op.name.replace('::', '.')}.{digest[:24]}"
-    with _LOCK:
-        if (platform, name) not in _HANDLERS:
-            handler = Handler(op.name, launches, len(inputs), mutated, device != "cpu")
-            jax.ffi.register_ffi_target(name, handler.capsule(), platform=platform)
-            _HANDLERS[platform, name] = handler
-    return name
+    return register_handler(platform, op.name, launches, len(inputs), mutated, (inputs, results))
 
 
 def _check_writes(op: Operator, launches: Sequence[Any]) -> None:
     """ValueError where a launch stores to an input that is not declared to be changed."""
     for launch in launches:
-        pointers = [p.argument for p, v in zip(launch.function.params, launch.values) if _is_address(v)]
-        numbers = [int(v) for v in launch.values if _is_address(v)]
-        for argument, number in zip(pointers, numbers):
-            if argument in launch.written and number < len(op.inputs) and op.inputs[number] not in op.mutates:
+        for number in written_arrays(launch):
+            if number < len(op.inputs) and op.inputs[number] not in op.mutates:
                 raise ValueError(
                     f"{op.name}: {launch.kernel.name}() stores to '{op.inputs[number]}'; declare that with mutates="
                 )
-
-
-def _is_address(value: Any) -> bool:
-    return isinstance(value, AbstractAddress)
