@@ -18,6 +18,7 @@ from tilewright.ir.location import Loc
 from tilewright.ir.types import TileType, Type
 
 if TYPE_CHECKING:
+    from tilewright.ir.builder import Builder
     from tilewright.ir.opdef import OpSpec
 
 
@@ -109,6 +110,10 @@ class Op:
         """The only result of this op."""
         (value,) = self.results
         return value
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        """A simpler value than the result of this op, which has one: an operand, or what ``builder`` emits for it."""
+        return None
 
     @property
     def parent(self) -> Op | None:

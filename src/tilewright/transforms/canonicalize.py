@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.effects import is_pure
-from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops.arith import (
-    Add,
-    And,
-    Bitcast,
-    Cast,
-    Cmp,
-    Div,
-    Max,
-    Min,
-    Mul,
-    Not,
-    Or,
-    Rem,
-    Select,
-    Shl,
-    Shr,
-    Sub,
-    Xor,
-    flushes_to_zero,
-    operand_dtype,
-)
+from tilewright.ir.ops.arith import operand_dtype
 from tilewright.ir.ops.control import Break, For, If, Loop, Yield
 from tilewright.ir.ops.linear import Reduce
-from tilewright.ir.ops.memory import Assert, Assume, AssumeDivisible
-from tilewright.ir.ops.shape import Broadcast, Extract, Iota, Permute, PtrOffset, Reshape, constant_of
+from tilewright.ir.ops.memory import Assert, Assume
+from tilewright.ir.ops.shape import Broadcast, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, clone_op
 from tilewright.ir.semantics import constant_array, evaluate
 from tilewright.ir.types import TileType
@@ -44,7 +23,10 @@ from tilewright.ir.types import TileType
 @dataclass(frozen=True)
 class Canonicalize:
     """Folds ops on constants, removes ops that change nothing and loops that end at once, inlines branches that are
-    always taken, and makes reshapes of reductions of single elements."""
+    always taken, and makes reshapes of reductions of single elements.
+
+    What one op alone is simpler as is declared with it: ``Op.canonicalize``.
+    """
 
     name: ClassVar[str] = "canonicalize"
 
@@ -124,8 +106,7 @@ class _Canonicalizer(Rewriter):
             return None
         folded = fold_constants(op, builder)
         if folded is None:
-            rule = _RULES.get(type(op))
-            folded = rule(op, builder) if rule is not None else None
+            folded = op.canonicalize(builder)
         if folded is None and op.spec.elementwise:
             folded = _scalarize_splats(op, builder)
         return None if folded is None else [folded]
@@ -181,214 +162,3 @@ def _scalar(value: Value | None, builder: Builder) -> Value:
 
 # Constants of this format are kept as raw bits, which are not numbers.
 _UNFOLDED = ("f8e5m3fnu",)
-
-
-def _is(value: Value, number: float) -> bool:
-    """Whether ``value`` is the constant ``number``, with its sign of zero."""
-    found = constant_of(value)
-    return found is not None and found == number and repr(float(found)) == repr(float(number))
-
-
-def _integer(op: Op) -> bool:
-    return not operand_dtype(op).is_floating
-
-
-def _add(op: Add, builder: Builder) -> Value | None:
-    lhs, rhs = op.lhs, op.rhs
-    if flushes_to_zero(op):
-        return None
-    # x + -0.0 is x for every x in rounding to nearest; x + 0.0 is not, for x = -0.0.
-    zero = 0 if _integer(op) else -0.0
-    if not _integer(op) and op.rounding is not RoundingMode.RN:
-        return None
-    if _is(rhs, zero):
-        return lhs
-    return rhs if _is(lhs, zero) else _less(op, builder)
-
-
-def _less(op: Add, builder: Builder) -> Value | None:
-    """The addition ``op`` of a negative constant as the subtraction that people write; C++ compilers do the reverse."""
-    lhs, rhs = op.lhs, op.rhs
-    type, number = op.result.tile, constant_of(rhs)
-    if not _integer(op) or number is None or not type.element.min < number < 0:
-        return None
-    positive = builder.constant(-number, type.dtype, type.shape)
-    return builder.emit(Sub, lhs, positive, no_signed_wrap=op.no_signed_wrap)
-
-
-def _sub(op: Sub, builder: Builder) -> Value | None:
-    lhs, rhs = op.lhs, op.rhs
-    if _integer(op):
-        if lhs is rhs:
-            return builder.constant(0, op.result.tile.element, op.result.tile.shape)
-        return lhs if _is(rhs, 0) else None
-    exact = op.rounding is RoundingMode.RN and not flushes_to_zero(op)
-    return lhs if exact and _is(rhs, 0.0) else None
-
-
-def _mul(op: Mul, builder: Builder) -> Value | None:
-    lhs, rhs = op.lhs, op.rhs
-    if flushes_to_zero(op):
-        return None
-    if _integer(op) and (_is(lhs, 0) or _is(rhs, 0)):
-        return lhs if _is(lhs, 0) else rhs
-    return lhs if _is(rhs, 1) else rhs if _is(lhs, 1) else None
-
-
-def _div(op: Div, builder: Builder) -> Value | None:
-    return op.lhs if _is(op.rhs, 1) and not flushes_to_zero(op) else None
-
-
-def _rem(op: Rem, builder: Builder) -> Value | None:
-    type = op.result.tile
-    return builder.constant(0, type.dtype, type.shape) if _integer(op) and _is(op.rhs, 1) else None
-
-
-def _same_operands(op: Max | Min, builder: Builder) -> Value | None:
-    lhs, rhs = op.lhs, op.rhs
-    return lhs if lhs is rhs and _integer(op) else None
-
-
-def _unless_zero(op: PtrOffset | Shl | Shr, builder: Builder) -> Value | None:
-    first, second = (op.ptr, op.offset) if isinstance(op, PtrOffset) else (op.lhs, op.rhs)
-    return first if _is(second, 0) else None
-
-
-def _shl(op: Shl, builder: Builder) -> Value | None:
-    """A shift by a constant as the multiplication that people write; C++ compilers do the reverse."""
-    lhs, rhs = op.lhs, op.rhs
-    type, count = op.result.tile, constant_of(rhs)
-    if count is None or count <= 0 or 1 << min(count, 64) > type.element.max:
-        return _unless_zero(op, builder)
-    return builder.emit(Mul, lhs, builder.constant(1 << count, type.dtype, type.shape))
-
-
-def _and(op: And, builder: Builder) -> Value | None:
-    lhs, rhs = op.lhs, op.rhs
-    if lhs is rhs:
-        return lhs
-    for x, y in ((lhs, rhs), (rhs, lhs)):
-        if _is(y, 0):
-            return y
-        if op.result.tile.element.is_bool and _is(y, 1):
-            return x
-    return None
-
-
-def _or(op: Or, builder: Builder) -> Value | None:
-    lhs, rhs = op.lhs, op.rhs
-    if lhs is rhs:
-        return lhs
-    for x, y in ((lhs, rhs), (rhs, lhs)):
-        if _is(y, 0):
-            return x
-        if op.result.tile.element.is_bool and _is(y, 1):
-            return y
-    return None
-
-
-def _xor(op: Xor, builder: Builder) -> Value | None:
-    lhs, rhs = op.lhs, op.rhs
-    type = op.result.tile
-    if lhs is rhs:
-        return builder.constant(False if type.element.is_bool else 0, type.dtype, type.shape)
-    return lhs if _is(rhs, 0) else rhs if _is(lhs, 0) else None
-
-
-def _select(op: Select, builder: Builder) -> Value | None:
-    condition, x, y = op.condition, op.x, op.y
-    known = constant_of(condition)
-    if known is not None:
-        return x if known else y
-    return x if x is y else None
-
-
-def _cmp(op: Cmp, builder: Builder) -> Value | None:
-    lhs, rhs = op.lhs, op.rhs
-    if lhs is not rhs or lhs.tile.is_pointer or lhs.tile.element.is_floating:
-        return None
-    equal = op.predicate in (CmpPredicate.EQ, CmpPredicate.LE, CmpPredicate.GE)
-    return builder.constant(equal, op.result.tile.dtype, op.result.tile.shape)
-
-
-def _same_type(op: Bitcast | Broadcast | Cast | Extract | Reshape, builder: Builder) -> Value | None:
-    return op.x if op.result.type == op.x.type else None
-
-
-def _refill(op: Broadcast | Permute | Reshape, builder: Builder) -> Value | None:
-    """A constant in the result's shape, when the operand is a constant."""
-    number = constant_of(op.x)
-    return None if number is None else builder.constant(number, op.result.tile.dtype, op.result.tile.shape)
-
-
-_Moving = TypeVar("_Moving", Broadcast, Not, Permute, Reshape)
-
-
-def _inner(op: _Moving) -> _Moving | None:
-    """The op of the same kind that produces the operand."""
-    inner = op.x.op
-    return inner if isinstance(inner, type(op)) else None
-
-
-def _reshape(op: Reshape, builder: Builder) -> Value | None:
-    simple = _same_type(op, builder) or _refill(op, builder)
-    if (made := op.x.op) is not None and isinstance(made, Iota):
-        return builder.emit(Iota, type=op.result.tile)
-    if simple is None and (inner := _inner(op)) is not None:
-        source = inner.x
-        return source if source.type == op.result.type else builder.emit(Reshape, source, shape=op.shape)
-    return simple
-
-
-def _broadcast(op: Broadcast, builder: Builder) -> Value | None:
-    simple = _same_type(op, builder) or _refill(op, builder)
-    if simple is None and (inner := _inner(op)) is not None:
-        return builder.emit(Broadcast, inner.x, shape=op.shape)
-    return simple
-
-
-def _permute(op: Permute, builder: Builder) -> Value | None:
-    axes = op.axes
-    if axes == tuple(range(len(axes))):
-        return op.x
-    simple = _refill(op, builder)
-    if simple is None and (inner := _inner(op)) is not None:
-        return builder.emit(Permute, inner.x, axes=tuple(inner.axes[a] for a in axes))
-    return simple
-
-
-def _not(op: Not, builder: Builder) -> Value | None:
-    inner = _inner(op)
-    return None if inner is None else inner.x
-
-
-def _assume_divisible(op: AssumeDivisible, builder: Builder) -> Value | None:
-    known = constant_of(op.x)
-    return op.x if op.divisor == 1 or known is not None else None
-
-
-_RULES: dict[type[Op], Callable[[Any, Builder], Value | None]] = {
-    Add: _add,
-    Sub: _sub,
-    Mul: _mul,
-    Div: _div,
-    Rem: _rem,
-    Min: _same_operands,
-    Max: _same_operands,
-    Shl: _shl,
-    Shr: _unless_zero,
-    And: _and,
-    Or: _or,
-    Xor: _xor,
-    Not: _not,
-    Select: _select,
-    Cmp: _cmp,
-    Cast: _same_type,
-    Bitcast: _same_type,
-    Reshape: _reshape,
-    Broadcast: _broadcast,
-    Permute: _permute,
-    Extract: _same_type,
-    PtrOffset: _unless_zero,
-    AssumeDivisible: _assume_divisible,
-}

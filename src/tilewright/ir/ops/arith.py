@@ -6,12 +6,18 @@ their meaning on arrays. Sections 2.2 to 2.5 of the C++ reference.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, bool_
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.opdef import attribute, define, operand
 from tilewright.ir.ops.rules import IEEE_MODES, INTEGER_DIV_MODES, bool_like, numeric, require, same_tiles, tile
+from tilewright.ir.ops.shape import constant_of, is_constant
 from tilewright.ir.types import PointerType, TileType, Type
+
+if TYPE_CHECKING:
+    from tilewright.ir.builder import Builder
 
 RN, FULL, APPROX = RoundingMode.RN, RoundingMode.FULL, RoundingMode.APPROX
 
@@ -40,6 +46,10 @@ def flushes_to_zero(op: Op) -> bool:
 def is_plain(op: Op) -> bool:
     """Whether ``op`` rounds to nearest, and keeps subnormal numbers."""
     return rounding_of(op) is RN and not flushes_to_zero(op)
+
+
+def _integer(op: Op) -> bool:
+    return not operand_dtype(op).is_floating
 
 
 class _Rounded(Op):
@@ -80,6 +90,26 @@ class Add(_Rounded):
     flush_to_zero: bool = attribute(bool, default=False)
     no_signed_wrap: bool = attribute(bool, default=False)
 
+    def canonicalize(self, builder: Builder) -> Value | None:
+        lhs, rhs = self.lhs, self.rhs
+        if flushes_to_zero(self):
+            return None
+        # x + -0.0 is x for every x in rounding to nearest; x + 0.0 is not, for x = -0.0.
+        zero = 0 if _integer(self) else -0.0
+        if not _integer(self) and self.rounding is not RN:
+            return None
+        if is_constant(rhs, zero):
+            return lhs
+        return rhs if is_constant(lhs, zero) else self._less(builder)
+
+    def _less(self, builder: Builder) -> Value | None:
+        """The addition of a negative constant as the subtraction that people write; C++ compilers do the reverse."""
+        t, number = self.result.tile, constant_of(self.rhs)
+        if not _integer(self) or number is None or not t.element.min < number < 0:
+            return None
+        positive = builder.constant(-number, t.dtype, t.shape)
+        return builder.emit(Sub, self.lhs, positive, no_signed_wrap=self.no_signed_wrap)
+
 
 @define("sub", elementwise=True)
 class Sub(_Rounded):
@@ -94,6 +124,15 @@ class Sub(_Rounded):
     flush_to_zero: bool = attribute(bool, default=False)
     no_signed_wrap: bool = attribute(bool, default=False)
 
+    def canonicalize(self, builder: Builder) -> Value | None:
+        lhs, rhs = self.lhs, self.rhs
+        if _integer(self):
+            if lhs is rhs:
+                return builder.constant(0, self.result.tile.element, self.result.tile.shape)
+            return lhs if is_constant(rhs, 0) else None
+        exact = self.rounding is RN and not flushes_to_zero(self)
+        return lhs if exact and is_constant(rhs, 0.0) else None
+
 
 @define("mul", elementwise=True)
 class Mul(_Rounded):
@@ -107,6 +146,14 @@ class Mul(_Rounded):
     rounding: RoundingMode = attribute(RoundingMode, default=RN)
     flush_to_zero: bool = attribute(bool, default=False)
     no_signed_wrap: bool = attribute(bool, default=False)
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        lhs, rhs = self.lhs, self.rhs
+        if flushes_to_zero(self):
+            return None
+        if _integer(self) and (is_constant(lhs, 0) or is_constant(rhs, 0)):
+            return lhs if is_constant(lhs, 0) else rhs
+        return lhs if is_constant(rhs, 1) else rhs if is_constant(lhs, 1) else None
 
 
 @define("div", elementwise=True)
@@ -123,6 +170,9 @@ class Div(_Rounded):
 
     integer_modes = INTEGER_DIV_MODES
     f32_modes = (FULL, APPROX)
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        return self.lhs if is_constant(self.rhs, 1) and not flushes_to_zero(self) else None
 
 
 @define("rem", elementwise=True)
@@ -141,6 +191,10 @@ class Rem(Op):
         require(dtype.is_arithmetic, self, f"{dtype} has no arithmetic")
         require(self.rounding in INTEGER_DIV_MODES, self, f"rounding mode {self.rounding.name} is not available")
         return (self.lhs.type,)
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        t = self.result.tile
+        return builder.constant(0, t.dtype, t.shape) if _integer(self) and is_constant(self.rhs, 1) else None
 
 
 @define("fma", elementwise=True)
@@ -219,6 +273,10 @@ class _MinMax(Op):
         require(dtype.is_arithmetic, self, f"{dtype} has no arithmetic")
         check_ftz(self, dtype)
         return (self.operands[0].type,)
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        lhs, rhs = self.operands
+        return lhs if lhs is rhs and _integer(self) else None
 
 
 @define("max", elementwise=True)
@@ -408,6 +466,17 @@ class And(_Bitwise):
     lhs: Value = operand()
     rhs: Value = operand()
 
+    def canonicalize(self, builder: Builder) -> Value | None:
+        lhs, rhs = self.lhs, self.rhs
+        if lhs is rhs:
+            return lhs
+        for x, y in ((lhs, rhs), (rhs, lhs)):
+            if is_constant(y, 0):
+                return y
+            if self.result.tile.element.is_bool and is_constant(y, 1):
+                return x
+        return None
+
 
 @define("or", elementwise=True)
 class Or(_Bitwise):
@@ -415,6 +484,17 @@ class Or(_Bitwise):
 
     lhs: Value = operand()
     rhs: Value = operand()
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        lhs, rhs = self.lhs, self.rhs
+        if lhs is rhs:
+            return lhs
+        for x, y in ((lhs, rhs), (rhs, lhs)):
+            if is_constant(y, 0):
+                return x
+            if self.result.tile.element.is_bool and is_constant(y, 1):
+                return y
+        return None
 
 
 @define("xor", elementwise=True)
@@ -424,12 +504,23 @@ class Xor(_Bitwise):
     lhs: Value = operand()
     rhs: Value = operand()
 
+    def canonicalize(self, builder: Builder) -> Value | None:
+        lhs, rhs = self.lhs, self.rhs
+        t = self.result.tile
+        if lhs is rhs:
+            return builder.constant(False if t.element.is_bool else 0, t.dtype, t.shape)
+        return lhs if is_constant(rhs, 0) else rhs if is_constant(lhs, 0) else None
+
 
 @define("not", elementwise=True)
 class Not(_Bitwise):
     """Bitwise complement; logical not for bool."""
 
     x: Value = operand()
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        inner = self.x.op
+        return inner.x if isinstance(inner, Not) else None
 
 
 class _Shift(Op):
@@ -441,6 +532,10 @@ class _Shift(Op):
         require(numeric(self, *self.operands).is_integer, self, "operands must be integers")
         return (self.operands[0].type,)
 
+    def canonicalize(self, builder: Builder) -> Value | None:
+        lhs, rhs = self.operands
+        return lhs if is_constant(rhs, 0) else None
+
 
 @define("shl", elementwise=True)
 class Shl(_Shift):
@@ -448,6 +543,13 @@ class Shl(_Shift):
 
     lhs: Value = operand()
     rhs: Value = operand()
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        """A shift by a constant as the multiplication that people write; C++ compilers do the reverse."""
+        t, count = self.result.tile, constant_of(self.rhs)
+        if count is None or count <= 0 or 1 << min(count, 64) > t.element.max:
+            return super().canonicalize(builder)
+        return builder.emit(Mul, self.lhs, builder.constant(1 << count, t.dtype, t.shape))
 
 
 @define("shr", elementwise=True)
@@ -472,6 +574,13 @@ class Cmp(Op):
     def infer(self) -> tuple[Type, ...]:
         return (same_tiles(self, self.lhs, self.rhs).with_dtype(bool_),)
 
+    def canonicalize(self, builder: Builder) -> Value | None:
+        lhs, rhs = self.lhs, self.rhs
+        if lhs is not rhs or lhs.tile.is_pointer or lhs.tile.element.is_floating:
+            return None
+        equal = self.predicate in (CmpPredicate.EQ, CmpPredicate.LE, CmpPredicate.GE)
+        return builder.constant(equal, self.result.tile.dtype, self.result.tile.shape)
+
 
 @define("select", elementwise=True)
 class Select(Op):
@@ -485,6 +594,12 @@ class Select(Op):
         t = same_tiles(self, self.x, self.y)
         bool_like(self, self.condition, t)
         return (t,)
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        known = constant_of(self.condition)
+        if known is not None:
+            return self.x if known else self.y
+        return self.x if self.x is self.y else None
 
 
 @define("cast", elementwise=True)
@@ -505,6 +620,9 @@ class Cast(Op):
         numeric(self, self.x)
         return (tile(self, self.x).with_dtype(self.dtype),)
 
+    def canonicalize(self, builder: Builder) -> Value | None:
+        return self.x if self.result.type == self.x.type else None
+
 
 @define("bitcast", elementwise=True)
 class Bitcast(Op):
@@ -517,6 +635,9 @@ class Bitcast(Op):
         t = tile(self, self.x)
         require(_width(t.dtype) == _width(self.dtype), self, f"{t.dtype} and {self.dtype} differ in width")
         return (t.with_dtype(self.dtype),)
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        return self.x if self.result.type == self.x.type else None
 
 
 def _width(dtype: DType | PointerType) -> int:

@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.opdef import Effect, attribute, define, operand, operands, optional_operand
 from tilewright.ir.ops.rules import bool_like, pointee, pointers, require, scalar_integer, tile, tile_shape
+from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.types import I32, PartitionViewType, PointerType, TensorViewType, TileType, Type
+
+if TYPE_CHECKING:
+    from tilewright.ir.builder import Builder
 
 WEAK, NONE = MemoryOrder.WEAK, MemoryScope.NONE
 READ_WRITE = Effect.READ | Effect.WRITE
@@ -339,6 +343,9 @@ class AssumeDivisible(Op):
         require(t.is_pointer or t.element.is_integer, self, f"{t} is neither integer nor pointer")
         require(self.divisor >= 1, self, f"divisor {self.divisor}")
         return (t,)
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        return self.x if self.divisor == 1 or constant_of(self.x) is not None else None
 
 
 @define("assume_bounded")

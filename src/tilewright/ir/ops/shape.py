@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, uint8
 from tilewright.ir.opdef import attribute, define, operand, operands
 from tilewright.ir.ops.rules import require, scalar_integer, tile, tile_shape
 from tilewright.ir.types import PointerType, TileType, Type
+
+if TYPE_CHECKING:
+    from tilewright.ir.builder import Builder
 
 
 @define("constant")
@@ -68,6 +71,15 @@ class Reshape(Op):
             return (t.with_layout(t.layout.reshape(self.shape)),)
         return (t.with_shape(self.shape),)
 
+    def canonicalize(self, builder: Builder) -> Value | None:
+        if isinstance(self.x.op, Iota):
+            return builder.emit(Iota, type=self.result.tile)
+        simple = _unchanged(self) or _refilled(self, builder)
+        if simple is None and isinstance(inner := self.x.op, Reshape):
+            source = inner.x
+            return source if source.type == self.result.type else builder.emit(Reshape, source, shape=self.shape)
+        return simple
+
 
 @define("broadcast")
 class Broadcast(Op):
@@ -84,6 +96,12 @@ class Broadcast(Op):
             require(have in (1, want), self, f"{t} does not broadcast to shape {self.shape}")
         return (t.with_shape(self.shape),)
 
+    def canonicalize(self, builder: Builder) -> Value | None:
+        simple = _unchanged(self) or _refilled(self, builder)
+        if simple is None and isinstance(inner := self.x.op, Broadcast):
+            return builder.emit(Broadcast, inner.x, shape=self.shape)
+        return simple
+
 
 @define("permute")
 class Permute(Op):
@@ -98,6 +116,14 @@ class Permute(Op):
         if t.layout is not None:
             return (t.with_layout(t.layout.permute(self.axes)),)
         return (t.with_shape(tuple(t.shape[a] for a in self.axes)),)
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        if self.axes == tuple(range(len(self.axes))):
+            return self.x
+        simple = _refilled(self, builder)
+        if simple is None and isinstance(inner := self.x.op, Permute):
+            return builder.emit(Permute, inner.x, axes=tuple(inner.axes[a] for a in self.axes))
+        return simple
 
 
 @define("cat")
@@ -137,6 +163,9 @@ class Extract(Op):
         t = tile(self, self.x)
         _subtile(self, t, self.shape, self.indices)
         return (t.with_shape(self.shape),)
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        return _unchanged(self)
 
 
 @define("insert")
@@ -199,6 +228,9 @@ class PtrOffset(Op):
         require(p.layout == o.layout, self, f"layouts of {p} and {o} differ")
         return (p,)
 
+    def canonicalize(self, builder: Builder) -> Value | None:
+        return self.ptr if is_constant(self.offset, 0) else None
+
 
 @define("ptr_diff", elementwise=True)
 class PtrDiff(Op):
@@ -248,3 +280,19 @@ def constant_of(value: Value) -> Any:
     """The number that every element of ``value`` equals, or None when it is not a constant."""
     op = value.op
     return op.value if isinstance(op, Constant) else None
+
+
+def is_constant(value: Value, number: float) -> bool:
+    """Whether ``value`` is the constant ``number``, with its sign of zero."""
+    found = constant_of(value)
+    return found is not None and found == number and repr(float(found)) == repr(float(number))
+
+
+def _unchanged(op: Broadcast | Extract | Reshape) -> Value | None:
+    return op.x if op.result.type == op.x.type else None
+
+
+def _refilled(op: Broadcast | Permute | Reshape, builder: Builder) -> Value | None:
+    """A constant in the result's shape, when the operand is a constant."""
+    number = constant_of(op.x)
+    return None if number is None else builder.constant(number, op.result.tile.dtype, op.result.tile.shape)
