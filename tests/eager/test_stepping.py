@@ -17,7 +17,7 @@ import pytest
 
 import tilewright as ct
 from tilewright.eager import blocks
-from tilewright.eager.backend import Stepper, stepping
+from tilewright.eager.backend import DebugDriver, debugged_by
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +153,7 @@ def test_lines_are_those_of_the_source() -> None:
 
 
 def test_a_stepper_chooses_blocks_and_calls_them() -> None:
-    class Last(Stepper):
+    class Last(DebugDriver):
         calls = 0
 
         def blocks(self, function: Any, grid: Any) -> Any:
@@ -164,7 +164,7 @@ def test_a_stepper_chooses_blocks_and_calls_them() -> None:
             return super().call(function, code, arguments)
 
     arrays, out, last = [np.ones(8, np.int32)] * 3, ints(24), Last()
-    with stepping(last):
+    with debugged_by(last):
         ct.launch(None, (3,), everything, (arrays, (5, 2.0), out, 8, 0))
     assert out[16:].all() and not out[:16].any() and last.calls == 1
 

@@ -97,7 +97,7 @@ DECLARED: list[tuple[Callable[[], Any], tuple[Any, ...], str, str]] = [
     (
         lambda: ct.op("wrong::half", "n -> n", kernel=half_kernel, grid={"n": 8}, constants=(8,)),
         (normal(24),),
-        "wrong::half leaves 8 of 24 elements of its output 'out' unwritten",
+        "wrong::half leaves 8 of 24 elements of its output 'out' uninitialized",
         "ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (T,)))",
     ),
     (

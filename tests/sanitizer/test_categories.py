@@ -96,7 +96,10 @@ def test_the_table_of_the_page_is_current() -> None:
     assert committed() == table(measured())
 
 
-@pytest.mark.parametrize(("old", "new"), [("nan-born", "nan-generated"), ("default-tile", "uninitialized-tile")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("nan-born", "nan-generated"), ("fold-overflow", "reduction-overflow"), ("default-tile", "uninitialized-tile")],
+)
 def test_names_that_categories_had_before(old: str, new: str) -> None:
     with pytest.warns(FutureWarning, match=f"{old}.* is called .*{new}"):
         assert category(old) is CATEGORIES[new]

@@ -111,7 +111,7 @@ CPP = [
         message="2 is neither false (0) nor true (1)",
     ),
     Case(
-        "fold-overflow",
+        "reduction-overflow",
         "auto r = ct::sum(t * @, 0_ic);",
         "0x16000000",
         "0x15000000",
@@ -120,7 +120,7 @@ CPP = [
         message=f"in some order the sum reaches {6 * 0x16000000}, which does not fit int32",
     ),
     Case(
-        "fold-overflow",
+        "reduction-overflow",
         "auto r = ct::partial_prod(t + (signed char)@, 0_ic);",
         "4",
         "1",

@@ -1,4 +1,4 @@
-"""Facts about MMA loops, from which warps, stages and forms of them are chosen."""
+"""Facts about MMA loops, from which warps, stages and variants of them are chosen."""
 
 from __future__ import annotations
 

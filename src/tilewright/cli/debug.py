@@ -19,7 +19,7 @@ from tilewright.cli.kernels import load_kernel
 from tilewright.cli.tileir_debugger import debug as debug_tileir
 from tilewright.cli.tileir_names import is_tileir
 from tilewright.compat import run_program
-from tilewright.eager.backend import Stepper, stepping
+from tilewright.eager.backend import DebugDriver, debugged_by
 from tilewright.runtime.backend_choice import use_backend
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launch import launch
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     debugger = _Debugger(os.path.abspath(path), name, block)
     kernel = load_kernel(options.kernel) if options.arg else None
     try:
-        with use_backend("python"), stepping(debugger):
+        with use_backend("python"), debugged_by(debugger):
             if kernel is not None:
                 _launch(kernel, options)
             else:
@@ -118,7 +118,7 @@ class _Pdb(pdb.Pdb):
         super().set_quit()
 
 
-class _Debugger(Stepper):
+class _Debugger(DebugDriver):
     """Stops at the first line of one kernel."""
 
     def __init__(self, path: str, name: str, block: Index | None) -> None:

@@ -27,7 +27,7 @@ from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError, TileTypeError, TileUnsupportedFeatureError
 
 
-class Stepper:
+class DebugDriver:
     """Decides which blocks of a launch run, and calls the kernel in each. Debuggers derive from it."""
 
     def blocks(self, function: types.FunctionType, grid: Index) -> Iterable[Index]:
@@ -39,17 +39,17 @@ class Stepper:
         return code(*arguments)
 
 
-_stepper: ContextVar[Stepper] = ContextVar("stepper", default=Stepper())  # noqa: B039 - it has no state
+_driver: ContextVar[DebugDriver] = ContextVar("driver", default=DebugDriver())  # noqa: B039 - it has no state
 
 
 @contextmanager
-def stepping(stepper: Stepper) -> Iterator[None]:
-    """Within this context, in this thread, the backend runs kernels as ``stepper`` says."""
-    token = _stepper.set(stepper)
+def debugged_by(driver: DebugDriver) -> Iterator[None]:
+    """Within this context, in this thread, the backend runs kernels as ``driver`` says."""
+    token = _driver.set(driver)
     try:
         yield
     finally:
-        _stepper.reset(token)
+        _driver.reset(token)
 
 
 class PythonExecutable:
@@ -63,22 +63,24 @@ class PythonExecutable:
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run the blocks of ``grid``, the first axis fastest. TileError as on the reference backend."""
-        memory, stepper = Memory(arguments.buffers), _stepper.get()
-        blocks = stepper.blocks(self._function, grid)
-        run(((index, self._block(index, grid, memory, arguments, stepper)) for index in blocks), memory)
+        memory, driver = Memory(arguments.buffers), _driver.get()
+        blocks = driver.blocks(self._function, grid)
+        run(((index, self._block(index, grid, memory, arguments, driver)) for index in blocks), memory)
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch``, to be called later and more than once."""
         return lambda: self.launch(grid, arguments)
 
-    def _block(self, index: Index, grid: Index, memory: Memory, arguments: LaunchArguments, stepper: Stepper) -> Body:
+    def _block(
+        self, index: Index, grid: Index, memory: Memory, arguments: LaunchArguments, driver: DebugDriver
+    ) -> Body:
         def body(pause: Any) -> None:
             tracer = EagerContext(index, grid, memory, pause)
             with running(tracer):
                 values = self._arguments(tracer, arguments)
                 the_kernel_is_called_here = self._program.kernel(self._function)  # see places.KERNEL_CALL
                 try:
-                    result = stepper.call(self._function, the_kernel_is_called_here, values)
+                    result = driver.call(self._function, the_kernel_is_called_here, values)
                     if result is not None:
                         raise TileTypeError("a kernel cannot return a value; store results with ct.store")
                 except TileError as e:

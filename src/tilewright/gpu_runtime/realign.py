@@ -51,10 +51,10 @@ func @transpose(%source0: ptr<TYPE> = "source".base noalias, %copy0: ptr<TYPE> =
   %x = make_tensor_view(%source, [%rows, %columns], [%step]) {type = !VIEW} : VIEW
   %xs = make_partition_view(%x) {type = !TILES} : TILES
   %tile = load_view(%xs, [%i, %j]) {in_bounds = (false, false), allow_tma = false} : TYPE[SHAPE]
-  %turned = permute(%tile) {axes = (1, 0)} : TYPE[SHAPE]
+  %transposed = permute(%tile) {axes = (1, 0)} : TYPE[SHAPE]
   %y = make_tensor_view(%copy, [%columns, %rows], [%pitch]) {type = !VIEW} : VIEW
   %ys = make_partition_view(%y) {type = !TILES} : TILES
-  store_view(%ys, %turned, [%j, %i]) {in_bounds = (false, false), allow_tma = false}
+  store_view(%ys, %transposed, [%j, %i]) {in_bounds = (false, false), allow_tma = false}
   return()
 }
 """
@@ -92,7 +92,7 @@ def kernel(kind: Kind) -> Function:
     return parse_function(text)
 
 
-class Copy(NamedTuple):
+class AlignedCopy(NamedTuple):
     """One of an array of rank 2 at ``source``, with elements of ``item`` bytes, ``step`` of them from row to row.
 
     ``rows`` and ``columns`` are those of the array; a ``transposed`` copy has as many columns and rows.
@@ -144,7 +144,7 @@ class AlignedArrays:
     def __init__(
         self, descriptors: Sequence[Descriptor], metas: Sequence[Mapping[str, Any]], numbers: Mapping[int, int]
     ) -> None:
-        self.copies: dict[Copy, int] = {}  # where each one starts
+        self.copies: dict[AlignedCopy, int] = {}  # where each one starts
         self.size = 0
         self._arrays: list[tuple[bool, Geometry]] = []
         for d, meta in zip(descriptors, metas):
@@ -184,12 +184,12 @@ def layouts(
     return lambda values: layout(tuple([values[i] for i in read]))
 
 
-def _copy_of(d: Descriptor, item: int, base: int, shape: Sequence[int], strides: Sequence[int]) -> Copy | None:
+def _copy_of(d: Descriptor, item: int, base: int, shape: Sequence[int], strides: Sequence[int]) -> AlignedCopy | None:
     """That of the array which ``d`` describes; None where the TMA unit can read it where it is."""
     if d.transposed:
         columns, rows = d.axes
-        return Copy(base, item, shape[rows], shape[columns], strides[rows], True)
+        return AlignedCopy(base, item, shape[rows], shape[columns], strides[rows], True)
     if not d.needs_realign or not (base % _UNIT or any(strides[axis] * item % _UNIT for axis in d.axes[:-1])):
         return None
     outer, inner = d.axes
-    return Copy(base, item, shape[outer], shape[inner], strides[outer])
+    return AlignedCopy(base, item, shape[outer], shape[inner], strides[outer])

@@ -156,7 +156,9 @@ class _Watch:
         for name, left in self._left.items():
             if left.any():
                 first = _first(left)
-                said = f"{op.name} leaves {int(left.sum())} of {left.size} elements of its output '{name}' unwritten"
+                said = (
+                    f"{op.name} leaves {int(left.sum())} of {left.size} elements of its output '{name}' uninitialized"
+                )
                 self._add(said, self.stores.get(name), ElementReference(name, first, left.shape))
         for name in sorted(op.mutates):
             if any(a.name == name for a in self._arrays) and name not in self.stores:

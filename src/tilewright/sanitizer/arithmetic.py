@@ -67,7 +67,7 @@ _BINARY: dict[type[Op], tuple[Callable[[Array, Array], Array], str]] = {
 
 def _binary(block: CheckedBlock, op: Add | Mul | Sub, operands: list[Any], marks: Marks) -> None:
     dtype = _integer(op.lhs)
-    if not op.no_signed_wrap or dtype is None or not dtype.is_signed or block.folding:
+    if not op.no_signed_wrap or dtype is None or not dtype.is_signed or block.reducing:
         return
     overflows, sign = _BINARY[type(op)]
     a, b = operands

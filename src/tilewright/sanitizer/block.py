@@ -21,10 +21,10 @@ from tilewright.ir.ops.memory import Assume, MemoryOp
 from tilewright.sanitizer.accesses import ACCESSES
 from tilewright.sanitizer.arithmetic import CHECKS, born
 from tilewright.sanitizer.categories import CATEGORIES
-from tilewright.sanitizer.folds import check_fold
 from tilewright.sanitizer.launch import LaunchState
 from tilewright.sanitizer.out_of_bounds_pointers import OutOfBoundsPointers
 from tilewright.sanitizer.races import Thread
+from tilewright.sanitizer.reductions import check_reduction
 from tilewright.sanitizer.report import ElementReference, Related, Violation
 from tilewright.sanitizer.undefined import Marks, Undefined, propagate
 
@@ -57,7 +57,7 @@ class CheckedBlock(BlockInterpreter):
         self.undefined: dict[Value, Undefined] = {}
         self.unchecked: set[Loc] = set()  # where a promise about an access was broken, which is then not reported again
         self.out_of_bounds_pointers = OutOfBoundsPointers()
-        self.folding = False  # inside a reduction, whose overflow ``folds`` has looked for
+        self.reducing = False  # inside a reduction, whose overflow ``reductions`` has looked for
 
     def part(self, pointers: Pointers) -> Array:
         """Which member array of a local struct each pointer is in; 0 elsewhere."""
@@ -106,7 +106,7 @@ class CheckedBlock(BlockInterpreter):
         if check is not None:
             check(self, op, operands, marks)
         if isinstance(op, (Reduce, Scan)):
-            self._fold(op, operands, marks)
+            self._reduction(op, operands, marks)
         else:
             super().execute(op, operands)
         if isinstance(op, shape.IntToPtr):
@@ -116,14 +116,14 @@ class CheckedBlock(BlockInterpreter):
             self._mark(op, Undefined(np.ones(op.type.shape, bool), Related("made here", op.loc), True))
         elif marks or undefined:
             self._mark(op, propagate(op, operands, marks) if marks and op.results else None)
-        if self.launch.births and not self.folding and (op.spec.elementwise or isinstance(op, _COMPUTE)):
+        if self.launch.births and not self.reducing and (op.spec.elementwise or isinstance(op, _COMPUTE)):
             self._births(op, operands, marks)
 
-    def _fold(self, op: CombiningOp, operands: list[Any], marks: Marks) -> None:
-        check_fold(self, op, operands, marks)
-        before, self.folding = self.folding, True
+    def _reduction(self, op: CombiningOp, operands: list[Any], marks: Marks) -> None:
+        check_reduction(self, op, operands, marks)
+        before, self.reducing = self.reducing, True
         super().execute(op, operands)
-        self.folding = before
+        self.reducing = before
 
     def _mark(self, op: Op, mark: Undefined | None) -> None:
         for result in op.results:

@@ -50,7 +50,7 @@ _ANNEX = (
     ("shape-size-overflow", "size of a shape that does not fit size_t", "2.1.3.4"),
     ("extract-out-of-range", "subtile outside the tile", "2.3.17"),
     ("invalid-bitcast", "bits that are no value of the destination type", "2.3.20"),
-    ("fold-overflow", "reduction or scan that overflows in some order", "2.6"),
+    ("reduction-overflow", "reduction or scan that overflows in some order", "2.6"),
     ("assumption", "an assumption that does not hold", "2.15"),
     ("uninitialized-tile", "use of a tile that was never given a value", "2.9"),
     ("extent-index", "extent of a dimension that does not exist", "2.8.1"),
@@ -91,7 +91,12 @@ CATEGORIES: dict[str, Category] = {
 }
 
 
-_RENAMED = {"default-tile": "uninitialized-tile", "nan-born": "nan-generated", "inf-born": "inf-generated"}
+_RENAMED = {
+    "default-tile": "uninitialized-tile",
+    "fold-overflow": "reduction-overflow",
+    "nan-born": "nan-generated",
+    "inf-born": "inf-generated",
+}
 
 
 def current_name(name: str) -> str:

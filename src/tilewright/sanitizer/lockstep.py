@@ -50,9 +50,9 @@ from tilewright.ir.types import TileType
 from tilewright.sanitizer.arithmetic import CHECKS
 from tilewright.sanitizer.arrays import ArrayState, injective
 from tilewright.sanitizer.block import CheckedBlock
-from tilewright.sanitizer.folds import overflowing_rows
 from tilewright.sanitizer.launch import LaunchState
 from tilewright.sanitizer.races import Thread
+from tilewright.sanitizer.reductions import overflowing_rows
 from tilewright.sanitizer.windows import Window
 
 _ELEMENTS = 1 << 15  # of one value of a batch: what a core's own caches hold
@@ -176,7 +176,7 @@ class Batch(CheckedBlock):
 
     def flag(self, op: Op, category: str, wrong: Any, *_: Any, **__: Any) -> None:
         if np.any(wrong):
-            whole = self._only is not None or self.folding or np.ndim(wrong) <= max(v.tile.rank for v in op.operands)
+            whole = self._only is not None or self.reducing or np.ndim(wrong) <= max(v.tile.rank for v in op.operands)
             raise self._alone(None if whole else self._any(wrong))
 
     def report(self, op: Op, *_: Any, **__: Any) -> None:
@@ -220,11 +220,11 @@ class Batch(CheckedBlock):
             self._load(op, operands, varying)
         elif isinstance(op, StoreView):
             self._store(op, operands, varying)
-        elif self.folding or not any(varying):
+        elif self.reducing or not any(varying):
             CheckedBlock.execute(self, op, operands)
             self._set_varying(op.results, [False] * len(op.results))
         elif isinstance(op, (Reduce, Scan)):
-            self._fold_rows(op, operands, varying)
+            self._reduction_rows(op, operands, varying)
         else:
             self._compute(op, operands, varying)
 
@@ -259,7 +259,7 @@ class Batch(CheckedBlock):
             raise self._alone()  # a view whose extents differ
         return [np.stack(tiles) for tiles in zip(*found)]
 
-    def _fold_rows(self, op: CombiningOp, operands: list[Any], varying: list[bool]) -> None:
+    def _reduction_rows(self, op: CombiningOp, operands: list[Any], varying: list[bool]) -> None:
         count = len(self.blocks)
         tiles = [x if v else np.broadcast_to(x, (count, *x.shape)) for x, v in zip(operands, varying)]
         (body,) = op.regions
@@ -269,9 +269,9 @@ class Batch(CheckedBlock):
         wrong = overflowing_rows(op, tiles[0], op.axis + 1)
         if wrong is not None and wrong.any():
             raise self._alone(self._any(wrong))
-        before, self.folding = self.folding, True
+        before, self.reducing = self.reducing, True
         results = FOLDS[type(op)]({**op.attributes, "axis": op.axis + 1}, tiles, self.combiner(body))
-        self.folding = before
+        self.reducing = before
         self._give(op, results, True)
 
     # -- memory

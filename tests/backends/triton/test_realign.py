@@ -114,7 +114,7 @@ def test_copies_of_every_size(item: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, columns, more = (int(n) for n in rng.integers(1, (20, 600, 9)))
     x = rng.integers(0, 255, (rows, columns + more)).astype(BYTES[item])
-    copy = realign.Copy(x.ctypes.data, item, rows, columns, columns + more)
+    copy = realign.AlignedCopy(x.ctypes.data, item, rows, columns, columns + more)
     assert copy.pitch % 128 == 0 and columns * item <= copy.pitch < columns * item + 128
     out = np.full((rows, copy.pitch // item), 77, BYTES[item])
     write(item, copy.grid, copy.numbers(out.ctypes.data))

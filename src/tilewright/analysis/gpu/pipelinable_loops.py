@@ -5,7 +5,7 @@ of n - 1 iterations are in shared memory or on the way. With two no load is on t
 On an H200 three stages save most of the waiting where there are few blocks, and cost little where there are many; four
 are better while all tiles are small, and take the place of other blocks where they are not. Where the loop carries
 nothing, fewer warps than the tiles ask for otherwise leave room for more blocks. In a loop of a few iterations the way
-through shared memory costs more than it saves; that is known when the kernel runs, which has the loop in both forms.
+through shared memory costs more than it saves; that is known when the kernel runs, which has the loop in both variants.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def reduce(attributes: Mapping[str, Any], tiles: Sequence[Array], combine: Combi
 
 
 def scan(attributes: Mapping[str, Any], tiles: Sequence[Array], combine: Combiner) -> Tiles:
-    """Running folds along the axis, in order, from the end when ``reverse``."""
+    """Running reductions along the axis, in order, from the end when ``reverse``."""
     axis = attributes["axis"]
     rows = [np.moveaxis(t, axis, 0) for t in tiles]
     positions = range(len(rows[0]))[:: -1 if attributes["reverse"] else 1]

@@ -136,14 +136,16 @@ def _attempt(
     multicast = how.multicast and blocks == 1
     optimized = run_passes(part, prepare_for_gpu(target, descriptors, realign, multicast, sink_loads=how.sink_loads))
     shared = AnalysisManager(optimized).get(multicast_loads)
-    chains = find_dependent_mma_loops(optimized, target, realign=realign) if descriptors and not how.sink_loads else []
+    dependent = (
+        find_dependent_mma_loops(optimized, target, realign=realign) if descriptors and not how.sink_loads else []
+    )
     pipelinable = find_pipelinable_loops(optimized, target, descriptors=descriptors, realign=realign)
     depths = choose_num_stages(pipelinable, target, options)
     few_warps = target.is_cuda and prefers_few_warps(optimized, depths)
-    chosen = choose(optimized, target, options, chained=bool(chains), few_warps=few_warps)
+    chosen = choose(optimized, target, options, chained=bool(dependent), few_warps=few_warps)
     chosen = replace(chosen, num_ctas=blocks, num_stages=stages or chosen.num_stages)
     if chosen.num_stages == 1:
-        optimized = run_passes(optimized, pipeline_for_gpu(chains, chosen.num_warps))
+        optimized = run_passes(optimized, pipeline_for_gpu(dependent, chosen.num_warps))
 
     def lowered(depths: Mapping[Op, PipelineDepth]) -> TtirKernel:
         return lower(
@@ -190,7 +192,7 @@ def _attempt(
         slower = "It compiles without tensor memory, whose products are slower."
         warnings.warn(f"{function.name}(): {made.failed}. {slower}", RuntimeWarning, stacklevel=3)
     deeper = (0, 0)
-    if not (stages or chains or "num_stages" in options):
+    if not (stages or dependent or "num_stages" in options):
         deeper = depths_of_few_blocks(optimized, target, made.options.num_stages, binary.shared_bytes)
         if made.options.num_stages == SHALLOW and deeper[0] and 2 * binary.shared_bytes > target.shared_memory:
             why = f"no second block fits beside one, so loads are pipelined in {deeper[0]} stages"

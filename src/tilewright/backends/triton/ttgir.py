@@ -102,10 +102,10 @@ def _own_load(module: _Text, step: re.Match[str], at: int) -> tuple[list[str], s
     shared = module.encodings.get(encoding, "")
     if width != rows or "transposed = false" not in shared:
         return None
-    turned = shared.replace("transposed = false", "transposed = true")
+    transposed = shared.replace("transposed = false", "transposed = true")
     whole = f"!ttg.memdesc<{depth}x{width}x{element}, {encoding}, {space}, mutable>"
     lying = f"!ttg.memdesc<{columns}x{width}x{element}, {encoding}, {space}, mutable, {depth}x{width}>"
-    standing = f"!ttg.memdesc<{width}x{columns}x{element}, {turned}, {space}, mutable, {width}x{depth}>"
+    standing = f"!ttg.memdesc<{width}x{columns}x{element}, {transposed}, {space}, mutable, {width}x{depth}>"
     name = f"%step{at}"
     lines = [
         f"{name}_a = ttg.memdesc_subslice {buffer}[{part[2]}, 0] : {whole} -> {lying}",

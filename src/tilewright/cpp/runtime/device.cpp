@@ -155,7 +155,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     return report(cudaErrorInvalidValue);
 }
 
-// As on a multiprocessor of 2048 threads, 32 blocks and 227 KiB.
+// As on an SM of 2048 threads, 32 blocks and 227 KiB.
 cudaError_t __tw_occupancy(int* blocks, void const* function, int threads, size_t shared) {
     if (!blocks || threads < 1) return report(cudaErrorInvalidValue);
     if (!find_kernel(function)) return report(cudaErrorInvalidDeviceFunction);

@@ -96,7 +96,7 @@ def emit_streaming_loops(state: State, group: Group, body: Body, worthwhile: ir.
     assert store is not None
     compared = [views.may_fuse(state, _access(state, v), store, False) for v in nest.overlapping]
     chosen = _conjunction(state, [worthwhile, *compared, *(state.scalar(v) for v in nest.disjoint)])
-    state.streams = True
+    state.stores_past_caches = True
 
     def stream() -> list[ir.Value]:
         elements = Elements(state, Nest(state.builder, "streaming"), state.accesses, True, streaming=True)

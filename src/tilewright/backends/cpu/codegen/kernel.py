@@ -170,7 +170,7 @@ def _driver(
     python: bool = False,
 ) -> None:
     """The entry point ``symbol``, which takes blocks, beside other threads, until none is left."""
-    builder, leave = _open_driver(module, symbol, streams=state.streams, python=python)
+    builder, leave = _open_driver(module, symbol, stores_past_caches=state.stores_past_caches, python=python)
     _, context, _, worker = builder.function.args
 
     def field(which: Field) -> ir.Value:
@@ -209,7 +209,7 @@ def _driver(
 
 
 def _serial_driver(module: ir.Module, block: ir.Function, weight: int, state: State) -> None:
-    builder, leave = _open_driver(module, SERIAL_SYMBOL, streams=state.streams, python=True)
+    builder, leave = _open_driver(module, SERIAL_SYMBOL, stores_past_caches=state.stores_past_caches, python=True)
     _, context, _, worker = builder.function.args
     total = builder.load(output.context_field(builder, context, Field.TOTAL), typ=I64)
     run, poll, done = (builder.append_basic_block(n) for n in ("run", "poll", "done"))
@@ -230,7 +230,7 @@ def _serial_driver(module: ir.Module, block: ir.Function, weight: int, state: St
 
 
 def _open_driver(
-    module: ir.Module, symbol: str, *, streams: bool, python: bool
+    module: ir.Module, symbol: str, *, stores_past_caches: bool, python: bool
 ) -> tuple[ir.IRBuilder, Callable[[], None]]:
     """The entry point ``symbol`` in the making, and what emits its end."""
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4), symbol)
@@ -241,7 +241,7 @@ def _open_driver(
 
     def leave() -> None:
         restore()
-        if streams:
+        if stores_past_caches:
             fence_streaming_stores(builder)
         polls.leave(builder, context, worker, python=python)
         builder.ret_void()

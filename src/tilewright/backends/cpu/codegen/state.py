@@ -63,7 +63,7 @@ class State:
         self.accesses: dict[Op, ViewAccess] = {}
         self.block: Block | None = None  # the one whose ops are being emitted
         self.scratch_bytes = 0  # that each thread needs
-        self.streams = False  # whether there are non-temporal stores
+        self.stores_past_caches = False  # whether there are non-temporal stores
         self.polls: list[Op] = []  # by the number of their polls
         self.sites: list[Op] = []  # print and assert ops, by the number that the machine code knows them by
         self.grid: dict[str, ir.Value] = {}

@@ -28,7 +28,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Copy:
+class AsyncCopyUnderWay:
     """An asynchronous copy that has been issued: what will be in the bytes ``places``, one row for each run."""
 
     op: Op
@@ -48,8 +48,8 @@ class SharedMemory:
         self._assigned: dict[Op, int] = {}
         self._end = 0
         self._allocations = 0
-        self._open: list[Copy] = []
-        self._groups: deque[list[Copy]] = deque()
+        self._open: list[AsyncCopyUnderWay] = []
+        self._groups: deque[list[AsyncCopyUnderWay]] = deque()
         self.ordering = HappensBefore(size, clocks)
         self.turn_is_free = False  # of warp groups that take turns
         self._unfenced = np.zeros(size, np.bool_)  # written by threads, and not yet seen by TMA
@@ -102,7 +102,7 @@ class SharedMemory:
         self._holds[places] = buffer.allocation
         self._arriving[places] = self.shadow.number(op)
         data = np.ascontiguousarray(values).view(np.uint8).reshape(places.shape)
-        self._open.append(Copy(op, places, threads, data))
+        self._open.append(AsyncCopyUnderWay(op, places, threads, data))
 
     def commit(self) -> None:
         """What was issued since the last time is a group."""

@@ -259,8 +259,9 @@ class ControlFlow:
         return results
 
     def _inits(self, body: Block, inits: Sequence[Value]) -> list[Val]:
-        """The values that a loop starts with. Zeros that asynchronous products add to are opaque: the compiler would
-        make constants again on the path around the loop, and the assembler then waits for each product."""
+        """The values that a loop starts with. Zeros that asynchronous MMA ops add to are behind an optimization
+        barrier: the compiler would make constants again on the path around the loop, and the assembler then waits for
+        each MMA op."""
         s = self.s
         if not s.target.has_wgmma:
             return s.flat(inits)

@@ -1,4 +1,4 @@
-// What programs ask of kernels: their attributes, and how many blocks fit a multiprocessor.
+// What programs ask of kernels: their attributes, and how many blocks fit an SM.
 #pragma once
 #pragma clang system_header
 
@@ -87,7 +87,7 @@ inline cudaError_t cudaOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* b
                                                                int limit = 0, unsigned int = cudaOccupancyDefault) {
     return cudaOccupancyMaxPotentialBlockSize(grid, block, function, shared, limit);
 }
-// What a block can have so that `blocks` of them fit a multiprocessor.
+// What a block can have so that `blocks` of them fit an SM.
 template <typename T>
 inline cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* shared, T function, int blocks, int threads) {
     int most = 0, room = 0;

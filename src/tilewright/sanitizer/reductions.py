@@ -1,7 +1,7 @@
 """Reductions and scans of signed integers that overflow for some grouping or order of their elements.
 
-The documents leave the order open, so a fold is undefined when any order overflows (C++ reference 2.6): a sum, when all
-positive or all negative elements together do not fit; a product, when that of some of the elements does not.
+The documents leave the order open, so a reduction is undefined when any order overflows (C++ reference 2.6): a sum,
+when all positive or all negative elements together do not fit; a product, when that of some of the elements does not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.sanitizer.block import CheckedBlock
 
 
-def check_fold(block: CheckedBlock, op: CombiningOp, operands: list[Any], marks: Marks) -> None:
+def check_reduction(block: CheckedBlock, op: CombiningOp, operands: list[Any], marks: Marks) -> None:
     """Report the first row along the axis of ``op`` that overflows in some order."""
     wrong = overflowing_rows(op, operands[0], op.axis)
     if wrong is None:
@@ -42,7 +42,7 @@ def check_fold(block: CheckedBlock, op: CombiningOp, operands: list[Any], marks:
     what = "sum" if combiner == "add" else "product"
     block.report(
         op,
-        "fold-overflow",
+        "reduction-overflow",
         f"in some order the {what} reaches {worst}, which does not fit {dtype}",
         element=element,
         operands={"elements": [int(v) for v in values[:8]] + (["..."] if values.size > 8 else [])},
@@ -51,7 +51,7 @@ def check_fold(block: CheckedBlock, op: CombiningOp, operands: list[Any], marks:
 
 
 def overflowing_rows(op: CombiningOp, x: Array, axis: int) -> Array | None:
-    """Which rows of ``x`` along ``axis`` overflow in some order; None for a fold that cannot."""
+    """Which rows of ``x`` along ``axis`` overflow in some order; None for a reduction that cannot."""
     combiner = _combiner(op)
     if combiner is None:
         return None
@@ -60,7 +60,7 @@ def overflowing_rows(op: CombiningOp, x: Array, axis: int) -> Array | None:
 
 
 def _combiner(op: Op) -> str | None:
-    """``add`` or ``mul`` when the fold is one of them on signed integers that must not wrap."""
+    """``add`` or ``mul`` when the reduction is one of them on signed integers that must not wrap."""
     (body,) = op.regions
     if len(body.ops) != 2 or not isinstance(body.ops[0], (Add, Mul)):
         return None
