@@ -159,6 +159,7 @@ def test_undeclared_writes_are_refused() -> None:
         (lambda: add(jnp.zeros(3), 1.0), TypeError, "tests::add: 'b' is of type float; pass an array of JAX"),
         (lambda: jax.jit(lambda f: scale(jnp.zeros(3), f))(2.0), TypeError, "'factor' is of type DynamicJaxprTracer; it must be"),
         (lambda: jax.grad(lambda x: norm(x, x[0])[0].sum())(jnp.ones((2, 4))), NotImplementedError, "tests::norm has no gradient"),
+        (lambda: jax.grad(lambda x: scale_in_place(x).sum())(jnp.ones(4)), NotImplementedError, "tests::scale_ changes 'x' in place and has no gradient; declare a"),
     ],
 )  # fmt: skip
 def test_bad_input(call: Callable[[], Any], error: type[Exception], text: str) -> None:

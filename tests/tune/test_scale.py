@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import tilewright as ct
 from tilewright.backends.base import Machine
 from tilewright.runtime.ahead import compile_request
 from tilewright.runtime.cache import disk_cache
+from tilewright.runtime.traced_kernel import TracedKernel
 from tilewright.tune import Config, DirectoryStore, Tuner, exhaustive_search
 from tilewright.tune.compiling import Compilations
 from tilewright.tune.devices import Packed
@@ -193,6 +195,49 @@ def test_executors_with_futures_of_their_own() -> None:
     assert {m.config for m in result.successes} == {64, 128, 256}
 
 
+class Pickling(ThreadPoolExecutor):
+    """An executor on another machine: what it is given, returns and raises is pickled, and may name none of ours."""
+
+    def submit(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        request, answer = pickle.dumps((function, args, kwargs)), Future[Any]()
+        assert __name__.encode() not in request
+        again, given, named = pickle.loads(request)
+        try:
+            answer.set_result(pickle.loads(pickle.dumps(again(*given, **named))))
+        except Exception as e:  # noqa: BLE001 - it is raised where the result is asked for
+            answer.set_exception(pickle.loads(pickle.dumps(e)))
+        return answer
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_what_is_sent_needs_no_module_of_the_program(ours: bool) -> None:
+    """A kernel in a function, whose source names a variable there, and one at the top of a module."""
+    factor = 3
+
+    @ct.kernel(occupancy=2)
+    def local(x, out, TILE: ct.Constant[int]):
+        i = ct.bid(0)
+        ct.store(out, (i,), ct.load(x, (i,), (TILE,)) * factor)
+
+    x = np.ones(501)[1:]  # not aligned as all is that NumPy allocates
+    search: Any = {**SEARCH, "args_fn": lambda tile: (x, np.zeros(500), tile)}
+    kernel = local if ours else tripled
+    with Pickling(1) as executor, Pickling(1) as device:
+        result = exhaustive_search(TILES, None, kernel=kernel, executor=executor, devices=[device], **search)
+    assert {m.config for m in result.successes} == {64, 128, 256}
+    ((failed, kind, _),) = result.failures
+    assert (failed, kind) == (100, ct.TileTypeError)
+
+
+def test_traced_kernels_are_for_what_they_were_traced_for() -> None:
+    x, out = np.arange(500.0), np.zeros(500)
+    kernel = pickle.loads(pickle.dumps(TracedKernel.of(tripled, (x, out, 64))))
+    ct.launch(None, (8,), kernel, (x, out, 64))
+    np.testing.assert_array_equal(out, x * 3)
+    with pytest.raises(ValueError, match=r"tripled\(\) was traced for Signature"):
+        ct.launch(None, (4,), kernel, (x, out, 128))
+
+
 def test_devices_that_cannot_measure() -> None:
     with pytest.raises(TypeError, match="devices has 'cuda:0'; pass an executor with one worker for each device"):
         exhaustive_search(TILES, None, kernel=tripled, devices=["cuda:0"], **SEARCH)  # type: ignore[list-item]
@@ -216,11 +261,14 @@ def test_arrays_reach_other_devices_as_they_are() -> None:
         x[:0],
         np.array(3.0),
         x.astype(ct.bfloat16.storage),
+        np.arange(9.0, dtype=np.float32)[::-1][1:],
+        np.arange(9, dtype=np.int8)[3:],
     )
     for view in views:
         found = Packed.of(view).unpacked()
         np.testing.assert_array_equal(found, view)
         assert (found.strides, found.dtype) == (view.strides, view.dtype)
+        assert found.ctypes.data % 16 == view.ctypes.data % 16
 
 
 def test_tensors_reach_other_devices_as_they_are() -> None:
@@ -240,6 +288,7 @@ def test_tensors_reach_other_devices_as_they_are() -> None:
         found = Packed.of(view).unpacked()
         assert torch.equal(found.float(), view.float())
         assert (found.stride(), found.dtype, found.device) == (view.stride(), view.dtype, view.device)
+        assert found.data_ptr() % 16 == view.data_ptr() % 16
 
 
 def _write(folder: str, text: bytes) -> None:

@@ -159,6 +159,8 @@ class Operator:
 
     def missing_gradient(self) -> str:
         """The message for a backward pass without a backward function."""
+        if self.mutates:
+            return f"{self.name} changes {min(self.mutates)!r} in place and has no gradient; declare a functional form"
         return f"{self.name} has no gradient; declare it with @{self.__name__}.gradient"
 
     def _front(self, array: Any) -> Callable[..., Any]:

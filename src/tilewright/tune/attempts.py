@@ -125,9 +125,9 @@ class Attempts(Generic[T]):
         return candidate
 
     def _sent(self, device: Executor, work: Work, enough_us: float | None, rival_us: float | None) -> Future[Any]:
-        given, plan = packed(work.kernel, work.args()), self._plan
+        (kernel, given), plan = packed(work.kernel, work.args()), self._plan
         how = plan.flush_cache, plan.run_sec, enough_us, rival_us
-        return _awaited(device.submit(measured, work.kernel, work.grid, given, requested(), *how))
+        return _awaited(device.submit(measured, kernel, work.grid, given, requested(), *how))
 
 
 def _awaited(found: Any) -> Future[Any]:

@@ -9,14 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.runtime.backend_choice import use_backend
+from tilewright.runtime.kernel import kernel as PythonKernel
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.launchable import Launchable
+from tilewright.runtime.traced_kernel import TracedKernel
 from tilewright.system.forks import load
 from tilewright.tune.arrays import Args, copy_of, with_arrays
 from tilewright.tune.candidate import BATCH, Candidate, Work
 from tilewright.tune.results import Measurement
 
 Failure = tuple[type[BaseException], str]
+_ALIGNMENT = 16  # what signatures know of an address; see ``ArraySpec``
 
 
 class Packed(NamedTuple):
@@ -28,41 +31,49 @@ class Packed(NamedTuple):
     strides: tuple[int, ...]  # in elements for torch, else in bytes
     elements: np.ndarray[Any, Any]
     on_gpu: bool
+    misaligned: int  # bytes of the address beyond a multiple of _ALIGNMENT, which kernels are compiled for
 
     @classmethod
     def of(cls, array: Any) -> Packed:
         """TypeError for arrays of other libraries than NumPy, PyTorch and CuPy."""
         torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
         if isinstance(array, np.ndarray):
-            return cls("numpy", array.dtype, array.shape, array.strides, np.array(array), False)
+            address = array.ctypes.data
+            return cls("numpy", array.dtype, array.shape, array.strides, np.array(array), False, address % _ALIGNMENT)
         if torch is not None and isinstance(array, torch.Tensor):
             host = array.detach().cpu().contiguous()
             elements = host.reshape(-1).view(torch.uint8).numpy().copy()
-            return cls("torch", array.dtype, tuple(array.shape), tuple(array.stride()), elements, array.is_cuda)
+            shape, strides, address = tuple(array.shape), tuple(array.stride()), array.data_ptr()
+            return cls("torch", array.dtype, shape, strides, elements, array.is_cuda, address % _ALIGNMENT)
         if cupy is not None and isinstance(array, cupy.ndarray):
-            return cls("cupy", array.dtype, array.shape, array.strides, array.get(), True)
+            address = array.data.ptr
+            return cls("cupy", array.dtype, array.shape, array.strides, array.get(), True, address % _ALIGNMENT)
         raise TypeError(
             f"an array of type {type(array).__name__} cannot be sent to another device; pass arrays of NumPy, PyTorch "
             "or CuPy"
         )
 
     def unpacked(self) -> Any:
-        """An array of the library, with the same elements, shape and strides."""
+        """An array of the library, with the same elements, shape, strides and alignment."""
         if self.library == "numpy":
-            memory, back = np.empty(_span(self.shape, self.strides), np.uint8), self._before()
-            host: np.ndarray[Any, Any] = np.ndarray(self.shape, self.dtype, memory.data, back, self.strides)
+            memory, before = np.empty(_span(self.shape, self.strides), np.uint8), self._before()
+            first = before + (self.misaligned - memory.ctypes.data - before) % _ALIGNMENT
+            host: np.ndarray[Any, Any] = np.ndarray(self.shape, self.dtype, memory.data, first, self.strides)
             host[self._distinct()] = self.elements[self._distinct()]
             return host
         library = load(self.library)
         if self.library == "cupy":
             bytes_ = library.empty(_span(self.shape, self.strides), np.uint8)
-            found = library.ndarray(self.shape, self.dtype, bytes_.data + self._before(), self.strides)
+            before = self._before()  # memory of the library is aligned to more than that
+            first = before + (self.misaligned - before) % _ALIGNMENT
+            found = library.ndarray(self.shape, self.dtype, bytes_.data + first, self.strides)
             found[self._distinct()] = library.asarray(self.elements[self._distinct()])
             return found
         elements = library.empty(self.shape, dtype=self.dtype)
         elements.reshape(-1).view(library.uint8).copy_(library.from_numpy(self.elements))
         device = library.device("cuda", library.cuda.current_device()) if self.on_gpu else library.device("cpu")
-        found = library.empty_strided(self.shape, self.strides, dtype=self.dtype, device=device)
+        memory = library.empty(_span(self.shape, self.strides), dtype=self.dtype, device=device)
+        found = memory.as_strided(self.shape, self.strides, self.misaligned // memory.element_size())
         found[self._distinct()].copy_(elements[self._distinct()])
         return found
 
@@ -76,13 +87,14 @@ class Packed(NamedTuple):
 
 
 def _span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Bytes that hold such an array."""
+    """Bytes, or elements, that hold such an array, wherever it begins to be aligned as asked."""
     return 64 + sum((n - 1) * abs(s) for n, s in zip(shape, strides) if n)
 
 
-def packed(kernel: Launchable, args: Args) -> Args:
-    """``args`` with arrays that can be sent."""
-    return with_arrays(kernel, args, lambda _, array: Packed.of(array))
+def packed(kernel: Launchable, args: Args) -> tuple[Launchable, Args]:
+    """``kernel`` and ``args`` as they can be sent: a kernel in Python by its IR, so that it may be defined anywhere."""
+    sent = TracedKernel.of(kernel, args) if isinstance(kernel, PythonKernel) else kernel
+    return sent, with_arrays(kernel, args, lambda _, array: Packed.of(array))
 
 
 def measured(
