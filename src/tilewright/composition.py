@@ -29,9 +29,9 @@ _BACKENDS = {
 # the predicate that finds them. A class moves when benchmarks/gpu.py --each --no-options, benchmarks/gpu_memory.py or
 # benchmarks/gpu_attention.py has measured it as at least as fast; TILEWRIGHT_BACKEND and use_backend decide otherwise.
 _TAKEN_BY_GPU = {
-    "products of aligned 16-bit matrices in tiles of 128x256 or more": "is_large_product",
-    "persistent products of aligned 16-bit matrices in tiles of 128 columns or more": "is_persistent_product",
-    "persistent products of aligned 8-bit floats along K with use_fast_acc": "is_persistent_product_of_bytes",
+    "matmuls of aligned 16-bit matrices in tiles of 128x256 or more": "is_large_matmul",
+    "persistent matmuls of aligned 16-bit matrices in tiles of 128 columns or more": "is_persistent_matmul",
+    "persistent matmuls of aligned 8-bit floats along K with use_fast_acc": "is_persistent_matmul_of_bytes",
     "attention of blocks of 128 or 256 queries, with tiles of 128 keys or as many elements": "is_attention",
     "such attention of 8-bit floats, whose values lie along their columns": "is_attention_of_bytes",
     "decoding attention of 16 bits with keys along the rows and values of width 256 or more": "is_latent_decoding",

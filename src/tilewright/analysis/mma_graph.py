@@ -56,14 +56,15 @@ def live_accumulators(loop: For) -> int:
 
 
 def is_recurrent(loop: For) -> bool:
-    """Whether MMA ops read sums that ``loop`` carries: its iterations are the steps of a long way, for few blocks."""
+    """Whether MMA ops read accumulators that ``loop`` carries: its iterations are the steps of a long way, for few
+    blocks."""
     found = mma_ops(loop)
-    sums = {arg for arg, value in zip(loop.carried, loop.next_values) if value.op in found}
+    accumulators = {arg for arg, value in zip(loop.carried, loop.next_values) if value.op in found}
     seen: set[Value] = set()
     pending = [v for op in found for v in (op.x, op.y)]
     while pending:
         value = pending.pop()
-        if value in sums:
+        if value in accumulators:
             return True
         if value not in seen and value.op is not None:
             seen.add(value)

@@ -26,8 +26,8 @@ from tilewright.ir.types import SharedType, TileType
 from tilewright.ir.verifier import VerificationError, verify
 
 NUM_WARPS = "num_warps"  # the hint of a function that says how many warps a CTA has
-WGMMA_WARPS = "wgmma_warps"  # the hint of a function whose products are those of warp groups: how many warps these have
-WGMMA_REFUSED = "wgmma_refused"  # and why products are not: a line for each of these
+WGMMA_WARPS = "wgmma_warps"  # the hint of a function whose MMA ops are those of warp groups: how many warps these have
+WGMMA_REFUSED = "wgmma_refused"  # and why MMA ops are not: a line for each of these
 NUM_STAGES = "pipeline_stages"  # and that which says how many iterations of a loop have their loads in flight
 DEEPER = "deeper_stages"  # and how many stages there would be for a CTA that has an SM alone
 MULTICAST_PAYS = "multicast_pays"  # and of one with operands whose rows do not start on sectors of the L2 cache

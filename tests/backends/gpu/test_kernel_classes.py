@@ -15,10 +15,10 @@ from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.kernel_classes import (
     is_attention,
     is_attention_of_bytes,
-    is_large_product,
+    is_large_matmul,
     is_latent_decoding,
-    is_persistent_product,
-    is_persistent_product_of_bytes,
+    is_persistent_matmul,
+    is_persistent_matmul_of_bytes,
 )
 from tilewright.ir.core import Function
 from tilewright.runtime.launch import specialization
@@ -37,9 +37,9 @@ def classes(
     function = specialization(made, arguments, "reference").function
     backend = GpuBackend(how.pop("target", "sm_90"))
     predicates = {
-        "large": is_large_product,
-        "persistent": is_persistent_product,
-        "bytes": is_persistent_product_of_bytes,
+        "large": is_large_matmul,
+        "persistent": is_persistent_matmul,
+        "bytes": is_persistent_matmul_of_bytes,
     }
     return [name for name, holds in predicates.items() if holds(function, backend)]
 
@@ -162,7 +162,7 @@ def test_the_passes_that_the_classes_look_behind_run_once(monkeypatch: pytest.Mo
     made = ct.kernel(matmul, num_ctas=1)
     function = specialization(made, (*arrays, *LARGE, False, False, ct.float32, False), "reference").function
     backend = GpuBackend("sm_90")
-    assert is_large_product(function, backend)
+    assert is_large_matmul(function, backend)
     assert not is_attention(function, backend)
     backend.compile(function, {})
     assert len(runs) == 1

@@ -186,7 +186,7 @@ def machine_code(request: pytest.FixtureRequest) -> tuple[bool, Any]:
     return tk == 128, compile_for(function, HOPPER, {}).binary
 
 
-def test_loads_run_ahead_and_products_overlap(machine_code: tuple[bool, Any]) -> None:
+def test_loads_run_ahead_and_mmas_overlap(machine_code: tuple[bool, Any]) -> None:
     turned, binary = machine_code
     ttgir = binary.texts["TTGIR"]
     loop = re.search(r"\n(\s*)%\S+ = scf\.for .*?\n\1\}", ttgir, re.DOTALL)

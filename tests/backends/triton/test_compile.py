@@ -311,7 +311,7 @@ def test_tiles_that_shared_memory_cannot_hold() -> None:
         ct.store(out, (0, 0), ct.transpose(ct.load(x, (0, 0), (256, 512))))
 
     large = np.zeros((1024, 1024), np.float32)
-    words = r"operands .* and f32\[{},256\] of a product need {} bytes of shared memory, and this GPU has {} per block"
+    words = r"operands .* and f32\[{},256\] of an MMA op need {} bytes of shared memory, and this GPU has {} per block"
     for target, depth, *sizes in (("sm_90", 256, 393216, 232448), ("sm_80", 256, 262144, 166912)):
         with pytest.raises(ct.TileError, match=words.format(depth, *sizes)):
             compiled(product, (large, large, large, 256, 256, depth), target)

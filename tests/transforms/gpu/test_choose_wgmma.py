@@ -97,7 +97,7 @@ def test_stores_of_rows_that_do_not_end_with_16_bytes_stay() -> None:
         pytest.param("%y = permute", "%j = neg(%l) : f16[64,64]\n  %y = permute", "something else uses", id="another use"),
         pytest.param("%y = permute(%l) {axes = (1, 0)}", "%y = neg(%l)", "not loaded as it is", id="computed"),
         pytest.param("  %w = mma", "  print([%m]) {parts = (none), formats = (\"\")}\n  %w = mma", "", id="a report"),
-        pytest.param("64,64", "32,32", "a sum of 32x32 is not for warp groups of 64 rows", id="few rows"),
+        pytest.param("64,64", "32,32", "an accumulator of 32x32 is not for warp groups of 64 rows", id="few rows"),
     ],
 )  # fmt: skip
 def test_why_not(old: str, new: str, why: str) -> None:

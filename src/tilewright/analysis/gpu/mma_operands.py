@@ -23,7 +23,7 @@ _MOVES = (Reshape, Permute)
 _SMALLEST_M = 64  # PTX ISA, shapes of wgmma.mma_async
 
 
-def plan_products(plan: LoweringPlan, function: Function) -> None:
+def plan_mma(plan: LoweringPlan, function: Function) -> None:
     """Find the loads of ``plan`` that round, and the MMA ops that take an operand by registers."""
     for op, descriptor in plan.descriptors.items():
         casts = _casts(op.results[0]) if isinstance(op, LoadView) and descriptor.element == "f32" else None
@@ -34,7 +34,7 @@ def plan_products(plan: LoweringPlan, function: Function) -> None:
         for op in loop.body.ops:
             if isinstance(op, Mma) and op.x.tile.element.short == "tf32" and op.x.tile.rank == 2:
                 operand = _register_operand(op, plan)
-                if operand is not None and _only_sums(op, loop, transposed=operand == 1):
+                if operand is not None and _only_accumulators(op, loop, transposed=operand == 1):
                     plan.register_operand[op] = operand
 
 
@@ -48,7 +48,7 @@ def _register_operand(op: Mma, plan: LoweringPlan) -> int | None:
     return None
 
 
-def _only_sums(op: Mma, loop: For, *, transposed: bool) -> bool:
+def _only_accumulators(op: Mma, loop: For, *, transposed: bool) -> bool:
     """Whether nothing in ``loop`` but the MMA op ``op`` sees the sum, nor what is done in some iterations only where
     it is not turned around: Triton waits in no other place for it."""
     body = loop.body

@@ -44,7 +44,7 @@ class GpuTarget:
 
     @property
     def has_tensor_memory(self) -> bool:
-        """Whether products have a memory of their own for sums."""
+        """Whether MMA ops have a memory of their own for accumulators."""
         return self.capability // 10 == 10
 
     @property

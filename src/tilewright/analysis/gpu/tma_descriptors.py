@@ -12,7 +12,7 @@ from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.gpu.barrier_insertion import BarrierInsertion
 from tilewright.analysis.gpu.element_types import memory_element
 from tilewright.analysis.gpu.lowering_plan import LoweringPlan
-from tilewright.analysis.gpu.mma_operands import plan_products
+from tilewright.analysis.gpu.mma_operands import plan_mma
 from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.list_tables import Tables
@@ -46,7 +46,7 @@ def plan_lowering(function: Function, target: GpuTarget, descriptors: bool, real
         _describe(plan, function, roots, target, facts, realign=realign)
         _leave_to_threads(plan, function, roots)
         if target.has_wgmma:
-            plan_products(plan, function)
+            plan_mma(plan, function)
             _cut_stores(plan, function)
         plan.found_before = _places(function, [op for op, d in plan.descriptors.items() if d.listed])
     ordering = BarrierInsertion(function, roots, frozenset(op for op in plan.descriptors if isinstance(op, StoreView)))

@@ -16,7 +16,7 @@ from tilewright.ir.types import TileType
 LANES = 32
 _FEWEST, _MOST = 2, 32
 _ELEMENTS = 16  # of a thread: it has two or more accesses of 16 bytes under way, and several CTAs fit on an SM
-_ACCUMULATORS, _ALL_ACCUMULATORS = 128, 160  # of a thread: of one product, of all in a block
+_ACCUMULATORS, _ALL_ACCUMULATORS = 128, 160  # of a thread: of one MMA op, of all in a block
 
 # Of an SM: CUDA C++ Programming Guide, technical specifications.
 _REGISTERS, _REGISTERS_OF_A_THREAD, _WARPS, _CTAS = 65536, 255, 64, 32
@@ -31,11 +31,11 @@ _SPILLED = 1.25  # how many times the registers that there are a thread may need
 
 def suitable_warps(function: Function) -> int:
     """A power of two up to 32."""
-    products = [op for op in function.walk() if isinstance(op, MmaOp)]
-    if products:
-        largest = max(op.results[0].tile.size for op in products)
+    mmas = [op for op in function.walk() if isinstance(op, MmaOp)]
+    if mmas:
+        largest = max(op.results[0].tile.size for op in mmas)
         beside: Counter[Block | None] = Counter()
-        for op in products:
+        for op in mmas:
             beside[op.block] += op.results[0].tile.size
         few = largest <= 4 * LANES * _ACCUMULATORS and max(beside.values()) <= 4 * LANES * _ALL_ACCUMULATORS
         return 4 if few else 8

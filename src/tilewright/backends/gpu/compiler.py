@@ -22,7 +22,7 @@ from tilewright.ir.report_buffer import sites
 from tilewright.system import collector
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.lowering import lower_to_gpu
-from tilewright.transforms.gpu.split_products import SplitProducts
+from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
 
@@ -89,7 +89,7 @@ def compile_to_ptx(
     times = [time.perf_counter()]
     processor = parse_target(chosen.name.removesuffix("a"))
     whole = with_resolved_hints(optimize(function), processor)
-    optimized = run_passes(whole, (SplitProducts(processor),)) if descriptors else whole  # without, others launch it
+    optimized = run_passes(whole, (SplitMma(processor),)) if descriptors else whole  # without, others launch it
     num_ctas = AnalysisManager(optimized).get(cluster_size)
     reports, local = bool(sites(optimized)), local_bytes(optimized)
     prepared = run_passes(optimized, (LowerReports(),))

@@ -1,6 +1,6 @@
 """Kernels that this backend takes from another one, see ``composition``: each class is a predicate on the IR.
 
-They look at what the front end made: a kernel without products is told from others by a walk, before any pass.
+They look at what the front end made: a kernel without MMA ops is told from others by a walk, before any pass.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tilewright.ir.ops.memory import Bid, LoadView, MemoryOp, NumBlocks, Store, 
 from tilewright.transforms.base import Pass
 from tilewright.transforms.gpu.choose_wgmma import Choice, ChooseWgmma, choose
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
-from tilewright.transforms.gpu.split_products import SplitProducts
-from tilewright.transforms.gpu.widen_products import WidenProducts
+from tilewright.transforms.gpu.split_mma import SplitMma
+from tilewright.transforms.gpu.widen_mma import WidenMma
 from tilewright.transforms.pipelines import optimize, run_passes
 
-_LARGE = 128 * 256  # sums of a tile
+_LARGE = 128 * 256  # accumulators of a tile
 _COLUMNS = 128
 _KEYS = {128: 128 * 128, 256: 128 * 64}  # of attention: the least elements of keys and of values, for so many queries
 _ATTENTION_WARPS, _WIDTH = 8, 256
@@ -38,33 +38,33 @@ _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the o
 _ATTENTION_HINTS = {*_HINTS, "occupancy"}  # two warp groups that multiply fill the registers of an SM on both
 
 
-def is_large_product(function: Function, backend: Backend) -> bool:
+def is_large_matmul(function: Function, backend: Backend) -> bool:
     """Whether ``function`` multiplies aligned matrices of 16-bit floats in tiles of 128x256 or more."""
-    found = _products(function, backend, bytes=2)
-    if found is None or any(op.acc.tile.size < _LARGE for op in found.products):
+    found = _mmas(function, backend, bytes=2)
+    if found is None or any(op.acc.tile.size < _LARGE for op in found.mmas):
         return False
-    persistent = any(_is_in_persistent_loop(op) for op in found.products)
+    persistent = any(_is_in_persistent_loop(op) for op in found.mmas)
     return found.paired or not (persistent and found.multicast_pays)
 
 
-def is_persistent_product(function: Function, backend: Backend) -> bool:
+def is_persistent_matmul(function: Function, backend: Backend) -> bool:
     """Whether ``function`` multiplies matrices of 16-bit floats, whose rows are whole sectors, in tiles of 128 columns
     or more, in a loop over the tiles that are left to a block."""
-    found = _products(function, backend, bytes=2)
+    found = _mmas(function, backend, bytes=2)
     return found is not None and not found.multicast_pays and found.are_persistent(_COLUMNS)
 
 
-def is_persistent_product_of_bytes(function: Function, backend: Backend) -> bool:
+def is_persistent_matmul_of_bytes(function: Function, backend: Backend) -> bool:
     """Whether ``function`` multiplies aligned matrices of 8-bit floats along K, with ``use_fast_acc``, in tiles of
     128x128 or more, in a loop over the tiles that are left to a block."""
-    found = _products(function, backend, bytes=1)
-    rows = found is not None and all(op.fast_acc and op.acc.tile.shape[0] >= _COLUMNS for op in found.products)
+    found = _mmas(function, backend, bytes=1)
+    rows = found is not None and all(op.fast_acc and op.acc.tile.shape[0] >= _COLUMNS for op in found.mmas)
     return found is not None and rows and found.are_persistent(_COLUMNS)
 
 
 def is_attention(function: Function, backend: Backend) -> bool:
     """Whether ``function`` is the forward pass of attention of 16-bit floats, for blocks of 128 or 256 queries: loops
-    of two products, the second one of weights that follow from the first one, each with 128x128 elements of keys or
+    of two MMA ops, the second one of weights that follow from the first one, each with 128x128 elements of keys or
     values or more, of 128x64 for 256 queries."""
     return _attends(function, backend, bytes=2)
 
@@ -81,24 +81,24 @@ def _attends(function: Function, backend: Backend, *, bytes: int) -> bool:
     likely = target.has_wgmma and _are_all(function, bytes, _ATTENTION_HINTS)
     if not (likely and all(map(_may_be_attention, filter(None, loops)))):
         return False
-    found = _choice(function, target, (SplitProducts(target), WidenProducts()))
+    found = _choice(function, target, (SplitMma(target), WidenMma()))
     if found is None:
         return False
     optimized, chosen = found
     pairs = [mma_ops(op) for op in optimized.walk() if isinstance(op, For) and mma_ops(op)]
     inside = [op for pair in pairs for op in pair if isinstance(op, Mma)]
     return (
-        set(chosen.products) == set(inside)
+        set(chosen.mmas) == set(inside)
         and chosen.warps == _ATTENTION_WARPS
-        and all(None not in chosen.products[op] for op in inside[::2])
-        and all(chosen.products[op][0] is None for op in inside[1::2])
-        and all((chosen.products[op][1] is None) == (bytes == 1) for op in inside[1::2])
+        and all(None not in chosen.mmas[op] for op in inside[::2])
+        and all(chosen.mmas[op][0] is None for op in inside[1::2])
+        and all((chosen.mmas[op][1] is None) == (bytes == 1) for op in inside[1::2])
     )
 
 
 def is_latent_decoding(function: Function, backend: Backend) -> bool:
     """Whether ``function`` is decoding attention of 16-bit floats with keys along the rows and values of width 256 or
-    more, all of which TMA loads: weights are the right operand of the last product of a loop."""
+    more, all of which TMA loads: weights are the right operand of the last MMA op of a loop."""
     target = _target(backend)
     loops = [ops for op in function.walk() if isinstance(op, For) and (ops := mma_ops(op))]
     likely = target.has_wgmma and bool(loops) and _are_all(function, 2, _ATTENTION_HINTS, (LoadView, StoreView, Store))
@@ -107,29 +107,29 @@ def is_latent_decoding(function: Function, backend: Backend) -> bool:
     found = _choice(function, target, stores=False)
     if found is None:
         return False
-    return all(None not in pair or (pair[1] is None and pair[0] is not None) for pair in found[1].products.values())
+    return all(None not in pair or (pair[1] is None and pair[0] is not None) for pair in found[1].mmas.values())
 
 
-def _may_be_attention(products: Sequence[MmaOp]) -> bool:
-    if len(products) != 2 or not depends(products[1], products[0]):
+def _may_be_attention(mmas: Sequence[MmaOp]) -> bool:
+    if len(mmas) != 2 or not depends(mmas[1], mmas[0]):
         return False
-    return all(op.y.tile.size >= _KEYS.get(op.acc.tile.shape[0], math.inf) for op in products)
+    return all(op.y.tile.size >= _KEYS.get(op.acc.tile.shape[0], math.inf) for op in mmas)
 
 
 @dataclass(frozen=True)
 class _Found:
-    """Products, whether pairs of CTAs would pay, and whether there are such."""
+    """MMA ops, whether pairs of CTAs would pay, and whether there are such."""
 
-    products: list[Mma]
+    mmas: list[Mma]
     multicast_pays: bool
     paired: bool
 
     def are_persistent(self, columns: int) -> bool:
-        return all(op.acc.tile.shape[-1] >= columns and _is_in_persistent_loop(op) for op in self.products)
+        return all(op.acc.tile.shape[-1] >= columns and _is_in_persistent_loop(op) for op in self.mmas)
 
 
-def _products(function: Function, backend: Backend, *, bytes: int) -> _Found | None:
-    """The products of ``function``, where warp groups multiply all, and TMA loads all that it reads and stores all that
+def _mmas(function: Function, backend: Backend, *, bytes: int) -> _Found | None:
+    """The MMA ops of ``function``, where warp groups multiply all, and TMA loads all that it reads and stores all that
     it writes; None otherwise."""
     if not _multiplies(function, bytes):
         return None
@@ -141,14 +141,14 @@ def _products(function: Function, backend: Backend, *, bytes: int) -> _Found | N
 
 def _found(function: Function, target: GpuTarget) -> _Found | None:
     found = _choice(function, target)
-    if found is None or any(None in pair for pair in found[1].products.values()):
+    if found is None or any(None in pair for pair in found[1].mmas.values()):
         return None
     optimized, chosen = found
     paired = False
     if chosen.multicast_pays:
         fetching = run_passes(optimized, (ChooseWgmma(target), MulticastFetches()))
         paired = any(isinstance(op, Fetch) and op.both is not None for op in fetching.walk())
-    return _Found(list(chosen.products), chosen.multicast_pays, paired)
+    return _Found(list(chosen.mmas), chosen.multicast_pays, paired)
 
 
 def _target(backend: Backend) -> GpuTarget:
@@ -160,28 +160,26 @@ def _choice(
     function: Function, target: GpuTarget, passes: Sequence[Pass] = (), *, stores: bool = True
 ) -> tuple[Function, Choice] | None:
     """``function`` optimized, and after ``passes``, and what is chosen for it, where warp groups multiply all that are
-    products, and TMA loads all that is read, but what threads convert for a product, and ``stores`` all that is
+    MMA ops, and TMA loads all that is read, but what threads convert for an MMA op, and ``stores`` all that is
     written; None otherwise."""
     optimized = run_passes(with_resolved_hints(optimize(function), target), passes)
-    products = {op for op in optimized.walk() if isinstance(op, Mma)}
+    mmas = {op for op in optimized.walk() if isinstance(op, Mma)}
     chosen = AnalysisManager(optimized).get(choose, ChooseWgmma(target))
-    loaded: set[Op | None] = {
-        operand.load for pair in chosen.products.values() for operand in pair if operand is not None
-    }
-    loaded |= {operand_source(op.y) for op, (_, y) in chosen.products.items() if y is None and _is_loaded(op.y)}
+    loaded: set[Op | None] = {operand.load for pair in chosen.mmas.values() for operand in pair if operand is not None}
+    loaded |= {operand_source(op.y) for op, (_, y) in chosen.mmas.items() if y is None and _is_loaded(op.y)}
     written = (Store, StoreView) if not stores else ()
     moved = all(
         op in loaded or op in chosen.stores or isinstance(op, written)
         for op in optimized.walk()
         if isinstance(op, MemoryOp)
     )
-    return (optimized, chosen) if moved and chosen.products.keys() == products else None
+    return (optimized, chosen) if moved and chosen.mmas.keys() == mmas else None
 
 
 def _multiplies(function: Function, bytes: int) -> bool:
-    """Whether ``function`` has products of loaded floats of so many bytes, and no others."""
-    products = [op for op in function.walk() if isinstance(op, Mma)]
-    return _are_all(function, bytes) and all(_is_loaded(op.x) and _is_loaded(op.y) for op in products)
+    """Whether ``function`` has MMA ops of loaded floats of so many bytes, and no others."""
+    mmas = [op for op in function.walk() if isinstance(op, Mma)]
+    return _are_all(function, bytes) and all(_is_loaded(op.x) and _is_loaded(op.y) for op in mmas)
 
 
 def _are_all(
@@ -190,22 +188,22 @@ def _are_all(
     honoured: Collection[str] = _HINTS,
     accesses: tuple[type[Op], ...] = (LoadView, StoreView),
 ) -> bool:
-    """Whether products of floats of so many bytes are all that ``function`` has, no hints but ``honoured`` ones, and no
+    """Whether MMA ops of floats of so many bytes are all that ``function`` has, no hints but ``honoured`` ones, and no
     other ``accesses`` to memory."""
-    products = [op for op in function.walk() if isinstance(op, Mma)]
-    types = {op.x.tile.element for op in products}
+    mmas = [op for op in function.walk() if isinstance(op, Mma)]
+    types = {op.x.tile.element for op in mmas}
     return (
-        bool(products)
+        bool(mmas)
         and function.hints.keys() <= set(honoured)
         and function.hints.get("num_ctas") in (None, 1)
         and all(isinstance(t, DType) and t.is_floating and t.bytes == bytes for t in types)
-        and all(op.acc.tile.element is float32 for op in products)
+        and all(op.acc.tile.element is float32 for op in mmas)
         and all(isinstance(op, accesses) for op in function.walk() if isinstance(op, MemoryOp))
     )
 
 
 def _is_loaded(value: Value) -> bool:
-    """Whether an operand is what was loaded, seen otherwise. Attention is told from products by that."""
+    """Whether an operand is what was loaded, seen otherwise. Attention is told from MMA ops by that."""
     return isinstance(operand_source(value), LoadView)
 
 

@@ -189,7 +189,7 @@ def _attempt(
         raise how.but(why, descriptors=False, realign=False, capacity=0, sink_loads=False) from e
     kernel, binary = made.kernel, made.binary
     if made.failed:
-        slower = "It compiles without tensor memory, whose products are slower."
+        slower = "It compiles without tensor memory, whose MMA ops are slower."
         warnings.warn(f"{function.name}(): {made.failed}. {slower}", RuntimeWarning, stacklevel=3)
     deeper = (0, 0)
     if not (stages or dependent or "num_stages" in options):

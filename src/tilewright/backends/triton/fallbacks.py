@@ -87,7 +87,7 @@ def _compiled(
             chosen = replace(chosen, num_stages=max(1, min(room, chosen.num_stages - 1)))
         except CompilerFailure as e:
             if isinstance(e, AnalysisFailure) or not (
-                target.has_tensor_memory and chosen.tensor_memory and kernel.has_products
+                target.has_tensor_memory and chosen.tensor_memory and kernel.has_mma
             ):
                 raise
             chosen, failed = replace(chosen, tensor_memory=False), e.message

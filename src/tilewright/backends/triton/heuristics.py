@@ -60,7 +60,7 @@ def choose(
 def guess(function: Function, target: GpuTarget, chained: bool, few_warps: bool) -> Options:
     found = [op for op in function.walk() if isinstance(op, MmaOp)]
     if found:
-        return _guess_products(function, found, target, chained)
+        return _guess_mma(function, found, target, chained)
     if few_warps:
         return Options(num_warps=_warps_of_streams(function))
     largest = max((register_words(op) for op in function.walk()), default=0)
@@ -102,7 +102,7 @@ SHALLOW, _MOST_STAGES, _DEEPEST = 3, 4, 8
 RESERVED = 1024  # bytes of shared memory of each block that CUDA takes: NVIDIA Hopper Tuning Guide, shared memory
 
 
-def _guess_products(function: Function, found: list[MmaOp], target: GpuTarget, chained: bool) -> Options:
+def _guess_mma(function: Function, found: list[MmaOp], target: GpuTarget, chained: bool) -> Options:
     """Few warps while the results fit their registers. An MMA loop whose ops do not wait for each other hides its
     loads by a deep pipeline, one with others, such as attention, by several blocks per SM."""
     loops = mma_loops(function)

@@ -20,7 +20,7 @@ _BITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
-class _Product:
+class _MmaOp:
     """An MMA op in a line, and its left operand: from registers, made in line ``made``."""
 
     at: int
@@ -35,15 +35,15 @@ def keep_in_shared_memory(text: str) -> str:
     if "ttng.warp_group_dot " not in text:
         return text
     lines = text.split("\n")
-    products = [p for at in range(len(lines)) if (p := _product(lines, at)) is not None]
+    mmas = [p for at in range(len(lines)) if (p := _mma(lines, at)) is not None]
     loops = [(at, end_of(lines, at)) for at, line in enumerate(lines) if _LOOP.match(line)]
     kept = {
         (p.made, p.left): p
         for first, last in loops
-        for p in products
-        if p.made < first < p.at < last and any(first < q.at < last and q.left != p.left for q in products)
+        for p in mmas
+        if p.made < first < p.at < last and any(first < q.at < last and q.left != p.left for q in mmas)
     }
-    for p in products:
+    for p in mmas:
         if (p.made, p.left) in kept:
             _replace(lines, p)
     for p in sorted(kept.values(), key=lambda p: -p.made):
@@ -55,7 +55,7 @@ def keep_in_shared_memory(text: str) -> str:
     return "\n".join(lines)
 
 
-def _product(lines: list[str], at: int) -> _Product | None:
+def _mma(lines: list[str], at: int) -> _MmaOp | None:
     found = _PRODUCT.match(lines[at])
     made = _definition(lines, found[1], at) if found is not None else None
     if found is None or made is None:
@@ -65,7 +65,7 @@ def _product(lines: list[str], at: int) -> _Product | None:
     width = min(128, int(shape.split("x")[1]) * bits // 8)
     layout = f"swizzlingByteWidth = {width}, transposed = false, elementBitWidth = {bits}"
     memory = f"!ttg.memdesc<{shape}x{element}, #ttg.nvmma_shared<{{{layout}}}>, #ttg.shared_memory>"
-    return _Product(at, left, type_, memory, made)
+    return _MmaOp(at, left, type_, memory, made)
 
 
 def _definition(lines: list[str], name: str, before: int) -> int | None:
@@ -82,10 +82,10 @@ def _definition(lines: list[str], name: str, before: int) -> int | None:
     return None
 
 
-def _replace(lines: list[str], product: _Product) -> None:
+def _replace(lines: list[str], mma: _MmaOp) -> None:
     """Let the MMA op read the copy, and the wait for it, which may be told of what it reads."""
-    at, left = product.at, product.left
-    lines[at] = lines[at].replace(f"dot {left},", f"dot {_copy(product)},", 1).replace(product.type, product.memory, 1)
+    at, left = mma.at, mma.left
+    lines[at] = lines[at].replace(f"dot {left},", f"dot {_copy(mma)},", 1).replace(mma.type, mma.memory, 1)
     result = lines[at].split(" = ", 1)[0].strip()
     for k in range(at + 1, len(lines)):
         if indent_of(lines[k]) < indent_of(lines[at]):
@@ -94,10 +94,10 @@ def _replace(lines: list[str], product: _Product) -> None:
         if wait is not None and {result, left} <= set(NAME.findall(wait[2])):
             names = wait[2].split(", ")
             types = types_in(lines[k][wait.end() :])
-            pairs = [(_copy(product), product.memory) if n == left else (n, t) for n, t in zip(names, types)]
+            pairs = [(_copy(mma), mma.memory) if n == left else (n, t) for n, t in zip(names, types)]
             head = lines[k][: wait.start(2)] + ", ".join(n for n, _ in pairs) + lines[k][wait.end(2) : wait.end()]
             lines[k] = head + ", ".join(t for _, t in pairs)
 
 
-def _copy(product: _Product) -> str:
-    return f"%kept{product.made}_{product.left[1:].replace('#', '_')}"
+def _copy(mma: _MmaOp) -> str:
+    return f"%kept{mma.made}_{mma.left[1:].replace('#', '_')}"

@@ -1,5 +1,5 @@
 """PTX as text. What Triton cannot say in its forms is changed in it: loads of the TMA unit by pairs of CTAs,
-fetches of tensor maps before all else, and sums of products of integers that wrap.
+fetches of tensor maps before all else, and accumulators of MMA ops of integers that wrap.
 
 The innermost coordinate of a load that a pair shares is negative, which says so, and far below every other. One block
 then fetches the boxes of even warps for both, the other one those of odd warps; they change places from step to step
@@ -23,7 +23,7 @@ _LOAD = re.compile(
     r"\s*@(%p\d+) (cp\.async\.bulk\.tensor\.2d\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes)"
     r" \[(%r\d+)\], \[(%rd\d+), \{(%r\d+), (%r\d+)\}\], \[(%r\d+)\];"
 )
-_USE = re.compile(r"mbarrier\.inval|(ld|st)\.shared|(ld|st)matrix|\.bulk_group ")  # of memory, but not by products
+_USE = re.compile(r"mbarrier\.inval|(ld|st)\.shared|(ld|st)matrix|\.bulk_group ")  # of memory, but not by MMA ops
 _ARRIVE = "\tbarrier.cluster.arrive.relaxed.aligned;"
 _WAIT = "\tbarrier.cluster.wait.aligned;\n\txor.b32 pair_place, pair_place, 1;"
 _START = """
@@ -53,37 +53,37 @@ def share_loads(text: str, maps: Collection[int]) -> str:
     UnexpectedPtx when it has loads of another form."""
     lines = text.split("\n")
     registers = _registers(lines, maps)
-    arrived: set[int] = set()  # the waits for products after which the barrier has been met
+    arrived: set[int] = set()  # the waits for MMA ops after which the barrier has been met
     initialized = met = False  # whether there are new barriers of loads that the other block has to know of, and does
     multiplied = False  # since then
-    product: int | None = None  # the wait for products in this basic block after which no memory was used otherwise
+    mma: int | None = None  # the wait for MMA ops in this basic block after which no memory was used otherwise
     shared = 0
     for at, line in enumerate(lines):
         load = _LOAD.match(line)
         if "mbarrier.init." in line:
-            initialized, multiplied, product = True, False, None
+            initialized, multiplied, mma = True, False, None
         elif "wgmma.mma_async" in line:
             multiplied = True
         elif line.startswith("$L") or _USE.search(line) is not None:
-            product = None
+            mma = None
         elif "wgmma.wait_group.sync.aligned" in line:
-            product = at
+            mma = at
         elif load is not None and load[4] in registers:
             shared += 1
             before = ""
-            if product is None and multiplied:
-                raise UnexpectedPtx(f"a shared load away from a wait for products: {line.strip()}")
-            if product is None and initialized:
+            if mma is None and multiplied:
+                raise UnexpectedPtx(f"a shared load away from a wait for MMA ops: {line.strip()}")
+            if mma is None and initialized:
                 before, initialized, met = f"{_MEET}\n", False, True
-            elif product is not None and product not in arrived:
-                lines[product + 1] += f"\n{_ARRIVE}"  # after the end of the inline assembly
-                arrived.add(product)
+            elif mma is not None and mma not in arrived:
+                lines[mma + 1] += f"\n{_ARRIVE}"  # after the end of the inline assembly
+                arrived.add(mma)
                 before = f"{_WAIT}\n"
             lines[at] = before + _shared(load, shared % 2)
     uses = sum(len(re.findall(rf"\[{register}\b", line)) for register in registers for line in text.split("\n"))
     declared = next((at for at, line in enumerate(lines) if line.startswith("\t.reg ")), None)
     if not arrived or not met or uses != shared or declared is None:
-        raise UnexpectedPtx(f"{uses} uses of shared maps in {shared} loads, {len(arrived)} of them after a product")
+        raise UnexpectedPtx(f"{uses} uses of shared maps in {shared} loads, {len(arrived)} of them after an MMA op")
     lines[declared] += _START
     return "\n".join(lines)
 
@@ -127,7 +127,8 @@ _MAP = re.compile(r"\.param \.align 64 \.b8 (\w+)\[128\]")
 
 
 def wrapping(text: str) -> str:
-    """``text``, whose products of integers wrap. Triton asks for sums that saturate, but not on the units of Hopper."""
+    """``text``, whose MMA ops of integers wrap. Triton asks for accumulators that saturate, but not on the units of
+    Hopper."""
     if ".satfinite" not in text:
         return text
     lines = text.split("\n")

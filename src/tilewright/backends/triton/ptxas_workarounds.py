@@ -7,10 +7,10 @@ instead of to zero. There the halves are put together without a sum of 64 bits.
 Where two numbers of 16 bits in a register are added to constants and one of the sums is not used, ptxas adds 0 to the
 other. They are added one by one.
 
-Two products of the same operands, such as those of 64 rows each that make one of 128 equal rows, ptxas 12.8 takes for
+Two MMA ops of the same operands, such as those of 64 rows each that make one of 128 equal rows, ptxas 12.8 takes for
 one, and the second result may be lost. A fence keeps them apart.
 
-It may crash at waits for products that have all ended. They are left out.
+It may crash at waits for MMA ops that have all ended. They are left out.
 
 The absolute value of an integer, which LLVM makes of whatever is one, it takes for a number that is not negative; that
 of the least integer is. There, the sign is compared. Integers of 16 bits it negates in 32 bits, of which the upper ones
@@ -147,30 +147,30 @@ def _joined(descriptor: str, place: str, low: int, high: int) -> str:
 \t}}"""
 
 
-def repair_products(text: str) -> str:
-    """``text``, whose products are compiled right: the last change of all."""
+def repair_mma(text: str) -> str:
+    """``text``, whose MMA ops are compiled right: the last change of all."""
     return separate_equal_wgmmas(without_idle_waits(text)) if "wgmma.mma_async" in text else text
 
 
 def separate_equal_wgmmas(text: str) -> str:
-    """``text``, in which a fence is before each product that starts with the operands of one since the last fence."""
+    """``text``, in which a fence is before each MMA op that starts with the operands of one since the last fence."""
     seen: set[tuple[str, ...]] = set()
     lines = []
     for line in text.split("\n"):
-        product = _PRODUCT.fullmatch(line)
+        mma = _PRODUCT.fullmatch(line)
         if line.strip() == _FENCE:
             seen.clear()
-        elif product is not None:
-            if product.groups() in seen:
+        elif mma is not None:
+            if mma.groups() in seen:
                 lines.append(f"\t{_FENCE}")
                 seen.clear()
-            seen.add(product.groups())
+            seen.add(mma.groups())
         lines.append(line)
     return "\n".join(lines)
 
 
 def without_idle_waits(text: str) -> str:
-    """``text`` without waits, in straight lines, that find no more groups of products running than they allow."""
+    """``text`` without waits, in straight lines, that find no more groups of MMA ops running than they allow."""
     lines = []
     running: int | None = None  # groups, at most; not known where other code may come from
     for line in text.split("\n"):

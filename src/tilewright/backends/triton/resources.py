@@ -174,15 +174,15 @@ class OutOfSharedMemory(Exception):
 def check_shared(function: Function, target: GpuTarget) -> None:
     """TileError when an operand of an MMA op is too large for shared memory, or both are where the tensor cores read
     them there, without asking the compiler: it would take minutes for some."""
-    products: list[Any] = [op for op in function.walk() if isinstance(op, _PRODUCTS)]
-    for op in products:
+    mmas: list[Any] = [op for op in function.walk() if isinstance(op, _PRODUCTS)]
+    for op in mmas:
         loaded = [v for v in (op.x, op.y) if isinstance(v.op, (Load, LoadView))]
         sizes = [v.tile.size * v.tile.element.bytes for v in loaded]
         both = target.capability // 10 in (9, 10) and op.x.tile.shape[-2] >= _WGMMA_ROWS
         needed = sum(sizes) if both else max(sizes, default=0)
         if needed > target.shared_memory:
             raise TileError(
-                f"{function.name}(): the operands {op.x.type} and {op.y.type} of a product need {needed} bytes of "
+                f"{function.name}(): the operands {op.x.type} and {op.y.type} of an MMA op need {needed} bytes of "
                 f"shared memory, and this GPU has {target.shared_memory} per block; use smaller tiles",
                 op.loc,
             )

@@ -103,7 +103,7 @@ def _change_ttgir(make_ttgir: Stage, *, pipelined: bool, epilogue_bytes: int) ->
 
 def _change_wgmma(text: str) -> str:
     merged = wgmma_merging.merge(barrier_elimination.eliminate(text))
-    return ptxas_workarounds.repair_products(ptx.fetch_maps(merged))
+    return ptxas_workarounds.repair_mma(ptx.fetch_maps(merged))
 
 
 def _check_shared_memory(make_llir: Stage, available: int) -> Stage:

@@ -65,7 +65,7 @@ class _Text:
 
 def mended(text: str) -> str:
     """The TTGIR module ``text`` with all three done."""
-    return end_products_of_bytes(carry_sums(interleave_loads(text))) if "ttng.warp_group_dot " in text else text
+    return end_mma_of_bytes(carry_accumulators(interleave_loads(text))) if "ttng.warp_group_dot " in text else text
 
 
 def interleave_loads(text: str) -> str:
@@ -148,8 +148,8 @@ def _count(chain: list[_Line], op: str) -> int:
     return sum(line.op == op for line in chain)
 
 
-def carry_sums(text: str) -> str:
-    """The TTGIR module ``text`` whose loops carry sums where they carried sums or zeros."""
+def carry_accumulators(text: str) -> str:
+    """The TTGIR module ``text`` whose loops carry accumulators where they carried accumulators or zeros."""
     lines = text.split("\n")
     for at in range(len(lines)):
         found = _find_sum(lines, at)
@@ -234,7 +234,7 @@ def _carry_sum(lines: list[str], at: int, found: _Sum) -> None:
     lines[found.loop] = f"{head}{int(count) + 1}{bounds}{arguments}, {adds} = {yes}) -> ({kinds}, i1){tail}"
 
 
-def end_products_of_bytes(text: str) -> str:
+def end_mma_of_bytes(text: str) -> str:
     """The TTGIR module ``text`` in which nobody waits for what MMA ops read from registers, where that are bytes."""
     lines = text.split("\n")
     for at, line in enumerate(lines):

@@ -46,9 +46,9 @@ def _from_registers(lines: list[str]) -> list[str]:
             continue
         indent, name, value, rows, columns, element, layout, memory = copy.groups()
         users = [i for i, other in enumerate(lines) if i > at and name in names_in([other])]
-        product = _PRODUCT.match(lines[users[0]]) if users else None
+        mma = _PRODUCT.match(lines[users[0]]) if users else None
         local = [i for i in users if lines[i].startswith(indent)]
-        if product is None or product[2] != name or f", {layout}>" not in lines[users[0]].split(" -> ")[1]:
+        if mma is None or mma[2] != name or f", {layout}>" not in lines[users[0]].split(" -> ")[1]:
             continue
         end = next(i for i in range(at, len(lines)) if not lines[i].startswith(indent))
         waits = [i for i in local[1:] if i < end]
@@ -67,21 +67,21 @@ def _in_flight(lines: list[str], loop: Loop) -> list[str]:
     runs beside what follows it up to that of the next iteration. Its operands must be tiles of a pipeline, which keeps
     each until then."""
     body = range(loop.head + 1, loop.end)
-    products = [at for at in body if "= ttng.warp_group_dot " in lines[at]]
-    found = _INTEGERS.match(lines[products[0]]) if len(products) == 1 else None
-    if found is None or not _waits_at_once(lines[products[0]], lines[products[0] + 1]):
+    mmas = [at for at in body if "= ttng.warp_group_dot " in lines[at]]
+    found = _INTEGERS.match(lines[mmas[0]]) if len(mmas) == 1 else None
+    if found is None or not _waits_at_once(lines[mmas[0]], lines[mmas[0] + 1]):
         return lines
     left, right, total, type_ = found.groups()
-    at, yielded = products[0], NAME.findall(lines[loop.end - 1])
+    at, yielded = mmas[0], NAME.findall(lines[loop.end - 1])
     name: str = WAIT.match(lines[at + 1])[1]  # type: ignore[index] # it has matched in _waits_at_once
-    sums = [(i, own) for i, own in enumerate(carried_by(lines[loop.head])) if yielded[i] == f"{name}#0"]
+    accumulators = [(i, own) for i, own in enumerate(carried_by(lines[loop.head])) if yielded[i] == f"{name}#0"]
     users = [i for i in body if i != at + 1 and {name, total} & names_in([lines[i]])]
-    if [own for _, own in sums] != [total] or users != [at, loop.end - 1]:
+    if [own for _, own in accumulators] != [total] or users != [at, loop.end - 1]:
         return lines
     if not (_is_kept(lines, loop, left) and _is_kept(lines, loop, right)):
         return lines
     whole = NAME.findall(lines[loop.head])[0]  # the loop has a result, since it carries a sum
-    last, waited = f"{whole}#{sums[0][0]}" if len(yielded) > 1 else whole, f"%sum_{whole[1:]}"
+    last, waited = f"{whole}#{accumulators[0][0]}" if len(yielded) > 1 else whole, f"%sum_{whole[1:]}"
     wait = f"{loop.indent}{waited} = ttng.warp_group_dot_wait {last} {{pendings = 0 : i32}} : {type_}"
     return [
         *lines[: at + 1],
@@ -106,31 +106,31 @@ def _delayed(lines: list[str], loop: Loop) -> list[str]:
     while starts[-1] < loop.end:
         starts.append(end_of(lines, starts[-1]) + 1)
     ops = [lines[a:b] for a, b in pairwise(starts)]
-    products = [i for i, op in enumerate(ops) if _PRODUCT.match(op[0])]
-    waits = [i + 1 for i in products if i + 1 < len(ops) and _waits_at_once(ops[i][0], ops[i + 1][0])]
+    mmas = [i for i, op in enumerate(ops) if _PRODUCT.match(op[0])]
+    waits = [i + 1 for i in mmas if i + 1 < len(ops) and _waits_at_once(ops[i][0], ops[i + 1][0])]
     body = [line for op in ops for line in op]
-    if len(waits) < 2 or len(waits) != sum("ttng.warp_group_dot" in line for line in body) - len(products):
+    if len(waits) < 2 or len(waits) != sum("ttng.warp_group_dot" in line for line in body) - len(mmas):
         return body
     moved: dict[int, list[str]] = {}
     for at in waits:
         name = WAIT.match(ops[at][0])[1]  # type: ignore[index]
         use = next(i for i in range(at + 1, len(ops)) if name in names_in(ops[i]))
-        pending = sum(at < i < use for i in products)
+        pending = sum(at < i < use for i in mmas)
         wait = ops[at][0].replace("pendings = 0", f"pendings = {pending}")
         moved.setdefault(use, []).append(_kept(wait, _left(ops[at - 1][0])))
     return [line for i, op in enumerate(ops) for line in (*moved.get(i, ()), *(() if i in waits else op))]
 
 
-def _waits_at_once(product: str, wait: str) -> bool:
-    """Whether ``wait`` is for ``product`` and all others, and gives more than its result."""
+def _waits_at_once(mma: str, wait: str) -> bool:
+    """Whether ``wait`` is for ``mma`` and all others, and gives more than its result."""
     found = WAIT.match(wait)
     result, *others = found[2].split(", ") if found is not None and found[3] == "0" else [""]
-    return bool(others) and result == _PRODUCT.match(product)[1]  # type: ignore[index]
+    return bool(others) and result == _PRODUCT.match(mma)[1]  # type: ignore[index]
 
 
-def _left(product: str) -> list[tuple[str, str]]:
-    """The left operand of ``product`` and its type, if it is in registers: they must stay until the wait."""
-    left, type_ = _PRODUCT.match(product).groups()[1:]  # type: ignore[union-attr]
+def _left(mma: str) -> list[tuple[str, str]]:
+    """The left operand of ``mma`` and its type, if it is in registers: they must stay until the wait."""
+    left, type_ = _PRODUCT.match(mma).groups()[1:]  # type: ignore[union-attr]
     return [(left, type_)] if type_.startswith("tensor<") else []
 
 

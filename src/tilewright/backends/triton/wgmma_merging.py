@@ -35,7 +35,7 @@ _UNIT = 16  # bytes
 
 
 @dataclass(frozen=True)
-class _Product:
+class _MmaOp:
     at: int  # the statement
     columns: int
     types: str
@@ -57,7 +57,7 @@ class _Group:
 
     start: int
     end: int
-    products: list[_Product] = field(default_factory=list)
+    mmas: list[_MmaOp] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def merge(text: str) -> str:
     body = statements(lines)
     merges = _agreeing(list(_merges(body)), text)
     for found in merges:
-        for products in zip(*(g.products for g in found.groups)):
-            _merge_products(lines, body, products, found.distance)
+        for mmas in zip(*(g.mmas for g in found.groups)):
+            _merge_mma(lines, body, mmas, found.distance)
     _count_groups(lines, body, merges)
     return "\n".join(lines)
 
@@ -95,7 +95,7 @@ def _merges(body: Sequence[Statement]) -> Iterator[_Merge]:
     groups = _groups(body)
     while groups:
         count, distance = 1, 0
-        for n in range(2, min(len(groups), _WIDEST // groups[0].products[0].columns) + 1):
+        for n in range(2, min(len(groups), _WIDEST // groups[0].mmas[0].columns) + 1):
             found = _distance(groups[:n], body)
             if found is None:
                 break
@@ -110,15 +110,15 @@ def _groups(body: Sequence[Statement]) -> list[_Group]:
     found = []
     group: _Group | None = None
     for at, s in enumerate(body):
-        product = _PRODUCT.fullmatch(s.text)
+        mma = _PRODUCT.fullmatch(s.text)
         if s.text == _FENCE:
             group = _Group(at, at)
-        elif group is not None and s.text == _COMMIT and group.products:
-            found.append(_Group(group.start, at, group.products))
+        elif group is not None and s.text == _COMMIT and group.mmas:
+            found.append(_Group(group.start, at, group.mmas))
             group = None
-        elif group is not None and product is not None and not s.guard:
-            columns, types, accumulators, *others = product.groups()
-            group.products.append(_Product(at, int(columns), types, tuple(accumulators.split(",")), *others))
+        elif group is not None and mma is not None and not s.guard:
+            columns, types, accumulators, *others = mma.groups()
+            group.mmas.append(_MmaOp(at, int(columns), types, tuple(accumulators.split(",")), *others))
         elif not _is_quiet(s):
             group = None
     return found
@@ -132,9 +132,9 @@ def _is_quiet(s: Statement) -> bool:
 def _agreeing(merges: list[_Merge], text: str) -> list[_Merge]:
     """Those of ``merges`` whose first right operands nothing else sees, but others of them with the same distance."""
     while True:
-        seen = Counter((p.right, found.distance) for found in merges for p in found.groups[0].products)
+        seen = Counter((p.right, found.distance) for found in merges for p in found.groups[0].mmas)
         alone = {right: len(re.findall(rf"{right}\b", text)) == 1 + count for (right, _), count in seen.items()}
-        agreeing = [found for found in merges if all(alone[p.right] for p in found.groups[0].products)]
+        agreeing = [found for found in merges if all(alone[p.right] for p in found.groups[0].mmas)]
         if len(agreeing) == len(merges):
             return merges
         merges = agreeing
@@ -144,19 +144,19 @@ def _distance(groups: Sequence[_Group], body: Sequence[Statement]) -> int | None
     """How far apart the right operands of the MMA ops of ``groups`` are, one after the other; None where the MMA ops
     cannot be merged."""
     between = (body[k] for g, h in pairwise(groups) for k in range(g.end + 1, h.start))
-    alike = len({len(g.products) for g in groups}) == 1
-    accumulators = [{register for p in g.products for register in p.accumulators} for g in groups]
+    alike = len({len(g.mmas) for g in groups}) == 1
+    accumulators = [{register for p in g.mmas for register in p.accumulators} for g in groups]
     others = len(set().union(*accumulators)) == sum(map(len, accumulators))  # each group has its own
     if not alike or not others or not all(_is_quiet(s) for s in between):
         return None
     start = groups[0].start
-    distances = {d for parts in zip(*(g.products for g in groups)) for d in _distances(parts, start, body)}
+    distances = {d for parts in zip(*(g.mmas for g in groups)) for d in _distances(parts, start, body)}
     distance = distances.pop() if len(distances) == 1 else None
     fits = distance is not None and distance % _UNIT == 0 and 0 < distance // _UNIT < 1 << 14
     return distance if fits else None
 
 
-def _distances(parts: Sequence[_Product], start: int, body: Sequence[Statement]) -> Iterator[int | None]:
+def _distances(parts: Sequence[_MmaOp], start: int, body: Sequence[Statement]) -> Iterator[int | None]:
     """The bytes between the right operands of ``parts``, one after the other; None where that is not known, and where
     the MMA ops differ otherwise, or do with the fence at ``start``, after which no sum may change."""
     if len({p.common for p in parts}) > 1:
@@ -175,16 +175,16 @@ def _changed(statements: Sequence[Statement]) -> set[str]:
     return {register for s in statements if _is_quiet(s) for register in _targets(s)}
 
 
-def _operand_address(product: _Product, body: Sequence[Statement]) -> _OperandAddress | None:
-    """Where the right operand of ``product`` is; None where its rows are not as wide as those of the layout."""
-    made, at = _made(_DESCRIPTOR, product.right, product.at, body)
+def _operand_address(mma: _MmaOp, body: Sequence[Statement]) -> _OperandAddress | None:
+    """Where the right operand of ``mma`` is; None where its rows are not as wide as those of the layout."""
+    made, at = _made(_DESCRIPTOR, mma.right, mma.at, body)
     extended, at = _made(_EXTENDED, made[1], at, body) if made is not None else (None, at)
     if made is None or extended is None:
         return None
     high, low = divmod(int(made[2]) % (1 << 64), 1 << 32)
     number, steps, at = _without_sums(extended[1], at, body)
     place, at = _made(_ADDRESS, number, at, body)
-    if place is None or high != _LAYOUTS[product.columns] or low + steps >= 1 << 14:
+    if place is None or high != _LAYOUTS[mma.columns] or low + steps >= 1 << 14:
         return None
     number, offset, at = _without_sums(place[1], at, body)
     source = _defined(number, at, body)
@@ -228,7 +228,7 @@ def _targets(s: Statement) -> list[str]:
     return re.findall(r"%\w+", first[1]) if first is not None else []
 
 
-def _merge_products(lines: list[str], body: Sequence[Statement], parts: Sequence[_Product], distance: int) -> None:
+def _merge_mma(lines: list[str], body: Sequence[Statement], parts: Sequence[_MmaOp], distance: int) -> None:
     """Make the first of ``parts`` do what all do."""
     first = parts[0]
     made = _defined(first.right, first.at, body)

@@ -288,7 +288,7 @@ class _Assigner:
             self.available[old] = layout
 
     def _mma(self, op: Mma) -> None:
-        """A matrix product: operands in the layouts of its fragments; with FMAs, in the dtype that it adds in."""
+        """An MMA op: operands in the layouts of its fragments; with FMAs, in the dtype that it adds in."""
         layout, instruction = mma_home(op, self.warps), mma_instruction(op)
         acc, dtype = self.get(op.acc, layout), mma_dtype(op.x.tile.element)
         result = acc.tile.element
@@ -301,8 +301,8 @@ class _Assigner:
             factor = self.get(v, wanted)
             keep = instruction != FMA and mma_dtype(v.tile.element) is v.tile.element
             factors.append(factor if keep else self._cast(factor, dtype))
-        product = self.b.emit(GpuMma, *factors, acc, instruction=instruction)
-        self._bind(op.result, self._cast(product, result))
+        mma = self.b.emit(GpuMma, *factors, acc, instruction=instruction)
+        self._bind(op.result, self._cast(mma, result))
 
     def _wgmma(self, op: Wgmma) -> None:
         acc = self.get(op.acc, wgmma_layout(op.acc.tile.shape, self.warps))

@@ -26,12 +26,12 @@ from tilewright.ir.types import TileType
 
 @dataclass(frozen=True)
 class Rotation:
-    """How a loop is rotated: ``late`` are the ops of the last MMA op and of its right operand, ``sums`` the position
-    of its result among the carried values, ``first`` the MMA op that it will follow."""
+    """How a loop is rotated: ``late`` are the ops of the last MMA op and of its right operand, ``accumulators`` the
+    position of its result among the carried values, ``first`` the MMA op that it will follow."""
 
     late: Sequence[Op]
-    product: MmaOp
-    sums: int
+    mma: MmaOp
+    accumulators: int
     first: Op
 
 
@@ -59,13 +59,13 @@ def _gains(loop: For, num_warps: int) -> bool:
 
 
 def rotated(function: Function, loops: Sequence[For]) -> Function:
-    """``function``, where the last of the two products in each of ``loops`` runs one iteration late, if it can."""
+    """``function``, where the last of the two MMA ops in each of ``loops`` runs one iteration late, if it can."""
     rotations = {op: rotation for op in loops if (rotation := rotation_of(op)) is not None}
     return Rotator(rotations).function(function) if rotations else function
 
 
 def rotation_of(loop: For) -> Rotation | None:
-    """How ``loop`` is rotated, which has two products, or more, all of which but the last add to each other; None where
+    """How ``loop`` is rotated, which has two MMA ops, or more, all of which but the last add to each other; None where
     the last one cannot run late."""
     body = loop.body
     *_, first, last = mma_ops(loop)
@@ -74,12 +74,12 @@ def rotation_of(loop: For) -> Rotation | None:
         return None
     if _users(body, last.result) != {body.terminator} or carried.count(last.result) != 1:
         return None
-    sums, right = carried.index(last.result), _right_operand(last, body)
-    if right is None or _users(body, body.args[1 + sums]).intersection(body.ops[: body.ops.index(first) + 1]):
+    accumulators, right = carried.index(last.result), _right_operand(last, body)
+    if right is None or _users(body, body.args[1 + accumulators]).intersection(body.ops[: body.ops.index(first) + 1]):
         return None
     if any(effect_of(op) & Effect.WRITE for op in body.ops):
         return None  # a late load would see what is written
-    return Rotation([*right, last], last, sums, first)
+    return Rotation([*right, last], last, accumulators, first)
 
 
 def _users(body: Block, value: Value) -> set[Op]:
@@ -87,11 +87,11 @@ def _users(body: Block, value: Value) -> set[Op]:
     return {user for op in value.users if (user := op.ancestor_in(body)) is not None}
 
 
-def _right_operand(product: MmaOp, body: Block) -> list[Op] | None:
-    """The ops of ``body`` that compute the right operand of ``product``. None when they need carried values, or load
+def _right_operand(mma: MmaOp, body: Block) -> list[Op] | None:
+    """The ops of ``body`` that compute the right operand of ``mma``. None when they need carried values, or load
     what others read too."""
     inside, found = set(body.ops), set()
-    pending = [product.y]
+    pending = [mma.y]
     while pending:
         value = pending.pop()
         if value in body.args[1:]:
@@ -101,7 +101,7 @@ def _right_operand(product: MmaOp, body: Block) -> list[Op] | None:
             pending += value.op.operands
     if any(op.regions for op in found):
         return None
-    shared = any(_users(body, v) - found - {product} for op in found for v in op.results if not _is_number(v))
+    shared = any(_users(body, v) - found - {mma} for op in found for v in op.results if not _is_number(v))
     return None if shared else sorted(found, key=body.ops.index)
 
 
@@ -142,14 +142,14 @@ class Rotator(Rewriter):
         with b.at(body):
             b.emit_op(Continue, self._iteration(loop, rotation, variable, carried, b))
         *results, left = b.emit_op(For, b.emit(Add, lower, step), upper, step, start, body=body).results
-        results[rotation.sums] = self._late(loop, rotation, upper, left, results[rotation.sums], b)
+        results[rotation.accumulators] = self._late(loop, rotation, upper, left, results[rotation.accumulators], b)
         return results
 
     def _iteration(
         self, loop: For, rotation: Rotation, variable: Value, carried: Sequence[Value], b: Builder
     ) -> list[Value]:
         """An iteration from ``carried``, the values that the loop carries and, but in the first iteration, the left
-        operand of the MMA op that is late. Gives those of the next, whose sums lack the MMA op of this one."""
+        operand of the MMA op that is late. Gives those of the next, whose accumulators lack the MMA op of this one."""
         body, values = loop.body, dict(self.values)
         values.update(zip(body.args, (variable, *carried)))
         for op in body.ops[:-1]:
@@ -157,20 +157,20 @@ class Rotator(Rewriter):
                 continue
             b.insert(clone_op(op, values))
             if op is rotation.first and len(carried) == len(body.args):
-                sums = self._late(loop, rotation, variable, carried[-1], carried[rotation.sums], b)
-                values[body.args[1 + rotation.sums]] = sums
-        left, total = (values.get(v, v) for v in (rotation.product.x, rotation.product.acc))
+                accumulators = self._late(loop, rotation, variable, carried[-1], carried[rotation.accumulators], b)
+                values[body.args[1 + rotation.accumulators]] = accumulators
+        left, total = (values.get(v, v) for v in (rotation.mma.x, rotation.mma.acc))
         state = [values.get(v, v) for v in body.terminator.operands]
-        state[rotation.sums] = total
+        state[rotation.accumulators] = total
         return [*state, left]
 
-    def _late(self, loop: For, rotation: Rotation, after: Value, left: Value, sums: Value, b: Builder) -> Value:
+    def _late(self, loop: For, rotation: Rotation, after: Value, left: Value, accumulators: Value, b: Builder) -> Value:
         """The late MMA op of the iteration before that of ``after``."""
         values = dict(self.values)
         step = values.get(loop.step, loop.step)
         values[loop.body.args[0]] = b.emit(Sub, after, step)
         for op in rotation.late[:-1]:
             b.insert(clone_op(op, values))
-        values[rotation.product.x], values[rotation.product.acc] = left, sums
-        b.insert(clone_op(rotation.product, values))
-        return values[rotation.product.result]
+        values[rotation.mma.x], values[rotation.mma.acc] = left, accumulators
+        b.insert(clone_op(rotation.mma, values))
+        return values[rotation.mma.result]

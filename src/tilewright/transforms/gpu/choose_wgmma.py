@@ -1,4 +1,4 @@
-"""Which matrix products are done by warp groups (wgmma), with operands that the TMA unit copies to shared memory."""
+"""Which MMA ops are done by warp groups (wgmma), with operands that the TMA unit copies to shared memory."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from tilewright.ir.rewrite import Rewriter, with_body
 from tilewright.ir.types import PartitionViewType, SharedType, TileType
 
 _SECTOR = 32  # bytes
-MOST_SUMS = 128  # registers of a thread for sums: beside them there is room for what follows a loop
+MOST_ACCUMULATORS = 128  # registers of a thread for accumulators: beside them there is room for what follows a loop
 MOST_GROUPS = 2
-_SMALL_SUMS = 64  # registers of a thread of one warp group
-# The same, where weights between products stay in registers: 128x64 tiles of width 64 have 363 TFLOP/s with one warp
+_SMALL_ACCUMULATORS = 64  # registers of a thread of one warp group
+# The same, where weights between MMA ops stay in registers: 128x64 tiles of width 64 have 363 TFLOP/s with one warp
 # group, of which an SM holds two, and 308 with two (``benchmarks/gpu_attention.py``, causal, one H200).
-_SMALL_SUMS_OF_ATTENTION = 128
-MOST_WORDS = 224  # registers of a thread for the sums of products beside each other, and a left operand
+_SMALL_ACCUMULATORS_OF_ATTENTION = 128
+MOST_WORDS = 224  # registers of a thread for the accumulators of MMA ops beside each other, and a left operand
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ class Choice:
 
     A left operand of None stays in registers, a right one of None goes from there to shared memory. ``reasons`` say why
     other MMA ops stay as they are. ``multicast_pays`` where rows of operands do not start on sectors of the L2 cache:
-    what blocks fetch from it limits products then.
+    what blocks fetch from it limits MMA ops then.
     """
 
-    products: dict[Mma, Operands]
+    mmas: dict[Mma, Operands]
     stores: frozenset[StoreView]
     warps: int
     plan: LoweringPlan
@@ -91,7 +91,7 @@ class ChooseWgmma:
     """Puts ``gpu.fetch`` and ``gpu.wgmma`` in the place of loads and MMA ops, where the instructions can do it.
 
     Operands are tiles of arrays that a tensor map describes, loaded for such MMA ops alone; which tiles they are can be
-    found out without reading memory; one of both may also be computed from such a product. The sum has 64 rows for
+    found out without reading memory; one of both may also be computed from such an MMA op. The sum has 64 rows for
     each warp group, and fits into registers.
     ``num_warps`` is how many warps multiply, if that is decided. ``budget`` bytes have room for two of each operand.
     With ``realign`` operands may be tiles of a copy that the launch makes of an array that TMA cannot read.
@@ -106,7 +106,7 @@ class ChooseWgmma:
 
     def run(self, function: Function) -> Function:
         choice = choose(function, self)
-        made = _Chooser(choice).function(function) if choice.products else function
+        made = _Chooser(choice).function(function) if choice.mmas else function
         if not choice.reasons:
             return made
         made = with_body(made, made.body)
@@ -117,18 +117,19 @@ class ChooseWgmma:
 def choose(function: Function, options: ChooseWgmma) -> Choice:
     """What is done by wgmma in ``function``, and why other MMA ops are not."""
     plan = plan_lowering(function, options.target, descriptors=True, realign=options.realign)
-    products = [op for op in function.walk() if isinstance(op, Mma)]
+    mmas = [op for op in function.walk() if isinstance(op, Mma)]
     found: dict[Mma, Operands] = {}
     reasons: list[str] = []
     warps = options.num_warps
     ends = any(isinstance(op, Exit) for op in function.walk())
-    for op in products:
-        needed = _warps(op, warps, [other for other in products if other.block is op.block])
+    for op in mmas:
+        needed = _warps(op, warps, [other for other in mmas if other.block is op.block])
         operands = _operands(op, plan, found)
         if ends:
             operands = "an assertion may end the block, of which the thread that loads would not know"
         elif needed is None:
-            operands = f"a sum of {'x'.join(map(str, op.acc.tile.shape))} is not for warp groups of {ROWS} rows"
+            shape = "x".join(map(str, op.acc.tile.shape))
+            operands = f"an accumulator of {shape} is not for warp groups of {ROWS} rows"
         if not isinstance(operands, str):
             assert needed is not None
             why = _why_not(op, operands) or _too_much({**found, op: operands}, op, needed, options.budget)
@@ -155,19 +156,20 @@ def _crosses_sectors(operand: _Operand, facts: IntegerRanges) -> bool:
 
 
 def _warps(op: Mma, given: int | None, beside: list[Mma]) -> int | None:
-    """How many warps multiply: two warp groups where there are rows for both, as long as sums fit into registers.
+    """How many warps multiply: two warp groups where there are rows for both, as long as accumulators fit into
+    registers.
 
-    One, where the sums of all products ``beside`` it are small: it has more to multiply in a step, and leaves registers
-    to another CTA; and where one of these has rows for one.
+    One, where the accumulators of all MMA ops ``beside`` it are small: it has more to multiply in a step, and leaves
+    registers to another CTA; and where one of these has rows for one.
     """
     *_, m, n = op.acc.tile.shape
     chained = any(_follows_left(later, earlier) for later in beside for earlier in beside)
-    few = _SMALL_SUMS_OF_ATTENTION if chained else _SMALL_SUMS
+    few = _SMALL_ACCUMULATORS_OF_ATTENTION if chained else _SMALL_ACCUMULATORS
     small = sum(other.acc.tile.size for other in beside) <= few * LANES * GROUP_WARPS
     most = 1 if small or any(other.acc.tile.shape[-2] == ROWS for other in beside) else MOST_GROUPS
     for groups in range(most, 0, -1) if given is None else [given // GROUP_WARPS]:
         exact = given is None or given == groups * GROUP_WARPS
-        if exact and groups and m % (ROWS * groups) == 0 and m * n <= MOST_SUMS * LANES * GROUP_WARPS * groups:
+        if exact and groups and m % (ROWS * groups) == 0 and m * n <= MOST_ACCUMULATORS * LANES * GROUP_WARPS * groups:
             return groups * GROUP_WARPS
     return None
 
@@ -180,13 +182,13 @@ def _follows_left(later: Mma, earlier: Mma) -> bool:
 
 
 def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operands | str:
-    """Where the operands of ``op`` are, or why it is not done by wgmma; ``found`` are the products that are."""
+    """Where the operands of ``op`` are, or why it is not done by wgmma; ``found`` are the MMA ops that are."""
     x, y = (None if _is_computed(v, found) else _operand(op, k, plan) for k, v in enumerate((op.x, op.y)))
     if isinstance(x, str):
         return y if isinstance(y, str) else x
     if isinstance(y, str) and (x is not None or not isinstance(op.y.op, Cast) or op.y.tile.element.bytes != 2):
         return y
-    # Beside a left operand that waits for another product, threads have time to convert the right one.
+    # Beside a left operand that waits for another MMA op, threads have time to convert the right one.
     y = None if isinstance(y, str) else y
     return f"rows of {op.y.tile} are not swizzled" if y is None and _staged(op.y.tile) is None else (x, y)
 
@@ -207,7 +209,7 @@ def _staged(t: TileType) -> SharedType | None:
 
 
 def _follows(value: Value, found: dict[Mma, Operands]) -> bool:
-    """Whether ``value`` is computed, element by element, from one of the products ``found``; branches may choose."""
+    """Whether ``value`` is computed, element by element, from one of the MMA ops ``found``; branches may choose."""
     pending, seen = [value], {value}
     while pending:
         after = pending.pop()
@@ -225,14 +227,14 @@ def _follows(value: Value, found: dict[Mma, Operands]) -> bool:
 
 
 def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> str | None:
-    """Why there is no room for ``op`` beside the products of the same block."""
+    """Why there is no room for ``op`` beside the MMA ops of the same block."""
     beside = {m: operands for m, operands in found.items() if m.block is op.block}
     threads = 32 * warps
     words = sum(m.acc.tile.size for m in beside)
     words += max((m.x.tile.size // 2 for m, (x, _) in beside.items() if x is None), default=0)  # one is read at a time
     if words > MOST_WORDS * threads:
-        return f"sums and operands of {words // threads} registers a thread are too many"
-    # What a product follows from may have given its tiles back.
+        return f"accumulators and operands of {words // threads} registers a thread are too many"
+    # What an MMA op follows from may have given its tiles back.
     held = {m: operands for m, operands in beside.items() if m is op or not depends(op, m)}
     size = sum({o.load: o.bytes for operands in held.values() for o in operands if o is not None}.values())
     size += sum(m.y.tile.size * m.y.tile.element.bytes for m, (_, y) in held.items() if y is None)
@@ -241,7 +243,7 @@ def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> s
 
 def _why_not(op: Mma, operands: Operands) -> str | None:
     if op.acc.tile.rank != 2 or op.acc.tile.shape[1] % 8 or op.acc.tile.shape[1] > MOST_COLUMNS:
-        return f"a sum of {op.acc.tile} is none of wgmma"
+        return f"an accumulator of {op.acc.tile} is none of wgmma"
     left, right = (v.tile.element if o is None else o.type.dtype for v, o in zip((op.x, op.y), operands))
     if not wgmma_multiplies(left, right, op.acc.tile.element):
         return f"wgmma does not add products of {left} and {right} in {op.acc.tile.element}"
@@ -376,13 +378,13 @@ class _Chooser(Rewriter):
         self.choice = choice
         self.maps: dict[tuple[Descriptor, DType], Op] = {}
         self.fetched: dict[tuple[LoadView, SharedType], Value] = {}
-        operands = [o for pair in choice.products.values() for o in pair if o is not None]
+        operands = [o for pair in choice.mmas.values() for o in pair if o is not None]
         self.loaded: dict[Op, list[_Operand]] = {}
         for o in operands:
             if all(o.type != other.type for other in self.loaded.setdefault(o.load, [])):
                 self.loaded[o.load].append(o)
         self.gone = {op for o in operands for op in o.through}
-        read = self.gone | set(choice.products)
+        read = self.gone | set(choice.mmas)
         self.shared = {
             op for op in (*self.loaded, *self.gone) if not _only(op.results[0], read)
         }  # others use these, too
@@ -399,8 +401,8 @@ class _Chooser(Rewriter):
 
     def insert(self, op: Op, builder: Builder) -> None:
         builder.loc = op.loc
-        if isinstance(op, Mma) and op in self.choice.products:
-            left, right = self.choice.products[op]
+        if isinstance(op, Mma) and op in self.choice.mmas:
+            left, right = self.choice.mmas[op]
             x = self.value(op.x) if left is None else self.fetched[left.load, left.type]
             y = self._stage(op.y, builder) if right is None else self.fetched[right.load, right.type]
             self.values[op.result] = builder.emit(Wgmma, x, y, self.value(op.acc))

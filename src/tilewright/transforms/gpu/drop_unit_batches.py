@@ -1,4 +1,4 @@
-"""Batched products of one pair of matrices as products of matrices, which tensor cores multiply."""
+"""Batched MMA ops of one pair of matrices, without the axis of batches: tensor cores multiply matrices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.ir.rewrite import Rewriter
 
 @dataclass(frozen=True)
 class DropUnitBatches:
-    """Multiplies without the first axis, where that has the extent 1, and lets loops carry sums without it.
+    """Multiplies without the first axis, where that has the extent 1, and lets loops carry accumulators without it.
 
     Runs before ``choose-wgmma``; ``canonicalize`` removes the reshapes that meet.
     """
@@ -33,8 +33,8 @@ def _is_of_one(op: Mma) -> bool:
     return op.acc.tile.rank == 3 and all(v.tile.shape[0] == 1 for v in (op.x, op.y, op.acc))
 
 
-def _sums(loop: For) -> list[bool]:
-    """Of what ``loop`` carries, which are sums of such products."""
+def _accumulators(loop: For) -> list[bool]:
+    """Of what ``loop`` carries, which are accumulators of such MMA ops."""
     if any(has_early_exit(op) for op in loop.body.ops if not op.spec.terminator):
         return [False] * len(loop.carried)
     return [any(isinstance(u, Mma) and u.acc is v and _is_of_one(u) for u in v.users) for v in loop.carried]
@@ -47,8 +47,8 @@ class _Dropper(Rewriter):
             operands = (self._without(self.value(v), builder) for v in (op.x, op.y, op.acc))
             made = builder.emit(Mma, *operands, **op.attributes)
             self.values[op.result] = builder.emit(Reshape, made, shape=op.result.tile.shape)
-        elif isinstance(op, For) and any(_sums(op)):
-            self._loop(op, _sums(op), builder)
+        elif isinstance(op, For) and any(_accumulators(op)):
+            self._loop(op, _accumulators(op), builder)
         else:
             super().insert(op, builder)
 
@@ -56,21 +56,21 @@ class _Dropper(Rewriter):
         """``value`` without its first axis."""
         return b.emit(Reshape, value, shape=value.tile.shape[1:])
 
-    def _loop(self, op: For, sums: list[bool], b: Builder) -> None:
-        inits = [self._without(v, b) if drop else v for drop, v in zip(sums, self.all(op.inits))]
+    def _loop(self, op: For, accumulators: list[bool], b: Builder) -> None:
+        inits = [self._without(v, b) if drop else v for drop, v in zip(accumulators, self.all(op.inits))]
         body = Block()
         self.values[op.body.args[0]] = body.add_arg(op.body.args[0].type, op.body.args[0].name)
         args = [body.add_arg(v.type, old.name) for v, old in zip(inits, op.carried)]
         with b.at(body):
-            self._bind(op.carried, args, sums, b)
+            self._bind(op.carried, args, accumulators, b)
             for inner in op.body.ops[:-1]:
                 self.insert(inner, b)
             following = self.all(op.next_values)
-            b.emit_op(Continue, [self._without(v, b) if drop else v for drop, v in zip(sums, following)])
+            b.emit_op(Continue, [self._without(v, b) if drop else v for drop, v in zip(accumulators, following)])
         made = b.emit_op(For, *self.all(op.bounds), inits, body=body)
-        self._bind(op.results, made.results, sums, b)
+        self._bind(op.results, made.results, accumulators, b)
 
-    def _bind(self, old: list[Value], new: list[Value], sums: list[bool], b: Builder) -> None:
-        """Let ``new`` stand for ``old``, with the first axis of those that are sums."""
-        for was, v, drop in zip(old, new, sums):
+    def _bind(self, old: list[Value], new: list[Value], accumulators: list[bool], b: Builder) -> None:
+        """Let ``new`` stand for ``old``, with the first axis of those that are accumulators."""
+        for was, v, drop in zip(old, new, accumulators):
             self.values[was] = b.emit(Reshape, v, shape=was.tile.shape) if drop else v

@@ -42,7 +42,7 @@ class AccessLayouts:
 
     One for all accesses of a shape, so that what is loaded, computed and stored needs no conversion: the axis that is
     contiguous in most bytes goes fastest over the threads, each with as many elements as the widest access takes.
-    Loads of nothing but operands of products, which are converted anyway, have layouts of their own.
+    Loads of nothing but operands of MMA ops, which are converted anyway, have layouts of their own.
     """
 
     def __init__(self, function: Function, warps: int) -> None:
@@ -100,7 +100,7 @@ class AccessLayouts:
 
 
 def _is_operand(value: Value) -> bool:
-    """Whether ``value`` only goes to products, as one of their factors and at most in another shape."""
+    """Whether ``value`` only goes to MMA ops, as one of their factors and at most in another shape."""
     return bool(value.users) and all(
         (isinstance(op, Mma) and value is not op.acc) or (isinstance(op, (Permute, Reshape)) and _is_operand(op.result))
         for op in value.users
@@ -150,7 +150,7 @@ def along_axis(shape: _Shape, axis: int, warps: int) -> LinearLayout:
 
 
 def mma_home(op: Mma, warps: int) -> LinearLayout:
-    """The layout of the accumulator of a matrix product."""
+    """The layout of the accumulator of an MMA op."""
     instruction, shape = mma_instruction(op), op.acc.tile.shape
     return fma_accumulator_layout(shape, warps) if instruction == FMA else accumulator_layout(instruction, shape, warps)
 

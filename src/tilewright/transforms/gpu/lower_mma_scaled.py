@@ -1,4 +1,4 @@
-"""Products of scaled operands as products of bfloat16, in which the scaled operands are exact."""
+"""MMA ops of scaled operands as MMA ops of bfloat16, in which the scaled operands are exact."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.ir.rewrite import Rewriter
 class LowerMmaScaled:
     """Leaves no ``mma_scaled``: its operands have few bits, and the exponents of bfloat16 are those of float32.
 
-    Runs before layouts are assigned, which then give the products theirs.
+    Runs before layouts are assigned, which then give the MMA ops theirs.
     """
 
     name: ClassVar[str] = "lower-mma-scaled"

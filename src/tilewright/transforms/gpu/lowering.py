@@ -28,13 +28,13 @@ from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
-from tilewright.transforms.gpu.overlap_products import DeferSums, RotateProducts
+from tilewright.transforms.gpu.overlap_mma import DeferAccumulators, RotateMma
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
 from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
 from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
 from tilewright.transforms.gpu.stage_stores import StageStores
-from tilewright.transforms.gpu.widen_products import WidenProducts
+from tilewright.transforms.gpu.widen_mma import WidenMma
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
@@ -46,7 +46,7 @@ def passes_to_gpu(
 ) -> tuple[Pass, ...]:
     """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps with ``shared_bytes``.
 
-    Loads for matrix products run ``num_stages`` - 1 iterations ahead; with 1 not at all. Without, as many as suit them,
+    Loads for MMA ops run ``num_stages`` - 1 iterations ahead; with 1 not at all. Without, as many as suit them,
     and a CTA that is ``alone`` on its SM.
     """
     return (
@@ -61,7 +61,7 @@ def passes_to_gpu(
         LowerReductions(),  # needs layouts, and makes conversions
         CommonSubexpressions(),  # indices that were recomputed in the same layout
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
-        DeferSums(),  # before waits are put where sums are needed
+        DeferAccumulators(),  # before waits are put where accumulators are needed
         SpecializeWarps(num_stages, shared_bytes, alone),  # after what is the same for all threads has left the loops
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
@@ -101,9 +101,9 @@ def lower_to_gpu(
         flat = run_passes(function, (DropUnitBatches(),))
         function = function if flat is function else run_passes(flat, (Canonicalize(),))  # reshapes that meet
         chosen = ChooseWgmma(target, num_warps, realign=realign)
-        function = run_passes(function, (MergeLoops(), WidenProducts(), chosen, MulticastFetches()))
+        function = run_passes(function, (MergeLoops(), WidenMma(), chosen, MulticastFetches()))
         if WGMMA_WARPS in function.hints:
-            function = run_passes(function, (RotateProducts(function.hints[WGMMA_WARPS]),))
+            function = run_passes(function, (RotateMma(function.hints[WGMMA_WARPS]),))
             try:
                 return _within(function, function.hints[WGMMA_WARPS], num_stages, shared_bytes, alone)
             except OutOfSharedMemory as error:

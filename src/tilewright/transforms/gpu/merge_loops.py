@@ -28,7 +28,7 @@ _IN_BOUNDS = "in_bounds"  # an attribute of accesses: what the ranges of one loo
 class MergeLoops:
     """Merges pairs of such MMA loops: the body of the second one has the ops of the first, and pure ops besides.
 
-    Where the first loop uses what follows from a product and the second one something else, a branch decides by the
+    Where the first loop uses what follows from an MMA op and the second one something else, a branch decides by the
     range that an iteration is of.
     """
 
@@ -75,11 +75,11 @@ def _pair(first: For) -> _Pair | None:
         else:
             return None
     chosen = [v for differing in pair.differing.values() for v in differing.values()]
-    return pair if not pending and chosen and all(_follows_product(v) for v in chosen) else None
+    return pair if not pending and chosen and all(_follows_mma(v) for v in chosen) else None
 
 
-def _follows_product(value: Value) -> bool:
-    """Whether ``value`` is computed from a product: operands of products are best left as they are loaded."""
+def _follows_mma(value: Value) -> bool:
+    """Whether ``value`` is computed from an MMA op: operands of MMA ops are best left as they are loaded."""
     pending, seen = [value], {value}
     while pending:
         op = pending.pop().op

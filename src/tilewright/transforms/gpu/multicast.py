@@ -126,10 +126,10 @@ def _is_only_multiplied(value: Value, body: Block) -> bool:
     return True
 
 
-def _reads_in_place(product: Mma, value: Value) -> bool:
-    """Whether Hopper's tensor cores read the operand ``value`` of ``product`` from shared memory."""
-    total = product.acc
-    sizes = *total.tile.shape[-2:], product.x.tile.shape[-1]
+def _reads_in_place(mma: Mma, value: Value) -> bool:
+    """Whether Hopper's tensor cores read the operand ``value`` of ``mma`` from shared memory."""
+    total = mma.acc
+    sizes = *total.tile.shape[-2:], mma.x.tile.shape[-1]
     return value is not total and all(n % unit == 0 for n, unit in zip(sizes, _UNITS))
 
 

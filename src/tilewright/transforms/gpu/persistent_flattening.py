@@ -132,10 +132,10 @@ def _nest(outer: For, plan: LoweringPlan) -> LoopNest | None:
     return LoopNest(outer, before, inner, after, carried, transposed)
 
 
-def _can_transpose(product: Mma, loop: For) -> bool:
-    """Whether ``loop`` may carry the transposed sum of ``product``: it starts with equal numbers."""
-    position = loop.carried.index(product.acc)
-    stays = loop.next_values[position] is product.result
+def _can_transpose(mma: Mma, loop: For) -> bool:
+    """Whether ``loop`` may carry the transposed sum of ``mma``: it starts with equal numbers."""
+    position = loop.carried.index(mma.acc)
+    stays = loop.next_values[position] is mma.result
     return stays and constant_of(loop.inits[position]) is not None
 
 
@@ -152,21 +152,21 @@ def _is_single(op: For, plan: LoweringPlan) -> bool:
 def _is_fetched(body: Block, plan: LoweringPlan) -> bool:
     """Whether the TMA unit does all loads of ``body``, and brings the operands of its MMA ops to where they are
     multiplied."""
-    products = [op for op in body.ops if isinstance(op, Mma)]
+    mmas = [op for op in body.ops if isinstance(op, Mma)]
     loads = [op for op in body.walk() if isinstance(op, (Load, LoadView))]
     return (
-        bool(products)
-        and all(_runs_asynchronously(op) for op in products)
+        bool(mmas)
+        and all(_runs_asynchronously(op) for op in mmas)
         and all(op in plan.descriptors for op in loads)
-        and all(_is_loaded(v, plan) for op in products for v in (op.x, op.y))
+        and all(_is_loaded(v, plan) for op in mmas for v in (op.x, op.y))
     )
 
 
-def _runs_asynchronously(product: Mma) -> bool:
+def _runs_asynchronously(mma: Mma) -> bool:
     """Whether Hopper's tensor cores take the MMA op as it is, and sum in float32."""
-    element = product.x.tile.element
-    takes = element.short in ("f16", "bf16", "tf32") or (element.bitwidth == 8 and product.fast_acc)
-    return takes and product.acc.tile.element is float32
+    element = mma.x.tile.element
+    takes = element.short in ("f16", "bf16", "tf32") or (element.bitwidth == 8 and mma.fast_acc)
+    return takes and mma.acc.tile.element is float32
 
 
 def _is_loaded(value: Value, plan: LoweringPlan) -> bool:
@@ -231,8 +231,8 @@ class _Flattener(Rewriter):
     def _bounds(self, loop: For) -> list[Value]:
         return self.all(loop.bounds)
 
-    def _sums(self, nest: LoopNest) -> list[Value]:
-        """What the sums of every tile start with."""
+    def _accumulators(self, nest: LoopNest) -> list[Value]:
+        """What the accumulators of every tile start with."""
         return self.all(nest.inner.inits)
 
     def _count(self, loop: For, b: Builder, *, paired: bool = False) -> Value:
@@ -249,17 +249,19 @@ class _Flattener(Rewriter):
         values[nest.outer.body.args[0]] = body.add_arg(nest.outer.lower.type)
         with b.at(body):
             _clone(nest.before, values, b)
-            values.update(zip(nest.inner.results, self._sums(nest)))
+            values.update(zip(nest.inner.results, self._accumulators(nest)))
             _clone(nest.after, values, b)
             b.emit_op(Continue, [])
         b.emit_op(For, *self._bounds(nest.outer), [], body=body)
 
     def _one_loop(self, nest: LoopNest, tiles: Value, steps: Value, b: Builder) -> None:
-        """Carries the tile, the step, the numbers of the tile, and the sums. It starts after the last step of a tile
-        before the first."""
+        """Carries the tile, the step, the numbers of the tile, and the accumulators. It starts after the last step of a
+        tile before the first."""
         lower, upper, step = self._bounds(nest.outer)
         first_k, _, step_k = self._bounds(nest.inner)
-        inits = [_transposed_splat(v, b) if nest.is_transposed(k) else v for k, v in enumerate(self._sums(nest))]
+        inits = [
+            _transposed_splat(v, b) if nest.is_transposed(k) else v for k, v in enumerate(self._accumulators(nest))
+        ]
         rest = b.emit(Cast, b.emit(Sub, steps, b.constant(1, int64)), dtype=first_k.tile.element)
         last_k = b.emit(Add, first_k, b.emit(Mul, rest, step_k))
         numbers = [b.constant(0, v.tile.element) for v in nest.carried] + [
@@ -269,7 +271,7 @@ class _Flattener(Rewriter):
         body, values = Block(), dict(self.values)
         body.add_arg(steps.type)
         tile, k, *carried = [body.add_arg(v.type) for v in start]
-        numbers, sums = carried[: len(numbers)], carried[len(numbers) :]
+        numbers, accumulators = carried[: len(numbers)], carried[len(numbers) :]
         with b.at(body):
             new = b.emit(Cmp, k, last_k, predicate=CmpPredicate.EQ)
             k = b.emit(Select, new, first_k, b.emit(Add, k, step_k))
@@ -277,7 +279,7 @@ class _Flattener(Rewriter):
             shared = dict(zip(nest.shared, numbers[len(nest.carried) :]))
             values[nest.outer.body.args[0]] = tile
             values.update(zip(nest.carried, numbers))
-            values.update(zip(nest.inner.body.args, (k, *sums)))
+            values.update(zip(nest.inner.body.args, (k, *accumulators)))
             for op in nest.inner.body.ops[:-1]:
                 if isinstance(op, Mma) and op in nest.transposed:
                     values[op.result] = _transposed_mma(op, values, b)
@@ -285,10 +287,10 @@ class _Flattener(Rewriter):
                 _clone([op], values, b)
                 if op in shared:
                     self.shared[b.block.ops[-1]] = shared[op]
-            sums = [values.get(v, v) for v in nest.inner.next_values]
+            accumulators = [values.get(v, v) for v in nest.inner.next_values]
             done, going_on = Block(), Block()
             with b.at(done):
-                results = [_transposed(v, b) if nest.is_transposed(k) else v for k, v in enumerate(sums)]
+                results = [_transposed(v, b) if nest.is_transposed(k) else v for k, v in enumerate(accumulators)]
                 values.update(zip(nest.inner.results, results))
                 if nest.shared:  # one block of a pair may store the last tile again
                     last = b.emit(Sub, upper, b.constant(1, upper.tile.element))
@@ -296,10 +298,10 @@ class _Flattener(Rewriter):
                 _clone(nest.after, values, b)
                 b.emit_op(Yield, inits)
             with b.at(going_on):
-                b.emit_op(Yield, sums)
+                b.emit_op(Yield, accumulators)
             ends = b.emit(Cmp, k, last_k, predicate=CmpPredicate.EQ)
-            sums = b.emit_op(If, ends, types=tuple(v.type for v in inits), then=done, orelse=going_on).results
-            b.emit_op(Continue, [tile, k, *numbers, *sums])
+            accumulators = b.emit_op(If, ends, types=tuple(v.type for v in inits), then=done, orelse=going_on).results
+            b.emit_op(Continue, [tile, k, *numbers, *accumulators])
         zero, one = b.constant(0, int64), b.constant(1, int64)
         self.loops_of_all.append(b.emit_op(For, zero, b.emit(Mul, tiles, steps), one, start, body=body))
 
@@ -334,10 +336,10 @@ def _transposed_splat(matrix: Value, b: Builder) -> Value:
     return b.constant(constant_of(matrix), matrix.tile.element, matrix.tile.shape[::-1])
 
 
-def _transposed_mma(product: Mma, values: ValueMap, b: Builder) -> Value:
+def _transposed_mma(mma: Mma, values: ValueMap, b: Builder) -> Value:
     """The transposed MMA op: that of the transposed operands, the other way round."""
-    x, y, total = (values.get(v, v) for v in (product.x, product.y, product.acc))
-    return b.emit(Mma, _transposed(y, b), _transposed(x, b), total, **product.attributes)
+    x, y, total = (values.get(v, v) for v in (mma.x, mma.y, mma.acc))
+    return b.emit(Mma, _transposed(y, b), _transposed(x, b), total, **mma.attributes)
 
 
 def _transposed(matrix: Value, b: Builder) -> Value:

@@ -1,4 +1,4 @@
-"""Software pipelining: the operands of matrix products are copied to shared memory some iterations ahead."""
+"""Software pipelining: the operands of MMA ops are copied to shared memory some iterations ahead."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, open_block
 from tilewright.ir.types import SharedType
 
-_ALONE = 128  # registers of a thread for sums, with which eight warps have more than half of those of an SM
+_ALONE = 128  # registers of a thread for accumulators, with which eight warps have more than half of those of an SM
 _COPY_BYTES = (4, 8, 16)  # what cp.async takes: PTX ISA, "cp.async"
 
 
 @dataclass(frozen=True)
 class PipelineLoads:
-    """Copies what a loop loads for its matrix products asynchronously, ``stages`` - 1 iterations ahead.
+    """Copies what a loop loads for its MMA ops asynchronously, ``stages`` - 1 iterations ahead.
 
     A load takes part whose elements only become operands (so they would go through shared memory anyway), whose
     addresses follow from the induction variable, and whose loop stores nothing to global memory. There are fewer stages
@@ -57,10 +57,11 @@ class PipelineLoads:
 
 
 def _is_alone(loop: For) -> bool:
-    """Whether the sums of ``loop`` take so many registers that an SM holds one CTA, which may have all its memory."""
+    """Whether the accumulators of ``loop`` take so many registers that an SM holds one CTA, which may have all its
+    memory."""
     layouts = [op.acc.tile.layout for op in loop.body.ops if isinstance(op, GpuMma)]
-    sums = sum(layout.num_registers for layout in layouts if layout is not None)
-    return sums >= _ALONE
+    accumulators = sum(layout.num_registers for layout in layouts if layout is not None)
+    return accumulators >= _ALONE
 
 
 _Path = tuple["Permute | Reshape", ...]  # ops that give a tile another shape

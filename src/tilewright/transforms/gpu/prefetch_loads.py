@@ -1,4 +1,4 @@
-"""Loads of the next iteration while this one computes, in registers: for loops over rows without matrix products."""
+"""Loads of the next iteration while this one computes, in registers: for loops over rows without MMA ops."""
 
 from __future__ import annotations
 

@@ -34,13 +34,13 @@ from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma, WgmmaW
 from tilewright.ir.rewrite import clone_op, with_body
 from tilewright.ir.types import I32, SharedType, TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory, share_of_sm
-from tilewright.transforms.gpu.overlap_products import VECTOR_REGISTERS
+from tilewright.transforms.gpu.overlap_mma import VECTOR_REGISTERS
 from tilewright.transforms.gpu.stage_stores import put_buffers
 
 _BARRIERS = 2048  # bytes for barriers, and what alignment takes
-_STAGES, _MOST_STAGES = 4, 8  # of rings; of those of products that wait for nothing but loads
-_SUMS_BESIDE = 64  # registers of a thread for sums, with which there is room for a second CTA on an SM
-# Both products of an element of the scores take as long as an exponential, with so many of k together. Turns pay for
+_STAGES, _MOST_STAGES = 4, 8  # of rings; of those of MMA ops that wait for nothing but loads
+_SUMS_BESIDE = 64  # registers of a thread for accumulators, with which there is room for a second CTA on an SM
+# Both MMA ops of an element of the scores take as long as an exponential, with so many of k together. Turns pay for
 # attention of width 64 on an H100, not for 128 and 256: benchmarks/results/gpu_attention.md.
 _MOST_DEPTH = 128
 _REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of an SM for three, in steps of 8
@@ -56,12 +56,12 @@ _OTHER_REGISTERS = 48
 class SpecializeWarps:
     """Divides the function: ``producer`` fetches tiles into rings of buffers, ``consumer`` does everything else.
 
-    Tiles that the same products multiply arrive together. Of these, a ring has ``stages`` copies, or as many as there
+    Tiles that the same MMA ops multiply arrive together. Of these, a ring has ``stages`` copies, or as many as there
     is room for in ``limit`` bytes of shared memory beside what stores and conversions need; for each there is a barrier
     that says that it is full, and one that it is empty. Slot and parity go with control flow: both sides count the same
-    fetches. Without ``stages`` there are as many as suit the products; where registers suffice for a second CTA on an
+    fetches. Without ``stages`` there are as many as suit the MMA ops; where registers suffice for a second CTA on an
     SM, memory is left to that, unless a CTA is ``alone``: the hint ``DEEPER`` says how many there would be then.
-    Products of a loop that only adds them up stay in flight during the next iteration, which is when their tiles are
+    MMA ops of a loop that only adds them up stay in flight during the next iteration, which is when their tiles are
     given back: where there are two of each, so that those of the next one can be there.
     Where the CTAs of a cluster fetch a tile together, into the buffers of both, a slot is empty when the consumers of
     both have given it back; neither CTA ends before the other one.
@@ -117,18 +117,18 @@ class _Ring:
 
 @dataclass(eq=False)
 class _Group:
-    """Fetches of one block that share ``products``: they arrive together. ``depth`` loops are around them."""
+    """Fetches of one block that share ``mmas``: they arrive together. ``depth`` loops are around them."""
 
     block: Block
     fetches: list[Fetch]
-    products: set[Wgmma]
+    mmas: set[Wgmma]
     depth: int
     ring: _Ring = field(default_factory=lambda: _Ring([]))
 
     @property
     def is_direct(self) -> bool:
-        """Whether all products are in the block of the fetches, not nested in it."""
-        return all(p.block is self.block for p in self.products)
+        """Whether all MMA ops are in the block of the fetches, not nested in it."""
+        return all(p.block is self.block for p in self.mmas)
 
     @property
     def by_cluster(self) -> bool:
@@ -137,8 +137,8 @@ class _Group:
 
     @property
     def last(self) -> Wgmma:
-        """The last product, of a direct group."""
-        return max(self.products, key=self.block.ops.index)
+        """The last MMA op, of a direct group."""
+        return max(self.mmas, key=self.block.ops.index)
 
     def buffer(self, b: Builder, fetch: Fetch, slot: Value) -> Value:
         """What is fetched to ``slot``."""
@@ -157,7 +157,7 @@ class _Group:
         return sum(f.type.bytes for f in self.fetches)
 
     def lands_before(self, other: _Group) -> bool:
-        """Whether both are of one block, and the products are waited for there before ``other`` fetches."""
+        """Whether both are of one block, and the MMA ops are waited for there before ``other`` fetches."""
         if self.block is not other.block:
             return False
         result = self.last.result
@@ -197,14 +197,14 @@ def _groups(function: Function) -> list[_Group]:
     found: list[_Group] = []
     for op in function.walk():
         if isinstance(op, Fetch):
-            products = {p for p in op.result.users if isinstance(p, Wgmma)}
-            group = next((g for g in found if g.block is op.block and g.products & products), None)
+            mmas = {p for p in op.result.users if isinstance(p, Wgmma)}
+            group = next((g for g in found if g.block is op.block and g.mmas & mmas), None)
             if group is None:
                 assert op.block is not None
-                found.append(_Group(op.block, [op], products, _depth(op)))
+                found.append(_Group(op.block, [op], mmas, _depth(op)))
             else:
                 group.fetches.append(op)
-                group.products |= products
+                group.mmas |= mmas
     return found
 
 
@@ -249,7 +249,7 @@ def _choose_stages(rings: Sequence[_Ring], room: int, most: int) -> None:
     if left < 0:
         needed = sum(r.bytes for r in rings)
         raise OutOfSharedMemory(
-            f"the tiles that are loaded for products need {needed} bytes of shared memory, and there are {room} for "
+            f"the tiles that are loaded for MMA ops need {needed} bytes of shared memory, and there are {room} for "
             "them; use smaller tiles",
             rings[0].groups[0].fetches[0].loc,
         )
@@ -293,9 +293,9 @@ def _specialize(function: Function, groups: Sequence[_Group], options: Specializ
     return made
 
 
-def _sums_beside(products: Sequence[Wgmma]) -> list[int]:
-    """The elements of the sums of all products of a block, for each block."""
-    return [sum(p.acc.tile.size for p in products if p.block is block) for block in {p.block for p in products}]
+def _accumulators_beside(mmas: Sequence[Wgmma]) -> list[int]:
+    """The elements of the accumulators of all MMA ops of a block, for each block."""
+    return [sum(p.acc.tile.size for p in mmas if p.block is block) for block in {p.block for p in mmas}]
 
 
 def _registers(ctas: int) -> tuple[int, int]:
@@ -306,16 +306,16 @@ def _registers(ctas: int) -> tuple[int, int]:
 
 
 def _ctas_of_an_sm(function: Function, rings: Sequence[_Ring], limit: int) -> int:
-    """How many CTAs of one warp group an SM is to hold, where products wait for other things than loads: what one does
+    """How many CTAs of one warp group an SM is to hold, where MMA ops wait for other things than loads: what one does
     meanwhile, another one multiplies beside. As many as two stages and the registers suffice for, if these are as many
     as the hint says."""
-    products = [op for op in function.walk() if isinstance(op, Wgmma)]
-    left = [op.x.type.size // 2 for op in products if isinstance(op.x.type, TileType)]
+    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
+    left = [op.x.type.size // 2 for op in mmas if isinstance(op.x.type, TileType)]
     asked = function.hints.get("occupancy")
     if num_warps(function) != GROUP_WARPS or not left or asked == 1:
         return 1
     threads = LANES * GROUP_WARPS
-    words = (max(_sums_beside(products)) + max(left)) // threads
+    words = (max(_accumulators_beside(mmas)) + max(left)) // threads
     depth = max(r.depth for r in rings)
     needed = sum(r.bytes * (2 if r.depth == depth else 1) for r in rings) + _needed_elsewhere(function) + _BARRIERS
     for ctas in range(_MOST_CTAS, asked - 1 if isinstance(asked, int) else _CTAS - 1, -1):
@@ -328,14 +328,14 @@ def _choose_depth(function: Function, rings: Sequence[_Ring], options: Specializ
     """Choose how many stages each ring has, where an SM holds so many CTAs. Gives how many one would have if the CTA
     were alone; 0 where that are no more."""
     used = _needed_elsewhere(function) + _BARRIERS
-    products = [op for op in function.walk() if isinstance(op, Wgmma)]
-    simple = all(isinstance(op.x.type, SharedType) for op in products)
+    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
+    simple = all(isinstance(op.x.type, SharedType) for op in mmas)
     most = options.stages or (_MOST_STAGES if simple else _STAGES)
     _choose_stages(rings, share_of_sm(options.limit, ctas) - used, most)
     deeper = max(r.stages for r in rings)
     threads = LANES * num_warps(function)
-    sums = sum(p.acc.tile.size // threads for p in products)
-    if options.stages or options.alone or not simple or threads > LANES * GROUP_WARPS or sums > _SUMS_BESIDE:
+    accumulators = sum(p.acc.tile.size // threads for p in mmas)
+    if options.stages or options.alone or not simple or threads > LANES * GROUP_WARPS or accumulators > _SUMS_BESIDE:
         return 0
     half = options.limit // 2 - used
     if half < 2 * sum(r.bytes for r in rings):
@@ -530,9 +530,9 @@ class _Producer(_Partition):
 
 @dataclass(eq=False)
 class _Flight:
-    """A product in flight: ``op``, what was ``made`` of it, its left operand in registers, slots that it reads last.
+    """An MMA op in flight: ``op``, what was ``made`` of it, its left operand in registers, slots that it reads last.
 
-    Its sum ``is_seen``, unless all that happens to it is that another product adds to it.
+    Its sum ``is_seen``, unless all that happens to it is that another MMA op adds to it.
     """
 
     op: Wgmma
@@ -548,7 +548,7 @@ class _Consumer(_Partition):
     def __init__(self, function: Function, groups: Sequence[_Group], values: dict[Value, Value]) -> None:
         super().__init__(function, groups, values)
         self._adding: dict[Op, list[Wgmma]] = {
-            op: _products(op.body)
+            op: _mmas(op.body)
             for op in function.walk()
             if isinstance(op, For) and _only_adds(op) and all(g.ring.stages > 1 for g in self._direct(op.body))
         }
@@ -563,7 +563,7 @@ class _Consumer(_Partition):
         if isinstance(op, Fetch):
             self._fetch(op, self.group_of[op])
         elif isinstance(op, Wgmma):
-            self._product(op)
+            self._mma(op)
         else:
             self.b.block.append(clone_op(op, self.values))
 
@@ -584,21 +584,21 @@ class _Consumer(_Partition):
         self.values[op.result] = group.buffer(b, op, state.slot)
 
     def _direct(self, block: Block) -> list[_Group]:
-        """The groups whose fetches and products are all in ``block``."""
+        """The groups whose fetches and MMA ops are all in ``block``."""
         return [g for g in self.groups if g.block is block and g.is_direct]
 
-    def _product(self, op: Wgmma) -> None:
-        """A product, which stays in flight. Those that only add are waited for one iteration later, others when what
+    def _mma(self, op: Wgmma) -> None:
+        """An MMA op, which stays in flight. Those that only add are waited for one iteration later, others when what
         they give is needed."""
         b, block = self.b, op.block
         assert block is not None
         x, y, acc = self.all([op.x, op.y, op.acc])
         adding = None if block.parent is None else self._adding.get(block.parent)
         if adding is None:
-            if block in self._turns and op is _products(block)[0]:
+            if block in self._turns and op is _mmas(block)[0]:
                 b.emit_op(TakeTurn)
             made = b.emit(Wgmma, x, y, acc, pending=None)
-            if block in self._turns and op is _products(block)[-1]:
+            if block in self._turns and op is _mmas(block)[-1]:
                 b.emit_op(PassTurn)
             done = [g for g in self._direct(block) if op is g.last]
             slots = [(g.ring, self._advance(g.ring)) for g in done]
@@ -614,7 +614,7 @@ class _Consumer(_Partition):
             self._held[group] = self._advance(group.ring)
 
     def before(self, op: Op) -> None:
-        """Wait for the products that ``op`` needs, and for all before control goes elsewhere."""
+        """Wait for the MMA ops that ``op`` needs, and for all before control goes elsewhere."""
         if (isinstance(op, CONTROL_FLOW) and not is_pure(op)) or op.spec.terminator:
             self._land(len(self._flying), op)
             return
@@ -627,8 +627,8 @@ class _Consumer(_Partition):
                 return
 
     def _land(self, count: int, before: Op) -> None:
-        """Wait for the first ``count`` products that are in flight, and give back what they read. What was computed
-        meanwhile, and is needed after ``before``, stays before the wait: that is what the products run beside."""
+        """Wait for the first ``count`` MMA ops that are in flight, and give back what they read. What was computed
+        meanwhile, and is needed after ``before``, stays before the wait: that is what the MMA ops run beside."""
         landed, self._flying = self._flying[:count], self._flying[count:]
         if not landed:
             return
@@ -660,7 +660,7 @@ class _Consumer(_Partition):
         self._give_back(ring, at, exists)
 
     def close(self, block: Block) -> None:
-        """What was fetched here for products in nested blocks is needed until here."""
+        """What was fetched here for MMA ops in nested blocks is needed until here."""
         for group in self.groups:
             if group.block is block and not group.is_direct:
                 self._give_back(group.ring, self._advance(group.ring))
@@ -680,23 +680,23 @@ class _Consumer(_Partition):
         return [self._held[g] for g in self._direct(loop.body)]
 
     def leave(self, op: LoopOp, extra: Sequence[Value]) -> None:
-        """The sums are waited for when the loop has ended."""
+        """The accumulators are waited for when the loop has ended."""
         if op not in self._adding:
             return
-        sums = [op.results[op.carried.index(p.acc)] for p in self._adding[op]]
-        done = self.b.emit_op(WgmmaWait, self.all(sums), [], [])
-        self.values.update(zip(sums, done.results))
+        accumulators = [op.results[op.carried.index(p.acc)] for p in self._adding[op]]
+        done = self.b.emit_op(WgmmaWait, self.all(accumulators), [], [])
+        self.values.update(zip(accumulators, done.results))
         for group, slot in zip(self._direct(op.body), extra):
             del self._held[group]
             self._release(group.ring, slot)
 
 
-def _computed(product: Op, end: Op) -> list[Value]:
-    """What is computed last between ``product`` and ``end``: the sums of a reduction in threads, or another vector of
-    float32 that is used from there on."""
+def _computed(mma: Op, end: Op) -> list[Value]:
+    """What is computed last between ``mma`` and ``end``: the sums of a reduction in threads, or another vector
+    of float32 that is used from there on."""
     block = end.block
     assert block is not None
-    first, last = block.ops.index(product) + 1, block.ops.index(end)
+    first, last = block.ops.index(mma) + 1, block.ops.index(end)
     needed = {v for op in block.ops[last:] for o in op.walk() for v in o.operands}
     vectors = [v for op in block.ops[first:last] for v in op.results if v in needed and _is_vector(v)]
     reduced = [v for v in vectors if isinstance(v.op, ThreadReduce)]
@@ -710,37 +710,37 @@ def _is_vector(value: Value) -> bool:
     return t.layout.num_registers <= VECTOR_REGISTERS
 
 
-def _products(block: Block) -> list[Wgmma]:
+def _mmas(block: Block) -> list[Wgmma]:
     return [op for op in block.ops if isinstance(op, Wgmma)]
 
 
 def _takes_turns(loop: For) -> bool:
-    """Whether one warp group computes while the other one multiplies: in loops whose last product is that of the
-    iteration before (its left operand is carried, in registers), and whose products take no longer than a softmax.
+    """Whether one warp group computes while the other one multiplies: in loops whose last MMA op is that of the
+    iteration before (its left operand is carried, in registers), and whose MMA ops take no longer than a softmax.
     Groups that stage an operand together wait for each other."""
-    products = _products(loop.body)
-    if len(products) < 2 or products[-1].x not in loop.carried:
+    mmas = _mmas(loop.body)
+    if len(mmas) < 2 or mmas[-1].x not in loop.carried:
         return False
     if any(isinstance(op, StageOperand) for op in loop.body.ops):
         return False
-    first, last = products[0], products[-1]
+    first, last = mmas[0], mmas[-1]
     assert isinstance(first.y.type, SharedType)
     return first.y.type.shape[0] + last.acc.tile.shape[1] <= _MOST_DEPTH
 
 
 def _only_adds(loop: For) -> bool:
-    """Whether what the products of a loop give is carried to the same product, and seen by nothing else.
+    """Whether what the MMA ops of a loop give is carried to the same MMA op, and seen by nothing else.
 
     Then they can stay in flight: their operands are in rings alone.
     """
-    products = _products(loop.body)
-    return bool(products) and all(
-        isinstance(product.x.type, SharedType)
-        and not isinstance(product.y.op, StageOperand)
-        and product.acc in loop.carried
-        and list(product.acc.users) == [product]
-        and list(product.result.users) == [loop.body.terminator]
-        and [v is product.result for v in loop.next_values].count(True) == 1
-        and loop.next_values[loop.carried.index(product.acc)] is product.result
-        for product in products
+    mmas = _mmas(loop.body)
+    return bool(mmas) and all(
+        isinstance(mma.x.type, SharedType)
+        and not isinstance(mma.y.op, StageOperand)
+        and mma.acc in loop.carried
+        and list(mma.acc.users) == [mma]
+        and list(mma.result.users) == [loop.body.terminator]
+        and [v is mma.result for v in loop.next_values].count(True) == 1
+        and loop.next_values[loop.carried.index(mma.acc)] is mma.result
+        for mma in mmas
     )

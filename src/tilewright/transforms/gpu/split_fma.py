@@ -1,4 +1,4 @@
-"""Matrix products without tensor cores go along k in steps, so that their operands fit into registers."""
+"""MMA ops without tensor cores go along k in steps, so that their operands fit into registers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tilewright.transforms.gpu.through_shared import share
 
 @dataclass(frozen=True)
 class SplitFma:
-    """Makes a loop of a product with FMAs: each iteration loads ``step`` of k from shared memory, and multiplies.
+    """Makes a loop of an MMA op with FMAs: each iteration loads ``step`` of k from shared memory, and multiplies.
 
     Without it each thread would hold its rows and columns for all of k.
     Runs after ``pipeline-loads``, whose buffers it reads, and before conversions are lowered, in whose place it stores

@@ -36,7 +36,7 @@ _MOST_BYTES = 32 * 1024  # of several buffers: more shared memory is better spen
 class StageStores:
     """Writes what ``gpu.put`` stores to shared memory, and has the TMA unit store it from there.
 
-    What ``gpu.stage_operand`` puts there has a buffer of its own, as a product may read it until the iteration ends.
+    What ``gpu.stage_operand`` puts there has a buffer of its own, as an MMA op may read it until the iteration ends.
     A piece is a box wide where registers alone choose between pieces, else the tile. Two buffers take turns.
     Runs before conversions are lowered, and before ``insert-barriers``, which adds the barriers that this needs.
     """

@@ -86,7 +86,7 @@ class CtaInterpreter(BlockInterpreter):
         self.shadows: dict[int, Shadow] = {}  # of global memory, by allocation
         self.arguments = list(arguments.values())  # of the function
         self.mbarriers = Mbarriers(self.cluster.clocks.count)
-        self.products = specialized.Products()
+        self.mmas = specialized.MmaOps()
         self.is_side = False  # whether other warps do something else
 
     structured: ClassVar[Mapping[type[Op], str]] = {
@@ -233,7 +233,7 @@ def _thread_scan(cta: CtaInterpreter, op: ThreadScan, values: list[Array]) -> tu
 
 
 def _mma(cta: CtaInterpreter, op: GpuMma, *operands: Array) -> Any:
-    """The product of whole tiles; the sum of a float16 accumulator is rounded at the end."""
+    """The MMA op of whole tiles; the sum of a float16 accumulator is rounded at the end."""
     whole = [collect(op, x, _layout(v)) for v, x in zip(op.operands, operands)]
     return distribute(PRODUCTS[Mma](op.attributes, whole, [v.type for v in op.operands]), _layout(op.result))
 

@@ -61,15 +61,15 @@ BARRIER_BYTES = 8
 
 @dataclass(frozen=True)
 class InFlight:
-    """A sum that is not there yet: it is of the group of products number ``group``."""
+    """A sum that is not there yet: it is of the group of MMA ops number ``group``."""
 
     value: Array
     group: int
 
 
 @dataclass
-class Products:
-    """The groups of products of a CTA: how many there were, and the bytes that those in flight read; last those of a
+class MmaOps:
+    """The groups of MMA ops of a CTA: how many there were, and the bytes that those in flight read; last those of a
     tile that threads wrote, if there is one."""
 
     issued: int = 0
@@ -316,11 +316,11 @@ def _part(cta: CtaInterpreter, op: Part, x: Array) -> Array:
     return x[:, part_registers(layout, op.axis, op.size, op.index)]
 
 
-# -- products
+# -- MMA ops
 
 
 def _wgmma(cta: CtaInterpreter, op: Wgmma, *operands: Any) -> Any:
-    layout, products = op.acc.tile.layout, cta.products
+    layout, mmas = op.acc.tile.layout, cta.mmas
     assert layout is not None
     tiles, types, read, staged = [], [], [], None
     for value, held in zip((op.x, op.y), operands):
@@ -336,30 +336,30 @@ def _wgmma(cta: CtaInterpreter, op: Wgmma, *operands: Any) -> Any:
             assert value.tile.layout is not None
             tiles.append(collect(op, finished(cta, op, held), value.tile.layout))
             types.append(value.tile.with_layout(None))
-    acc = operands[2].value if isinstance(operands[2], InFlight) else operands[2]  # sums are added to in order
+    acc = operands[2].value if isinstance(operands[2], InFlight) else operands[2]  # accumulators are added to in order
     whole = PRODUCTS[Mma](op.attributes, [*tiles, collect(op, acc, layout)], [*types, op.acc.type])
-    products.issued += 1
-    products.in_flight.append((products.issued, op, np.concatenate(read), staged))
-    value, group = distribute(whole, layout), products.issued
+    mmas.issued += 1
+    mmas.in_flight.append((mmas.issued, op, np.concatenate(read), staged))
+    value, group = distribute(whole, layout), mmas.issued
     if op.pending is not None:
         _retire(cta, op.pending, op, [op.x])
-    return value if products.is_done(group) else InFlight(value, group)
+    return value if mmas.is_done(group) else InFlight(value, group)
 
 
 def _retire(cta: CtaInterpreter, pending: int, by: Op, held: Sequence[Value]) -> None:
     """All but the ``pending`` latest groups are done: until now they were reading, registers ``held`` by ``by``."""
-    products = cta.products
-    while len(products.in_flight) > pending:
-        _, op, places, staged = products.in_flight.pop(0)
+    mmas = cta.mmas
+    while len(mmas.in_flight) > pending:
+        _, op, places, staged = mmas.in_flight.pop(0)
         cta.shared.ordering.read(op, places)
         if staged is not None:
             _read_by_group(cta, op, staged)
         if isinstance(op.x.type, TileType) and op.x not in held:
-            raise Fault(IN_FLIGHT, by, f"does not hold the registers that the product at {op.loc} reads")
+            raise Fault(IN_FLIGHT, by, f"does not hold the registers that the MMA op at {op.loc} reads")
 
 
 def _read_by_group(cta: CtaInterpreter, op: Wgmma, places: Array) -> None:
-    """A product reads what threads wrote: they have to wait for each other before, and before they write again."""
+    """An MMA op reads what threads wrote: they have to wait for each other before, and before they write again."""
     cta.shared.shadow.read(op, places, np.zeros(len(places), np.int64))
 
 
@@ -374,7 +374,7 @@ def finished(cta: CtaInterpreter, op: Op, value: Any) -> Any:
     """``value``, which is no sum in flight. Fault if it is."""
     if not isinstance(value, InFlight):
         return value
-    if not cta.products.is_done(value.group):
+    if not cta.mmas.is_done(value.group):
         raise Fault(IN_FLIGHT, op, "uses a sum that is in flight")
     return value.value
 

@@ -1,6 +1,6 @@
 """Structured control flow as basic blocks; what loops carry and branches yield are phis. Conditions are uniform.
 
-Left operands of products that loops carry are words there, as the products take them.
+Left operands of MMA ops that loops carry are words there, as the MMA ops take them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _count(value: Value) -> int:
 
 
 def _are_words(*values: Value) -> bool:
-    """Whether one of ``values``, which take the same place, is the left operand of a product of warp groups."""
+    """Whether one of ``values``, which take the same place, is the left operand of an MMA op of warp groups."""
     return any(isinstance(op, Wgmma) and op.x is v for v in values for op in v.users)
 
 

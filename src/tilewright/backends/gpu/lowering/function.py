@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.analysis.gpu.joined_products import joined_products
+from tilewright.analysis.gpu.joined_mma import joined_mma
 from tilewright.backends.gpu.lowering import control, memory, mma, stmatrix, tiles, tma, wgmma
 from tilewright.backends.gpu.lowering.assembly import I8, I32, I64, VOID
 from tilewright.backends.gpu.lowering.context import Context
@@ -120,7 +120,7 @@ def add_kernel(
     cx.locate = lambda op: lines.locate(builder, op)
     lines.locate(builder, function.body.ops[0] if function.body.ops else None)
     cx.tile_threads = tile_threads
-    cx.joined = joined_products(function)
+    cx.joined = joined_mma(function)
     for op, argument in zip(maps, kernel.args[len(called.parameters) :]):
         tma.mark_tensor_map(argument)
         cx.maps[op] = argument

@@ -1,4 +1,4 @@
-"""Matrix products: ``mma.sync`` instructions, or multiply-adds of what each thread holds."""
+"""MMA ops: ``mma.sync`` instructions, or multiply-adds of what each thread holds."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _instruction(cx: Context, op: GpuMma, x: Registers, y: Registers, acc: Regis
     """One ``mma.sync`` on fragments."""
     (m, n, k), types = op.instruction, [op.x.tile.element, op.y.tile.element, op.acc.tile.element]
     if any(t.short in _FP8 for t in types) and cx.target.capability < 89:
-        raise unsupported(op, f"products of {types[0]} need sm_89, and this is for {cx.target.name}")
+        raise unsupported(op, f"MMA ops of {types[0]} need sm_89, and this is for {cx.target.name}")
     half = types[2].short == "f16"  # these are summed in float32, and rounded at the end
     names = ["f32" if half and i == 2 else _TYPES.get(t.short, t.short) for i, t in enumerate(types)]
     words = [_fragment(cx, values, t, accumulates=i == 2) for i, (values, t) in enumerate(zip((x, y, acc), types))]

@@ -1,8 +1,8 @@
-"""Matrix products of warp groups: all instructions of a step along K are one statement of inline assembly.
+"""MMA ops of warp groups: all instructions of a step along K are one statement of inline assembly.
 
-The assembler follows sums in flight from one statement to the next only where nothing else touches their registers:
-so they are operands that are tied to the results. One statement for each instruction takes several times as long to
-compile.
+The assembler follows accumulators in flight from one statement to the next only where nothing else touches their
+registers: so they are operands that are tied to the results. One statement for each instruction takes several times as
+long to compile.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.analysis.gpu.joined_products import distance, pending_statements
+from tilewright.analysis.gpu.joined_mma import distance, pending_statements
 from tilewright.backends.gpu.lowering.assembly import I32, I64, constraint, results_type
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule
 from tilewright.backends.gpu.lowering.words import packed_words
@@ -58,19 +58,20 @@ def _descriptor(cx: Context, buffer: Buffer, k_axis: int, first: ir.Value | None
 
 
 def _wgmma(cx: Context, op: Wgmma) -> None:
-    """A product, or those that are joined to it: the registers of sums follow each other as their columns do."""
+    """An MMA op, or those that are joined to it: the registers of accumulators follow each other as their columns
+    do."""
     if any(op in group[1:] for group in cx.joined.values()):
         return
-    products = cx.joined.get(op, [op])
-    apart = distance(op.y, products[1].y) if len(products) > 1 else None
+    mmas = cx.joined.get(op, [op])
+    apart = distance(op.y, mmas[1].y) if len(mmas) > 1 else None
     y = cx.buffers[op.y]
     k = y.type.shape[0]
-    m, n = op.acc.tile.shape[0], op.acc.tile.shape[1] * len(products)
+    m, n = op.acc.tile.shape[0], op.acc.tile.shape[1] * len(mmas)
     groups = cx.tile_threads // (32 * GROUP_WARPS)
     left = _Registers.of(cx, op) if isinstance(op.x.type, TileType) else _Shared.of(cx, cx.buffers[op.x], groups)
     types = op.acc.tile.element, left.dtype, y.type.dtype
     size = y.type.dtype.bytes
-    acc = [register for product in products for register in cx.of(product.acc)]
+    acc = [register for mma in mmas for register in cx.of(mma.acc)]
     count, each, step = len(acc), n // 2, STEP_BYTES // size
     places = [f"${i}" for i in range(count)]
     given = [] if constant_of(op.acc) == 0 else acc  # else the first instruction leaves the sum out
@@ -78,24 +79,24 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
     modifiers = _modifiers(types[1], left.transposed, int(_inner_axis(y.type) != 0))
     lines = ["wgmma.fence.sync.aligned;"]
     for repeat in range(m // (ROWS * groups)):
-        sums = "{" + ", ".join(places[repeat * each : (repeat + 1) * each]) + "}"
+        accumulators = "{" + ", ".join(places[repeat * each : (repeat + 1) * each]) + "}"
         for at in range(0, k, step):
             before, x = left.operand(repeat * ROWS * groups, at, right + 1)
             second = _offset(y.type.layout, at, 0) * size >> 4
             adds = "adds" if at or given else "sets"
             lines.append(f"{before}add.s64 c, ${right}, {second};")
-            lines.append(f"{_instruction(types, n, step)} {sums}, {x}, c, {', '.join([adds, *modifiers])};")
+            lines.append(f"{_instruction(types, n, step)} {accumulators}, {x}, c, {', '.join([adds, *modifiers])};")
     lines.append("wgmma.commit_group.sync.aligned;")
-    pending = pending_statements(products[-1], cx.joined)
+    pending = pending_statements(mmas[-1], cx.joined)
     if pending is not None:
         lines.append(f"wgmma.wait_group.sync.aligned {pending};")
     head = "{ .reg .pred adds, sets; .reg .b64 a, c; setp.eq.u32 adds, 0, 0; setp.ne.u32 sets, 0, 0; "
     text = head + " ".join(lines) + " }"
     more = [_descriptor(cx, y, 0, None, apart), *left.values]
-    found = _sums(cx, text, [register.type for register in acc], given, more)
-    for i, product in enumerate(products):
-        part = len(found) // len(products)
-        cx.values[product.result] = found[i * part : (i + 1) * part]
+    found = _accumulators(cx, text, [register.type for register in acc], given, more)
+    for i, mma in enumerate(mmas):
+        part = len(found) // len(mmas)
+        cx.values[mma.result] = found[i * part : (i + 1) * part]
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def _inner_axis(operand: SharedType) -> int:
 
 
 def _instruction(types: Sequence[DType], n: int, k: int) -> str:
-    """For sums of so many columns; ``types`` are those of the sum and of the operands."""
+    """For accumulators of so many columns; ``types`` are those of the sum and of the operands."""
     names = [_TYPES.get(t.short, t.short) for t in types]
     return f"wgmma.mma_async.sync.aligned.m{ROWS}n{n}k{k}.{'.'.join(names)}"
 
@@ -172,10 +173,10 @@ def _modifiers(dtype: DType, x_transposed: int | None, y_transposed: int) -> lis
     return ["1", "1", *(str(t) for t in (x_transposed, y_transposed) if t is not None)]
 
 
-def _sums(
+def _accumulators(
     cx: Context, text: str, types: Sequence[ir.Type], given: Registers, more: Sequence[ir.Value] = ()
 ) -> Registers:
-    """The sums of ``types`` after ``text``: in the same registers as those that are ``given``, or new ones."""
+    """The accumulators of ``types`` after ``text``: in the same registers as those that are ``given``, or new ones."""
     b = cx.builder
     function = ir.FunctionType(results_type(b, types), [v.type for v in (*given, *more)])
     constraints = [f"={constraint(t)}" for t in types] + [str(i) for i in range(len(given))]
@@ -198,14 +199,14 @@ def _computed(cx: Context, values: Registers) -> None:
 
 
 def _wgmma_wait(cx: Context, op: WgmmaWait) -> None:
-    """One statement: registers of operands are free after it, and sums are there."""
+    """One statement: registers of operands are free after it, and accumulators are there."""
     text = f"wgmma.wait_group.sync.aligned {op.pending};"
     counts = [len(cx.of(v)) for v in op.accs]
-    sums = [x for v in op.accs for x in cx.of(v)]
+    accumulators = [x for v in op.accs for x in cx.of(v)]
     held = [word for v in op.held for word in packed_words(cx, cx.of(v), v.tile.element)]
     _computed(cx, list(dict.fromkeys(x for v in op.after for x in cx.of(v))))
-    found = _sums(cx, text, [x.type for x in sums], sums, held) if sums else []
-    if not sums:
+    found = _accumulators(cx, text, [x.type for x in accumulators], accumulators, held) if accumulators else []
+    if not accumulators:
         cx.asm(text, (), held)
     for result, count in zip(op.results, counts):
         cx.values[result], found = found[:count], found[count:]

@@ -265,10 +265,15 @@ class ControlFlow:
         s = self.s
         if not s.target.has_wgmma:
             return s.flat(inits)
-        sums = {op.acc for op in body.ops if isinstance(op, Mma)}
+        accumulators = {op.acc for op in body.ops if isinstance(op, Mma)}
         flat = []
         for value, arg in zip(inits, body.args[1:]):
-            if arg in sums and s[value].element == "f32" and len(s[value].shape) == 2 and constant_of(value) == 0:
+            if (
+                arg in accumulators
+                and s[value].element == "f32"
+                and len(s[value].shape) == 2
+                and constant_of(value) == 0
+            ):
                 flat.append(s.w.opaque_zeros(s[value].shape))
             else:
                 flat += s.flat([value])

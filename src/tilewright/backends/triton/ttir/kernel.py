@@ -100,7 +100,7 @@ class TtirKernel:
         return {t.index: t.entry_bytes * self.capacity for t in self.tables if t.by_value}
 
     @property
-    def has_products(self) -> bool:
+    def has_mma(self) -> bool:
         return "tt.dot" in self.text
 
     @property

@@ -1,4 +1,4 @@
-"""Reductions, scans and matrix products."""
+"""Reductions, scans and MMA ops."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ def _last(w: Writer, x: Val, axis: int) -> Val:
     return w.convert("arith.trunci", found, "i1") if kind == "i1" else w.bitcast(found, kind)
 
 
-# -- matrix products
+# -- MMA ops
 
-# Bits of an element -> the smallest K of the matrix instructions. Shorter products get zeros.
+# Bits of an element -> the smallest K of the matrix instructions. Shorter MMA ops get zeros.
 _SMALLEST_K = {8: 32, 16: 16, 32: 8, 64: 16}
-_BATCHED_COLUMNS = 8  # of a matrix instruction: of batches with fewer, Triton mixes up the sums
+_BATCHED_COLUMNS = 8  # of a matrix instruction: of batches with fewer, Triton mixes up the accumulators
 _BYTE = 8
 
 
@@ -119,12 +119,12 @@ def mma(s: LoweringState, op: Mma) -> Val:
     x, y, acc = (_matrix(s, v) for v in (op.x, op.y, op.acc))
     operand = s.plan.register_operand.get(op)
     if operand == 0:
-        result = _product(s, op, w.optimization_barrier(x), y, acc)
+        result = _mma(s, op, w.optimization_barrier(x), y, acc)
     elif operand == 1:
         left, right, total = (w.trans(v, (1, 0)) for v in (y, x, acc))
-        result = w.trans(_product(s, op, w.optimization_barrier(left), right, total), (1, 0))
+        result = w.trans(_mma(s, op, w.optimization_barrier(left), right, total), (1, 0))
     else:
-        result = _product(s, op, x, y, acc)
+        result = _mma(s, op, x, y, acc)
     return w.reshape(result, squeezed(op.acc.tile.shape))
 
 
@@ -142,7 +142,7 @@ def _matrix(s: LoweringState, value: Value) -> Val:
     return s.w.reshape(x, shape)
 
 
-def _product(s: LoweringState, op: Mma, x: Val, y: Val, acc: Val) -> Val:
+def _mma(s: LoweringState, op: Mma, x: Val, y: Val, acc: Val) -> Val:
     w = s.w
     dtype = op.x.tile.element
     if dtype.short in ("i8", "u8"):
@@ -178,12 +178,12 @@ def _fast_sums(w: Writer, x: Val, op: Mma) -> int:
 
 
 def _tf32_precision(w: Writer, x: Val) -> str:
-    """Triton 3.6 has no tf32 products of AMD's for a K of 8; those of float32 give the same."""
+    """Triton 3.6 has no tf32 MMA ops of AMD's for a K of 8; those of float32 give the same."""
     return "tf32" if w.target.is_cuda or x.shape[-1] >= 16 else "ieee"
 
 
 def _float32_precision(w: Writer, x: Val, y: Val) -> str:
-    """float32 products as three tf32 ones on NVIDIA's tensor cores; the product of both low parts is dropped."""
+    """float32 MMA ops as three tf32 ones on NVIDIA's tensor cores; the MMA op of both low parts is dropped."""
     large = x.element == "f32" and w.target.is_cuda and min(x.shape[-2], y.shape[-1]) >= 16
     return "tf32x3" if large else "ieee"
 
@@ -219,7 +219,7 @@ def dot(
         x, y = _lengthened(w, x, rank - 1), _lengthened(w, y, rank - 2)
     if hidden and w.target.is_cuda and x.bits > _BYTE:
         x, y = w.optimization_barrier(x, pure=False), w.optimization_barrier(y, pure=False)
-    if rank == 2 and acc.element == "f64" and not w.target.is_cuda:  # Triton has such products with batches only
+    if rank == 2 and acc.element == "f64" and not w.target.is_cuda:  # Triton has such MMA ops with batches only
         x, y, total = (w.reshape(v, (1, *v.shape)) for v in (x, y, acc))
         return w.reshape(dot(w, x, y, total), acc.shape)
     options = f", inputPrecision = {precision}"
@@ -254,8 +254,8 @@ def _integer_product(s: LoweringState, op: Mma, x: Val, y: Val, acc: Val) -> Val
             if shift == 0:
                 acc = dot(w, a, b, acc)
                 continue
-            product = dot(w, a, b, zero(w, "i32", acc.shape))
-            acc = w.op("arith.addi", acc, w.op("arith.shli", product, w.like(shift, product)))
+            mma = dot(w, a, b, zero(w, "i32", acc.shape))
+            acc = w.op("arith.addi", acc, w.op("arith.shli", mma, w.like(shift, mma)))
     return acc
 
 

@@ -92,7 +92,7 @@ def permute(s: LoweringState, op: Permute) -> Val:
     order = [kept.index(a) for a in op.axes if a in kept]
     x = s[op.x]
     if op.x.op in s.plan.register_operand:
-        x = s.w.optimization_barrier(x)  # Triton would turn it around before it waits for the product
+        x = s.w.optimization_barrier(x)  # Triton would turn it around before it waits for the MMA op
     return s.w.trans(x, order)
 
 

@@ -276,7 +276,7 @@ def _store_descriptor(s: LoweringState, op: Any, d: Descriptor, value: Val) -> N
     if value.element == "f32" and w.target.is_cuda:
         value = w.optimization_barrier(
             value
-        )  # Triton would take shared memory for the sums before the loads have freed theirs
+        )  # Triton would take shared memory for the accumulators before the loads have freed theirs
     value = w.trans(value, inverse)
     kept = [k for k, n in enumerate(d.block) if n != 1]
     starts = _coordinates(s, op, d)

@@ -99,7 +99,7 @@ class GroupBarrier(Op):
 
 @define("gpu.take_turn", effect=READ_WRITE, table=GPU_OPS)
 class TakeTurn(Op):
-    """Waits until it is the turn of this warp group, of two that issue products in ping-pong. The first one begins."""
+    """Waits until it is the turn of this warp group, of two that issue MMA ops in ping-pong. The first one begins."""
 
 
 @define("gpu.pass_turn", effect=READ_WRITE, table=GPU_OPS)

@@ -1,4 +1,4 @@
-"""Matrix products on distributed tiles, with the layouts of their fragments.
+"""MMA ops on distributed tiles, with the layouts of their fragments.
 
 In an ``mma.sync`` of shape (m, n, k), lane 4 g + t holds rows g and g + 8 of A and of the accumulator, and column g of
 B: along k words t and t + 4, and of the accumulator columns 2 t and 2 t + 1. PTX ISA, "Matrix Fragments for mma".
@@ -168,7 +168,7 @@ class GpuMma(MmaOp):
     """x @ y + acc, with the ``mma.sync`` of shape ``instruction``, repeated over the tiles; (1, 1, 1): with FMAs.
 
     The operands have the layouts that ``operand_layouts`` gives for that of the accumulator. Each thread takes part
-    with what it holds: the warps exchange nothing. Products are added in the order of k, instruction by instruction.
+    with what it holds: the warps exchange nothing. MMA ops are added in the order of k, instruction by instruction.
     """
 
     x: Value = operand()

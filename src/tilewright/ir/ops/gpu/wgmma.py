@@ -1,4 +1,4 @@
-"""Matrix products of warp groups (wgmma, sm_90a): operands in shared memory, the left one also in registers.
+"""MMA ops of warp groups (wgmma, sm_90a): operands in shared memory, the left one also in registers.
 
 Warp w of a warp group, four warps, has rows 16 w to 16 w + 15 of each 64 of the sum; within them, lane 4 g + t has rows
 g and g + 8, and of each eight columns 2 t and 2 t + 1. PTX ISA, "Register fragments for wgmma.mma_async".
@@ -45,7 +45,7 @@ def left_layout(shape: Sequence[int], warps: int) -> LinearLayout:
 
 
 def wgmma_multiplies(x: DType, y: DType, acc: DType) -> bool:
-    """Whether there are instructions for operands and sums of these types."""
+    """Whether there are instructions for operands and accumulators of these types."""
     return x.short in _OPERANDS and acc.short in _SUMS and mma_accepts(x, y, acc)
 
 
@@ -75,7 +75,7 @@ class StageOperand(Op):
 
 @define("gpu.wgmma", effect=Effect.READ, table=GPU_OPS)
 class Wgmma(MmaOp):
-    """x @ y + acc, by the warp groups of the CTA, of tiles in shared memory: begun as one group of products.
+    """x @ y + acc, by the warp groups of the CTA, of tiles in shared memory: begun as one group of MMA ops.
 
     ``x`` of 16 bits may also be in registers, in the ``left_layout``.
     Afterwards at most ``pending`` groups stay in flight; with none given, as many as there are. A sum in flight may
@@ -113,10 +113,10 @@ class Wgmma(MmaOp):
 
 @define("gpu.wgmma_wait", effect=READ_WRITE, table=GPU_OPS)
 class WgmmaWait(Op):
-    """The sums ``accs``, finished, when at most ``pending`` groups of products are in flight, none of theirs.
+    """The accumulators ``accs``, finished, when at most ``pending`` groups of MMA ops are in flight, none of theirs.
 
-    Until then registers keep the left operands ``held``, which are those of all products that end here. The values
-    ``after`` are computed before, that is beside the products.
+    Until then registers keep the left operands ``held``, which are those of all MMA ops that end here. The values
+    ``after`` are computed before, that is beside the MMA ops.
     """
 
     accs: list[Value] = operands()

@@ -16,7 +16,7 @@ from tilewright.ir.core import Function
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.verifier import verify
 from tilewright.runtime.launch import specialization
-from tilewright.transforms.gpu.split_products import SplitProducts
+from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize
 
@@ -66,7 +66,7 @@ def test_each_of_two_ctas_multiplies_half_of_the_rows() -> None:
   %row = add(%first, %half) : i32"""
     before = product(256, "  %row = bid() {axis = 0} : i32", "")
     after = product(128, halves, clamped, " hints {num_ctas = 1}")
-    check(SplitProducts(parse_target("sm_90")), before, after, names=False)
+    check(SplitMma(parse_target("sm_90")), before, after, names=False)
 
 
 def multiplied(m: int, n: int, dtype: type = np.float16) -> Function:
@@ -76,7 +76,7 @@ def multiplied(m: int, n: int, dtype: type = np.float16) -> Function:
 
 def sums(function: Function, target: str = "sm_90") -> tuple[int, set[tuple[int, ...]]]:
     """How many CTAs run a block, and the shapes of the sums in one of them."""
-    made = SplitProducts(parse_target(target)).run(optimize(function))
+    made = SplitMma(parse_target(target)).run(optimize(function))
     verify(made)
     shapes = {op.acc.tile.shape for op in made.walk() if isinstance(op, Mma)}
     return AnalysisManager(made).get(cluster_size), shapes

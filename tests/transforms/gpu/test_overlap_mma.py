@@ -12,7 +12,7 @@ from tilewright.ir.ops.control import For
 from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
 from tilewright.ir.verifier import verify
-from tilewright.transforms.gpu.overlap_products import DeferSums, RotateProducts
+from tilewright.transforms.gpu.overlap_mma import DeferAccumulators, RotateMma
 
 ROWS = "shared<f16[64,64]#layout<offset = [[0,1],[0,2],[0,4],[0,8],[0,16],[0,32],[1,8],[2,16],[4,32],[8,0],[16,0],[32,0]]>>"
 COLUMNS = ROWS.replace("[[0,1],[0,2],[0,4],[0,8],[0,16],[0,32],[1,8],[2,16],[4,32],[8,0],[16,0],[32,0]]",
@@ -94,7 +94,7 @@ def parsed(loop: str) -> Function:
 
 
 def test_the_second_product_runs_beside_the_first_of_the_next_iteration() -> None:
-    rotated = RotateProducts(4).run(parsed(BEFORE))
+    rotated = RotateMma(4).run(parsed(BEFORE))
     verify(rotated)
     assert plain(rotated) == plain(parsed(ROTATED))
 
@@ -109,13 +109,13 @@ def test_the_second_product_runs_beside_the_first_of_the_next_iteration() -> Non
 def test_other_loops_stay(old: str, new: str) -> None:
     assert BEFORE.count(old) == 1
     loop = BEFORE.replace(old, new)
-    assert plain(RotateProducts(4).run(parsed(loop))) == plain(parsed(loop))
+    assert plain(RotateMma(4).run(parsed(loop))) == plain(parsed(loop))
 
 
 def test_loops_whose_operands_fill_the_registers_stay() -> None:
     """Two sums and an operand of half the size: 80 registers of each of 128 threads, 320 of each of 32."""
     for warps, loops in ((4, 1), (1, 0)):
-        rotated = RotateProducts(warps).run(parsed(BEFORE))
+        rotated = RotateMma(warps).run(parsed(BEFORE))
         assert sum(isinstance(op, For) and len(op.inits) == 2 for op in rotated.walk()) == loops
 
 
@@ -132,4 +132,4 @@ def test_what_needs_the_last_product_comes_last() -> None:
       %next = cast(%p) {dtype = f16} : f16[64,64]"""
     assert ROTATED.count(early) == 1
     function = parsed(ROTATED.replace(early, early + other))
-    assert plain(DeferSums().run(function)) == plain(parsed(ROTATED.replace(early, other + late)))
+    assert plain(DeferAccumulators().run(function)) == plain(parsed(ROTATED.replace(early, other + late)))

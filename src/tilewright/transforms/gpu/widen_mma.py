@@ -1,4 +1,4 @@
-"""Products of 8-bit floats whose right operand wgmma cannot read in shared memory are those of float16."""
+"""MMA ops of 8-bit floats whose right operand wgmma cannot read in shared memory are those of float16."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tilewright.ir.types import PartitionViewType
 
 
 @dataclass(frozen=True)
-class WidenProducts:
+class WidenMma:
     """Multiplies in float16, which has all numbers of 8-bit floats, where the left operand is computed from another
-    product of the block and the right one is loaded along its columns.
+    MMA op of the block and the right one is loaded along its columns.
 
     Warp groups read 8-bit operands along k alone. Values of attention lie across it: threads convert them on the way to
     shared memory, and weights in registers. Runs before ``choose-wgmma``, which sends operands of 16 bits that way.
     """
 
-    name: ClassVar[str] = "widen-products"
+    name: ClassVar[str] = "widen-mma"
 
     def run(self, function: Function) -> Function:
-        products = [op for op in function.walk() if isinstance(op, Mma)]
-        chosen = {op for op in products if any(_follows(op, other) for other in products)}
+        mmas = [op for op in function.walk() if isinstance(op, Mma)]
+        chosen = {op for op in mmas if any(_follows(op, other) for other in mmas)}
         return _Widener(chosen).function(function) if chosen else function
 
 

@@ -1,4 +1,4 @@
-"""Products of one left operand with tiles that lie equally far apart in shared memory: one product of all columns."""
+"""MMA ops of one left operand with tiles that lie equally far apart in shared memory: one MMA op of all columns."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.types import SharedType
 
 
-def joined_products(function: Function) -> dict[Wgmma, list[Wgmma]]:
-    """For the first of products that are one statement, all of them, in order; those that stay alone are left out.
+def joined_mma(function: Function) -> dict[Wgmma, list[Wgmma]]:
+    """For the first of MMA ops that are one statement, all of them, in order; those that stay alone are left out.
 
     Runs when shared memory is allocated. They follow each other, have the same left operand, and right operands of one
-    swizzled width, across k, each as far from the one before. Whoever waits for products waits for all of a block, or
+    swizzled width, across k, each as far from the one before. Whoever waits for MMA ops waits for all of a block, or
     for none of an iteration: so the numbers that they count are known.
     """
     if any(isinstance(op, WgmmaWait) and op.pending for op in function.walk()):
@@ -26,14 +26,14 @@ def joined_products(function: Function) -> dict[Wgmma, list[Wgmma]]:
         if isinstance(op, Wgmma) and op.block is not None:
             blocks.setdefault(op.block, []).append(op)
     found: dict[Wgmma, list[Wgmma]] = {}
-    for products in blocks.values():
-        if all(op.pending in (None, 0, len(products)) and op.acc.tile.shape[0] == rows for op in products):
-            found.update({group[0]: group for group in _groups(products) if len(group) > 1})
+    for mmas in blocks.values():
+        if all(op.pending in (None, 0, len(mmas)) and op.acc.tile.shape[0] == rows for op in mmas):
+            found.update({group[0]: group for group in _groups(mmas) if len(group) > 1})
     return found
 
 
 def pending_statements(op: Wgmma, joined: dict[Wgmma, list[Wgmma]]) -> int | None:
-    """How many statements stay in flight after that with ``op`` as its last product."""
+    """How many statements stay in flight after that with ``op`` as its last MMA op."""
     if not op.pending or op.block is None:
         return op.pending
     inside = {p for group in joined.values() for p in group[1:]}
@@ -54,9 +54,9 @@ def distance(first: Value, second: Value) -> int | None:
     return end.offset - start.offset
 
 
-def _groups(products: list[Wgmma]) -> list[list[Wgmma]]:
+def _groups(mmas: list[Wgmma]) -> list[list[Wgmma]]:
     groups: list[list[Wgmma]] = []
-    for op in products:
+    for op in mmas:
         if groups and _joins(groups[-1], op):
             groups[-1].append(op)
         else:

@@ -14,21 +14,21 @@ from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView
-from tilewright.transforms.gpu.choose_wgmma import MOST_GROUPS, MOST_SUMS, MOST_WORDS
+from tilewright.transforms.gpu.choose_wgmma import MOST_ACCUMULATORS, MOST_GROUPS, MOST_WORDS
 from tilewright.transforms.gpu.tile_splitting import cluster_size, divide
 
 _MOST_CTAS = 8  # the largest cluster that every GPU with clusters launches
 
 
 @dataclass(frozen=True)
-class SplitProducts:
+class SplitMma:
     """Halves the tiles of a kernel until its MMA ops are for two warp groups; provides ``cluster_size``.
 
     Attention over 256 queries is that over 128 in two CTAs then, which a cluster runs side by side. A kernel that
     cannot be divided so far stays whole. Runs on optimized Tile IR, before anything that depends on the sizes of tiles.
     """
 
-    name: ClassVar[str] = "split-products"
+    name: ClassVar[str] = "split-mma"
     target: GpuTarget
 
     def run(self, function: Function) -> Function:
@@ -49,18 +49,18 @@ class SplitProducts:
 def _need_too_much(function: Function) -> bool:
     """Whether accumulators of MMA ops, with the left operand that one has in registers, do not fit in those of the warp
     groups that there are rows for."""
-    products: dict[Block | None, list[Mma]] = defaultdict(list)
+    mmas: dict[Block | None, list[Mma]] = defaultdict(list)
     for op in function.walk():
         if isinstance(op, Mma):
-            products[op.block].append(op)
-    return any(map(_is_too_much, products.values()))
+            mmas[op.block].append(op)
+    return any(map(_is_too_much, mmas.values()))
 
 
-def _is_too_much(products: list[Mma]) -> bool:
-    """Whether ``products`` of one block need more registers than a thread has beside other things."""
-    rows = min(op.acc.tile.shape[-2] for op in products)
+def _is_too_much(mmas: list[Mma]) -> bool:
+    """Whether ``mmas`` of one block need more registers than a thread has beside other things."""
+    rows = min(op.acc.tile.shape[-2] for op in mmas)
     threads = LANES * GROUP_WARPS * max(min(rows // ROWS, MOST_GROUPS), 1)
-    sums = [op.acc.tile.size * op.acc.tile.element.bytes // 4 for op in products]
-    computed = [op.x.tile for op in products if not isinstance(operand_source(op.x), LoadView)]  # others: shared memory
+    accumulators = [op.acc.tile.size * op.acc.tile.element.bytes // 4 for op in mmas]
+    computed = [op.x.tile for op in mmas if not isinstance(operand_source(op.x), LoadView)]  # others: shared memory
     left = max((t.size * t.element.bytes // 4 for t in computed), default=0)
-    return max(sums) > MOST_SUMS * threads or sum(sums) + left > MOST_WORDS * threads
+    return max(accumulators) > MOST_ACCUMULATORS * threads or sum(accumulators) + left > MOST_WORDS * threads

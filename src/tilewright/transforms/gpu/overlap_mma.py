@@ -1,4 +1,4 @@
-"""Products of warp groups run beside the arithmetic between them: that of the next scores beside this softmax."""
+"""MMA ops of warp groups run beside the arithmetic between them: that of the next scores beside this softmax."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.attention_pipelining import rotated
 
 VECTOR_REGISTERS = 8  # at most, of a thread for a value that is one of a row
-_MOST_WORDS = 184  # registers of a thread for sums and left operands that are in flight at the same time
+_MOST_WORDS = 184  # registers of a thread for accumulators and left operands that are in flight at the same time
 
 
 @dataclass(frozen=True)
-class RotateProducts:
-    """Runs the last product of an iteration beside the first one of the next, in loops of two; the first one may also
+class RotateMma:
+    """Runs the last MMA op of an iteration beside the first one of the next, in loops of two; the first one may also
     be several that add to each other, such as those of scores and of positions.
 
     The left operand of the last is computed from the first, in registers, which suffice for both. Runs after
     ``ChooseWgmma``.
     """
 
-    name: ClassVar[str] = "rotate-products"
+    name: ClassVar[str] = "rotate-mma"
     num_warps: int
 
     def run(self, function: Function) -> Function:
         return rotated(function, [op for op in function.walk() if isinstance(op, For) and self._gains(op)])
 
     def _gains(self, loop: For) -> bool:
-        products = mma_ops(loop)
-        if len(products) < 2 or not all(isinstance(p, Wgmma) for p in products):
+        mmas = mma_ops(loop)
+        if len(mmas) < 2 or not all(isinstance(p, Wgmma) for p in mmas):
             return False
-        *before, first, last = products
+        *before, first, last = mmas
         adds = all(list(p.result.users) == [q] and q.acc is p.result for p, q in zip(before, [*before[1:], first]))
-        return adds and isinstance(last.x.type, TileType) and products_overlap(first, last, self.num_warps)
+        return adds and isinstance(last.x.type, TileType) and mmas_overlap(first, last, self.num_warps)
 
 
-def products_overlap(first: MmaOp, last: MmaOp, num_warps: int) -> bool:
+def mmas_overlap(first: MmaOp, last: MmaOp, num_warps: int) -> bool:
     """Whether ``last``, of a left operand in registers, waits for ``first``, and these suffice for both at a time."""
     words = first.acc.tile.size + last.acc.tile.size + last.x.tile.size // 2
     return depends(last, first) and words <= _MOST_WORDS * 32 * num_warps
 
 
 @dataclass(frozen=True)
-class DeferSums(InPlacePass):
-    """Moves to the end of a block what needs its last product of several, and what only leaves it: conversions, and the
+class DeferAccumulators(InPlacePass):
+    """Moves to the end of a block what needs its last MMA op of several, and what only leaves it: conversions, and the
     exchange between threads in its last reduction.
 
-    Until then that product runs beside the rest; what it reads is kept in registers, and the next operand only takes
+    Until then that MMA op runs beside the rest; what it reads is kept in registers, and the next operand only takes
     registers when that is over. The exchange takes time, but no work: other things fill it.
     """
 
-    name: ClassVar[str] = "defer-sums"
+    name: ClassVar[str] = "defer-accumulators"
 
     def change(self, function: Function) -> bool:
         blocks = {op.block for op in function.walk() if isinstance(op, Wgmma)}
@@ -76,13 +76,13 @@ def _defer(block: Block) -> bool:
         return False
     after = block.ops[block.ops.index(last) + 1 : -1]
     late: set[Op] = set()
-    sums: set[Value] = {last.result}
+    accumulators: set[Value] = {last.result}
     for op in after:
-        if any(v in sums for o in op.walk() for v in o.operands):
+        if any(v in accumulators for o in op.walk() for v in o.operands):
             if not is_pure(op):
                 return False
             late.add(op)
-            sums.update(op.results)
+            accumulators.update(op.results)
     exchange = [op for op in _exchange(after, block) if op not in late]
     casts = [op for op in after if _leaves(op, block) and op not in late]
     moved = [*(op for op in after if op in late), *exchange, *casts]

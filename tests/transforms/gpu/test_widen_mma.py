@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.passes import check
 
-from tilewright.transforms.gpu.widen_products import WidenProducts
+from tilewright.transforms.gpu.widen_mma import WidenMma
 
 TEXT = """
 func @f(%p: ptr<f8e4m3fn> = "p".base, %n: i32 = "n".scalar) {
@@ -36,7 +36,7 @@ def text(right: str, second: str) -> str:
 
 
 def test_weights_and_values_are_multiplied_in_float16() -> None:
-    check(WidenProducts(), text(ROW_MAJOR, PRODUCT), text(ROW_MAJOR, WIDENED))
+    check(WidenMma(), text(ROW_MAJOR, PRODUCT), text(ROW_MAJOR, WIDENED))
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_weights_and_values_are_multiplied_in_float16() -> None:
     ],
 )
 def test_others_stay(right: str, second: str) -> None:
-    check(WidenProducts(), text(right, second), text(right, second))
+    check(WidenMma(), text(right, second), text(right, second))
