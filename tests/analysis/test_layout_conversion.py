@@ -9,17 +9,41 @@ import numpy as np
 import pytest
 
 from tilewright.analysis.gpu.layout_conversion import (
-    bank_conflicts,
+    BANK_BYTES,
+    BANKS,
     copy_layout,
     is_within_thread,
     shared_layout,
     within_warp,
 )
-from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
+from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.ops.gpu.memory import is_vector
 from tilewright.ir.ops.gpu.mma import accumulator_layout, operand_layouts
 
 SEEDS = range(60)
+
+
+def bank_conflicts(shared: LinearLayout, layout: LinearLayout, element_bytes: int, vector: int = 1) -> int:
+    """How many different words of one bank are accessed at once, at most, when each lane accesses what it holds.
+
+    By enumeration, over all registers and warps; 1 without conflicts. An access has ``vector`` elements.
+    """
+    offsets = shared.invert_and_compose(layout)
+    bits = log2(vector)
+    vector_bytes = element_bytes * vector
+    at_once = 32 // max(vector_bytes // BANK_BYTES, 1)
+    worst = 1
+    table = offsets.table
+    for warp in range(table.shape[2]):
+        for register in range(table.shape[0]):
+            for first in range(0, table.shape[1], at_once):
+                words: dict[int, set[int]] = {}
+                for offset in table[register, first : first + at_once, warp].tolist():
+                    start = offset >> bits << bits
+                    for byte in range(start * element_bytes, start * element_bytes + vector_bytes, BANK_BYTES):
+                        words.setdefault(byte // BANK_BYTES % BANKS, set()).add(byte // BANK_BYTES)
+                worst = max(worst, *(len(w) for w in words.values()))
+    return worst
 
 
 def random_distributed(rng: random.Random, size: int, warps: int, general: bool) -> LinearLayout:

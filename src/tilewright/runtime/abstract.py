@@ -10,10 +10,10 @@ import numpy as np
 from tilewright.backends.base import Capabilities, Executable
 from tilewright.backends.launch_arguments import ListTable
 from tilewright.ir.core import Function
-from tilewright.runtime.arrays import LAYOUTS, AbstractArray, RuntimeValues, array_describer
+from tilewright.runtime.arrays import AbstractArray, RuntimeValues
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launchable import Launchable
-from tilewright.runtime.layout import ArgumentRef, contiguous_strides
+from tilewright.runtime.layout import contiguous_strides
 
 
 class RecordedLaunch(NamedTuple):
@@ -32,18 +32,6 @@ class RecordedLaunch(NamedTuple):
 def abstract_array(number: int, shape: Sequence[int], dtype: Any, device: str = "cpu", index: int = 0) -> AbstractArray:
     """A contiguous array, aligned to 16 bytes, that a launch calls the ``number``-th one."""
     return AbstractArray(number, tuple(shape), np.dtype(dtype), contiguous_strides(tuple(shape)), device, index)
-
-
-def abstract_like(array: Any) -> AbstractArray:
-    """An abstract array like ``array``, which is one of any library: TypeError and ValueError where it is none."""
-    describe = array_describer(array)
-    if describe is None:
-        raise TypeError(f"an object of type {type(array).__name__} is no array")
-    kind, *facts = describe(array, RuntimeValues())
-    found = LAYOUTS[kind](ArgumentRef("launch", "array"), *facts)
-    return AbstractArray(
-        0, found.shape, found.dtype, found.strides, found.device, found.device_index, found.misalignment
-    )
 
 
 def record_launches(run: Callable[[Any], None]) -> list[RecordedLaunch]:

@@ -14,7 +14,7 @@ from llvmlite import ir
 from tilewright.backends.vector import HostFeatures, VectorEmitter
 from tilewright.ir.dtypes import DType
 
-HOST = HostFeatures.detect()
+HOST = HostFeatures.of(llvm.get_process_triple(), llvm.get_host_cpu_features())
 PORTABLE = HostFeatures()
 LANES = (16, None)
 

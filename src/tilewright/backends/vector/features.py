@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import llvmlite.binding as llvm
-
 
 @dataclass(frozen=True)
 class HostFeatures:
@@ -35,8 +33,3 @@ class HostFeatures:
             bfloat=bool(features.get("avx512bf16")),
             dot_bytes=bool(features.get("avx512vnni")),
         )
-
-    @staticmethod
-    def detect() -> HostFeatures:
-        """The features of the machine that this process runs on."""
-        return HostFeatures.of(llvm.get_process_triple(), llvm.get_host_cpu_features())
