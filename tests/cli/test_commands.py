@@ -17,10 +17,12 @@ import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright import cli
 from tilewright.backends.registry import backend_names, get_backend
-from tilewright.cli import demo, doctor, main
+from tilewright.cli import demo, doctor, main, tune
 from tilewright.cli.arguments import parse_argument
 from tilewright.cli.errors import FAILED, FINDINGS, MISUSE, UsageError
+from tilewright.cli.grids import parse_index
 
 KERNELS = """\
 from __future__ import annotations
@@ -179,6 +181,20 @@ def test_program_can_be_run_as_a_module() -> None:
     assert done.returncode == 2 and "COMMAND" in done.stderr
 
 
+def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    listed = set(re.findall(r"^  ([a-z+]+)  ", capsys.readouterr().out, re.MULTILINE))
+    _, commands = cli._parsers(list(cli.COMMANDS))
+    assert listed == set(commands.choices) == set(cli.COMMANDS)
+
+
+@pytest.mark.parametrize("text, index", [("4K", (4096, 1, 1)), ("3, 2k", (3, 2048, 1)), ("1,2,3", (1, 2, 3))])
+def test_grids_take_sizes(text: str, index: tuple[int, int, int]) -> None:
+    assert parse_index(text, "grid", 1) == tune._grid(text)({}) == index
+    assert parse_argument("4K") == 4096
+
+
 def test_the_examples_of_the_help_exist(capsys: pytest.CaptureFixture[str]) -> None:
     folder = Path(__file__).parents[2] / "examples"
     found = []
@@ -246,6 +262,10 @@ def test_programs_that_are_no_python(
         (["run", "--replace", "program.cu"], "--replace is for programs in Python"),
         (["precompile", "/dev/null"], "is no regular file"),
         (["precompile", "latin"], "is no manifest: "),
+        (["inspct", "kernels.py::shift"], "there is no command inspct; did you mean inspect?"),
+        (["program.py"], "there is no command program.py; to run that program: tilewright run program.py"),
+        (["frobnicate"], "there is no command frobnicate; there are demo, run, "),
+        (["bench", "kernels.py::shift", *ARGS, "--grid", "1.5"], "--grid 1.5: write up to three numbers"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )

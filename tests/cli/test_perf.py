@@ -95,6 +95,14 @@ def test_a_roof_below_the_run_is_measured_again(monkeypatch: pytest.MonkeyPatch)
     assert len(roofs) == 1, "no more than it takes"
 
 
+def test_no_run_is_above_the_roof_however_busy_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Roof, "measure", staticmethod(lambda: ROOF))
+    for run in (Run("near", 1e3, 1 << 16, 1e-9), Run("far", 1e3, 1 << 17, 1e-9), Run("arithmetic", 1e13, 1 << 17, 1.0)):
+        roof = roof_above(run)
+        assert roof.limit(run)[1] == pytest.approx(run.seconds)
+        assert sum(a is not b for a, b in zip(roof.levels, ROOF.levels)) <= 1, "of its own level only"
+
+
 def test_the_picture_has_a_slope_for_each_level_and_the_point_below(tmp_path: Path) -> None:
     run = Run("a<b", 1e9, 1e8, 0.5)
     root = ElementTree.fromstring(draw(run, ROOF))

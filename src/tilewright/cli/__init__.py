@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +24,12 @@ GROUPS = {
     "run programs": {"demo": "demo", "run": "run", "c++": "cxx"},
     "find faults": {"check": "check", "view": "view", "debug": "debug"},
     "measure": {"bench": "bench", "tune": "tune"},
-    "see and keep what is compiled": {"inspect": "inspect", "record": "record", "cache": "cache"},
+    "see and keep what is compiled": {
+        "inspect": "inspect",
+        "record": "record",
+        "precompile": "precompile",
+        "cache": "cache",
+    },
     "set up": {"doctor": "doctor", "completion": "completion"},
 }
 COMMANDS = {name: module for commands in GROUPS.values() for name, module in commands.items()}
@@ -37,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     open_streams()
     words = sys.argv[1:] if argv is None else argv
+    if words and words[0] not in COMMANDS and not words[0].startswith("-"):
+        say(f"tilewright: there is no command {words[0]}{_meant(words[0])}", error=True)
+        return MISUSE
     known = bool(words) and words[0] in COMMANDS and words[0] != _OF_ALL
     parser, commands = _parsers(words[:1] if known else list(COMMANDS))
     options = parser.parse_args(words)
@@ -60,6 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def add_command(name: str, commands: Any) -> None:
     """Add the parser of a command to ``commands``."""
     load(f"tilewright.cli.{COMMANDS[name]}").add_parser(commands)
+
+
+def _meant(word: str) -> str:
+    """What to write instead of ``word``: a command that is spelt much like it, or a command before a program."""
+    if word.endswith((".py", ".cu", ".cpp", ".tilebc", ".mlir")):
+        return f"; to run that program: tilewright run {word}"
+    close = difflib.get_close_matches(word, COMMANDS, 1)
+    return f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COMMANDS)}"
 
 
 def _parsers(

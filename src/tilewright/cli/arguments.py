@@ -17,7 +17,7 @@ SPECIFICATIONS = """\
 argument specifications:
   f32[1024,1024]     a row-major array; f32[] has rank 0, and f32[16M] 16 times 1024 times 1024 elements
   i32, f64, ...      a number known at run time
-  128, 0.5, true     this number; a constant where the kernel says ct.Constant
+  128, 0.5, 4K, true this number; a constant where the kernel says ct.Constant
   ct.float32, ...    this dtype, for a ct.Constant
   (f32[8],128)       a tuple
 """
@@ -52,7 +52,7 @@ def parse_argument(text: str) -> Any:
             raise UsageError(f"{text}: {e}") from None
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    for convert in (int, float):
+    for convert in (int, float, parse_size):
         try:
             return convert(text)
         except ValueError:

@@ -23,7 +23,8 @@ from tilewright.runtime.launchable import Launchable
 _EPILOG = f"""\
 {SPECIFICATIONS}
 Arrays hold 0, 1, 2, ... Each time is a call in a row of them, with warm caches and threads. The limit is what this
-machine reaches, measured now: the bandwidth of the nearest cache that holds the arrays, or its multiply-adds.
+machine reaches, measured now: the bandwidth of the nearest cache that holds the arrays, or its multiply-adds; or what
+the kernel itself reaches, where other programs keep the machine from more.
 
 example:
   tilewright bench examples/vector_add.py::vector_add --grid 4096 --arg f32[4M] --arg f32[4M] --arg f32[4M] --arg 1024

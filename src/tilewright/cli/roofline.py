@@ -6,7 +6,7 @@ import html
 import importlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,12 @@ class Roof:
         """The nearest level that holds so many bytes."""
         return next((level for level in self.levels if footprint <= level.holds), self.levels[-1])
 
+    def raised(self, run: Run) -> Roof:
+        """This roof where it is not below ``run``; else the one that ``run`` shows to be within reach."""
+        own = self.level_of(run.moved)
+        reached = replace(own, bandwidth=max(own.bandwidth, run.moved / run.seconds))
+        return Roof(tuple(reached if e is own else e for e in self.levels), max(self.peak, run.rate))
+
     def limit(self, run: Run) -> tuple[str, float]:
         """What bounds ``run``, and the seconds that it takes at least."""
         level = self.level_of(run.moved)
@@ -91,13 +97,16 @@ class Roof:
 
 
 def roof_above(run: Run, attempts: int = 3) -> Roof:
-    """The roof, measured again where ``run`` is above it: then something else kept the machine busy."""
+    """The roof, measured again where ``run`` is above it: then something else kept the machine busy.
+
+    Where that goes on, what ``run`` reaches is the best measurement that there is.
+    """
     roof = Roof.measure()
     for _ in range(attempts - 1):
         if roof.limit(run)[1] <= run.seconds:
             break
         roof = roof.joined(Roof.measure())
-    return roof
+    return roof.raised(run)
 
 
 def least_traffic(moved: float, args: Sequence[Any]) -> float:

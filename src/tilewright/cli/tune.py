@@ -6,13 +6,14 @@ import argparse
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, redirect_stdout
+from contextlib import nullcontext, redirect_stdout, suppress
 from typing import Any
 
 from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument
 from tilewright.cli.bench import report
 from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import FINE, Failure, UsageError
+from tilewright.cli.grids import parse_index
 from tilewright.cli.kernels import add_kernel, find_tunable
 from tilewright.cli.output import say
 from tilewright.cli.timing import timed
@@ -131,7 +132,9 @@ def _hint(text: str) -> tuple[str, list[Any]]:
 
 
 def _grid(text: str) -> Callable[[Mapping[str, Any]], tuple[int, int, int]]:
-    """The grid for the parameters of a configuration, by name. UsageError for no expressions."""
+    """The grid for the parameters of a configuration, by name. UsageError for neither numbers nor expressions."""
+    with suppress(UsageError):
+        text = ",".join(map(str, parse_index(text, "grid", 1)))
     try:
         code = compile(f"({text},)", "--grid", "eval")
     except (SyntaxError, ValueError):
