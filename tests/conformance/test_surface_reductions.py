@@ -128,6 +128,7 @@ def test_functions_of_reductions(backend: str) -> None:
             ct.reduce(i > 0, 1, lambda a, b: a | b, False),
             ct.reduce(x, 0, lambda a, b: a if a is None else a * b, 1.0),
             ct.reduce(i, 1, max, -1000),
+            ct.reduce(i, 1, lambda a, b: a + b + ct.bid(0) * ct.num_blocks(0), 0),
         )
 
     gives(
@@ -140,6 +141,7 @@ def test_functions_of_reductions(backend: str) -> None:
             (I > 0).any(1),
             X.prod(0),
             I.max(1),
+            I.sum(1, dtype=np.int32),
         ),
         I,
         X,

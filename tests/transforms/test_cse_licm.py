@@ -131,3 +131,39 @@ def test_a_branch_that_leaves_the_loop_is_not_invariant() -> None:
         }
         """
     check(LoopInvariantCodeMotion(), text, text)
+
+
+def test_invariants_leave_combiners_but_constants() -> None:
+    check(
+        LoopInvariantCodeMotion(),
+        """
+        func @f(%p: ptr<i32> = "x".base, %n: i32 = "n".scalar) {
+          %0 = iota() {type = !i32[4]} : i32[4]
+          %1 = reduce([%0]) {axis = 0, identities = (0,)} : i32 { ^(%a: i32, %b: i32)
+            %2 = bid() {axis = 0} : i32
+            %3 = add(%2, %n) : i32
+            %4 = constant() {value = 3, type = !i32} : i32
+            %5 = mul(%4, %3) : i32
+            %6 = add(%a, %5) : i32
+            yield([%6])
+          }
+          store(%p, %1, _)
+          return()
+        }
+        """,
+        """
+        func @f(%p: ptr<i32> = "x".base, %n: i32 = "n".scalar) {
+          %0 = iota() {type = !i32[4]} : i32[4]
+          %1 = bid() {axis = 0} : i32
+          %2 = add(%1, %n) : i32
+          %3 = reduce([%0]) {axis = 0, identities = (0,)} : i32 { ^(%a: i32, %b: i32)
+            %4 = constant() {value = 3, type = !i32} : i32
+            %5 = mul(%4, %2) : i32
+            %6 = add(%a, %5) : i32
+            yield([%6])
+          }
+          store(%p, %3, _)
+          return()
+        }
+        """,
+    )

@@ -11,12 +11,15 @@ from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.ops.control import LoopOp
+from tilewright.ir.ops.linear import Reduce, Scan
+from tilewright.ir.ops.shape import Constant
 from tilewright.transforms.base import InPlacePass
 
 
 @dataclass(frozen=True)
 class LoopInvariantCodeMotion(InPlacePass):
-    """Moves pure ops out of loops when their operands come from outside.
+    """Moves pure ops out of loops, and out of what reductions and scans combine by, when their operands come from
+    outside.
 
     Ops do not trap, so running one that the loop would have skipped is harmless.
     """
@@ -30,7 +33,7 @@ class LoopInvariantCodeMotion(InPlacePass):
 
 
 def hoist(block: Block, movable: Callable[[Op], bool]) -> bool:
-    """Move ``movable`` ops that depend on nothing inside out of the loops in ``block``; whether there are any.
+    """Move ``movable`` ops that depend on nothing inside out of loops and combiners in ``block``; whether any did.
 
     Inner loops first, so that ops can travel several levels.
     """
@@ -38,16 +41,21 @@ def hoist(block: Block, movable: Callable[[Op], bool]) -> bool:
     for op in list(block.ops):
         for region in op.regions:
             moved |= hoist(region, movable)
-        if isinstance(op, LoopOp) and (found := _invariant(op, movable)):
+        found: list[Op] = []
+        if isinstance(op, LoopOp):
+            found = _invariant(op.body, movable)
+        elif isinstance(op, (Reduce, Scan)):  # backends know combiners by what they compute, constants included
+            found = _invariant(op.body, lambda inner: movable(inner) and not isinstance(inner, Constant))
+        if found:
             block.splice(found, before=op)
             moved = True
     return moved
 
 
-def _invariant(loop: LoopOp, movable: Callable[[Op], bool]) -> list[Op]:
-    inside: set[Value] = set(loop.body.args)
+def _invariant(body: Block, movable: Callable[[Op], bool]) -> list[Op]:
+    inside: set[Value] = set(body.args)
     found: list[Op] = []
-    for op in loop.body.ops:
+    for op in body.ops:
         if movable(op) and not _reads(op, inside):
             found.append(op)
         else:
