@@ -266,6 +266,8 @@ def decorated(a, b):
 def static_evaluation(a, b):
     n = ct.static_eval(sum(len(s) for s in ["ab", "cde"]))
     ct.static_assert(n == 5, "five")
+    ct.static_assert("ab".upper() == "AB" and "%d" % n == "5" and f"{n}".zfill(2) == "05")  # noqa: UP031
+    ct.static_assert(ct.int32.name == "int32" and ct.int32.bitwidth == 32)
     return a * n + b
 
 

@@ -137,10 +137,21 @@ def _needs_host(t: Tracer, node: ast.AST) -> bool:
         return False
     if isinstance(node, _HOST_SYNTAX) or (isinstance(node, ast.Name) and _is_for_hosts(t.scope.find(node.id)[1])):
         return True
+    if isinstance(node, ast.Attribute) and (node.attr in _HOST_ATTRIBUTES or _is_text(node.value)):
+        return True
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_text(node.left):
+        return True
     return any(_needs_host(t, child) for child in ast.iter_child_nodes(node))
 
 
 _HOST_SYNTAX = (ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.Is, ast.IsNot)
+
+
+_HOST_ATTRIBUTES = ("name", "bitwidth")  # of dtypes
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def _is_for_hosts(value: Any) -> bool:
