@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.operators import add, matmul, norm, scale, scale_in_place
+from support.operators import add, matmul, norm, scale, scale_in_place, scale_kernel
 
 import tilewright as ct
 
@@ -138,6 +138,11 @@ def test_failed_assertions_are_errors_of_jax() -> None:
         match=r"tests::checked: an assertion of check\(\) failed: .*test_jax.py:\d+:\d+: negative",
     ):
         checked(-jnp.arange(3.0)).block_until_ready()
+
+
+def test_launches_in_traced_functions_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"'x' of scale_kernel\(\) is a DynamicJaxprTracer, .*; call an operator there"):
+        jax.jit(lambda x: ct.launch(None, (1,), scale_kernel, (x, np.zeros(3), 2.0, 256)))(jnp.zeros(3))
 
 
 def test_undeclared_writes_are_refused() -> None:

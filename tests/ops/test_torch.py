@@ -13,6 +13,7 @@ import pytest
 from support.operators import add, matmul, norm, scale, scale_in_place, scale_kernel
 
 import tilewright as ct
+from tilewright.ir.diagnostics import raised_on_purpose, short_traceback
 
 torch = pytest.importorskip("torch")
 TESTS = Path(__file__).parents[1]
@@ -220,6 +221,8 @@ def test_bad_input_is_an_error_of_pytorch(call: Callable[[], Any], error: type[E
     with pytest.raises(error) as caught:
         call()
     assert text in str(caught.value)
+    assert raised_on_purpose(caught.tb) or text.startswith("Expected a value")
+    assert str(Path(ct.__file__).parent) not in short_traceback(caught.value, caught.tb, color=False)
 
 
 def run_python(program: str, **kwargs: Any) -> str:

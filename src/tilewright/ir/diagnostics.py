@@ -17,7 +17,7 @@ from tilewright.ir.location import Loc
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 _RUNNERS = ("<frozen ", f"{os.sep}IPython{os.sep}core{os.sep}", f"{os.sep}runpy.py")  # what runs a program or a cell
-_MISUSE = (TypeError, ValueError, OverflowError, RuntimeError, AttributeError)
+_MISUSE = (TypeError, ValueError, OverflowError, RuntimeError, NotImplementedError, AttributeError)
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _MAX_FRAMES = 10  # of a longer chain of calls the first ones and the last two are shown
 _BOLD, _RED, _DIM, _PLAIN = "\x1b[1m", "\x1b[1;31m", "\x1b[2m", "\x1b[0m"

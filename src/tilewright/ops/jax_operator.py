@@ -175,7 +175,7 @@ def _target(op: Operator, numbers: tuple[Any, ...], inputs: tuple[Any, ...], res
     try:
         launches = record_launches(lambda stream: op.function(stream, *given, *outputs, *numbers))
     except TileTypeError as e:
-        raise op.refusal(e, given, OperatorTypeError) from e
+        raise op.refusal(e, given, OperatorTypeError) from None
     _check_writes(op, launches)
     changed = [i for i, name in enumerate(op.inputs) if name in op.mutates]
     mutated = {i: len(inputs) + len(op.outputs) + n for n, i in enumerate(changed)}

@@ -197,7 +197,7 @@ class Operator:
             try:
                 self.compute(None, arrays, results, args[len(self.inputs) :])
             except TileTypeError as e:
-                raise self.refusal(e, arrays, OperatorTypeError) from e
+                raise self.refusal(e, arrays, OperatorTypeError) from None
         return tuple(results) if len(results) > 1 else results[0] if results else None
 
     def is_idle(self, inputs: Sequence[Any], results: Sequence[Any]) -> bool:

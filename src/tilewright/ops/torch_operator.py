@@ -93,7 +93,7 @@ def _plan(op: Operator, arrays: Sequence[torch.Tensor]) -> Plan:
             )
         if to_dtype(array.dtype) is None:
             raise RuntimeError(f"{op.name}: '{name}' has the dtype {array.dtype}, which kernels do not take")
-    extents = op.dims.extents(op.name, op.inputs, [a.shape for a in arrays], torch._check)
+    extents = op.dims.extents(op.name, op.inputs, [a.shape for a in arrays], _check)
     names = [a.dtype for a in arrays]
     dtypes = [names[op.inputs.index(d)] if d in op.inputs else getattr(torch, d) for d in op.dtypes]
     shapes = [tuple(shape) for shape in op.dims.inputs]
@@ -102,6 +102,12 @@ def _plan(op: Operator, arrays: Sequence[torch.Tensor]) -> Plan:
         for shape, dtype in zip(op.dims.outputs, dtypes)
     ]
     return list(zip(op.dims.results(extents), dtypes, alike))
+
+
+def _check(condition: Any, message: Callable[[], str]) -> None:
+    if condition is False:  # raised here, so that tracebacks end in the program
+        raise RuntimeError(message())
+    torch._check(condition, message)  # extents may be symbols, about which PyTorch then notes it
 
 
 def _cpu_kernel(op: Operator) -> Callable[..., Any]:
@@ -154,7 +160,7 @@ def _runner(op: Operator) -> Callable[[Any, tuple[Any, ...]], Any]:
             try:
                 function(stream, *arrays, *results, *args[count:])
             except TileTypeError as e:
-                raise op.refusal(e, arrays, TorchTypeError) from e
+                raise op.refusal(e, arrays, TorchTypeError) from None
         return results[0] if single else tuple(results) if results else None
 
     return run

@@ -323,6 +323,8 @@ def describe_dlpack(array: Any, runtime: RuntimeValues) -> ArgumentKey:
 
 
 def _odd_export(ref: ArgumentRef, kind: str, fault: str) -> Layout:
+    if kind.endswith("JaxprTracer"):
+        raise TypeError(f"{ref} is a {kind}, not an array: JAX traces the function; call an operator there, see ct.op")
     raise TypeError(f"{ref} is a {kind} that cannot be had through DLPack: {fault}")
 
 
