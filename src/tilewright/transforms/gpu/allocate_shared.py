@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright.analysis.first_fit import first_fit
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.errors import TileError
 from tilewright.ir.ops.gpu.memory import AsyncCopy, AsyncWait, SharedAlloc, SharedCopy
@@ -54,12 +55,8 @@ class AllocateShared(InPlacePass):
 
     def _place(self, interval: _Interval, placed: list[tuple[_Interval, int]]) -> int:
         op = interval.op
-        taken = sorted((o, o + i.op.type.bytes) for i, o in placed if i.overlaps(interval))
-        offset = 0
-        for low, high in taken:
-            if offset + op.type.bytes <= low:
-                break
-            offset = max(offset, -(-high // op.alignment) * op.alignment)
+        taken = ((o, o + i.op.type.bytes) for i, o in placed if i.overlaps(interval))
+        offset = first_fit(op.type.bytes, taken, op.alignment)
         if offset + op.type.bytes > self.limit:
             raise OutOfSharedMemory(
                 f"this needs {op.type.bytes} bytes of shared memory beside {offset} bytes that are in use at the same "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.analysis.first_fit import first_fit
 from tilewright.backends.cpu.scratch import ALIGNMENT, element_bytes
 from tilewright.ir.types import ElementType, TileType
 
@@ -41,11 +42,7 @@ class Arena:
     def allocate(self, size: int) -> int:
         """The offset of ``size`` bytes."""
         size = _aligned(size)
-        offset = 0
-        for start in sorted(self._taken):
-            if start - offset >= size:
-                break
-            offset = start + self._taken[start]
+        offset = first_fit(size, ((start, start + n) for start, n in self._taken.items()), ALIGNMENT)
         self._taken[offset] = size
         self.high_water = max(self.high_water, offset + size)
         return offset
