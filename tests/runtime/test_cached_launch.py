@@ -128,9 +128,8 @@ def fill_with(x, out, value: ct.Constant[float], dtype, twice: ct.Constant[bool]
 
 def test_changes_of_constants_are_seen() -> None:
     """Numbers of every kind, and dtypes."""
-    constants = list(
-        itertools.product((0.0, -0.0, 0.5, 1, True, math.inf, math.nan), (ct.float32, ct.int32, np.int8), (True, False))
-    )
+    values, dtypes = (0.0, -0.0, 0.5, 1, True, math.inf, math.nan), (ct.float32, ct.int32, np.int8)
+    constants = [*((value, ct.float32, True) for value in values), *itertools.product([0.5], dtypes, (True, False))]
     x = np.ones(4)
     for before, after in itertools.product(constants, constants):
         for value, dtype, twice in (before, before, before, after):

@@ -135,16 +135,16 @@ def test_processes_share_it(cache_folder: Path, tmp_path: Path) -> None:
         "@ct.kernel\n"
         "def f(x, n: ct.Constant[int]):\n"
         "    ct.store(x, (0,), ct.full((8,), n, ct.int32))\n"
-        "for n in range(6):\n"
+        "for n in range(3):\n"
         "    x = np.zeros(8, np.int32)\n"
         "    ct.launch(None, (1,), f, (x, n))\n"
         "    assert (x == n).all()\n"
         "print('done')\n"
     )
-    running = [subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert [p.communicate(timeout=60)[0] for p in running] == ["done\n"] * 3
-    assert len(list(cache_folder.glob("*.kernel"))) == 6
-    assert len(list(cache_folder.iterdir())) == 6
+    running = [subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [p.communicate(timeout=60)[0] for p in running] == ["done\n"] * 2
+    assert len(list(cache_folder.glob("*.kernel"))) == 3
+    assert len(list(cache_folder.iterdir())) == 3
 
 
 def test_places_that_a_program_may_print_are_part_of_the_key(compilations: list[str]) -> None:

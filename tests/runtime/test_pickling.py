@@ -85,7 +85,7 @@ def test_copies_are_the_kernel() -> None:
 
 def test_process_pools_take_kernels() -> None:
     run(scale, 2)
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         found = list(pool.map(run, [scale, Holder.inner, scale.replace_options("cpu", threads=1)], [3, 1, 2]))
     x = np.arange(8.0)
     assert found == [(x * 3).tolist(), (x - 1).tolist(), (x * 2).tolist()]
