@@ -445,7 +445,7 @@ def test_tuples(backend: str) -> None:
     [
         (TTE, lambda n: (1, 2)[n]),
         (TTE, lambda n: PAIR[0.5]),
-        (TVE, lambda n: (1, 2)[2]),
+        (TTE, lambda n: (1, 2)[2]),
         (TTE, lambda n: (1, 2) + 3),
         (TTE, lambda n: (1, n) < (2, 3)),
         (TTE, lambda n: (1, 2)[n:]),
