@@ -58,24 +58,49 @@ def test_colours_where_they_are_asked_for(tmp_path: Path) -> None:
     assert shown(tmp_path, FORCE_COLOR="1", NO_COLOR="1") == SHORT
 
 
-@pytest.mark.parametrize(
-    ("run", "message"),
-    [
-        ("ct.launch((1,), k, (1,))", "TypeError: ct.launch() takes four arguments"),
-        ("ct.launch(None, (1,), k, 1, 2)", "TypeError: ct.launch() takes the arguments of k as one tuple: "),
-        ("ct.launch(None, k, (1,), (1,))", "TypeError: the grid comes before the kernel: ct.launch(stream, (1,), k, "),
-        ("k[(1,)](1)", "TypeError: k[(1,)](...) is Triton's way"),
-        ("ct.launch(None, (1,), k, (1, 2))", "TypeError: k() takes 1 argument (x), but 2 were given"),
-        ("ct.launch(None, (1,), k, ('text',))", "TypeError: argument 'x' of k() is a string"),
-        ("ct.launch(None, (-1,), k, (1,))", "OverflowError: entry 0 of the grid (-1,) is negative"),
-        ("ct.dot", "AttributeError: module 'tilewright' has no attribute 'dot'; write ct.mma"),
-    ],
-)
-def test_misuse_on_the_host_shows_lines_of_the_program_only(tmp_path: Path, run: str, message: str) -> None:
-    text = shown(tmp_path, run)
+MISUSES = {
+    "ct.launch((1,), k, (1,))": "TypeError: ct.launch() takes four arguments",
+    "ct.launch(None, (1,), k, 1, 2)": "TypeError: ct.launch() takes the arguments of k as one tuple: ",
+    "ct.launch(None, k, (1,), (1,))": "TypeError: the grid comes before the kernel: ct.launch(stream, (1,), k, ",
+    "k[(1,)](1)": "TypeError: k[(1,)](...) is Triton's way",
+    "ct.launch(None, (1,), k, (1, 2))": "TypeError: k() takes 1 argument (x), but 2 were given",
+    "ct.launch(None, (1,), k, ('text',))": "TypeError: argument 'x' of k() is a string",
+    "ct.launch(None, (-1,), k, (1,))": "OverflowError: entry 0 of the grid (-1,) is negative",
+    "ct.dot": "AttributeError: module 'tilewright' has no attribute 'dot'; write ct.mma",
+}
+# Runs programs one after the other, and has the hook show what each raises, as if it had ended with that.
+ONE_BY_ONE = """\
+import os, sys
+for path in sys.argv[1:]:
+    for os.environ["TILEWRIGHT_TRACEBACK"] in ("short", "full"):
+        try:
+            exec(compile(open(path).read(), path, "exec"), {"__name__": "__main__"})
+        except Exception as e:
+            sys.excepthook(type(e), e.with_traceback(e.__traceback__.tb_next), e.__traceback__)
+        sys.stderr.write("\\0")
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
+    """What is shown of each misuse, and what is with all frames."""
+    folder = tmp_path_factory.mktemp("misuses")
+    paths = [folder / f"program{i}.py" for i in range(len(MISUSES))]
+    for path, run in zip(paths, MISUSES):
+        path.write_text(PROGRAM.format(run=run))
+    variables = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    command = [sys.executable, "-c", ONE_BY_ONE, *paths]
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=60, check=True)
+    texts = done.stderr.split("\0")
+    return {run: (texts[2 * i], texts[2 * i + 1]) for i, run in enumerate(MISUSES)}
+
+
+@pytest.mark.parametrize("run", MISUSES)
+def test_misuse_on_the_host_shows_lines_of_the_program_only(said: dict[str, tuple[str, str]], run: str) -> None:
+    text, full = said[run]
     frames = re.findall(r"^  File .*\n    (.*)", text, re.M)
-    assert frames == [run] and text.splitlines()[-1].startswith(message)
-    assert f"{os.sep}tilewright{os.sep}" in shown(tmp_path, run, TILEWRIGHT_TRACEBACK="full")
+    assert frames == [run] and text.splitlines()[-1].startswith(MISUSES[run])
+    assert f"{os.sep}tilewright{os.sep}" in full
 
 
 def test_errors_that_others_raise_below_ours_keep_all_frames(tmp_path: Path) -> None:
