@@ -49,6 +49,7 @@ GENERATORS: dict[str, Callable[[int], Any]] = {
 _TOO_LARGE = ("shared memory",)  # what a kernel may need too much of, and is told so
 _OK, _SKIPPED, _FALLBACK = "ok", "too large", "ok with"  # less freedom for tileiras
 _TIMEOUT = 700  # seconds for one kernel, which tileiras may be given in six forms
+_MINUTE = 60  # seconds after which a run that may be killed says how far it is
 _ON_A_GPU = {"gpu": "support.gpu", "tileir": "support.gpu_tileir"}  # what takes the place of the CPU backend
 
 
@@ -126,6 +127,7 @@ class Runner:
         self.end = time.monotonic() + seconds
         self.failures: list[tuple[str, int, str]] = []
         self.counts = {_OK: 0, _SKIPPED: 0, _FALLBACK: 0}
+        self._told = time.monotonic()
         self._lock = threading.Lock()
 
     def share(self, work: Sequence[tuple[str, int]]) -> None:
@@ -171,11 +173,18 @@ class Runner:
             kind = _FALLBACK if said.startswith(_FALLBACK) else said
             if kind in self.counts:
                 self.counts[kind] += 1
-                if self.each or kind is _FALLBACK:
-                    print(f"{name} {seed}: {said}", flush=True)
-                return
-            self.failures.append((name, seed, said))
-            print(f"{name} {seed}: {said}", flush=True)
+            else:
+                self.failures.append((name, seed, said))
+            if self.each or kind is _FALLBACK or kind not in self.counts:
+                print(f"{name} {seed}: {said}", flush=True)
+            if time.monotonic() - self._told >= _MINUTE:
+                self._told = time.monotonic()
+                print(f"so far: {self}", flush=True)
+
+    def __str__(self) -> str:
+        less = {_FALLBACK: f"{_FALLBACK} less freedom"}
+        counts = "".join(f"{n} {less.get(what, what)}, " for what, n in self.counts.items() if n)
+        return f"{counts}{len(self.failures)} failed"
 
 
 def _seeds(given: str | None, count: int) -> range:
@@ -215,10 +224,7 @@ def main() -> int:
         text = kernel.source if name == "programs" else kernel
         (given.folder / f"{name}-{seed}.py").write_text(f"# {said}\n{text}")
     took = time.monotonic() - began
-    counts = ", ".join(
-        f"{n} {what}{' less freedom' if what is _FALLBACK else ''}" for what, n in runner.counts.items() if n
-    )
-    print(f"random {' and '.join(names)} on {given.on}: {counts}, {len(runner.failures)} failed, {took:.0f} s")
+    print(f"random {' and '.join(names)} on {given.on}: {runner}, {took:.0f} s")
     return 1 if runner.failures or not runner.counts[_OK] else 0
 
 

@@ -2,7 +2,8 @@
 
     python -m pytest -p support.tile_ir_accepted tests/conformance tests/test_examples.py
 
-``TARGETS=sm_90,sm_100`` names the architectures. Each kernel is assembled once.
+``TARGETS=sm_90,sm_100`` names the architectures, ``TARGETS=`` none: kernels are exported only. Each kernel is assembled
+once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tilewright.tileir.bytecode import write
 from tilewright.tileir.errors import TileIRError
 from tilewright.tileir.export import Kernel, export_module
 
-TARGETS = os.environ.get("TARGETS", "sm_90,sm_100").split(",")
+TARGETS = [target for target in os.environ.get("TARGETS", "sm_90,sm_100").split(",") if target]
 _COUNTS: collections.Counter[str] = collections.Counter()
 _SAID: dict[str, str] = {}
 _SEEN: set[bytes] = set()

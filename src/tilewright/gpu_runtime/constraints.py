@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+_C = TypeVar("_C")
 _T = TypeVar("_T")
 
 
@@ -28,15 +29,15 @@ class Constraints:
 
 
 class CompileAgain(Exception):
-    """The kernel is to be compiled with other ``constraints``."""
+    """The kernel is to be compiled with other ``constraints``, of the kind that the backend has."""
 
-    def __init__(self, constraints: Constraints, reason: str) -> None:
+    def __init__(self, constraints: Any, reason: str) -> None:
         super().__init__(reason)
         self.constraints = constraints
         self.reason = reason
 
 
-def compile_under(constraints: Constraints, attempt: Callable[[Constraints, Sequence[str]], _T]) -> _T:
+def compile_under(constraints: _C, attempt: Callable[[_C, Sequence[str]], _T]) -> _T:
     """What ``attempt`` gives under ``constraints``, or under others that it asks for by ``CompileAgain``. It is given
     the reasons so far, too."""
     reasons: list[str] = []

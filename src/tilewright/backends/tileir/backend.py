@@ -15,7 +15,7 @@ from tilewright.gpu_runtime.abi import formats_of
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.binary import GpuBinary
-from tilewright.gpu_runtime.constraints import Constraints
+from tilewright.gpu_runtime.constraints import CompileAgain, Constraints, compile_under
 from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
@@ -84,16 +84,20 @@ class TileIRBackend(DriverBackend[str]):
     def _assembled(self, function: Function, variant: Any) -> tuple[bytes, tuple[str, ...]]:
         """Machine code, and the first of the fallbacks that the assembler takes. TileError, as it refuses the kernel
         itself, when it takes none."""
-        target = self.architecture()
-        refused: TileError | None = None
-        for fallback in _fallbacks(function):
+        forms = _fallbacks(function)
+        refused: list[TileError] = []
+
+        def attempt(fallback: tuple[str, ...], _: Sequence[str]) -> tuple[bytes, tuple[str, ...]]:
             data = write(export_module([_kernel(function, variant, fallback)]))
             try:
-                return assembler.assemble(data, target, function.name), fallback
+                return assembler.assemble(data, self.architecture(), function.name), fallback
             except TileError as error:
-                refused = refused or error
-        assert refused is not None
-        raise refused
+                refused.append(error)
+                if len(refused) == len(forms):
+                    raise refused[0] from None
+                raise CompileAgain(forms[len(refused)], error.message) from error
+
+        return compile_under(forms[0], attempt)
 
 
 _IN_ORDER, _WITHOUT_TMA = "memory ops in program order", "no TMA"
