@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from tilewright.backends.export import Export
 from tilewright.backends.registry import exporters
+from tilewright.compilation.architecture import check_architecture
 from tilewright.compilation.lowering import lower
 from tilewright.compilation.signature import KernelSignature
 from tilewright.runtime.launchable import Launchable
@@ -43,11 +44,12 @@ def export_kernel(
     each. What they print, and which assert failed, goes to a variable of the cubin that the JSON file describes; the
     host zeroes its header between launches. Bytecode is CUDA Tile IR of the version ``bytecode_version``, by default
     13.3 or the first later one that can express the kernels; any of NVIDIA's tools and drivers from that release on
-    compiles it. A file object, such as an ``io.BytesIO``, gets the binary alone, without the header or JSON file.
+    compiles it, for an architecture that has the dtypes: that of ``gpu_code`` is checked. A file object, such as an
+    ``io.BytesIO``, gets the binary alone, without the header or JSON file.
 
     TypeError and ValueError for wrong arguments, and for constraints that contradict the kernel's annotations;
-    TileUnsupportedFeatureError for a library without a C compiler; TileError for what a version of bytecode cannot
-    express; OSError when the file cannot be written.
+    TileUnsupportedFeatureError for a library without a C compiler, for what a version of bytecode cannot express, and
+    for dtypes that ``gpu_code`` lacks; OSError when the file cannot be written.
     """
     if not isinstance(kernel, Launchable):
         raise TypeError(f"the first argument of export_kernel must be a kernel, not {kernel!r}")
@@ -62,7 +64,10 @@ def export_kernel(
     if output_format == "cubin" and gpu_code is None:
         raise ValueError("a cubin is for one architecture: give gpu_code, such as 'sm_90'")
     if output_format == _BYTECODE:
-        data = bytecode(_exports(kernel, signatures), bytecode_version)
+        made = _exports(kernel, signatures)
+        if gpu_code is not None:
+            check_architecture(made, gpu_code)
+        data = bytecode(made, bytecode_version)
         if isinstance(output_file, (str, bytes, os.PathLike)):
             Path(os.fsdecode(output_file)).write_bytes(data)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ir.errors import TileError
+from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.location import Loc
 
 
@@ -27,5 +27,5 @@ class TextError(TileIRError):
         super().__init__(message, Loc(file, line, column))
 
 
-class VersionError(TileIRError):
+class VersionError(TileIRError, TileUnsupportedFeatureError):
     """What the chosen bytecode version cannot express."""

@@ -8,11 +8,12 @@ from typing import Any
 
 from tilewright.ir import core
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import int64
+from tilewright.ir.dtypes import bfloat16, int64
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.ops import control, memory, shape
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType
+from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export.arith import convert
 from tilewright.tileir.export.emitter import Emitter, scalar
 from tilewright.tileir.module import Attribute, BoolAttr, DictAttr, HintsAttr, IntegerAttr, Value
@@ -216,9 +217,15 @@ def _store(e: Emitter, op: memory.Store) -> None:
     _ordered(e, op, "store_ptr_tko", operands, [], _hinted(e, op))
 
 
-def _mode(kind: AtomicKind, value: core.Value) -> str:
+_BFLOAT16_SUMS = 3  # the version that brought them
+
+
+def _mode(e: Emitter, kind: AtomicKind, value: core.Value) -> str:
     dtype = value.tile.element
     if kind is AtomicKind.ADD and dtype.is_floating:
+        if dtype == bfloat16 and e.minor < _BFLOAT16_SUMS:
+            said = f"an atomic add of bfloat16 needs bytecode 13.{_BFLOAT16_SUMS}, which 13.{e.minor} lacks"
+            raise VersionError(e.where(said))
         return "addf"
     unsigned = kind in (AtomicKind.MAX, AtomicKind.MIN) and not dtype.is_signed
     return f"u{kind.value}" if unsigned else kind.value
@@ -227,7 +234,9 @@ def _mode(kind: AtomicKind, value: core.Value) -> str:
 def _atomic_rmw(e: Emitter, op: memory.AtomicRmw) -> Value:
     operands = {"pointers": e[op.ptrs], "arg": e[op.value], "mask": _mask(e, op)}
     result = e.result(op)
-    old = _ordered(e, op, "atomic_rmw_tko", operands, [result], {**order_of(op), "mode": _mode(op.kind, op.value)})[0]
+    old = _ordered(e, op, "atomic_rmw_tko", operands, [result], {**order_of(op), "mode": _mode(e, op.kind, op.value)})[
+        0
+    ]
     if op.mask is None:
         return old
     zero = e.constant(op.value.tile.element, 0, result.shape)  # what our IR gives where nothing is done
@@ -241,7 +250,7 @@ def _atomic_cas(e: Emitter, op: memory.AtomicCas) -> Value:
 
 def _atomic_view(e: Emitter, op: memory.AtomicView) -> None:
     operands = {"view": e[op.view], "index": _indices(e, op.indices), "value": e[op.value]}
-    _ordered(e, op, "atomic_red_view_tko", operands, [], {**order_of(op), "mode": _mode(op.kind, op.value)})
+    _ordered(e, op, "atomic_red_view_tko", operands, [], {**order_of(op), "mode": _mode(e, op.kind, op.value)})
 
 
 def _local_array(e: Emitter, op: memory.LocalArray) -> Value:
