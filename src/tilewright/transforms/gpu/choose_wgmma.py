@@ -105,7 +105,7 @@ class ChooseWgmma:
     realign: bool = False
 
     def run(self, function: Function) -> Function:
-        choice = choose(function, self)
+        choice = AnalysisManager(function).get(choose, self)
         made = _Chooser(choice).function(function) if choice.mmas else function
         if not choice.reasons:
             return made
@@ -116,7 +116,7 @@ class ChooseWgmma:
 
 def choose(function: Function, options: ChooseWgmma) -> Choice:
     """What is done by wgmma in ``function``, and why other MMA ops are not."""
-    plan = plan_lowering(function, options.target, descriptors=True, realign=options.realign)
+    plan = AnalysisManager(function).get(plan_lowering, options.target, True, options.realign)
     mmas = [op for op in function.walk() if isinstance(op, Mma)]
     found: dict[Mma, Operands] = {}
     reasons: list[str] = []
