@@ -1,4 +1,4 @@
-"""Creating and rearranging tiles, reductions, scans and matrix products."""
+"""Creating and rearranging tiles, reductions, scans and matmuls."""
 
 from __future__ import annotations
 

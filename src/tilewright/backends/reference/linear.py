@@ -1,4 +1,4 @@
-"""Reductions and scans in their documented order, and matrix products."""
+"""Reductions and scans in their documented order, and MMA ops."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _dtype(type: Type) -> DType:
 def _add_products(acc: Array, x: Array, y: Array, wide: Any) -> Array:
     """acc + x @ y in order along k: each sum is formed in ``wide``, and rounded to the type of ``acc``.
 
-    A matrix product of NumPy would sum in an order that depends on the processor.
+    A matmul of NumPy would sum in an order that depends on the processor.
     """
     shape = acc.shape
     if max(len(shape), x.ndim, y.ndim) > 2:  # blocks that run together may share the accumulator

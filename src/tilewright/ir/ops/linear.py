@@ -1,4 +1,4 @@
-"""Reductions, scans and matrix products. C++ reference 2.6 and 2.10."""
+"""Reductions, scans and MMA ops. C++ reference 2.6 and 2.10."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _mma_shapes(op: Op, x: TileType, y: TileType, acc: TileType) -> None:
 
 
 class MmaOp(Op):
-    """What matrix products have in common: the factors and the accumulator."""
+    """What MMA ops have in common: the factors and the accumulator."""
 
     x: Value
     y: Value

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matmuls and MMA ops."""
 
 from __future__ import annotations
 
