@@ -85,6 +85,7 @@ def test_dtypes_of_outputs() -> None:
         (lambda: scale(np.zeros(3), size=1), TypeError, "tests::scale(x, factor: float = 2.0): got an unexpected"),
         (lambda: add([1], [2]), TypeError, "tests::add: 'a' is of type list; pass an array of NumPy, PyTorch or JAX"),
         (lambda: add(np.zeros(3), [2]), TypeError, "'b' is of type list, but 'a' is an array of NumPy"),
+        (lambda: add(np.zeros(3, complex), np.zeros(3)), TypeError, "tests::add: argument 'a' of add_kernel() has the dtype complex128"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_named(call: Callable[[], Any], error: type[Exception], text: str) -> None:

@@ -192,6 +192,21 @@ def test_autocast() -> None:
     assert matmul(x, x).dtype == torch.float32
 
 
+def overlapping(x: Any) -> tuple[Any, Any]:
+    return x[:6], x[3:]
+
+
+def without_storage(x: Any) -> Any:
+    x.untyped_storage().resize_(0)
+    return x
+
+
+def test_parts_of_one_tensor_may_be_changed() -> None:
+    x = torch.arange(10.0)
+    double_into(x[:5], x[5:])
+    assert x.tolist() == [0, 1, 2, 3, 4, 0, 2, 4, 6, 8]
+
+
 def with_tangent(function: Callable[[Any], Any], x: Any) -> Any:
     with torch.autograd.forward_ad.dual_level():
         return function(torch.autograd.forward_ad.make_dual(x, x))
@@ -209,6 +224,8 @@ def with_tangent(function: Callable[[Any], Any], x: Any) -> Any:
         (lambda: scale(torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8)), RuntimeError, "tests::scale: 'x' is quantized"),
         (lambda: matmul(torch.zeros(4, 4), torch.zeros(4, 4, dtype=torch.int32)), RuntimeError, "tests::matmul(a: float32, b: int32): "),
         (lambda: scale_in_place(torch.zeros(1).expand(4)), RuntimeError, "tests::scale_: 'x' is changed in place, but several"),
+        (lambda: double_into(*overlapping(torch.zeros(9))), RuntimeError, "tests::double_into: 'out' is changed in place, but shares memory with 'x'"),
+        (lambda: scale(without_storage(torch.zeros(4))), RuntimeError, "tests::scale: argument 'x' of scale_kernel() is a Tensor with elements but without memory"),
         (lambda: scale_in_place(leaf(4)), RuntimeError, "tests::scale_ changes 'x' in place and has no gradient"),
         (lambda: norm(leaf(2, 4), leaf(4))[0].sum().backward(), RuntimeError, "tests::norm has no gradient; declare it with @norm.gradient"),
         (lambda: add(torch.zeros(3, dtype=torch.complex64), torch.zeros(3)), RuntimeError, "tests::add: 'a' has the dtype torch.complex64"),

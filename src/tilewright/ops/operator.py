@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tilewright.ir.diagnostics import raised_on_purpose
 from tilewright.ir.dtypes import ALL_DTYPES
 from tilewright.ir.errors import TileTypeError
 from tilewright.ir.location import Loc
@@ -198,6 +199,10 @@ class Operator:
                 self.compute(None, arrays, results, args[len(self.inputs) :])
             except TileTypeError as e:
                 raise self.refusal(e, arrays, OperatorTypeError) from None
+            except (TypeError, ValueError) as e:
+                if not raised_on_purpose(e.__traceback__):
+                    raise
+                raise type(e)(f"{self.name}: {e}") from None
         return tuple(results) if len(results) > 1 else results[0] if results else None
 
     def is_idle(self, inputs: Sequence[Any], results: Sequence[Any]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tilewright.ir.diagnostics import raised_on_purpose
 from tilewright.ir.errors import TileTypeError
 from tilewright.language.dtypes import to_dtype
 from tilewright.ops import torch_gradient, torch_transforms
@@ -161,6 +162,10 @@ def _runner(op: Operator) -> Callable[[Any, tuple[Any, ...]], Any]:
                 function(stream, *arrays, *results, *args[count:])
             except TileTypeError as e:
                 raise op.refusal(e, arrays, TorchTypeError) from None
+            except (TypeError, ValueError) as e:
+                if not raised_on_purpose(e.__traceback__):
+                    raise
+                raise RuntimeError(f"{op.name}: {e}") from None
         return results[0] if single else tuple(results) if results else None
 
     return run
@@ -193,8 +198,20 @@ def _check_overlap(op: Operator, arrays: Sequence[torch.Tensor]) -> None:
                 "expanded tensor do; pass x.clone()"
             )
         for other_name, other in zip(op.inputs, arrays):
-            if other is not array and torch._C._overlaps(array, other):
+            if other is not array and torch._C._overlaps(array, other) and _may_meet(array, other):
                 raise RuntimeError(f"{op.name}: '{name}' is changed in place, but shares memory with '{other_name}'")
+
+
+def _may_meet(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether elements of tensors that have a storage in common may share memory: parts of one vector do not."""
+    (first, end), (other_first, other_end) = map(_addresses, (one, other))
+    return first < other_end and other_first < end
+
+
+def _addresses(array: torch.Tensor) -> tuple[int, int]:
+    """The address of the first element, and that behind the last one."""
+    extent = 1 + sum((n - 1) * stride for n, stride in zip(array.shape, array.stride()))
+    return array.data_ptr(), array.data_ptr() + extent * array.element_size() * (array.numel() > 0)
 
 
 def _fake(op: Operator) -> Callable[..., Any]:
