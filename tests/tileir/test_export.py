@@ -318,13 +318,25 @@ def test_what_a_version_lacks_is_named_with_its_place() -> None:
     assert exported(angles, array(1), array(1), version="13.2").minor == 2
 
 
-def test_what_no_version_has_is_named_with_its_place() -> None:
+def test_what_no_version_has_is_named_with_its_op_and_place() -> None:
     @ct.kernel
     def padded(a, out):
         ct.store(out, (0,), ct.load(a, (0,), (16,), padding_mode=ct.PaddingMode.POS_INF))
 
-    with pytest.raises(TileIRError, match=r"test_export.py:\d+:\d+: padding pos_inf for int32: Tile IR pads integers"):
-        exported(padded, array(1, ct.int32), array(1, ct.int32))
+    @ct.kernel
+    def chosen(a, out):
+        view = a.tiled_view((4,))
+        if ct.bid(0) > 2:
+            view = out.tiled_view((4,))
+        ct.store(out, 0, view.load(1))
+
+    no_version = r"no version of CUDA Tile IR up to 13\.5 can express it"
+    for kernel, said in (
+        (padded, r"make_partition_view: padding pos_inf for int32, and integers are padded with zero only"),
+        (chosen, r"if: it carries partition<.*>, and loops and branches carry tiles only"),
+    ):
+        with pytest.raises(TileIRError, match=rf"test_export.py:\d+:\d+: {said}; {no_version}"):
+            exported(kernel, array(1, ct.int32), array(1, ct.int32))
 
 
 def test_every_op_is_exported() -> None:

@@ -239,9 +239,7 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
             rounding = RoundingMode.RN
         if rounding not in rounding_modes(source, target):
             modes = ", ".join(m.value for m in rounding_modes(source, target))
-            raise e.error(
-                f"{source} to {target} by {rounding.value}: CUDA Tile IR rounds this conversion by {modes} only"
-            )
+            raise e.error(f"{source} to {target} by {rounding.value}, and this conversion rounds by {modes} only")
         if rounding is RoundingMode.RA and e.minor < _AWAY:
             raise VersionError(e.where(f"ftof by {rounding.value} needs bytecode 13.{_AWAY}, which 13.{e.minor} lacks"))
         e.require(result.element)

@@ -16,7 +16,7 @@ from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.module import Attribute, Block, FloatAttr, IntegerAttr, Operation, Value
-from tilewright.tileir.optable import BY_NAME, NO_DEFAULT, OpSpec
+from tilewright.tileir.optable import BY_NAME, NEWEST, NO_DEFAULT, OpSpec
 from tilewright.tileir.types import I8, I64, SCALARS, Element, Pointer, Scalar, Tile, Type
 
 if TYPE_CHECKING:
@@ -279,4 +279,6 @@ class Emitter:
         return message if self.op is None else f"{self.op.loc}: {message}"
 
     def error(self, message: str) -> TileIRError:
-        return TileIRError(self.where(message))
+        """That the op which is being exported is beyond every version: ``message`` says what of it."""
+        name = "" if self.op is None else f"{self.op.name}: "
+        return TileIRError(self.where(f"{name}{message}; no version of CUDA Tile IR up to 13.{NEWEST} can express it"))

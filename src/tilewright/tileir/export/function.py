@@ -206,7 +206,7 @@ class _Control:
                 continue
             structured = self.handlers.get(type(op))
             if structured is None:
-                raise e.error(f"the op {op.name} cannot be expressed in CUDA Tile IR")
+                raise e.error("there is no such op")
             structured(op)
 
     def return_(self, op: control.Return) -> None:
@@ -216,7 +216,7 @@ class _Control:
         found: list[TileIRType] = []
         for t in types:
             if not isinstance(t, TileType):
-                raise self.e.error(f"{t} is carried by a loop or a branch, which CUDA Tile IR cannot do with views")
+                raise self.e.error(f"it carries {t}, and loops and branches carry tiles only")
             found.append(tile(t))
         return found
 

@@ -150,7 +150,7 @@ def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
 def _made_partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
     t = op.type
     if t.padding in (PaddingMode.POS_INF, PaddingMode.NEG_INF) and not t.view.dtype.is_floating:
-        raise e.error(f"padding {t.padding.value} for {t.view.dtype}: Tile IR pads integers with zero only")
+        raise e.error(f"padding {t.padding.value} for {t.view.dtype}, and integers are padded with zero only")
     made = _tile_view_type(t)
     name = "make_partition_view" if isinstance(made, PartitionView) else "make_strided_view"
     return e.one(name, {"tensor_view": e[op.view]}, made)

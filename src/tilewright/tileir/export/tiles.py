@@ -29,7 +29,7 @@ def _constant(e: Emitter, op: shape.Constant) -> Value | None:
 
 def _undefined(e: Emitter, op: shape.Undefined) -> Value:
     if not isinstance(op.type, TileType):
-        raise e.error(f"an undefined {op.type}: Tile IR has undefined tiles only")
+        raise e.error(f"an undefined {op.type}, and only tiles may be")
     return e.null(op.type) if op.type.is_pointer else e.constant(op.type.element, 0, op.type.shape)
 
 
