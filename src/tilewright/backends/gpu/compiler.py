@@ -23,6 +23,7 @@ from tilewright.system import collector
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.lowering import lower_to_gpu
 from tilewright.transforms.gpu.split_mma import SplitMma
+from tilewright.transforms.gpu.split_rows import SplitRows
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
 
@@ -91,6 +92,7 @@ def compile_to_ptx(
     whole = with_resolved_hints(optimize(function), processor)
     optimized = run_passes(whole, (SplitMma(processor),)) if descriptors else whole  # without, others launch it
     num_ctas = AnalysisManager(optimized).get(cluster_size)
+    optimized = run_passes(optimized, (SplitRows(),))
     reports, local = bool(sites(optimized)), local_bytes(optimized)
     prepared = run_passes(optimized, (LowerReports(),))
     times.append(time.perf_counter())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import NUM_STAGES, WGMMA_REFUSED, num_warps
+from tilewright.ir.gpu_stage import NUM_STAGES, ROW_PART, WGMMA_REFUSED, num_warps
 from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, GlobalStore, SharedAlloc, SharedCopy
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
@@ -33,6 +33,8 @@ def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
         yield "registers per thread: {1} to compute, {0} to load".format(*roles[0].registers)
     if not roles:
         yield f"pipeline stages: {function.hints.get(NUM_STAGES, 1)}"
+    if ROW_PART in function.hints:
+        yield f"rows, which registers do not hold whole: in parts of {function.hints[ROW_PART]} elements"
     for op in function.walk():
         if isinstance(op, Wgmma):
             assert isinstance(op.y.type, SharedType)

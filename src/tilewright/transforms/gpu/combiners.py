@@ -8,19 +8,18 @@ from typing import Any
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.opdef import Arity, create, operand_groups
 from tilewright.ir.ops.arith import Select
 from tilewright.ir.ops.control import If, Yield
 from tilewright.ir.ops.gpu.tiles import Splat
-from tilewright.ir.ops.shape import Constant, Undefined
+from tilewright.ir.ops.shape import Broadcast, Constant, Reshape, Undefined
 from tilewright.ir.types import TileType
 
 Tiles = list[Value]
 
 
 class TileCombiner:
-    """What the combiner ``body`` computes of scalars, for each element of tiles of one layout.
+    """What the combiner ``body`` computes of scalars, for each element of tiles of one shape, and one layout if any.
 
     A branch computes both sides and selects: scalars of a combiner have no effects.
     """
@@ -31,31 +30,34 @@ class TileCombiner:
 
     def __call__(self, left: Sequence[Value], right: Sequence[Value]) -> Tiles:
         """``left`` combined with ``right``, element by element."""
-        layout = left[0].tile.layout
-        assert layout is not None
         values = dict(zip(self.body.args, (*left, *right)))
-        return self._block(self.body, values, layout)
+        return self._block(self.body, values, left[0].tile)
 
-    def _block(self, block: Block, values: dict[Value, Value], layout: LinearLayout) -> Tiles:
+    def _block(self, block: Block, values: dict[Value, Value], like: TileType) -> Tiles:
         def operand(v: Value) -> Value:
             if v not in values:  # a scalar from outside of the combiner
-                values[v] = self.b.emit(Splat, v, type=TileType(v.tile.dtype, layout.shape, layout))
+                values[v] = self._splat(v, like)
             return values[v]
 
         for op in block.ops:
             if isinstance(op, Yield):
                 return [operand(v) for v in op.operands]
-            values.update(zip(op.results, self._op(op, operand, values, layout)))
+            values.update(zip(op.results, self._op(op, operand, values, like)))
         raise AssertionError("a combiner without an end")
 
+    def _splat(self, scalar: Value, like: TileType) -> Value:
+        if like.layout is not None:
+            return self.b.emit(Splat, scalar, type=like.with_dtype(scalar.tile.dtype))
+        return self.b.emit(Broadcast, self.b.emit(Reshape, scalar, shape=(1,) * like.rank), shape=like.shape)
+
     def _op(
-        self, op: Op, operand: Callable[[Value], Value], values: dict[Value, Value], layout: LinearLayout
+        self, op: Op, operand: Callable[[Value], Value], values: dict[Value, Value], like: TileType
     ) -> Sequence[Value]:
         if isinstance(op, (Constant, Undefined)) and not op.type.rank:
-            attributes = {**op.attributes, "type": TileType(op.type.dtype, layout.shape, layout)}
+            attributes = {**op.attributes, "type": like.with_dtype(op.type.dtype)}
             return [self.b.emit(type(op), **attributes)]
         if isinstance(op, If):
-            sides = [self._block(r, dict(values), layout) for r in (op.then, op.orelse)]
+            sides = [self._block(r, dict(values), like) for r in (op.then, op.orelse)]
             condition = operand(op.condition)
             return [self.b.emit(Select, condition, x, y) for x, y in zip(*sides)]
         if not op.spec.elementwise or any(v.tile.rank for v in op.operands):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
-from tilewright.ir.ops.arith import Add, And, Cast, Max, Min, Mul, Shr
+from tilewright.ir.ops.arith import Add, And, Cast, Mul, Shr
 from tilewright.ir.ops.control import CONTROL_FLOW, For, LoopOp, PassingOp, deciding_values
 from tilewright.ir.ops.memory import (
     AssumeBlocked,
@@ -21,8 +20,9 @@ from tilewright.ir.ops.memory import (
 )
 from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
 from tilewright.ir.rewrite import ValueMap, clone_block, open_block, with_body
-from tilewright.ir.types import PartitionViewType, TileType
+from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.tile_splitting.demand import Axis, DemandAnalysis, carried_by, operand_axes
+from tilewright.transforms.gpu.tile_splitting.views import part_of_view
 
 
 def _half(t: TileType, axis: Axis) -> TileType:
@@ -140,22 +140,10 @@ class TileSplitter:
 
     def _narrow(self, op: ViewMemoryOp, axis: int, operands: list[Value]) -> None:
         """Let ``operands`` of an access say where its half is."""
-        b, view = self._b, op.view
-        t = view.type
-        assert isinstance(t, PartitionViewType) and isinstance(view.op, MakePartitionView)
-        half = t.tile_shape[axis] // 2
-        tile_shape, steps = (
-            tuple(half if a == axis else n for a, n in enumerate(of)) for of in (t.tile_shape, t.steps)
+        view = op.view.op
+        assert isinstance(view, MakePartitionView)
+        place = len(operands) - len(view.type.tile_shape) + axis
+        half, whole = view.type.tile_shape[axis] // 2, self._get(view.view, None)
+        operands[0], operands[place] = part_of_view(
+            self._b, view.type, whole, operands[place], axis, half, self._part, promised=op.promised[axis]
         )
-        narrow = replace(t, tile_shape=tile_shape, steps=steps)
-        operands[0] = b.emit(MakePartitionView, self._get(view.op.view, None), type=narrow)
-        place = len(operands) - len(t.tile_shape) + axis
-        index = operands[place]
-        if index.tile.element.bitwidth < t.view.index_dtype.bitwidth:
-            index = b.emit(Cast, index, dtype=t.view.index_dtype)
-        dtype, factor = index.tile.element, t.steps[axis] // half
-        if not op.promised[axis]:  # far outside is to stay outside
-            index = b.emit(Max, index, b.constant(-(-dtype.min // factor), dtype))
-            index = b.emit(Min, index, b.constant((dtype.max - 1) // factor, dtype))
-        part = self._part if dtype is int32 else b.emit(Cast, self._part, dtype=dtype)
-        operands[place] = b.emit(Add, b.emit(Mul, index, b.constant(factor, dtype)), part)

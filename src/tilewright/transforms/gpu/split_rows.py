@@ -1,0 +1,291 @@
+"""Rows that need more registers than an SM has are reduced, computed and stored in parts, one after the other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import ClassVar
+
+from tilewright.analysis.alias import AliasAnalysis, MemoryObject, may_alias
+from tilewright.analysis.manager import AnalysisManager
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import int32
+from tilewright.ir.effects import has_early_exit
+from tilewright.ir.gpu_stage import ROW_PART
+from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.arith import Add, Cast, Mul
+from tilewright.ir.ops.control import Continue, For
+from tilewright.ir.ops.linear import Reduce
+from tilewright.ir.ops.memory import (
+    AssumeBlocked,
+    AssumeBounded,
+    AssumeDivisible,
+    Load,
+    LoadView,
+    MakePartitionView,
+    Store,
+    StoreView,
+    ViewMemoryOp,
+)
+from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Reshape, Undefined
+from tilewright.ir.rewrite import Rewriter, ValueMap, clone_block, open_block
+from tilewright.ir.types import PartitionViewType, TileType
+from tilewright.transforms.gpu.combiners import TileCombiner
+from tilewright.transforms.gpu.tile_splitting.views import part_of_view
+from tilewright.transforms.pipelines import optimize
+
+_LARGE = 32768  # elements of a row: half of the registers of an SM, whose others hold what is computed of them
+_PART = 8192
+_LOADS, _STORES = (Load, LoadView), (Store, StoreView)
+_ASSUMPTIONS = (AssumeBlocked, AssumeBounded, AssumeDivisible)
+_OTHERS = (*_LOADS, *_ASSUMPTIONS, Broadcast, Constant, Iota, Reshape, Undefined)
+
+
+@dataclass(frozen=True)
+class SplitRows:
+    """Rows of more than ``large`` elements, which a kernel reduces and stores whole, in parts of ``part`` elements.
+
+    A row is loaded again for each reduction that needs the result of another one, and for what is stored: from the
+    cache where it has room. Threads add up what they have of all parts before they combine it. For blocks whose
+    reductions are commutative, and whose other large tiles are elementwise, of kernels that store to nothing that they
+    load. Runs on optimized Tile IR.
+    """
+
+    name: ClassVar[str] = "split-rows"
+    part: int = _PART
+    large: int = _LARGE
+
+    def run(self, function: Function) -> Function:
+        reductions = [op for op in function.walk() if isinstance(op, Reduce) and _size(op.values[0]) > self.large]
+        if not reductions or not _may_load_again(function):
+            return function
+        blocks = dict.fromkeys(op.block for op in reductions if op.block is not None)
+        found = {block: rows for block in blocks if (rows := _rows(block, self.part)) is not None}
+        if not found:
+            return function
+        made = optimize(_Splitter(found).function(function))
+        made.hints[ROW_PART] = self.part
+        return made
+
+
+def _size(value: Value) -> int:
+    return value.type.size if isinstance(value.type, TileType) else 0
+
+
+def _may_load_again(function: Function) -> bool:
+    """Whether all loads give the same whenever they are made, and each store is to an array of its own."""
+    alias = AnalysisManager(function).get(AliasAnalysis)
+    reads, writes = set[MemoryObject](), set[MemoryObject]()
+    for op in function.walk():
+        if isinstance(op, _STORES) and op.is_weak:
+            root = alias.underlying_object(op.address)
+            if may_alias(root, writes):
+                return False
+            writes.add(root)
+        elif isinstance(op, _LOADS) and op.is_weak:
+            reads.add(alias.underlying_object(op.address))
+        elif op.spec.effect != Effect.NONE:
+            return False
+    return not any(may_alias(root, writes) for root in reads)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """How a block is computed that has rows of ``size`` elements in ``parts``: what is small, and which rows are
+    reduced, by how many reductions after each other it needs, and what is stored at last."""
+
+    size: int
+    parts: int
+    small: Sequence[Sequence[Op]]
+    reductions: Sequence[Sequence[Reduce]]
+    stores: Sequence[Store | StoreView]
+
+
+def _rows(block: Block, part: int) -> _Rows | None:
+    """How ``block`` is computed in parts; None where it cannot be."""
+    size = max(_size(op.values[0]) for op in block.ops if isinstance(op, Reduce))
+    levels: dict[Value, int] = {}
+    small: dict[int, list[Op]] = defaultdict(list)
+    reductions: dict[int, list[Reduce]] = defaultdict(list)
+    stores: list[Store | StoreView] = []
+    for op in block.ops:
+        needed = (*op.operands, *op.captured())
+        level = max((levels.get(v, 0) for v in needed), default=0)
+        if isinstance(op, Reduce) and _size(op.values[0]) == size:
+            reductions[level].append(op)
+            level += 1
+        elif isinstance(op, _STORES) and _size(op.value) == size:
+            stores.append(op)
+        elif op is not block.terminator and has_early_exit(op):
+            return None  # what comes before it would move behind
+        elif all(_size(v) < size for v in (*needed, *op.results)):
+            small[level].append(op)
+        elif op.regions or not op.results or any(_size(v) < size for v in op.results):
+            return None  # it needs a row whole
+        levels.update((v, level) for v in op.results)
+    check = _Check(size, size // part)
+    if not all(map(check.reduces, chain(*reductions.values()))) or not all(map(check.stores, stores)):
+        return None
+    count = max((*small, *reductions)) + 1
+    return _Rows(size, size // part, [small[i] for i in range(count)], [reductions[i] for i in range(count)], stores)
+
+
+class _Check:
+    """Which values can be computed in parts."""
+
+    def __init__(self, size: int, parts: int) -> None:
+        self._size, self._parts = size, parts
+        self._known: dict[Value, bool] = {}
+
+    def reduces(self, op: Reduce) -> bool:
+        return op.commutative and all(map(self.splits, op.values))
+
+    def stores(self, op: Store | StoreView) -> bool:
+        return all(map(self.splits, op.operands)) and self._divides(op)
+
+    def splits(self, value: Value) -> bool:
+        """Whether ``value`` is small, or its parts are computed from parts alone."""
+        if _size(value) < self._size:
+            return True
+        if value not in self._known:
+            self._known[value] = self._can_split(value)
+        return self._known[value]
+
+    def _can_split(self, value: Value) -> bool:
+        op, shape = value.op, value.tile.shape
+        if op is None or shape[-1] != self._size or shape[-1] != value.tile.size:
+            return False
+        known = isinstance(op, _OTHERS) or op.spec.elementwise
+        return known and self._divides(op) and all(map(self.splits, op.operands))
+
+    def _divides(self, op: Op) -> bool:
+        """Whether the tiles of ``op``, where it has a view, begin with parts."""
+        if not isinstance(op, ViewMemoryOp):
+            return True
+        t = op.view.type
+        assert isinstance(t, PartitionViewType)
+        whole = t.tile_shape[-1] == self._size and t.steps[-1] % (self._size // self._parts) == 0
+        return whole and isinstance(op.view.op, MakePartitionView)
+
+
+class _Splitter(Rewriter):
+    """Writes blocks so that they compute in parts."""
+
+    def __init__(self, rows: dict[Block, _Rows]) -> None:
+        super().__init__()
+        self._rows = rows
+
+    def block(self, block: Block, values: ValueMap) -> Block:
+        rows = self._rows.get(block)
+        if rows is None:
+            return super().block(block, values)
+        copied = open_block(block, values)
+        b = Builder(copied, block.ops[0].loc)
+        *_, end = block.ops
+        for small, reductions in zip(rows.small, rows.reductions):
+            for op in small:
+                if op is not end:
+                    self.insert(op, b)
+            if reductions:
+                self._reduce(rows, reductions, b)
+        if rows.stores:
+            self._store(rows, b)
+        self.insert(end, b)
+        return copied
+
+    def _reduce(self, rows: _Rows, reductions: Sequence[Reduce], b: Builder) -> None:
+        """Sum up, or what the combiners say, parts element by element, and reduce what comes of that."""
+        bodies = [clone_block(op.body, dict(self.values)) for op in reductions]
+        b.loc = reductions[0].loc
+        first = _Part(self, rows, b.constant(0, int32), b)
+        inits = [first.get(v) for op in reductions for v in op.values]
+        body = Block()
+        index, carried = body.add_arg(TileType(int32)), iter([body.add_arg(v.type) for v in inits])
+        with b.at(body):
+            part = _Part(self, rows, index, b)
+            found = []
+            for op, combiner in zip(reductions, bodies):
+                before = list(islice(carried, len(op.values)))
+                found += TileCombiner(combiner, b)(before, [part.get(v) for v in op.values])
+            b.emit_op(Continue, found)
+        made = iter(self._loop(rows, 1, inits, body, b))
+        for op, combiner in zip(reductions, bodies):
+            values, types = list(islice(made, len(op.values))), [r.type for r in op.results]
+            reduced = Reduce(values, op.segments, op.attributes.copy(), [combiner], types, op.loc)
+            self.replace_all_uses(op, b.insert(reduced).results)
+
+    def _store(self, rows: _Rows, b: Builder) -> None:
+        body = Block()
+        b.loc = rows.stores[0].loc
+        index = body.add_arg(TileType(int32))
+        with b.at(body):
+            part = _Part(self, rows, index, b)
+            for op in rows.stores:
+                part.copy(op)
+            b.emit_op(Continue, [])
+        self._loop(rows, 0, [], body, b)
+
+    def _loop(self, rows: _Rows, first: int, inits: Sequence[Value], body: Block, b: Builder) -> Sequence[Value]:
+        lower, upper, step = (b.constant(n, int32) for n in (first, rows.parts, 1))
+        return b.emit_op(For, lower, upper, step, list(inits), body=body).results
+
+
+class _Part:
+    """Computes the part ``index`` of rows."""
+
+    def __init__(self, splitter: _Splitter, rows: _Rows, index: Value, b: Builder) -> None:
+        self._splitter, self._rows, self._index, self._b = splitter, rows, index, b
+        self._values: ValueMap = {}
+
+    def get(self, value: Value) -> Value:
+        """The part of ``value``, which is whole where it is small."""
+        if _size(value) < self._rows.size:
+            return self._splitter.value(value)
+        if value not in self._values:
+            assert value.op is not None
+            self._values.update(zip(value.op.results, self._computed(value.op)))
+        return self._values[value]
+
+    def _computed(self, op: Op) -> Sequence[Value]:
+        if isinstance(op, _ASSUMPTIONS):
+            return [self.get(op.x)]
+        if isinstance(op, Iota):
+            return [self._counted(op)]
+        return self.copy(op)
+
+    def copy(self, op: Op) -> Sequence[Value]:
+        """``op`` of parts."""
+        self._b.loc = op.loc
+        operands = [self.get(v) for v in op.operands]
+        if isinstance(op, ViewMemoryOp):
+            self._narrow(op, operands)
+        attributes = dict(op.attributes)
+        if isinstance(attributes.get("type"), TileType):
+            attributes["type"] = self._narrowed(attributes["type"])
+        if "shape" in attributes:
+            attributes["shape"] = self._narrowed(op.result.tile).shape
+        types = [self._narrowed(v.tile) for v in op.results]
+        return self._b.insert(type(op)(operands, op.segments, attributes, (), types, op.loc)).results
+
+    def _narrowed(self, t: TileType) -> TileType:
+        return t.with_shape((*t.shape[:-1], self._rows.size // self._rows.parts))
+
+    def _counted(self, op: Iota) -> Value:
+        b, t = self._b, self._narrowed(op.result.tile)
+        first = b.emit(Mul, self._index, b.constant(t.size, int32))
+        first = first if t.dtype is int32 else b.emit(Cast, first, dtype=t.element)
+        first = b.emit(Broadcast, b.emit(Reshape, first, shape=(1,) * t.rank), shape=t.shape)
+        return b.emit(Add, b.emit(Iota, type=t), first)
+
+    def _narrow(self, op: ViewMemoryOp, operands: list[Value]) -> None:
+        """Let ``operands`` of an access say where its part is."""
+        view = op.view
+        assert isinstance(view.op, MakePartitionView)
+        part = self._rows.size // self._rows.parts
+        whole, t = self._splitter.value(view.op.view), view.op.type
+        operands[0], operands[-1] = part_of_view(
+            self._b, t, whole, operands[-1], len(t.steps) - 1, part, self._index, promised=op.promised[-1]
+        )
