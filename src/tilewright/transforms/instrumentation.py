@@ -31,6 +31,7 @@ PASSES = (
     "hoist-checks",
     "vectorize-nests",
     "stream-stores",
+    "pack-panels",
     "split-tiles",
     "contract-fma",
     "flatten-persistent-loops",

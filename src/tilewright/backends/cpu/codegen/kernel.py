@@ -35,6 +35,7 @@ from tilewright.backends.cpu.codegen.groups import bind_results, emit_elements, 
 from tilewright.backends.cpu.codegen.lanes import POINTER, fence_streaming_stores
 from tilewright.backends.cpu.codegen.loop_nests import NestWork
 from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.backends.cpu.codegen.panels import emit_panel, forget_panels
 from tilewright.backends.cpu.codegen.position import ZERO
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.value_ranges import ValueRanges
@@ -170,7 +171,7 @@ def _driver(
     python: bool = False,
 ) -> None:
     """The entry point ``symbol``, which takes blocks, beside other threads, until none is left."""
-    builder, leave = _open_driver(module, symbol, stores_past_caches=state.stores_past_caches, python=python)
+    builder, leave = _open_driver(module, symbol, state, python=python)
     _, context, _, worker = builder.function.args
 
     def field(which: Field) -> ir.Value:
@@ -209,7 +210,7 @@ def _driver(
 
 
 def _serial_driver(module: ir.Module, block: ir.Function, weight: int, state: State) -> None:
-    builder, leave = _open_driver(module, SERIAL_SYMBOL, stores_past_caches=state.stores_past_caches, python=True)
+    builder, leave = _open_driver(module, SERIAL_SYMBOL, state, python=True)
     _, context, _, worker = builder.function.args
     total = builder.load(output.context_field(builder, context, Field.TOTAL), typ=I64)
     run, poll, done = (builder.append_basic_block(n) for n in ("run", "poll", "done"))
@@ -230,18 +231,19 @@ def _serial_driver(module: ir.Module, block: ir.Function, weight: int, state: St
 
 
 def _open_driver(
-    module: ir.Module, symbol: str, *, stores_past_caches: bool, python: bool
+    module: ir.Module, symbol: str, state: State, *, python: bool
 ) -> tuple[ir.IRBuilder, Callable[[], None]]:
     """The entry point ``symbol`` in the making, and what emits its end."""
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4), symbol)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    _, context, _, worker = function.args
+    _, context, scratch, worker = function.args
     polls.enter(builder, context, worker, python=python)
+    forget_panels(builder, scratch, state.panels)
     restore = enter_default(builder, module.triple)
 
     def leave() -> None:
         restore()
-        if stores_past_caches:
+        if state.stores_past_caches:
             fence_streaming_stores(builder)
         polls.leave(builder, context, worker, python=python)
         builder.ret_void()
@@ -288,7 +290,10 @@ def _emit_nest(state: State, op: LoopNest) -> None:
         return
     bind_results(state, op, 0)
     axis, group = op.transposed, group_of(state, op, 1)
-    emit_elements(state, group, state.tile_buffer(op.results[0]), axis)
+    if op.panels:
+        emit_panel(state, op, lambda buffer: emit_elements(state, group, buffer, axis))
+    else:
+        emit_elements(state, group, state.tile_buffer(op.results[0]), axis)
 
 
 def _check_load(state: State, op: CheckLoad) -> None:

@@ -64,6 +64,7 @@ class State:
         self.block: Block | None = None  # the one whose ops are being emitted
         self.scratch_bytes = 0  # that each thread needs
         self.stores_past_caches = False  # whether there are non-temporal stores
+        self.panels: list[int] = []  # offsets of what blocks leave to those behind them
         self.polls: list[Op] = []  # by the number of their polls
         self.sites: list[Op] = []  # print and assert ops, by the number that the machine code knows them by
         self.grid: dict[str, ir.Value] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.backends.cpu.loops.fusion import FuseLoopNests
 from tilewright.backends.cpu.loops.hoisting import HoistChecks
 from tilewright.backends.cpu.loops.merge_reductions import MergeReductions
+from tilewright.backends.cpu.loops.pack_panels import PackPanels
 from tilewright.backends.cpu.loops.prefetch import PrefetchTiles
 from tilewright.backends.cpu.loops.sink_stores import SinkStores
 from tilewright.backends.cpu.loops.split_rows import SplitRows
@@ -37,5 +38,6 @@ def loop_form(function: Function, processor: Processor) -> Function:
         HoistChecks(),  # after versioning, which makes the checks
         VectorizeNests(processor.vector_bytes),  # after fusion: the widest element of a nest decides
         StreamStores(),  # after vectorization, which chooses what is stored at a time
+        PackPanels(),  # last: it enlarges the scratch memory, in which others look for room
     )
     return run_passes(prepared, passes, rules=verify_loop_form)

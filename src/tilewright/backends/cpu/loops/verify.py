@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.loops.fused import accessed_views
 from tilewright.backends.cpu.loops.kinds import is_array_tile, is_fusible
+from tilewright.backends.cpu.loops.pack_panels import panel_bytes, state_bytes
 from tilewright.backends.cpu.loops.placement import buffer_offset
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Block, Function, Op, Value
@@ -77,8 +78,17 @@ class _Verifier:
                 if _is_large(v) and v not in inside and not is_array_tile(v):
                     self.offset(nest, v)
         self.versions(nest)
+        if nest.panels:
+            self.panels(nest)
         if any(not 0 <= offset < self.scratch_bytes for offset in (*nest.scratch, *nest.copies) if offset is not None):
             raise VerificationError(f"uses more than the {self.scratch_bytes} bytes of scratch memory", nest)
+
+    def panels(self, nest: LoopNest) -> None:
+        offset, count = nest.panels
+        if nest.block is None or not isinstance(nest.block.parent, For) or len(nest.results) != 1:
+            raise VerificationError("keeps panels outside of a for loop, or of several tiles", nest)
+        if offset + state_bytes(nest) + count * panel_bytes(nest) > self.scratch_bytes:
+            raise VerificationError(f"keeps panels outside of the {self.scratch_bytes} bytes of scratch memory", nest)
 
     @staticmethod
     def versions(nest: LoopNest) -> None:
