@@ -166,7 +166,11 @@ def test_narrowing_in_braces() -> None:
 
 
 UNSUPPORTED = {
-    "recursion": ("p[0] = twice(n);", "int twice(int n) { return n < 2 ? 1 : n * twice(n - 1); }", "calls itself"),
+    "recursion": (
+        "p[0] = twice(n);",
+        "__tile__ int twice(int n) { return n < 2 ? 1 : n * twice(n - 1); }",
+        "calls itself",
+    ),
     "undefined function": ("p[0] = elsewhere(n);", "int elsewhere(int);", "no definition"),
     "global variable": ("p[0] = counter++;", "int counter;", "global variable 'counter'"),
     "inline assembly": ('asm volatile("nop");', "", "assembly"),
@@ -210,18 +214,29 @@ UNSUPPORTED = {
     "malloc": ("p[0] = *(int*)malloc(4);", 'extern "C" void* malloc(size_t);', "new, delete and malloc"),
     "mutual recursion": (
         "p[0] = even(n);",
-        "bool even(int n); bool odd(int n) { return n == 0 ? 0 : even(n - 1); } bool even(int n) { return n == 0 ? 1 : odd(n - 1); }",
+        "__tile__ bool even(int n); __tile__ bool odd(int n) { return n == 0 ? 0 : even(n - 1); } "
+        "__tile__ bool even(int n) { return n == 0 ? 1 : odd(n - 1); }",
         "calls itself",
     ),
     "recursion of a template": (
         "p[0] = down(n);",
-        "template <typename T> T down(T n) { return n < 2 ? 1 : n * down<T>(n - 1); }",
+        "template <typename T> __tile__ T down(T n) { return n < 2 ? 1 : n * down<T>(n - 1); }",
         "calls itself",
     ),
     "recursion of a lambda": (
         "auto f = [&](auto self, int m) -> int { return m < 2 ? 1 : m * self(self, m - 1); }; p[0] = f(f, n);",
         "",
         "calls itself",
+    ),
+    "function of the host": (
+        "p[0] = halved(n);",
+        "__host__ int halved(int n) { return n / 2; }",
+        "k() is tile code and calls halved(), which is for the host alone; declare it __tile__, or constexpr",
+    ),
+    "method of the host": (
+        "p[0] = box{n}.get();",
+        "struct box { int n; int get() { return n; } };",
+        "calls get(), which is for the host alone",
     ),
     "allocation": ("p[0] = *new int(n);", "", "new, delete and malloc are not available"),
 }

@@ -15,7 +15,8 @@ from tilewright.backends.cuda_tools import tool
 from tilewright.backends.gpu.assemble import INSTALL
 from tilewright.backends.gpu.target import TRIPLE, architecture, machine
 from tilewright.cpp.host.parameters import split_parameters
-from tilewright.cpp.host.simt import FUNCTION, GLOBAL, NAME, call_graph, called_from
+from tilewright.cpp.host.simt import GLOBAL
+from tilewright.frontend.cpp.calls import FUNCTION, NAME, call_graph, called_from
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
 
 _LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"

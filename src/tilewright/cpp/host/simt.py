@@ -27,6 +27,7 @@ from tilewright.cpp.host.fission import (
 )
 from tilewright.cpp.host.parameters import parameter_type, split_parameters
 from tilewright.cpp.host.warps import warp_functions
+from tilewright.frontend.cpp.calls import FUNCTION, NAME, call_graph, called_from
 
 _INDEX, _CURRENT = "__tw_simt_index", "__tw_simt_current"
 _WAITS = (BARRIER, EXCHANGE)
@@ -38,8 +39,6 @@ _RUNTIME = {  # functions of the runtime that only the text that is added here c
 _SHARED = "__tw_simt_shared"  # the shared memory that a launch sizes
 _MAX_SHARED = 227 << 10  # bytes
 _COORDINATES = 12
-NAME = r'@("[^"]*"|[-\w.$]+)'
-FUNCTION = re.compile(rf"^define [^\n]*?{NAME}\([^\n]*\{{\n(?:.*?\n)?\}}\n", re.M | re.S)
 GLOBAL = re.compile(rf"^{NAME} = (?P<how>[^\n]*?)\b(?P<kind>global|constant) (?P<rest>[^\n]*)$", re.M)
 _HEAD = re.compile(
     rf"define (?:[^\n@]*) {NAME}\((?P<parameters>[^\n]*)\)(?P<rest>[^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\{{\n"
@@ -130,23 +129,6 @@ def code_of(symbol: str, way: Way) -> str:
         tables = [f"@{Names(symbol, '', 0).table(name)}" for name in ("regions", "kind", "file", "line")]
     fields = [f"ptr @{entry('block', symbol)}", f"ptr @{entry('thread', symbol)}", f"i64 {way:d}"]
     return f"{{ ptr, ptr, i64{', ptr' * 4} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
-
-
-def call_graph(text: str) -> dict[str, set[str]]:
-    """The names that each function mentions."""
-    return {m[1].strip('"'): {n.strip('"') for n in re.findall(NAME, m.group())} for m in FUNCTION.finditer(text)}
-
-
-def called_from(calls: Mapping[str, set[str]], kernels: Iterable[str]) -> set[str]:
-    """The functions that ``kernels`` lead to, and these, of those that are defined."""
-    found: set[str] = set()
-    pending = list(kernels)
-    while pending:
-        name = pending.pop()
-        if name in calls and name not in found:
-            found.add(name)
-            pending += calls[name]
-    return found
 
 
 def variables(text: str, kernels: Iterable[str]) -> list[str]:

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.cpp.host.simt import SimtModule, variables, with_threads
-from tilewright.cpp.host.spaces import refuse_host_functions
 from tilewright.cpp.host.stubs import with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.source import needs_expansion, refuse_device_constructs, with_dynamic_shared
+from tilewright.frontend.cpp.spaces import SIMT, refuse_host_functions
 from tilewright.frontend.cpp.toolchain import compile_to_llvm, expand, to_object
 from tilewright.system.forks import load
 
@@ -27,7 +27,7 @@ def compiled(request: Request) -> Made:
     passes = load("tilewright.frontend.cpp.optimize")
     threads = SimtModule(llvm, {})
     if simt:
-        refuse_host_functions(llvm, simt, request.name, request.text, files)
+        refuse_host_functions(llvm, simt, SIMT, request.name, request.text, files, dict(request.defines))
         threads = with_threads(llvm, simt, passes.inlined, passes.transformed, checked=request.is_checked)
     described = frontend.described(llvm, [*kernels, *simt])
     names = {symbol: name for symbol, name, _ in described}

@@ -1,4 +1,4 @@
-"""Functions that SIMT kernels call: those for the host alone are refused, as nvcc refuses them.
+"""Functions that kernels call: those for the host alone are refused, as nvcc refuses them.
 
 That a function is for devices, too, stands in its declaration, of which a module of LLVM only keeps the line.
 """
@@ -6,25 +6,47 @@ That a function is for devices, too, stands in its declaration, of which a modul
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.cpp.host.simt import FUNCTION, call_graph, called_from
 from tilewright.frontend.cpp.attributes import mask
+from tilewright.frontend.cpp.calls import FUNCTION, call_graph, called_from
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.names import source_name
 from tilewright.ir.errors import TileUnsupportedFeatureError
 
-_FOR_DEVICES = ("__device__", "__global__", "constexpr", "consteval")
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\(?:.|\n))*)", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
-_CALL = r'(?:call|invoke) [^\n]*@"?{}"?\([^\n]*(?:\n[^\n]*)?!dbg !(\d+)'
+_CALL = r'(?:call [^\n]*@"?{0}"?\([^\n]*|invoke [^\n]*@"?{0}"?\([^\n]*\n[^\n]*)!dbg !(\d+)'
 _LAMBDA = re.compile(r"U[lT]")  # in the symbol of its operator(): it is for where it is written
 
 
-def refuse_host_functions(llvm: str, kernels: Sequence[str], name: str, text: str, included: Iterable[str]) -> None:
-    """TileUnsupportedFeatureError, at the call, for a function of the host alone that the SIMT ``kernels`` of a module
-    lead to. ``text`` is the file ``name``, and ``included`` are those that it includes."""
+@dataclass(frozen=True)
+class Space:
+    """A kind of code: what is said of a function, the words that make functions callable there, and the one to add."""
+
+    kind: str
+    words: tuple[str, ...]
+    advice: str
+
+
+SIMT = Space("runs on the device", ("__device__", "__global__", "constexpr", "consteval"), "__host__ __device__")
+# Those that are for SIMT code alone are refused when their bodies, which are left out, would be called.
+TILE = Space("is tile code", ("__tile__", "__tile_global__", "__device__", "constexpr", "consteval"), "__tile__")
+
+
+def refuse_host_functions(
+    llvm: str,
+    kernels: Collection[str],
+    space: Space,
+    name: str,
+    text: str,
+    included: Iterable[str],
+    defines: Mapping[str, str | int],
+) -> None:
+    """TileUnsupportedFeatureError, at the call, for a function of the host alone that the ``kernels`` of a module lead
+    to. ``text`` is the file ``name``, ``included`` are those that it includes, ``defines`` the compiler's macros."""
     calls = call_graph(llvm)
     called = called_from(calls, kernels) - set(kernels)
     if not called:
@@ -33,7 +55,8 @@ def refuse_host_functions(llvm: str, kernels: Sequence[str], name: str, text: st
     for file in included:
         path = Path(file)
         texts[file] = path.read_text(errors="replace") if path.is_file() else ""
-    words = re.compile(rf"\b(?:{'|'.join(_words(texts.values()))})\b")
+    given = "".join(f"#define {macro} {value}\n" for macro, value in defines.items())
+    words = re.compile(rf"\b(?:{'|'.join(_words(space, [*texts.values(), given]))})\b")
     locations = Locations({int(n): line for n, line in re.findall(r"^!(\d+) = (.*)$", llvm, re.M)})
     heads = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(llvm)}
     masked = [mask(_DIRECTIVE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), each)) for each in texts.values()]
@@ -54,15 +77,15 @@ def refuse_host_functions(llvm: str, kernels: Sequence[str], name: str, text: st
             call = re.search(_CALL.format(re.escape(symbol)), heads.get(caller, ""))
             if call is not None:
                 raise TileUnsupportedFeatureError(
-                    f"{source_name(caller)}() runs on the device and calls {function}(), which is for the host alone; "
-                    "declare it __host__ __device__, or constexpr",
+                    f"{source_name(caller)}() {space.kind} and calls {function}(), which is for the host alone; "
+                    f"declare it {space.advice}, or constexpr",
                     locations.loc(int(call[1])),
                 )
 
 
-def _words(texts: Iterable[str]) -> list[str]:
+def _words(space: Space, texts: Iterable[str]) -> list[str]:
     """What says that a function is for devices: keywords, and macros that have them."""
-    found, defines = list(_FOR_DEVICES), [m.groups() for text in texts for m in _DEFINE.finditer(text)]
+    found, defines = list(space.words), [m.groups() for text in texts for m in _DEFINE.finditer(text)]
     for _ in range(3):  # macros of macros of macros
         known = re.compile(rf"\b(?:{'|'.join(found)})\b")
         found += [name for name, value in defines if known.search(value) and name not in found]
