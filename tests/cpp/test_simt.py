@@ -187,7 +187,71 @@ def test_functions_of_the_host_are_refused_in_kernels(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     done = run(tmp_path / "program.cu", "#define BAD\n" + SPACES)
     assert done.returncode != 0
-    assert "program.cu:15:3: k() runs on the device and calls host_only(), which is for the host alone" in done.stderr
+    assert "program.cu:15:11: k() runs on the device and calls host_only(), which is for the host alone" in done.stderr
+
+
+GROUPS = r"""#include <cstdio>
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
+namespace cg = cooperative_groups;
+__device__ int next(int* counter) {
+  auto group = cg::coalesced_threads();
+  int first = 0;
+  if (group.thread_rank() == 0) first = atomicAdd(counter, int(group.size()));
+  return group.shfl(first, 0) + int(group.thread_rank());
+}
+__global__ void filter(int* out, int* counts, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n && i % 3 == 0) {
+    out[next(counts)] = i;
+    if (cg::coalesced_threads().thread_rank() == 0) atomicAdd(counts + 1, 1);
+  }
+}
+__global__ void parts(int* out) {
+  auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+  int lane = threadIdx.x;
+  auto odd = cg::binary_partition(warp, lane & 1), tens = cg::labeled_partition(warp, lane / 10);
+  auto fours = cg::tiled_partition(tens, 4);
+  int found[] = {cg::reduce(tens, lane, cg::plus<int>()),
+                 int(tens.meta_group_rank() * 100 + tens.meta_group_size() * 10 + tens.size()),
+                 odd.shfl_down(lane, 1), int(odd.ballot(lane < 8)), cg::exclusive_scan(odd, 1),
+                 int(fours.size() * 100 + fours.thread_rank() * 10 + fours.meta_group_rank()),
+                 cg::inclusive_scan(warp, lane, cg::greater<int>()), int(tens.match_any(lane % 5))};
+  for (int i = 0; i < 8; ++i) out[32 * i + lane] = found[i];
+}
+__global__ void active(int* out) {
+  int lane = threadIdx.x & 31;
+  if (lane < 10) out[threadIdx.x] = __activemask();
+  else for (int i = 0; i <= lane / 8; ++i) out[threadIdx.x] = __activemask();
+}
+__device__ int depth(int n) { return n == 0 ? __popc(__activemask()) : depth(n - 1); }
+__global__ void fibers(int* out) { out[threadIdx.x] = threadIdx.x % 4 ? depth(3) : 0; }
+int main() {
+  int *out, *counts;
+  cudaMallocManaged(&out, 4096); cudaMallocManaged(&counts, 8); counts[0] = counts[1] = 0;
+  filter<<<8, 128>>>(out, counts, 1000);
+  int sum = 0; for (int i = 0; i < counts[0]; ++i) sum += out[i];
+  printf("%d %d %d\n", counts[0], sum, counts[1]);
+  parts<<<1, 32>>>(out);
+  for (int i = 0; i < 8; ++i) printf("%d %d %d\n", out[32 * i], out[32 * i + 5], out[32 * i + 30]);
+  active<<<1, 64>>>(out);
+  printf("%x %x %x\n", out[0], out[16], out[63]);
+  fibers<<<1, 40>>>(out);
+  printf("%d %d %d\n", out[1], out[4], out[39]);
+}
+"""
+
+
+def test_groups_of_lanes(tmp_path: Path) -> None:
+    done = run(tmp_path / "program.cu", GROUPS)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "334 166833 32",
+        *("45 45 61", "50 50 342", "2 7 30", "15 15 15", "0 2 15", "400 411 200", "0 5 30", "33 33 1"),
+        "3ff ffff0000 ff000000",
+        "24 0 6",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -126,11 +126,29 @@ static bool release_barrier(worker* mine) {
     return true;
 }
 
+// Lets the lanes that wait at the place of `self` for whichever come there go on, with their mask.
+static void release_active(fiber* warp, unsigned count, fiber const* self) {
+    unsigned active = 0;
+    for (unsigned lane = 0; lane < count; ++lane) {
+        fiber& other = warp[lane];
+        bool here = other.now == state::at_exchange && !other.mask && other.line == self->line;
+        if (here && __builtin_strcmp(other.file, self->file) == 0) active |= 1u << lane;
+    }
+    for (unsigned lane = 0; lane < count; ++lane)
+        if (active >> lane & 1) {
+            for (unsigned long long& each : warp[lane].taken) each = active;
+            warp[lane].now = state::ready;
+        }
+}
 // Gives the lanes of a mask the values of all, once they have all come.
 static bool release_exchange(worker* mine, unsigned at) {
     fiber* self = mine->fibers + at;
     unsigned first = at & ~31u, count = mine->threads - first < 32 ? mine->threads - first : 32;
     unsigned mask = count < 32 ? self->mask & ((1u << count) - 1) : self->mask;
+    if (!self->mask) {
+        release_active(mine->fibers + first, count, self);
+        return true;
+    }
     unsigned long long all[32] = {};
     for (unsigned lane = 0; lane < count; ++lane) {
         fiber& other = mine->fibers[first + lane];
@@ -161,11 +179,11 @@ static bool run_warp(worker* mine, unsigned first, unsigned count) {
         for (unsigned i = first; i < first + count; ++i)
             if (mine->fibers[i].now == state::ready) resume(mine, mine->fibers + i);
         ready = false;
-        unsigned refused = 0;  // the mask of lanes that cannot go on yet
+        unsigned refused = 0;  // the mask of lanes that cannot go on yet: never 0
         fiber* stuck = nullptr;
         for (unsigned i = first; i < first + count; ++i) {
             fiber& each = mine->fibers[i];
-            if (each.now == state::at_exchange && each.mask != refused && !release_exchange(mine, i)) {
+            if (each.now == state::at_exchange && (!each.mask || each.mask != refused) && !release_exchange(mine, i)) {
                 refused = each.mask;
                 stuck = &each;
             }

@@ -39,6 +39,17 @@ static bool exchange(warp& self, unsigned mask) {
         }
     return wanted != 0;
 }
+// Lets the lanes that wait at the place of the lane `first` for whichever come there go on, with their mask.
+static void meet_active(warp& self, unsigned first) {
+    unsigned active = 0, place = self.places[first];
+    for (unsigned i = first; i < self.lanes; ++i)
+        if (self.each[i] == state::at_exchange && !self.masks[i] && self.places[i] == place) active |= 1u << i;
+    for (unsigned i = first; i < self.lanes; ++i)
+        if (active >> i & 1) {
+            self.taken[i] = active;
+            self.each[i] = state::ready;
+        }
+}
 // A step of a warp that is at one place: false once it has ended, waits, or has parted.
 static bool step(worker* mine, unsigned const* coordinates, warp& self, unsigned* sum) {
     simt_code const& what = mine->run->what;
@@ -54,14 +65,18 @@ static bool step(worker* mine, unsigned const* coordinates, warp& self, unsigned
     self.at = unsigned(__builtin_ctz(found));
     self.now = state_at(what, self.at);
     if (self.now != state::at_exchange) return self.now == state::ready;
-    unsigned differs = ~self.masks[0] & every_lane(self);
+    unsigned differs = self.masks[0] ? ~self.masks[0] & every_lane(self) : 0;
     for (unsigned i = 1; i < self.lanes; ++i) differs |= self.masks[i] ^ self.masks[0];
     if (differs) {
         part(self);
         return false;
     }
-    memcpy(self.taken, self.given, sizeof self.taken);
-    passed_by_warp(mine, unsigned(&self - mine->warps));
+    if (self.masks[0]) {
+        memcpy(self.taken, self.given, sizeof self.taken);
+        passed_by_warp(mine, unsigned(&self - mine->warps));
+    }
+    else
+        for (unsigned long long& each : self.taken) each = every_lane(self);
     self.now = state::ready;
     return true;
 }
@@ -87,7 +102,11 @@ static bool step_lanes(worker* mine, unsigned const* coordinates, warp& self, un
     unsigned stuck = 32;
     for (unsigned i = 0; i < self.lanes; ++i) {
         if (self.each[i] != state::at_exchange) continue;
-        if (exchange(self, self.masks[i])) {
+        if (!self.masks[i]) {
+            meet_active(self, i);
+            met = true;
+        }
+        else if (exchange(self, self.masks[i])) {
             met = true;
             passed_by_warp(mine, unsigned(&self - mine->warps));
         }

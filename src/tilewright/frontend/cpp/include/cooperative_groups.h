@@ -21,39 +21,133 @@ class thread_block {
 };
 inline thread_block this_thread_block() { return {}; }
 
-template <unsigned Size, typename Parent = void>
-class thread_block_tile {
-    static_assert(Size >= 1 && Size <= 32 && (Size & (Size - 1)) == 0,
-                  "groups of lanes have 1, 2, 4, 8, 16 or 32 of them on a CPU");
-    static unsigned mask() {
-        return (Size == 32 ? 0xffffffffu : (1u << Size % 32) - 1) << (__tw_rank() % 32 & ~(Size - 1));
+// Lanes of a warp: what groups of them have in common. `Lanes` says which, and how they are numbered.
+template <typename Lanes>
+class __tw_lanes {
+    unsigned mask() const { return static_cast<Lanes const*>(this)->__tw_mask(); }
+    unsigned below() const { return mask() & ((1u << __tw_rank() % 32) - 1); }
+    // The lane of a rank: that of the thread itself where there is none.
+    unsigned lane_of(unsigned rank) const {
+        unsigned left = mask(), own = __tw_rank() % 32;
+        if (rank >= num_threads()) return own;
+        for (; rank > 0; --rank) left &= left - 1;
+        return unsigned(__ffs(int(left)) - 1);
+    }
+    template <typename T>
+    T from(T value, unsigned rank, char const* file, int line) const {
+        return __shfl_sync(mask(), value, int(lane_of(rank)), 32, file, line);
+    }
+    // The bits of the lanes of the group in a mask, next to each other.
+    unsigned packed(unsigned lanes) const {
+        unsigned found = 0, at = 0;
+        for (unsigned left = mask(); left; left &= left - 1) found |= ((left & -left & lanes) != 0) << at++;
+        return found;
     }
 
   public:
-    static void sync(TW_PLACE) { __syncwarp(mask(), file, line); }
+    void sync(TW_PLACE) const { __syncwarp(mask(), file, line); }
+    unsigned thread_rank() const { return unsigned(__popc(below())); }
+    unsigned num_threads() const { return unsigned(__popc(mask())); }
+    unsigned size() const { return num_threads(); }
+    template <typename T>
+    T shfl(T value, int rank, TW_PLACE) const {
+        return from(value, unsigned(rank) % num_threads(), file, line);
+    }
+    template <typename T>
+    T shfl_up(T value, unsigned by, TW_PLACE) const {
+        unsigned rank = thread_rank();
+        return from(value, rank < by ? rank : rank - by, file, line);
+    }
+    template <typename T>
+    T shfl_down(T value, unsigned by, TW_PLACE) const { return from(value, thread_rank() + by, file, line); }
+    template <typename T>
+    T shfl_xor(T value, unsigned by, TW_PLACE) const { return from(value, thread_rank() ^ by, file, line); }
+    unsigned ballot(int predicate, TW_PLACE) const {
+        return packed(__ballot_sync(mask(), predicate, file, line));
+    }
+    int any(int predicate, TW_PLACE) const { return __any_sync(mask(), predicate, file, line); }
+    int all(int predicate, TW_PLACE) const { return __all_sync(mask(), predicate, file, line); }
+    template <typename T>
+    unsigned match_any(T value, TW_PLACE) const { return packed(__match_any_sync(mask(), value, file, line)); }
+    template <typename T>
+    unsigned match_all(T value, int& same, TW_PLACE) const {
+        return packed(__match_all_sync(mask(), value, &same, file, line));
+    }
+};
+
+template <unsigned Size, typename Parent = void>
+class thread_block_tile : public __tw_lanes<thread_block_tile<Size, Parent>> {
+    static_assert(Size >= 1 && Size <= 32 && (Size & (Size - 1)) == 0,
+                  "groups of lanes have 1, 2, 4, 8, 16 or 32 of them on a CPU");
+
+  public:
+    static unsigned __tw_mask() {
+        return (Size == 32 ? 0xffffffffu : (1u << Size % 32) - 1) << (__tw_rank() % 32 & ~(Size - 1));
+    }
     static unsigned thread_rank() { return __tw_rank() % Size; }
     static constexpr unsigned size() { return Size; }
     static constexpr unsigned num_threads() { return Size; }
     static unsigned meta_group_rank() { return __tw_rank() / Size; }
     static unsigned meta_group_size() { return (thread_block::size() + Size - 1) / Size; }
+    // The lanes of these are neighbours, whose numbers are simpler.
     template <typename T>
-    static T shfl(T value, int lane, TW_PLACE) { return __shfl_sync(mask(), value, lane, Size, file, line); }
+    static T shfl(T value, int lane, TW_PLACE) { return __shfl_sync(__tw_mask(), value, lane, Size, file, line); }
     template <typename T>
-    static T shfl_up(T value, unsigned by, TW_PLACE) { return __shfl_up_sync(mask(), value, by, Size, file, line); }
+    static T shfl_up(T value, unsigned by, TW_PLACE) {
+        return __shfl_up_sync(__tw_mask(), value, by, Size, file, line);
+    }
     template <typename T>
     static T shfl_down(T value, unsigned by, TW_PLACE) {
-        return __shfl_down_sync(mask(), value, by, Size, file, line);
+        return __shfl_down_sync(__tw_mask(), value, by, Size, file, line);
     }
     template <typename T>
-    static T shfl_xor(T value, unsigned by, TW_PLACE) { return __shfl_xor_sync(mask(), value, by, Size, file, line); }
-    static unsigned ballot(int predicate, TW_PLACE) {
-        return __ballot_sync(mask(), predicate, file, line) >> (__tw_rank() % 32 & ~(Size - 1));
+    static T shfl_xor(T value, unsigned by, TW_PLACE) {
+        return __shfl_xor_sync(__tw_mask(), value, by, Size, file, line);
     }
-    static int any(int predicate, TW_PLACE) { return __any_sync(mask(), predicate, file, line); }
-    static int all(int predicate, TW_PLACE) { return __all_sync(mask(), predicate, file, line); }
+    static unsigned ballot(int predicate, TW_PLACE) {
+        return __ballot_sync(__tw_mask(), predicate, file, line) >> (__tw_rank() % 32 & ~(Size - 1));
+    }
 };
 template <unsigned Size, typename Parent>
 inline thread_block_tile<Size, Parent> tiled_partition(Parent const&) { return {}; }
+
+class coalesced_group : public __tw_lanes<coalesced_group> {
+    unsigned lanes, rank, groups;
+
+  public:
+    explicit coalesced_group(unsigned lanes, unsigned rank = 0, unsigned groups = 1)
+        : lanes(lanes), rank(rank), groups(groups) {}
+    unsigned __tw_mask() const { return lanes; }
+    unsigned meta_group_rank() const { return rank; }
+    unsigned meta_group_size() const { return groups; }
+};
+// The lanes that come here together.
+inline coalesced_group coalesced_threads(TW_PLACE) {
+#ifdef TW_SIMT_GPU
+    return coalesced_group(__activemask());
+#else
+    return coalesced_group(__activemask(file, line));
+#endif
+}
+// The lanes of a group that have the same label; groups are numbered by their first lanes.
+template <typename Group, typename Label>
+inline coalesced_group labeled_partition(Group const& group, Label label, TW_PLACE) {
+    unsigned mask = group.__tw_mask(), mine = __match_any_sync(mask, label, file, line);
+    unsigned lane = __tw_rank() % 32;
+    unsigned firsts = __ballot_sync(mask, (mine & -mine) == 1u << lane, file, line);
+    return coalesced_group(mine, unsigned(__popc(firsts & ((mine & -mine) - 1))), unsigned(__popc(firsts)));
+}
+template <typename Group>
+inline coalesced_group binary_partition(Group const& group, bool predicate, TW_PLACE) {
+    return labeled_partition(group, int(predicate), file, line);
+}
+// Neighbours of a group, `size` of them each.
+inline coalesced_group tiled_partition(coalesced_group const& group, unsigned size) {
+    unsigned number = group.thread_rank() / size, left = group.__tw_mask(), mine = 0;
+    for (unsigned rank = 0; left; ++rank, left &= left - 1)
+        if (rank / size == number) mine |= left & -left;
+    return coalesced_group(mine, number, (group.num_threads() + size - 1) / size);
+}
 
 template <typename Group>
 inline void sync(Group const& group, TW_PLACE) { group.sync(file, line); }
@@ -64,18 +158,50 @@ template <typename T>
 struct less { T operator()(T x, T y) const { return y < x ? y : x; } };
 template <typename T>
 struct greater { T operator()(T x, T y) const { return x < y ? y : x; } };
+template <typename T>
+struct bit_and { T operator()(T x, T y) const { return x & y; } };
+template <typename T>
+struct bit_or { T operator()(T x, T y) const { return x | y; } };
+template <typename T>
+struct bit_xor { T operator()(T x, T y) const { return x ^ y; } };
 // All lanes get the result, in the order that all lanes combine in.
 template <unsigned Size, typename Parent, typename T, typename F>
 inline T reduce(thread_block_tile<Size, Parent> const& group, T value, F&& combine, TW_PLACE) {
     for (unsigned by = Size / 2; by > 0; by /= 2) value = combine(value, group.shfl_xor(value, by, file, line));
     return value;
 }
+template <typename Group, typename T, typename F>
+inline T inclusive_scan(Group const& group, T value, F&& combine, TW_PLACE) {
+    for (unsigned by = 1; by < group.num_threads(); by *= 2) {
+        T before = group.shfl_up(value, by, file, line);
+        if (group.thread_rank() >= by) value = combine(before, value);
+    }
+    return value;
+}
+template <typename T, typename F>
+inline T reduce(coalesced_group const& group, T value, F&& combine, TW_PLACE) {
+    value = inclusive_scan(group, value, combine, file, line);
+    return group.shfl(value, int(group.num_threads()) - 1, file, line);
+}
+// The first lane gets T(), as nothing is before it.
+template <typename Group, typename T, typename F>
+inline T exclusive_scan(Group const& group, T value, F&& combine, TW_PLACE) {
+    T before = group.shfl_up(inclusive_scan(group, value, combine, file, line), 1, file, line);
+    return group.thread_rank() == 0 ? T() : before;
+}
+template <typename Group, typename T>
+inline T inclusive_scan(Group const& group, T value, TW_PLACE) {
+    return inclusive_scan(group, value, plus<T>(), file, line);
+}
+template <typename Group, typename T>
+inline T exclusive_scan(Group const& group, T value, TW_PLACE) {
+    return exclusive_scan(group, value, plus<T>(), file, line);
+}
 
 #define TW_NO_GROUP(what) __attribute__((unavailable(what " is not available on a CPU; launch another kernel instead")))
 struct grid_group {};
 TW_NO_GROUP("a group of the whole grid") grid_group this_grid();
 TW_NO_GROUP("a group of a cluster") grid_group this_cluster();
-TW_NO_GROUP("a group of the active lanes") grid_group coalesced_threads();
 #undef TW_NO_GROUP
 }  // namespace cooperative_groups
 #else
@@ -84,6 +210,7 @@ namespace cooperative_groups {
 class thread_block;
 template <unsigned Size, typename Parent = void>
 class thread_block_tile;
+class coalesced_group;
 struct grid_group;
 template <typename T>
 struct plus;
@@ -91,5 +218,11 @@ template <typename T>
 struct less;
 template <typename T>
 struct greater;
+template <typename T>
+struct bit_and;
+template <typename T>
+struct bit_or;
+template <typename T>
+struct bit_xor;
 }  // namespace cooperative_groups
 #endif

@@ -14,6 +14,7 @@ __attribute__((const)) unsigned __tw_simt_index(int which) noexcept;
 // Waits for the threads of the block. The result combines the predicates: their number, whether all hold, or any.
 int __tw_simt_barrier(int kind, int predicate, char const* file, int line);
 // Waits for the lanes of `mask`, then yields what each of them gave: 32 values, of which those of other lanes mean nothing.
+// A mask of 0 stands for the lanes that come here together; each of them gets their mask as its own value.
 unsigned long long const* __tw_simt_exchange(unsigned mask, unsigned long long value, char const* file, int line);
 // On a GPU, where nothing is yielded: what one lane gave, which lanes gave another number than 0, and which run.
 unsigned long long __tw_simt_shuffle(unsigned mask, unsigned long long value, unsigned lane);
@@ -102,14 +103,14 @@ inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
-// Votes. Lanes that run at the same moment are not known of each other here.
+// Votes, and which lanes run at the same moment: those of the warp that come to this place together.
 #ifdef TW_SIMT_GPU
 inline unsigned __activemask() { return __tw_simt_active(); }
 inline unsigned __ballot_sync(unsigned mask, int predicate, char const* = nullptr, int = 0) {
     return __tw_simt_ballot(mask, predicate != 0);
 }
 #else
-inline unsigned __activemask() { return 1u << __tw_simt::lane(); }
+inline unsigned __activemask(TW_PLACE) { return unsigned(__tw_simt::exchange(0, 0, file, line)[__tw_simt::lane()]); }
 inline unsigned __ballot_sync(unsigned mask, int predicate, TW_PLACE) {
     auto all = __tw_simt::exchange(mask, predicate != 0, file, line);
     unsigned found = 0;
