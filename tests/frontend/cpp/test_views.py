@@ -147,13 +147,14 @@ struct square { using rank_type = signed char; using index_type = unsigned; unsi
 struct transposed { using extents_type = square; using rank_type = signed char; using index_type = unsigned; square e;
     struct layout_type { template <typename> using mapping = transposed; };
     static constexpr bool is_always_strided() { return true; }
-    unsigned stride(signed char i) const { unsigned s = 1; for (int k = 0; k < i; ++k) s *= e.n; return s; }
-    square const& extents() const { return e; } };
+    __tile__ unsigned stride(signed char i) const { unsigned s = 1; for (int k = 0; k < i; ++k) s *= e.n; return s; }
+    __tile__ square const& extents() const { return e; } };
 template <> struct ct::layout_mapping_static_stride<transposed> { constexpr size_t operator()(signed char i) const { return i == 0 ? 1 : dynamic_extent; } };
 struct matrix { using mapping_type = transposed; using accessor_type = ct::default_accessor<int>; using extents_type = square;
     using layout_type = transposed::layout_type; using index_type = unsigned; using rank_type = signed char; using element_type = int;
     using value_type = int; using data_handle_type = int*; using reference = int&; int* data; transposed layout; accessor_type access;
-    int* data_handle() const { return data; } transposed const& mapping() const { return layout; } accessor_type const& accessor() const { return access; } };
+    __tile__ int* data_handle() const { return data; } __tile__ transposed const& mapping() const { return layout; }
+    __tile__ accessor_type const& accessor() const { return access; } };
 __tile_global__ void k(int* p, int* out, unsigned n) {
     ct::partition_view view{matrix{p, {square(n)}, {}}, ct::shape{2_ic, 4_ic}};
     static_assert(__is_same(decltype(view)::span_type, matrix));

@@ -15,6 +15,7 @@ from tilewright.frontend.cpp.calls import FUNCTION, call_graph, called_from
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.names import source_name
 from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.location import UNKNOWN
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\(?:.|\n))*)", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
@@ -76,10 +77,11 @@ def refuse_host_functions(
         for caller in sorted(called | set(kernels)):
             call = re.search(_CALL.format(re.escape(symbol)), heads.get(caller, ""))
             if call is not None:
+                at = locations.loc(int(call[1]))
                 raise TileUnsupportedFeatureError(
                     f"{source_name(caller)}() {space.kind} and calls {function}(), which is for the host alone; "
                     f"declare it {space.advice}, or constexpr",
-                    locations.loc(int(call[1])),
+                    loc if at is UNKNOWN else at,  # a header of ours calls it
                 )
 
 
