@@ -137,7 +137,7 @@ target_include_directories(kernels PUBLIC include)
 add_executable(program main.cu status.cpp)
 target_compile_features(program PRIVATE cuda_std_20)
 target_compile_definitions(program PRIVATE STATUS=3)
-target_link_libraries(program PRIVATE kernels CUDA::cudart)
+target_link_libraries(program PRIVATE kernels CUDA::cudart CUDA::cuda_driver CUDA::nvrtc)
 """
 
 
