@@ -56,7 +56,15 @@ ALLOWED: dict[str, set[str]] = {
     "tune": {"runtime", "ir", "system", "analysis", "sanitizer"},
     "compilation": {"ir", "tileir", "language", "frontend", "backends", "runtime"},
     "cpp": {"version", "ir", "system", "frontend", "frontend.cpp", "backends", "backends.cpu", "runtime"},
-    "cpp.gpu": {"ir", "system", "cpp", "backends", "backends.gpu", "gpu_runtime"},  # loaded for programs on GPUs only
+    "cpp.gpu": {
+        "ir",
+        "system",
+        "cpp",
+        "frontend.cpp",
+        "backends",
+        "backends.gpu",
+        "gpu_runtime",
+    },  # loaded for programs on GPUs only
     "composition": {"system", "language", "backends"},  # the composition root: it names the modules of backends
     # the package itself
     "": {

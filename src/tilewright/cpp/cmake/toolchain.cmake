@@ -20,6 +20,9 @@ list(LENGTH TILEWRIGHT_COMPILER _words)
 if(_words GREATER 1)
     set(CMAKE_CXX_COMPILER "${_program}" c++)
     set(CMAKE_C_COMPILER "${_program}" cc)
+    # Zig adds checks to what is not optimized, whose runtime such programs lack.
+    set(CMAKE_CXX_FLAGS_INIT -fno-sanitize=undefined)
+    set(CMAKE_C_FLAGS_INIT -fno-sanitize=undefined)
 else()
     set(CMAKE_CXX_COMPILER "${_program}")
     string(REPLACE "clang++" "clang" CMAKE_C_COMPILER "${_program}")
@@ -48,6 +51,8 @@ foreach(_standard 03 11 14 17 20 23)
     set(CMAKE_CUDA${_standard}_EXTENSION_COMPILE_OPTION -std=gnu++${_used})
 endforeach()
 
+# Programs in C++ alone may call the runtime, too, as tuners do.
+set(CMAKE_CXX_LINK_EXECUTABLE "\"${TILEWRIGHT}\" c++ <LINK_FLAGS> <OBJECTS> -o <TARGET> <LINK_LIBRARIES>")
 set(_CMAKE_CUDA_WHOLE_FLAG "-c")
 set(CMAKE_CUDA_COMPILE_OBJECT "<CMAKE_CUDA_COMPILER> c++ <DEFINES> <INCLUDES> <FLAGS> -c <SOURCE> -o <OBJECT>")
 set(CMAKE_CUDA_LINK_EXECUTABLE "<CMAKE_CUDA_COMPILER> c++ <LINK_FLAGS> <OBJECTS> -o <TARGET> <LINK_LIBRARIES>")
