@@ -173,9 +173,11 @@ def test_rows_that_fit_stay_whole() -> None:
 
 @pytest.mark.parametrize("kernel", [softmax, persistent, gathered])
 def test_large_rows_are_divided_and_a_thread_holds_few_elements(kernel: Any) -> None:
-    made = compile_to_ptx(function_of(kernel, 65536), "sm_90", None)
+    made = compile_to_ptx(function_of(kernel, 131072), "sm_90", None)
     sizes = {op.values[0].tile.size // made.threads for op in made.optimized.walk() if isinstance(op, Reduce)}
     assert max(sizes) <= 32 and any(isinstance(op, For) for op in made.optimized.walk())
+    function = function_of(kernel, 65536)
+    assert SplitRows().run(function) is function  # 16 warps have registers for it
     assert "rows, which registers do not hold whole: in parts of 8192 elements\n" in made.schedule
 
 

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, MemoryObject, may_alias
+from tilewright.analysis.gpu.warps import hold_rows
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
@@ -48,6 +49,8 @@ _OTHERS = (*_LOADS, *_ASSUMPTIONS, Broadcast, Constant, Iota, Reshape, Undefined
 class SplitRows:
     """Rows of more than ``large`` elements, which a kernel reduces and stores whole, in parts of ``part`` elements.
 
+    None: those for which a CTA has no registers.
+
     A row is loaded again for each reduction that needs the result of another one, and for what is stored: from the
     cache where it has room. Threads add up what they have of all parts before they combine it. For blocks whose
     reductions are commutative, and whose other large tiles are elementwise, of kernels that store to nothing that they
@@ -56,11 +59,14 @@ class SplitRows:
 
     name: ClassVar[str] = "split-rows"
     part: int = _PART
-    large: int = _LARGE
+    large: int | None = None
 
     def run(self, function: Function) -> Function:
-        reductions = [op for op in function.walk() if isinstance(op, Reduce) and _size(op.values[0]) > self.large]
+        least = _LARGE if self.large is None else self.large
+        reductions = [op for op in function.walk() if isinstance(op, Reduce) and _size(op.values[0]) > least]
         if not reductions or not _may_load_again(function):
+            return function
+        if self.large is None and hold_rows(function, max(_size(op.values[0]) for op in reductions)):
             return function
         blocks = dict.fromkeys(op.block for op in reductions if op.block is not None)
         found = {block: rows for block in blocks if (rows := _rows(block, self.part)) is not None}
