@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,9 @@ def test_the_best_is_shown_beside_the_limits(capsys: pytest.CaptureFixture[str])
     assert main(["tune", "kernels.py::double", *GRID, *ARRAYS, "--arg", "64|128"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("2 succeeded, 0 failed\n")
-    assert "\nbest: TILE=" in said and "% of the limit of memory, 10.0 GB/s" in said
+    assert "\nbest: TILE=" in said and re.search(
+        r"% of the limit of memory, [\d.]+ GB/s", said
+    )  # 10, or what was reached
 
 
 @pytest.mark.parametrize(

@@ -139,11 +139,11 @@ def test_refused() -> None:
 
 
 OWN_OPERATORS = """
-template <typename E, typename S, typename R> ct::tile<E, S>& operator+=(ct::tile<E, S>& x, R y) { return x = x + y; }
-template <ct::tile_like T, ct::tile_like U> T& operator*=(T& x, U const& y) { return x = x * y; }
-template <ct::tile_like T> T& operator++(T& x) { return x = x + 1; }
-template <ct::restricted_floating_point_tile T> T operator-(T x) { return T(-ct::element_cast<float>(x)); }
-template <typename S> ct::tile<bool, S> operator~(ct::tile<bool, S> x) { return !x; }
+template <typename E, typename S, typename R> __tile__ ct::tile<E, S>& operator+=(ct::tile<E, S>& x, R y) { return x = x + y; }
+template <ct::tile_like T, ct::tile_like U> __tile__ T& operator*=(T& x, U const& y) { return x = x * y; }
+template <ct::tile_like T> __tile__ T& operator++(T& x) { return x = x + 1; }
+template <ct::restricted_floating_point_tile T> __tile__ T operator-(T x) { return T(-ct::element_cast<float>(x)); }
+template <typename S> __tile__ ct::tile<bool, S> operator~(ct::tile<bool, S> x) { return !x; }
 __tile_global__ void k(int* p) {
     auto x = ct::iota<ct::tile<int, ct::shape<4>>>(), i = x;
     x += 5;

@@ -12,8 +12,8 @@ SOURCE = (
     PREAMBLE
     + """
 struct rgb { unsigned char r, g, b; };
-rgb mix(rgb x, rgb y, bool f) { return f ? x : y; }
-int total(rgb x) { return x.r + x.g * 1000 + x.b * 1000000; }
+__tile__ rgb mix(rgb x, rgb y, bool f) { return f ? x : y; }
+__tile__ int total(rgb x) { return x.r + x.g * 1000 + x.b * 1000000; }
 struct five { signed char v[5]; };
 struct six { short a, b, c; };
 __tile__ five reversed(five x) { return {x.v[4], x.v[3], x.v[2], x.v[1], x.v[0]}; }
@@ -35,9 +35,9 @@ __tile_global__ void structs(int* out, int a, int b, int c, int n) {
 }
 struct f2 { float x, y; }; struct f4 { float x, y, z, w; }; struct h2 { __half x, y; }; struct h3 { __half x, y, z; };
 struct mixed { __half h; char c; float f; int i; };
-template <typename T> T pick(T a, T b, bool f) { return f ? a : b; }
-f2 add(f2 a, f2 b) { return {a.x + b.x, a.y + b.y}; } f4 add(f4 a, f4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
-h2 add(h2 a, h2 b) { return {a.x + b.x, a.y + b.y}; } h3 add(h3 a, h3 b) { return {a.x + b.x, a.y + b.y, a.z + b.z}; }
+template <typename T> __tile__ T pick(T a, T b, bool f) { return f ? a : b; }
+__tile__ f2 add(f2 a, f2 b) { return {a.x + b.x, a.y + b.y}; } __tile__ f4 add(f4 a, f4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
+__tile__ h2 add(h2 a, h2 b) { return {a.x + b.x, a.y + b.y}; } __tile__ h3 add(h3 a, h3 b) { return {a.x + b.x, a.y + b.y, a.z + b.z}; }
 // Structs that the target passes in vector registers.
 __tile_global__ void floats(float* out, float a, float b, int n) {
     auto turn = [&](auto x, auto y) { for (int i = 0; i < n; ++i) x = pick(add(x, y), y, i != 1); return x; };
