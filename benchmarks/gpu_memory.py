@@ -141,7 +141,7 @@ def gated_rows() -> Iterator[Row]:
 
 
 def norm_rows() -> Iterator[Row]:
-    for n in (4096, 1024, 8192, 16384):
+    for n in (4096, 1024, 8192, 16384, 65536, 131072):
         m = BYTES // 2 // n
         x, w, b, out = normal(m, n), normal(n), normal(n), normal(m, n)
         grid, T = (m,), theirs.whole(n)

@@ -8,6 +8,11 @@ from tilewright.ir.types import ElementType
 ALIGNMENT = 64  # a cache line, and the widest vector register
 
 
+def aligned(size: int) -> int:
+    """``size`` bytes, rounded up to ``ALIGNMENT``."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 def element_bytes(dtype: ElementType) -> int:
     """The size of an element in scratch memory: narrow floats are kept as float32, pointers are addresses."""
     if not isinstance(dtype, DType):

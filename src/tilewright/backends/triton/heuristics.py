@@ -91,7 +91,7 @@ def _is_kept(op: Op) -> bool:
 # alone is on record.
 _WORDS = 16  # of the largest tile, per thread
 _STREAM_WORDS = 32
-_PRODUCT_WORDS = 192  # of all results of MMA ops, per thread
+_MMA_WORDS = 192  # of all results of MMA ops, per thread
 _RECURRENT_WORDS = 224  # where one block is all that an SM has
 _WIDE_WORDS, _NARROW_WORDS = 96, 128  # where a loop has one MMA op, of elements of 32 and of 16 bits
 _CHAIN_WORDS = 160  # of two MMA ops that follow each other: with more, two blocks of 8 warps are faster,
@@ -113,7 +113,7 @@ def _guess_mma(function: Function, found: list[MmaOp], target: GpuTarget, chaine
     if all(len(group) == 1 for group in groups):
         limit = _WIDE_WORDS if wide else _NARROW_WORDS
     else:
-        limit = _RECURRENT_WORDS if recurrent else _PRODUCT_WORDS
+        limit = _RECURRENT_WORDS if recurrent else _MMA_WORDS
     warps = 4 if results <= 4 * 32 * limit else 8
     if chained:
         live = results + found[-1].x.tile.size // 2

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.backends.triton.lines import NAME, WAIT, end_of, indent_of, types_in
 
-_PRODUCT = re.compile(
+_MMA = re.compile(
     r"\s*%\w+ = ttng\.warp_group_dot (%[\w#]+), .* : (tensor<(\d+x\d+)x(\w+), #ttg\.dot_op<\{[^}]*\}>>) \* "
 )
 _LOOP = re.compile(r"\s*(?:%\w+(?::\d+)? = )?scf\.(?:for|while) ")
@@ -56,7 +56,7 @@ def keep_in_shared_memory(text: str) -> str:
 
 
 def _mma(lines: list[str], at: int) -> _MmaOp | None:
-    found = _PRODUCT.match(lines[at])
+    found = _MMA.match(lines[at])
     made = _definition(lines, found[1], at) if found is not None else None
     if found is None or made is None:
         return None

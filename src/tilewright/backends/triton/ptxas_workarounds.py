@@ -27,7 +27,7 @@ import re
 _DESCRIPTOR = re.compile(r"\s*(?:or\.b64|add\.s64)\s+(%rd\d+), (%rd\d+), (-?\d+);")
 _DEFINED = re.compile(r"\s*([a-z]\S*)\s+(%rd\d+),.*")
 _EXTENDED = "cvt.u64.u32"
-_PRODUCT = re.compile(  # whose sum starts with it
+_MMA = re.compile(  # whose sum starts with it
     r"\s*wgmma\.mma_async\.sync\.aligned\.(\S+)\s+\{[^}]*\}, (\{[^}]*\}|%rd\d+), (%rd\d+), 0((?:, -?\d+)*);"
 )
 _WAIT = re.compile(r"\s*wgmma\.wait_group\.sync\.aligned\s+(\d+);")
@@ -157,7 +157,7 @@ def separate_equal_wgmmas(text: str) -> str:
     seen: set[tuple[str, ...]] = set()
     lines = []
     for line in text.split("\n"):
-        mma = _PRODUCT.fullmatch(line)
+        mma = _MMA.fullmatch(line)
         if line.strip() == _FENCE:
             seen.clear()
         elif mma is not None:

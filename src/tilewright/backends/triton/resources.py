@@ -39,12 +39,12 @@ _THREAD_REGISTERS = 255  # CUDA C++ Programming Guide, technical specifications 
 # Words of a tile that a thread may have. What has no register is in memory; for more than these, above all of MMA ops
 # and in long kernels, the compiler takes minutes.
 _MOST_WORDS = 1024
-_MOST_WORDS_OF_PRODUCTS = 510
+_MOST_WORDS_OF_MMA = 510
 _MOST_WORDS_OF_LONG_KERNELS = 256
 _MOST_ACCESSES = 320  # to memory, in the source of a kernel
 _LONG = 17500  # instructions per thread
 
-_PRODUCTS = (Mma, MmaScaled)
+_MMA_OPS = (Mma, MmaScaled)
 _WGMMA_ROWS = 64  # MMA ops of fewer rows are computed another way: PTX ISA, shapes of wgmma.mma_async
 
 # Op -> instructions for each element, roughly; one for others. Loops count once.
@@ -81,7 +81,7 @@ def enough_warps(function: Function, target: GpuTarget, num_warps: int) -> int:
     result of an MMA op has too few: with more warps it would have fewer in each thread."""
     warps = num_warps
     while found := list(_too_large(function, target, warps)):
-        if warps >= target.most_warps or any(isinstance(op, _PRODUCTS) for op, _ in found):
+        if warps >= target.most_warps or any(isinstance(op, _MMA_OPS) for op, _ in found):
             return num_warps
         warps *= 2
     return warps
@@ -93,8 +93,8 @@ def _too_large(function: Function, target: GpuTarget, num_warps: int) -> Iterato
     long = sum(map(_instructions, function.walk())) > _LONG * threads
     for op in function.walk():
         most = _MOST_WORDS_OF_LONG_KERNELS if long else _MOST_WORDS
-        if isinstance(op, _PRODUCTS):
-            most = _MOST_WORDS_OF_PRODUCTS
+        if isinstance(op, _MMA_OPS):
+            most = _MOST_WORDS_OF_MMA
         if register_words(op) > most * threads:
             yield op, most
 
@@ -174,7 +174,7 @@ class OutOfSharedMemory(Exception):
 def check_shared(function: Function, target: GpuTarget) -> None:
     """TileError when an operand of an MMA op is too large for shared memory, or both are where the tensor cores read
     them there, without asking the compiler: it would take minutes for some."""
-    mmas: list[Any] = [op for op in function.walk() if isinstance(op, _PRODUCTS)]
+    mmas: list[Any] = [op for op in function.walk() if isinstance(op, _MMA_OPS)]
     for op in mmas:
         loaded = [v for v in (op.x, op.y) if isinstance(v.op, (Load, LoadView))]
         sizes = [v.tile.size * v.tile.element.bytes for v in loaded]

@@ -22,7 +22,7 @@ _INTEGERS = re.compile(
     r"!ttg\.memdesc<.* -> (tensor<\d+x\d+xi32, #\w+>)"
 )
 _VIEWED = re.compile(r" = ttg\.memdesc_(?:trans|subslice|reshape) (%\w+)")
-_PRODUCT = re.compile(r"\s*(%\w+) = ttng\.warp_group_dot (%[\w#]+), .*isAsync = true.* : (.*?) \* ")
+_MMA = re.compile(r"\s*(%\w+) = ttng\.warp_group_dot (%[\w#]+), .*isAsync = true.* : (.*?) \* ")
 
 
 def sink_waits(text: str) -> str:
@@ -46,7 +46,7 @@ def _from_registers(lines: list[str]) -> list[str]:
             continue
         indent, name, value, rows, columns, element, layout, memory = copy.groups()
         users = [i for i, other in enumerate(lines) if i > at and name in names_in([other])]
-        mma = _PRODUCT.match(lines[users[0]]) if users else None
+        mma = _MMA.match(lines[users[0]]) if users else None
         local = [i for i in users if lines[i].startswith(indent)]
         if mma is None or mma[2] != name or f", {layout}>" not in lines[users[0]].split(" -> ")[1]:
             continue
@@ -106,7 +106,7 @@ def _delayed(lines: list[str], loop: Loop) -> list[str]:
     while starts[-1] < loop.end:
         starts.append(end_of(lines, starts[-1]) + 1)
     ops = [lines[a:b] for a, b in pairwise(starts)]
-    mmas = [i for i, op in enumerate(ops) if _PRODUCT.match(op[0])]
+    mmas = [i for i, op in enumerate(ops) if _MMA.match(op[0])]
     waits = [i + 1 for i in mmas if i + 1 < len(ops) and _waits_at_once(ops[i][0], ops[i + 1][0])]
     body = [line for op in ops for line in op]
     if len(waits) < 2 or len(waits) != sum("ttng.warp_group_dot" in line for line in body) - len(mmas):
@@ -125,12 +125,12 @@ def _waits_at_once(mma: str, wait: str) -> bool:
     """Whether ``wait`` is for ``mma`` and all others, and gives more than its result."""
     found = WAIT.match(wait)
     result, *others = found[2].split(", ") if found is not None and found[3] == "0" else [""]
-    return bool(others) and result == _PRODUCT.match(mma)[1]  # type: ignore[index]
+    return bool(others) and result == _MMA.match(mma)[1]  # type: ignore[index]
 
 
 def _left(mma: str) -> list[tuple[str, str]]:
     """The left operand of ``mma`` and its type, if it is in registers: they must stay until the wait."""
-    left, type_ = _PRODUCT.match(mma).groups()[1:]  # type: ignore[union-attr]
+    left, type_ = _MMA.match(mma).groups()[1:]  # type: ignore[union-attr]
     return [(left, type_)] if type_.startswith("tensor<") else []
 
 

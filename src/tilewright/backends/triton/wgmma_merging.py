@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from tilewright.backends.triton.ptx import Statement, statements
 
-_PRODUCT = re.compile(
+_MMA = re.compile(
     r"wgmma\.mma_async\.sync\.aligned\.m64n(32|64)k16\.f32\.(f16\.f16|bf16\.bf16)\s+"
     r"\{(.*?)\}, (%rd\d+), (%rd\d+), (%p\d+), 1, 1, ([01]), 1"
 )
@@ -110,7 +110,7 @@ def _groups(body: Sequence[Statement]) -> list[_Group]:
     found = []
     group: _Group | None = None
     for at, s in enumerate(body):
-        mma = _PRODUCT.fullmatch(s.text)
+        mma = _MMA.fullmatch(s.text)
         if s.text == _FENCE:
             group = _Group(at, at)
         elif group is not None and s.text == _COMMIT and group.mmas:

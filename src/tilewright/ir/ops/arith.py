@@ -6,7 +6,7 @@ their meaning on arrays. Sections 2.2 to 2.5 of the C++ reference.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, bool_
@@ -459,42 +459,41 @@ class _Bitwise(Op):
         return (self.operands[0].type,)
 
 
+class _Idempotent(_Bitwise):
+    """Shared: x with x is x. Of the bits 0 and 1, one absorbs the other operand, and the other one gives it."""
+
+    __slots__ = ()
+    absorbing: ClassVar[int]
+
+    def canonicalize(self, builder: Builder) -> Value | None:
+        lhs, rhs = self.operands
+        if lhs is rhs:
+            return lhs
+        for x, y in ((lhs, rhs), (rhs, lhs)):
+            for bit in (0, 1) if self.result.tile.element.is_bool else (0,):
+                if is_constant(y, bit):
+                    return y if bit == self.absorbing else x
+        return None
+
+
 @define("and", elementwise=True)
-class And(_Bitwise):
+class And(_Idempotent):
     """Bitwise and."""
 
     lhs: Value = operand()
     rhs: Value = operand()
 
-    def canonicalize(self, builder: Builder) -> Value | None:
-        lhs, rhs = self.lhs, self.rhs
-        if lhs is rhs:
-            return lhs
-        for x, y in ((lhs, rhs), (rhs, lhs)):
-            if is_constant(y, 0):
-                return y
-            if self.result.tile.element.is_bool and is_constant(y, 1):
-                return x
-        return None
+    absorbing = 0
 
 
 @define("or", elementwise=True)
-class Or(_Bitwise):
+class Or(_Idempotent):
     """Bitwise or."""
 
     lhs: Value = operand()
     rhs: Value = operand()
 
-    def canonicalize(self, builder: Builder) -> Value | None:
-        lhs, rhs = self.lhs, self.rhs
-        if lhs is rhs:
-            return lhs
-        for x, y in ((lhs, rhs), (rhs, lhs)):
-            if is_constant(y, 0):
-                return x
-            if self.result.tile.element.is_bool and is_constant(y, 1):
-                return y
-        return None
+    absorbing = 1
 
 
 @define("xor", elementwise=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.analysis.first_fit import first_fit
-from tilewright.backends.cpu.scratch import ALIGNMENT, element_bytes
+from tilewright.backends.cpu.scratch import ALIGNMENT, aligned, element_bytes
 from tilewright.ir.types import ElementType, TileType
 
 SPARE_BYTES = 64  # at the start of the scratch memory: what may be read and written for nothing
@@ -32,7 +32,7 @@ class Arena:
 
     def __init__(self, taken: Mapping[int, int] | None = None) -> None:
         """``taken`` has the bytes of each range, by offset."""
-        self._taken = {0: SPARE_BYTES, **{offset: _aligned(size) for offset, size in (taken or {}).items()}}
+        self._taken = {0: SPARE_BYTES, **{offset: aligned(size) for offset, size in (taken or {}).items()}}
         self.high_water = SPARE_BYTES
 
     def allocate_tile(self, tile: TileType) -> int:
@@ -41,7 +41,7 @@ class Arena:
 
     def allocate(self, size: int) -> int:
         """The offset of ``size`` bytes."""
-        size = _aligned(size)
+        size = aligned(size)
         offset = first_fit(size, ((start, start + n) for start, n in self._taken.items()), ALIGNMENT)
         self._taken[offset] = size
         self.high_water = max(self.high_water, offset + size)
@@ -49,7 +49,3 @@ class Arena:
 
     def free(self, offset: int) -> None:
         del self._taken[offset]
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -9,7 +9,7 @@ from typing import ClassVar
 from tilewright.analysis.alias import AliasAnalysis, MemoryObject, may_alias
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.cpu.loops.fused import array_tiles
-from tilewright.backends.cpu.scratch import ALIGNMENT, element_bytes
+from tilewright.backends.cpu.scratch import aligned, element_bytes
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import is_ordered, is_pure
 from tilewright.ir.ops.control import For
@@ -21,7 +21,7 @@ from tilewright.transforms.base import InPlacePass
 
 # Bytes of a tile: one that a first-level cache keeps beside others is copied again soon enough.
 _SMALLEST = 16 << 10
-# Bytes of all that is kept of an operand by each thread: of a second-level cache, or twice that on older processors.
+# Bytes of all that is kept of an operand by each thread: a second-level cache, or two of older processors. Chosen.
 _LARGEST = 2 << 20
 STATE_WORDS = 3  # before the indices of a panel: see ``codegen.panels``
 
@@ -67,21 +67,17 @@ def panel_indices(nest: LoopNest) -> Sequence[Value]:
 
 def state_bytes(nest: LoopNest) -> int:
     """The size of what is noted of the panels of ``nest``, in front of them."""
-    return _aligned(8 * (STATE_WORDS + len(panel_indices(nest))))
+    return aligned(8 * (STATE_WORDS + len(panel_indices(nest))))
 
 
 def panel_bytes(nest: LoopNest) -> int:
     t = nest.results[0].tile
-    return _aligned(t.size * element_bytes(t.dtype))
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return aligned(t.size * element_bytes(t.dtype))
 
 
 def _make_room(nest: LoopNest, used: int) -> int:
     """Put the panels of ``nest`` behind the ``used`` bytes of scratch memory; the size with them."""
-    offset, count = _aligned(used), _LARGEST // panel_bytes(nest)
+    offset, count = aligned(used), _LARGEST // panel_bytes(nest)
     nest.panels = (offset, count)
     return offset + state_bytes(nest) + count * panel_bytes(nest)
 

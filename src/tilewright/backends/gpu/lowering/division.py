@@ -33,7 +33,7 @@ fma.rn.f32 excess, $2, quotient, $4; neg.f32 excess, excess; fma.rn.f32 $0, exce
 )
 
 # In float64, with the reciprocal rounded to nearest: the quotient has one rounding of that type, and rounding it once
-# more is harmless. Where the remainder is zero, or none as of infinities and by zero, the MMA op is the quotient.
+# more is harmless. Where the remainder is zero, or none as of infinities and by zero, the product is the quotient.
 _QUOTIENT_OF_ANY = """{ .reg .f64 x, quotient, excess, better; .reg .pred inexact;
 cvt.f64.f32 x, $1; mul.rn.f64 quotient, x, $3; neg.f64 excess, x; fma.rn.f64 excess, $2, quotient, excess;
 setp.ne.f64 inexact, excess, 0d0000000000000000; neg.f64 excess, excess;

@@ -121,7 +121,7 @@ def _fma(w: Writer, op: Fma, operands: Sequence[Val]) -> Val:
     element = operands[0].element
     if element in ("f16", "bf16") and w.target.is_cuda:
         return w.asm(f"fma.rn.{element} $0, $1, $2, $3;", "=h,h,h,h", operands, element)
-    if element == "bf16":  # the MMA op is exact in float64, its sum with c is not
+    if element == "bf16":  # the product is exact in float64, its sum with c is not
         wide = [w.convert("arith.extf", v, "f64") for v in operands]
         return w.convert("arith.truncf", round_to_odd(w, fma_to_odd(w, wide)), element)
     return w.op("math.fma", *operands)

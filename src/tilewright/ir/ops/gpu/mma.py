@@ -168,7 +168,7 @@ class GpuMma(MmaOp):
     """x @ y + acc, with the ``mma.sync`` of shape ``instruction``, repeated over the tiles; (1, 1, 1): with FMAs.
 
     The operands have the layouts that ``operand_layouts`` gives for that of the accumulator. Each thread takes part
-    with what it holds: the warps exchange nothing. MMA ops are added in the order of k, instruction by instruction.
+    with what it holds: the warps exchange nothing. Products are added in the order of k, instruction by instruction.
     """
 
     x: Value = operand()
