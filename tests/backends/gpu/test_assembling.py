@@ -260,3 +260,22 @@ def test_narrow_words_are_in_wide_registers() -> None:
     ptx = compile_to_ptx(specialization(scattered, (*arrays, *arrays), "cpu").function, "sm_90", 4).ptx
     accesses = re.findall(r"(?:ld|st)\.global\.b(?:8|16)\b.*", ptx)
     assert len(accesses) >= 6 and not [line for line in accesses if "%rs" in line]
+
+
+@ct.kernel
+def arithmetic(x, y, out, total):  # type: ignore[no-untyped-def]
+    a, b = ct.load(x, (0, 0), (16, 64)), ct.load(y, (0, 0), (16, 64))
+    number = ct.broadcast_to(ct.arange(64, dtype=x.dtype), (16, 64))
+    for _ in range(3):
+        a = ct.where(a > b, a * b + number, ct.maximum(-a, b // 3) >> 2) ^ (a % 5)
+    ct.store(out, (0, 0), abs(a) - (b << 1))
+    ct.store(
+        total, (0, 0), ct.cumsum(a, 1) + ct.max(a, 1, keepdims=True) + (a.astype(ct.float32) * 0.5).astype(x.dtype)
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])
+def test_narrow_integers_are_in_wide_registers(dtype: type) -> None:
+    arrays = [np.zeros((16, 64), dtype) for _ in range(4)]
+    ptx = compile_to_ptx(specialization(arithmetic, tuple(arrays), "cpu").function, "sm_90", 4).ptx
+    assert not [line for line in ptx.splitlines() if "%rs" in line]

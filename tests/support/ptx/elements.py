@@ -44,10 +44,10 @@ def _module(op: Op) -> ir.Module:
     operands = []
     for argument, value in zip(function.args[1:], op.operands):
         pointer, type_ = place(argument, value.tile.element)
-        operands.append(emitter.vector.to_register(value.tile.element, builder.load(pointer, typ=type_)))
+        operands.append(emitter.to_register(value.tile.element, builder.load(pointer, typ=type_)))
     result = op.result.tile.element
     pointer, _ = place(function.args[0], result)
-    builder.store(emitter.vector.to_storage(result, emitter.emit(op, operands)), pointer)
+    builder.store(emitter.to_storage(result, emitter.emit(op, operands)), pointer)
     builder.ret_void()
     return module
 

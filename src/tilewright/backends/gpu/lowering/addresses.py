@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.assembly import I64
+from tilewright.backends.gpu.lowering.integers import is_narrow
 from tilewright.backends.gpu.lowering.scalars import pointee_bytes
 from tilewright.ir.core import Op
 from tilewright.ir.ops.arith import Add, Cast, Mul
@@ -68,7 +69,9 @@ class BaseOffsets:
 def may_be_sum(op: Op) -> bool:
     """Whether ``emit`` knows ops like that."""
     if isinstance(op, (Add, Mul, Cast)):
-        return not op.result.tile.is_pointer and op.result.tile.element.is_integer
+        return (
+            not op.result.tile.is_pointer and op.result.tile.element.is_integer and not is_narrow(op.result.tile.dtype)
+        )
     return isinstance(op, PtrOffset)
 
 

@@ -117,7 +117,7 @@ def _if(cx: Context, op: If) -> None:
         b.unreachable()
         b.position_at_end(b.append_basic_block("never"))
         for v in op.results:
-            cx.values[v] = [cx.scalars.vector.constant(v.tile.dtype, 0)] * _count(v)
+            cx.values[v] = [cx.scalars.constant(v.tile.dtype, 0)] * _count(v)
         return
     results = _phis(cx, incoming[0][0])
     _join(results, incoming)

@@ -130,7 +130,7 @@ def add_kernel(
             cx.values[value] = [builder.ptrtoint(given, I64)]
             cx.generic.update(reads(value) or ())
             continue
-        cx.values[value] = [cx.scalars.vector.to_register(value.tile.dtype, given)]
+        cx.values[value] = [cx.scalars.to_register(value.tile.dtype, given)]
     allocations = [op for op in function.walk() if isinstance(op, SharedAlloc)]
     if allocations:
         cx.shared_base = _shared_base(builder, max(op.alignment for op in allocations))

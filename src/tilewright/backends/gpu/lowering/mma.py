@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I32, assembly
+from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, assembly
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
 from tilewright.backends.gpu.lowering.tiles import layout_of
 from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import DType
+from tilewright.ir.dtypes import DType, tfloat32
 from tilewright.ir.layouts import REGISTER, log2
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma
 
@@ -77,7 +77,7 @@ def _instruction(cx: Context, op: GpuMma, x: Registers, y: Registers, acc: Regis
 
 def _fragment(cx: Context, values: Registers, dtype: DType, *, accumulates: bool) -> Registers:
     """The words of a fragment; accumulators and what has 32 or 64 bits as they are."""
-    if values[0].type in (F64, I32) or (values[0].type == F32 and (accumulates or dtype.short == "f32")):
+    if accumulates or (dtype.bytes >= 4 and dtype is not tfloat32):
         return values
     return packed_words(cx, values, dtype)
 

@@ -1,9 +1,9 @@
 """Elementwise ops on scalars: what a thread does with one element. ``RULES`` maps each op class to what emits it.
 
-Registers hold elements as ``backends.vector`` says: floats of 16 and fewer bits as float32 values. The formulas are
-those of that package, but where PTX has an instruction: for rounding modes, flushing of subnormal numbers, minimum and
-maximum, and approximate functions where the op or its stated accuracy allows them. LLVM contracts nothing: what it
-writes says ``.rn``, which ptxas leaves alone.
+Registers hold elements as ``backends.vector`` says, floats of 16 and fewer bits as float32 values, but integers of 8
+and 16 bits as ``integers`` says. The formulas are those of that package, but where PTX has an instruction: for rounding
+modes, flushing of subnormal numbers, minimum and maximum, and approximate functions where the op or its stated accuracy
+allows them. LLVM contracts nothing: what it writes says ``.rn``, which ptxas leaves alone.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from llvmlite import ir
 
 from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maximum
 from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I16, I32, I64, assembly
+from tilewright.backends.gpu.lowering.integers import extended, is_narrow, widened, wrapped
 from tilewright.backends.vector import HostFeatures, VectorEmitter
 from tilewright.backends.vector.convert import BFLOAT
 from tilewright.backends.vector.request import ElementOp
-from tilewright.backends.vector.types import Splat
+from tilewright.backends.vector.types import Number, Splat
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import DType, float32, int32, uint32
+from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.ops.arith import (
@@ -86,6 +87,7 @@ _SUFFIX = {
     RoundingMode.APPROX: "approx",
 }
 _PLAIN: dict[type[Op], str] = {Add: "fadd", Sub: "fsub", Mul: "fmul"}  # instructions of LLVM for float32
+_LEAVE_RANGE = (Add, Sub, Mul, Fma, Neg, Abs, Not, Shl, Div)  # of narrow integers, in registers of 32 bits
 _LOG2_E = math.log2(math.e)
 
 
@@ -111,12 +113,30 @@ class ScalarEmitter:
         if method is not None and operand_dtype(op) is float32 and is_plain(op):
             instruction = getattr(self.builder, method)
             return lambda operands: instruction(*operands)
-        return functools.partial(RULES.get(type(op), _unsupported), self, op)
+        rule = functools.partial(RULES.get(type(op), _unsupported), self, op)
+        if isinstance(op, _LEAVE_RANGE) and is_narrow(dtype := op.result.tile.dtype):
+            return lambda operands: extended(self.builder, rule(operands), dtype)
+        return rule
+
+    def constant(self, dtype: ElementType, value: Number) -> ir.Constant:
+        """``value`` as a register of ``dtype``: integers wrap, floats are rounded to nearest, ties to even."""
+        return self.vector.constant(widened(dtype), wrapped(dtype, int(value)) if is_narrow(dtype) else value)
+
+    def to_register(self, dtype: ElementType, stored: ir.Value) -> ir.Value:
+        """The register form of ``stored``, a value of ``storage_type(dtype)``."""
+        return extended(self.builder, stored, dtype) if is_narrow(dtype) else self.vector.to_register(dtype, stored)
+
+    def to_storage(self, dtype: ElementType, register: ir.Value) -> ir.Value:
+        """The memory form of ``register``, a register of ``dtype``."""
+        if is_narrow(dtype):
+            return self.builder.trunc(register, ir.IntType(dtype.bitwidth))
+        return self.vector.to_storage(dtype, register)
 
     def shared(self, op: Op, operands: Registers) -> ir.Value:
         """By the formula that all processors have in common."""
         if self._latest[0] is not op:
-            self._latest = op, ElementOp(op.name, operand_tile(op).dtype, op.result.tile.dtype, op.attributes)
+            element, result = widened(operand_tile(op).dtype), widened(op.result.tile.dtype)
+            self._latest = op, ElementOp(op.name, element, result, op.attributes)
         return self.vector.emit_op(self._latest[1], operands)
 
     def asm(self, text: str, operands: Registers, result: ir.Type) -> ir.Value:
@@ -149,16 +169,6 @@ def _shared(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
 # -- arithmetic
 
 
-def _division(e: ScalarEmitter, op: Div | Rem, operands: Registers) -> ir.Value:
-    """Quotient or remainder; of 8 and 16 bits in 32, as the hardware does, and ptxas negates 16 bits wrongly."""
-    dtype = operand_dtype(op)
-    if not dtype.is_integer or dtype.bitwidth >= 32:
-        return _arithmetic(e, op, operands) if isinstance(op, Div) else e.shared(op, operands)
-    wide, extend = (int32, e.builder.sext) if dtype.is_signed else (uint32, e.builder.zext)
-    found = e.vector.emit(op.name, wide, [extend(x, I32) for x in operands], op.attributes, wide)
-    return e.builder.trunc(found, operands[0].type)
-
-
 def _arithmetic(e: ScalarEmitter, op: Add | Sub | Mul | Div | Sqrt | Fma, operands: Registers) -> ir.Value:
     dtype = operand_dtype(op)
     if not dtype.is_float or is_plain(op):
@@ -181,10 +191,12 @@ def _fma(e: ScalarEmitter, op: Fma, operands: Registers) -> ir.Value:
 
 
 def _mulhi(e: ScalarEmitter, op: MulHi, operands: Registers) -> ir.Value:
-    width = operand_dtype(op).bitwidth
-    if width < 32:
-        return e.shared(op, operands)
-    return e.asm(f"mul.hi.u{width} $0, $1, $2;", operands, operands[0].type)
+    dtype, b = operand_dtype(op), e.builder
+    if is_narrow(dtype):
+        mask = ir.Constant(I32, (1 << dtype.bitwidth) - 1)
+        product = b.mul(*(b.and_(x, mask) for x in operands))
+        return extended(b, b.lshr(product, ir.Constant(I32, dtype.bitwidth)), dtype)
+    return e.asm(f"mul.hi.u{dtype.bitwidth} $0, $1, $2;", operands, operands[0].type)
 
 
 def _add(e: ScalarEmitter, op: Add, operands: Registers) -> ir.Value:
@@ -245,9 +257,7 @@ def _mul(e: ScalarEmitter, op: Mul, operands: Registers) -> ir.Value:
 def _in_hardware(e: ScalarEmitter, name: str, operands: Registers) -> ir.Value:
     """An instruction on integers that LLVM does not look into."""
     type_ = operands[0].type
-    wide = operands if type_.width > 8 else [e.builder.sext(x, I16) for x in operands]
-    found = e.asm(f"{name}.s{max(type_.width, 16)} $0, $1, $2;", wide, wide[0].type)
-    return found if found.type == type_ else e.builder.trunc(found, type_)
+    return e.asm(f"{name}.s{type_.width} $0, $1, $2;", operands, type_)
 
 
 def _is_integer(x: ir.Value, number: int) -> bool:
@@ -263,16 +273,8 @@ def _neg(e: ScalarEmitter, op: Neg, operands: Registers) -> ir.Value:
 
 
 def _negated(e: ScalarEmitter, x: ir.Value) -> ir.Value:
-    """-x, of which LLVM must not make one of 16 bits, where only these are used.
-
-    ptxas negates 16 bits in 32, of which the upper ones are then wrong, and takes the sign from there.
-    """
-    width = x.type.width
-    if width > 16:
-        return e.asm(f"neg.s{width} $0, $1;", [x], x.type)
-    wide = x if x.type == I16 else e.builder.sext(x, I16)
-    found = e.asm("{ .reg .b16 flipped; not.b16 flipped, $1; add.s16 $0, flipped, 1; }", [wide], I16)
-    return found if x.type == I16 else e.builder.trunc(found, x.type)
+    """-x, which LLVM does not look into."""
+    return e.asm(f"neg.s{x.type.width} $0, $1;", [x], x.type)
 
 
 def _abs(e: ScalarEmitter, op: Abs, operands: Registers) -> ir.Value:
@@ -281,9 +283,6 @@ def _abs(e: ScalarEmitter, op: Abs, operands: Registers) -> ir.Value:
     dtype = operand_dtype(op)
     if not dtype.is_signed or dtype.is_float:
         return e.shared(op, operands)
-    if x.type.width <= 16:
-        negated = _negated(e, x)
-        return e.builder.select(e.builder.icmp_signed("<", x, e.const(x.type, 0)), negated, x)
     width = x.type.width
     text = f"{{ .reg .pred negative; .reg .b{width} negated; neg.s{width} negated, $1; "
     text += f"setp.lt.s{width} negative, $1, 0; selp.b{width} $0, negated, $1, negative; }}"
@@ -304,15 +303,9 @@ def _extremum(e: ScalarEmitter, op: Max | Min, operands: Registers) -> ir.Value:
 
 
 def _integer_extremum(e: ScalarEmitter, op: Max | Min, operands: Registers) -> ir.Value:
-    """Maximum or minimum; of 16 bits by comparison in the wider type, as ptxas is wrong about pairs of these."""
     x = operands[0]
-    signed = operand_dtype(op).is_signed
-    kind = f"{'s' if signed else 'u'}{max(x.type.width, 32)}"
-    if x.type.width >= 32:
-        return e.asm(f"{op.name}.{kind} $0, $1, $2;", operands, x.type)
-    extend = e.builder.sext if signed else e.builder.zext
-    wide = [extend(v, I32) for v in operands]
-    return e.builder.trunc(e.asm(f"{op.name}.{kind} $0, $1, $2;", wide, I32), x.type)
+    kind = "s" if operand_dtype(op).is_signed else "u"
+    return e.asm(f"{op.name}.{kind}{x.type.width} $0, $1, $2;", operands, x.type)
 
 
 def _extremum_of_doubles(e: ScalarEmitter, op: Max | Min, operands: Registers) -> ir.Value:
@@ -372,11 +365,29 @@ _TO_FP8 = {"f8e4m3fn": _TO_E4M3, "f8e5m2": _TO_E5M2}
 
 
 def _cast(e: ScalarEmitter, op: Cast, operands: Registers) -> ir.Value:
+    if is_narrow(op.x.tile.element) or is_narrow(op.dtype):
+        return _narrow_cast(e, op, op.x.tile.element, op.dtype, operands)
     text = _TO_FP8.get(op.dtype.short)
     rounded = op.dtype is not op.x.tile.element and op.rounding in (None, RoundingMode.RN)
     if text is None or not e.converts_fp8 or not rounded or operands[0].type != F32:
         return e.shared(op, operands)
     return e.asm(text, operands, F32)
+
+
+def _narrow_cast(e: ScalarEmitter, op: Cast, source: DType, target: DType, operands: Registers) -> ir.Value:
+    """From integers of 8 and 16 bits, all of which float32 holds, or to them, saturating from floats."""
+    if target.is_floating and target.short not in ("f32", "f64"):
+        number = e.vector.emit("cast", widened(source), operands, op.attributes, float32)
+        return e.vector.emit("cast", float32, [number], {}, target)
+    found = e.vector.emit("cast", widened(source), operands, op.attributes, widened(target))
+    if not is_narrow(target) or source.is_bool:
+        return found
+    if source.is_integer:
+        within = target.min <= source.min and source.max <= target.max
+        return found if within else extended(e.builder, found, target)
+    kind = "s32" if target.is_signed else "u32"
+    found = e.asm(f"min.{kind} $0, $1, $2;", [found, e.constant(target, target.max)], I32)
+    return e.asm(f"max.{kind} $0, $1, $2;", [found, e.constant(target, target.min)], I32) if target.is_signed else found
 
 
 # -- approximate functions
@@ -491,16 +502,18 @@ def _extended(e: ScalarEmitter, x: ir.Value, dtype: DType) -> ir.Value:
 def _difference(e: ScalarEmitter, op: PtrDiff, operands: Registers) -> ir.Value:
     distance = e.builder.sub(*operands)
     found = e.builder.sdiv(distance, ir.Constant(I64, pointee_bytes(op.lhs.tile.dtype)))
-    return e.builder.trunc(found, ir.IntType(op.dtype.bitwidth)) if op.dtype.bitwidth < 64 else found
+    found = e.builder.trunc(found, I32) if op.dtype.bitwidth < 64 else found
+    return extended(e.builder, found, op.dtype) if is_narrow(op.dtype) else found
 
 
 def _bitcast(e: ScalarEmitter, op: Bitcast, operands: Registers) -> ir.Value:
     source, target = op.x.tile.dtype, op.dtype
     if isinstance(source, PointerType) or isinstance(target, PointerType):
-        bits = operands[0] if isinstance(source, PointerType) else e.vector.to_storage(source, operands[0])
+        bits = operands[0] if isinstance(source, PointerType) else e.to_storage(source, operands[0])
         bits = bits if bits.type == I64 else e.builder.bitcast(bits, I64)
         return bits if isinstance(target, PointerType) else _from_bits(e, target, bits)
-    return e.shared(op, operands)
+    stored, storage = e.to_storage(source, operands[0]), e.vector.storage_type(target)
+    return e.to_register(target, stored if stored.type == storage else e.builder.bitcast(stored, storage))
 
 
 def _from_bits(e: ScalarEmitter, dtype: DType, bits: ir.Value) -> ir.Value:
@@ -518,7 +531,7 @@ RULES: dict[type[Op], Rule] = {
     Not: _not,
     Sub: _sub,
     Mul: _mul,
-    **dict.fromkeys((Div, Rem), _division),
+    Div: _arithmetic,
     Fma: _fma,
     MulHi: _mulhi,
     Neg: _neg,
@@ -530,7 +543,7 @@ RULES: dict[type[Op], Rule] = {
     Tanh: _tanh,
     Rsqrt: _rsqrt,
     **dict.fromkeys((Floor, Ceil), _round_to_integer),
-    **dict.fromkeys((And, Or, Xor, Shl, Shr, Cmp, IsNan, IsInf), _shared),
+    **dict.fromkeys((Rem, And, Or, Xor, Shl, Shr, Cmp, IsNan, IsInf), _shared),
     **dict.fromkeys((Log, Log2, Sin, Cos, Tan, Sinh, Cosh, Pow, Atan2), _shared),
     PtrOffset: _offset,
     PtrDiff: _difference,

@@ -13,6 +13,7 @@ from tilewright.analysis.gpu.layout_conversion import within_warp
 from tilewright.backends.gpu.lowering.addresses import BaseOffset
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32, I64
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
+from tilewright.backends.gpu.lowering.integers import extended, is_narrow
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
 from tilewright.ir.ops.gpu.exit import Exit
@@ -39,11 +40,12 @@ def layout_of(value: Value) -> LinearLayout:
 def _constant(cx: Context, op: Constant | Undefined) -> None:
     value = op.value if isinstance(op, Constant) else 0
     count = 1 if op.type.layout is None else op.type.layout.num_registers
-    cx.values[op.result] = [cx.scalars.vector.constant(op.type.dtype, value)] * count
+    cx.values[op.result] = [cx.scalars.constant(op.type.dtype, value)] * count
 
 
 def _iota(cx: Context, op: Iota) -> None:
-    b, type_ = cx.builder, ir.IntType(op.type.element.bitwidth)
+    b, dtype = cx.builder, op.type.element
+    type_ = I32 if is_narrow(dtype) else ir.IntType(dtype.bitwidth)
     if op.type.layout is None:
         cx.values[op.result] = [ir.Constant(type_, 0)]
         return
@@ -53,12 +55,15 @@ def _iota(cx: Context, op: Iota) -> None:
     for base in (*layout.bases(LANE), *layout.bases(WARP)):
         moving |= base
     found: list[Any] = [None] * layout.num_registers
-    wide = type_.width >= 32
-    start = _resized(b, mine, type_) if wide else mine
+    last = math.prod(layout.shape) - 1
+    start = _resized(b, mine, type_)
     for r in range(0, layout.num_registers, cx.strides.get(op.result, 1)):
         index = layout.index(register=r)
-        if wide and not index & moving:
-            found[r] = cx.base_offsets.at(BaseOffset(start, index, math.prod(layout.shape) - 1))
+        if is_narrow(dtype):
+            number = b.xor(mine, cx.i32(index))
+            found[r] = number if last <= dtype.max else extended(b, number, dtype)
+        elif not index & moving:
+            found[r] = cx.base_offsets.at(BaseOffset(start, index, last))
         else:
             found[r] = _resized(b, b.xor(mine, cx.i32(index)), type_)
     cx.values[op.result] = found

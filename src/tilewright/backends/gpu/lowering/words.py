@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,9 +10,10 @@ from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.assembly import F32, I32, I64, assembly
 from tilewright.backends.gpu.lowering.context import Context, Registers
+from tilewright.backends.gpu.lowering.integers import extended, is_narrow
 from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
 from tilewright.backends.vector.types import Splat
-from tilewright.ir.dtypes import DType, float8_e4m3fn, float16
+from tilewright.ir.dtypes import DType, bool_, float8_e4m3fn, float16
 from tilewright.ir.types import ElementType, PointerType
 
 _E4M3_TO_F32 = """{ .reg .b16 low, high, e0, e1, e2, e3; .reg .b32 first, second;
@@ -78,8 +80,7 @@ def words_of(element_bytes: int, vector: int) -> Words:
 
 def unpacked(cx: Context, words: Words, found: Sequence[ir.Value], dtype: ElementType) -> Registers:
     """Elements of ``dtype`` from the words of an access."""
-    b, emitter = cx.builder, cx.scalars.vector
-    stored, bits = emitter.storage_type(dtype), 8 * bytes_of(dtype)
+    b, stored, bits = cx.builder, cx.scalars.vector.storage_type(dtype), 8 * bytes_of(dtype)
     text = _unpacking(cx, words, dtype)
     result: Registers = []
     for word in found:
@@ -90,9 +91,16 @@ def unpacked(cx: Context, words: Words, found: Sequence[ir.Value], dtype: Elemen
             continue
         for i in range(words.each):
             part = b.lshr(word, ir.Constant(word.type, i * bits)) if i else word
+            if word.type == I32 and is_narrow(dtype):
+                result.append(extended(b, part, dtype))
+                cx.parts[result[-1]] = Part(word, dtype, i)
+                continue
+            if word.type == I32 and dtype is bool_:
+                result.append(b.icmp_unsigned("!=", b.and_(part, cx.i32(0xFF)), cx.i32(0)))
+                continue
             part = b.trunc(part, ir.IntType(bits)) if bits < word.type.width else part
             part = part if part.type == stored else b.bitcast(part, stored)
-            result.append(emitter.to_register(dtype, part))
+            result.append(cx.scalars.to_register(dtype, part))
     return result
 
 
@@ -107,27 +115,34 @@ def _unpacking(cx: Context, words: Words, dtype: ElementType) -> str | None:
 
 def packed(cx: Context, words: Words, values: Sequence[ir.Value], dtype: ElementType) -> Registers:
     """The words that hold ``values``."""
-    b, emitter, bits = cx.builder, cx.scalars.vector, 8 * bytes_of(dtype)
     text = _packing(cx, words, dtype)
     result = []
     for first in range(0, len(values), words.each):
         elements = values[first : first + words.each]
-        if text is not None:
-            word = _whole(cx, elements, dtype) or _widened(cx, elements, dtype)
-            if word is None:
-                word = assembly(b, text, [I32], [_before_rounding(x) for x in elements])[0]
-            result.append(word)
-            continue
-        word = None
-        for i, value in enumerate(elements):
-            part = emitter.to_storage(dtype, value)
-            part = part if isinstance(part.type, ir.IntType) else b.bitcast(part, ir.IntType(bits))
-            part = b.zext(part, words.type) if part.type != words.type else part
-            part = b.shl(part, ir.Constant(words.type, i * bits)) if i else part
-            word = part if word is None else b.or_(word, part)
-        assert word is not None
-        result.append(word)
+        word = _whole(cx, elements, dtype) if text is not None or words.suffix == "b32" else None
+        if word is None and text is not None:
+            word = _widened(cx, elements, dtype)
+            word = word or assembly(cx.builder, text, [I32], [_before_rounding(x) for x in elements])[0]
+        result.append(word or _joined(cx, words, elements, dtype))
     return result
+
+
+def _joined(cx: Context, words: Words, elements: Sequence[ir.Value], dtype: ElementType) -> ir.Value:
+    """A word from the memory forms of its elements."""
+    b, bits = cx.builder, 8 * bytes_of(dtype)
+    parts = [_low_bits(cx, x, dtype, words.type) for x in elements]
+    shifted = (b.shl(x, ir.Constant(words.type, i * bits)) if i else x for i, x in enumerate(parts))
+    return functools.reduce(b.or_, shifted)
+
+
+def _low_bits(cx: Context, value: ir.Value, dtype: ElementType, word: ir.IntType) -> ir.Value:
+    """The memory form of ``value`` in the low bits of a word whose other bits are zero."""
+    b = cx.builder
+    if is_narrow(dtype) and word == I32:
+        return b.and_(value, ir.Constant(I32, (1 << dtype.bitwidth) - 1)) if dtype.is_signed else value
+    part = cx.scalars.to_storage(dtype, value)
+    part = part if isinstance(part.type, ir.IntType) else b.bitcast(part, ir.IntType(8 * bytes_of(dtype)))
+    return b.zext(part, word) if part.type != word else part
 
 
 def _packing(cx: Context, words: Words, dtype: ElementType) -> str | None:
