@@ -121,6 +121,8 @@ def launching(stream: Any, x: Any, out: Any, size: int = 1) -> None: ...
         (lambda: ct.op("t::f", "n, n -> n", kernel=add_kernel, grid={"n": 8}), TypeError, "add_kernel() has 4 parameters"),
         (lambda: ct.op("t::f", "n -> n", grid={"n": 8}), ValueError, "grid and constants describe a kernel"),
         (lambda: scale.gradient(lambda grad_y: grad_y), ValueError, "'grad_y'; it can have x, out, factor, grad_out"),
+        (lambda: scale.jvp(lambda grad_out: grad_out), ValueError, "'grad_out'; it can have x, out, factor, tangent_x"),
+        (lambda: scale_in_place.jvp(lambda x: x), ValueError, "changes 'x' in place; only functional"),
         (lambda: scale_in_place.gradient(lambda x: x), ValueError, "changes 'x' in place; only functional"),
     ],
 )  # fmt: skip

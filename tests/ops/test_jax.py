@@ -63,6 +63,43 @@ def test_gradients_and_batches() -> None:
     np.testing.assert_array_equal(jax.vmap(jax.grad(lambda x: scale(x, 3.0).sum()))(x), np.full((3, 5), 3.0))
 
 
+@pytest.mark.parametrize(
+    "derivative",
+    [
+        lambda f, a, b: jax.jvp(f, (a, b), (b.T, a.T)),
+        lambda f, a, b: jax.linearize(f, a, b)[1](b.T, a.T),
+        lambda f, a, b: jax.hessian(lambda a, b: (f(a, b) ** 2).sum(), argnums=(0, 1))(a, b),
+        lambda f, a, b: jax.jacrev(jax.jacfwd(f))(a, b),
+        lambda f, a, b: jax.vmap(jax.grad(lambda a, b: (f(a, b) ** 2).sum()), (0, None))(jnp.stack([a, -a]), b),
+        lambda f, a, b: jax.grad(lambda a, b: (jax.vmap(f, (0, None))(a, b) ** 2).sum(), 1)(jnp.stack([a, -a]), b),
+        lambda f, a, b: jax.jvp(lambda a: jax.vmap(f, (0, None))(a, b), (jnp.stack([a, a]),), (jnp.stack([a, -a]),)),
+    ],
+)
+def test_forward_mode(derivative: Callable[..., Any]) -> None:
+    """Tangents, around and inside of gradients and batches."""
+    a, b = normal(3, 5), normal(5, 3, seed=1)
+    found, expected = (jax.tree.leaves(derivative(f, a, b)) for f in (matmul, jnp.matmul))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_forward_mode_of_an_operator_with_integers_and_without_a_gradient() -> None:
+    @ct.kernel
+    def shifted(x: Any, by: Any, out: Any, moved: Any, T: ct.Constant[int]) -> None:
+        i = ct.bid(0)
+        ct.store(out, (i,), ct.load(x, (i,), (T,)) * 2)
+        ct.store(moved, (i,), ct.load(by, (i,), (T,)) + 1)
+
+    shift = ct.op("tests::shift", "n, n -> n, n", kernel=shifted, grid={"n": 8}, constants=(8,), dtypes=("x", "by"))
+    shift.jvp(lambda tangent_x, tangent_by: (scale(tangent_x), tangent_by))
+    x, by = jnp.arange(3.0), jnp.arange(3)
+    (out, moved), (tangent, none) = jax.jvp(lambda x: shift(x, by), (x,), (x + 1,))
+    assert (out.tolist(), moved.tolist(), tangent.tolist()) == ([0, 2, 4], [1, 2, 3], [2, 4, 6])
+    assert none.dtype == jax.dtypes.float0
+    with pytest.raises(NotImplementedError, match="tests::shift has no gradient; declare it with @shift.gradient"):
+        jax.grad(lambda x: shift(x, by)[0].sum())(x)
+
+
 def test_changes_in_place_give_new_arrays() -> None:
     x = normal(300)
     before = np.array(x)

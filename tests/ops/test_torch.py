@@ -165,6 +165,27 @@ def test_transformations_around_each_other() -> None:
     torch.testing.assert_close(compiled(x), 8 * x)
 
 
+def test_forward_mode() -> None:
+    """Tangents, around and inside of gradients and batches, of dual tensors, and in compiled functions."""
+    func, forward_ad = torch.func, torch.autograd.forward_ad
+    a, b, ta, tb = (torch.randn(n, m) for n, m in ((3, 5), (5, 4), (3, 5), (5, 4)))
+    for derivative in (
+        lambda f: func.jvp(f, (a, b), (ta, tb)),
+        lambda f: func.hessian(lambda a, b: f(a, b).square().sum(), argnums=(0, 1))(a, b),
+        lambda f: func.jacrev(func.jacfwd(f))(a, b),
+        lambda f: torch.vmap(lambda t: func.jvp(f, (a, b), (t, tb))[1])(torch.stack([ta, a])),
+        lambda f: func.jvp(lambda x: torch.vmap(f, (0, None))(x, b), (torch.stack([a, ta]),), (torch.stack([ta, a]),)),
+    ):
+        torch.testing.assert_close(derivative(matmul), derivative(torch.matmul), rtol=1e-4, atol=1e-4)
+    with forward_ad.dual_level():
+        out, tangent = forward_ad.unpack_dual(matmul(forward_ad.make_dual(a, ta), b))
+        torch.testing.assert_close((out, tangent), (a @ b, ta @ b))
+    compiled = torch.compile(lambda a, b: func.jvp(matmul, (a, b), (ta, tb))[1], fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(a, b), ta @ b + a @ tb)
+    x = leaf(7, dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda x: scale(x, 3.0), x, check_forward_ad=True)
+
+
 @ct.op("tests::double_into", "n, n ->", mutates="out")
 def double_into(stream: Any, x: Any, out: Any) -> None:
     ct.launch(stream, (ct.cdiv(x.shape[0], 256),), scale_kernel, (x, out, 2.0, 256))
@@ -205,6 +226,8 @@ def test_parts_of_one_tensor_may_be_changed() -> None:
     x = torch.arange(10.0)
     double_into(x[:5], x[5:])
     assert x.tolist() == [0, 1, 2, 3, 4, 0, 2, 4, 6, 8]
+    double_into(x[0::2], x[1::2])
+    assert x.tolist() == [0, 0, 2, 4, 4, 8, 2, 4, 6, 12]
 
 
 def with_tangent(function: Callable[[Any], Any], x: Any) -> Any:
@@ -224,14 +247,16 @@ def with_tangent(function: Callable[[Any], Any], x: Any) -> Any:
         (lambda: scale(torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8)), RuntimeError, "tests::scale: 'x' is quantized"),
         (lambda: matmul(torch.zeros(4, 4), torch.zeros(4, 4, dtype=torch.int32)), RuntimeError, "tests::matmul(a: float32, b: int32): "),
         (lambda: scale_in_place(torch.zeros(1).expand(4)), RuntimeError, "tests::scale_: 'x' is changed in place, but several"),
+        (lambda: double_into(*map(torch.from_numpy, overlapping(np.zeros(9)))), RuntimeError, "tests::double_into: 'out' is changed in place, but shares memory with 'x'"),
+        (lambda: double_into(*[torch.zeros(3)] * 2), RuntimeError, "tests::double_into: 'out' is changed in place, but shares memory with 'x'"),
         (lambda: double_into(*overlapping(torch.zeros(9))), RuntimeError, "tests::double_into: 'out' is changed in place, but shares memory with 'x'"),
         (lambda: scale(without_storage(torch.zeros(4))), RuntimeError, "tests::scale: argument 'x' of scale_kernel() is a Tensor with elements but without memory"),
         (lambda: scale_in_place(leaf(4)), RuntimeError, "tests::scale_ changes 'x' in place and has no gradient"),
         (lambda: norm(leaf(2, 4), leaf(4))[0].sum().backward(), RuntimeError, "tests::norm has no gradient; declare it with @norm.gradient"),
         (lambda: add(torch.zeros(3, dtype=torch.complex64), torch.zeros(3)), RuntimeError, "tests::add: 'a' has the dtype torch.complex64"),
-        (lambda: torch.func.jvp(scale, (torch.ones(3),), (torch.ones(3),)), NotImplementedError, "tests::scale has no forward-mode"),
+        (lambda: torch.func.jvp(add, (torch.ones(3),) * 2, (torch.ones(3),) * 2), NotImplementedError, "tests::add has no forward-mode derivative, which jvp, jacfwd, hessian and dual tensors ask for; declare it with @add.jvp"),
         (lambda: torch.func.jvp(norm, (torch.ones(2, 4), torch.ones(4)), (torch.ones(2, 4), torch.ones(4))), NotImplementedError, "tests::norm has no forward-mode"),
-        (lambda: with_tangent(scale, torch.ones(3)), NotImplementedError, "tests::scale has no forward-mode derivative"),
+        (lambda: with_tangent(lambda x: add(x, x), torch.ones(3)), NotImplementedError, "tests::add has no forward-mode derivative"),
     ],
 )  # fmt: skip
 def test_bad_input_is_an_error_of_pytorch(call: Callable[[], Any], error: type[Exception], text: str) -> None:

@@ -60,6 +60,11 @@ def scale_gradient(grad_out: Any, factor: float) -> Any:
     return scale(grad_out, factor)
 
 
+@scale.jvp
+def scale_tangent(tangent_x: Any, factor: float) -> Any:
+    return scale(tangent_x, factor)
+
+
 @ct.op("tests::scale_", "n ->", mutates="x", sharded="n")
 def scale_in_place(stream: Any, x: Any, factor: float = 2.0) -> None:
     ct.launch(stream, (ct.cdiv(x.shape[0], 256),), scale_kernel, (x, x, factor, 256))
@@ -85,3 +90,8 @@ matmul = ct.op(
 @matmul.gradient
 def matmul_gradient(grad_out: Any, a: Any, b: Any) -> Any:
     return matmul(grad_out, b.T), matmul(a.T, grad_out)
+
+
+@matmul.jvp
+def matmul_tangent(a: Any, b: Any, tangent_a: Any, tangent_b: Any) -> Any:
+    return matmul(tangent_a, b) + matmul(a, tangent_b)

@@ -16,12 +16,11 @@ from tilewright.ops.dims import Shape
 from tilewright.ops.jax_call import (
     alike_varying,
     call_handler,
-    cast_varying,
     register_handler,
-    varying,
     written_arrays,
     xla_platform,
 )
+from tilewright.ops.jax_gradient import both_modes, reverse_mode
 from tilewright.ops.jax_sharding import partitioned
 from tilewright.ops.operator import Operator, OperatorTypeError, array_dtype
 from tilewright.runtime.abstract import abstract_array, record_launches
@@ -80,24 +79,9 @@ def _check(condition: Any, message: Callable[[], str]) -> None:
 
 
 def _differentiable(op: Operator, numbers: tuple[Any, ...]) -> Callable[..., Any]:
-    """``op`` with these ``numbers``, and with its gradient."""
-    compute = _batched(op, numbers)
-    function = jax.custom_vjp(compute)
-
-    def forward(*arrays: Any) -> Any:
-        if op.backward is None:
-            raise NotImplementedError(op.missing_gradient())
-        found = function(*arrays)
-        values = dict(zip(op.inputs, arrays)) | dict(zip(op.outputs, found))
-        return found, {name: value for name, value in values.items() if name in op.backward.parameters}
-
-    def backward(saved: dict[str, Any], grads: Arrays) -> Any:
-        given = {f"grad_{name}": grad for name, grad in zip(op.outputs, grads)}
-        found = op.input_gradients(saved | given | dict(zip((n.name for n in op.numbers), numbers)))
-        axes = frozenset().union(*map(varying, grads))
-        return tuple(grad if grad is None else cast_varying(grad, axes) for grad in found)
-
-    function.defvjp(forward, backward)
+    """``op`` with these ``numbers``, and with its derivatives."""
+    made = reverse_mode if op.forward is None else both_modes
+    function = made(op, numbers, _batched(op, numbers))
     # What differs along fewer axes of a mesh is cast outside of the rule: so its gradient is summed along the others.
     return lambda *arrays: function(*alike_varying(arrays)[0])
 

@@ -16,6 +16,7 @@ from tilewright.ir.dtypes import ALL_DTYPES
 from tilewright.ir.errors import TileTypeError
 from tilewright.ir.location import Loc
 from tilewright.ops.dims import Dims
+from tilewright.ops.in_place import Memory, overlaps
 from tilewright.runtime.launch import launch
 from tilewright.runtime.launchable import Launchable
 from tilewright.sanitizer.session import SESSIONS
@@ -38,11 +39,31 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Gradient:
-    """A backward function, and its parameters: of the operator, its outputs, or ``grad_`` and an output."""
+class Rule:
+    """A function that gives derivatives, and its parameters, which are names of values: see ``Operator.gradient``."""
 
     function: Callable[..., Any]
     parameters: tuple[str, ...]
+
+    def __call__(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        found = self.function(**{name: values[name] for name in self.parameters})
+        return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+class KernelLauncher:
+    """The launching function of one kernel. ``axes`` has, for each axis of the grid, the number of an array, an axis of
+    that, and the extent of tiles."""
+
+    def __init__(self, kernel: Launchable, axes: Sequence[tuple[int, int, int]], constants: tuple[Any, ...]) -> None:
+        self.kernel, self.constants, self._axes = kernel, constants, axes
+        self.__doc__ = kernel.__doc__
+
+    def __call__(self, stream: Any, *arrays: Any) -> None:
+        launch(stream, self.grid(arrays), self.kernel, arrays + self.constants)
+
+    def grid(self, arrays: Sequence[Any]) -> tuple[int, ...]:
+        """The grid for such arrays."""
+        return tuple([-(-arrays[i].shape[axis] // tile) for i, axis, tile in self._axes])
 
 
 class OperatorTypeError(TileTypeError, TypeError):
@@ -80,7 +101,8 @@ class Operator:
         self.mutates, self.autocast = mutates, autocast
         self.module, self.declared = module, declared
         self.grid = grid  # dimension -> extent of its tiles, for each axis of the grid
-        self.backward: Gradient | None = None
+        self.backward: Rule | None = None
+        self.forward: Rule | None = None
         self.overload: Any = None  # the operator of PyTorch, once it is registered
         self.arity = count + len(self.numbers)
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -130,16 +152,31 @@ class Operator:
             raise ValueError(
                 f"{self.name} changes {min(self.mutates)!r} in place; only functional operators have a gradient"
             )
-        allowed = [*self.inputs, *self.outputs, *(n.name for n in self.numbers), *(f"grad_{n}" for n in self.outputs)]
+        self.backward = self._rule(function, "the gradient", [f"grad_{n}" for n in self.outputs])
+        return function
+
+    def jvp(self, function: F) -> F:
+        """Declares the derivative of forward mode: a decorator for a function, which is returned unchanged.
+
+        Its parameters are inputs, outputs, numbers, and ``tangent_`` with the name of an input for the tangent of that,
+        which is None where the input has integers. It returns the tangent of each output, a tuple where there are
+        several, None for one that does not depend on the tangents, and is linear in them. ValueError for other names.
+        """
+        if self.mutates:
+            raise ValueError(
+                f"{self.name} changes {min(self.mutates)!r} in place; only functional operators have a derivative"
+            )
+        self.forward = self._rule(function, "the jvp", [f"tangent_{n}" for n in self.inputs])
+        return function
+
+    def _rule(self, function: Callable[..., Any], what: str, given: Sequence[str]) -> Rule:
+        allowed = [*self.inputs, *self.outputs, *(n.name for n in self.numbers), *given]
         names = tuple(inspect.signature(function).parameters)
         for name in names:
             if name not in allowed:
-                raise ValueError(
-                    f"{self.name}: the gradient has the parameter {name!r}; it can have {', '.join(allowed)}"
-                )
-        self.backward = Gradient(function, names)
+                raise ValueError(f"{self.name}: {what} has the parameter {name!r}; it can have {', '.join(allowed)}")
         self._fronts.clear()
-        return function
+        return Rule(function, names)
 
     @property
     def torch_op(self) -> Any:
@@ -150,19 +187,36 @@ class Operator:
     def input_gradients(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """What the backward function gives for each input. RuntimeError when it gives another number of them."""
         assert self.backward is not None
-        found = self.backward.function(**{name: values[name] for name in self.backward.parameters})
-        found = found if isinstance(found, (tuple, list)) else (found,)
+        found = self.backward(values)
         if len(found) != len(self.inputs):
             raise RuntimeError(
                 f"{self.name}: the gradient returned {len(found)} values; the inputs are {len(self.inputs)}"
             )
-        return tuple(found)
+        return found
+
+    def output_tangents(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What the function of forward mode gives for each output. RuntimeError when it gives another number."""
+        assert self.forward is not None
+        found = self.forward(values)
+        if len(found) != len(self.outputs):
+            raise RuntimeError(
+                f"{self.name}: the jvp returned {len(found)} values; the outputs are {len(self.outputs)}"
+            )
+        return found
 
     def missing_gradient(self) -> str:
         """The message for a backward pass without a backward function."""
         if self.mutates:
             return f"{self.name} changes {min(self.mutates)!r} in place and has no gradient; declare a functional form"
         return f"{self.name} has no gradient; declare it with @{self.__name__}.gradient"
+
+    def missing_jvp(self) -> str:
+        """The message for derivatives of forward mode without a function that gives them."""
+        return (
+            f"{self.name} has no forward-mode derivative, which jvp, jacfwd, hessian and dual tensors ask for; "
+            + (f"declare it with @{self.__name__}.jvp, or " if not self.mutates else "")
+            + "use reverse mode: vjp, jacrev, or backward()"
+        )
 
     def _front(self, array: Any) -> Callable[..., Any]:
         kind = type(array)
@@ -192,6 +246,10 @@ class Operator:
                     "NumPy"
                 )
         extents = self.dims.extents(self.name, self.inputs, [a.shape for a in arrays], _check)
+        if self.mutates:
+            memories = [Memory(a.ctypes.data, a.shape, a.strides, a.itemsize) for a in arrays]
+            for message in overlaps(self.name, self.inputs, self.mutates, memories):
+                raise ValueError(message)
         dtypes = [array_dtype(d, self.inputs, [a.dtype for a in arrays]) for d in self.dtypes]
         results = [np.empty(shape, dtype) for shape, dtype in zip(self.dims.results(extents), dtypes)]
         if not self.is_idle([a.shape for a in arrays], [a.shape for a in results]):
@@ -359,7 +417,7 @@ def op(
 
 def _kernel_launcher(
     name: str, dims: Dims, kernel: Launchable, grid: Mapping[str, int] | None, constants: tuple[Any, ...]
-) -> tuple[list[inspect.Parameter], Callable[..., None]]:
+) -> tuple[list[inspect.Parameter], KernelLauncher]:
     """The launching function for ``kernel``, and its parameters but for the stream."""
     if not isinstance(kernel, Launchable):
         raise TypeError(f"{name}: kernel is {kernel!r}; decorate it with @ct.kernel")
@@ -372,14 +430,9 @@ def _kernel_launcher(
             f"{name}: {kernel.name}() has {len(names)} parameters, but {len(dims.inputs)} inputs, {len(dims.outputs)} "
             f"outputs and {len(constants)} constants are declared"
         )
-    axes = [(*_axis(name, dims, dim), tile) for dim, tile in grid.items()]
-
-    def function(stream: Any, *arrays: Any) -> None:
-        launch(stream, tuple([-(-arrays[i].shape[axis] // tile) for i, axis, tile in axes]), kernel, arrays + constants)
-
-    function.__doc__ = kernel.__doc__
+    axes = tuple((*_axis(name, dims, dim), tile) for dim, tile in grid.items())
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return [inspect.Parameter(n, kind) for n in names[:arrays]], function
+    return [inspect.Parameter(n, kind) for n in names[:arrays]], KernelLauncher(kernel, axes, constants)
 
 
 def _axis(name: str, dims: Dims, dim: str) -> tuple[int, int]:

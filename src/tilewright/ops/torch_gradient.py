@@ -24,8 +24,9 @@ def autograd_kernel(op: Operator, overload: Any, compute: Callable[..., Any]) ->
     plain: set[int] = set()  # sets of keys with which the dispatcher would go on to ``compute``
 
     def kernel(keyset: Any, *args: Any) -> Any:
-        if forward_ad._current_level >= 0 and any(map(_has_tangent, args)):
-            raise NotImplementedError(_no_jvp(op))
+        dual = forward_ad._current_level >= 0 or _C._are_functorch_transforms_active()  # these may enter it elsewhere
+        if dual and any(isinstance(a, torch.Tensor) and _unpacked(a)[1] is not None for a in args):
+            return _with_tangents(op, overload, args)
         if _C.is_grad_enabled() and _C._any_requires_grad(*args):
             if mutates is not None:
                 raise RuntimeError(
@@ -47,15 +48,28 @@ def autograd_kernel(op: Operator, overload: Any, compute: Callable[..., Any]) ->
     return kernel
 
 
-def _has_tangent(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and forward_ad.unpack_dual(value).tangent is not None
+def _unpacked(array: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The primal and the tangent, of which PyTorch has one level, whichever of its functions has entered it."""
+    found: tuple[torch.Tensor, torch.Tensor | None] = torch._VF._unpack_dual(array, level=0)
+    return found
 
 
-def _no_jvp(op: Operator) -> str:
-    return (
-        f"{op.name} has no forward-mode derivative, which torch.func.jvp, jacfwd and hessian and dual tensors ask for; "
-        "use reverse mode: torch.func.vjp, jacrev, or backward()"
-    )
+def _with_tangents(op: Operator, overload: Any, args: tuple[Any, ...]) -> Any:
+    """The outputs as dual tensors, for inputs of which some are."""
+    if op.forward is None:
+        raise NotImplementedError(op.missing_jvp())
+    duals = [_unpacked(a) for a in args[: len(op.inputs)]]
+    primals, numbers = [primal for primal, _ in duals], args[len(op.inputs) :]
+    found = overload(*primals, *numbers)
+    outputs = found if isinstance(found, tuple) else (found,)
+    values = dict(zip(op.inputs, primals)) | dict(zip(op.outputs, outputs))
+    values |= {n.name: n.default for n in op.numbers} | dict(zip((n.name for n in op.numbers), numbers))
+    for name, (primal, tangent) in zip(op.inputs, duals):
+        empty = tangent is None and primal.is_floating_point()
+        values[f"tangent_{name}"] = torch.zeros_like(primal) if empty else tangent
+    tangents = op.output_tangents(values)
+    made = tuple(a if t is None else torch._VF._make_dual(a, t, level=0) for a, t in zip(outputs, tangents))
+    return made if len(made) > 1 else made[0]
 
 
 def _recorder(op: Operator, overload: Any) -> Any:
@@ -92,9 +106,6 @@ def _recorder(op: Operator, overload: Any) -> Any:
         values |= {f"grad_{name}": grad for name, grad in zip(outputs, grads)}
         return None, *op.input_gradients(values), *[None] * (ctx.given - len(inputs))
 
-    def forward_mode(ctx: Any, *tangents: Any) -> Any:
-        raise NotImplementedError(_no_jvp(op))
-
-    methods = {"forward": record, "backward": gradients, "jvp": forward_mode}
+    methods = {"forward": record, "backward": gradients}
     kind: Any = _SingleLevelFunction  # the transformations of torch.func go through the dispatcher, one by one
     return type(op.name.replace("::", "_"), (kind,), {name: staticmethod(f) for name, f in methods.items()})

@@ -12,7 +12,9 @@ from tilewright.ir.diagnostics import raised_on_purpose
 from tilewright.ir.errors import TileTypeError
 from tilewright.language.dtypes import to_dtype
 from tilewright.ops import torch_gradient, torch_transforms
-from tilewright.ops.operator import NO_DEFAULT, Operator
+from tilewright.ops.in_place import Memory, overlaps
+from tilewright.ops.operator import NO_DEFAULT, KernelLauncher, Operator
+from tilewright.runtime.launch import launch
 from tilewright.sanitizer.session import SESSIONS
 from tilewright.system.forks import load
 
@@ -26,6 +28,7 @@ _REGISTERED: dict[str, tuple[Operator, torch.library.Library]] = {}
 _SHARDED: set[str] = set()  # the names of the operators whose sharding rules DTensor knows
 
 Plan = list[tuple[Any, torch.dtype, int]]  # shape and dtype of each output, and an input with the same ones, or -1
+_Prepared = tuple[Plan, tuple[int, ...], bool]  # with the grid where one kernel is launched; whether nothing is to do
 
 
 class TorchTypeError(TileTypeError, RuntimeError):
@@ -112,30 +115,34 @@ def _check(condition: Any, message: Callable[[], str]) -> None:
 
 
 def _cpu_kernel(op: Operator) -> Callable[..., Any]:
-    run = _runner(op)
-    return lambda *args: run(None, args)
+    """Computes the outputs. The dispatcher calls it where all tensors are of the CPU."""
+    return _runner(op, None)
 
 
 def _cuda_kernel(op: Operator) -> Callable[..., Any]:
-    run = _runner(op)
-    stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a build for CPUs has none
-    return lambda *args: run(stream(args[0].device.index), args)  # type: ignore[misc]
+    """Queues launches on the current stream. Its tensors may be of several devices."""
+    return _runner(op, getattr(torch._C, "_cuda_getCurrentRawStream", None))  # a build for CPUs has none
 
 
-def _runner(op: Operator) -> Callable[[Any, tuple[Any, ...]], Any]:
-    """Computes the outputs on a stream."""
-    plans: dict[Any, tuple[Plan, bool]] = {}  # and whether there is nothing to do
+def _runner(op: Operator, stream_of: Callable[[int | None], Any] | None) -> Callable[..., Any]:
+    """Computes the outputs of tensors, on the stream of their device where there are streams."""
+    plans: dict[Any, _Prepared] = {}
     count, arity, function, empty = len(op.inputs), op.arity, op.function, torch.empty
+    kernel, constants = (function.kernel, function.constants) if isinstance(function, KernelLauncher) else (None, ())
     defaults = [n.default for n in op.numbers]  # the dispatcher leaves out arguments that have their defaults
     single, like, contiguous = len(op.outputs) == 1, torch.empty_like, torch.contiguous_format
     mutates = bool(op.mutates)
 
-    def run(stream: Any, args: tuple[Any, ...]) -> Any:
+    def run(*args: Any) -> Any:
         if len(args) < arity:
             args = (*args, *defaults[len(args) - arity :])
         arrays = args[:count]
+        key: tuple[Any, ...]
         try:
-            key = tuple([(a.shape, a.dtype, a.device) for a in arrays])
+            if stream_of is None:
+                stream, key = None, tuple([(a.shape, a.dtype) for a in arrays])
+            else:
+                stream, key = stream_of(arrays[0].device.index), tuple([(a.shape, a.dtype, a.device) for a in arrays])
         except AttributeError:  # there is a None among them
             _plan(op, arrays)
             raise
@@ -143,14 +150,12 @@ def _runner(op: Operator) -> Callable[[Any, tuple[Any, ...]], Any]:
         if known is None:
             if len(plans) >= _MOST_PLANS:
                 plans.clear()
-            made = _plan(op, arrays)
-            known = plans[key] = made, op.is_idle([a.shape for a in arrays], [shape for shape, *_ in made])
-        plan, idle = known
+            known = plans[key] = _prepared(op, arrays)
+        plan, grid, idle = known
         if mutates:
             _check_overlap(op, arrays)
-        device = arrays[0].device
         results = [  # the first takes half the time
-            like(arrays[i], memory_format=contiguous) if i >= 0 else empty(shape, dtype=dtype, device=device)
+            like(arrays[i], memory_format=contiguous) if i >= 0 else empty(shape, dtype=dtype, device=arrays[0].device)
             for shape, dtype, i in plan
         ]
         if idle:
@@ -159,7 +164,10 @@ def _runner(op: Operator) -> Callable[[Any, tuple[Any, ...]], Any]:
             op.compute(stream, arrays, results, args[count:])
         else:
             try:
-                function(stream, *arrays, *results, *args[count:])
+                if kernel is not None:
+                    launch(stream, grid, kernel, (*arrays, *results, *constants))
+                else:
+                    function(stream, *arrays, *results, *args[count:])
             except TileTypeError as e:
                 raise op.refusal(e, arrays, TorchTypeError) from None
             except (TypeError, ValueError) as e:
@@ -169,6 +177,13 @@ def _runner(op: Operator) -> Callable[[Any, tuple[Any, ...]], Any]:
         return results[0] if single else tuple(results) if results else None
 
     return run
+
+
+def _prepared(op: Operator, arrays: Sequence[torch.Tensor]) -> _Prepared:
+    plan = _plan(op, arrays)
+    results = [torch.empty(shape, device="meta") for shape, *_ in plan]
+    grid = op.function.grid((*arrays, *results)) if isinstance(op.function, KernelLauncher) else ()
+    return plan, grid, op.is_idle([a.shape for a in arrays], [a.shape for a in results])
 
 
 def _refusing(op: Operator) -> Callable[..., Any]:
@@ -189,29 +204,13 @@ def _refusing(op: Operator) -> Callable[..., Any]:
 
 def _check_overlap(op: Operator, arrays: Sequence[torch.Tensor]) -> None:
     """RuntimeError where an input that is changed shares memory with itself or another."""
-    for name, array in zip(op.inputs, arrays):
-        if name not in op.mutates:
-            continue
-        if torch._debug_has_internal_overlap(array) == 1:  # type: ignore[attr-defined, unused-ignore]
-            raise RuntimeError(
-                f"{op.name}: '{name}' is changed in place, but several of its elements share memory, as those of an "
-                "expanded tensor do; pass x.clone()"
-            )
-        for other_name, other in zip(op.inputs, arrays):
-            if other is not array and torch._C._overlaps(array, other) and _may_meet(array, other):
-                raise RuntimeError(f"{op.name}: '{name}' is changed in place, but shares memory with '{other_name}'")
+    for message in overlaps(op.name, op.inputs, op.mutates, [_memory(a) for a in arrays]):
+        raise RuntimeError(message)
 
 
-def _may_meet(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether elements of tensors that have a storage in common may share memory: parts of one vector do not."""
-    (first, end), (other_first, other_end) = map(_addresses, (one, other))
-    return first < other_end and other_first < end
-
-
-def _addresses(array: torch.Tensor) -> tuple[int, int]:
-    """The address of the first element, and that behind the last one."""
-    extent = 1 + sum((n - 1) * stride for n, stride in zip(array.shape, array.stride()))
-    return array.data_ptr(), array.data_ptr() + extent * array.element_size() * (array.numel() > 0)
+def _memory(array: torch.Tensor) -> Memory:
+    size = array.element_size()
+    return Memory(array.data_ptr(), array.shape, [stride * size for stride in array.stride()], size)
 
 
 def _fake(op: Operator) -> Callable[..., Any]:

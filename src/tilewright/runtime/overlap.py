@@ -19,7 +19,7 @@ def check_overlap(kernel: str, regions: Sequence[Region], numbers: list[Any], wr
     """ValueError when an array that the kernel writes has an element in common with another array."""
     arrays = [_as_numpy(region, numbers) for region in regions]
     for i, j in itertools.combinations(range(len(regions)), 2):
-        if (written[i] or written[j]) and _share(arrays[i], arrays[j]):
+        if (written[i] or written[j]) and share_memory(arrays[i], arrays[j]):
             first, second = (j, i) if written[j] else (i, j)
             raise ValueError(
                 f"{ArgumentRef(kernel, regions[first].name)} is written but overlaps "
@@ -28,7 +28,8 @@ def check_overlap(kernel: str, regions: Sequence[Region], numbers: list[Any], wr
             )
 
 
-def _share(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+def share_memory(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    """Whether the arrays have a byte in common."""
     try:
         return np.shares_memory(a, b, max_work=_EFFORT)
     except np.exceptions.TooHardError:
@@ -43,15 +44,11 @@ class _Exposed:
 
 
 def _as_numpy(region: Region, numbers: list[Any]) -> np.ndarray[Any, Any]:
-    layout = region.layout
-    return np.asarray(
-        _Exposed(
-            {
-                "version": 3,
-                "data": (region.address(numbers), True),
-                "shape": layout.shape,
-                "strides": tuple(s * layout.dtype.bytes for s in layout.strides),
-                "typestr": f"|V{layout.dtype.bytes}",
-            }
-        )
-    )
+    layout, size = region.layout, region.layout.dtype.bytes
+    return exposed(region.address(numbers), layout.shape, [s * size for s in layout.strides], size)
+
+
+def exposed(address: int, shape: Sequence[int], strides: Sequence[int], size: int) -> np.ndarray[Any, Any]:
+    """An array of elements of ``size`` bytes at an address, which NumPy does not read; ``strides`` are in bytes."""
+    interface = {"version": 3, "data": (address, True), "shape": tuple(shape), "strides": tuple(strides)}
+    return np.asarray(_Exposed({**interface, "typestr": f"|V{size}"}))
