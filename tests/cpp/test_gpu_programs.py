@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tilewright.backends import cuda_tools
+from tilewright.cpp.gpu import nvcc
 from tilewright.cpp.gpu import program as gpu
 from tilewright.cpp.gpu import ptx as device_code
 from tilewright.cpp.host.build import build_unit, link_units
@@ -51,6 +53,12 @@ def request_(tmp_path: Path) -> Request:
     return request_of(tmp_path / "program.cu", "c++20", {}, [])
 
 
+@pytest.fixture(autouse=True)
+def clang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where nvcc is not installed."""
+    monkeypatch.setattr(nvcc, "tool", lambda name: None)
+
+
 @pytest.fixture
 def mathematics() -> None:
     try:
@@ -61,7 +69,8 @@ def mathematics() -> None:
 
 def test_ptx(request_: Request, mathematics: None) -> None:
     head, _, ptx = code_of_file(request_, "sm_90")[0].decode().partition("\n")
-    (symbol,) = json.loads(head)
+    (symbol,), variables = json.loads(head)
+    assert set(variables) == {"factors", "_ZL7counter"}
     assert f".visible .entry {symbol}(" in ptx and ptx.count(".entry") == 1
     for wanted in (r"\.shared .*tile\[256\]", r"\.extern \.shared .* more\[\]", r"bar\.red", r"shfl\.sync\.idx"):
         assert re.search(wanted, ptx), wanted
@@ -144,3 +153,49 @@ def test_the_table_of_a_file_is_its_own(tmp_path: Path) -> None:
         (tmp_path / name).write_text("#include <cuda_runtime.h>\n")
         names.add(file_number(request_of(tmp_path / name, "c++20", {}, [])))
     assert len(names) == 2
+
+
+# Kernels and variables that only their file sees, and closures, as Clang and as nvcc 13 name them.
+SYMBOLS = {
+    "_ZL4statPi": "_Z4statPi",
+    "_ZN1aL2skEPi": "_ZN1a2skEPi",
+    "_ZN12_GLOBAL__N_14anonEPi": "_ZN38_GLOBAL__N__839df06b_6_mix_cu_66806b754anonEPi",
+    "_Z2lkITnDaXtlZ4mainE3$_0EEEvPi": "_Z2lkIXtlZ4mainEUliE_EEEvPi",
+    "_Z2fkIZ4mainE3$_9EvPiT_": "_Z2fkIZ4mainEUliE0_EvPiT_",
+    "_Z2fkIZ4mainE4$_10EvPiT_": "_Z2fkIZ4mainEUliE1_EvPiT_",
+    "_Z2tkILi38EEvPi": "_Z2tkILi38EEvPi",
+    "_ZL7counter": "counter",
+    "_ZZL2sfPiE1z": "_ZZN36_INTERNAL_b60961dd_7_vars_cu__Z2k2Pi2sfEPiE1z",
+    "_ZN1a12_GLOBAL__N_11dE": "_ZN36_INTERNAL_b60961dd_7_vars_cu__Z2k2Pi1a38_GLOBAL__N__b60961dd_7_vars_cu__Z2k2Pi1dE",
+}
+
+
+def test_what_nvcc_calls_kernels_and_variables() -> None:
+    assert nvcc.paired(SYMBOLS, sorted(SYMBOLS.values())) == SYMBOLS
+    closures = ["_Z1kIZ4mainEUliE_EvT_", "_Z1kIZ4mainEUlfE_EvT_"]  # of two types: which is first is not known
+    assert nvcc.paired(["_Z1kIZ4mainE3$_0EvT_", "_Z1kIZ4mainE3$_1EvT_"], closures) == {}
+
+
+def test_clang_compiles_what_nvcc_does_not(
+    request_: Request,
+    mathematics: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "nvcc").write_text("#!/bin/sh\necho 'program.cu(3): error: not this' >&2\nexit 1\n")
+    (tmp_path / "nvcc").chmod(0o700)
+    monkeypatch.setattr(nvcc, "tool", lambda name: tmp_path / name)
+    assert b".entry" in code_of_file(request_, "sm_90")[0]
+    assert re.search(r"are compiled by Clang, as nvcc does not do it: .*error: not this", capsys.readouterr().err)
+
+
+@pytest.mark.skipif(cuda_tools.tool("nvcc") is None, reason="nvcc is not installed")
+def test_nvcc_compiles_where_it_is_installed(
+    request_: Request, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(nvcc, "tool", cuda_tools.tool)
+    head, _, code = code_of_file(request_, "sm_90")[0].partition(b"\n")
+    kernels, variables = json.loads(head)
+    assert capsys.readouterr().err == "" and code.startswith(b"\x7fELF")
+    assert variables == {"factors": "factors", "_ZL7counter": "counter"} and list(kernels) == list(kernels.values())

@@ -355,6 +355,7 @@ LAUNCHES = {
     "return ::k<<<1, 1>>>(x);": "return (::__tw_host::configure(1, 1), ::k(x));",
     "(*f)<<<1, 1>>>\n(x);": "(::__tw_host::configure(1, 1), (*f)\n(x));",
     "T::template k<a<b>><<<1, 1>>>();": "(::__tw_host::configure(1, 1), T::template k<a<b>>());",
+    "k<1 << 3, [](int x) -> int { return x; }><<<1, 1>>>();": "(::__tw_host::configure(1, 1), k<1 << 3, [](int x) -> int { return x; }>());",
     'f("<<<"); // <<<': 'f("<<<"); // <<<',
 }
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.backends.cuda_tools import tool_version
 from tilewright.cpp.host.stubs import VARIABLES
 from tilewright.cpp.translation import Request, through_cache
 from tilewright.gpu_runtime import driver
@@ -30,10 +31,12 @@ _NOT_FOUND, _UNKNOWN = 500, 999
 
 @dataclass(frozen=True)
 class SimtFile:
-    """The SIMT kernels of a file of the program as PTX, and the name of the table of its variables."""
+    """The code of the SIMT kernels of a file of the program, the names that it has for them and for variables, and the
+    name of the table of these."""
 
-    kernels: tuple[str, ...]
-    ptx: bytes
+    kernels: Mapping[str, str]
+    variables: Mapping[str, str]
+    code: bytes
     table: str
 
 
@@ -43,10 +46,10 @@ def simt_files(requests: Sequence[Request]) -> list[SimtFile]:
     found = []
     for request in requests:
         make = functools.partial(units.device_code, request, target)
-        made = through_cache(request, f"SIMT kernels for {target}", make)
-        head, _, ptx = made.partition(b"\n")
-        if ptx:
-            found.append(SimtFile(tuple(json.loads(head)), ptx + b"\0", VARIABLES + units.file_number(request)))
+        made = through_cache(request, f"SIMT kernels for {target} by nvcc {tool_version('nvcc')}", make)
+        head, _, code = made.partition(b"\n")
+        if code:
+            found.append(SimtFile(*json.loads(head), code, VARIABLES + units.file_number(request)))
     return found
 
 
@@ -88,19 +91,23 @@ class SimtPrograms:
 
     def _load(self, library: ctypes.CDLL, file: SimtFile) -> None:
         module = ctypes.c_void_p()
-        driver.call("cuModuleLoadData", ctypes.byref(module), file.ptx)
+        driver.call("cuModuleLoadData", ctypes.byref(module), file.code)
         variables = []
-        for name, here in _rows(ctypes.addressof(ctypes.c_char.in_dll(library, file.table))):
+        for known, here in _rows(ctypes.addressof(ctypes.c_char.in_dll(library, file.table))):
+            name = file.variables.get(known.decode())
+            if name is None:  # nor does nvcc have it, where no kernel uses it
+                continue
             there, size = ctypes.c_uint64(), ctypes.c_size_t()
-            code = driver.function("cuModuleGetGlobal_v2")(ctypes.byref(there), ctypes.byref(size), module, name)
+            find = driver.function("cuModuleGetGlobal_v2")
+            code = find(ctypes.byref(there), ctypes.byref(size), module, name.encode())
             if code == _NOT_FOUND:  # no kernel uses it after all
                 continue
             if code:
                 raise driver.failure(code, "cuModuleGetGlobal")
             variables.append((here, there.value, size.value))
-        for symbol in file.kernels:
+        for symbol, name in file.kernels.items():
             function = ctypes.c_void_p()
-            driver.call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
+            driver.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
             self._functions[symbol], self._variables[symbol] = function, variables
 
     def _guarded(self, symbol: bytes, shape: Any, shared: int, slots: int | None) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,11 +40,20 @@ def compiled(request: Request) -> Made:
 
 
 def device_code(request: Request, target: str) -> Made:
-    """The SIMT kernels of a file for GPUs: their symbols as JSON in a line, and their PTX."""
+    """The SIMT kernels of a file for GPUs: the names that their code has for them and for variables as JSON in a line,
+    and their code, of nvcc where it is installed and takes the file, and otherwise of Clang."""
     llvm, files = _host_llvm(request, {"TW_SIMT_GPU": "1"})
     kernels = _annotated(load("tilewright.frontend.cpp.module"), llvm, "tw.simt")
-    head = json.dumps(kernels)
-    ptx = load("tilewright.cpp.gpu.ptx").to_ptx(llvm, kernels, target) if kernels else ""
+    known, nvcc = variables(llvm, kernels), load("tilewright.cpp.gpu.nvcc")
+    if kernels and nvcc.available():
+        try:
+            code = nvcc.compiled(request, kernels, known, target)
+            return f"{json.dumps([code.kernels, code.variables])}\n".encode() + code.binary, files
+        except nvcc.Refused as e:
+            text = f"tilewright: the SIMT kernels of {request.name} are compiled by Clang, as nvcc does not do it: {e}"
+            print(text, file=sys.stderr, flush=True)
+    head = json.dumps([{name: name for name in kernels}, {name: name for name in known}])
+    ptx = load("tilewright.cpp.gpu.ptx").to_ptx(llvm, kernels, target) + "\0" if kernels else ""
     return f"{head}\n{ptx}".encode(), files
 
 

@@ -14,6 +14,7 @@ from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.location import Loc
 
 _OPEN, _CLOSE = "([{", ")]}"
+_NO_BRACKET = re.compile(r"(?:->|<<|<=>|<=)\Z")  # operators among template arguments, which hold < or >
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,10 @@ def _group_start(masked: str, end: int, opening: str, closing: str) -> int:
     position = end - 1
     while position >= 0:
         c = masked[position]
-        if c == closing:
+        operator = _NO_BRACKET.search(masked[max(position - 2, 0) : position + 1]) if opening == "<" else None
+        if operator is not None:
+            position -= len(operator.group()) - 1
+        elif c == closing:
             depth += 1
         elif c == opening:
             depth -= 1

@@ -1,0 +1,134 @@
+"""SIMT kernels of a program through ``nvcc``, where one is installed: machine code, and what it calls kernels and
+variables, as those that other files do not see have names of its own."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.backends.cuda_tools import failure_reason, run_tool, tool, tool_version
+from tilewright.cpp.translation import Request
+
+_FLAGS = ("-x", "cu", "-ptx", "--extended-lambda", "--expt-relaxed-constexpr", "-lineinfo", "-w")
+_TILE = (13, 3)  # the first version that has tile code
+_ERROR = re.compile(r"^(.*(?:error|fatal)\b.*)$", re.MULTILINE)
+_ENTRY = re.compile(r"^(?:\.visible |\.weak )*\.entry ([\w$.]+)", re.MULTILINE)
+_VARIABLE = re.compile(
+    r"^(?:\.visible |\.weak |\.extern )*\.(?:global|const) [^\n]*?([\w$.]+)(?:\[\d*\])*(?: =|;)", re.MULTILINE
+)
+# Parts of mangled names: literals, array bounds, what stands for parts before, and names after their lengths, those of
+# internal linkage with an L.
+_TOKEN = re.compile(r"L[a-z]n?\d+E|A\d+_|[ST]\d*[A-Z]*_|E\d+_|TnDa|L?(?P<length>\d+)")
+_DEDUCED = "TnDa"  # what Clang writes before an argument for an `auto` parameter
+_NUMBER = re.compile(r"\$_(\d+)|(?<=E)(\d*)_")  # of a closure
+_CLOSURE = re.compile(r"Ul(?:[^<>]|<[^<>]*>)*?E\d*_|<\$_\d+>")  # the two number them in different ways
+
+
+class Refused(Exception):
+    """Why nvcc gives no code for the kernels of a file."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """Machine code, and what it calls kernels and variables."""
+
+    binary: bytes
+    kernels: Mapping[str, str]
+    variables: Mapping[str, str]
+
+
+def available() -> bool:
+    """Whether nvcc is installed."""
+    return tool("nvcc") is not None
+
+
+def compiled(request: Request, kernels: Sequence[str], variables: Sequence[str], target: str) -> Code:
+    """The code of a file's SIMT ``kernels``, which may use ``variables``, for the architecture ``target``. Refused
+    where nvcc does not take the file, or it is not certain what it calls a kernel."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        source, ptx, cubin = (Path(folder, f"program.{ending}") for ending in ("cu", "ptx", "cubin"))
+        source.write_text(f'#line 1 "{request.name}"\n{request.text}')
+        flags = [*_FLAGS, f"-std={request.std}", f"-arch={target}", *_tile_flags(request.text)]
+        flags += [f"-D{name}={value}" for name, value in request.defines]
+        flags += [f"-I{include}" for include in request.include_dirs]
+        _run([*flags, str(source)], ptx)
+        # Drivers take machine code of later releases of a toolkit, but not its PTX.
+        _run(["-cubin", f"-arch={target}", "-lineinfo", str(ptx)], cubin)
+        text = ptx.read_text()
+        names = paired(kernels, _ENTRY.findall(text))
+        missing = [kernel for kernel in kernels if kernel not in names]
+        if missing:
+            raise Refused(f"which of its kernels {missing[0]} is, is not certain")
+        return Code(cubin.read_bytes(), names, paired(variables, _VARIABLE.findall(text)))
+
+
+def _tile_flags(text: str) -> Sequence[str]:
+    version = tool_version("nvcc")
+    if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) >= _TILE:
+        return ("--enable-tile",)
+    if "__tile" in text:
+        raise Refused(f"nvcc {version} has no tile code, which is in the same file; 13.3 has")
+    return ()
+
+
+def _run(arguments: Sequence[str], made: Path) -> None:
+    ran = run_tool([str(tool("nvcc")), *arguments, "-o", str(made)])
+    if ran.returncode or not made.is_file():
+        raise Refused(failure_reason(ran, _ERROR))
+
+
+def paired(ours: Iterable[str], theirs: Iterable[str]) -> dict[str, str]:
+    """The symbols of nvcc for those of Clang, where it is certain which is meant.
+
+    nvcc leaves out the mark of internal linkage, names anonymous namespaces after the file, and numbers closures by
+    their types: those of one type are in the order of the source for both.
+    """
+    found, names = _by_common_name(theirs), dict[str, str]()
+    for common, symbols in _by_common_name(ours).items():
+        same = found.get(common, [])
+        if len(same) == len(symbols) and (len(same) == 1 or len({_NUMBER.sub("", other) for other in same}) == 1):
+            names.update(zip(sorted(symbols, key=_numbers), sorted(same, key=_numbers)))
+    return names
+
+
+def _numbers(symbol: str) -> list[int]:
+    """Those of the closures in a symbol."""
+    return [int(ours or theirs or -1) for ours, theirs in _NUMBER.findall(symbol)]
+
+
+def _by_common_name(symbols: Iterable[str]) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for symbol in symbols:
+        found.setdefault(_common(symbol), []).append(symbol)
+    return found
+
+
+def _common(symbol: str) -> str:
+    """What the mangled names of both compilers for one thing have in common."""
+    if not symbol.startswith("_Z"):
+        return symbol
+    parts, position = ["_Z"], 2
+    while position < len(symbol):
+        token = _TOKEN.match(symbol, position)
+        if token is None:
+            parts.append(symbol[position])
+            position += 1
+        elif token["length"] is None:
+            position = token.end()
+            parts.append("" if token.group() == _DEDUCED else token.group())
+        else:
+            position = token.end() + int(token["length"])
+            parts.append(_common_part(symbol[token.end() : position]))
+    text = _CLOSURE.sub("(closure)", "".join(parts))
+    text = re.sub(r"N(<[^<>]*>)E", r"\1", text)  # in no namespace but that of the file
+    variable = re.fullmatch(r"_Z<(\w+)>", text)
+    return text if variable is None else variable[1]
+
+
+def _common_part(name: str) -> str:
+    if name.startswith("_INTERNAL_"):
+        return ""
+    return "<(anonymous)>" if name.startswith("_GLOBAL__N_") else f"<{name}>"
