@@ -27,6 +27,8 @@ PROGRAM = """#include <cmath>
 #include <cstdio>
 #include <cuda_runtime.h>
 struct Pair { float a; int n; float* p; };
+struct Base { __device__ virtual float of(float x) { return x; } };
+struct Twice : Base { __device__ float of(float x) override { return 2 * x; } };
 __constant__ float factors[4];
 static __device__ int counter;
 template <int N>
@@ -36,6 +38,8 @@ __global__ void simt(float* out, Pair pair) {
   tile[threadIdx.x] = more[threadIdx.x] = pair.a;
   __syncthreads();
   float v = tile[N - 1 - threadIdx.x] + __shfl_xor_sync(0xffffffffu, sinf(pair.a), 1);
+  Twice twice; Base* base = blockIdx.x > 7 ? new Base : &twice;
+  v = base->of(v);
   if (__ballot_sync(0xffffffffu, threadIdx.x & 1)) atomicAdd(&counter, 1);
   printf("%d %f\\n", pair.n, double(v));
   out[blockIdx.x * blockDim.x + threadIdx.x] = v * factors[threadIdx.y];

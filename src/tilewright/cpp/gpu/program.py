@@ -49,7 +49,8 @@ def simt_files(requests: Sequence[Request]) -> list[SimtFile]:
         made = through_cache(request, f"SIMT kernels for {target} by nvcc {tool_version('nvcc')}", make)
         head, _, code = made.partition(b"\n")
         if code:
-            found.append(SimtFile(*json.loads(head), code, VARIABLES + units.file_number(request)))
+            kernels, variables = json.loads(head)
+            found.append(SimtFile(kernels, variables, code, VARIABLES + units.file_number(request)))
     return found
 
 

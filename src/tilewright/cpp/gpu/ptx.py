@@ -39,11 +39,29 @@ _MATH = re.compile(r"@llvm\.([a-z]\w*)\.(f32|f64)(?:\.i32)?\(")
 _LINKAGE = "linkonce_odr|internal|weak_odr|hidden|dso_local|weak"
 _LIBRARY, _PACKAGES = "libdevice.10.bc", (("nvidia", "*"), ("triton", "backends/nvidia"))
 _PROVIDED = ("vprintf", "__assertfail", "malloc", "free")  # by the driver
-# What SIMT code calls, as instructions. Barriers are those of the block; `assert` is the driver's.
+# What SIMT code calls, as instructions. Barriers are those of the block; `assert` and memory are the driver's.
 _RUNTIME = """
 declare i32 @vprintf(ptr, ptr)
 declare void @__assertfail(ptr, ptr, i32, ptr, i64)
 declare void @llvm.trap()
+declare ptr @malloc(i64)
+declare void @free(ptr)
+define internal ptr @_Znwm(i64 %size) {
+  %found = call ptr @malloc(i64 %size)
+  ret ptr %found
+}
+define internal ptr @_Znam(i64 %size) {
+  %found = call ptr @malloc(i64 %size)
+  ret ptr %found
+}
+define internal void @_ZdlPvm(ptr %p, i64 %size) {
+  call void @free(ptr %p)
+  ret void
+}
+define internal void @_ZdaPv(ptr %p) {
+  call void @free(ptr %p)
+  ret void
+}
 declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32) convergent
 declare i32 @llvm.nvvm.vote.ballot.sync(i32, i1) convergent
 declare void @llvm.nvvm.bar.warp.sync(i32) convergent
@@ -136,16 +154,22 @@ def _library() -> Path:
 def _for_device(text: str, kernels: Sequence[str]) -> str:
     """The part of ``text`` that ``kernels`` lead to, as code for GPUs."""
     text = re.sub(r"(?:, )?![\w.]+ !\d+|^ +#dbg_[^\n]*\n", "", text, flags=re.M)
+    # Tables of virtual functions lead to what describes types, which is the host's.
+    text = re.sub(r"^@_ZTV[^\n]*", lambda m: re.sub(r"ptr @_ZTI[\w.$]+", "ptr null", m.group()), text, flags=re.M)
     calls = call_graph(text)
-    functions = called_from(calls, kernels)
-    bodies = [m.group() for m in FUNCTION.finditer(text) if m[1].strip('"') in functions]
     found = {m[1].strip('"'): m for m in GLOBAL.finditer(text) if not m[1].startswith("llvm.")}
+    functions = called_from(calls, kernels)
     used, pending = dict[str, None](), [name for symbol in functions for name in calls[symbol]]
     while pending:
         name = pending.pop()
         if name in found and name not in used:
             used[name] = None
             pending += [n.strip('"') for n in re.findall(NAME, found[name]["rest"])]
+        elif name in calls and name not in functions:  # a virtual function
+            added = called_from(calls, [name]) - functions
+            functions |= added
+            pending += [other for symbol in added for other in calls[symbol]]
+    bodies = [m.group() for m in FUNCTION.finditer(text) if m[1].strip('"') in functions]
     shared = [name for name in used if "thread_local" in found[name]["how"]]
     body = "\n".join([*(_variable(found[name], name in shared) for name in used), *bodies])
     for name in shared:
@@ -180,7 +204,8 @@ def _variable(match: re.Match[str], shared: bool) -> str:
     """A variable of the module, as one of a GPU: in shared memory, or by its name in that of the device."""
     rest = re.sub(r", (?:comdat(?:\(\$[^)]*\))?|section \"[^\"]*\")(?=,|$)", "", match["rest"])
     if not shared:
-        linkage = "" if match["kind"] == "global" else "internal "
+        external = match["how"].startswith("external")
+        linkage = "external " if external else "" if match["kind"] == "global" else "internal "
         return f"@{match[1]} = {linkage}{match['kind']} {rest}"
     if match["how"].startswith("external"):
         return f"@{match[1]} = external addrspace(3) global {re.sub(r', align [0-9]+', '', rest)}, align 256"
