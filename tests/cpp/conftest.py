@@ -1,4 +1,5 @@
-"""Every test gets a disk cache of its own; the C++ standard library is built before the first one."""
+"""The tests share a disk cache, which keeps the runtime of C++ programs; the C++ standard library is built before the
+first one."""
 
 from __future__ import annotations
 
@@ -11,9 +12,15 @@ import pytest
 from tilewright.frontend.cpp.toolchain import find_compiler, library_is_built
 
 
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def cached(cache_folder: Path) -> None:
-    """See ``cache_folder``."""
+def cached(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of the cache itself have ``cache_folder``."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(shared_cache))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,6 +15,7 @@ from tilewright.cpp import translation
 from tilewright.cpp.module import Module
 from tilewright.frontend.cpp import toolchain
 
+pytestmark = pytest.mark.usefixtures("cache_folder")  # a cache of its own for each test
 TEXT = """#include "cuda_tile.h"
 #include "value.h"
 namespace ct = cuda::tiles;

@@ -1,25 +1,20 @@
-"""Optimized and unoptimized code leave the same bytes: random programs with and without passes, wide and narrow.
-
-TILEWRIGHT_FUZZ=1000 runs so many programs.
-"""
+"""Optimized and unoptimized code leave the same bytes: random programs with and without passes, wide and narrow."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 
 import numpy as np
 import pytest
 from backends.cpu.comparison import Arrays, copies
 from backends.cpu.programs import ProgramMaker
 from support.irbuild import run
+from support.kernel_runs import seeds
 
 from tilewright.backends.cpu import BACKEND, compiler
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.vector.features import HostFeatures
 from tilewright.ir.core import Function
-
-COUNT = int(os.environ.get("TILEWRIGHT_FUZZ", "30"))
 
 
 def narrow(vector_bytes: int) -> Processor:
@@ -34,7 +29,7 @@ def memory_after(function: Function, arrays: Arrays) -> list[np.ndarray]:
     return [m.view(np.uint8) if m.dtype.itemsize == 1 else m for m in memory]
 
 
-@pytest.mark.parametrize("seed", range(5000, 5000 + COUNT))
+@pytest.mark.parametrize("seed", seeds(10, 5000))
 def test_optimization_changes_no_result(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     function, arrays = ProgramMaker(seed).make(14)
     optimized = memory_after(function, arrays)

@@ -72,12 +72,14 @@ def spelled(value: Any) -> str:
 def compare(expressions: list[str], dtypes: list[str], rows: list[tuple[Any, ...]]) -> None:
     """``expressions`` of a, b, c, of the dtypes, with the values of each of ``rows``: as constants and as loaded tiles."""
     arrays = [np.array([row[i] for row in rows], dtype=object).astype(storage(d)) for i, d in enumerate(dtypes)]
-    lines, places, stored = [], 0, []
+    lines = [f"    {name}{i} = ct.load({name}, ({i},), ())" for name, _ in zip("abc", dtypes) for i in range(len(rows))]
+    places, stored = 0, []
     for number, (form, (i, row)) in enumerate(itertools.product(expressions, enumerate(rows))):
         constants = [f"ct.{d}({spelled(v)})" for d, v in zip(dtypes, row)]
-        loaded = [f"ct.load({name}, ({i},), ())" for name, _ in zip("abc", dtypes)]
-        # Two uses of each value: within five rows an expression has them all.
-        uses = "ct.astype(r, ct.float64)", *(USES[(number + k) % len(USES)] for k in (0, 3))
+        loaded = [f"{name}{i}" for name, _ in zip("abc", dtypes)]
+        # Two uses of each value: within five rows an expression has them all. They are small numbers: one store has both.
+        first, second = (USES[(number + k) % len(USES)] for k in (0, 3))
+        uses = "ct.astype(r, ct.float64)", f"10 * ({first}) + ({second})"
         for target, operands in (("x", constants), ("y", loaded)):
             lines.append(f"    r = {form.format(*operands)}")
             lines += [f"    ct.store({target}, ({places + k},), {use})" for k, use in enumerate(uses)]
