@@ -86,12 +86,12 @@ def test_every_architecture(target: str) -> None:
 
 @needs_ptxas
 @pytest.mark.parametrize("seed", seeds(6, 100))
-def test_random_kernels(seed: int, recorder: Recorder) -> None:
+def test_random_kernels(seed: int) -> None:
     kernel = generated(seed)
     try:
-        ct.launch(None, kernel.grid, kernel.kernel(), arguments(kernel)[0], backend="recorder")
-        for target in TARGETS[seed % 2 :: 2]:
-            made = compile_to_ptx(recorder.functions[-1], target, 4)
+        function = specialization(kernel.kernel(), arguments(kernel)[0], "reference").function
+        for target in TARGETS[seed % 5 :: 5]:
+            made = compile_to_ptx(function, target, 4)
             assert assemble.assemble(made.ptx, made.target.name, made.name).cubin.startswith(b"\x7fELF")
     except TileUnsupportedFeatureError as error:
         assert error.loc is not None and error.loc.line > 0
