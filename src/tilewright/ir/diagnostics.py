@@ -77,6 +77,16 @@ def colored(stream: Any) -> bool:
     return is_terminal is not None and is_terminal() and os.environ.get("TERM") != "dumb"
 
 
+def colored_in_ipython() -> bool:
+    """Whether IPython or a notebook is to show colours: unless its shell has none, or NO_COLOR is set."""
+    plain = str(getattr(_ipython(), "colors", "")).lower() == "nocolor"
+    return not plain and not os.environ.get("NO_COLOR")
+
+
+def _ipython() -> Any:
+    return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+
+
 def short_traceback(error: BaseException, tb: TracebackType | None, color: bool) -> str:
     """The traceback of ``error`` without the frames of this package, and of what led to it on purpose."""
     parts = []
@@ -153,7 +163,7 @@ def _show_short_tracebacks_in_ipython() -> None:
     It asks every error for ``_render_traceback_``, which those classes have that are ours; Python's own get one when
     the shell is about to show them.
     """
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    shell = _ipython()
     if shell is None or hasattr(shell.showtraceback, "__wrapped__"):
         return
     show: Callable[..., None] = shell.showtraceback
@@ -162,7 +172,7 @@ def _show_short_tracebacks_in_ipython() -> None:
     def showtraceback(exc_tuple: Any = None, *args: Any, **options: Any) -> None:
         error = sys.exc_info()[1] if exc_tuple is None else exc_tuple[1]
         if error is not None and _is_misuse(error, error.__traceback__) and not wants_full_traceback():
-            lines = short_traceback(error, error.__traceback__, not os.environ.get("NO_COLOR")).splitlines()
+            lines = short_traceback(error, error.__traceback__, colored_in_ipython()).splitlines()
             error._render_traceback_ = lambda: lines  # type: ignore[union-attr]
         show(exc_tuple, *args, **options)
 

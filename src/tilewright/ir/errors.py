@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import traceback
 
-from tilewright.ir.diagnostics import render, short_traceback, wants_full_traceback
+from tilewright.ir.diagnostics import colored_in_ipython, render, short_traceback, wants_full_traceback
 from tilewright.ir.location import Loc
 
 
@@ -32,7 +31,7 @@ class TileError(Exception):
         """The lines that IPython and notebooks show in the place of their own traceback."""
         if isinstance(self, TileInternalError) or wants_full_traceback():
             return "".join(traceback.format_exception(self)).splitlines()
-        return short_traceback(self, self.__traceback__, not os.environ.get("NO_COLOR")).splitlines()
+        return short_traceback(self, self.__traceback__, colored_in_ipython()).splitlines()
 
 
 class TileSyntaxError(TileError):

@@ -181,9 +181,10 @@ class kernel(Launchable):
 
     def __getitem__(self, grid: Any) -> Any:
         """What Triton writes for a launch: a TypeError that says what to write here."""
+        shown = "grid" if callable(grid) else repr(grid)
         raise TypeError(
-            f"{self.name}[{grid!r}](...) is Triton's way to launch a kernel; here it is "
-            f"ct.launch(stream, {grid!r}, {self.name}, (...))"
+            f"{self.name}[{shown}](...) is Triton's way to launch a kernel; here it is "
+            f"ct.launch(stream, {shown}, {self.name}, (...))"
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -34,7 +34,7 @@ from tilewright.runtime.rules import Rule
 from tilewright.runtime.specialization import Inspection, Specialization
 from tilewright.runtime.variants import MultiVersioned
 from tilewright.runtime.versions import Path, noting_writes
-from tilewright.system.environment import variable
+from tilewright.system.environment import check_settings, variable
 from tilewright.system.stack import require_stack
 from tilewright.transforms.pipelines import add_checks, run_passes
 
@@ -239,6 +239,7 @@ class Launchable:
 
     def make_plan(self, requested: str | None, keys: Sequence[ArgumentKey]) -> LaunchPlan:
         """Everything about a launch that does not change with addresses and numbers: checked, compiled, remembered."""
+        check_settings()
         signature, backend, bound = self._bound(requested, keys)
         specialization = self.specialize(signature, backend)
         for region in bound.regions:

@@ -69,11 +69,14 @@ def compiler_timeout() -> float | None:
 
 
 def check_settings() -> None:
-    """SettingError for the first switch or number that a variable does not take, used or not."""
+    """SettingError for the first of these variables that holds what it does not take, whether it is used or not."""
     for name in _SWITCHES:
         switch(_PREFIX + name)
     number_of_threads()
     compiler_timeout()
+    traceback = variable("TILEWRIGHT_TRACEBACK")
+    if traceback and traceback.strip().lower() not in ("short", "full"):
+        raise SettingError(f"TILEWRIGHT_TRACEBACK={traceback!r} is neither 'short' nor 'full'")
 
 
 def warn_of_misspelt() -> None:

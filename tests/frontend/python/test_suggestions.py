@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -27,12 +28,21 @@ def test_what_is_advised_exists(name: str, advice: str) -> None:
         assert word in tilewright.lib.__all__
 
 
+def test_helpers_are_those_of_the_library() -> None:
+    assert sorted(suggestions._OF_LIB) == sorted(tilewright.lib.__all__)
+
+
 # Names that people try, in tile code.
 WRONG: list[tuple[Callable[[Any], Any], type[ct.TileError], str]] = [
     (lambda x: ct.laod(x, (0,), (16,)), ct.TileTypeError, "; did you mean ct.load?"),
     (lambda x: ct.sort(x), ct.TileTypeError, "; write tilewright.lib.sort"),
     (lambda x: ct.program_id(0), ct.TileTypeError, r"; write ct.bid\(axis\)"),
     (lambda x: ct.float3, ct.TileTypeError, "; did you mean ct.float32?"),
+    (lambda x: ct.argsort(x), ct.TileTypeError, "; write tilewright.lib.argsort"),
+    (lambda x: ct.sigmod(x), ct.TileTypeError, "; did you mean tilewright.lib.sigmoid?"),
+    (lambda x: ct.PaddingMode.ZEROS, ct.TileTypeError, "; did you mean PaddingMode.ZERO?"),
+    (lambda x: ct.exp(x, rouding_mode=None), ct.TileTypeError, r"; did you mean rounding_mode.; its signature is exp"),
+    (lambda x: math.sqrt(-1.0), ct.TileValueError, r"math.sqrt\(-1.0\) cannot be computed"),
     (lambda x: np.exp(x), ct.TileTypeError, "; write ct.exp"),
     (lambda x: np.sum(x), UnsupportedCallError, "; write ct.sum"),
     (lambda x: np.flor(x), ct.TileTypeError, "the module numpy has no 'flor'; did you mean numpy.floor?"),

@@ -193,7 +193,10 @@ def _bind(
     try:
         return _signature(function).bind(*arguments, **keywords)
     except TypeError as e:
-        t.fail(TileTypeError, f"{function.__name__}(): {e}; its signature is {function.__name__}{_plain(function)}")
+        unknown = [k for k in keywords if k not in _signature(function).parameters]
+        advice = suggestions.instead_of(unknown[0], _signature(function).parameters) if unknown else ""
+        signature = f"{function.__name__}{_plain(function)}"
+        t.fail(TileTypeError, f"{function.__name__}(): {e}{advice}; its signature is {signature}")
 
 
 class _Member(str):

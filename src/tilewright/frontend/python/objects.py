@@ -133,7 +133,7 @@ def apply_operator(t: ValueSemantics, key: str, function: Callable[..., Any], va
     try:
         return fold(function, *values)
     except FoldError as e:
-        t.fail(e.error, f"{function.__name__}{values!r} cannot be computed: {e}")
+        t.fail(e.error, f"{function.__name__}({', '.join(map(repr, values))}) cannot be computed: {e}")
 
 
 def truth(t: ValueSemantics, value: Any) -> bool | Value:
@@ -171,7 +171,13 @@ def attribute(t: ValueSemantics, value: Any, name: str) -> Any:
         advice = suggestions.instead_of_attribute(name, (*ATTRIBUTES[Tile], *METHODS[Tile]))
     elif isinstance(value, Array):
         advice = suggestions.instead_of_attribute_of_arrays(name, (*ATTRIBUTES[Array], *METHODS[Array]))
+    elif isinstance(value, enum.EnumMeta):
+        advice = suggestions.instead_of(name, value.__members__, f"{value.__name__}.") or _choices(value)
     t.fail(TileTypeError, f"{describe(value)} has no attribute {name!r} in tile code{advice}")
+
+
+def _choices(members: enum.EnumMeta) -> str:
+    return f"; it has {', '.join(members.__members__)}"
 
 
 def _advice_of_module(module: types.ModuleType, name: str) -> str:

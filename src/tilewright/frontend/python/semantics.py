@@ -103,7 +103,11 @@ class ValueSemantics:
         try:
             return fold(function, *values)
         except FoldError as e:
-            shown = f" {symbol} ".join(map(repr, values)) if len(values) > 1 else f"{symbol}{values[0]!r}"
+            operands = [repr(v) for v in values]
+            if symbol.replace(".", "").isidentifier():  # a function
+                shown = f"{symbol}({', '.join(operands)})"
+            else:
+                shown = f" {symbol} ".join(operands) if len(values) > 1 else f"{symbol}{operands[0]}"
             self.fail(e.error, f"{shown} cannot be computed: {e}")
 
     def binary(self, entry: tuple[str, Callable[[Any, Any], Any], str], x: Any, y: Any) -> Any:

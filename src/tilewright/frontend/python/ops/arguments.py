@@ -75,8 +75,9 @@ def axis(ctx: Context, value: Any, rank: int, name: str = "axis") -> int:
 def dtype(ctx: Context, value: Any, name: str = "dtype") -> DType:
     found = to_dtype(value)
     if found is None:
-        hint = "; write ct.float32, ct.int32 and so on" if isinstance(value, (str, type)) else ""
-        shown = repr(value) if isinstance(value, (str, type)) else describe(value)
+        plain = isinstance(value, (str, type)) or type(value).__name__ == "dtype"  # such as those of Triton
+        hint = "; write ct.float32, ct.int32 and so on" if plain else ""
+        shown = repr(value) if plain else describe(value)
         ctx.fail(TileTypeError, f"{name!r} must be a dtype, not {shown}{hint}", argument=name)
     return found
 
