@@ -103,6 +103,10 @@ class Form:
     tiles: tuple[tuple[int, int], ...] = ((128, 128), (128, 64))
 
     @property
+    def tolerance(self) -> float:
+        return 2e-2 if self.dtype.itemsize == 2 else 8e-2
+
+    @property
     def work(self) -> float:
         """TFLOP of both products."""
         S = self.length
@@ -130,6 +134,9 @@ FORMS = [
     Form("D128 causal window", causal=True, window=1024),
     Form("D128 grouped", group=8),
     Form("D128 causal grouped", causal=True, group=8),
+    Form("D128 e4m3", dtype=torch.float8_e4m3fn),
+    Form("D128 causal e4m3", causal=True, dtype=torch.float8_e4m3fn),
+    Form("D128 e5m2", dtype=torch.float8_e5m2),
 ]
 
 
@@ -145,7 +152,7 @@ class Work:
             return torch.randn(size, device=device, dtype=torch.float32).to(form.dtype)
 
         self.q, self.k, self.v = made(form.heads), made(form.heads // form.group), made(form.heads // form.group)
-        self.out = torch.empty_like(self.q)
+        self.out = torch.empty_like(self.q, dtype=torch.bfloat16 if form.dtype.itemsize == 1 else form.dtype)
 
     def ours(self, backend: str, tile: tuple[int, int], kernel: Any) -> None:
         f, (tq, tk) = self.form, tile
@@ -188,7 +195,7 @@ def sides_of(work: Work, options: argparse.Namespace) -> dict[str, Callable[[], 
     kernel = attend if options.occupancy is None else attend.replace_hints(occupancy=options.occupancy)
     for name in options.sides:
         if name == "torch":
-            if not work.form.cap and not work.form.window:
+            if not work.form.cap and not work.form.window and work.form.dtype.itemsize == 2:
                 sides["torch"] = work.cudnn
             continue
         for tile in options.tiles or work.form.tiles:
@@ -212,9 +219,9 @@ def measure(form: Form, options: argparse.Namespace) -> None:
             continue
         took = time.perf_counter() - start
         errors[name] = work.error(found if isinstance(found, torch.Tensor) else work.out)
-        if options.check or not errors[name] < 2e-2:
+        if options.check or not errors[name] < form.tolerance:
             print(f"{form.name}, {name}: error {errors[name]:.1e}, first run {took:.2f} s", flush=True)
-        if errors[name] < 2e-2:
+        if errors[name] < form.tolerance:
             running[name], times[name] = run, []
     if options.check:
         return

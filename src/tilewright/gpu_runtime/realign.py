@@ -174,7 +174,7 @@ def layouts(
 ) -> Callable[[Sequence[Any]], AlignedArrays]:
     """What finds the layout of a launch among its numbers. It remembers the last ones."""
     read = {d.base for d in descriptors} | {
-        i for d in descriptors for kind, i, _ in (*d.shape, *d.strides) if kind == "p"
+        i for d in descriptors for kind, i, _ in (*d.shape, *d.strides) if kind in ("p", "w")
     }
 
     @functools.lru_cache(_REMEMBERED)

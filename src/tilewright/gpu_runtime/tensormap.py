@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.backends.native.body import Body, pointer
 from tilewright.gpu_runtime import driver
-from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, Descriptor
+from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, WRAP, Descriptor
 
 # TTIR element type -> CUtensorMapDataType. Small floats travel as bytes.
 _TYPES = {"i8": 0, "i16": 1, "i32": 2, "i64": 4, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
@@ -112,6 +112,7 @@ class MapEncoder:
 def _number(body: Body, of: tuple[str, int, int], times: int) -> str:
     """An extent or stride of a descriptor, ``times`` a number."""
     kind, n, factor = of
-    if kind != "p":
+    if kind not in ("p", "w"):
         return str(n * factor * times)
-    return body.let(f"mul i64 {body.load('i64', '%values', 8 * n)}, {factor * times}")
+    found = body.let(f"mul i64 {body.load('i64', '%values', 8 * n)}, {factor * times}")
+    return body.let(f"add i64 {found}, {WRAP * times}") if kind == "w" else found

@@ -16,6 +16,11 @@ MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of tensor maps: CUtensorMap of the CUDA dr
 # Of an array: the address, the extents and the strides.
 Geometry = tuple[int, tuple[int, ...], tuple[int, ...]]
 
+# A slice of an array whose start and extent only the kernel knows is described as one of SLICE_EXTENT elements that end
+# where it ends. Two axes more go there: one of its stride, for where it ends, and one that takes SLICE_EXTENT strides
+# back, as addresses of 64 bits wrap around: SLICE_EXTENT steps of WRAP are none. Both are longer than any coordinate.
+SLICE_EXTENT, WRAP, LONGEST = 1 << 30, 1 << 34, (1 << 31) - (1 << 16)
+
 SMALLEST_BYTES = 128  # of a tile that the TMA unit moves, which starts at a multiple of that in shared memory
 
 
@@ -24,8 +29,8 @@ class Descriptor:
     """A kernel parameter that describes tiles of an array to the TMA unit.
 
     ``base``, ``shape`` and ``strides`` say where the launch finds the numbers: a multiple of a function parameter
-    (``"p", index, factor``) or a constant (``"c", n, 1``); ``base`` is the index of one. Axes are those of the array in
-    the order ``axes``; ``block`` is the tile.
+    (``"p", index, factor``), also one added to ``WRAP`` (``"w"``), or a constant (``"c", n, 1``); ``base`` is the index
+    of one. Axes are those of the array in the order ``axes``; ``block`` is the tile.
     Those of ``listed`` arrays, those of the table ``base``, are in a row of that (``"t", column, 1``).
     A ``needs_realign`` array of rank 2 may have an address or a stride that the TMA unit cannot take: the launch then
     describes a copy of it; of one to be ``transposed`` always a copy, in which the last of ``axes`` is contiguous. One
@@ -61,7 +66,7 @@ class Descriptor:
     def extents(self, numbers: Sequence[Any] | Mapping[int, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The shape and the strides of the array: of ``numbers``, those that a launch passes or those in its row."""
         shape, strides = (
-            tuple((n if kind == "c" else numbers[n]) * factor for kind, n, factor in sources)
+            tuple((n if kind == "c" else numbers[n]) * factor + WRAP * (kind == "w") for kind, n, factor in sources)
             for sources in (self.shape, self.strides)
         )
         return shape, strides

@@ -362,19 +362,22 @@ def test_without_room_in_shared_memory_all_stays_with_mma_sync() -> None:
     assert (c[:, :128] == 256).all() and (c[:, 128:] == 257).all() and Wgmma not in found
 
 
-def test_places_that_were_read_from_memory_stay_with_mma_sync() -> None:
-    """The thread that loads reads no memory."""
+@pytest.mark.parametrize("written", [False, True])
+def test_places_that_are_read_from_memory(written: bool) -> None:
+    """The thread that loads reads what nobody writes; it does not wait for other threads."""
 
-    def program(a: ct.Array, b: ct.Array, c: ct.Array, which: ct.Array) -> None:
+    def program(a: ct.Array, b: ct.Array, c: ct.Array, which: ct.Array, written: ct.Constant[bool]) -> None:
         k = ct.load(which, (0,), ())
+        if written:
+            ct.store(which, (0,), k)
         x, y = ct.load(a, (0, k), (64, 64)), ct.load(b, (k, 0), (64, 64))
         ct.store(c, (0, 0), ct.mma(x, y, ct.zeros((64, 64), ct.float32)))
 
     a, b, c = aligned((64, 128), np.float16), aligned((128, 64), np.float16), aligned((64, 64), np.float32)
     a[...], b[...] = 1, 2
     which = np.ones(1, np.int32)
-    found = _chosen(program, a, b, c, which)
-    assert (c == 128).all() and Wgmma not in found
+    found = _chosen(program, a, b, c, which, written)
+    assert (c == 128).all() and (Wgmma in found) == (not written)
 
 
 def test_iterations_that_end_early_stay_with_mma_sync() -> None:

@@ -20,6 +20,14 @@ class PipelineDepth(NamedTuple):
     few_iterations: int
 
 
+class Slice(NamedTuple):
+    """A view of ``extent`` elements from ``start`` on along ``axis`` of an array."""
+
+    axis: int
+    start: Value
+    extent: Value
+
+
 @dataclass
 class LoweringPlan:
     """Decisions made before lowering: see ``plan``, ``ordering`` and ``tf32``."""
@@ -30,6 +38,7 @@ class LoweringPlan:
     unpipelined: set[Op] = field(default_factory=set)
     depths: Mapping[Op, PipelineDepth] = field(default_factory=dict)  # loops without MMA ops whose loads are pipelined
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
+    slices: dict[Op, Slice] = field(default_factory=dict)  # accesses whose descriptors are those of slices
     copyable: set[Op] = field(default_factory=set)  # loads of arrays that the launch may copy
     found_before: dict[Op, list[Op]] = field(default_factory=dict)  # ops, and those whose maps are found before them
     rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import is_pure
@@ -10,9 +10,9 @@ from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, Lo
 from tilewright.ir.types import TileType
 
 
-def slice_covers(op: Op, values: Iterable[Value]) -> bool:
+def slice_covers(op: Op, values: Iterable[Value], reads: Container[Op] = ()) -> bool:
     """Whether ``values``, and whether and how often control comes to ``op``, follow from the arguments, the place in
-    the grid and pure ops on scalars alone."""
+    the grid, pure ops on single elements and the loads ``reads`` alone."""
     pending = list(values)
     around: Op | None = op.parent
     while around is not None:
@@ -23,9 +23,9 @@ def slice_covers(op: Op, values: Iterable[Value]) -> bool:
         value = pending.pop()
         if value not in seen:
             seen.add(value)
-            if not isinstance(value.type, TileType) or value.type.rank:
+            if isinstance(value.type, TileType) and value.type.size != 1:
                 return False
-            sources = _sources(value)
+            sources = _sources(value, reads)
             if sources is None:
                 return False
             pending += sources
@@ -46,8 +46,8 @@ def _decides(op: Op) -> Iterator[Value]:
                     branch = branch.parent
 
 
-def _sources(value: Value) -> list[Value] | None:
-    """What ``value`` is computed from; None where that is more than a pure op on scalars."""
+def _sources(value: Value, reads: Container[Op]) -> list[Value] | None:
+    """What ``value`` is computed from; None where that is more than a pure op or one of ``reads``."""
     owner = value.owner
     made = incoming(value)
     if made is not None:
@@ -57,4 +57,4 @@ def _sources(value: Value) -> list[Value] | None:
     if isinstance(owner, Block):
         loop = owner.parent
         return [] if loop is None else list(loop.bounds) if isinstance(loop, For) else None
-    return list(owner.operands) if is_pure(owner) and not owner.regions else None
+    return list(owner.operands) if owner in reads or (is_pure(owner) and not owner.regions) else None

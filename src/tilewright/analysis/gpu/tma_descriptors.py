@@ -11,23 +11,33 @@ from typing import Any
 from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.gpu.barrier_insertion import BarrierInsertion
 from tilewright.analysis.gpu.element_types import memory_element
-from tilewright.analysis.gpu.lowering_plan import LoweringPlan
+from tilewright.analysis.gpu.lowering_plan import LoweringPlan, Slice
 from tilewright.analysis.gpu.mma_operands import plan_mma
 from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.list_tables import Tables
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import PaddingMode
-from tilewright.ir.gpu_parameters import SMALLEST_BYTES, Descriptor, element_bits
+from tilewright.ir.gpu_parameters import LONGEST, SLICE_EXTENT, SMALLEST_BYTES, Descriptor, element_bits
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Bitcast, Cast, Mul, Select
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible, LoadView, MakeTensorView, MemoryOp, StoreView
-from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
+from tilewright.ir.ops.memory import (
+    AssumeBounded,
+    AssumeDivisible,
+    LoadView,
+    MakePartitionView,
+    MakeTensorView,
+    MemoryOp,
+    StoreView,
+)
+from tilewright.ir.ops.shape import Broadcast, Permute, PtrOffset, Reshape, constant_of
 from tilewright.ir.types import PartitionViewType, TensorViewType
 
+_MOST_AXES, _AXES_OF_SLICES = 5, 2  # of a tensor map; more than those of the array
 _LARGEST_BOX = 256  # elements along an axis: CUDA Driver API, cuTensorMapEncodeTiled, boxDim
 # Chosen for the matmuls of benchmarks/gpu.py; not measured alone.
 _PIECE_BYTES = 1 << 15  # of a result of MMA ops that is stored in pieces
@@ -36,14 +46,16 @@ Source = tuple[str, int, int]  # as in ``Descriptor``
 _TOWARD_MMA = frozenset((Reshape, Permute, Cast, Bitcast, Mul, Select, Broadcast))
 
 
-def plan_lowering(function: Function, target: GpuTarget, descriptors: bool, realign: bool) -> LoweringPlan:
+def plan_lowering(
+    function: Function, target: GpuTarget, descriptors: bool, realign: bool, slices: bool = False
+) -> LoweringPlan:
     """Decisions about ``function``. ``descriptors`` allows tensor descriptors, ``realign`` those of copies, for arrays
-    that are only read and that an MMA loop reads."""
+    that are only read and that an MMA loop reads, ``slices`` those of parts of arrays that the kernel chooses."""
     analyses = AnalysisManager(function)
     roots, facts = analyses.get(AliasAnalysis), analyses.get(IntegerRanges)
     plan = LoweringPlan(roots.tables)
     if target.has_tma and descriptors:
-        _describe(plan, function, roots, target, facts, realign=realign)
+        _describe(plan, function, roots, target, facts, realign=realign, slices=slices)
         _leave_to_threads(plan, function, roots)
         if target.has_wgmma:
             plan_mma(plan, function)
@@ -73,6 +85,7 @@ def _describe(
     facts: IntegerRanges,
     *,
     realign: bool,
+    slices: bool,
 ) -> None:
     """Find the accesses by descriptors."""
     params = {value: i for i, value in enumerate(function.body.args)}
@@ -87,8 +100,12 @@ def _describe(
         if may_alias(root, mixed):
             continue  # the TMA unit is not ordered with plain accesses
         may_realign = realign and isinstance(op.parent, For) and root not in written | mixed and None not in written
-        found = descriptor(op, params, plan.tables, facts, target, may_realign=may_realign)
+        view = op.view.op.view.op if slices and isinstance(op.view.op, MakePartitionView) else None
+        part = _slice(view, params) if isinstance(view, MakeTensorView) else None
+        found = descriptor(op, params, plan.tables, facts, target, may_realign=may_realign, part=part)
         if found is not None:
+            if part is not None:
+                plan.slices[op] = part
             plan.descriptors[op] = found
             if may_realign and len(found.axes) == 2 and not found.listed:
                 plan.copyable.add(op)
@@ -184,27 +201,57 @@ def _innermost(access: LoadView | StoreView) -> int | None:
     return partition.order.index(unit[-1]) if unit else None
 
 
+def _slice(view: MakeTensorView, params: dict[Value, int]) -> Slice | None:
+    """The part of an array that ``view`` is, where that begins at a multiple of one of its strides."""
+    t = view.type
+    offset = view.base.op.offset.op if isinstance(view.base.op, PtrOffset) else None
+    if not isinstance(offset, Mul) or t.rank + _AXES_OF_SLICES > _MOST_AXES or t.index_dtype.bitwidth > 32:
+        return None
+    strides, extents = iter(view.strides), iter(view.shape)
+    for axis, (stride, extent) in enumerate(zip(t.strides, t.shape)):
+        by = None if stride is not None else _parameter_source(next(strides), params)
+        length = None if extent is not None else next(extents)
+        for start, factor in ((offset.lhs, offset.rhs), (offset.rhs, offset.lhs)):
+            narrow = start.op.x if isinstance(start.op, Cast) else start
+            if None not in (by, length) and by == _parameter_source(factor, params) and narrow.tile.dtype is int32:
+                assert length is not None
+                return Slice(axis, narrow, length)
+    return None
+
+
 def descriptor(
-    op: Any, params: dict[Value, int], tables: Tables, facts: IntegerRanges, target: GpuTarget, *, may_realign: bool
+    op: Any,
+    params: dict[Value, int],
+    tables: Tables,
+    facts: IntegerRanges,
+    target: GpuTarget,
+    *,
+    may_realign: bool,
+    part: Slice | None = None,
 ) -> Descriptor | None:
-    """The descriptor for the tiles of ``op``, or None when the TMA unit cannot move them."""
+    """The descriptor for the tiles of ``op``, which may be those of a ``part`` of an array, or None when the TMA unit
+    cannot move them."""
     partition: PartitionViewType = op.view.type
     t: TensorViewType = partition.view
     view = op.view.op.view.op if op.view.op is not None else None
     if not isinstance(view, MakeTensorView) or t.rank > 5:
         return None
     listed = tables.cell(view.base)
+    first = view.base if part is None else view.base.op.ptr  # type: ignore[union-attr]
     if listed is None:
-        base = _param(view.base, params)
+        base = _param(first, params)
         find = functools.partial(_parameter_source, params=params)
     else:
         base = listed.table
         find = functools.partial(_listed_source, tables=tables, array=listed.array)
-    shape, strides = _sources(t.shape, view.shape, find), _sources(t.strides, view.strides, find)
+    extents, strides = _sources(t.shape, view.shape, find), _sources(t.strides, view.strides, find)
+    if part is not None:
+        extents[part.axis] = ("c", SLICE_EXTENT, 1)
+    shape = [source for source in extents if source is not None]
     if (
         base is None
-        or shape is None
-        or strides is None
+        or len(shape) != t.rank
+        or None in strides
         or not _is_short(shape, t, params)
         or t.dtype.is_bool
         or t.dtype.bitwidth == 4
@@ -226,21 +273,25 @@ def descriptor(
         return None  # the TMA unit would fill the last unit of each row
     if not SMALLEST_BYTES <= math.prod(block) * item <= target.shared_memory:
         return None  # the TMA unit takes a tile from shared memory, where one follows the other
-    aligned = _is_aligned(view, t, inner, facts)
+    aligned = _divisor(first, facts) % 16 == 0 and has_pitch(view, t, inner, facts, 16)
     if not aligned and not (may_realign and t.rank == 2 and listed is None):
         return None
-    element = memory_element(t.dtype, target)
-    return Descriptor(base, shape, strides, tuple(axes), block, element, not aligned, listed=listed is not None)
+    element, steps = memory_element(t.dtype, target), [source for source in strides if source is not None]
+    if part is not None:
+        steps_over = partition.steps[partition.order.index(part.axis)] >= tile[part.axis]
+        if not aligned or part.axis == inner or not steps_over:
+            return None  # what comes before a slice is in memory, too
+        kind, n, factor = steps[part.axis]
+        shape, steps = [*shape, *[("c", LONGEST, 1)] * 2], [*steps, ("w", n, -factor), (kind, n, factor)]
+        axes, block = [t.rank, t.rank + 1, *axes], (1, 1, *block)
+    return Descriptor(
+        base, tuple(shape), tuple(steps), tuple(axes), block, element, not aligned, listed=listed is not None
+    )
 
 
 def _has_whole_units(view: Any, t: TensorViewType, inner: int, facts: IntegerRanges) -> bool:
     """Whether rows are known to be whole units of 16 bytes."""
     return _extent_divisors(t.shape, view.shape, facts)[inner] * t.dtype.bytes % 16 == 0
-
-
-def _is_aligned(view: Any, t: TensorViewType, inner: int, facts: IntegerRanges) -> bool:
-    """Whether the address and all strides but that of ``inner`` are known to be whole units of 16 bytes."""
-    return _divisor(view.base, facts) % 16 == 0 and has_pitch(view, t, inner, facts, 16)
 
 
 def has_pitch(view: Any, t: TensorViewType, inner: int, facts: IntegerRanges, unit: int) -> bool:
@@ -307,21 +358,18 @@ def _listed_source(value: Value, tables: Tables, array: tuple[int, Value | None,
 
 def _sources(
     static: tuple[int | None, ...], dynamic: list[Value], find: Callable[[Value], Source | None]
-) -> tuple[Source, ...] | None:
+) -> list[Source | None]:
     """Where the launch finds extents or strides: constants, or what ``find`` finds."""
     values = iter(dynamic)
-    found: list[Source] = []
+    found: list[Source | None] = []
     for n in static:
         value = next(values) if n is None else None
         known = n if value is None else constant_of(value)
-        source = ("c", int(known), 1) if known is not None else find(value) if value is not None else None
-        if source is None:
-            return None
-        found.append(source)
-    return tuple(found)
+        found.append(("c", int(known), 1) if known is not None else find(value) if value is not None else None)
+    return found
 
 
-def _is_short(extents: tuple[Source, ...], t: TensorViewType, params: dict[Value, int]) -> bool:
+def _is_short(extents: Sequence[Source], t: TensorViewType, params: dict[Value, int]) -> bool:
     """Whether coordinates of 32 bits reach everything in an array with these ``extents``."""
     types = {i: value.tile for value, i in params.items()}
     for kind, n, factor in extents:

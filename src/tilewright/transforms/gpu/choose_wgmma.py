@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.gpu.lowering_plan import LoweringPlan
 from tilewright.analysis.gpu.producer_slice import slice_covers
 from tilewright.analysis.gpu.target import GpuTarget
@@ -17,13 +18,13 @@ from tilewright.analysis.mma_graph import depends
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, int32, int64
-from tilewright.ir.effects import has_early_exit
+from tilewright.ir.effects import has_early_exit, is_ordered
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.gpu_parameters import Descriptor
+from tilewright.ir.gpu_parameters import SLICE_EXTENT, Descriptor
 from tilewright.ir.gpu_stage import MULTICAST_PAYS, WGMMA_REFUSED, WGMMA_WARPS
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import create
-from tilewright.ir.ops.arith import Cast, Cmp, Mul, Select
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Select, Sub
 from tilewright.ir.ops.control import If, ends_of
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.tma import LARGEST_BOX, OUTSIDE, SWIZZLES, Fetch, Put, TensorMap, swizzled_layout
@@ -37,7 +38,7 @@ from tilewright.ir.ops.gpu.wgmma import (
     wgmma_multiplies,
 )
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import LoadView, MakePartitionView, StoreView, ViewMemoryOp
+from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MemoryOp, StoreView, ViewMemoryOp
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter, with_body
 from tilewright.ir.types import PartitionViewType, SharedType, TileType
@@ -116,12 +117,13 @@ class ChooseWgmma:
 
 def choose(function: Function, options: ChooseWgmma) -> Choice:
     """What is done by wgmma in ``function``, and why other MMA ops are not."""
-    plan = AnalysisManager(function).get(plan_lowering, options.target, True, options.realign)
+    plan = AnalysisManager(function).get(plan_lowering, options.target, True, options.realign, True)
     mmas = [op for op in function.walk() if isinstance(op, Mma)]
     found: dict[Mma, Operands] = {}
     reasons: list[str] = []
     warps = options.num_warps
     ends = any(isinstance(op, Exit) for op in function.walk())
+    reads = _reads(function)
     for op in mmas:
         needed = _warps(op, warps, [other for other in mmas if other.block is op.block])
         operands = _operands(op, plan, found)
@@ -132,7 +134,7 @@ def choose(function: Function, options: ChooseWgmma) -> Choice:
             operands = f"an accumulator of {shape} is not for warp groups of {ROWS} rows"
         if not isinstance(operands, str):
             assert needed is not None
-            why = _why_not(op, operands) or _too_much({**found, op: operands}, op, needed, options.budget)
+            why = _why_not(op, operands, reads) or _too_much({**found, op: operands}, op, needed, options.budget)
             operands = why or operands
         if isinstance(operands, str):
             reasons.append(f"line {op.loc.line}: mma.sync, as {operands}")
@@ -145,6 +147,22 @@ def choose(function: Function, options: ChooseWgmma) -> Choice:
     facts = AnalysisManager(function).get(IntegerRanges)
     multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
     return Choice(found, stores if found else frozenset(), warps or 0, plan, tuple(reasons), multicast)
+
+
+def _reads(function: Function) -> set[Op]:
+    """The loads that the thread that has tiles copied can do for itself: of single elements that nobody writes."""
+    ops = [op for op in function.walk() if isinstance(op, MemoryOp)]
+    if any(is_ordered(op) for op in ops):
+        return set()
+    roots = AnalysisManager(function).get(AliasAnalysis)
+    _, written = roots.accessed(ops)
+    return {
+        op
+        for op in ops
+        if isinstance(op, (Load, LoadView))
+        and op.result.tile.size == 1
+        and not may_alias(roots.underlying_object(op.address), written)
+    }
 
 
 def _crosses_sectors(operand: _Operand, facts: IntegerRanges) -> bool:
@@ -241,7 +259,7 @@ def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> s
     return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
 
 
-def _why_not(op: Mma, operands: Operands) -> str | None:
+def _why_not(op: Mma, operands: Operands, reads: set[Op]) -> str | None:
     if op.acc.tile.rank != 2 or op.acc.tile.shape[1] % 8 or op.acc.tile.shape[1] > MOST_COLUMNS:
         return f"an accumulator of {op.acc.tile} is none of wgmma"
     left, right = (v.tile.element if o is None else o.type.dtype for v, o in zip((op.x, op.y), operands))
@@ -256,8 +274,8 @@ def _why_not(op: Mma, operands: Operands) -> str | None:
         assert block is not None
         if any(has_early_exit(other) for other in block.ops if not other.spec.terminator):
             return f"control may leave what is around line {operand.load.loc.line} before it multiplies"
-        if not slice_covers(operand.load, operand.load.indices):
-            return f"what is loaded at line {operand.load.loc.line} depends on what was read before"
+        if not slice_covers(operand.load, operand.load.indices, reads):
+            return f"what is loaded at line {operand.load.loc.line} depends on what one thread cannot find out"
     return None
 
 
@@ -443,7 +461,7 @@ class _Chooser(Rewriter):
         swizzle = _swizzle(extents[d.axes[-1]] * dtype.bytes)
         assert swizzle is not None
         groups = self.choice.warps // GROUP_WARPS
-        outer = [extents[a] for a in d.axes[:-1]]
+        outer = [extents.get(a, 1) for a in d.axes[:-1]]  # a slice has more axes
         if isinstance(op, StoreView):  # a box for each warp group
             outer = [n // groups if n % (ROWS * groups) == 0 else n for n in outer]
         box = (*outer, swizzle // dtype.bytes)
@@ -459,14 +477,23 @@ class _Chooser(Rewriter):
 
     def _starts(self, op: LoadView | StoreView, d: Descriptor, b: Builder) -> list[Value]:
         """The coordinates of a tile along the axes of ``d``; outside of the array where they need more than 32 bits."""
-        t = _partition(op)
+        t, part = _partition(op), self.choice.plan.slices.get(op)
         starts = []
-        for axis in d.axes:
+        if part is not None:
+            starts = [b.constant(SLICE_EXTENT, int32), b.emit(Add, self.value(part.start), self.value(part.extent))]
+        for axis in d.axes[len(starts) :]:
             k = t.order.index(axis)
             index = self.value(op.indices[k])
             wide = index if index.tile.element is int64 else b.emit(Cast, index, dtype=int64)
             start = b.emit(Mul, wide, b.constant(t.steps[k], int64)) if t.steps[k] != 1 else wide
-            narrow = b.emit(Cast, start, dtype=int32)
-            same = b.emit(Cmp, b.emit(Cast, narrow, dtype=int64), start, predicate=CmpPredicate.EQ)
-            starts.append(b.emit(Select, same, narrow, b.constant(OUTSIDE, int32)))
+            if part is not None and axis == part.axis:
+                extent = b.emit(Cast, self.value(part.extent), dtype=int64)
+                after = b.emit(Cmp, start, b.constant(0, int64), predicate=CmpPredicate.GE)
+                fits = b.emit(And, after, b.emit(Cmp, start, extent, predicate=CmpPredicate.LT))
+                start = b.emit(Add, start, b.emit(Sub, b.constant(SLICE_EXTENT, int64), extent))
+                narrow = b.emit(Cast, start, dtype=int32)
+            else:
+                narrow = b.emit(Cast, start, dtype=int32)
+                fits = b.emit(Cmp, b.emit(Cast, narrow, dtype=int64), start, predicate=CmpPredicate.EQ)
+            starts.append(b.emit(Select, fits, narrow, b.constant(OUTSIDE, int32)))
         return starts

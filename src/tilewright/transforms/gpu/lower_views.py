@@ -80,13 +80,16 @@ class _Lowering(Rewriter):
     def _access(self, op: ViewMemoryOp, b: Builder) -> None:
         view, t = self.views[op.view], op.view.type
         assert isinstance(t, PartitionViewType)
-        pointers, mask = self._tile(op, view, t, b)
+        single = isinstance(op, LoadView) and op.result.tile.size == 1  # a scalar, which one thread can load, too
+        shape = () if single else t.tile_shape
+        pointers, mask = self._tile(op, view, t, shape, b)
         if isinstance(op, LoadView):
             padding = None
             if mask is not None and t.padding is not PaddingMode.UNDETERMINED:
-                padding = b.constant(padding_value(t.padding, t.view.dtype), t.view.dtype, t.tile_shape)
+                padding = b.constant(padding_value(t.padding, t.view.dtype), t.view.dtype, shape)
             order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
-            self.values[op.result] = b.emit(Load, pointers, mask, padding, latency=op.latency, **order)
+            loaded = b.emit(Load, pointers, mask, padding, latency=op.latency, **order)
+            self.values[op.result] = b.emit(Reshape, loaded, shape=t.tile_shape) if single else loaded
         elif isinstance(op, StoreView):
             order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
             b.emit_op(Store, pointers, self.value(op.value), mask, latency=op.latency, **order)
@@ -97,12 +100,15 @@ class _Lowering(Rewriter):
                 order = {"memory_order": MemoryOrder.RELAXED, "memory_scope": MemoryScope.DEVICE}
             b.emit_op(AtomicRmw, pointers, self.value(op.value), mask, kind=op.kind, **order)
 
-    def _tile(self, op: ViewMemoryOp, view: _View, t: PartitionViewType, b: Builder) -> tuple[Value, Value | None]:
-        """The pointers to the elements of the tile, and which of them lie in the array (None: all)."""
-        base, mask, shape = view.base, None, t.tile_shape
+    def _tile(
+        self, op: ViewMemoryOp, view: _View, t: PartitionViewType, shape: tuple[int, ...], b: Builder
+    ) -> tuple[Value, Value | None]:
+        """The pointers to the elements of the tile, seen as of ``shape``, and which of them lie in the array (None:
+        all)."""
+        base, mask = view.base, None
         wide = _offset_dtype(view, t)
         offsets: Value | None = None
-        for k, (axis, n) in enumerate(zip(t.order, shape)):
+        for k, (axis, n) in enumerate(zip(t.order, t.tile_shape)):
             start, known_start = self._start(op.indices[k], t.steps[k], b)
             base = b.emit(PtrOffset, base, _times(b, start, view.strides[axis]), in_array=False)
             if n > 1:
