@@ -18,7 +18,7 @@ import tilewright as ct
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.gpu.barriers import TakeTurn
-from tilewright.ir.ops.gpu.memory import Barrier, SharedAlloc
+from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, SharedAlloc
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tma import AsyncFence
 from tilewright.ir.ops.gpu.wgmma import Wgmma
@@ -136,4 +136,4 @@ def test_attention_of_bytes(
     assert np.linalg.norm(found - wanted) < 1e-5 * np.linalg.norm(wanted)
     late = [op for op in functions[-1].walk() if isinstance(op, Wgmma) and isinstance(op.x.type, TileType)]
     assert late and all(op.x.tile.element is ct.float16 for op in late)
-    assert not any(isinstance(op, (GpuMma, TakeTurn)) for op in functions[-1].walk())
+    assert not any(isinstance(op, (GpuMma, TakeTurn, GlobalLoad)) for op in functions[-1].walk())

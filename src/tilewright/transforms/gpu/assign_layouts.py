@@ -15,11 +15,11 @@ from tilewright.ir.layouts import REGISTER, LinearLayout
 from tilewright.ir.opdef import Arity, create, operand_groups
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, LoopOp, Return, Yield
-from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore
+from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedLoad
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma, operand_layouts
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
 from tilewright.ir.ops.gpu.tma import Fetch, Put
-from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma, left_layout, wgmma_layout
+from tilewright.ir.ops.gpu.wgmma import LoadFetched, StageOperand, Wgmma, left_layout, wgmma_layout
 from tilewright.ir.ops.linear import CombiningOp, Mma
 from tilewright.ir.ops.memory import (
     Assert,
@@ -196,6 +196,10 @@ class _Assigner:
             self.made[op.result, None] = self._clone(op, lambda v: self.get(v, None)).result
         elif isinstance(op, Wgmma):
             self._wgmma(op)
+        elif isinstance(op, LoadFetched):
+            t = op.result.tile.with_layout(self.layout(op.result))
+            vector = VECTOR_BYTES // t.element.bytes
+            self._bind(op.result, self.b.emit(SharedLoad, self.get(op.buffer, None), type=t, vector=vector))
         elif isinstance(op, Put):
             self._clone(op, lambda v: self.at_home(v))
         elif isinstance(op, StageOperand):

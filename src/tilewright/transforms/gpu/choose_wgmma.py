@@ -14,7 +14,7 @@ from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import has_pitch, plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import depends
+from tilewright.analysis.mma_graph import depends, operand_source
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, int32, int64
@@ -32,6 +32,7 @@ from tilewright.ir.ops.gpu.wgmma import (
     GROUP_WARPS,
     MOST_COLUMNS,
     ROWS,
+    LoadFetched,
     StageOperand,
     Wgmma,
     readable,
@@ -74,9 +75,9 @@ Operands = tuple[_Operand | None, _Operand | None]
 class Choice:
     """MMA ops with their operands, stores that the TMA unit makes, and the warps that multiply.
 
-    A left operand of None stays in registers, a right one of None goes from there to shared memory. ``reasons`` say why
-    other MMA ops stay as they are. ``multicast_pays`` where rows of operands do not start on sectors of the L2 cache:
-    what blocks fetch from it limits MMA ops then.
+    A left operand of None stays in registers, a right one of None goes from there to shared memory; what is
+    ``converted`` there is fetched first. ``reasons`` say why other MMA ops stay as they are. ``multicast_pays`` where
+    rows of operands do not start on sectors of the L2 cache: what blocks fetch from it limits MMA ops then.
     """
 
     mmas: dict[Mma, Operands]
@@ -85,6 +86,7 @@ class Choice:
     plan: LoweringPlan
     reasons: tuple[str, ...]
     multicast_pays: bool
+    converted: dict[LoadView, _Operand]
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,28 @@ def choose(function: Function, options: ChooseWgmma) -> Choice:
     )
     facts = AnalysisManager(function).get(IntegerRanges)
     multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
-    return Choice(found, stores if found else frozenset(), warps or 0, plan, tuple(reasons), multicast)
+    converted = dict(filter(None, (_converted(op, plan, reads) for op, (_, y) in found.items() if y is None)))
+    return Choice(found, stores if found else frozenset(), warps or 0, plan, tuple(reasons), multicast, converted)
+
+
+def _converted(op: Mma, plan: LoweringPlan, reads: set[Op]) -> tuple[LoadView, _Operand] | None:
+    """What is loaded for the right operand of ``op``, which threads convert, if the TMA unit can copy it."""
+    load = operand_source(op.y)
+    d = plan.descriptors.get(load) if isinstance(load, LoadView) else None
+    if not isinstance(load, LoadView) or d is None or d.listed or d.needs_realign:
+        return None
+    ops, value = set[Op](), load.result
+    while value is not op.y:  # by conversions alone, in one block
+        (user,) = value.users if len(value.users) == 1 else (None,)
+        if user is None or user.block is not op.block:
+            return None
+        ops.add(user)
+        value = user.results[0]
+    t = load.result.tile
+    found = _in_shared(load, d, t.element, transposed=False)
+    if isinstance(found, str) or load.block is not op.block or not slice_covers(load, load.indices, reads):
+        return None
+    return load, _Operand(load, d, found, frozenset(ops))
 
 
 def _reads(function: Function) -> set[Op]:
@@ -424,6 +447,12 @@ class _Chooser(Rewriter):
             x = self.value(op.x) if left is None else self.fetched[left.load, left.type]
             y = self._stage(op.y, builder) if right is None else self.fetched[right.load, right.type]
             self.values[op.result] = builder.emit(Wgmma, x, y, self.value(op.acc))
+        elif op in self.choice.converted:
+            operand = self.choice.converted[op]
+            self._fetch(operand, builder)
+            fetched, t = self.fetched[operand.load, operand.type], operand.type
+            tile = builder.emit(LoadFetched, fetched, type=TileType(t.dtype, t.shape))
+            self.values[op.results[0]] = builder.emit(Reshape, tile, shape=op.results[0].tile.shape)
         elif op in self.loaded:
             for operand in self.loaded[op]:
                 self._fetch(operand, builder)

@@ -18,7 +18,8 @@ from tilewright.ir.ops.gpu.mma import (
     fma_accumulator_layout,
     instruction_for,
 )
-from tilewright.ir.ops.gpu.wgmma import Wgmma, wgmma_layout
+from tilewright.ir.ops.gpu.tma import swizzle_of
+from tilewright.ir.ops.gpu.wgmma import LoadFetched, Wgmma, wgmma_layout
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.memory import (
     AssumeBlocked,
@@ -30,7 +31,7 @@ from tilewright.ir.ops.memory import (
     PointerMemoryOp,
 )
 from tilewright.ir.ops.shape import Cat, Extract, Insert, Permute, Reshape
-from tilewright.ir.types import TileType
+from tilewright.ir.types import SharedType, TileType
 
 VECTOR_BYTES = 16  # the widest access of a thread
 _VECTOR_ELEMENTS = 4  # of tiles that no access to memory has a say in
@@ -126,6 +127,14 @@ def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> Lin
             count //= extents[axis]
         extents[order[-1]] *= count  # more threads than elements
     return LinearLayout.blocked(shape, left, lanes, warp, order)
+
+
+def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
+    """The layout in which threads load a tile from where it was fetched to: 16 bytes of a row at once."""
+    assert isinstance(op.buffer.type, SharedType)
+    found = swizzle_of(op.buffer.type)
+    inner = 1 if found is None else found[0]
+    return blocked(op.result.tile.shape, (inner, 1 - inner), VECTOR_BYTES // op.result.tile.element.bytes, warps)
 
 
 def along_axis(shape: _Shape, axis: int, warps: int) -> LinearLayout:
@@ -250,6 +259,8 @@ class Homes:
             return wgmma_layout(op.acc.tile.shape, self._accesses.warps)
         if isinstance(op, Load):
             return self._accesses.of(op)
+        if isinstance(op, LoadFetched):
+            return fetched_layout(op, self._accesses.warps)
         if isinstance(op, (AtomicRmw, AtomicCas, Extract, Insert, Cat)):
             return self._accesses.layout(value.tile.shape)
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -26,7 +26,7 @@ from tilewright.ir.ops.gpu.barriers import (
     barriers_type,
 )
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier
-from tilewright.ir.ops.gpu.memory import Barrier, SharedAlloc, SharedCopy
+from tilewright.ir.ops.gpu.memory import Barrier, SharedAlloc, SharedCopy, SharedLoad
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import ConvertLayout, ThreadReduce
 from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, Fetch, Put, TensorMap, TmaLoad, TmaStoreWait
@@ -197,7 +197,7 @@ def _groups(function: Function) -> list[_Group]:
     found: list[_Group] = []
     for op in function.walk():
         if isinstance(op, Fetch):
-            mmas = {p for p in op.result.users if isinstance(p, Wgmma)}
+            mmas = set(_readers(op.result))
             group = next((g for g in found if g.block is op.block and g.mmas & mmas), None)
             if group is None:
                 assert op.block is not None
@@ -206,6 +206,15 @@ def _groups(function: Function) -> list[_Group]:
                 group.fetches.append(op)
                 group.mmas |= mmas
     return found
+
+
+def _readers(value: Value) -> Iterator[Wgmma]:
+    """The MMA ops that read what was fetched, or what threads make of it in shared memory."""
+    for op in value.users:
+        if isinstance(op, Wgmma):
+            yield op
+        else:
+            yield from _readers(op.results[0])
 
 
 def _depth(op: Op) -> int:
@@ -506,11 +515,17 @@ class _Partition:
 class _Producer(_Partition):
     """One thread: nothing but fetches, and what decides about them. What else was copied nobody needs."""
 
+    def __init__(self, function: Function, groups: Sequence[_Group], values: dict[Value, Value]) -> None:
+        super().__init__(function, groups, values)
+        self._unknown: set[Value] = set()  # what is made of fetched tiles in registers
+
     def op(self, op: Op) -> None:
         if isinstance(op, Fetch):
             self._fetch(op, self.group_of[op])
         elif isinstance(op, Wgmma):
             self.values[op.result] = self.values.get(op.acc, op.acc)
+        elif isinstance(op, SharedLoad) or self._unknown.intersection(op.operands):
+            self._unknown.update(op.results)  # on the way to an MMA op
         elif not effect_of(op) & (Effect.WRITE | Effect.OUTPUT):
             self.b.block.append(clone_op(op, self.values))
 

@@ -73,6 +73,20 @@ class StageOperand(Op):
         return (t,)
 
 
+@define("gpu.load_fetched", effect=Effect.READ, table=GPU_OPS)
+class LoadFetched(Op):
+    """The tile in ``buffer``, which was fetched, in registers, where it is converted for ``gpu.stage_operand``;
+    ``assign-layouts`` makes ``gpu.shared_load`` of it."""
+
+    buffer: Value = operand()
+    type: TileType = attribute(TileType)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = shared(self, self.buffer)
+        require((t.dtype, t.shape, t.copies) == (self.type.dtype, self.type.shape, 1), self, f"{t} as {self.type}")
+        return (self.type,)
+
+
 @define("gpu.wgmma", effect=Effect.READ, table=GPU_OPS)
 class Wgmma(MmaOp):
     """x @ y + acc, by the warp groups of the CTA, of tiles in shared memory: begun as one group of MMA ops.
