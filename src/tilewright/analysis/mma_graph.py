@@ -7,7 +7,10 @@ from itertools import combinations
 
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.ops.arith import Cast
-from tilewright.ir.ops.control import For, LoopOp
+from tilewright.ir.ops.control import Continue, For, LoopOp
+from tilewright.ir.ops.gpu.mma import GpuMma
+from tilewright.ir.ops.gpu.tiles import ConvertLayout
+from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
@@ -34,6 +37,39 @@ def depends(later: MmaOp, earlier: Op) -> bool:
             seen.add(op)
             pending += [v.op for o in op.walk() for v in o.operands if v.op is not None]
     return False
+
+
+def is_only_multiplied(value: Value) -> bool:
+    """Whether ``value``, in the gpu stage, goes to operands of MMA ops alone: converted, carried, in another shape."""
+    pending, seen = [value], {value}
+    while pending:
+        v = pending.pop()
+        for op in v.users:
+            if isinstance(op, (GpuMma, Wgmma)) and v is not op.acc:
+                continue
+            if isinstance(op, WgmmaWait) and v not in op.accs and v not in op.after:
+                continue
+            if isinstance(op, (Cast, ConvertLayout, Permute, Reshape)):
+                found = op.results
+            elif isinstance(op, LoopOp) and v in op.inits:
+                found = _carried(op, op.inits, v)
+            elif isinstance(op, Continue):
+                loop: Op | None = op.parent
+                while not isinstance(loop, LoopOp):
+                    assert loop is not None
+                    loop = loop.parent
+                found = _carried(loop, op.values, v)
+            else:
+                return False
+            pending += [x for x in found if x not in seen]
+            seen.update(found)
+    return True
+
+
+def _carried(loop: LoopOp, given: Sequence[Value], value: Value) -> list[Value]:
+    """What ``loop`` carries, and gives, where it is given ``value``."""
+    places = [i for i, v in enumerate(given) if v is value]
+    return [v for i in places for v in (loop.carried[i], *loop.results[i : i + 1])]
 
 
 def operand_source(value: Value) -> Op | None:

@@ -104,15 +104,16 @@ class Context:
 
     def emit(self, op: Op) -> None:
         self.locate(op)
-        if op.spec.elementwise:
-            self._elementwise(op)
-            return
         rule = self.rules.get(type(op))
-        if rule is None:
+        if rule is not None:
+            rule(self, op)
+        elif op.spec.elementwise:
+            self.elementwise(op)
+        else:
             raise unsupported(op, f"the gpu backend has no code for {op.name}")
-        rule(self, op)
 
-    def _elementwise(self, op: Op) -> None:
+    def elementwise(self, op: Op) -> None:
+        """Each element for itself, or all that one register holds."""
         operands = [self.values[v] for v in op.operands]
         if (divided := quotients(self, op, operands)) is not None:
             self.values[op.result] = divided

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.analysis.gpu.joined_mma import joined_mma
-from tilewright.backends.gpu.lowering import control, memory, mma, stmatrix, tiles, tma, wgmma
+from tilewright.backends.gpu.lowering import control, memory, mma, narrowing, stmatrix, tiles, tma, wgmma
 from tilewright.backends.gpu.lowering.assembly import I8, I32, I64, VOID
 from tilewright.backends.gpu.lowering.context import Context
 from tilewright.backends.gpu.lowering.demand import register_strides
@@ -27,7 +27,11 @@ from tilewright.ir.ops.gpu.tma import TensorMap
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.types import TileType
 
-RULES = {**control.RULES, **tiles.RULES, **memory.RULES, **mma.RULES, **tma.RULES, **wgmma.RULES, **stmatrix.RULES}
+RULES = {
+    rule: how
+    for module in (control, tiles, memory, mma, tma, wgmma, stmatrix, narrowing)
+    for rule, how in module.RULES.items()
+}
 _GLOBAL_SPACE, _SHARED_SPACE = 1, 3
 _NONE: Mapping[int, int] = {}
 _REGISTER_STEP = 8  # those of a thread are multiples of it

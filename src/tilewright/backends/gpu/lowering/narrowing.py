@@ -1,0 +1,43 @@
+"""Conversions to f8e4m3fn of what is only multiplied, as the weights of attention: four elements at once.
+
+NaN has no sign there, as that of a product has none. The elements are parts of the words that hold them.
+"""
+
+from __future__ import annotations
+
+from tilewright.analysis.mma_graph import is_only_multiplied
+from tilewright.backends.gpu.lowering.assembly import F32, I32, assembly
+from tilewright.backends.gpu.lowering.context import Context, Rule
+from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
+from tilewright.backends.gpu.lowering.words import unpacked_words
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import float8_e4m3fn, float32
+from tilewright.ir.enums import RoundingMode
+from tilewright.ir.ops.arith import Cast, Exp, Exp2
+
+_EACH = 4  # elements of a word
+# The instruction saturates, and beyond 464, which rounds to the largest number, there is NaN. The mark is the largest
+# float32 for 464, and infinite for the next number; a zero times it, which is added, is NaN then.
+_MARKED = "fma.rn.f32 mark, ${0}, 0f7A800000, 0f7F0BFFFF; fma.rn.f32 x{0}, mark, 0f80000000, ${0};"
+_TEXT = (
+    "{ .reg .b16 low, high; .reg .b32 mark, x1, x2, x3, x4; "
+    + " ".join(_MARKED.format(i) for i in range(1, 1 + _EACH))
+    + " cvt.rn.satfinite.e4m3x2.f32 low, x2, x1; cvt.rn.satfinite.e4m3x2.f32 high, x4, x3; mov.b32 $0, {low, high}; }"
+)
+
+
+def _cast(cx: Context, op: Cast) -> None:
+    values = cx.of(op.x)
+    narrows = op.dtype is float8_e4m3fn and op.x.tile.element is float32 and op.rounding in (None, RoundingMode.RN)
+    positive = isinstance(op.x.op, (Exp, Exp2))
+    able = cx.target.capability >= FP8_CONVERSIONS and len(values) % _EACH == 0
+    if not (narrows and positive and able and is_only_multiplied(op.result)):
+        cx.elementwise(op)
+        return
+    assert all(x.type == F32 for x in values)
+    groups = [values[i : i + _EACH] for i in range(0, len(values), _EACH)]
+    words = [assembly(cx.builder, _TEXT, [I32], group)[0] for group in groups]
+    cx.values[op.result] = unpacked_words(cx, words, op.dtype)
+
+
+RULES: dict[type[Op], Rule] = {Cast: _cast}
