@@ -34,6 +34,7 @@ _TAKEN_BY_GPU = {
     "persistent matmuls of aligned 8-bit floats along K with use_fast_acc": "is_persistent_matmul_of_bytes",
     "attention of blocks of 128 or 256 queries, with tiles of 128 keys or as many elements": "is_attention",
     "such attention of 8-bit floats, whose values lie along their columns": "is_attention_of_bytes",
+    "such attention over sequences one after the other, or in pages": "is_attention_of_sequences",
     "decoding attention of 16 bits with keys along the rows and values of width 256 or more": "is_latent_decoding",
     "reductions of aligned rows, each in one tile and a block of its own": "is_row_kernel",
 }

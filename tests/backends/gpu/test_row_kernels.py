@@ -46,10 +46,11 @@ def is_taken(
 
 def test_rows_that_are_taken() -> None:
     assert is_taken() and is_taken(dtype=ml_dtypes.bfloat16, columns=1000) and is_taken(dtype=np.float16)
+    assert is_taken(columns=65536) and is_taken(dtype=np.float16, columns=131072)
 
 
 def test_others_are_not() -> None:
     assert not is_taken(persistent) and not is_taken(scanned) and not is_taken(elementwise)
-    assert not is_taken(columns=4097) and not is_taken(columns=256) and not is_taken(columns=65536)
-    assert not is_taken(dtype=np.float64)
+    assert not is_taken(columns=4097) and not is_taken(columns=256) and not is_taken(columns=262144)
+    assert not is_taken(dtype=np.float64) and not is_taken(dtype=np.float16, columns=65536)
     assert not is_taken(target="sm_80") and not is_taken(occupancy=2)

@@ -12,9 +12,12 @@ from support.gpu_products import aligned
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
+from tilewright.backends.gpu.backend import GpuBackend
+from tilewright.backends.gpu.kernel_classes import is_attention, is_attention_of_sequences
 from tilewright.ir.core import Function
 from tilewright.ir.ops.gpu.tma import Fetch, Put, TensorMap
 from tilewright.ir.ops.gpu.wgmma import Wgmma
+from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
 from tilewright.transforms.instrumentation import observed_passes
 
@@ -54,7 +57,7 @@ def sequences(rng: np.random.Generator) -> Any:
 
 
 @ct.kernel
-def attention(q, k, v, starts, lengths, pages, o, PAGED: ct.Constant[bool]):
+def attention(q, k, v, starts, lengths, pages, o, PAGED: ct.Constant[bool], T: ct.Constant[int]):
     b, h, block = ct.bid(0), ct.bid(1), ct.bid(2)
     start, length = ct.load(starts, (b,), ()), ct.load(lengths, (b,), ())
     if block * T >= length:
@@ -101,7 +104,7 @@ def test_attention(make: Callable[[], Any], paged: bool) -> None:
             wanted[part] = weights @ v[part] / weights.sum(1, keepdims=True)
     lists = [np.array(x, np.int32) for x in (STARTS, LENGTHS)]
     where = (keys, values) if paged else (k, v)
-    ops = chosen(make, attention, (3, H, 2), (q, *where, *lists, pages, o, paged))
+    ops = chosen(make, attention, (3, H, 2), (q, *where, *lists, pages, o, paged, T))
     assert np.abs(o.astype(np.float64) - wanted).max() < 2e-3
     kinds = [sum(isinstance(op, kind) for op in ops) for kind in (Wgmma, Fetch, Put)]
     assert kinds == [2, 3, 1]
@@ -133,3 +136,17 @@ def test_what_is_around_a_slice_is_zero(make: Callable[[], Any]) -> None:
             padded = np.zeros((2 * T, T))
             padded[:n] = x[start : start + n, h]
             assert np.abs(o[b, h] - padded[:T] - padded[T:]).max() < 1e-2
+
+
+@pytest.mark.parametrize("paged", [False, True])
+def test_attention_that_is_taken_from_triton(paged: bool) -> None:
+    def is_taken(T: int) -> bool:
+        q = aligned((256, H, T), np.float16)
+        k = aligned((4, T, H, T), np.float16) if paged else q.copy()
+        numbers = np.zeros(3, np.int32)
+        arguments = (q, k, k.copy(), numbers, numbers.copy(), np.zeros((3, 2), np.int32), q.copy(), paged, T)
+        function = specialization(attention, arguments, "reference").function
+        assert not is_attention(function, GpuBackend("sm_90"))
+        return is_attention_of_sequences(function, GpuBackend("sm_90"))
+
+    assert is_taken(128) and not is_taken(64)

@@ -6,7 +6,7 @@ They look at what the front end made: a kernel without MMA ops is told from othe
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from tilewright.analysis.gpu.target import GpuTarget, parse_target
@@ -22,7 +22,7 @@ from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import Fetch
 from tilewright.ir.ops.linear import Mma, MmaOp
-from tilewright.ir.ops.memory import Bid, LoadView, MemoryOp, NumBlocks, Store, StoreView
+from tilewright.ir.ops.memory import Bid, Load, LoadView, MemoryOp, NumBlocks, Store, StoreView
 from tilewright.transforms.base import Pass
 from tilewright.transforms.gpu.choose_wgmma import Choice, ChooseWgmma, choose
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
@@ -75,13 +75,21 @@ def is_attention_of_bytes(function: Function, backend: Backend) -> bool:
     return _attends(function, backend, bytes=1)
 
 
-def _attends(function: Function, backend: Backend, *, bytes: int) -> bool:
+def is_attention_of_sequences(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` is such attention of 16-bit floats over sequences that lie one after the other, or in pages:
+    where they are is read, element by element."""
+    return any(map(_is_element, function.walk())) and _attends(function, backend, bytes=2, sequences=True)
+
+
+def _attends(function: Function, backend: Backend, *, bytes: int, sequences: bool = False) -> bool:
     target = _target(backend)
     loops = [mma_ops(op) for op in function.walk() if isinstance(op, For)]
-    likely = target.has_wgmma and _are_all(function, bytes, _ATTENTION_HINTS)
+    accesses = (LoadView, StoreView, Load, Store) if sequences else (LoadView, StoreView)
+    likely = target.has_wgmma and _are_all(function, bytes, _ATTENTION_HINTS, accesses)
     if not (likely and all(map(_may_be_attention, filter(None, loops)))):
         return False
-    found = _choice(function, target, (SplitMma(target), WidenMma()))
+    by_threads = (lambda op: _is_element(op) or _stores(op)) if sequences else None
+    found = _choice(function, target, (SplitMma(target), WidenMma()), by_threads)
     if found is None:
         return False
     optimized, chosen = found
@@ -104,7 +112,7 @@ def is_latent_decoding(function: Function, backend: Backend) -> bool:
     likely = target.has_wgmma and bool(loops) and _are_all(function, 2, _ATTENTION_HINTS, (LoadView, StoreView, Store))
     if not (likely and all(ops[-1].acc.tile.shape[0] >= _WIDTH and depends(ops[-1], ops[0]) for ops in loops)):
         return False
-    found = _choice(function, target, stores=False)
+    found = _choice(function, target, by_threads=_stores)
     if found is None:
         return False
     return all(None not in pair or (pair[1] is None and pair[0] is not None) for pair in found[1].mmas.values())
@@ -157,23 +165,31 @@ def _target(backend: Backend) -> GpuTarget:
 
 
 def _choice(
-    function: Function, target: GpuTarget, passes: Sequence[Pass] = (), *, stores: bool = True
+    function: Function, target: GpuTarget, passes: Sequence[Pass] = (), by_threads: Callable[[Op], bool] | None = None
 ) -> tuple[Function, Choice] | None:
     """``function`` optimized, and after ``passes``, and what is chosen for it, where warp groups multiply all that are
-    MMA ops, and TMA loads all that is read, but what threads convert for an MMA op, and ``stores`` all that is
-    written; None otherwise."""
+    MMA ops, and TMA loads all that is read, but what threads convert for an MMA op, and stores all that is written,
+    except for accesses that may be ``by_threads``; None otherwise."""
     optimized = run_passes(with_resolved_hints(optimize(function), target), passes)
     mmas = {op for op in optimized.walk() if isinstance(op, Mma)}
     chosen = AnalysisManager(optimized).get(choose, ChooseWgmma(target))
     loaded: set[Op | None] = {operand.load for pair in chosen.mmas.values() for operand in pair if operand is not None}
     loaded |= {operand_source(op.y) for op, (_, y) in chosen.mmas.items() if y is None and _is_loaded(op.y)}
-    written = (Store, StoreView) if not stores else ()
     moved = all(
-        op in loaded or op in chosen.stores or isinstance(op, written)
+        op in loaded or op in chosen.stores or (by_threads is not None and by_threads(op))
         for op in optimized.walk()
         if isinstance(op, MemoryOp)
     )
     return (optimized, chosen) if moved and chosen.mmas.keys() == mmas else None
+
+
+def _is_element(op: Op) -> bool:
+    """Whether ``op`` loads a single element."""
+    return isinstance(op, (Load, LoadView)) and op.result.tile.size == 1
+
+
+def _stores(op: Op) -> bool:
+    return isinstance(op, (Store, StoreView))
 
 
 def _multiplies(function: Function, bytes: int) -> bool:
