@@ -10,22 +10,38 @@ A kernel is a function of tiles, compiled for the processor or GPU at hand and r
     ct.launch(None, (ct.cdiv(n, 1024),), add, (a, b, out, 1024))
 """
 
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any
 
-from tilewright import compilation, composition, cpp, language, tune  # noqa: F401 - the composition root wires them
+from tilewright import composition, language  # noqa: F401 - the composition root wires them
 from tilewright.ir.diagnostics import show_short_tracebacks
 from tilewright.language import *  # noqa: F403
 from tilewright.language.suggestions import instead_of_ours
-from tilewright.ops import op
-from tilewright.runtime.backend_choice import use_backend
-from tilewright.runtime.kernel import kernel
-from tilewright.runtime.launch import launch
-from tilewright.runtime.timeout import compiler_timeout
-from tilewright.sanitizer import sanitize
+from tilewright.system import forks
 from tilewright.system.environment import SettingError, warn_of_misspelt
-from tilewright.tune import autotune
 from tilewright.version import __version__
-from tilewright.view import view
+from tilewright.view import view  # here, as its package has the same name
+
+if TYPE_CHECKING:
+    from tilewright import compilation, cpp, tune
+    from tilewright.ops import op
+    from tilewright.runtime.backend_choice import use_backend
+    from tilewright.runtime.kernel import kernel
+    from tilewright.runtime.launch import launch
+    from tilewright.runtime.timeout import compiler_timeout
+    from tilewright.sanitizer import sanitize
+    from tilewright.tune.autotune import autotune
+
+# What is loaded when it is asked for: programs in C++ start without it.
+_PACKAGES = ("compilation", "cpp", "tune")
+_MODULES = {
+    "autotune": "tilewright.tune",
+    "compiler_timeout": "tilewright.runtime.timeout",
+    "kernel": "tilewright.runtime.kernel",
+    "launch": "tilewright.runtime.launch",
+    "op": "tilewright.ops",
+    "sanitize": "tilewright.sanitizer",
+    "use_backend": "tilewright.runtime.backend_choice",
+}
 
 __all__ = [
     "__version__",
@@ -48,8 +64,13 @@ show_short_tracebacks((language.TileError, SettingError), unless=language.TileIn
 warn_of_misspelt()
 
 
-def __getattr__(name: str) -> NoReturn:
-    """The error for a name that there is not, with what to write instead."""
+def __getattr__(name: str) -> Any:
+    """A public name that is not loaded yet; AttributeError for one that there is not, with what to write instead."""
+    if name in _PACKAGES:
+        return forks.load(f"{__name__}.{name}")
+    if name in _MODULES:
+        found = globals()[name] = getattr(forks.load(_MODULES[name]), name)
+        return found
     # Special names are asked for by protocols, such as ``__array_interface__`` for each ``ct`` in tile code.
     advice = "" if name.startswith("__") else instead_of_ours(name, __all__)
     # With ``obj``, Python would add a suggestion of its own.

@@ -254,6 +254,58 @@ def test_groups_of_lanes(tmp_path: Path) -> None:
     ]
 
 
+ANY_GROUP = r"""#include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
+#include <cuComplex.h>
+#include <driver_functions.h>
+#include <library_types.h>
+#include <cstdio>
+#if !defined(__NVCC__) || !defined(__CUDACC_EXTENDED_LAMBDA__) || !defined(__BUILTIN_TYPES_H__)
+#error what programs test for
+#endif
+namespace cg = cooperative_groups;
+__device__ int sum(cg::thread_group group, int* shared, int value) {
+  int rank = group.thread_rank();
+  for (int i = group.size() / 2; i > 0; i /= 2) {
+    shared[rank] = value;
+    group.sync();
+    if (rank < i) value += shared[rank + i];
+    group.sync();
+  }
+  return value;
+}
+__global__ void k(int* out, int const* in) {
+  __shared__ int part[128], copy[128];
+  auto block = cg::this_thread_block();
+  cg::memcpy_async(block, copy, in, sizeof(int) * 128);
+  cg::wait(block);
+  int all = sum(block, part, copy[block.thread_rank()]);
+  if (block.thread_rank() == 0) out[0] = all;
+  block.sync();
+  auto warp = cg::tiled_partition<32>(block);
+  int some = sum(warp, part + 32 * (threadIdx.x / 32), copy[threadIdx.x]);
+  if (warp.thread_rank() == 0) out[1 + threadIdx.x / 32] = some;
+  cg::thread_group fours = cg::tiled_partition(block, 4);
+  if (threadIdx.x == 5) out[5] = fours.thread_rank() * 10 + fours.size();
+}
+__global__ void product(cuFloatComplex* z) { z[2] = cuCdivf(cuCmulf(z[0], z[1]), make_cuComplex(0, 2)); }
+int main() {
+  int *in, *out; cuFloatComplex* z;
+  cudaMallocManaged(&in, 512); cudaMallocManaged(&out, 64); cudaMallocManaged(&z, 24);
+  for (int i = 0; i < 128; ++i) in[i] = i;
+  z[0] = make_cuFloatComplex(1, 2), z[1] = make_cuFloatComplex(3, -1);
+  k<<<1, 128>>>(out, in); product<<<1, 1>>>(z); cudaDeviceSynchronize();
+  for (int i = 0; i < 6; ++i) printf("%d ", out[i]);
+  printf("%g %g\n", z[2].x, z[2].y);
+}
+"""
+
+
+def test_any_group_and_what_programs_include(tmp_path: Path) -> None:
+    done = run(tmp_path / "program.cu", ANY_GROUP)
+    assert (done.stdout, done.stderr) == ("8128 496 1520 2544 3568 14 2.5 -2.5\n", "")
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

@@ -44,7 +44,16 @@ _EXPAND = (
 )
 # What a line marker says of the nesting of files, which makes no sense where some are left out.
 _MARKER = re.compile(r'^(# \d+ "(?:[^"\\\n]|\\.)*")(?: [1-4])+$', re.MULTILINE)
-_MACROS = ("-D__CUDACC__=1", "-D__CUDACC_VER_MAJOR__=13", "-D__CUDACC_VER_MINOR__=3", "-UNDEBUG")
+_MACROS = (
+    *(
+        "-D__CUDACC__=1",
+        "-D__NVCC__=1",
+        "-D__CUDACC_VER_MAJOR__=13",
+        "-D__CUDACC_VER_MINOR__=3",
+        "-D__CUDACC_VER_BUILD__=0",
+    ),
+    *("-D__CUDACC_EXTENDED_LAMBDA__=1", "-D__CUDACC_RELAXED_CONSTEXPR__=1", "-UNDEBUG"),
+)
 # Bodies of function templates are analysed when they are instantiated, as nvcc does it.
 _DELAY_TEMPLATES = ("-fdelayed-template-parsing",)
 _NO_EXCEPTIONS = ("-fno-exceptions", "-fno-rtti")

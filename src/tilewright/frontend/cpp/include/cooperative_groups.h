@@ -149,8 +149,57 @@ inline coalesced_group tiled_partition(coalesced_group const& group, unsigned si
     return coalesced_group(mine, number, (group.num_threads() + size - 1) / size);
 }
 
+// Any of these groups: a block, or lanes of a warp.
+class thread_group {
+    unsigned lanes = 0;  // none: the block
+
+  public:
+    thread_group(thread_block) {}
+    template <typename Group, typename = decltype(Group::__tw_mask)*>
+    thread_group(Group const& group) : lanes(group.__tw_mask()) {}
+    thread_group(coalesced_group const& group) : lanes(group.__tw_mask()) {}
+    unsigned __tw_mask() const { return lanes; }
+    bool is_block() const { return lanes == 0; }
+    void sync(TW_PLACE) const {
+        if (is_block()) __syncthreads(file, line);
+        else __syncwarp(lanes, file, line);
+    }
+    unsigned thread_rank() const {
+        return is_block() ? __tw_rank() : unsigned(__popc(lanes & ((1u << __tw_rank() % 32) - 1)));
+    }
+    unsigned num_threads() const { return is_block() ? thread_block::size() : unsigned(__popc(lanes)); }
+    unsigned size() const { return num_threads(); }
+};
+inline coalesced_group tiled_partition(thread_block, unsigned size) {
+    unsigned lane = __tw_rank() % 32, first = lane / size * size;
+    return coalesced_group((size == 32 ? 0xffffffffu : (1u << size) - 1) << first, __tw_rank() / size,
+                           (thread_block::size() + size - 1) / size);
+}
+inline thread_group tiled_partition(thread_group const& group, unsigned size) {
+    if (group.is_block()) return tiled_partition(thread_block(), size);
+    return tiled_partition(coalesced_group(group.__tw_mask()), size);
+}
+
 template <typename Group>
 inline void sync(Group const& group, TW_PLACE) { group.sync(file, line); }
+
+// Copies that threads of a group share end in `wait`.
+template <typename Group, typename T>
+inline void memcpy_async(Group const& group, T* target, T const* source, size_t bytes) {
+    for (size_t i = group.thread_rank(); i < bytes / sizeof(T); i += group.num_threads()) target[i] = source[i];
+}
+template <typename Group>
+inline void memcpy_async(Group const& group, void* target, void const* source, size_t bytes) {
+    memcpy_async(group, (char*)target, (char const*)source, bytes);
+}
+template <typename Group, typename T>
+inline void memcpy_async(Group const& group, T* target, size_t room, T const* source, size_t count) {
+    memcpy_async(group, target, source, (room < count ? room : count) * sizeof(T));
+}
+template <typename Group>
+inline void wait(Group const& group, TW_PLACE) { group.sync(file, line); }
+template <unsigned Stages, typename Group>
+inline void wait_prior(Group const& group, TW_PLACE) { group.sync(file, line); }
 
 template <typename T>
 struct plus { T operator()(T x, T y) const { return x + y; } };
@@ -211,6 +260,7 @@ class thread_block;
 template <unsigned Size, typename Parent = void>
 class thread_block_tile;
 class coalesced_group;
+class thread_group;
 struct grid_group;
 template <typename T>
 struct plus;

@@ -1,5 +1,6 @@
 // The bfloat16 type.
 #pragma once
+#define __CUDA_BF16_H__
 #pragma clang system_header
 #include "tilewright/scalar_types.h"
 #include "tilewright/half_functions.h"

@@ -1,5 +1,6 @@
 // The 16-bit IEEE 754 type.
 #pragma once
+#define __CUDA_FP16_H__
 #pragma clang system_header
 #include "tilewright/scalar_types.h"
 #include "tilewright/half_functions.h"

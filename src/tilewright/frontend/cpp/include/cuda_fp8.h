@@ -1,5 +1,6 @@
 // The 8-bit floating-point types.
 #pragma once
+#define __CUDA_FP8_H__
 #pragma clang system_header
 #include "tilewright/scalar_types.h"
 

@@ -10,6 +10,7 @@
 #define __VECTOR_FUNCTIONS_H__
 #define __HOST_DEFINES_H__
 #define __DEVICE_TYPES_H__
+#define __BUILTIN_TYPES_H__
 #define CUDART_VERSION 13030
 #define CUDARTAPI
 #define CUDART_CB

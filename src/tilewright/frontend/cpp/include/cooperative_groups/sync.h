@@ -1,0 +1,3 @@
+// Another name of the header of cooperative groups, which has all of it.
+#pragma once
+#include "../cooperative_groups.h"
