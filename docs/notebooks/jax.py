@@ -65,6 +65,19 @@ np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-6)
 gradient[::250]
 
 # %% [markdown]
+# Forward mode needs a rule of its own, which names the tangents of the inputs that it takes. Both modes work around
+# each other:
+
+
+# %%
+@cubed.jvp
+def cubed_tangent(x, tangent_x, factor):
+    return 3 * factor * x * x * tangent_x
+
+
+jax.hessian(lambda x: cubed(x).sum())(jnp.arange(1.0, 4.0))
+
+# %% [markdown]
 # ## Mapped over rows
 #
 # The dimension is in `sharded`: its parts are independent, so that a batch becomes part of it, in one launch.

@@ -33,6 +33,7 @@ def mesh() -> Any:
 def test_values() -> None:
     x = normal(300)
     np.testing.assert_array_equal(scale(x, factor=3.0), x * 3)
+    np.testing.assert_array_equal(scale(x, jnp.float32(3)), x * 3)
     np.testing.assert_array_equal(jax.jit(lambda x: add(scale(x), x) + 1)(x), x * 2 + x + 1)
     a, b = normal(200, 300), normal(300, 170, seed=1)  # enough for several threads
     np.testing.assert_allclose(matmul(a, b), a @ b, rtol=1e-3, atol=1e-3)

@@ -50,6 +50,8 @@ def front(op: Operator) -> Callable[..., Any]:
 
 
 def _static(op: Operator, name: str, kind: type, value: Any) -> Any:
+    if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and value.ndim == 0:
+        value = value.item()
     if not isinstance(value, (bool, int, float, np.generic)):
         kind_of = type(value).__name__
         raise TypeError(f"{op.name}: '{name}' is of type {kind_of}; it must be a number, known when traced")
