@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 # Colours that people with any kind of colour vision tell apart (M. Okabe, K. Ito, 2008).
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#7f7f7f")
+_LEAST = 0.75  # how small it may be shown: on phones, those that are wider scroll
 INK, FAINT, GROUND = "var(--md-default-fg-color)", "var(--md-default-fg-color--lighter)", "var(--md-default-bg-color)"
 
 
@@ -73,7 +74,8 @@ class Drawing:
         words = html.escape(self.description)
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
-            f'aria-label="{words}" style="max-width:{self.width * self._stretch:g}px;width:100%;height:auto">'
+            f'aria-label="{words}" style="min-width:{self.width * _LEAST:g}px;'
+            f'max-width:{self.width * self._stretch:g}px;width:100%;height:auto">'
         )
         marker = (
             '<defs><marker id="arrowhead" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '

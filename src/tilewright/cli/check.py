@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
@@ -24,8 +25,16 @@ from tilewright.sanitizer.output import to_json, to_sarif
 from tilewright.sanitizer.session import current_session
 
 
+class _WholeWords(argparse.HelpFormatter):
+    """Help whose lines do not end within the name of a category."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False)
+
+
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser("check", help="run a program and report the undefined behaviour of its kernels")
+    summary = "run a program and report the undefined behaviour of its kernels"
+    parser = commands.add_parser("check", help=summary, formatter_class=_WholeWords)
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--continue", dest="stop", action="store_false", help="report everything (the default)")
     mode.add_argument("--stop", action="store_true", help="end the program at the first violation")

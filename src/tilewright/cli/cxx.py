@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import subprocess
@@ -18,10 +19,9 @@ from tilewright.cpp.module import request_of
 from tilewright.cpp.translation import Request, included_files
 from tilewright.frontend.cpp.toolchain import compiler_command
 
-_HELP = """usage: tilewright c++ [-c] [-o FILE] [-I...] [-D...] [-std=...] [-shared] [-l...] [-L...] FILE...
-compile a C++ program to one that needs no Python: tilewright c++ a.cu b.cpp -o prog
-
-For CMake: cmake -DCMAKE_TOOLCHAIN_FILE=$(tilewright c++ -print-toolchain)"""
+_USAGE = "tilewright c++ [-c] [-o FILE] [-I...] [-D...] [-std=...] [-shared] [-l...] [-L...] FILE..."
+_DESCRIPTION = "compile a C++ program to one that needs no Python: tilewright c++ a.cu b.cpp -o prog"
+_EPILOG = "For CMake: cmake -DCMAKE_TOOLCHAIN_FILE=$(tilewright c++ -print-toolchain)"
 # Options with a value, in the same word or in the next.
 _WITH_VALUE = ("-o", "-I", "-isystem", "-D", "-l", "-L", "-MF", "-MT", "-MQ", "-x", "-std", "--std")
 # What nvcc and other compilers are told that changes nothing here: debug information, optimization and warnings, GPU
@@ -62,12 +62,14 @@ class _Job:
 
 def add_parser(commands: Any) -> None:
     summary = "compile a C++ program to one that needs no Python"
-    parser = commands.add_parser("c++", help=summary, prefix_chars="\0", add_help=False)
-    parser.add_argument("words", nargs=argparse.REMAINDER)
-    parser.set_defaults(run=run)
+    texts = {"help": summary, "usage": _USAGE, "description": _DESCRIPTION, "epilog": _EPILOG}
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = commands.add_parser("c++", **texts, formatter_class=raw, prefix_chars="\0", add_help=False)
+    parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.set_defaults(run=functools.partial(run, parser))
 
 
-def run(options: argparse.Namespace) -> int:
+def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     words: list[str] = options.words
     if words == ["-print-toolchain"]:
         print(TOOLCHAIN)
@@ -81,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     if any(_ASKS.fullmatch(word) for word in words):
         return subprocess.run([*compiler_command(), *words], check=False).returncode
     if not words or words == ["--help"]:
-        print(_HELP)
+        parser.print_help()
         return 0 if words else 2
     job = _parsed(words)
     if job.compile_only:
