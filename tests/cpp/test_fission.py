@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.simt_programs import SPLIT
 
-from tilewright.cpp.host import fission
+from tilewright.cpp.host import fission, strides
 
 
 def test_kernels_give_the_same_in_every_way_of_running_them(tmp_path: Path) -> None:
@@ -24,6 +24,117 @@ def test_kernels_give_the_same_in_every_way_of_running_them(tmp_path: Path) -> N
     line = next(i for i, text in enumerate(SPLIT.split("\n"), 1) if "i < t" in text)
     reason = "a barrier that not all threads of the block reach: others have left its loop"
     assert done.stderr.splitlines() == [f"tilewright: {program}:{line}: {reason}"]
+
+
+STRIDES = r"""#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void add(float* out, float by, size_t n) {
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) out[i] += by;
+}
+__global__ void sum(int* out, int const* in, int n) {
+  __shared__ int part[64];
+  int mine = 0, stride = blockDim.x * gridDim.x;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
+    if (in[i] % 3 == 0) continue;
+    mine += in[i];
+  }
+  part[threadIdx.x] = mine;
+  __syncthreads();
+  for (int d = blockDim.x / 2; d > 0; d >>= 1) {
+    if (threadIdx.x < d) part[threadIdx.x] += part[threadIdx.x + d];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) atomicAdd(out, part[0]);
+}
+__global__ void plane(int* out, int w, int h) {
+  for (int y = blockIdx.y * blockDim.y + threadIdx.y; y < h; y += blockDim.y * gridDim.y) {
+    int k = 0;
+    for (int x = blockIdx.x * blockDim.x + threadIdx.x; x < w; x += blockDim.x * gridDim.x) {
+      if (x == 7) break;
+      out[y * w + x] = 100 * y + x + 10000 * ++k;
+    }
+  }
+}
+__global__ void powers(int* out, int n) {  // of two, as often as a thread iterates: in no thread as often as in another
+  int p = 1;
+  if (threadIdx.x % 3 == 0)
+    for (int i = threadIdx.x; i < n; i += blockDim.x, p *= 2)
+      if (i > 90) return;
+  out[threadIdx.x] = p;
+  __syncthreads();
+  int all = __syncthreads_count(p > 4);
+  if (threadIdx.x == 0) out[0] = all;
+}
+#define FOUR __syncthreads(); __syncthreads(); __syncthreads(); __syncthreads();
+__global__ void fibers(int* out, int n) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = i;
+  FOUR FOUR FOUR FOUR FOUR FOUR FOUR FOUR
+}
+int main() {
+  constexpr int n = 1000, w = 43, h = 31;
+  float* f; int* p; cudaMallocManaged(&f, n * 4); cudaMallocManaged(&p, w * h * 4);
+  for (int blocks : {1, 3, 200}) {
+    int bad = 0;
+    for (int i = 0; i < n; ++i) f[i] = float(i);
+    add<<<blocks, 10>>>(f, 2, n - 1);
+    for (int i = 0; i < n; ++i) bad += f[i] != float(i + 2 * (i < n - 1));
+    int wanted = 0;
+    for (int i = 0; i < n; ++i) p[i] = i, wanted += i % 3 ? i : 0;
+    p[n] = 0;
+    sum<<<blocks, 64>>>(p + n, p, n);
+    printf("%d %d ", bad, p[n] - wanted);
+  }
+  plane<<<dim3(2, 2), dim3(5, 3)>>>(p, w, h);
+  int bad = 0;
+  for (int y = 0; y < h; ++y)
+    for (int x = 0; x < w; ++x) {
+      bool reached = x < 7 || x % 10 != 7;
+      if (reached) bad += p[y * w + x] != 100 * y + x + 10000 * (x / 10 + 1);
+    }
+  powers<<<1, 32>>>(p, 85);
+  printf("%d %d %d %d ", bad, p[0], p[3], p[24]);
+  fibers<<<2, 32>>>(p, 100);
+  printf("%d %s\n", p[99], cudaGetErrorName(cudaDeviceSynchronize()));
+}
+"""
+
+
+def test_loops_that_stride_by_the_threads(tmp_path: Path) -> None:
+    program = tmp_path / "program.cu"
+    program.write_text(STRIDES)
+    command = [sys.executable, "-m", "tilewright", "run", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
+    assert (done.stdout, done.stderr) == ("0 0 0 0 0 0 0 7 8 4 99 cudaSuccess\n", "")
+
+
+LOOP = """define void @k(ptr %p, i32 %n) {
+  %first = call i32 @__tw_simt_index(i32 0)
+  br label %header
+
+header:
+  %i = phi i32 [ %first, %0 ], [ %next, %body ]
+  %more = icmp slt i32 %i, %n
+  br i1 %more, label %body, label %end
+
+body:
+  call void @use(i32 %i)
+  %step = call i32 @__tw_simt_index(i32 STEP)
+  %next = add nsw i32 %i, %step
+  br label %header
+
+end:
+  ret void
+}
+"""
+
+
+@pytest.mark.parametrize(("step", "yields"), [(6, True), (9, True), (0, False), (3, False)])
+def test_loops_yield_that_stride_by_the_size_of_a_block_or_grid(step: int, yields: bool) -> None:
+    plain = LOOP.replace("STEP", str(step))
+    text = strides.with_yields(plain, ["k"], fission.BARRIER)
+    assert (f"call i32 @{fission.BARRIER}(i32 {strides.YIELD}," in text) == yields == (text != plain)
+    assert ("call void @use(i32 %tw.stride.header.again)" in text) == yields
+    assert fission.BARRIER not in strides.without_yields(text, fission.BARRIER)
 
 
 BODY = """entry:

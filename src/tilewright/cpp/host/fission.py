@@ -4,16 +4,20 @@ A region is what a thread runs from the start, or from a barrier, to the next ba
 returns, as a bit, the barrier it ended at. The function of a block calls one region for all threads, checks that they
 ended at the same barrier, and goes on with the region behind that one, whatever loops and branches of the kernel the
 barrier is in. Variables that live across barriers have an array over the threads each.
+
+At a barrier that only stands for an iteration (``strides``) threads need not meet: where they do not, each of those
+that are left goes on alone until it ends, or is at a barrier that all have to reach.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.cpp.host.debug_info import DebugInfo, Line
 from tilewright.cpp.host.liveness import carried
+from tilewright.cpp.host.strides import YIELD
 from tilewright.cpp.host.uniform import ACCESS, LOCAL, Block, uniform
 
 BARRIER = "__tw_simt_barrier"
@@ -49,7 +53,9 @@ _STORED = re.compile(r"^  store (?P<type>\w+) (?P<value>[^ ,]+), ptr ")
 _CHEAP = 16  # instructions that compute a variable once more
 _LEAVES = 3  # the kind of a barrier that stands for the end of a loop
 _MEETS = 4  # that of lanes of a warp
+_NEXT = "%tw.next"  # where each thread ended
 _SIDES = ("old", "new")  # uniform variables before and after a region
+_OWN = ("left", "right")  # the same for a thread that goes on alone
 _PADDING = 64  # bytes that arrays of variables are aligned to: the line of a cache, and the widest vector
 
 
@@ -84,6 +90,11 @@ class Split:
     frame: list[str] = field(default_factory=list)
     uniform: list[str] = field(default_factory=list)
     recomputed: dict[str, list[str]] = field(default_factory=dict)  # variables that each region computes, and how
+
+    @property
+    def yields(self) -> list[int]:
+        """The regions that begin where threads need not meet."""
+        return [number for number, barrier in enumerate(self.barriers, 1) if barrier.kind == YIELD]
 
     @property
     def by_warps(self) -> bool:
@@ -144,7 +155,8 @@ def split(body: str) -> Split | None:
     for header, target, inner in _exits(whole):
         # All threads leave such a loop together. A region that ends there leaves no code behind the loop in the regions
         # within it, whose loops over the threads are vectorized only if all that they contain can be.
-        barriers.append(replace(barriers[inner - 1], result=None, kind=_LEAVES, predicate="0", mask=""))
+        kind = YIELD if barriers[inner - 1].kind == YIELD else _LEAVES
+        barriers.append(replace(barriers[inner - 1], result=None, kind=kind, predicate="0", mask=""))
         label = f"tw.leave{len(barriers)}"
         for name in header:
             whole[name].lines[:] = [
@@ -247,10 +259,25 @@ def _with_frame(kernel: Split) -> Split:
     plain = {name: type for name, type in kernel.allocas.items() if type in _SCALARS and name not in addressed}
     moved = carried(kernel.regions, plain)
     kernel.frame[:] = [name for name in kernel.frame if name in moved or name not in plain]
-    same = set() if kernel.by_warps else uniform(kernel.regions, set(plain))
+    same = set() if kernel.by_warps else uniform(kernel.regions, set(plain)) - _apart(kernel, plain)
     kernel.uniform.extend(name for name in kernel.frame if name in same)
     kernel.frame[:] = [name for name in kernel.frame if name not in same]
+    if kernel.yields:
+        kernel.allocas[_NEXT] = "i32"
+        kernel.frame.append(_NEXT)
     return kernel
+
+
+def _apart(kernel: Split, variables: Iterable[str]) -> set[str]:
+    """The variables that change in iterations, of which threads may do different numbers, and live on behind them."""
+    yields, changed, behind = kernel.yields, set[str](), set[str]()
+    for number, region in enumerate(kernel.regions):
+        if number in yields:
+            lines = [line for block in region for line in block.lines if line.startswith("  store ")]
+            changed |= {match["name"] for line in lines if (match := ACCESS.match(line)) is not None}
+        elif number:
+            behind |= _names(region)
+    return changed & behind & set(variables)
 
 
 def _recomputed(kernel: Split) -> dict[str, list[str]]:
@@ -439,7 +466,7 @@ def block_function(
     lines += frame_pointers(kernel)
     for i, name in enumerate(kernel.uniform):
         type = kernel.allocas[name]
-        lines += [f"  %{side}{i} = alloca {type}" for side in _SIDES]
+        lines += [f"  %{side}{i} = alloca {type}" for side in (*_SIDES, *(_OWN if kernel.yields else ()))]
         lines += [f"  store {type} zeroinitializer, ptr %{side}{i}" for side in _SIDES]
     cases = " ".join(f"i32 {k}, label %r{k}.start" for k in range(len(kernel.regions)))
     lines += [
@@ -453,6 +480,8 @@ def block_function(
     ]
     for k in range(len(kernel.regions)):
         lines += _loops(kernel, k, names, arguments, places[1], stores=stores)
+    if kernel.yields:
+        lines += _stragglers(kernel, names, arguments, places[1], stores=stores)
     return "\n".join([*lines, *_meeting(kernel, names, checked=checked), "}", *tables(kernel, names)])
 
 
@@ -489,6 +518,10 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], place:
     given += [f"i64 %{r}thread", "i32 %outcome", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
     given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
     lines += [f"  %{r}next = call i32 @{names.region(k)}({', '.join(given)}){place}"]
+    if kernel.yields:
+        group = f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
+        lines += [f"  %{r}at = getelementptr i32, ptr %f{kernel.frame.index(_NEXT)}, i64 %{r}thread"]
+        lines += [f"  store i32 %{r}next, ptr %{r}at{group}"]
     # The set of where threads ended: one reduction, which a vectorized loop can have.
     lines += [f"  %{r}set = load i32, ptr %met", f"  %{r}union = or i32 %{r}set, %{r}next"]
     lines += [f"  store i32 %{r}union, ptr %met"]
@@ -500,6 +533,38 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], place:
         lines += [f"  %{r}{axis}m = icmp ult i32 %{r}{axis}n, %c{number}"]
         lines += [f"  br i1 %{r}{axis}m, label %{r}{axis}s, label %{after[axis]}{loop}"]
     return lines
+
+
+def _stragglers(kernel: Split, names: Names, arguments: Sequence[str], place: str, *, stores: bool) -> list[str]:
+    """What follows a region behind which some threads go on with other iterations: they do so one after another."""
+    cases = " ".join(f"i32 {k}, label %g.r{k}" for k in kernel.yields)
+    ways = "".join(f", [ %g.n{k}, %g.r{k} ]" for k in kernel.yields)
+    lines = ["stragglers:", "  store i32 0, ptr %met", "  br label %g.thread", "g.thread:"]
+    lines += ["  %g.t = phi i64 [ 0, %stragglers ], [ %g.tn, %g.end ]", "  %g.w = trunc i64 %g.t to i32"]
+    lines += ["  %g.x = urem i32 %g.w, %c6", "  %g.q = udiv i32 %g.w, %c6"]
+    lines += ["  %g.y = urem i32 %g.q, %c7", "  %g.z = udiv i32 %g.q, %c7"]
+    own = [f"%g.{axis}" for axis in "xyz"]
+    lines += [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)] if stores else []
+    for i, name in enumerate(kernel.uniform):
+        lines += [f"  %g.u{i} = load {kernel.allocas[name]}, ptr %old{i}"]
+        lines += [f"  store {kernel.allocas[name]} %g.u{i}, ptr %{side}{i}" for side in _OWN]
+    lines += [f"  %g.at = getelementptr i32, ptr %f{kernel.frame.index(_NEXT)}, i64 %g.t"]
+    lines += ["  %g.first = load i32, ptr %g.at", "  br label %g.go", "g.go:"]
+    lines += [f"  %g.s = phi i32 [ %g.first, %g.thread ]{ways}"]
+    lines += ["  %g.zeros = call i32 @llvm.ctlz.i32(i32 %g.s, i1 true)", "  %g.h = sub i32 31, %g.zeros"]
+    lines += [f"  switch i32 %g.h, label %g.end [ {cases} ]"]
+    given = [*arguments, *(f"i32 {v}" for v in own), *(f"i32 %c{i}" for i in range(3, 12))]
+    given += ["i64 %g.t", "i32 0", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
+    given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _OWN]
+    for k in kernel.yields:
+        lines += [f"g.r{k}:", f"  %g.n{k} = call i32 @{names.region(k)}({', '.join(given)}){place}"]
+        for i, name in enumerate(kernel.uniform):
+            lines += [f"  %g.v{k}.{i} = load {kernel.allocas[name]}, ptr %{_OWN[1]}{i}"]
+            lines += [f"  store {kernel.allocas[name]} %g.v{k}.{i}, ptr %{_OWN[0]}{i}"]
+        lines += ["  br label %g.go"]
+    lines += ["g.end:", "  %g.met = load i32, ptr %met", "  %g.both = or i32 %g.met, %g.s"]
+    lines += ["  store i32 %g.both, ptr %met", "  %g.tn = add nuw nsw i64 %g.t, 1"]
+    return [*lines, "  %g.m = icmp ult i64 %g.tn, %threads", "  br i1 %g.m, label %g.thread, label %judge"]
 
 
 def _meeting(kernel: Split, names: Names, *, checked: bool) -> list[str]:
@@ -521,6 +586,8 @@ def _meeting(kernel: Split, names: Names, *, checked: bool) -> list[str]:
         [
             "join:",
             *kept,
+            "  br label %judge",
+            "judge:",
             "  %set = load i32, ptr %met",
             "  %zeros = call i32 @llvm.ctlz.i32(i32 %set, i1 true)",
             "  %h = sub i32 31, %zeros",
@@ -545,6 +612,10 @@ def _meeting(kernel: Split, names: Names, *, checked: bool) -> list[str]:
             *(["  call void @__tw_simt_passed(i32 %kind)"] if checked else []),
             "  br label %dispatch",
             "diverged:",
+            f"  %yields = and i32 %set, {sum(1 << k for k in kernel.yields)}",
+            "  %apart = icmp ne i32 %yields, 0",
+            f"  br i1 %apart, label %{'stragglers' if kernel.yields else 'wrong'}, label %wrong",
+            "wrong:",
             "  %d.i = sub i32 %h, 1",
             at[0].format("d"),
             at[1].format("d"),

@@ -26,6 +26,7 @@ from tilewright.cpp.host.fission import (
     split,
 )
 from tilewright.cpp.host.parameters import parameter_type, split_parameters
+from tilewright.cpp.host.strides import with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
 from tilewright.frontend.cpp.calls import FUNCTION, NAME, call_graph, called_from
 
@@ -83,6 +84,11 @@ def with_threads(
     if checked:
         text = bounds.with_checks(text, called_from(calls, kernels), kernels, FUNCTION)
         calls = call_graph(text)
+    meeting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
+    if not checked:  # which asks before each access, so that how threads take turns does not matter
+        alone = {symbol for symbol in kernels if symbol in calls and EXCHANGE not in calls[symbol]}
+        text = _declared(with_yields(transform(text, alone, ("sroa",)), alone, BARRIER))
+        calls = call_graph(text)
     waiting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     hidden = _callers(calls, _WAITS, through=set(kernels)) - set(kernels)
     divisible = frozenset(symbol for symbol in waiting if not calls[symbol] & hidden)
@@ -97,8 +103,9 @@ def with_threads(
             continue
         whole = "\n".join([text, *added])
         found = _split_functions(symbol, match.group(), whole, leftover, checked) if symbol in divisible else None
-        way = Way.FIBERS if symbol in waiting else Way.LOOPS
-        functions, ways[symbol] = found or (_functions(symbol, match.group(), whole, stores=leftover), way)
+        way = Way.FIBERS if symbol in meeting else Way.LOOPS
+        plain = without_yields(match.group(), BARRIER)
+        functions, ways[symbol] = found or (_functions(symbol, plain, whole, stores=leftover), way)
         added.append(functions)
         head = re.sub(r" !dbg !\d+", "", match.group().split("\n", 1)[0])
         text = text[: match.start()] + head + "\n" + match.group().split("\n", 1)[1] + text[match.end() :]
@@ -140,6 +147,12 @@ def variables(text: str, kernels: Iterable[str]) -> list[str]:
     return [
         n for n, kind, how in found if kind == "global" and n in named and not re.search("external|thread_local", how)
     ]
+
+
+def _declared(text: str) -> str:
+    """The module ``text`` with a declaration of the barrier, where it calls one."""
+    missing = f"@{BARRIER}(" in text and not re.search(rf"^declare [^\n]*@{BARRIER}\(", text, re.M)
+    return f"{text}\ndeclare i32 @{BARRIER}(i32, i32, ptr, i32)\n" if missing else text
 
 
 def _callers(calls: Mapping[str, set[str]], targets: Iterable[str], through: Iterable[str] = ()) -> set[str]:
