@@ -31,13 +31,13 @@ def with_variables(text: str, names: Sequence[str], file: str) -> str:
     return "\n".join([text, *strings, table, ""])
 
 
-def with_stubs(text: str, kernels: Mapping[str, str], simt: Mapping[str, Way]) -> str:
+def with_stubs(text: str, kernels: Mapping[str, str], simt: Mapping[str, Way], written: str) -> str:
     """The module ``text`` with stubs for the functions ``kernels``, whose names these are; those in ``simt`` have code
-    and run in these ways."""
+    and run in these ways. ``written`` is the module as the compiler wrote it."""
     text = re.sub(r"^declare !dbg !\d+ ", "declare ", text, flags=re.M)
     count, rows, constants = len(kernels), [], []
     for i, (symbol, name) in enumerate(kernels.items()):
-        halves = _second_halves(text, symbol)
+        halves = _second_halves(written, symbol)
         text, sizes = _with_stub(text, symbol, f"ptr getelementptr ([{count} x {_ROW}], ptr {_TABLE}, i32 0, i32 {i})")
         constants += [
             _string(f"tw.symbol.{i}", symbol),

@@ -32,7 +32,7 @@ def compiled(request: Request) -> Made:
         threads = with_threads(llvm, simt, passes.inlined, passes.transformed, checked=request.is_checked)
     described = frontend.described(llvm, [*kernels, *simt])
     names = {symbol: name for symbol, name, _ in described}
-    module = with_stubs(threads.llvm, names, threads.ways)
+    module = with_stubs(threads.llvm, names, threads.ways, llvm)
     if simt:
         module = with_variables(module, variables(llvm, simt), file_number(request))
     head = json.dumps(described[: len(kernels)])
