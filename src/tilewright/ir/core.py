@@ -254,10 +254,16 @@ class Block:
         return self.ops[-1]
 
     def walk(self) -> Iterator[Op]:
-        for op in self._ops:
-            yield op
-            for region in op.regions:
-                yield from region.walk()
+        """Every op of this block and every op nested in it, in program order."""
+        open_blocks = [iter(self._ops)]  # by a stack: a generator a level would hand each op up through all of them
+        while open_blocks:
+            for op in open_blocks[-1]:
+                yield op
+                if op.regions:
+                    open_blocks.extend(iter(region._ops) for region in reversed(op.regions))
+                    break
+            else:
+                open_blocks.pop()
 
 
 @dataclass(frozen=True)
