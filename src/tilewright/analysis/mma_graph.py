@@ -10,7 +10,7 @@ from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import Continue, For, LoopOp
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
-from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
+from tilewright.ir.ops.gpu.wgmma import Interleave, Wgmma, WgmmaWait
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
@@ -73,8 +73,8 @@ def _carried(loop: LoopOp, given: Sequence[Value], value: Value) -> list[Value]:
 
 
 def operand_source(value: Value) -> Op | None:
-    """The op whose result ``value`` is but for its element type, the order of its axes and its shape."""
-    while isinstance(value.op, (Cast, Permute, Reshape)):
+    """The op whose result ``value`` is but for its element type, the order of its elements and its shape."""
+    while isinstance(value.op, (Cast, Permute, Reshape, Interleave)):
         value = value.op.x
     return value.op
 

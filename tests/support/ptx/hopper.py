@@ -269,13 +269,16 @@ def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
 
 
 def _fragment(cta: Cta, registers: Sequence[str], mine: slice, m: int, k: int, dtype: DType) -> Array:
-    """A left operand in registers: word w of a thread has two elements of row g + 8 (w % 2), from column 8 (w / 2) on."""
-    thread, found = np.arange(GROUP), np.zeros((m, k), np.float64)
+    """A left operand in registers: word w of a thread has two elements of row g + 8 (w % 2), from column 8 (w / 2) on;
+    of 8 bits, twice as many."""
+    thread, found, each = np.arange(GROUP), np.zeros((m, k), np.float64), 4 // dtype.bytes
     for w, register in enumerate(registers):
-        pairs = np.ascontiguousarray(cta.read(register)[mine].astype(np.uint32)).view(dtype.storage).reshape(GROUP, 2)
-        for e in range(2):
+        words = (
+            np.ascontiguousarray(cta.read(register)[mine].astype(np.uint32)).view(dtype.storage).reshape(GROUP, each)
+        )
+        for e in range(each):
             row = thread // 32 * 16 + thread % 32 // 4 + 8 * (w % 2)
-            found[row, 8 * (w // 2) + 2 * (thread % 4) + e] = pairs[:, e].astype(np.float64)
+            found[row, each * (4 * (w // 2) + thread % 4) + e] = words[:, e].astype(np.float64)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Products of 8-bit floats that become products of float16, text in and text out."""
+"""Products of 8-bit floats whose right operand lies along its columns, text in and text out."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ SECOND
 ROW_MAJOR = "  %v = load_view(%rows, [%o, %n]) {in_bounds = (false, false)} : f8e4m3fn[64,64]"
 ALONG_K = ROW_MAJOR.replace("%v", "%u") + "\n  %v = permute(%u) {axes = (1, 0)} : f8e4m3fn[64,64]"
 PRODUCT = "  %r = mma(%w, %v, %z) : f32[64,64]"
+INTERLEAVED = """  %0 = gpu.interleave(%w) {axis = 1} : f8e4m3fn[64,64]
+  %1 = gpu.interleave(%v) {axis = 0} : f8e4m3fn[64,64]
+  %2 = mma(%0, %1, %z) : f32[64,64]"""
 WIDENED = """  %0 = cast(%w) {dtype = f16} : f16[64,64]
   %1 = cast(%v) {dtype = f16} : f16[64,64]
   %2 = mma(%0, %1, %z) : f32[64,64]"""
@@ -35,8 +38,12 @@ def text(right: str, second: str) -> str:
     return TEXT.replace("RIGHT", right).replace("SECOND", second)
 
 
-def test_weights_and_values_are_multiplied_in_float16() -> None:
-    check(WidenMma(), text(ROW_MAJOR, PRODUCT), text(ROW_MAJOR, WIDENED))
+def test_weights_and_values_are_in_another_order() -> None:
+    check(WidenMma(), text(ROW_MAJOR, PRODUCT), text(ROW_MAJOR, INTERLEAVED))
+
+
+def test_tiles_that_are_not_for_warp_groups_are_multiplied_in_float16() -> None:
+    check(WidenMma(), *(text(ROW_MAJOR, second).replace("64,64", "32,32") for second in (PRODUCT, WIDENED)))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from tilewright.ir.gpu_parameters import LONGEST, SLICE_EXTENT, SMALLEST_BYTES, 
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Bitcast, Cast, Mul, Select
 from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.wgmma import Interleave
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import (
     AssumeBounded,
@@ -43,7 +44,7 @@ _LARGEST_BOX = 256  # elements along an axis: CUDA Driver API, cuTensorMapEncode
 _PIECE_BYTES = 1 << 15  # of a result of MMA ops that is stored in pieces
 _SMALLEST_PIECE = 32  # elements
 Source = tuple[str, int, int]  # as in ``Descriptor``
-_TOWARD_MMA = frozenset((Reshape, Permute, Cast, Bitcast, Mul, Select, Broadcast))
+_TOWARD_MMA = frozenset((Reshape, Permute, Interleave, Cast, Bitcast, Mul, Select, Broadcast))
 
 
 def plan_lowering(

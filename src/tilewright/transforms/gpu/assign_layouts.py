@@ -15,11 +15,11 @@ from tilewright.ir.layouts import REGISTER, LinearLayout
 from tilewright.ir.opdef import Arity, create, operand_groups
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, LoopOp, Return, Yield
-from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedLoad
+from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedLoad, shared_vector
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma, operand_layouts
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
 from tilewright.ir.ops.gpu.tma import Fetch, Put
-from tilewright.ir.ops.gpu.wgmma import LoadFetched, StageOperand, Wgmma, left_layout, wgmma_layout
+from tilewright.ir.ops.gpu.wgmma import Interleave, LoadFetched, StageOperand, Wgmma, left_layout, wgmma_layout
 from tilewright.ir.ops.linear import CombiningOp, Mma
 from tilewright.ir.ops.memory import (
     Assert,
@@ -39,7 +39,7 @@ from tilewright.ir.ops.memory import (
 )
 from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
 from tilewright.ir.rewrite import clone_block, with_body
-from tilewright.ir.types import TileType, Type
+from tilewright.ir.types import SharedType, TileType, Type
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES
 from tilewright.transforms.gpu.layout_choice import (
     VECTOR_BYTES,
@@ -130,6 +130,11 @@ class _Assigner:
         if isinstance(op, Permute):
             inverse = [op.axes.index(k) for k in range(len(op.axes))]
             return self.b.emit(Permute, self.get(op.x, layout.permute(inverse)), axes=op.axes)
+        if isinstance(op, Interleave):
+            inner = layout.reshape([op.split[k] for k in op.order])
+            inner = inner.permute([op.order.index(k) for k in range(len(op.order))])
+            split = self.b.emit(Reshape, self.get(op.x, inner.reshape(op.x.tile.shape)), shape=op.split)
+            return self.b.emit(Reshape, self.b.emit(Permute, split, axes=op.order), shape=op.x.tile.shape)
         if isinstance(op, Broadcast):
             return self._broadcast(op, layout)
         if op.spec.elementwise or isinstance(op, _ASSUMPTIONS):
@@ -197,9 +202,10 @@ class _Assigner:
         elif isinstance(op, Wgmma):
             self._wgmma(op)
         elif isinstance(op, LoadFetched):
-            t = op.result.tile.with_layout(self.layout(op.result))
-            vector = VECTOR_BYTES // t.element.bytes
-            self._bind(op.result, self.b.emit(SharedLoad, self.get(op.buffer, None), type=t, vector=vector))
+            t, buffer = op.result.tile.with_layout(self.layout(op.result)), self.get(op.buffer, None)
+            assert isinstance(buffer.type, SharedType) and t.layout is not None
+            vector = shared_vector(buffer.type, t.layout)
+            self._bind(op.result, self.b.emit(SharedLoad, buffer, type=t, vector=vector))
         elif isinstance(op, Put):
             self._clone(op, lambda v: self.at_home(v))
         elif isinstance(op, StageOperand):
@@ -272,7 +278,7 @@ class _Assigner:
         home = self.homes.home(value)
         if home is None:
             return
-        if not (op.spec.elementwise or isinstance(op, (*_ASSUMPTIONS, Reshape, Permute))):
+        if not (op.spec.elementwise or isinstance(op, (*_ASSUMPTIONS, Reshape, Permute, Interleave))):
             raise TileUnsupportedFeatureError(f"the gpu backend has no {op.name} on tiles", op.loc)
         made = self._recompute(op, value, home)
         made.name = value.name
@@ -311,7 +317,8 @@ class _Assigner:
     def _wgmma(self, op: Wgmma) -> None:
         acc = self.get(op.acc, wgmma_layout(op.acc.tile.shape, self.warps))
         in_registers = isinstance(op.x.type, TileType)
-        x = self.get(op.x, left_layout(op.x.tile.shape, self.warps) if in_registers else None)
+        left = left_layout(op.x.tile.shape, self.warps, op.x.tile.element.bytes) if in_registers else None
+        x = self.get(op.x, left)
         self._bind(op.result, self.b.emit(Wgmma, x, self.get(op.y, None), acc))
 
     def _cast(self, value: Value, dtype: DType) -> Value:

@@ -32,6 +32,7 @@ from tilewright.ir.ops.gpu.wgmma import (
     GROUP_WARPS,
     MOST_COLUMNS,
     ROWS,
+    Interleave,
     LoadFetched,
     StageOperand,
     Wgmma,
@@ -227,7 +228,8 @@ def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operan
     x, y = (None if _is_computed(v, found) else _operand(op, k, plan) for k, v in enumerate((op.x, op.y)))
     if isinstance(x, str):
         return y if isinstance(y, str) else x
-    if isinstance(y, str) and (x is not None or not isinstance(op.y.op, Cast) or op.y.tile.element.bytes != 2):
+    converted = isinstance(op.y.op, Interleave) or (isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2)
+    if isinstance(y, str) and (x is not None or not converted):
         return y
     # Beside a left operand that waits for another MMA op, threads have time to convert the right one.
     y = None if isinstance(y, str) else y
@@ -235,7 +237,8 @@ def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operan
 
 
 def _is_computed(value: Value, found: dict[Mma, Operands]) -> bool:
-    return value.tile.element.bytes == 2 and value.tile.rank == 2 and _follows(value, found)
+    in_registers = value.tile.element.bytes == 2 or isinstance(value.op, Interleave)
+    return in_registers and value.tile.rank == 2 and _follows(value, found)
 
 
 def _staged(t: TileType) -> SharedType | None:
@@ -245,7 +248,8 @@ def _staged(t: TileType) -> SharedType | None:
         swizzle = _swizzle(t.shape[inner] * t.element.bytes)
         if swizzle is not None:
             found = SharedType(t.element, swizzled_layout(t.shape, inner, swizzle, t.element.bytes))
-            return found if readable(found, 0) else None
+            if readable(found, 0):
+                return found
     return None
 
 
@@ -260,7 +264,7 @@ def _follows(value: Value, found: dict[Mma, Operands]) -> bool:
         sources: Iterable[Value] = ()
         if isinstance(op, If):
             sources = [end.values[after.index] for end in ends_of(op)]
-        elif op is not None and op.spec.elementwise:
+        elif op is not None and (op.spec.elementwise or isinstance(op, Interleave)):
             sources = op.operands
         pending += [v for v in sources if v not in seen]
         seen.update(sources)

@@ -8,7 +8,7 @@ from tilewright.analysis.gpu.contiguity import Contiguity
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, float8_e4m3fn, float8_e5m2, float16
-from tilewright.ir.layouts import LANES, LinearLayout
+from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, If, Loop, LoopOp, Yield
 from tilewright.ir.ops.gpu.mma import (
@@ -19,7 +19,7 @@ from tilewright.ir.ops.gpu.mma import (
     instruction_for,
 )
 from tilewright.ir.ops.gpu.tma import swizzle_of
-from tilewright.ir.ops.gpu.wgmma import LoadFetched, Wgmma, wgmma_layout
+from tilewright.ir.ops.gpu.wgmma import Interleave, LoadFetched, Wgmma, left_layout, wgmma_layout
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.memory import (
     AssumeBlocked,
@@ -130,10 +130,26 @@ def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> Lin
 
 
 def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
-    """The layout in which threads load a tile from where it was fetched to: 16 bytes of a row at once."""
+    """The layout in which threads load a tile from where it was fetched to: 16 bytes of a row at once; 4 bytes of 16
+    rows, where those lie side by side afterwards."""
     assert isinstance(op.buffer.type, SharedType)
     found = swizzle_of(op.buffer.type)
     inner = 1 if found is None else found[0]
+    (n, d), users = op.result.tile.shape, list(op.result.users)
+    while len(users) == 1 and isinstance(users[0], Reshape):
+        users = list(users[0].result.users)
+    if inner == 1 and any(isinstance(user, Interleave) for user in users):
+        registers = [(0, 1), (0, 2), (1, 0), (8, 0), (2, 0), (4, 0)]
+        left = [
+            (0, 4),
+            (16, 0),
+            *((0, 8 << i) for i in range(log2(d // 8))),
+            *((32 << i, 0) for i in range(log2(n // 32))),
+        ]
+        bits = log2(LANES) + log2(warps)
+        registers, left = registers + left[bits:], left[:bits] + [(0, 0)] * (bits - len(left))
+        lanes = log2(LANES)
+        return LinearLayout.of((n, d), {REGISTER: registers, LANE: left[:lanes], WARP: left[lanes:]})
     return blocked(op.result.tile.shape, (inner, 1 - inner), VECTOR_BYTES // op.result.tile.element.bytes, warps)
 
 
@@ -261,6 +277,11 @@ class Homes:
             return self._accesses.of(op)
         if isinstance(op, LoadFetched):
             return fetched_layout(op, self._accesses.warps)
+        if isinstance(op, Interleave):
+            if op.axis == 1:
+                return left_layout(value.tile.shape, self._accesses.warps, value.tile.element.bytes)
+            home = self.home(op.x)
+            return None if home is None else home.reshape(op.split).permute(op.order).reshape(value.tile.shape)
         if isinstance(op, (AtomicRmw, AtomicCas, Extract, Insert, Cat)):
             return self._accesses.layout(value.tile.shape)
         return None

@@ -9,10 +9,9 @@ from tilewright.analysis.gpu.group_access import box_offset, group_offset
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import int32
-from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add
-from tilewright.ir.ops.gpu.memory import MAX_VECTOR_BYTES, SharedAlloc, SharedStore, is_vector
+from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedStore, shared_vector
 from tilewright.ir.ops.gpu.tma import (
     SWIZZLED_ALIGNMENT,
     AsyncFence,
@@ -84,7 +83,7 @@ class _Stager(Rewriter):
         assert layout is not None
         buffer = create(SharedAlloc, [], {"type": op.type, "alignment": SWIZZLED_ALIGNMENT}, op.loc)
         self.buffers.append(buffer)
-        b.emit_op(SharedStore, buffer.result, op.value, vector=_vector(op.type, layout))
+        b.emit_op(SharedStore, buffer.result, op.value, vector=shared_vector(op.type, layout))
         b.emit_op(AsyncFence)
         return buffer.result
 
@@ -101,7 +100,7 @@ class _Stager(Rewriter):
             piece = op.value if pieces == 1 else b.emit(Part, op.value, axis=op.inner, size=size, index=i)
             assert piece.tile.layout is not None
             b.emit_op(TmaStoreWait, pending=count - 1)
-            vector = _vector(shared, piece.tile.layout)
+            vector = shared_vector(shared, piece.tile.layout)
             b.emit_op(SharedStore, buffers[i % count], piece, vector=vector)
             b.emit_op(AsyncFence)
             *outer, last = op.starts  # of the axes of the map, of which the last one is contiguous
@@ -110,11 +109,3 @@ class _Stager(Rewriter):
             by_group = alone is not None and alone == box_offset(shared, tensor_map)
             b.emit_op(TmaStore, buffers[i % count], op.map, [*outer, start], by_group=by_group)
         return []
-
-
-def _vector(shared: SharedType, layout: LinearLayout) -> int:
-    """As many elements as one access of a thread can store."""
-    vector = max(MAX_VECTOR_BYTES // shared.dtype.bytes, 1)
-    while vector > 1 and not is_vector(shared.layout, layout, vector):
-        vector //= 2
-    return vector

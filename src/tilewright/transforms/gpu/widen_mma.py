@@ -1,4 +1,4 @@
-"""MMA ops of 8-bit floats whose right operand wgmma cannot read in shared memory are those of float16."""
+"""MMA ops of 8-bit floats whose right operand wgmma cannot read in shared memory as it is loaded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, float16
 from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.gpu.wgmma import ROWS, STEP_BYTES, Interleave
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
@@ -19,11 +20,12 @@ from tilewright.ir.types import PartitionViewType
 
 @dataclass(frozen=True)
 class WidenMma:
-    """Multiplies in float16, which has all numbers of 8-bit floats, where the left operand is computed from another
-    MMA op of the block and the right one is loaded along its columns.
+    """Multiplies in another order along k, where the left operand is computed from another MMA op of the block and the
+    right one is loaded along its columns: threads have weights in registers where that order wants them.
 
-    Warp groups read 8-bit operands along k alone. Values of attention lie across it: threads convert them on the way to
-    shared memory, and weights in registers. Runs before ``choose-wgmma``, which sends operands of 16 bits that way.
+    Warp groups read 8-bit operands along k alone. Values of attention lie across it: threads transpose them on the way
+    to shared memory. Tiles that are not for warp groups are multiplied in float16, which has all numbers of 8 bits.
+    Runs before ``choose-wgmma``, which sends such operands that way.
     """
 
     name: ClassVar[str] = "widen-mma"
@@ -69,5 +71,9 @@ class _Widener(Rewriter):
             super().insert(op, builder)
             return
         builder.loc = op.loc
-        factors = [builder.emit(Cast, self.value(v), dtype=float16) for v in (op.x, op.y)]
+        left, right = self.value(op.x), self.value(op.y)
+        if op.x.tile.shape[-1] % STEP_BYTES == 0 and op.x.tile.shape[0] % ROWS == 0:
+            factors = [builder.emit(Interleave, left, axis=1), builder.emit(Interleave, right, axis=0)]
+        else:
+            factors = [builder.emit(Cast, v, dtype=float16) for v in (left, right)]
         self.values[op.result] = builder.emit(Mma, *factors, self.value(op.acc))

@@ -35,9 +35,20 @@ def _cast(cx: Context, op: Cast) -> None:
         cx.elementwise(op)
         return
     assert all(x.type == F32 for x in values)
-    groups = [values[i : i + _EACH] for i in range(0, len(values), _EACH)]
-    words = [assembly(cx.builder, _TEXT, [I32], group)[0] for group in groups]
-    cx.values[op.result] = unpacked_words(cx, words, op.dtype)
+    found = list(values)
+    for places in _quads(len(values)):
+        word = assembly(cx.builder, _TEXT, [I32], [values[i] for i in places])[0]
+        for i, x in zip(places, unpacked_words(cx, [word], op.dtype)):
+            found[i] = x
+    cx.values[op.result] = found
+
+
+def _quads(count: int) -> list[list[int]]:
+    """The registers whose elements share a word: those of a row that ``gpu.interleave`` brings together, in the layout
+    of a sum, where every other pair is of another row."""
+    if count % 8:
+        return [[*range(i, i + _EACH)] for i in range(0, count, _EACH)]
+    return [[i, i + 1, i + 4, i + 5] for j in range(0, count, 8) for i in (j, j + 2)]
 
 
 RULES: dict[type[Op], Rule] = {Cast: _cast}

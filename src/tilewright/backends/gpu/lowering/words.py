@@ -121,7 +121,7 @@ def packed(cx: Context, words: Words, values: Sequence[ir.Value], dtype: Element
         elements = values[first : first + words.each]
         word = _whole(cx, elements, dtype) if text is not None or words.suffix == "b32" else None
         if word is None and text is not None:
-            word = _widened(cx, elements, dtype)
+            word = _widened(cx, elements, dtype) or _gathered(cx, elements, dtype)
             word = word or assembly(cx.builder, text, [I32], [_before_rounding(x) for x in elements])[0]
         result.append(word or _joined(cx, words, elements, dtype))
     return result
@@ -176,6 +176,20 @@ def _widened(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> i
     half = "high" if first.index else "low"
     text = f"{{ .reg .b16 low, high; mov.b32 {{low, high}}, $1; cvt.rn.f16x2.e4m3x2 $0, {half}; }}"
     return assembly(cx.builder, text, [I32], [first.word])[0]
+
+
+def _gathered(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> ir.Value | None:
+    """The word of four bytes that were loaded in others."""
+    parts = [cx.parts.get(x) for x in elements]
+    found = [p for p in parts if p is not None and p.dtype is dtype]
+    if len(found) != 4 or bytes_of(dtype) != 1:
+        return None
+    low, high = (a.index | 4 + b.index << 4 for a, b in (found[:2], found[2:]))
+    text = (
+        f"{{ .reg .b32 low, high; prmt.b32 low, $1, $2, {low:#x}; prmt.b32 high, $3, $4, {high:#x}; "
+        "prmt.b32 $0, low, high, 0x5410; }"
+    )
+    return assembly(cx.builder, text, [I32], [p.word for p in found])[0]
 
 
 def _before_rounding(x: ir.Value) -> ir.Value:

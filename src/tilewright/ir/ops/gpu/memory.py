@@ -91,6 +91,14 @@ def is_vector(shared: LinearLayout, layout: LinearLayout, vector: int) -> bool:
     return beside and all(b & (vector - 1) == 0 or b in (1, 2, 4, 8) for b in bases)
 
 
+def shared_vector(shared: SharedType, layout: LinearLayout) -> int:
+    """As many elements as one access of a thread can move."""
+    vector = max(MAX_VECTOR_BYTES // shared.dtype.bytes, 1)
+    while vector > 1 and not is_vector(shared.layout, layout, vector):
+        vector //= 2
+    return vector
+
+
 def _shared_vector(op: Op, buffer: SharedType, t: TileType, vector: int) -> None:
     """Some registers of a thread hold ``vector`` elements that are side by side in ``buffer``."""
     _vector(op, t, vector, buffer.dtype.bytes)

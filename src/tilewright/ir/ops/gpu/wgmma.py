@@ -39,9 +39,47 @@ def wgmma_layout(shape: Sequence[int], warps: int) -> LinearLayout:
     return LinearLayout.of((m, n), {REGISTER: registers, LANE: lanes, WARP: [(16 << i, 0) for i in range(log2(warps))]})
 
 
-def left_layout(shape: Sequence[int], warps: int) -> LinearLayout:
-    """The layout of a left operand of 16 bits in registers: that of a sum of its shape."""
-    return wgmma_layout(shape, warps)
+def left_layout(shape: Sequence[int], warps: int, bytes: int = 2) -> LinearLayout:
+    """The layout of a left operand of 16 bits in registers: that of a sum of its shape; of 8 bits, lanes have four
+    elements side by side."""
+    if bytes == 2:
+        return wgmma_layout(shape, warps)
+    (m, k), groups = shape, warps // GROUP_WARPS
+    registers = [(0, 1), (0, 2), (8, 0), *((0, 16 << i) for i in range(log2(k // 16)))]
+    registers += [(ROWS * groups << i, 0) for i in range(log2(m // (ROWS * groups)))]
+    lanes = [(0, 4), (0, 8), (1, 0), (2, 0), (4, 0)]
+    return LinearLayout.of((m, k), {REGISTER: registers, LANE: lanes, WARP: [(16 << i, 0) for i in range(log2(warps))]})
+
+
+INTERLEAVED = 16  # elements along k that ``gpu.interleave`` exchanges
+
+
+@define("gpu.interleave", table=GPU_OPS)
+class Interleave(Op):
+    """``x`` in another order along ``axis``: of each 16, element 8 b + 2 t + a comes to 4 t + 2 b + a.
+
+    Both operands of an MMA op in this order give the same. A thread that has elements of 8 bits as those of a sum has
+    them as a left operand then. ``assign-layouts`` leaves a reshape, a permutation and a reshape.
+    """
+
+    x: Value = operand()
+    axis: int = attribute(int)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = tile(self, self.x)
+        require(0 <= self.axis < t.rank and t.shape[self.axis] % INTERLEAVED == 0, self, f"{t} along {self.axis}")
+        return (t,)
+
+    @property
+    def split(self) -> tuple[int, ...]:
+        """The shape in which axes are exchanged: those at ``axis`` + 1 and the next."""
+        shape = self.x.tile.shape
+        return (*shape[: self.axis], shape[self.axis] // INTERLEAVED, 2, 4, 2, *shape[self.axis + 1 :])
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        a = self.axis
+        return (*range(a + 1), a + 2, a + 1, *range(a + 3, self.x.tile.rank + 3))
 
 
 def wgmma_multiplies(x: DType, y: DType, acc: DType) -> bool:
@@ -91,7 +129,7 @@ class LoadFetched(Op):
 class Wgmma(MmaOp):
     """x @ y + acc, by the warp groups of the CTA, of tiles in shared memory: begun as one group of MMA ops.
 
-    ``x`` of 16 bits may also be in registers, in the ``left_layout``.
+    ``x`` of 8 or 16 bits may also be in registers, in the ``left_layout``.
     Afterwards at most ``pending`` groups stay in flight; with none given, as many as there are. A sum in flight may
     only be carried on and added to; ``gpu.wgmma_wait`` gives the finished one. The tiles stay as they are until then;
     one in registers is ``held`` by that wait, or waited for at once.
@@ -112,8 +150,8 @@ class Wgmma(MmaOp):
         m, n = acc.shape
         require(x.shape == (m, y.shape[0]) and y.shape[1] == n <= MOST_COLUMNS, self, f"shapes of {x}, {y} and {acc}")
         if isinstance(x, TileType):
-            wanted = None if acc.layout is None else left_layout(x.shape, acc.layout.size(WARP))
-            require(dtype.bytes == 2 and x.layout == wanted, self, f"{x} in registers")
+            wanted = None if acc.layout is None else left_layout(x.shape, acc.layout.size(WARP), dtype.bytes)
+            require(dtype.bytes <= 2 and x.layout == wanted, self, f"{x} in registers")
         else:
             require(x.copies == 1 and readable(x, 1), self, f"the layout of {x}")
         require(readable(y, 0), self, f"the layout of {y}")
