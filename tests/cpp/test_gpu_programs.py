@@ -168,6 +168,7 @@ SYMBOLS = {
     "_Z2fkIZ4mainE3$_9EvPiT_": "_Z2fkIZ4mainEUliE0_EvPiT_",
     "_Z2fkIZ4mainE4$_10EvPiT_": "_Z2fkIZ4mainEUliE1_EvPiT_",
     "_Z2tkILi38EEvPi": "_Z2tkILi38EEvPi",
+    "_Z5kpackIJfiEEvPfDprPKT_": "_Z5kpackIJfiEEvPfDpPKT_",
     "_ZL7counter": "counter",
     "_ZZL2sfPiE1z": "_ZZN36_INTERNAL_b60961dd_7_vars_cu__Z2k2Pi2sfEPiE1z",
     "_ZN1a12_GLOBAL__N_11dE": "_ZN36_INTERNAL_b60961dd_7_vars_cu__Z2k2Pi1a38_GLOBAL__N__b60961dd_7_vars_cu__Z2k2Pi1dE",

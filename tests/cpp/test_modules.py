@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = r"""#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -82,13 +84,17 @@ extern "C" __tile_global__ void scale(__half* p, float by, int n) {
 """
 
 
-def test_kernels_compiled_by_the_program(tmp_path: Path) -> None:
+@pytest.mark.parametrize("alone", [False, True])
+def test_kernels_compiled_by_the_program(tmp_path: Path, alone: bool) -> None:
     (tmp_path / "tune.cpp").write_text(PROGRAM)
     (tmp_path / "scale.cu").write_text(KERNEL)
     tilewright = [sys.executable, "-m", "tilewright"]
     assembler = subprocess.run([*tilewright, "c++", "-print-tileiras"], capture_output=True, text=True, check=True)
     define = f'-DTILEIRAS_PATH="{assembler.stdout.strip()}"'
     command = [*tilewright, "run", str(tmp_path / "tune.cpp"), define]
+    if alone:
+        subprocess.run([*tilewright, "c++", *command[-2:], "-o", str(tmp_path / "tune")], check=True)
+        command = [str(tmp_path / "tune")]
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
     missing = 'cuModuleGetFunction(&kernel, module, "nothing"): CUDA_ERROR_NOT_FOUND'
     assert done.stdout.splitlines() == [

@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +15,12 @@ from typing import Any
 
 from tilewright.cli.cpp import is_cpp
 from tilewright.cli.errors import UsageError
+from tilewright.cpp.host import modules
 from tilewright.cpp.host.build import TOOLCHAIN, Libraries, build_object, link_objects
 from tilewright.cpp.module import request_of
 from tilewright.cpp.translation import Request, included_files
 from tilewright.frontend.cpp.toolchain import compiler_command
+from tilewright.ir.errors import TileError
 
 _USAGE = "tilewright c++ [-c] [-o FILE] [-I...] [-D...] [-std=...] [-shared] [-l...] [-L...] FILE..."
 _DESCRIPTION = "compile a C++ program to one that needs no Python: tilewright c++ a.cu b.cpp -o prog"
@@ -80,6 +83,8 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     if words == ["-print-compiler"]:
         print(";".join(compiler_command()))
         return 0
+    if words[:1] == ["-module"]:
+        return _module(words[1:])
     if any(_ASKS.fullmatch(word) for word in words):
         return subprocess.run([*compiler_command(), *words], check=False).returncode
     if not words or words == ["--help"]:
@@ -99,8 +104,22 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     objects = [build_object(job.request(source)) for source in job.sources]
     libraries = Libraries(tuple(job.files), tuple(job.linker))
     output = job.output or "a.out"
-    _write(output, link_objects(objects, libraries, shared=job.shared))
+    words = [sys.executable, "-m", "tilewright", "c++"]
+    _write(output, link_objects(objects, libraries, shared=job.shared, compiler_words=words))
     os.chmod(output, 0o777 & ~_umask())
+    return 0
+
+
+def _module(words: Sequence[str]) -> int:
+    """Compile kernels for a program that runs, which calls this: the status is that of ``nvrtcCompileProgram``."""
+    text, name, image, log, *rest = words
+    expressions, options = rest[: rest.index("--")], rest[rest.index("--") + 1 :]
+    try:
+        request = modules.requested(Path(text).read_text(), name, options)
+        Path(image).write_bytes(modules.code(request, expressions))
+    except (TileError, ValueError) as e:
+        Path(log).write_text(str(e))
+        return modules.INVALID_OPTION if isinstance(e, modules.OptionError) else modules.FAILED
     return 0
 
 

@@ -21,8 +21,9 @@ _VARIABLE = re.compile(
 )
 # Parts of mangled names: literals, array bounds, what stands for parts before, and names after their lengths, those of
 # internal linkage with an L.
-_TOKEN = re.compile(r"L[a-z]n?\d+E|A\d+_|[ST]\d*[A-Z]*_|E\d+_|TnDa|L?(?P<length>\d+)")
-_DEDUCED = "TnDa"  # what Clang writes before an argument for an `auto` parameter
+_TOKEN = re.compile(r"L[a-z]n?\d+E|A\d+_|[ST]\d*[A-Z]*_|E\d+_|TnDa|Dpr|L?(?P<length>\d+)")
+# What Clang writes before an argument for an `auto` parameter, and of restricted pointers in packs.
+_OURS = {"TnDa": "", "Dpr": "Dp"}
 _NUMBER = re.compile(r"\$_(\d+)|(?<=E)(\d*)_")  # of a closure
 _CLOSURE = re.compile(r"Ul(?:[^<>]|<[^<>]*>)*?E\d*_|<\$_\d+>")  # the two number them in different ways
 
@@ -118,7 +119,7 @@ def _common(symbol: str) -> str:
             position += 1
         elif token["length"] is None:
             position = token.end()
-            parts.append("" if token.group() == _DEDUCED else token.group())
+            parts.append(_OURS.get(token.group(), token.group()))
         else:
             position = token.end() + int(token["length"])
             parts.append(_common_part(symbol[token.end() : position]))

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import json
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+from tilewright.backends.cpu.identity import target_key
+from tilewright.backends.cpu.on_demand import compiler, host
+from tilewright.backends.export import Export
 from tilewright.cpp.module import Kernel, request_of
-from tilewright.cpp.translation import Request, kernel_function, kernel_names
+from tilewright.cpp.translation import (
+    Made,
+    Request,
+    included_files,
+    kernel_function,
+    kernel_functions,
+    kernel_names,
+    through_cache,
+)
+from tilewright.frontend.cpp.toolchain import compile_table, link
+from tilewright.frontend.cpp.typecodes import type_code
 from tilewright.ir.errors import TileError
-from tilewright.ir.types import PointerType
+from tilewright.ir.types import ElementType, PointerType
 
 COMPILER = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p), ctypes.c_int, ctypes.c_void_p
@@ -25,7 +41,7 @@ FINDER = ctypes.CFUNCTYPE(
     ctypes.POINTER(ctypes.c_uint),
     ctypes.POINTER(ctypes.c_uint),
 )
-_SUCCESS, _INVALID_OPTION, _FAILED = 0, 5, 6  # results of nvrtcCompileProgram
+SUCCESS, INVALID_OPTION, FAILED = 0, 5, 6  # results of nvrtcCompileProgram
 # What concerns GPUs, debuggers and optimizers is as it is here.
 _IGNORED = (
     "-arch",
@@ -39,12 +55,26 @@ _IGNORED = (
 )
 
 
+_POINTER_SIZE = 8
+# What a module tells the runtime that loads it, of which it is no part.
+_TABLE = """
+struct kernel { const char *name, *symbol; const unsigned *sizes; unsigned parameters; };
+extern __attribute__((visibility("default"))) const struct kernel __tw_module_kernels[] = {ROWS {0, 0, 0, 0}};
+__attribute__((visibility("default"))) const void *__tw_module_codes;
+__attribute__((visibility("default"))) unsigned __tw_module_count;
+void __tw_register_tile_code(const void *codes, unsigned count) {
+    __tw_module_codes = codes;
+    __tw_module_count = count;
+}
+"""
+
+
 class OptionError(ValueError):
     """An option that NVRTC does not have, or that has no value."""
 
 
-def compiled(text: str, name: str, options: Sequence[str]) -> bytes:
-    """The image of a program. TileError for what is wrong with it, OptionError for options that are."""
+def requested(text: str, name: str, options: Sequence[str]) -> Request:
+    """A program and how to compile it. TileError for what is wrong with it, OptionError for options that are."""
     defines: dict[str, str | int | None] = {}
     folders: list[str] = []
     std, words = "c++20", list(options)
@@ -69,7 +99,38 @@ def compiled(text: str, name: str, options: Sequence[str]) -> bytes:
             std = value
     request = request_of(text + "\n", std, defines, folders, name)
     kernel_names(request)
-    return json.dumps(asdict(request)).encode()
+    return request
+
+
+def code(request: Request, expressions: Sequence[str]) -> bytes:
+    """A shared object with the code of a program's kernels, those that are no templates and those that ``expressions``
+    name, for programs without Python."""
+
+    def make() -> Made:
+        names = [*dict.fromkeys([*kernel_names(request), *expressions])]
+        functions = kernel_functions(request, names)
+        codes = [[type_code(value.tile.dtype) for value in function.body.args] for function in functions]
+        unique = hashlib.sha256(repr((request, names)).encode()).hexdigest()[:16]
+        symbols = [f"module {unique} {name}" for name in names]
+        exports = [(Export(*pair, ()), types) for pair, types in zip(zip(functions, symbols), codes)]
+        texts, rows = [], []
+        for number, (name, symbol, function) in enumerate(zip(names, symbols, functions)):
+            sizes = [_size(value.tile.dtype) for value in function.body.args]
+            texts.append(f"static const unsigned s{number}[] = {{{', '.join(map(str, [*sizes, 0]))}}};")
+            rows.append(f"{{{json.dumps(name)}, {json.dumps(symbol)}, s{number}, {len(sizes)}}},")
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+            kernels = Path(folder, "kernels.o")
+            compiler().write_program_code(exports, kernels, host())
+            table = compile_table("\n".join([*texts, _TABLE.replace("ROWS", " ".join(rows))]))
+            made = link([table, kernels.read_bytes()], (), (), library=False, shared=True)
+        return made, included_files(request, "names")
+
+    return through_cache(request, "\1".join([f"module for {target_key()}", *expressions]), make)
+
+
+def _size(type: ElementType) -> int:
+    """The bytes of an argument."""
+    return _POINTER_SIZE if isinstance(type, PointerType) else type.storage.itemsize
 
 
 def loaded(image: bytes, expression: str) -> Kernel:
@@ -103,12 +164,12 @@ class Modules:
     def _compile(self, text: bytes, name: bytes, options: Any, count: int, made: int) -> int:
         try:
             words = [options[i].decode() for i in range(count)]
-            image = compiled(text.decode(), name.decode(), words)
+            image = json.dumps(asdict(requested(text.decode(), name.decode(), words))).encode()
         except (TileError, ValueError) as e:
             self._made(made, str(e).encode(), None, 0)
-            return _INVALID_OPTION if isinstance(e, OptionError) else _FAILED
+            return INVALID_OPTION if isinstance(e, OptionError) else FAILED
         self._made(made, b"", image, len(image))
-        return _SUCCESS
+        return SUCCESS
 
     def _find(self, image: int, size: int, name: bytes, sizes: Any, count: Any) -> int:
         key = ctypes.string_at(image, size), name.decode()
@@ -123,6 +184,6 @@ class Modules:
         self._kernels[f"module {number}"] = kernel
         for i, (_, rule) in enumerate(kernel.parameters):
             assert rule.declared is not None
-            sizes[i] = 8 if isinstance(rule.declared, PointerType) else rule.declared.storage.itemsize
+            sizes[i] = _size(rule.declared)
         count[0] = len(kernel.parameters)
         return number

@@ -119,7 +119,8 @@ static cudaError_t launch_next(kernel const* what, void** slots) {
 using namespace tilewright;
 
 extern "C" {
-void __tw_register_tile_code(tile_code const* table, unsigned count) {
+void __tw_register_tile_code(void const* codes, unsigned count) {
+    auto* table = (tile_code const*)codes;
     locked here;
     for (unsigned i = 0; i < count; ++i) compiled.add(table + i);
 }

@@ -1,16 +1,28 @@
-// Kernels that are compiled while the program runs: nvrtc.h, and the modules of cuda.h. Python does both.
+// Kernels that are compiled while the program runs: nvrtc.h, and the modules of cuda.h. Under `tilewright run`, Python
+// does both; a program of its own calls `tilewright c++ -module`, and loads the shared object that this makes.
 #include "runtime.h"
 #include "cuda.h"
 #include "nvrtc.h"
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 struct _nvrtcProgram {
     char *text, *name, *log, *image;
     size_t image_size;
+    tilewright::list<char*> expressions;
 };
 struct CUmod_st {
     char* image;
     size_t size;
+    void* library;  // of a program of its own
 };
+// How the compiler is called, with a null behind it. The program has it if it compiles kernels.
+extern "C" __attribute__((weak)) char const* const __tw_compiler_command[];
+
+extern "C" void __tw_register_tile_code(void const* table, unsigned count);
+extern "C" void __tw_compiled(nvrtcProgram made, char const* log, char const* image, size_t size);
 
 namespace tilewright {
 
@@ -29,6 +41,96 @@ static char* copied(char const* from, size_t size) {
     memcpy(made, from, size);
     made[size] = 0;
     return made;
+}
+
+static void write_file(char const* path, char const* text) {
+    FILE* file = fopen(path, "wb");
+    if (!file) return;
+    fwrite(text, 1, strlen(text), file);
+    fclose(file);
+}
+// What is in a file, with a null behind it; null where there is none.
+static char* read_file(char const* path, size_t* size) {
+    FILE* file = fopen(path, "rb");
+    if (!file) return nullptr;
+    fseek(file, 0, SEEK_END);
+    *size = size_t(ftell(file));
+    rewind(file);
+    char* made = (char*)malloc(*size + 1);
+    if (!made) abort();
+    *size = fread(made, 1, *size, file);
+    made[*size] = 0;
+    fclose(file);
+    return made;
+}
+
+static nvrtcResult compile_outside(nvrtcProgram program, int count, char const* const* options) {
+    char folder[] = "/tmp/tilewright-XXXXXX", text[64], image[64], log[64];
+    if (!mkdtemp(folder)) return NVRTC_ERROR_COMPILATION;
+    snprintf(text, sizeof text, "%s/text", folder);
+    snprintf(image, sizeof image, "%s/image", folder);
+    snprintf(log, sizeof log, "%s/log", folder);
+    write_file(text, program->text);
+    list<char const*> words;
+    for (char const* const* word = __tw_compiler_command; *word; ++word) words.add(*word);
+    char const* const given[] = {"-module", text, program->name, image, log};
+    for (char const* word : given) words.add(word);
+    for (char* expression : program->expressions) words.add(expression);
+    words.add("--");
+    for (int i = 0; i < count; ++i) words.add(options[i]);
+    words.add(nullptr);
+    fflush(nullptr);
+    pid_t child = fork();
+    if (child == 0) {
+        execv(words[0], (char**)words.items);
+        _exit(127);
+    }
+    int status = 127 << 8;
+    if (child > 0) waitpid(child, &status, 0);
+    size_t size = 0, length = 0;
+    char *made = read_file(image, &size), *said = read_file(log, &length);
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 127;
+    if (code == 127) say("kernels cannot be compiled, as %s cannot be run", words[0]);
+    __tw_compiled(program, said ? said : "", code ? nullptr : made, size);
+    free(made);
+    free(said);
+    words.clear();
+    unlink(text);
+    unlink(image);
+    unlink(log);
+    rmdir(folder);
+    return code == 0 ? NVRTC_SUCCESS : code == NVRTC_ERROR_INVALID_OPTION ? NVRTC_ERROR_INVALID_OPTION : NVRTC_ERROR_COMPILATION;
+}
+
+// What a module made for programs of their own has.
+struct module_kernel {
+    char const *name, *symbol;
+    unsigned const* sizes;
+    unsigned parameters;
+};
+struct loaded_module {
+    size_t size;
+    unsigned long long hash;
+    void* library;
+};
+// The library of an image; of images that are the same, the same. Code stays: kernels may run.
+static void* library_of(char const* image, size_t size) {
+    static list<loaded_module> known;
+    unsigned long long hash = 1469598103934665603u;
+    for (size_t i = 0; i < size; ++i) hash = (hash ^ (unsigned char)image[i]) * 1099511628211u;
+    locked here;
+    for (loaded_module const& each : known)
+        if (each.size == size && each.hash == hash) return each.library;
+    int file = memfd_create("tilewright-module", 0);
+    if (file < 0 || write(file, image, size) != ssize_t(size)) return nullptr;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    close(file);
+    if (!library) return nullptr;
+    __tw_register_tile_code(*(void const**)dlsym(library, "__tw_module_codes"), *(unsigned*)dlsym(library, "__tw_module_count"));
+    known.add({size, hash, library});
+    return library;
 }
 
 }  // namespace tilewright
@@ -83,7 +185,7 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, char const* text, char con
         return NVRTC_ERROR_PROGRAM_CREATION_FAILURE;
     }
     if (!name || !*name) name = "default_program";
-    *program = made_of(_nvrtcProgram{copied(text, strlen(text)), copied(name, strlen(name)), copied("", 0), nullptr, 0});
+    *program = made_of(_nvrtcProgram{copied(text, strlen(text)), copied(name, strlen(name)), copied("", 0), nullptr, 0, {}});
     return NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
@@ -92,12 +194,15 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
     free((*program)->name);
     free((*program)->log);
     free((*program)->image);
+    for (char* expression : (*program)->expressions) free(expression);
+    (*program)->expressions.clear();
     free(*program);
     *program = nullptr;
     return NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, char const* const* options) {
     if (!program) return NVRTC_ERROR_INVALID_PROGRAM;
+    if (!compiler && __tw_compiler_command) return compile_outside(program, count, options);
     if (!compiler) {
         __tw_compiled(program, "a program without Python cannot compile kernels: run it by tilewright run", nullptr, 0);
         return NVRTC_ERROR_COMPILATION;
@@ -125,7 +230,9 @@ nvrtcResult nvrtcGetTileIR(nvrtcProgram program, char* image) {
     return NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcAddNameExpression(nvrtcProgram program, char const* expression) {
-    return !program ? NVRTC_ERROR_INVALID_PROGRAM : expression ? NVRTC_SUCCESS : NVRTC_ERROR_INVALID_INPUT;
+    if (!program || !expression) return program ? NVRTC_ERROR_INVALID_INPUT : NVRTC_ERROR_INVALID_PROGRAM;
+    program->expressions.add(copied(expression, strlen(expression)));
+    return NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcGetLoweredName(nvrtcProgram program, char const* expression, char const** name) {
     if (!program || !expression || !name) return program ? NVRTC_ERROR_INVALID_INPUT : NVRTC_ERROR_INVALID_PROGRAM;
@@ -135,14 +242,16 @@ nvrtcResult nvrtcGetLoweredName(nvrtcProgram program, char const* expression, ch
 
 CUresult cuModuleLoadData(CUmodule* module, void const* image) {
     if (!module || !image) return CUDA_ERROR_INVALID_VALUE;
-    if (!finder) return CUDA_ERROR_NOT_SUPPORTED;
     if (memcmp(image, magic, sizeof magic) != 0) {
         say("cuModuleLoadData() takes what nvrtcGetTileIR() gave here, not code for GPUs");
         return CUDA_ERROR_INVALID_IMAGE;
     }
     size_t size;
     memcpy(&size, (char const*)image + sizeof magic, sizeof size);
-    *module = made_of(CUmod_st{copied((char const*)image + sizeof magic + sizeof size, size), size});
+    char const* content = (char const*)image + sizeof magic + sizeof size;
+    void* library = finder ? nullptr : library_of(content, size);
+    if (!finder && !library) return CUDA_ERROR_INVALID_IMAGE;
+    *module = made_of(CUmod_st{finder ? copied(content, size) : nullptr, size, library});
     return CUDA_SUCCESS;
 }
 // Functions stay: Python holds their code.
@@ -156,18 +265,28 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* 
     if (!function || !module || !name) return module ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
     static list<kernel*> known;
     unsigned sizes[most_parameters], count = most_parameters;
-    int number = finder(module->image, module->size, name, sizes, &count);
-    if (number < 0) return CUDA_ERROR_NOT_FOUND;
-    char symbol[32];
-    snprintf(symbol, sizeof symbol, "module %d", number);
+    char own[32];
+    char const* symbol = own;
+    if (finder) {
+        int number = finder(module->image, module->size, name, sizes, &count);
+        if (number < 0) return CUDA_ERROR_NOT_FOUND;
+        snprintf(own, sizeof own, "module %d", number);
+    } else {
+        auto* found = (module_kernel const*)dlsym(module->library, "__tw_module_kernels");
+        while (found->name && strcmp(found->name, name) != 0) ++found;
+        if (!found->name) return CUDA_ERROR_NOT_FOUND;
+        symbol = found->symbol;
+        count = found->parameters;
+        memcpy(sizes, found->sizes, count * sizeof *sizes);
+    }
     locked here;
     for (kernel* each : known)
         if (strcmp(each->symbol, symbol) == 0) {
             *function = (CUfunction)each;
             return CUDA_SUCCESS;
         }
-    auto* own = (unsigned*)copied((char const*)sizes, count * sizeof *sizes);
-    known.add(made_of(kernel{nullptr, copied(symbol, strlen(symbol)), copied(name, strlen(name)), own, count, 0, 0, nullptr}));
+    auto* kept = (unsigned*)copied((char const*)sizes, count * sizeof *sizes);
+    known.add(made_of(kernel{nullptr, copied(symbol, strlen(symbol)), copied(name, strlen(name)), kept, count, 0, 0, nullptr}));
     *function = (CUfunction)known[known.count - 1];
     return CUDA_SUCCESS;
 }

@@ -62,7 +62,7 @@ _HOST_FLAGS = ("-fPIC", "-g", "-gcolumn-info", f"-fdebug-compilation-dir={COMPIL
 _FAST = ("-O2", "-fno-math-errno")
 _OBJECT_FLAGS = ("-c", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything")
 _RUNTIME_FLAGS = ("-std=c++20", "-O2", "-fno-exceptions", "-fno-rtti", "-isystem", str(INCLUDE_DIR))
-_LINK_FLAGS = ("-O1", "-fno-sanitize=all", "-pthread")
+_LINK_FLAGS = ("-O1", "-fno-sanitize=all", "-pthread", "-ldl")
 _SHARED_FLAGS = ("-shared", "-fPIC", "-Wl,-Bsymbolic", "-Wl,-z,defs")
 
 
@@ -291,6 +291,11 @@ def to_object(llvm: str, *, fast: bool) -> bytes:
 def compile_runtime(source: Path) -> bytes:
     """The object of the runtime, which includes our headers."""
     return _made("runtime.cpp", f'#include "{_escaped(str(source))}"\n', (*_OBJECT_FLAGS, *_RUNTIME_FLAGS))
+
+
+def compile_table(text: str) -> bytes:
+    """The object of a table of ours, in C++ but for its names."""
+    return _made("table.cpp", f'extern "C" {{\n{text}\n}}\n', _OBJECT_FLAGS)
 
 
 def _made(name: str, text: str, flags: Sequence[str]) -> bytes:

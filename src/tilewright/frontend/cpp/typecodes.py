@@ -35,6 +35,13 @@ def element_type(code: int) -> ElementType:
     return _NUMERIC[code]
 
 
+def type_code(type: ElementType) -> int:
+    """The code that names an element type."""
+    if isinstance(type, PointerType):
+        return POINTER_CODE + (VOID_CODE if type.pointee is None else _NUMERIC.index(type.pointee))
+    return _NUMERIC.index(type)
+
+
 def tile_type(code: int) -> TileType:
     """The tile type packed into ``code``: six bits of element code; then each length as zeros before a one."""
     shape = []
