@@ -136,12 +136,13 @@ def _flush(x: np.ndarray) -> np.ndarray:
 _EXACT: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
 
 
-def exact_values(name: str, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
-    """The function of ``samples``: see ``function_values``. Variants of one function share its values."""
+def exact_values(name: str, dtype: DType, step: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """The function of every ``step``-th of ``samples``: see ``function_values``. Variants of one function share its
+    values."""
     function = FUNCTIONS[name]
-    key = function.exact, dtype, function.flushed
+    key = function.exact, dtype, function.flushed, step
     if key not in _EXACT:
-        operands = samples(name, dtype)
+        operands = tuple(x[::step] for x in samples(name, dtype))
         if function.flushed:
             operands = tuple(map(_flush, operands))
         _EXACT[key] = function_values(function.exact, *operands, double=dtype is dtypes.float64)

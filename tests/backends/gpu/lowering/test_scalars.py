@@ -28,6 +28,7 @@ from tilewright.ir.types import TileType
 RN, RZ, RM, RP = RoundingMode.RN, RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP
 FULL, APPROX = RoundingMode.FULL, RoundingMode.APPROX
 SIZE = 1200
+STEP = 8  # of the samples of functions
 ROUNDED = (arith.Add, arith.Sub, arith.Mul, arith.Div, arith.Sqrt, arith.Fma)
 FUNCTION_OPS = {
     cls.spec.name: cls
@@ -179,10 +180,10 @@ def _op_of(name: str) -> tuple[type[Op], dict[str, Any]]:
 )
 def test_accuracy(name: str, dtype: DType) -> None:
     function = FUNCTIONS[name]
-    operands = tuple(x[::4] for x in function_samples(name, dtype))
+    operands = tuple(x[::STEP] for x in function_samples(name, dtype))
     cls, attributes = _op_of(name)
     got = apply(cls, *operands, dtypes=(dtype,) * len(operands), **attributes)
-    largest, where = largest_error(got, *(x[::4] for x in exact_values(name, dtype)), dtype, operands, function.flushed)
+    largest, where = largest_error(got, *exact_values(name, dtype, STEP), dtype, operands, function.flushed)
     bound = BOUNDS["gpu"][name][dtype.short]
     assert largest <= bound, f"{largest:.3f} ulp at {where}, more than {bound}"
 
@@ -191,7 +192,7 @@ def test_accuracy(name: str, dtype: DType) -> None:
 @pytest.mark.parametrize("name", [n for n in FUNCTION_OPS if n not in ("pow", "atan2")])
 def test_sixteen_bits(name: str, dtype: DType) -> None:
     """The float32 result, rounded."""
-    x = all_values(dtype)[::5]
+    x = all_values(dtype)[::STEP]
     wide = apply(FUNCTION_OPS[name], x.astype(np.float32), dtypes=(dtypes.float32,))
     with np.errstate(all="ignore"):
         assert_same(apply(FUNCTION_OPS[name], x, dtypes=(dtype,)), wide.astype(dtype.storage), dtype, [x])
