@@ -52,7 +52,8 @@ def run_on_text(tree: ast.Module) -> set[str]:
 
 
 def test_each_pass_has_a_test_with_text() -> None:
-    tested = set().union(*(run_on_text(ast.parse(path.read_text())) for path in TESTS.rglob("test_*.py")))
     found = {cls.__name__ for cls in passes()}
+    texts = (path.read_text() for path in TESTS.rglob("test_*.py"))
+    tested = set().union(*(run_on_text(ast.parse(text)) for text in texts if any(name in text for name in found)))
     assert len(found) > 40
     assert sorted(found - tested) == []

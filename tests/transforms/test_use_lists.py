@@ -49,7 +49,7 @@ def traced(kernel: GeneratedKernel) -> Function:
     return trace(launched.function, signature, {})
 
 
-@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_through_every_pass(seed: int, passes: list[str]) -> None:
     function = traced(generated(seed))
     loop_form(optimize_for_cpu(function), host())
@@ -59,7 +59,7 @@ def test_through_every_pass(seed: int, passes: list[str]) -> None:
     assert {"canonicalize", "fuse-loop-nests", "sink-loads", "pipeline-attention", "lower-views"} <= set(passes)
 
 
-@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_products_through_every_pass(seed: int, passes: list[str]) -> None:
     function = traced(generated_product(seed))
     prepare(function)
