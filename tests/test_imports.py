@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -142,9 +143,14 @@ def _late(path: Path, tree: ast.AST) -> Iterator[str]:
                     yield f"{path}:{n.lineno}: a module is imported by name"
 
 
+@functools.cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 @pytest.mark.parametrize("rule", [_misdirected, _late], ids=["dependencies point one way", "imports are at the top"])
 def test_imports(rule: Callable[[Path, ast.AST], Iterator[str]]) -> None:
-    found = [fault for path in MODULES for fault in rule(path, ast.parse(path.read_text()))]
+    found = [fault for path in MODULES for fault in rule(path, _tree(path))]
     assert not found, "\n".join(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,11 +74,10 @@ def _unnamed_fields(tree: ast.AST) -> Iterator[ast.expr]:
             yield from (target for target in node.targets if isinstance(target, ast.Tuple))
 
 
-def _sources() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(ROOT.rglob("*.py")):
-        name = path.relative_to(ROOT).as_posix()
-        if not name.startswith(EXEMPT):
-            yield name, ast.parse(path.read_text())
+@functools.cache
+def _sources() -> list[tuple[str, ast.Module]]:
+    named = [(path.relative_to(ROOT).as_posix(), path) for path in sorted(ROOT.rglob("*.py"))]
+    return [(name, ast.parse(path.read_text())) for name, path in named if not name.startswith(EXEMPT)]
 
 
 def test_no_names_of_ops_are_compared() -> None:

@@ -17,7 +17,7 @@ from tilewright.ir import dtypes
 from tilewright.ir.dtypes import DType
 
 LANES, PLACES = 32, 8
-SIZES = {"reference": (8, 5), "cpu": (48, 100)}  # blocks, and calls of each
+SIZES = {"reference": (4, 4), "cpu": (48, 100)}  # blocks, and calls of each
 WORDS = (dtypes.int32, dtypes.int64, dtypes.uint32, dtypes.uint64)
 SINGLES = (*WORDS, dtypes.float32, dtypes.float64)
 Step = Callable[[np.ndarray, np.ndarray], np.ndarray]

@@ -128,9 +128,9 @@ def test_bodies_with_other_arguments(name: str) -> None:
 
 def test_mutations() -> None:
     files = everything()
-    found = [outcome(mutated(number, files)) for number in range(1500)]
-    assert found.count("refused") > 700
-    assert found.count("read") > 30
+    found = [outcome(mutated(number, files)) for number in range(500)]
+    assert found.count("refused") > 230
+    assert found.count("read") > 10
 
 
 @pytest.mark.parametrize(

@@ -198,11 +198,6 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, int]]] = {
         (*_square(3000, np.float16), *_sums(128, 128, 2), 128, 256, 64, 128, 128, 64, 2, 8, False),
         {"num_warps": 8, "num_stages": 4},
     ),
-    "pairs and strips": (
-        _K.matmul_strips,
-        (*_square(4104, np.float16), *_sums(128, 16, 2), 4, 128, 256, 64, 128, 16, 128, 2, 8, False),
-        {"num_warps": 8, "num_stages": 4},
-    ),
     "parts": (
         _K.matmul_parts,
         (*_square(3000, np.float16), 128, 64, 64, 1, 3, 8),
@@ -213,11 +208,6 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, int]]] = {
         (*_square(513, ml_dtypes.bfloat16), 128, 256, 64, 8, False),
         {"num_warps": 8, "num_stages": 3},
     ),
-    "tf32": (
-        _K.matmul_persistent,
-        (*_square(4096, np.float32), 256, 128, 32, 8, True),
-        {"num_warps": 8, "num_stages": 4},
-    ),
     "tf32 tile": (_K.matmul, (*_square(4096, np.float32), 256, 128, 32, 8, True), {"num_warps": 8, "num_stages": 3}),
     "clusters": (
         _K.matmul_persistent.replace_hints(num_ctas=2),
@@ -225,7 +215,6 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, int]]] = {
         {},
     ),
     "attention": (_K.attention, (*_heads(128), 0.1, 2, 128, 128, 128, False), {}),
-    "causal": (_K.attention, (*_heads(128), 0.1, 2, 128, 64, 128, True), {}),
     "narrow": (_K.attention, (*_heads(64), 0.1, 2, 64, 64, 128, False), {}),
     "narrow causal": (_K.attention, (*_heads(64), 0.1, 2, 64, 128, 64, True), {"num_stages": 2}),
     "layer norm": (_K.layer_norm, (_ROWS, _ROWS[0], _ROWS[0], _ROWS, 1e-5, 4096, 4096), {"num_warps": 8}),
@@ -237,8 +226,13 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, int]]] = {
 }
 
 
+_MADE: dict[str, tuple[str, str]] = {}
+
+
 def compiled(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     """The PTX of a kernel without and with all of its barriers."""
+    if name in _MADE:
+        return _MADE[name]
     kernel, args, options = KERNELS[name]
     texts = []
     thin = barrier_elimination.eliminate
@@ -250,7 +244,8 @@ def compiled(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     monkeypatch.setattr(barrier_elimination, "eliminate", keep)
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
     stages = (kernel.replace_options("triton", **options) if options else kernel).compile_for("sm_90", args)
-    return stages.stage("PTX"), texts[-1]
+    _MADE[name] = stages.stage("PTX"), texts[-1]
+    return _MADE[name]
 
 
 @pytest.mark.parametrize("name", KERNELS)

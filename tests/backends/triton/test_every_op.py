@@ -1,4 +1,5 @@
-"""Every op, in every variant that the IR allows, compiles for every architecture."""
+"""Every op, in every variant that the IR allows, compiles for every architecture: on those of NVIDIA for half of the
+dtypes each."""
 
 from __future__ import annotations
 
@@ -124,13 +125,12 @@ def elementwise(dtypes: Sequence[DType]) -> Function:
     return sink.function()
 
 
-def conversions() -> Function:
+def conversions(sources: Sequence[DType]) -> Function:
     sink = Sink()
     k = sink.k
-    dtypes = [d for d in ALL_DTYPES if d.is_floating or d in (bool_, int8, int32, uint64)]
-    for source in dtypes:
+    for source in sources:
         x = k.load_tile(k.array(source.name, source, 1), (SIZE,), [k.constant(0)])
-        for target in dtypes:
+        for target in CONVERTED:
             for op in (Cast, Bitcast):
                 with contextlib.suppress(IRError):
                     sink.put(k.emit(op, x, dtype=target))
@@ -227,25 +227,31 @@ def products() -> Function:
     return sink.function()
 
 
-FUNCTIONS: dict[str, Callable[[], Function]] = {
-    "float arithmetic": lambda: elementwise([d for d in ALL_DTYPES if d.is_float and not d.is_restricted]),
-    "integer arithmetic": lambda: elementwise([d for d in ALL_DTYPES if d.is_integer]),
-    "conversions": conversions,
-    "accesses": lambda: accesses([bool_, int8, float8_e5m2, float16, float32, uint64]),
-    "products": products,
-    "others": others,
+CONVERTED = [d for d in ALL_DTYPES if d.is_floating or d in (bool_, int8, int32, uint64)]
+FUNCTIONS: dict[str, tuple[Callable[..., Function], Sequence[DType]]] = {
+    "float arithmetic": (elementwise, [d for d in ALL_DTYPES if d.is_float and not d.is_restricted]),
+    "integer arithmetic": (elementwise, [d for d in ALL_DTYPES if d.is_integer]),
+    "conversions": (conversions, CONVERTED),
+    "accesses": (accesses, [bool_, int8, float8_e5m2, float16, float32, uint64]),
+    "products": (products, ()),
+    "others": (others, ()),
 }
+
+
+def function_of(name: str, part: int | None = None) -> Function:
+    """The function ``name``, with every second one of its dtypes where there is a ``part``."""
+    make, dtypes = FUNCTIONS[name]
+    return make(dtypes if part is None else dtypes[part::2]) if dtypes else make()
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_compiles(name: str, target: str) -> None:
-    assert compile_for(
-        FUNCTIONS[name](), parse_target(target), {"num_warps": 1 if name != "products" else 4}
-    ).binary.code
+    function = function_of(name, {"sm_80": 0, "sm_90": 1, "sm_100": 0}.get(target))
+    assert compile_for(function, parse_target(target), {"num_warps": 1 if name != "products" else 4}).binary.code
 
 
 def test_no_op_is_left_out() -> None:
-    seen = {op.name for make in FUNCTIONS.values() for op in make().walk()}
+    seen = {op.name for name in FUNCTIONS for op in function_of(name).walk()}
     seen |= {op.name for seed in range(6) for op in ProgramMaker(seed).make(16)[0].walk()}
     assert set(OPS) - seen == set()
