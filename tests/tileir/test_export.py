@@ -318,6 +318,18 @@ def test_what_a_version_lacks_is_named_with_its_place() -> None:
     assert exported(angles, array(1), array(1), version="13.2").minor == 2
 
 
+def test_numbers_of_worker_warps_that_a_version_lacks() -> None:
+    many = copy.replace_hints(num_worker_warps=ct.ByTarget(sm_90=16, default=4))
+    for version, minor in ((None, 5), ("13.5", 5)):
+        assert exported(many, array(1), array(1), version=version).minor == minor
+    with pytest.raises(VersionError, match=r"test_export.py:\d+:\d+: num_worker_warps=16 needs bytecode 13.5"):
+        exported(many, array(1), array(1), version="13.4")
+    few = copy.replace_hints(num_worker_warps=8)
+    assert "num_worker_warps_per_cta" in str(exported(few, array(1), array(1), version="13.4").entry("k").hints)
+    with pytest.warns(UserWarning, match=r"copy\(\): num_worker_warps needs bytecode 13.3"):
+        assert exported(few, array(1), array(1), version="13.2").entry("k").hints is None
+
+
 def test_what_no_version_has_is_named_with_its_op_and_place() -> None:
     @ct.kernel
     def padded(a, out):

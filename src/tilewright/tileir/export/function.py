@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 from tilewright.ir import core
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import float32
+from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.location import Loc
 from tilewright.ir.ops import control, linear, memory
 from tilewright.ir.types import TileType, Type
@@ -21,7 +23,7 @@ from tilewright.tileir.export import arith, tiles
 from tilewright.tileir.export import memory as memory_ops
 from tilewright.tileir.export.emitter import Emitter, number_attribute, number_in, scalar, tile, tile_of
 from tilewright.tileir.export.tokens import Slot, Tokens
-from tilewright.tileir.module import ArrayAttr, Block, Entry, Module, Value
+from tilewright.tileir.module import ArrayAttr, Block, Entry, HintsAttr, Module, Value
 from tilewright.tileir.optable import NEWEST
 from tilewright.tileir.types import TOKEN
 from tilewright.tileir.types import Type as TileIRType
@@ -33,6 +35,9 @@ _ENTRY_HINTS = {
     "occupancy": "occupancy",
     "num_worker_warps": "num_worker_warps_per_cta",
 }
+
+
+_FIRST_WARPS = (4, 8)  # the numbers of worker warps that versions before 13.5 have
 
 
 class Argument(NamedTuple):
@@ -111,8 +116,26 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
                 value = emitter.one("assume", {"value": value}, value.type, predicate=predicate)
             emitter.values[ours] = value
     _Control(emitter, places).function(kernel)
+    return Entry(name, body, _entry_hints(function, minor), loc=places.subprogram_loc)
+
+
+def _entry_hints(function: core.Function, minor: int) -> HintsAttr | None:
+    """The hints of a kernel. ``num_worker_warps`` is left out before 13.3, with a warning, and 4 or 8 before 13.5."""
     hints = {_ENTRY_HINTS[k]: v for k, v in function.hints.items() if k in _ENTRY_HINTS}
-    return Entry(name, body, memory_ops.by_architecture(hints, minor), loc=places.subprogram_loc)
+    warps = function.hints.get("num_worker_warps")
+    chosen: set[Any] = {warps.default, *warps.values.values()} if isinstance(warps, ByTarget) else {warps}
+    lacking = chosen - {None, UNSPECIFIED, *(_FIRST_WARPS if minor < 5 else chosen)}
+    if minor < 3 and chosen - {None, UNSPECIFIED}:
+        del hints[_ENTRY_HINTS["num_worker_warps"]]
+        warnings.warn(
+            f"{function.name}(): num_worker_warps needs bytecode 13.3; files of 13.{minor} are without it",
+            stacklevel=2,
+        )
+    elif lacking:
+        raise VersionError(
+            f"{function.loc}: num_worker_warps={min(lacking)} needs bytecode 13.5; 13.{minor} has 4 and 8"
+        )
+    return memory_ops.by_architecture(hints, minor)
 
 
 class _DebugLocations:
