@@ -38,6 +38,7 @@ __global__ void warps(int* p) {
     for (int by = 16; by > 0; by /= 2) sum += __shfl_down_sync(~0u, sum, by);
     p[threadIdx.x] = sum;  // after shuffles
 }
+__tile_global__ void tile(int* p) { *p = 1; }
 int inner(int* p) {
     return *(volatile int*)p;  // load
 }
@@ -54,6 +55,7 @@ int main(int argc, char** argv) {
     if (what == 3) warps<<<1, 64>>>((int*)64);
     if (what == 4) return outer((int*)64);
     if (what == 5) throw std::runtime_error("no");  // throw
+    if (what == 7) tile<<<1>>>(nullptr);
     if (what == 6) return std::vector<int>(3).at(what);  // in a library
     cudaError_t error = cudaDeviceSynchronize();
     printf("%s %s\\n", cudaGetErrorName(error), cudaGetErrorName(cudaGetLastError()));
@@ -110,3 +112,8 @@ def test_a_crash_of_host_code_names_its_line_and_ends_as_before(
     first, *callers = [f"{program}:{line(comment)}" for comment in lines]
     assert f"tilewright: {first}: the program crashes: " in done.stderr
     assert all(f"called at {caller}\n" in done.stderr for caller in callers), done.stderr
+
+
+def test_a_crash_in_a_tile_kernel_names_it(program: Path) -> None:
+    done = run(program, 7)
+    assert done.returncode == -signal.SIGSEGV and "tilewright: the tile kernel tile() was running\n" in done.stderr

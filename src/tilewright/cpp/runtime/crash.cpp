@@ -18,6 +18,7 @@ static struct sigaction before[NSIG];
 static char const* command[words + frames + 4];  // and room for what is known once the program crashes
 static int given = 0;
 static int (*locate)(size_t offset, char* text, int room) = nullptr;
+char const* running_tile = nullptr;
 
 static size_t base() {
     Dl_info found{};
@@ -73,6 +74,10 @@ static void handle(int number, siginfo_t* info, void* context) {
         leave(here->current, state::done);  // never to come back
     }
     static int telling = 0;
+    if (faulted && running_tile && !telling) {
+        char const* const texts[] = {"tilewright: the tile kernel ", running_tile, "() was running\n"};
+        for (char const* text : texts) (void)!write(STDERR_FILENO, text, strlen(text));
+    }
     if (given && !__atomic_exchange_n(&telling, 1, __ATOMIC_ACQ_REL)) tell(number, info->si_addr, context);
     sigaction(number, before + number, nullptr);
     errno = error;

@@ -66,9 +66,15 @@ static word word_of(unsigned char code, void const* from) {
     return w;
 }
 
+struct running {
+    explicit running(char const* name) { __atomic_store_n(&running_tile, name, __ATOMIC_RELAXED); }
+    ~running() { __atomic_store_n(&running_tile, (char const*)nullptr, __ATOMIC_RELAXED); }
+};
+
 cudaError_t run_tile(kernel const& what, configuration const& how, void** slots) {
     if (how.block[0] * how.block[1] * how.block[2] != 1) return cudaErrorInvalidConfiguration;
     fflush(stdout);  // what the program has printed comes before what the kernel prints
+    running here{what.name};
     if (launcher) return cudaError_t(launcher(what.symbol, how.grid, slots));
     tile_code const* found = nullptr;
     {

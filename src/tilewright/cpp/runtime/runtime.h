@@ -82,6 +82,7 @@ cudaError_t run(kernel const& what, configuration const& how, void** slots);
 cudaError_t run_simt(kernel const& what, configuration const& how, void** slots);
 cudaError_t run_tile(kernel const& what, configuration const& how, void** slots);
 int worker_count();
+extern char const* running_tile;  // the tile kernel that was launched last, while it runs
 // While it is there, the thread counts as one that works.
 struct launching {
     launching();
