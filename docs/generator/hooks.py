@@ -18,6 +18,8 @@ import performance
 import reference
 import tables
 
+# A cell with one long name, which may go on in another line after each underscore: on phones.
+_LONG_NAME = re.compile(r"(?<=<td><code>)[A-Za-z]\w*_\w+(?=</code></td>)")
 _MARK = re.compile(r"^<!-- (\w+)(?:: (.*?))? -->$", re.MULTILINE)
 
 
@@ -54,3 +56,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return match[0]
 
     return _MARK.sub(made, markdown)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Let long names in tables be broken where their words end."""
+    return _LONG_NAME.sub(lambda name: name[0].replace("_", "_<wbr>"), html)

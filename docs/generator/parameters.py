@@ -33,6 +33,50 @@ TYPES: Mapping[str, str] = {
     "str | None": "constant string or None",
 }
 
+# What may be passed where a signature says Any: by the name of the parameter, or of the function and the parameter.
+_OF_ANY: Mapping[str, str] = {
+    "allow_tma": "constant bool or None",
+    "args": "tiles, scalars, numbers and strings",
+    "bias": "tile, number or None",
+    "block": "int32 scalar",
+    "count": "integer, scalar or None",
+    "dtype": "dtype",
+    "expr": "Python expression",
+    "func": "function of tiles",
+    "function": "function",
+    "gate": "floating-point tile",
+    "high": "tile, scalar or number",
+    "hints": "values of hints by their names",
+    "identity": "number or tuple of them",
+    "index": "integer tile",
+    "indices": "integer tile, scalar or number, or tuple of them",
+    "latency": "constant integer or None",
+    "low": "tile, scalar or number",
+    "maximum": "floating-point tile",
+    "message": "constant string",
+    "order": "string or tuple of constant integers",
+    "pointee_dtype": "dtype",
+    "prefixes": "1-D array",
+    "probability": "number or floating-point scalar",
+    "ready": "int32 array",
+    "scores": "floating-point tile",
+    "seed": "integer, or integer scalar",
+    "start": "integer scalar or number",
+    "stream": "stream, its address, or None",
+    "tickets": "int32 array",
+    "total": "tile or scalar",
+    "up": "floating-point tile",
+    "value": "tile, scalar, number, or nested tuple of numbers",
+    "value_by_target": "values by the names of targets",
+    "weight": "tile, number or None",
+    "x": "tile",
+    "y": "tile",
+    "cdiv.x": "integer tile, scalar or number",
+    "cdiv.y": "integer tile, scalar or number",
+    "reduce.x": "tile or tuple of tiles",
+    "scan.x": "tile or tuple of tiles",
+}
+
 # The same in every function of the language that has a parameter of that name.
 LANGUAGE: Mapping[str, str] = {
     "acc": "what the product is added to; its dtype is that of the result",
@@ -375,7 +419,7 @@ def sections(name: str, value: Any) -> list[str]:
     except (TypeError, ValueError):
         parameters = []
     known = [(p, meaning(name, p.name)) for p in parameters]
-    rows = [[f"`{p.name}`", _type_of(p), text.replace("|", "\\|")] for p, text in known if text is not None]
+    rows = [[f"`{p.name}`", type_of(name, p), text.replace("|", "\\|")] for p, text in known if text is not None]
     if rows:
         parts.append(markdown(["parameter", "type", "meaning"], rows))
     if name in RESULTS:
@@ -387,8 +431,9 @@ def sections(name: str, value: Any) -> list[str]:
     return parts
 
 
-def _type_of(parameter: inspect.Parameter) -> str:
+def type_of(name: str, parameter: inspect.Parameter) -> str:
+    """What may be passed as ``parameter`` of the public ``name``."""
     annotation = parameter.annotation
     if annotation in (parameter.empty, "Any") or not isinstance(annotation, str):
-        return ""
+        return _OF_ANY.get(f"{name}.{parameter.name}") or _OF_ANY.get(parameter.name, "")
     return TYPES.get(annotation, f"`{annotation}`").replace("|", "\\|")

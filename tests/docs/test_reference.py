@@ -44,6 +44,8 @@ def test_every_parameter_is_described(parameters: Any, name: str, value: Any) ->
     words = set(re.findall(r"\w+", " ".join(re.findall(r"``([^`]*)``", text))))
     undescribed = {p for p in inspect.signature(value).parameters if parameters.meaning(name, p) is None} - words
     assert not undescribed
+    known = [p for p in inspect.signature(value).parameters.values() if parameters.meaning(name, p.name) is not None]
+    assert not [p.name for p in known if not parameters.type_of(name, p)]
 
 
 def test_every_function_of_tiles_has_a_result_and_errors(parameters: Any) -> None:
