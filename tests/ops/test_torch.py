@@ -230,6 +230,11 @@ def test_parts_of_one_tensor_may_be_changed() -> None:
     assert x.tolist() == [0, 0, 2, 4, 4, 8, 2, 4, 6, 12]
 
 
+def made_in_inference_mode() -> Any:
+    with torch.inference_mode():
+        return torch.zeros(4)
+
+
 def with_tangent(function: Callable[[Any], Any], x: Any) -> Any:
     with torch.autograd.forward_ad.dual_level():
         return function(torch.autograd.forward_ad.make_dual(x, x))
@@ -251,6 +256,7 @@ def with_tangent(function: Callable[[Any], Any], x: Any) -> Any:
         (lambda: double_into(*[torch.zeros(3)] * 2), RuntimeError, "tests::double_into: 'out' is changed in place, but shares memory with 'x'"),
         (lambda: double_into(*overlapping(torch.zeros(9))), RuntimeError, "tests::double_into: 'out' is changed in place, but shares memory with 'x'"),
         (lambda: scale(without_storage(torch.zeros(4))), RuntimeError, "tests::scale: argument 'x' of scale_kernel() is a Tensor with elements but without memory"),
+        (lambda: scale_in_place(made_in_inference_mode()), RuntimeError, "tests::scale_: 'x' was made in inference mode"),
         (lambda: scale_in_place(leaf(4)), RuntimeError, "tests::scale_ changes 'x' in place and has no gradient"),
         (lambda: norm(leaf(2, 4), leaf(4))[0].sum().backward(), RuntimeError, "tests::norm has no gradient; declare it with @norm.gradient"),
         (lambda: add(torch.zeros(3, dtype=torch.complex64), torch.zeros(3)), RuntimeError, "tests::add: 'a' has the dtype torch.complex64"),

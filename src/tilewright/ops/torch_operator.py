@@ -153,7 +153,7 @@ def _runner(op: Operator, stream_of: Callable[[int | None], Any] | None) -> Call
             known = plans[key] = _prepared(op, arrays)
         plan, grid, idle = known
         if mutates:
-            _check_overlap(op, arrays)
+            _check_changed(op, arrays)
         results = [  # the first takes half the time
             like(arrays[i], memory_format=contiguous) if i >= 0 else empty(shape, dtype=dtype, device=arrays[0].device)
             for shape, dtype, i in plan
@@ -202,8 +202,14 @@ def _refusing(op: Operator) -> Callable[..., Any]:
     return refuse
 
 
-def _check_overlap(op: Operator, arrays: Sequence[torch.Tensor]) -> None:
-    """RuntimeError where an input that is changed shares memory with itself or another."""
+def _check_changed(op: Operator, arrays: Sequence[torch.Tensor]) -> None:
+    """RuntimeError where an input that is changed must not be, or shares memory with itself or another."""
+    for name, array in zip(op.inputs, arrays):
+        if name in op.mutates and array.is_inference() and not torch.is_inference_mode_enabled():
+            raise RuntimeError(
+                f"{op.name}: '{name}' was made in inference mode, outside of which it cannot be changed in place; pass "
+                "x.clone()"
+            )
     for message in overlaps(op.name, op.inputs, op.mutates, [_memory(a) for a in arrays]):
         raise RuntimeError(message)
 
