@@ -159,14 +159,7 @@ ENTRIES: Sequence[Entry] = (
     Entry("convolution", "Convolution", "out", _convolution),
     Entry("mandelbrot", "Mandelbrot set", "out", _mandelbrot),
     Entry("heat", "Heat on a plate", "out", _heat),
-    Entry(
-        "prefix_sum",
-        "Running sums",
-        "out",
-        _prefix_sum,
-        "Blocks that wait for one another run in threads of their own on a CPU, so that none waits for ever, and "
-        "those switch often: this is a kernel for GPUs.",
-    ),
+    Entry("prefix_sum", "Running sums", "out", _prefix_sum),
     Entry("monte_carlo", "Monte Carlo", "hits", _monte_carlo),
     Entry("nbody", "Gravity", "out", _nbody),
 )
