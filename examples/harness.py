@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 _SECONDS = 0.4  # spent on timing each side
-_MAX_RUNS = 25
+_MIN_RUNS, _MAX_RUNS = 3, 25
 HEADER = f"{'kernel':<28}{'size':<26}{'time':>12}{'NumPy':>12}{'ratio':>8}{'max error':>12}"
 
 
@@ -63,7 +63,7 @@ def measure(case: Case) -> Outcome:
 
 def _median(work: Callable[[], object]) -> float:
     times: list[float] = []
-    while len(times) < 3 or (sum(times) < _SECONDS and len(times) < _MAX_RUNS):
+    while len(times) < _MIN_RUNS or (sum(times) < _SECONDS and len(times) < _MAX_RUNS):
         start = time.perf_counter()
         work()
         times.append(time.perf_counter() - start)

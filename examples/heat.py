@@ -50,7 +50,7 @@ def heat_numpy(start: Array, steps: int) -> Array:
 
 
 def cases(small: bool = False) -> list[Case]:
-    height, width, steps = (40, 90, 8) if small else (1024, 1024, 20)
+    height, width, steps = (20, 45, 4) if small else (1024, 1024, 20)
     start = plate(height, width)
     return [
         Case(

@@ -26,6 +26,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def harness(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     found = load_module(EXAMPLES / "harness.py")
     monkeypatch.setattr(found, "_SECONDS", 0.0)
+    monkeypatch.setattr(found, "_MIN_RUNS", 1)
     return found
 
 
