@@ -349,8 +349,9 @@ def test_padding(backend: str, mode: str, dtype: Any) -> None:
     want = np.concatenate([a[4:], np.array([PADDING[mode]] * 2, dtype)])
     member = ct.PaddingMode[mode]
     gives(lambda a: ct.load(a, 1, 4, padding_mode=member), want, a, load=False)
-    gives(lambda a: ct.load(a, (1,), shape=(4,), padding_mode=mode), want, a, load=False)
-    gives(lambda a: a.tiled_view(4, padding_mode=member).load(1), want, a, load=False)
+    if dtype is np.float32:  # other forms of the same
+        gives(lambda a: ct.load(a, (1,), shape=(4,), padding_mode=mode), want, a, load=False)
+        gives(lambda a: a.tiled_view(4, padding_mode=member).load(1), want, a, load=False)
 
 
 def test_forms_of_index_and_shape(backend: str) -> None:
