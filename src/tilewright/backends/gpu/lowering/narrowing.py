@@ -1,4 +1,4 @@
-"""Conversions to f8e4m3fn of what is only multiplied, as the weights of attention: four elements at once.
+"""Conversions to 8-bit floats of what is only multiplied, as the weights of attention: four elements at once.
 
 NaN has no sign there, as that of a product has none. The elements are parts of the words that hold them.
 """
@@ -11,24 +11,34 @@ from tilewright.backends.gpu.lowering.context import Context, Rule
 from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
 from tilewright.backends.gpu.lowering.words import unpacked_words
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import float8_e4m3fn, float32
+from tilewright.ir.dtypes import float8_e4m3fn, float8_e5m2, float32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Cast, Exp, Exp2
 
 _EACH = 4  # elements of a word
+_PLACES = range(1, 1 + _EACH)
 # The instruction saturates, and beyond 464, which rounds to the largest number, there is NaN. The mark is the largest
 # float32 for 464, and infinite for the next number; a zero times it, which is added, is NaN then.
 _MARKED = "fma.rn.f32 mark, ${0}, 0f7A800000, 0f7F0BFFFF; fma.rn.f32 x{0}, mark, 0f80000000, ${0};"
-_TEXT = (
+_TO_E4M3 = (
     "{ .reg .b16 low, high; .reg .b32 mark, x1, x2, x3, x4; "
-    + " ".join(_MARKED.format(i) for i in range(1, 1 + _EACH))
+    + " ".join(_MARKED.format(i) for i in _PLACES)
     + " cvt.rn.satfinite.e4m3x2.f32 low, x2, x1; cvt.rn.satfinite.e4m3x2.f32 high, x4, x3; mov.b32 $0, {low, high}; }"
 )
+# Here what saturates is infinite, whose code follows that of the largest number: from 61440 on.
+_NEXT = "setp.ge.f32 beyond, ${0}, 0f47700000; selp.b32 next, {1:#x}, 0, beyond; add.s32 $0, $0, next;"
+_TO_E5M2 = (
+    "{ .reg .b16 low, high; .reg .b32 next; .reg .pred beyond; cvt.rn.satfinite.e5m2x2.f32 low, $2, $1; "
+    "cvt.rn.satfinite.e5m2x2.f32 high, $4, $3; mov.b32 $0, {low, high}; "
+    + " ".join(_NEXT.format(i, 1 << 8 * (i - 1)) for i in _PLACES)
+    + " }"
+)
+_TEXTS = {float8_e4m3fn: _TO_E4M3, float8_e5m2: _TO_E5M2}
 
 
 def _cast(cx: Context, op: Cast) -> None:
     values = cx.of(op.x)
-    narrows = op.dtype is float8_e4m3fn and op.x.tile.element is float32 and op.rounding in (None, RoundingMode.RN)
+    narrows = op.dtype in _TEXTS and op.x.tile.element is float32 and op.rounding in (None, RoundingMode.RN)
     positive = isinstance(op.x.op, (Exp, Exp2))
     able = cx.target.capability >= FP8_CONVERSIONS and len(values) % _EACH == 0
     if not (narrows and positive and able and is_only_multiplied(op.result)):
@@ -37,7 +47,7 @@ def _cast(cx: Context, op: Cast) -> None:
     assert all(x.type == F32 for x in values)
     found = list(values)
     for places in _quads(len(values)):
-        word = assembly(cx.builder, _TEXT, [I32], [values[i] for i in places])[0]
+        word = assembly(cx.builder, _TEXTS[op.dtype], [I32], [values[i] for i in places])[0]
         for i, x in zip(places, unpacked_words(cx, [word], op.dtype)):
             found[i] = x
     cx.values[op.result] = found
