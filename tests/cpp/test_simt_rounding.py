@@ -121,3 +121,54 @@ def test_directed_rounding_and_words(tmp_path: Path) -> None:
 
 def test_pairs_and_saturation_of_16_bit_floats(tmp_path: Path) -> None:
     assert output(tmp_path, HALVES).strip() == "0 1 1 0 1 1 0 2 1 2 -2 1 1 3 0 7"
+
+
+CONVERSIONS = r"""#include <cstdio>
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+__global__ void integers(long long* out, float const* in) {
+  __half h = in[threadIdx.x];
+  long long found[] = {__half2int_rn(h), __half2int_rd(h), __half2int_ru(h), __half2short_rz(h), __half2uint_rn(h),
+                       __half2uchar_rz(h), __half2char_rz(h), __half2ll_ru(h), __bfloat162int_rz(__nv_bfloat16(in[threadIdx.x]))};
+  for (int i = 0; i < 9; ++i) out[9 * threadIdx.x + i] = found[i];
+}
+__global__ void numbers(float* out) {
+  int i = 0;
+  for (int n : {2049, -2049, 70000, 0, 4096})
+    for (__half h : {__int2half_rd(n), __int2half_ru(n), __int2half_rz(n)}) out[i++] = float(h);
+  for (float x : {1e-9f, -1e-9f, 0.1f})
+    for (__nv_bfloat16 b : {__float2bfloat16_rd(x), __float2bfloat16_ru(x), __float2bfloat16_rz(x)}) out[i++] = float(b);
+  out[i++] = float(__ll2bfloat16_ru((1ll << 60) + 1)) - float(1ll << 60);
+  __half nan = __short_as_half(0x7e00);
+  __half2 a{1.0f, nan}, b{2.0f, 1.0f};
+  out[i++] = __hltu(a.y, b.y) * 8 + __hbltu2(a, b) * 4 + __hblt2(a, b) * 2 + __heq(a.x, b.x);
+  out[i++] = __hlt2_mask(a, b) == 0xffffu && __hgtu2_mask(a, b) == 0xffff0000u;
+  __half2 c = __hcmadd(__half2{1.0f, 2.0f}, __half2{3.0f, -1.0f}, __half2{10.0f, 20.0f});
+  out[i++] = float(c.x) * 100 + float(c.y);
+  out[i++] = float(rnorm3d(2, 3, 6) * 7 + rhypot(3, 4) * 5);
+}
+int main() {
+  float *in, *f; long long* n;
+  cudaMallocManaged(&in, 16); cudaMallocManaged(&f, 256); cudaMallocManaged(&n, 512);
+  in[0] = 2.5f, in[1] = -2.5f, in[2] = 60000, in[3] = __builtin_nanf("");
+  integers<<<1, 4>>>(n, in); numbers<<<1, 1>>>(f);
+  if (cudaDeviceSynchronize()) return 1;
+  for (int i = 0; i < 36; ++i) printf("%lld%c", n[i], i % 9 == 8 ? '\n' : ' ');
+  for (int i = 0; i < 29; ++i) printf("%.8g ", f[i]);
+}
+"""
+
+
+def test_conversions_of_16_bit_floats(tmp_path: Path) -> None:
+    *integers, numbers = output(tmp_path, CONVERSIONS).strip().split("\n")
+    assert integers == [
+        "2 2 3 2 2 2 2 3 2",
+        "-2 -3 -2 -2 0 0 -2 -2 -2",
+        "60000 60000 60000 32767 60000 255 127 60000 59904",
+        "0 0 0 0 0 0 0 0 0",
+    ]
+    assert numbers.strip() == (
+        "2048 2050 2048 -2050 -2048 -2048 65504 inf 65504 0 0 0 4096 4096 4096 "
+        "9.9680619e-10 1.0040822e-09 9.9680619e-10 -1.0040822e-09 -9.9680619e-10 -9.9680619e-10 "
+        "0.099609375 0.10009766 0.099609375 9.0071993e+15 12 1 1525 2"
+    )

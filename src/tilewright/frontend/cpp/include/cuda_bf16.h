@@ -4,6 +4,7 @@
 #pragma clang system_header
 #include "tilewright/scalar_types.h"
 #include "tilewright/half_functions.h"
+#include "tilewright/half_conversions.h"
 
 struct __nv_bfloat16 {
     TW_NATIVE_FLOAT(__nv_bfloat16, __bf16)
@@ -37,3 +38,16 @@ __tile__ constexpr __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
 __tile__ constexpr float2 __bfloat1622float2(__nv_bfloat162 v) { return {float(v.x), float(v.y)}; }
 __tile__ constexpr __nv_bfloat16 __low2bfloat16(__nv_bfloat162 v) { return v.x; }
 __tile__ constexpr __nv_bfloat16 __high2bfloat16(__nv_bfloat162 v) { return v.y; }
+__tile__ constexpr __nv_bfloat162 __float2bfloat162_rn(float x) { return {__nv_bfloat16(x), __nv_bfloat16(x)}; }
+__tile__ constexpr __nv_bfloat162 __float22bfloat162_rn(float2 v) { return {__nv_bfloat16(v.x), __nv_bfloat16(v.y)}; }
+__tile__ constexpr __nv_bfloat162 __low2bfloat162(__nv_bfloat162 v) { return {v.x, v.x}; }
+__tile__ constexpr __nv_bfloat162 __high2bfloat162(__nv_bfloat162 v) { return {v.y, v.y}; }
+__tile__ constexpr __nv_bfloat162 __lows2bfloat162(__nv_bfloat162 a, __nv_bfloat162 b) { return {a.x, b.x}; }
+__tile__ constexpr __nv_bfloat162 __highs2bfloat162(__nv_bfloat162 a, __nv_bfloat162 b) { return {a.y, b.y}; }
+#ifdef TW_SIMT
+TW_HALF_CONVERSIONS(__nv_bfloat16, __nv_bfloat162, bfloat16)
+TW_TO_INTEGER(__nv_bfloat16, bfloat16, int, int, rz, truncf)
+TW_TO_INTEGER(__nv_bfloat16, bfloat16, unsigned, uint, rz, truncf)
+TW_FROM_NEAREST(__nv_bfloat16, bfloat16, unsigned, uint)
+TW_FROM_NEAREST(__nv_bfloat16, bfloat16, long long, ll)
+#endif

@@ -4,6 +4,7 @@
 #pragma clang system_header
 #include "tilewright/scalar_types.h"
 #include "tilewright/half_functions.h"
+#include "tilewright/half_conversions.h"
 
 struct __half {
     TW_NATIVE_FLOAT(__half, _Float16)
@@ -47,3 +48,6 @@ __tile__ constexpr __half __low2half(__half2 v) { return v.x; }
 __tile__ constexpr __half __high2half(__half2 v) { return v.y; }
 __tile__ constexpr float __low2float(__half2 v) { return float(v.x); }
 __tile__ constexpr float __high2float(__half2 v) { return float(v.y); }
+#ifdef TW_SIMT
+TW_HALF_CONVERSIONS(__half, __half2, half)
+#endif

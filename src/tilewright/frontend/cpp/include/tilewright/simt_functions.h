@@ -38,6 +38,17 @@ inline void sincospif(float x, float* sine, float* cosine) {
 inline float rcbrtf(float x) { return 1.0f / cbrtf(x); }
 inline double rcbrt(double x) { return 1.0 / ::cbrt(x); }
 inline float rhypotf(float x, float y) { return 1.0f / hypotf(x, y); }
+inline double rhypot(double x, double y) { return 1.0 / ::hypot(x, y); }
+inline double norm3d(double x, double y, double z) { return ::hypot(::hypot(x, y), z); }
+inline double rnorm3d(double x, double y, double z) { return 1.0 / norm3d(x, y, z); }
+inline double norm4d(double x, double y, double z, double w) { return ::hypot(norm3d(x, y, z), w); }
+inline double rnorm4d(double x, double y, double z, double w) { return 1.0 / norm4d(x, y, z, w); }
+inline double norm(int count, double const* x) {
+    double found = 0;
+    for (int i = 0; i < count; ++i) found = ::hypot(found, x[i]);
+    return found;
+}
+inline double rnorm(int count, double const* x) { return 1.0 / norm(count, x); }
 inline float norm3df(float x, float y, float z) { return float(::sqrt(double(x) * x + double(y) * y + double(z) * z)); }
 inline float rnorm3df(float x, float y, float z) { return 1.0f / norm3df(x, y, z); }
 inline float normcdff(float x) { return 0.5f * erfcf(-x * float(M_SQRT1_2)); }
