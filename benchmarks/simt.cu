@@ -28,6 +28,18 @@ __global__ void reduce(float* out, float const* in) {
     }
     if (t == 0) out[blockIdx.x] = part[0];
 }
+__global__ void sum(float* out, float const* in) {
+    __shared__ float part[threads];
+    float mine = 0;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += blockDim.x * gridDim.x) mine += in[i];
+    part[threadIdx.x] = mine;
+    __syncthreads();
+    for (int d = threads / 2; d > 0; d /= 2) {
+        if (threadIdx.x < d) part[threadIdx.x] += part[threadIdx.x + d];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) out[blockIdx.x] = part[0];
+}
 __global__ void fill(float* out, float value) { out[blockIdx.x * threads + threadIdx.x] = value; }
 
 __global__ void warps(float* out, float const* in) {
@@ -61,6 +73,15 @@ static void warp_loops(float* out, float const* in) {
     }
 }
 
+static void sum_loops(float* out, float const* in) {
+    float part[threads] = {};
+    for (int i = 0; i < count; i += threads)
+        for (int j = 0; j < threads; ++j) part[j] += in[i + j];
+    for (int d = threads / 2; d > 0; d /= 2)
+        for (int t = 0; t < d; ++t) part[t] += part[t + d];
+    out[0] = part[0];
+}
+
 static double processor_ms() {
     timespec now;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -91,6 +112,12 @@ int main() {
     loops = best([&] { reduce_loops(expected, in); });
     right &= memcmp(out, expected, count / threads * sizeof(float)) == 0;
     printf("reduce     %8.2f  loops  %8.2f\n", kernel, loops);
+    kernel = best([&] { sum<<<64, threads>>>(out, in); });
+    loops = best([&] { sum_loops(expected, in); });
+    float all = 0;
+    for (int i = 0; i < 64; ++i) all += out[i];
+    right &= all > 0.999f * expected[0] && all < 1.001f * expected[0];  // in another order
+    printf("sum        %8.2f  loops  %8.2f\n", kernel, loops);
     kernel = best([&] { warps<<<count / threads, threads>>>(out, in); });
     loops = best([&] { warp_loops(expected, in); });
     right &= memcmp(out, expected, count / 32 * sizeof(float)) == 0;
