@@ -396,7 +396,8 @@ _OWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
     "lib.online_softmax": [("lib.online_softmax(f, f, f, 1)", _TYPE, _AXIS)],
     "lib.philox": [("lib.philox(f, f)", _TYPE, "a tile where four are needed")],
     **{f"lib.{n}": [(f"lib.{n}(f, 1)", _TYPE, _AXIS)] for n in ("softmax", "log_softmax")},
-    **{f"lib.{n}": [(f"lib.{n}(f, axis=1)", "IndexError", _AXIS)] for n in ("rms_norm", "layer_norm", "sort")},
+    "lib.rms_norm": [("lib.rms_norm(f, axis=1)", _TYPE, _AXIS)],
+    **{f"lib.{n}": [(f"lib.{n}(f, axis=1)", "TileStaticAssertionError", _AXIS)] for n in ("layer_norm", "sort")},
 }
 MISTAKES = _mistakes()
 

@@ -56,8 +56,9 @@ def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-6, count: Any = None
     Tile([1., 1., 1., 1.], dtype=float32)
     """
     y = _wide(x)
+    total = ct.sum(y * y, axis, keepdims=True)
     n = x.shape[axis] if count is None else count
-    y = y * ct.rsqrt(ct.sum(y * y, axis, keepdims=True) / n + eps)
+    y = y * ct.rsqrt(total / n + eps)
     return _narrow(y if weight is None else y * weight, x)
 
 
@@ -71,6 +72,7 @@ def layer_norm(
     >>> lib.layer_norm(ct.full((4,), 2.0, ct.float32))
     Tile([0., 0., 0., 0.], dtype=float32)
     """
+    ct.static_assert(-x.ndim <= axis < x.ndim, "the tile has no such axis")
     y = _wide(x)
     extent = x.shape[axis]
     n = extent if count is None else count

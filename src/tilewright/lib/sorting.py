@@ -41,6 +41,7 @@ def top_k(x: Any, k: int, axis: int = -1) -> tuple[Any, Any]:
 
 def _sorted(x: Any, axis: int, descending: bool) -> tuple[Any, Any]:
     """Elements in order, and their former indices."""
+    ct.static_assert(-x.ndim <= axis < x.ndim, "the tile has no such axis")
     last = ct.static_eval(axis if axis >= 0 else x.ndim + axis)
     axes = ct.static_eval((*(i for i in range(x.ndim) if i != last), last))
     back = ct.static_eval(tuple(axes.index(i) for i in range(x.ndim)))
