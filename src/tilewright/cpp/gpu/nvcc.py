@@ -46,6 +46,15 @@ def available() -> bool:
     return tool("nvcc") is not None
 
 
+def identity() -> str:
+    """What tells the nvcc that is installed from another one, without running it: part of cache keys."""
+    path = tool("nvcc")
+    if path is None:
+        return "none"
+    status = path.resolve().stat()
+    return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
+
+
 def compiled(request: Request, kernels: Sequence[str], variables: Sequence[str], target: str) -> Code:
     """The code of a file's SIMT ``kernels``, which may use ``variables``, for the architecture ``target``. Refused
     where nvcc does not take the file, or it is not certain what it calls a kernel."""
