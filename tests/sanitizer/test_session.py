@@ -67,6 +67,8 @@ def test_categories_can_be_turned_off() -> None:
     assert report.clean
     with pytest.raises(ValueError, match="unknown category 'nonsense'"), ct.sanitize(disable=["nonsense"]):
         pass
+    with pytest.raises(ValueError, match="'data-rac'; did you mean data-race"), ct.sanitize(enable=["data-rac"]):
+        pass
     with pytest.raises(ValueError, match="unknown schedule 'nonsense'"), ct.sanitize(schedule="nonsense"):
         pass
 

@@ -32,7 +32,9 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError("the disk cache is switched off; set TILEWRIGHT_CACHE_DIR to a folder")
     try:
         entries = list(read(options.manifest))
-    except (OSError, ManifestError) as e:
+    except OSError as e:
+        raise UsageError(f"the manifest {options.manifest} cannot be read: {e.strerror}") from None
+    except ManifestError as e:
         raise UsageError(str(e)) from e
     found = []
     for entry in entries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import warnings
 from dataclasses import dataclass
 
@@ -108,8 +109,10 @@ def current_name(name: str) -> str:
 
 
 def category(name: str) -> Category:
-    """The category called ``name``. ValueError, listing all, when there is none."""
+    """The category called ``name``. ValueError when there is none, with that which it is nearly, or with all."""
     found = CATEGORIES.get(current_name(name))
     if found is None:
-        raise ValueError(f"unknown category {name!r}; the sanitizer knows {', '.join(CATEGORIES)}")
+        close = difflib.get_close_matches(name, CATEGORIES, 1, 0.75)
+        advice = f"did you mean {close[0]}?" if close else f"the sanitizer knows {', '.join(CATEGORIES)}"
+        raise ValueError(f"unknown category {name!r}; {advice}")
     return found
