@@ -16,15 +16,16 @@ def clone_op(op: Op, values: ValueMap, *, clone_regions: Callable[[Block, ValueM
     Types, attributes and location are kept without inferring them again.
     """
     copy_region = clone_regions or clone_block
+    results = op.results
     copied = type(op)(
-        [values.get(v, v) for v in op.operands],
+        list(map(values.get, op.operands, op.operands)),
         op.segments,
         op.attributes.copy(),
         [copy_region(r, values) for r in op.regions] if op.regions else (),
-        [r.type for r in op.results],
+        (results[0].type,) if len(results) == 1 else [r.type for r in results],  # most have one
         op.loc,
     )
-    for old, new in zip(op.results, copied.results):
+    for old, new in zip(results, copied.results):
         new.name = old.name
         values[old] = new
     return copied
