@@ -9,6 +9,7 @@ from cpp_harness import PREAMBLE
 
 from tilewright.frontend.cpp.module import Module
 from tilewright.frontend.cpp.source import prepare
+from tilewright.frontend.cpp.toolchain import compile_to_llvm
 from tilewright.ir.errors import TileError, TileSyntaxError
 
 
@@ -68,3 +69,10 @@ def test_programs_may_define_names_that_the_headers_use(tmp_path: Path) -> None:
         Module(lines + PREAMBLE + "int x = nowhere;", "user.cu").kernel("k")
     assert caught.value.loc is not None
     assert (caught.value.loc.file, caught.value.loc.line) == ("user.cu", len(NAMES) + PREAMBLE.count("\n") + 1)
+
+
+def test_host_code_beside_kernels_may_leave_includes_out() -> None:
+    text = """__tile_global__ void k(uint32_t* p) { *p = 3; }
+    int main() { void* v = malloc(strlen("a")); free(v); return std::max(abs(-1), int(std::sqrt(4.0) + time(nullptr))); }
+    """
+    assert "define" in compile_to_llvm(text, "t.cu", exceptions=True).llvm

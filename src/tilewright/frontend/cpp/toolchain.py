@@ -183,15 +183,18 @@ def expand(
             f"-std={std}",
             *_preprocessor_flags(left, include_dirs),
         )
-        files, found = _run(text, name, (*flags, *_prelude(text)), Path(directory), output, before)
+        prelude = _prelude(text, host=host or exceptions)
+        files, found = _run(text, name, (*flags, *prelude), Path(directory), output, before)
         if found:
             raise found[0]
         return _MARKER.sub(r"\1", output.read_text()), files
 
 
-def _prelude(text: str) -> tuple[str, str]:
-    """What all programs know without an include: the keywords, the CUDA runtime, and what describes kernels to us."""
-    return "-include", "cuda_runtime.h" if "cuda_tile.h" in text else "cuda_tile.h"
+def _prelude(text: str, *, host: bool) -> tuple[str, ...]:
+    """What all programs know without an include: the keywords, the CUDA runtime, what describes kernels to us, and
+    what ``host`` code beside kernels may call."""
+    first = "cuda_runtime.h" if "cuda_tile.h" in text else "cuda_tile.h"
+    return ("-include", first, *(("-include", "tilewright/host_headers.h") if host else ()))
 
 
 def _flags_for(host: bool, exceptions: bool, simt: bool) -> tuple[str, ...]:
@@ -278,7 +281,7 @@ def compile_to_llvm(
             f"-std={std}",
             *_preprocessor_flags(left, include_dirs),
         ]
-        flags += () if expanded else _prelude(text)
+        flags += () if expanded else _prelude(text, host=host or exceptions)
         files = _compile(text, name, flags, Path(directory), output, before)
         return Output(output.read_text(), files)
 
