@@ -30,11 +30,11 @@ def compile_and_drop(i):
 for i in range(60):
     compile_and_drop(i)
 growth = []
-for start in range(60, 300, 80):
+for start in range(60, 180, 40):
     before = resident()
-    for i in range(start, start + 80):
+    for i in range(start, start + 40):
         compile_and_drop(i)
-    growth.append((resident() - before) // 80)
+    growth.append((resident() - before) // 40)
 print(min(growth))  # the allocator takes pages now and then; what leaks does each time
 """
 
