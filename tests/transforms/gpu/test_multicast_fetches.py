@@ -36,7 +36,8 @@ def loop(*lines: str) -> str:
 """
 
 
-def test_a_block_of_the_grid() -> None:
+@pytest.mark.parametrize("hint", ["num_ctas = 2", "multicast_pays = true"])
+def test_a_block_of_the_grid(hint: str) -> None:
     """The right operand depends on the second axis of the grid alone: always both; the left one is compared."""
     before = f"""
 {HEAD} {{
@@ -77,7 +78,29 @@ def test_a_block_of_the_grid() -> None:
   return()
 }}
 """
+    before, after = (text.replace("num_ctas = 2", hint) for text in (before, after))
     check(MulticastFetches(), before, after)
+
+
+def test_loops_that_follow_each_other_are_left_alone_unless_asked() -> None:
+    """Matmuls in parts were slower in pairs."""
+    again = loop(fetch("x", "%j, %k"), fetch("y", "%k, %i")).replace("%s =", "%r =")
+    text = f"""
+{HEAD} {{
+  %m = {MAP % ("64, 64", "")}
+  {TOTAL}
+  %o = constant() {{value = 0, type = !i32}} : i32
+  %one = constant() {{value = 1, type = !i32}} : i32
+  %i = bid() {{axis = 0}} : i32
+  %j = bid() {{axis = 1}} : i32
+{loop(fetch("x", "%i, %k"), fetch("y", "%k, %j"))}{again}  %u = add(%s, %r) : f32[64,64]
+  %v = cast(%u) {{dtype = f16}} : f16[64,64]
+  gpu.put(%m, %v, [%i, %j]) {{inner = 1}}
+  return()
+}}
+"""
+    assert not MulticastFetches().apply(parse_function(text.replace("num_ctas = 2", "multicast_pays = true")))
+    assert MulticastFetches().apply(parse_function(text))
 
 
 def test_a_persistent_loop() -> None:
