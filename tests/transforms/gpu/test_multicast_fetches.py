@@ -21,6 +21,17 @@ HEAD = 'func @f(%p: ptr<f16> = "x".base, %n: i32 = "x".shape.0) hints {num_ctas 
 TOTAL = "%z = constant() {value = 0.0, type = !f32[64,64]} : f32[64,64]"
 
 
+GRID = f"""
+{HEAD} {{
+  %m = {MAP % ("64, 64", "")}
+  {TOTAL}
+  %o = constant() {{value = 0, type = !i32}} : i32
+  %one = constant() {{value = 1, type = !i32}} : i32
+  %i = bid() {{axis = 0}} : i32
+  %j = bid() {{axis = 1}} : i32
+"""
+
+
 def fetch(name: str, starts: str, both: str = "_", of: str = "%m") -> str:
     return f"%{name} = gpu.fetch({of}, [{starts}], {both}) {{type = !{TILE}}} : {TILE}"
 
@@ -39,15 +50,7 @@ def loop(*lines: str) -> str:
 @pytest.mark.parametrize("hint", ["num_ctas = 2", "multicast_pays = true"])
 def test_a_block_of_the_grid(hint: str) -> None:
     """The right operand depends on the second axis of the grid alone: always both; the left one is compared."""
-    before = f"""
-{HEAD} {{
-  %m = {MAP % ("64, 64", "")}
-  {TOTAL}
-  %o = constant() {{value = 0, type = !i32}} : i32
-  %one = constant() {{value = 1, type = !i32}} : i32
-  %i = bid() {{axis = 0}} : i32
-  %j = bid() {{axis = 1}} : i32
-{loop(fetch("x", "%i, %k"), fetch("y", "%k, %j"))}  %v = cast(%s) {{dtype = f16}} : f16[64,64]
+    before = f"""{GRID}{loop(fetch("x", "%i, %k"), fetch("y", "%k, %j"))}  %v = cast(%s) {{dtype = f16}} : f16[64,64]
   gpu.put(%m, %v, [%i, %j]) {{inner = 1}}
   return()
 }}
@@ -83,17 +86,9 @@ def test_a_block_of_the_grid(hint: str) -> None:
 
 
 def test_loops_that_follow_each_other_are_left_alone_unless_asked() -> None:
-    """Matmuls in parts were slower in pairs."""
+    """Matmuls by strips and by shares, which have several loops, were slower in pairs."""
     again = loop(fetch("x", "%j, %k"), fetch("y", "%k, %i")).replace("%s =", "%r =")
-    text = f"""
-{HEAD} {{
-  %m = {MAP % ("64, 64", "")}
-  {TOTAL}
-  %o = constant() {{value = 0, type = !i32}} : i32
-  %one = constant() {{value = 1, type = !i32}} : i32
-  %i = bid() {{axis = 0}} : i32
-  %j = bid() {{axis = 1}} : i32
-{loop(fetch("x", "%i, %k"), fetch("y", "%k, %j"))}{again}  %u = add(%s, %r) : f32[64,64]
+    text = f"""{GRID}{loop(fetch("x", "%i, %k"), fetch("y", "%k, %j"))}{again}  %u = add(%s, %r) : f32[64,64]
   %v = cast(%u) {{dtype = f16}} : f16[64,64]
   gpu.put(%m, %v, [%i, %j]) {{inner = 1}}
   return()

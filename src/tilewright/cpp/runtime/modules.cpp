@@ -4,6 +4,7 @@
 #include "cuda.h"
 #include "nvrtc.h"
 #include <dlfcn.h>
+#include <limits.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,8 +66,13 @@ static char* read_file(char const* path, size_t* size) {
 }
 
 static nvrtcResult compile_outside(nvrtcProgram program, int count, char const* const* options) {
-    char folder[] = "/tmp/tilewright-XXXXXX", text[64], image[64], log[64];
-    if (!mkdtemp(folder)) return NVRTC_ERROR_COMPILATION;
+    char const* temporary = getenv("TMPDIR");
+    char folder[PATH_MAX], text[PATH_MAX + 8], image[PATH_MAX + 8], log[PATH_MAX + 8];
+    snprintf(folder, sizeof folder, "%s/tilewright-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+    if (!mkdtemp(folder)) {
+        say("kernels cannot be compiled, as there can be no folder %s", folder);
+        return NVRTC_ERROR_COMPILATION;
+    }
     snprintf(text, sizeof text, "%s/text", folder);
     snprintf(image, sizeof image, "%s/image", folder);
     snprintf(log, sizeof log, "%s/log", folder);

@@ -37,8 +37,7 @@ class MulticastFetches(InPlacePass):
     CTA wait for the other one in another way, or end.
     The hint ``num_ctas = 2`` asks for it. Without, persistent kernels and those of one loop do it that fetch nothing
     else, where rows do not start on sectors of the L2 cache: as measured on an H100, pairs take longer where they do,
-    or where loops follow each other. (One loop, 16-bit matmuls of 5000, 3000, 4104, 2056 and 1400: 1.15 to 1.21, 1.03
-    to 1.15, 0.98 to 1.00, 1.00, 0.89 to 0.90 of the speed without.)
+    and in the matmuls by strips and by shares, which have several loops: ``benchmarks/results/gpu_products.md``.
     Runs after ``choose-wgmma``.
     """
 

@@ -489,11 +489,11 @@ def pointee_bytes(dtype: ElementType) -> int:
 
 def _offset(e: ScalarEmitter, op: PtrOffset, operands: Registers) -> ir.Value:
     pointer, offset = operands
-    distance = _extended(e, offset, op.offset.tile.element)
+    distance = _to_64_bits(e, offset, op.offset.tile.element)
     return e.builder.add(pointer, e.builder.mul(distance, ir.Constant(I64, pointee_bytes(op.ptr.tile.dtype))))
 
 
-def _extended(e: ScalarEmitter, x: ir.Value, dtype: DType) -> ir.Value:
+def _to_64_bits(e: ScalarEmitter, x: ir.Value, dtype: DType) -> ir.Value:
     if x.type == I64:
         return x
     return e.builder.sext(x, I64) if dtype.is_signed else e.builder.zext(x, I64)
