@@ -6,7 +6,7 @@ from harness import Array, Case, by, main
 import tilewright as ct
 from tilewright import lib
 
-TILE = 16384  # each block waits for the one before it: few large blocks wait less
+TILE = 512
 
 
 @ct.kernel

@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.backends.cpu import library
 from tilewright.cli.demo import EXAMPLES
 from tilewright.cli.files import load_module
 from tilewright.compilation import ArrayConstraint, CallingConvention, KernelSignature, ScalarConstraint, export_kernel
@@ -84,9 +86,9 @@ def export(folder: Path, kernel: Any, parameters: Sequence[Any], symbol: str = "
     """The exported function, and why it failed last."""
     path = folder / "lib.so"
     export_kernel(kernel, [KernelSignature(parameters, V2, symbol)], path, output_format="shared_library")
-    library = ctypes.CDLL(str(path))
-    library.lib_last_error.restype = ctypes.c_char_p
-    return getattr(library, symbol), library.lib_last_error
+    loaded = ctypes.CDLL(str(path))
+    loaded.lib_last_error.restype = ctypes.c_char_p
+    return getattr(loaded, symbol), loaded.lib_last_error
 
 
 def flat(x: np.ndarray) -> list[Any]:
@@ -139,12 +141,37 @@ def test_lists_and_tuples(tmp_path: Path) -> None:
     np.testing.assert_array_equal(out, 2 * (np.pad(xs[0], (0, 6)) + 1) + 1)
 
 
+@ct.kernel
+def meet(arrived, expected):
+    ct.atomic_add(arrived, 0, 1, memory_order="RELEASE")
+    while ct.atomic_add(arrived, 0, 0, memory_order="ACQUIRE") < expected:
+        pass
+
+
 @needs_compiler
 def test_blocks_that_wait_for_each_other(tmp_path: Path) -> None:
     run, _ = export(tmp_path, ticket, [array(1, ct.int32), array(1, ct.int32)])
     counter, order = np.zeros(1, np.int32), np.full(40, -1, np.int32)
     assert run(40, 1, 1, *flat(counter), *flat(order)) == 0
     assert counter[0] == 40 and (order == np.arange(40)).all()
+
+
+@needs_compiler
+def test_blocks_that_wait_for_all_others_and_for_one_that_never_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More blocks than any number of threads to begin with."""
+    fields = re.sub(r"(TW_PATIENCE_NS) \d+", r"\1 100000000", library.FIELDS)
+    assert fields != library.FIELDS
+    monkeypatch.setattr(library, "FIELDS", fields)
+    run, last_error = export(tmp_path, meet, [array(1, ct.int32), ScalarConstraint(ct.int32)])
+    arrived = np.zeros(1, np.int32)
+    assert run(90, 1, 2, *flat(arrived), 180) == 0 and arrived[0] == 180
+    arrived[0] = 0
+    assert run(5, 2, 1, *flat(arrived), 11) == 4 and arrived[0] == 10
+    message, line = last_error().decode(), meet.function.__code__.co_firstlineno + 3
+    assert message.startswith("deadlock: every block that is left waits for memory that none of them changes: block (")
+    assert message.count(f"test_export.py:{line}:") == 8 and message.endswith("; and 2 more")
 
 
 def arguments(kernel: Any, args: tuple[Any, ...]) -> list[Any]:

@@ -54,10 +54,24 @@ def test_threads_and_chunks(options: dict[str, Any], count: list[int], used: lis
     assert used == count
 
 
-def test_blocks_that_wait_for_each_other_get_all_threads(used: list[int]) -> None:
+def test_blocks_that_take_turns_get_a_thread_for_each_processor(used: list[int]) -> None:
     turn = np.zeros(1, np.int32)
     ct.launch(None, (20,), in_turn.replace_options("cpu", threads=1, chunk=20), (turn, 1), backend="cpu")
-    assert turn[0] == 20 and used == [20]
+    assert turn[0] == 20 and used == [4]
+
+
+def test_blocks_that_meet_get_a_thread_each_and_the_next_launch_begins_with_so_many(used: list[int]) -> None:
+    @ct.kernel
+    def meet(arrived):
+        ct.atomic_add(arrived, 0, 1)
+        while ct.atomic_add(arrived, 0, 0) < ct.num_blocks(0):
+            pass
+
+    for blocks in (20, 40, 10):
+        arrived = np.zeros(1, np.int32)
+        ct.launch(None, (blocks,), meet, (arrived,), backend="cpu")
+        assert arrived[0] == blocks
+    assert used == [4, 20, 10]
 
 
 def test_hints_and_options_do_not_replace_each_other() -> None:

@@ -84,7 +84,13 @@ WORKER_BYTES = 128  # of a record of a thread: no two share a cache line, nor a 
 BETWEEN_BLOCKS = -1
 ENDED = -1
 
-SPIN_THREADS = 64  # blocks that wait for each other begin with so many, whatever the number of processors
+# Blocks that wait for each other begin with a thread for each processor, as those that take turns hand over soonest
+# there. More are started when all blocks that have begun wait: for at least so many iterations of a waiting loop, and
+# without a change of memory between two looks of the launching thread, which takes one after so many seconds.
+WAITS = 64
+SHORTEST_TICK, LONGEST_TICK = 0.001, 0.02
+# A launch is stuck when all blocks have waited for so many iterations, and so many seconds, without a change.
+STUCK_ITERATIONS, PATIENCE = 300, 5.0
 WORTH_A_THREAD = 100_000  # element operations: about as long as waking a thread; chosen, no measurement on record
 # Seconds that all blocks together must have taken lately, for a launch to share them: about twice what waking threads
 # of ours costs the one that launches, or a parallel region whose threads spin. Chosen by hand on two processors, with

@@ -15,7 +15,6 @@ from tilewright.backends.cpu import jitdump, openmp, perf_map, threads
 from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL, TEAM_SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import (
     PYTHON_FUNCTIONS,
-    SPIN_THREADS,
     WORTH_A_POOL,
     WORTH_A_TEAM,
     WORTH_A_THREAD,
@@ -72,6 +71,7 @@ class CpuExecutable:
         self._caller = self._function_at(CALLER_SYMBOL, _CALLER)
         self._alone = self._function_at(SERIAL_SYMBOL, _CALLER)
         self._team_code = self._native.address(TEAM_SYMBOL)
+        self._waiting_threads = 0  # that a launch has needed whose blocks wait for each other
         self._block_seconds = 0.0  # that a block has taken lately; 0 before the first launch
         # So many blocks are never worth a thread.
         self._blocks_alone = ctypes.c_int64(1 if work is None else max(1, (WORTH_A_THREAD - 1) // max(int(work), 1)))
@@ -215,6 +215,7 @@ class CpuExecutable:
         if team:
             self._run_team(*team, grid, total, packed)
             return
+        count = max(count, min(total, self._waiting_threads))
         chunk, limit = self._chunk(total, count), deadlines.deadline()
         context = Context(*launch_record(total, chunk, grid, 0, printer=self._print_address, python=PYTHON))
         context[Field.DEADLINE] = limit
@@ -229,6 +230,7 @@ class CpuExecutable:
                 # Python handles signals in this thread, which must not be in the middle of a block that prints.
                 watch = launch.watch if self.compiled.may_spin else None
                 threads.POOL.supervise(work, count, watch, launch.cancel)
+                self._waiting_threads = max(self._waiting_threads, launch.expected if watch else 0)
             elif count == 1:
                 own()
             else:
@@ -304,7 +306,7 @@ class CpuExecutable:
     def _thread_count(self, blocks: int) -> int:
         if blocks <= self._blocks_alone.value:
             return 1
-        wanted = max(threads.thread_count(), SPIN_THREADS if self.compiled.may_spin else 1)
+        wanted = threads.thread_count()
         return min(blocks, wanted, self._options.threads or wanted)
 
     def _raise(self, context: ctypes.Array[ctypes.c_int64], grid: tuple[int, int, int]) -> None:

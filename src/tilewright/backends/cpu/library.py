@@ -18,14 +18,15 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.backends.cpu.codegen.kernel import Lowered, lower
+from tilewright.backends.cpu.codegen.kernel import lower
 from tilewright.backends.cpu.codegen.pipeline import optimize
-from tilewright.backends.cpu.compiled import Site
+from tilewright.backends.cpu.compiled import Poll, Site
 from tilewright.backends.cpu.jit import compile_module
 from tilewright.backends.cpu.library_source import (
     FIELDS,
     RESERVED,
     TYPES,
+    Code,
     definition,
     header,
     program_definitions,
@@ -63,8 +64,7 @@ def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         entries = [f"tilewright_{library}_{number}" for number in range(len(kernels))]
-        lowered = _lowered(kernels, entries, folder, processor)
-        texts += [definition(k, e, *_facts(found)) for k, e, found in zip(kernels, entries, lowered)]
+        texts += map(definition, kernels, _compiled(kernels, entries, folder, processor))
         (folder / "library.c").write_text("\n".join(texts), encoding="utf-8")
         objects = [folder / f"{entry}.o" for entry in entries]
         _compile(compiler, ["-shared", str(folder / "library.c"), *map(str, objects), "-lm"], folder / "library.so")
@@ -88,28 +88,24 @@ def write_program_code(kernels: Sequence[tuple[Export, Sequence[int]]], path: Pa
     texts = [TYPES, FIELDS, runtime, _PRINT.read_text(encoding="utf-8")]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
-        lowered = _lowered([export for export, _ in kernels], entries, folder, processor)
-        rows = [(x.symbol, codes, entry, *_facts(code)) for (x, codes), entry, code in zip(kernels, entries, lowered)]
-        texts.append(program_definitions(rows))
+        found = _compiled([export for export, _ in kernels], entries, folder, processor)
+        texts.append(program_definitions([(x.symbol, codes, code) for (x, codes), code in zip(kernels, found)]))
         (folder / "program.c").write_text("\n".join(texts), encoding="utf-8")
         _compile(compiler, ["-c", str(folder / "program.c")], folder / "program.o")
         objects = [folder / "program.o", *(folder / f"{entry}.o" for entry in entries)]
         _compile(compiler, ["-r", *map(str, objects)], path, flags=())
 
 
-def _lowered(kernels: Sequence[Export], entries: Sequence[str], folder: Path, processor: Processor) -> list[Lowered]:
+def _compiled(kernels: Sequence[Export], entries: Sequence[str], folder: Path, processor: Processor) -> list[Code]:
     """The code of ``kernels``, whose entries get these names, in a file of ``folder`` each."""
     found = []
     for kernel, entry in zip(kernels, entries):
-        found.append(lower(optimize(kernel.function), processor, entry))
-        code = compile_module(found[-1].text, processor, position_independent=True)
+        lowered = lower(optimize(kernel.function), processor, entry)
+        code = compile_module(lowered.text, processor, position_independent=True)
         (folder / f"{entry}.o").write_bytes(code)
+        sites, waits = [Site.of(op) for op in lowered.sites], [Poll(op.loc, op.name) for op in lowered.polls]
+        found.append(Code(entry, sites, waits, lowered.scratch_bytes, lowered.may_spin, lowered.block_work))
     return found
-
-
-def _facts(lowered: Lowered) -> tuple[list[Site], tuple[int, bool, int | None]]:
-    """The print and assert ops of a kernel; its scratch memory, whether blocks wait for others, and its work."""
-    return [Site.of(op) for op in lowered.sites], (lowered.scratch_bytes, lowered.may_spin, lowered.block_work)
 
 
 def _compiler() -> list[str]:

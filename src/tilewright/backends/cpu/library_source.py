@@ -5,13 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends.cpu.compiled import Site
-from tilewright.backends.cpu.context import CHUNKS_PER_THREAD, SPIN_THREADS, WORKER_BYTES, WORTH_A_THREAD, Field
+from tilewright.backends.cpu.compiled import Poll, Site
+from tilewright.backends.cpu.context import (
+    CHUNKS_PER_THREAD,
+    ENDED,
+    LONGEST_TICK,
+    PATIENCE,
+    SHORTEST_TICK,
+    STUCK_ITERATIONS,
+    WAITS,
+    WORKER_BYTES,
+    WORTH_A_THREAD,
+    Cancellation,
+    Field,
+    Worker,
+)
 from tilewright.backends.cpu.scratch import ALIGNMENT, element_bytes
 from tilewright.backends.cpu.target import Processor
+from tilewright.backends.deadlock import SHOWN
 from tilewright.backends.export import Export, Parameter
 from tilewright.ir.formatting import parse_conversion
 from tilewright.ir.types import PointerType, TileType
@@ -27,10 +42,19 @@ _ELEMENTS = {
 # What ``library_runtime.c`` shares with the launches of Python.
 _SHARED = {
     **{f.name: int(f) for f in Field},
+    **{f"WORKER_{f.name}": int(f) for f in Worker},
     "FIELDS": len(Field),
+    "REQUESTED": int(Cancellation.REQUESTED),
+    "ENDED": ENDED,
+    "WAITS": WAITS,
+    "STUCK_ITERATIONS": STUCK_ITERATIONS,
+    "SHOWN": SHOWN,
+    **{
+        f"{name}_NS": int(seconds * 1e9)
+        for name, seconds in (("PATIENCE", PATIENCE), ("SHORTEST_TICK", SHORTEST_TICK), ("LONGEST_TICK", LONGEST_TICK))
+    },
     "ALIGNMENT": ALIGNMENT,
     "WORKER_BYTES": WORKER_BYTES,
-    "SPIN_THREADS": SPIN_THREADS,
     "WORTH_A_THREAD": WORTH_A_THREAD,
     "CHUNKS_PER_THREAD": CHUNKS_PER_THREAD,
 }
@@ -52,9 +76,10 @@ _STATUS = """\
 /* What every kernel returns. */
 enum tilewright_status {
   TILEWRIGHT_OK = 0,
-  TILEWRIGHT_BAD_ARGUMENT = 1,    /* an argument is not what the kernel was compiled for; no block ran */
-  TILEWRIGHT_NO_MEMORY = 2,       /* no memory, or too few threads; no block ran */
-  TILEWRIGHT_ASSERTION_FAILED = 3 /* an assertion of the kernel failed; some blocks may have run */
+  TILEWRIGHT_BAD_ARGUMENT = 1,     /* an argument is not what the kernel was compiled for; no block ran */
+  TILEWRIGHT_NO_MEMORY = 2,        /* no memory, or too few threads for blocks that wait for each other */
+  TILEWRIGHT_ASSERTION_FAILED = 3, /* an assertion of the kernel failed; some blocks may have run */
+  TILEWRIGHT_DEADLOCK = 4          /* blocks wait for each other, and none can progress; some may have run */
 };
 #endif
 """
@@ -99,44 +124,55 @@ const char *{library}_last_error(void);
 """
 
 
-def definition(kernel: Export, entry: str, sites: Sequence[Site], lowered: tuple[int, bool, int | None]) -> str:
-    """The C function of ``kernel``, whose code is the symbol ``entry``; ``lowered`` is scratch, spins and work."""
+class Code(NamedTuple):
+    """What a library knows of the code of a kernel, which is the symbol ``entry``: see ``CompiledKernel``."""
+
+    entry: str
+    sites: Sequence[Site]
+    polls: Sequence[Poll]
+    scratch_bytes: int
+    may_spin: bool
+    block_work: int | None
+
+
+def definition(kernel: Export, code: Code) -> str:
+    """The C function of ``kernel``."""
     words = ", ".join(_word(p) for p in sorted(_passed(kernel), key=lambda p: p.position or 0))
     checks = "\n".join(f"  {line}" for p in kernel.parameters for line in _checks(p))
     return f"""
-{_described(entry, sites, lowered)}
+{_described(code)}
 {_prototype(kernel)} {{
 {checks}
   const tw_word tw_arguments[] = {{{words or "{0}"}}};
-  return tw_run(&{entry}_kernel, grid_x, grid_y, grid_z, tw_arguments);
+  return tw_run(&{code.entry}_kernel, grid_x, grid_y, grid_z, tw_arguments);
 }}
 """
 
 
-def _described(entry: str, sites: Sequence[Site], lowered: tuple[int, bool, int | None]) -> str:
-    """The ``tw_kernel`` of the code ``entry``."""
-    scratch, spins, work = lowered
+def _described(code: Code) -> str:
+    """The ``tw_kernel`` of ``code``."""
+    entry, sites, work = code.entry, code.sites, code.block_work
+    places = ", ".join(_text(f"{p.loc} ({p.op})") for p in code.polls) if code.may_spin else ""
     messages = ", ".join(_text(f"{s.loc}: assertion failed: {s.message}") for s in sites)
     printer = f"{entry}_print" if any(s.prints for s in sites) else "NULL"
     return f"""\
 extern tw_entry {entry};
 {_print_function(printer, sites) if printer != "NULL" else ""}
 static const char *const {entry}_assertions[] = {{{messages or "0"}}};
+static const char *const {entry}_places[] = {{{places or "0"}}};
 static const tw_kernel {entry}_kernel = {{
-    {entry}, {scratch}, {_boolean(spins)}, {_boolean(work is not None)}, {float(work or 0)}, {entry}_assertions,
-    {printer}}};
+    {entry}, {code.scratch_bytes}, {_boolean(code.may_spin)}, {_boolean(work is not None)}, {float(work or 0)},
+    {entry}_assertions, {entry}_places, {printer}}};
 """
 
 
-Row = tuple[str, Sequence[int], str, Sequence[Site], tuple[int, bool, "int | None"]]
-
-
-def program_definitions(kernels: Sequence[Row]) -> str:
-    """What registers kernels with the runtime of a C++ program: symbol, codes of the types of the parameters, entry,
-    print and assert ops, and what was lowered, of each."""
+def program_definitions(kernels: Sequence[tuple[str, Sequence[int], Code]]) -> str:
+    """What registers kernels with the runtime of a C++ program: of each the symbol, the codes of the types of its
+    parameters, and its own code."""
     texts, rows = [], []
-    for symbol, codes, entry, sites, lowered in kernels:
-        texts.append(f"""{_described(entry, sites, lowered)}
+    for symbol, codes, code in kernels:
+        entry = code.entry
+        texts.append(f"""{_described(code)}
 static int {entry}_run(unsigned x, unsigned y, unsigned z, const tw_word *arguments) {{
   return tw_run(&{entry}_kernel, x, y, z, arguments);
 }}

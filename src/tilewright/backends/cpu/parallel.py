@@ -9,14 +9,19 @@ from typing import Any, NamedTuple
 
 from tilewright.backends.cpu import threads
 from tilewright.backends.cpu.compiled import CompiledKernel
-from tilewright.backends.cpu.context import ENDED, WORKER_BYTES, Cancellation, Field, Worker
+from tilewright.backends.cpu.context import (
+    ENDED,
+    PATIENCE,
+    STUCK_ITERATIONS,
+    WAITS,
+    WORKER_BYTES,
+    Cancellation,
+    Field,
+    Worker,
+)
 from tilewright.backends.deadlock import Deadlock, Index, describe_blocks
 from tilewright.ir.location import Loc
 
-# A launch is stuck when all blocks have waited for so many iterations, and so many seconds, without a change.
-_ITERATIONS = 300
-PATIENCE = 5.0
-_WAITS = 64  # iterations after which a loop waits for something that takes long
 _WORDS = WORKER_BYTES // 8
 Context = ctypes.c_int64 * len(Field)
 Entry = Callable[[bytes, Any, int, int], None]
@@ -68,7 +73,7 @@ class ParallelLaunch:
         self.context = context
         self._locations, self._grid, self._packed = kernel, grid, packed
         self._records: list[_Record] = []
-        self._expected = count  # workers
+        self.expected = count  # workers
         self._stuck: tuple[float, int, list[int]] | None = None  # since when, with which progress and iterations
 
     def work(self, entry: Entry) -> ctypes.Array[ctypes.c_int64]:
@@ -104,22 +109,22 @@ class ParallelLaunch:
         if left > 0:
             self._stuck = None
             more = min(left, len(self._records))
-            self._expected += more
+            self.expected += more
             return more
         if self.context[Field.FAILED]:  # what failed does not do what the others wait for
             self.cancel()
-        elif time.monotonic() - since >= PATIENCE and min(a - b for a, b in zip(waited, before)) >= _ITERATIONS:
+        elif time.monotonic() - since >= PATIENCE and min(a - b for a, b in zip(waited, before)) >= STUCK_ITERATIONS:
             raise Deadlock(self._locations.of(self._grid, [(w[Worker.WAITS_AT], w[Worker.BLOCK]) for w in waiting]))
         return 0
 
     def _waiting(self) -> tuple[list[ctypes.Array[ctypes.c_int64]], int] | None:
         """The records of the workers that are left, when all of them wait, and what they have changed in all."""
-        if len(self._records) < self._expected:
+        if len(self._records) < self.expected:
             return None
         waiting, progress = [], 0
         for record in self._records:
             waited = record.words[Worker.WAITED]
-            if 0 <= waited < _WAITS:
+            if 0 <= waited < WAITS:
                 return None
             progress += record.words[Worker.PROGRESS]
             if waited != ENDED:

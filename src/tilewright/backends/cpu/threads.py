@@ -10,12 +10,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 
-from tilewright.backends.cpu.context import WORKER_BYTES
+from tilewright.backends.cpu.context import LONGEST_TICK, SHORTEST_TICK, WORKER_BYTES
 from tilewright.backends.cpu.scratch import ALIGNMENT
 from tilewright.system.environment import number_of_threads
 from tilewright.system.processors import available_processors
 
-_SHORTEST_TICK, _LONGEST_TICK = 0.001, 0.02  # seconds between looks at threads that are supervised
 INVITED = 2  # threads that each one wakes: the launching one begins its own work soon, and 64 are there in six steps
 _GLANCES = 100  # at threads that are about to end: as long as it takes to sleep and be woken
 
@@ -228,13 +227,14 @@ class Pool:
             job.invite(threads)
             if missing == threads and watch is None:
                 job.help()
-            started, tick = threads - missing, _SHORTEST_TICK
+            started, tick = threads - missing, SHORTEST_TICK
             if not started and watch is not None:
                 _start_for(job, 0)
                 started = 1
             while not job.is_done(tick):
-                tick = min(tick * 1.5, _LONGEST_TICK)
-                for _ in range(watch() if watch is not None else 0):
+                more = watch() if watch is not None else 0
+                tick = SHORTEST_TICK if more else min(tick * 1.5, LONGEST_TICK)
+                for _ in range(more):
                     _start_for(job, started)
                     started += 1
         except BaseException:
