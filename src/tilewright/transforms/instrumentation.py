@@ -43,7 +43,7 @@ PASSES = (
     "expand-views",
     "merge-loops",
     "drop-unit-batches",
-    "widen-mma",
+    "legalize-mma",
     "choose-wgmma",
     "multicast-fetches",
     "rotate-mma",

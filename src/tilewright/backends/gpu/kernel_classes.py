@@ -25,9 +25,9 @@ from tilewright.ir.ops.linear import Mma, MmaOp
 from tilewright.ir.ops.memory import Bid, Load, LoadView, MemoryOp, NumBlocks, Store, StoreView
 from tilewright.transforms.base import Pass
 from tilewright.transforms.gpu.choose_wgmma import Choice, ChooseWgmma, choose
+from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.split_mma import SplitMma
-from tilewright.transforms.gpu.widen_mma import WidenMma
 from tilewright.transforms.pipelines import optimize, run_passes
 
 _LARGE = 128 * 256  # accumulators of a tile
@@ -89,7 +89,7 @@ def _attends(function: Function, backend: Backend, *, bytes: int, sequences: boo
     if not (likely and all(map(_may_be_attention, filter(None, loops)))):
         return False
     by_threads = (lambda op: _is_element(op) or _stores(op)) if sequences else None
-    found = _choice(function, target, (SplitMma(target), WidenMma()), by_threads)
+    found = _choice(function, target, (SplitMma(target), LegalizeMma()), by_threads)
     if found is None:
         return False
     optimized, chosen = found

@@ -19,7 +19,7 @@ from tilewright.ir.ops.gpu.mma import (
     instruction_for,
 )
 from tilewright.ir.ops.gpu.tma import swizzle_of
-from tilewright.ir.ops.gpu.wgmma import Interleave, LoadFetched, Wgmma, left_layout, wgmma_layout
+from tilewright.ir.ops.gpu.wgmma import INTERLEAVED, Interleave, LoadFetched, Wgmma, left_layout, wgmma_layout
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.memory import (
     AssumeBlocked,
@@ -130,8 +130,8 @@ def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> Lin
 
 
 def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
-    """The layout in which threads load a tile from where it was fetched to: 16 bytes of a row at once; 4 bytes of 16
-    rows, where those lie side by side afterwards."""
+    """The layout in which threads load a tile from where it was fetched to: 16 bytes of a row at once; a word of 16
+    rows, in the order in which ``Interleave`` lets those lie side by side, where they do afterwards."""
     assert isinstance(op.buffer.type, SharedType)
     found = swizzle_of(op.buffer.type)
     inner = 1 if found is None else found[0]
@@ -139,12 +139,15 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
     while len(users) == 1 and isinstance(users[0], Reshape):
         users = list(users[0].result.users)
     if inner == 1 and any(isinstance(user, Interleave) for user in users):
-        registers = [(0, 1), (0, 2), (1, 0), (8, 0), (2, 0), (4, 0)]
+        registers = [(0, 1), (0, 2), *((Interleave.source(1 << i), 0) for i in range(log2(INTERLEAVED)))]
+        # A warp loads with two-way bank conflicts, and so it stores what it turned: 32 wavefronts each for 16 words of
+        # a thread, of rows of 128 bytes. In no other order of the lanes is the sum less: more columns side by side
+        # cost stores more than loads gain, and more rows cost loads more.
         left = [
             (0, 4),
-            (16, 0),
+            (INTERLEAVED, 0),
             *((0, 8 << i) for i in range(log2(d // 8))),
-            *((32 << i, 0) for i in range(log2(n // 32))),
+            *((2 * INTERLEAVED << i, 0) for i in range(log2(n // (2 * INTERLEAVED)))),
         ]
         bits = log2(LANES) + log2(warps)
         registers, left = registers + left[bits:], left[:bits] + [(0, 0)] * (bits - len(left))

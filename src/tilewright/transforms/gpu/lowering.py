@@ -21,6 +21,7 @@ from tilewright.transforms.gpu.expand_views import ExpandViews
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.hoist_loads import HoistLoads
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
+from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
 from tilewright.transforms.gpu.lower_mma_scaled import LowerMmaScaled
 from tilewright.transforms.gpu.lower_packing import LowerPacking
@@ -34,7 +35,6 @@ from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
 from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
 from tilewright.transforms.gpu.stage_stores import StageStores
-from tilewright.transforms.gpu.widen_mma import WidenMma
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
@@ -101,7 +101,7 @@ def lower_to_gpu(
         flat = run_passes(function, (DropUnitBatches(),))
         function = function if flat is function else run_passes(flat, (Canonicalize(),))  # reshapes that meet
         chosen = ChooseWgmma(target, num_warps, realign=realign)
-        function = run_passes(function, (MergeLoops(), WidenMma(), chosen, MulticastFetches()))
+        function = run_passes(function, (MergeLoops(), LegalizeMma(), chosen, MulticastFetches()))
         if WGMMA_WARPS in function.hints:
             function = run_passes(function, (RotateMma(function.hints[WGMMA_WARPS]),))
             try:

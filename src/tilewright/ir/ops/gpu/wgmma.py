@@ -81,6 +81,11 @@ class Interleave(Op):
         a = self.axis
         return (*range(a + 1), a + 2, a + 1, *range(a + 3, self.x.tile.rank + 3))
 
+    @staticmethod
+    def source(place: int) -> int:
+        """Which of 16 elements comes to ``place``."""
+        return place & 1 | (place & 2) << 2 | (place & 12) >> 1
+
 
 def wgmma_multiplies(x: DType, y: DType, acc: DType) -> bool:
     """Whether there are instructions for operands and accumulators of these types."""

@@ -19,21 +19,21 @@ from tilewright.ir.types import PartitionViewType
 
 
 @dataclass(frozen=True)
-class WidenMma:
-    """Multiplies in another order along k, where the left operand is computed from another MMA op of the block and the
-    right one is loaded along its columns: threads have weights in registers where that order wants them.
+class LegalizeMma:
+    """Gives MMA ops a form that wgmma has, where the left operand is computed from another MMA op of the block and the
+    right one is loaded along its columns: another order along k, in which threads have weights in registers.
 
     Warp groups read 8-bit operands along k alone. Values of attention lie across it: threads transpose them on the way
     to shared memory. Tiles that are not for warp groups are multiplied in float16, which has all numbers of 8 bits.
     Runs before ``choose-wgmma``, which sends such operands that way.
     """
 
-    name: ClassVar[str] = "widen-mma"
+    name: ClassVar[str] = "legalize-mma"
 
     def run(self, function: Function) -> Function:
         mmas = [op for op in function.walk() if isinstance(op, Mma)]
         chosen = {op for op in mmas if any(_follows(op, other) for other in mmas)}
-        return _Widener(chosen).function(function) if chosen else function
+        return _Legalizer(chosen).function(function) if chosen else function
 
 
 def _follows(op: Mma, other: Mma) -> bool:
@@ -61,7 +61,7 @@ def _lies_along_columns(value: Value) -> bool:
     return transposed != (t.order[-1] == len(t.order) - 1)
 
 
-class _Widener(Rewriter):
+class _Legalizer(Rewriter):
     def __init__(self, chosen: set[Mma]) -> None:
         super().__init__()
         self.chosen = chosen

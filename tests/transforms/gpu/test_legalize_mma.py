@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from support.passes import check
 
-from tilewright.transforms.gpu.widen_mma import WidenMma
+from tilewright.ir.ops.gpu.wgmma import Interleave
+from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 
 TEXT = """
 func @f(%p: ptr<f8e4m3fn> = "p".base, %n: i32 = "n".scalar) {
@@ -39,11 +41,11 @@ def text(right: str, second: str) -> str:
 
 
 def test_weights_and_values_are_in_another_order() -> None:
-    check(WidenMma(), text(ROW_MAJOR, PRODUCT), text(ROW_MAJOR, INTERLEAVED))
+    check(LegalizeMma(), text(ROW_MAJOR, PRODUCT), text(ROW_MAJOR, INTERLEAVED))
 
 
 def test_tiles_that_are_not_for_warp_groups_are_multiplied_in_float16() -> None:
-    check(WidenMma(), *(text(ROW_MAJOR, second).replace("64,64", "32,32") for second in (PRODUCT, WIDENED)))
+    check(LegalizeMma(), *(text(ROW_MAJOR, second).replace("64,64", "32,32") for second in (PRODUCT, WIDENED)))
 
 
 @pytest.mark.parametrize(
@@ -54,4 +56,9 @@ def test_tiles_that_are_not_for_warp_groups_are_multiplied_in_float16() -> None:
     ],
 )
 def test_others_stay(right: str, second: str) -> None:
-    check(WidenMma(), text(right, second), text(right, second))
+    check(LegalizeMma(), text(right, second), text(right, second))
+
+
+def test_the_order_of_elements() -> None:
+    order = np.arange(16).reshape(2, 4, 2).transpose(1, 0, 2).ravel()
+    assert [Interleave.source(place) for place in range(16)] == order.tolist()
