@@ -257,6 +257,29 @@ def test_a_tile_is_stored_once_through_the_tma_unit() -> None:
 
 
 @ct.kernel
+def read_again(x, out, apart):
+    ct.store(out, (0,), ct.load(x, (0,), (8,)))
+    tile = ct.load(out, (0,), (8,))
+    ct.store(apart, (0,), tile, allow_tma=False)
+    ct.store(apart, (1,), tile + 1)
+
+
+@ct.kernel
+def in_place(x, out):
+    for k in range(2):
+        ct.store(x, (k,), ct.load(x, (k,), (8,)) + 1)
+        ct.store(out, (k,), ct.full((8,), k, ct.float32))
+
+
+def test_what_is_accessed_after_a_write_does_not_go_through_the_tma_unit() -> None:
+    """tileiras 13.5 waits neither for the unit before threads read, nor for threads before the unit writes."""
+    for kernel, count, wanted in ((read_again, 3, [False, 1, 1, 1, 1]), (in_place, 2, [1, 1, False])):
+        body = exported(kernel, *[array(1)] * count).entry("k").body
+        hints = [op.attributes["optimization_hints"] for op in body.walk() if op.name.endswith("_view_tko")]
+        assert [hint is not None and str(hint).count("allow_tma") for hint in hints] == wanted
+
+
+@ct.kernel
 def fold_small_floats(x, out):
     tile = ct.load(x, (0, 0), (4, 8))
     larger = lambda a, b: ct.where(a.astype(ct.float32) > b.astype(ct.float32), a, b)

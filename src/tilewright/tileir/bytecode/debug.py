@@ -107,7 +107,10 @@ def _getter(names: Sequence[str]) -> Callable[[Location], tuple[Any, ...]]:
     """What reads the fields with these ``names``."""
     if len(names) > 1:
         return operator.attrgetter(*names)
-    return lambda location: tuple(getattr(location, name) for name in names)
+    if not names:
+        return lambda location: ()
+    only = operator.attrgetter(*names)
+    return lambda location: (only(location),)
 
 
 def _fields(

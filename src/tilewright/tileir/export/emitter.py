@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from tilewright.tileir.types import I8, I64, SCALARS, Element, Pointer, Scalar, 
 if TYPE_CHECKING:
     from tilewright.tileir.export.tokens import Tokens
 
+V = TypeVar("V")
+W = TypeVar("W")
 _NAMES = {
     "f8e4m3fn": "f8E4M3FN",
     "f8e5m2": "f8E5M2",
@@ -148,7 +150,7 @@ class Emitter:
         self.depths: dict[core.Value, int] = {}  # of views: the frame that each was made in
         self.loc: Location | None = None
         self.grid: dict[str, list[Value]] = {}
-        self.tiles: dict[int, Tile] = {}  # by the identity of what is a tile type in our IR
+        self.types: dict[int, Any] = {}  # by the identity of what they are in our IR
         self.required: set[int] = set()  # by identity, the tiles that files of this version have
         self.splats: dict[core.Value, Splat] = {}  # values of equal elements, which are made where they are used
         self.op: core.Op | None = None
@@ -162,13 +164,20 @@ class Emitter:
     def result(self, op: core.Op) -> Tile:
         """The type of the result of ``op``, which the function keeps alive."""
         type = op.results[0].type
-        found = self.tiles.get(id(type))
+        found: Tile | None = self.types.get(id(type))
         if found is None:
             assert isinstance(type, TileType)
-            found = self.tiles[id(type)] = tile(type)
+            found = self.types[id(type)] = tile(type)
             if id(found) not in self.required:
                 self.required.add(id(found))
                 self.require(found.element)
+        return found
+
+    def view(self, type: V, make: Callable[[V], W]) -> W:
+        """The type that ``make`` makes of one that the function keeps alive."""
+        found: W | None = self.types.get(id(type))
+        if found is None:
+            found = self.types[id(type)] = make(type)
         return found
 
     def require(self, element: Element) -> None:

@@ -62,10 +62,13 @@ def by_architecture(hints: dict[str, Any], minor: int) -> HintsAttr | None:
     return HintsAttr(tuple((a, DictAttr(tuple(entries))) for a, entries in found.items()))
 
 
-def _may_use_tma(op: memory.LoadView | memory.StoreView) -> bool:
+def _may_use_tma(e: Emitter, op: memory.LoadView | memory.StoreView) -> bool:
     """Not where a loop carries what it loads: ``tileiras`` 13.5 loads the next tile into the same memory too early. Nor
     where a tile is stored again: it is taken from shared memory, which another tile may have been stored from since.
+    Nor where memory is read after a write, or written by threads, too: they do not wait until the unit has written.
     """
+    if e.tokens.crosses(op):
+        return False
     if isinstance(op, memory.LoadView):
         return not _is_carried(op.results[0])
     stored = op.value
@@ -95,11 +98,18 @@ def _is_carried(value: core.Value) -> bool:
 def _hinted(e: Emitter, op: Any) -> dict[str, Any]:
     """The order and the hints of an access."""
     found = order_of(op)
-    hints = {n: op.attributes[n] for n in ("allow_tma", "latency") if n in op.attributes}
-    if isinstance(op, (memory.LoadView, memory.StoreView)) and not (e.tma and _may_use_tma(op)):
-        hints["allow_tma"] = False
-    found["optimization_hints"] = by_architecture(hints, e.minor) if hints else None
+    tma, latency = op.attributes.get("allow_tma"), op.attributes.get("latency")
+    if isinstance(op, (memory.LoadView, memory.StoreView)) and not (e.tma and _may_use_tma(e, op)):
+        tma = False
+    hinted = tma is not None or latency is not None
+    found["optimization_hints"] = _access_hints(tma, latency, e.minor) if hinted else None
     return found
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _access_hints(tma: Any, latency: Any, minor: int) -> HintsAttr | None:
+    hints = {"allow_tma": tma, "latency": latency}
+    return by_architecture({name: hint for name, hint in hints.items() if hint is not None}, minor)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -115,7 +125,8 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
     t = op.type
     if not t.rank:  # a view there has an axis at least: accesses go through the pointer
         return e[op.base]
-    return e.shared(op, (t, *(e.splats.get(v, v) for v in op.operands)), lambda: _made_tensor_view(e, op))
+    same = id(e.view(t, _view_type)), t.index_dtype, *(e.splats.get(v, v) for v in op.operands)
+    return e.shared(op, same, lambda: _made_tensor_view(e, op))
 
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
@@ -136,7 +147,7 @@ def _made_tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
                 found.append(e[v] if dtype is index else convert(e, e[v], dtype, index))
             elif n <= 0:
                 found.append(e.constant(index, n))
-    return e.one("make_tensor_view", {"base": e[op.base], **dynamic}, _view_type(t))
+    return e.one("make_tensor_view", {"base": e[op.base], **dynamic}, e.view(t, _view_type))
 
 
 def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
@@ -144,14 +155,14 @@ def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
         return e[op.view]
     if e.minor < 3:  # there it is in the block of the accesses
         return _made_partition_view(e, op)
-    return e.shared(op, (op.type, e[op.view]), lambda: _made_partition_view(e, op))
+    return e.shared(op, (id(e.view(op.type, _tile_view_type)), e[op.view]), lambda: _made_partition_view(e, op))
 
 
 def _made_partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
     t = op.type
     if t.padding in (PaddingMode.POS_INF, PaddingMode.NEG_INF) and not t.view.dtype.is_floating:
         raise e.error(f"padding {t.padding.value} for {t.view.dtype}, and integers are padded with zero only")
-    made = _tile_view_type(t)
+    made = e.view(t, _tile_view_type)
     name = "make_partition_view" if isinstance(made, PartitionView) else "make_strided_view"
     return e.one(name, {"tensor_view": e[op.view]}, made)
 

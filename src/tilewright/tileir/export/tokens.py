@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.analysis.alias import AliasAnalysis
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.enums import MemoryOrder
-from tilewright.ir.ops import memory
+from tilewright.ir.ops import control, memory
 from tilewright.tileir.export.emitter import Emitter
 from tilewright.tileir.module import Value
 from tilewright.tileir.types import TOKEN
@@ -31,6 +31,7 @@ ORDERED: frozenset[type[Op]] = frozenset(
 )
 _OUTPUT, _ALL = "output", "all"
 _READ, _WRITE = 1, 2  # what ops do to a memory, and what of it a token that is carried comes after
+_BESIDE = 4  # a write that does not go through the TMA unit
 _UNORDERED = (MemoryOrder.WEAK, MemoryOrder.RELAXED)  # with accesses to other memory
 Slot = tuple[Hashable, int]
 Accesses = dict[Hashable, int]
@@ -52,6 +53,8 @@ class Tokens:
         self._ops: dict[Op, tuple[Hashable, int]] = {}
         self._regions: dict[Op, Accesses] = {}
         self.kinds: set[type[Op]] = set()
+        self._seen: Accesses = {}
+        self._crossed: set[Hashable] = set()
         self._written = {key for key, effect in self._survey(function.body).items() if effect & _WRITE}
         if not self._is_apart and self._written:
             self._written = {_ALL}
@@ -72,7 +75,10 @@ class Tokens:
             self.kinds.add(kind)
             if kind in ORDERED:
                 key, effect = self._ops[op] = self._access(op)
+                if effect == _WRITE and (kind is not memory.StoreView or op.attributes.get("allow_tma") is False):
+                    effect |= _BESIDE
                 found[key] = found.get(key, 0) | effect
+                self._follow(key, effect)
             elif op.regions:
                 own: Accesses = {}
                 for region in op.regions:
@@ -80,7 +86,22 @@ class Tokens:
                 if own:
                     self._regions[op] = own
                     _add(found, own)
+                if isinstance(op, (control.For, control.Loop)):  # whose iterations come after each other
+                    for key, effect in own.items():
+                        self._follow(key, effect)
         return found
+
+    def _follow(self, key: Hashable, effect: int) -> None:
+        """Note what is done to a memory after all that was seen."""
+        before = self._seen.get(key, 0)
+        if before & _WRITE and (effect & _READ or (before | effect) & _BESIDE):
+            self._crossed.add(key)
+        self._seen[key] = before | effect
+
+    def crosses(self, op: Op) -> bool:
+        """Whether the memory of ``op`` is read after a write, or written by threads and through the TMA unit: nobody
+        waits there until that has written, nor does it see what threads wrote (``tileiras`` 13.5)."""
+        return None in self._crossed or self._ops[op][0] in self._crossed
 
     def _access(self, op: Op) -> tuple[Hashable, int]:
         """What memory ``op`` reaches, and what it does there."""
@@ -126,7 +147,8 @@ class Tokens:
         if not self._is_apart and accesses:
             accesses = {_ALL: functools.reduce(operator.or_, accesses.values())}
         found: list[Slot] = []
-        for key, effect in accesses.items():
+        for key, effects in accesses.items():
+            effect = effects & ~_BESIDE
             if key not in self._written:
                 continue
             if effect == _READ | _WRITE:
