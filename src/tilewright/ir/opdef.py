@@ -1,7 +1,8 @@
 """How an op is declared.
 
 A declaration names the operands, attributes and regions of an op, its memory effect, and a type rule.
-Construction, verification, printing, parsing, hashing and cloning all derive from it::
+Construction, verification, printing, parsing, hashing and cloning all derive from it. Fields of base classes that are
+no ops themselves come first::
 
     @define("add", elementwise=True)
     class Add(Op):
@@ -132,10 +133,11 @@ def define(
     """Class decorator: registers the op ``name`` in ``table`` and turns its fields into properties."""
 
     def decorate(cls: _OpT) -> _OpT:
-        fields = [(key, f.make(key)) for key, f in vars(cls).items() if isinstance(f, _Field)]
-        ops = tuple(f for _, f in fields if isinstance(f, OperandField))
-        attributes = tuple(f for _, f in fields if isinstance(f, AttributeField))
-        regions = tuple(f for _, f in fields if isinstance(f, RegionField))
+        declared = {key: f for base in reversed(cls.__mro__) for key, f in vars(base).items() if isinstance(f, _Field)}
+        fields = [f.make(key) for key, f in declared.items()]
+        ops = tuple(f for f in fields if isinstance(f, OperandField))
+        attributes = tuple(f for f in fields if isinstance(f, AttributeField))
+        regions = tuple(f for f in fields if isinstance(f, RegionField))
         for i, operand_field in enumerate(ops):
             setattr(cls, operand_field.name, _operand_property(operand_field, i, ops))
         for attribute_field in attributes:

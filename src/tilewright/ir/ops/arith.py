@@ -12,7 +12,17 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, bool_
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.opdef import attribute, define, operand
-from tilewright.ir.ops.rules import IEEE_MODES, INTEGER_DIV_MODES, bool_like, numeric, require, same_tiles, tile
+from tilewright.ir.ops.rules import (
+    IEEE_MODES,
+    INTEGER_DIV_MODES,
+    Binary,
+    Unary,
+    bool_like,
+    numeric,
+    require,
+    same_tiles,
+    tile,
+)
 from tilewright.ir.ops.shape import constant_of, is_constant
 from tilewright.ir.types import PointerType, TileType, Type
 
@@ -52,43 +62,53 @@ def _integer(op: Op) -> bool:
     return not operand_dtype(op).is_floating
 
 
-class _Rounded(Op):
-    """Shared type rule: arithmetic dtype, a rounding mode that it takes, flush-to-zero for float32 only."""
+class _Elementwise(Op):
+    """Shared type rule: operands of one type, whose dtype the op ``takes``, give a result of the same type."""
 
-    __slots__ = ()
+    lacks = "has no arithmetic"  # what is said of other dtypes
+
+    def takes(self, dtype: DType) -> bool:
+        return dtype.is_arithmetic
+
+    def infer(self) -> tuple[Type, ...]:
+        dtype = numeric(self, *self.operands)
+        require(self.takes(dtype), self, f"{dtype} {self.lacks}")
+        plain = dtype.short == "f32" or not flushes_to_zero(self)
+        require(plain, self, f"flush_to_zero is not available for {dtype}")
+        return (self.operands[0].type,)
+
+
+class _Rounded(_Elementwise):
+    """Shared: a rounding mode that the op takes, flush-to-zero for float32 only."""
+
+    rounding: RoundingMode = attribute(RoundingMode, default=RN)
+    flush_to_zero: bool = attribute(bool, default=False)
     float_modes = IEEE_MODES
     integer_modes: tuple[RoundingMode, ...] = (RN,)
     f32_modes: tuple[RoundingMode, ...] = ()
 
     def infer(self) -> tuple[Type, ...]:
-        dtype = numeric(self, *self.operands)
-        require(dtype.is_arithmetic, self, f"{dtype} has no arithmetic")
-        mode = self.attributes["rounding"]
+        found = super().infer()
+        dtype, mode = operand_dtype(self), self.rounding
         modes = self.float_modes if dtype.is_float else self.integer_modes
         if dtype.short == "f32":
             modes = modes + self.f32_modes
         require(mode in modes, self, f"rounding mode {mode.name} is not available for {dtype}")
-        check_ftz(self, dtype)
-        return (self.operands[0].type,)
+        return found
 
 
-def check_ftz(op: Op, dtype: DType) -> None:
-    flushes = op.attributes["flush_to_zero"]
-    require(not flushes or dtype.short == "f32", op, f"flush_to_zero is not available for {dtype}")
+class _Wrapping(_Rounded, Binary):
+    """Shared by the ops whose integers wrap, unless ``no_signed_wrap`` promises that signed results fit."""
+
+    no_signed_wrap: bool = attribute(bool, default=False)
 
 
 @define("add", elementwise=True)
-class Add(_Rounded):
+class Add(_Wrapping):
     """lhs + rhs. Integers wrap; floats round by ``rounding``.
 
     ``no_signed_wrap`` promises that signed results fit.
     """
-
-    lhs: Value = operand()
-    rhs: Value = operand()
-    rounding: RoundingMode = attribute(RoundingMode, default=RN)
-    flush_to_zero: bool = attribute(bool, default=False)
-    no_signed_wrap: bool = attribute(bool, default=False)
 
     def canonicalize(self, builder: Builder) -> Value | None:
         lhs, rhs = self.lhs, self.rhs
@@ -112,17 +132,11 @@ class Add(_Rounded):
 
 
 @define("sub", elementwise=True)
-class Sub(_Rounded):
+class Sub(_Wrapping):
     """lhs - rhs. Integers wrap; floats round by ``rounding``.
 
     ``no_signed_wrap`` promises that signed results fit.
     """
-
-    lhs: Value = operand()
-    rhs: Value = operand()
-    rounding: RoundingMode = attribute(RoundingMode, default=RN)
-    flush_to_zero: bool = attribute(bool, default=False)
-    no_signed_wrap: bool = attribute(bool, default=False)
 
     def canonicalize(self, builder: Builder) -> Value | None:
         lhs, rhs = self.lhs, self.rhs
@@ -135,17 +149,11 @@ class Sub(_Rounded):
 
 
 @define("mul", elementwise=True)
-class Mul(_Rounded):
+class Mul(_Wrapping):
     """lhs * rhs. Integers wrap; floats round by ``rounding``.
 
     ``no_signed_wrap`` promises that signed results fit.
     """
-
-    lhs: Value = operand()
-    rhs: Value = operand()
-    rounding: RoundingMode = attribute(RoundingMode, default=RN)
-    flush_to_zero: bool = attribute(bool, default=False)
-    no_signed_wrap: bool = attribute(bool, default=False)
 
     def canonicalize(self, builder: Builder) -> Value | None:
         lhs, rhs = self.lhs, self.rhs
@@ -157,16 +165,11 @@ class Mul(_Rounded):
 
 
 @define("div", elementwise=True)
-class Div(_Rounded):
+class Div(_Rounded, Binary):
     """lhs / rhs. For integers ``rounding`` is RZ (C), RM (floor) or RP (ceiling) and a zero divisor gives 0.
 
     For float32, FULL and APPROX may deviate from the correctly rounded quotient by a few ulp.
     """
-
-    lhs: Value = operand()
-    rhs: Value = operand()
-    rounding: RoundingMode = attribute(RoundingMode, default=RN)
-    flush_to_zero: bool = attribute(bool, default=False)
 
     integer_modes = INTEGER_DIV_MODES
     f32_modes = (FULL, APPROX)
@@ -176,21 +179,17 @@ class Div(_Rounded):
 
 
 @define("rem", elementwise=True)
-class Rem(Op):
+class Rem(_Elementwise, Binary):
     """lhs - rhs * q, where q is lhs / rhs rounded to an integer by ``rounding``: RZ (C), RM (Python) or RP.
 
     Exact for floats. An integer remainder by zero is 0.
     """
 
-    lhs: Value = operand()
-    rhs: Value = operand()
     rounding: RoundingMode = attribute(RoundingMode, default=RoundingMode.RZ)
 
     def infer(self) -> tuple[Type, ...]:
-        dtype = numeric(self, self.lhs, self.rhs)
-        require(dtype.is_arithmetic, self, f"{dtype} has no arithmetic")
         require(self.rounding in INTEGER_DIV_MODES, self, f"rounding mode {self.rounding.name} is not available")
-        return (self.lhs.type,)
+        return super().infer()
 
     def canonicalize(self, builder: Builder) -> Value | None:
         t = self.result.tile
@@ -204,75 +203,54 @@ class Fma(_Rounded):
     a: Value = operand()
     b: Value = operand()
     c: Value = operand()
-    rounding: RoundingMode = attribute(RoundingMode, default=RN)
-    flush_to_zero: bool = attribute(bool, default=False)
 
     integer_modes = ()
 
 
 @define("sqrt", elementwise=True)
-class Sqrt(_Rounded):
+class Sqrt(_Rounded, Unary):
     """Square root of a float, correctly rounded; APPROX (float32) may deviate by a few ulp."""
-
-    x: Value = operand()
-    rounding: RoundingMode = attribute(RoundingMode, default=RN)
-    flush_to_zero: bool = attribute(bool, default=False)
 
     integer_modes = ()
     f32_modes = (APPROX,)
 
 
-class _Arithmetic(Op):
-    """Shared type rule: operands of one arithmetic dtype give a result of the same type."""
+class _Signed(_Elementwise, Unary):
+    """Shared: of the most negative integer ``no_signed_wrap`` promises that it is none."""
 
-    __slots__ = ()
+    no_signed_wrap: bool = attribute(bool, default=False)
 
-    def infer(self) -> tuple[Type, ...]:
-        dtype = numeric(self, *self.operands)
-        require(dtype.is_arithmetic and not dtype.is_bool, self, f"{dtype} has no arithmetic")
-        if "flush_to_zero" in self.attributes:
-            check_ftz(self, dtype)
-        return (self.operands[0].type,)
+    def takes(self, dtype: DType) -> bool:
+        return dtype.is_arithmetic and not dtype.is_bool
 
 
 @define("neg", elementwise=True)
-class Neg(_Arithmetic):
+class Neg(_Signed):
     """-x. Integers wrap; floats flip the sign bit. ``no_signed_wrap`` as in ``add``."""
-
-    x: Value = operand()
-    no_signed_wrap: bool = attribute(bool, default=False)
 
 
 @define("abs", elementwise=True)
-class Abs(_Arithmetic):
+class Abs(_Signed):
     """|x|. The most negative integer stays itself; floats clear the sign bit. ``no_signed_wrap`` as in ``add``."""
 
-    x: Value = operand()
-    no_signed_wrap: bool = attribute(bool, default=False)
+
+class _OfIntegers(_Elementwise, Binary):
+    """Shared: operands that are integers."""
+
+    def takes(self, dtype: DType) -> bool:
+        return dtype.is_integer
 
 
 @define("mulhi", elementwise=True)
-class MulHi(Op):
+class MulHi(_OfIntegers):
     """The high half of the double-width product of the operands read as unsigned integers."""
 
-    lhs: Value = operand()
-    rhs: Value = operand()
 
-    def infer(self) -> tuple[Type, ...]:
-        require(numeric(self, self.lhs, self.rhs).is_integer, self, "operands must be integers")
-        return (self.lhs.type,)
+class _MinMax(_Elementwise, Binary):
+    """Shared by min and max, which also take bool. A NaN operand is dropped, or wins when ``propagate_nan``."""
 
-
-class _MinMax(Op):
-    """Shared type rule of min and max, which also take bool."""
-
-    __slots__ = ()
-
-    def infer(self) -> tuple[Type, ...]:
-        dtype = numeric(self, *self.operands)
-        require(dtype.is_arithmetic, self, f"{dtype} has no arithmetic")
-        check_ftz(self, dtype)
-        return (self.operands[0].type,)
+    propagate_nan: bool = attribute(bool, default=False)
+    flush_to_zero: bool = attribute(bool, default=False)
 
     def canonicalize(self, builder: Builder) -> Value | None:
         lhs, rhs = self.operands
@@ -283,56 +261,39 @@ class _MinMax(Op):
 class Max(_MinMax):
     """The larger operand; -0 < +0. A NaN operand is dropped, or wins when ``propagate_nan``."""
 
-    lhs: Value = operand()
-    rhs: Value = operand()
-    propagate_nan: bool = attribute(bool, default=False)
-    flush_to_zero: bool = attribute(bool, default=False)
-
 
 @define("min", elementwise=True)
 class Min(_MinMax):
     """The smaller operand; -0 < +0. A NaN operand is dropped, or wins when ``propagate_nan``."""
 
-    lhs: Value = operand()
-    rhs: Value = operand()
-    propagate_nan: bool = attribute(bool, default=False)
-    flush_to_zero: bool = attribute(bool, default=False)
+
+class _OfFloats(_Elementwise):
+    """Shared: operands that are floats."""
+
+    lacks = "is not a floating-point type with arithmetic"
+
+    def takes(self, dtype: DType) -> bool:
+        return dtype.is_float
 
 
-class _FloatMath(Op):
-    """Shared type rule: float operands of one type give a result of the same type."""
-
-    __slots__ = ()
-
-    def infer(self) -> tuple[Type, ...]:
-        dtype = numeric(self, *self.operands)
-        require(dtype.is_float, self, f"{dtype} is not a floating-point type with arithmetic")
-        if "flush_to_zero" in self.attributes:
-            check_ftz(self, dtype)
-        return (self.operands[0].type,)
+class _FloatMath(_OfFloats, Unary):
+    """Shared by functions of one float."""
 
 
 @define("pow", elementwise=True)
-class Pow(_FloatMath):
+class Pow(_OfFloats, Binary):
     """base ** exponent, with the special cases of C's ``pow``."""
-
-    lhs: Value = operand()
-    rhs: Value = operand()
 
 
 @define("atan2", elementwise=True)
-class Atan2(_FloatMath):
+class Atan2(_OfFloats, Binary):
     """The angle of the point (rhs, lhs), with the special cases of C's ``atan2``."""
-
-    lhs: Value = operand()
-    rhs: Value = operand()
 
 
 @define("exp", elementwise=True)
 class Exp(_FloatMath):
     """e ** x. ``rounding`` is FULL or APPROX."""
 
-    x: Value = operand()
     rounding: RoundingMode = attribute(RoundingMode, default=FULL)
 
 
@@ -340,7 +301,6 @@ class Exp(_FloatMath):
 class Exp2(_FloatMath):
     """2 ** x."""
 
-    x: Value = operand()
     flush_to_zero: bool = attribute(bool, default=False)
 
 
@@ -348,56 +308,41 @@ class Exp2(_FloatMath):
 class Log(_FloatMath):
     """The natural logarithm."""
 
-    x: Value = operand()
-
 
 @define("log2", elementwise=True)
 class Log2(_FloatMath):
     """The logarithm to base 2."""
-
-    x: Value = operand()
 
 
 @define("sin", elementwise=True)
 class Sin(_FloatMath):
     """The sine of an angle in radians."""
 
-    x: Value = operand()
-
 
 @define("cos", elementwise=True)
 class Cos(_FloatMath):
     """The cosine of an angle in radians."""
-
-    x: Value = operand()
 
 
 @define("tan", elementwise=True)
 class Tan(_FloatMath):
     """The tangent of an angle in radians."""
 
-    x: Value = operand()
-
 
 @define("sinh", elementwise=True)
 class Sinh(_FloatMath):
     """The hyperbolic sine."""
-
-    x: Value = operand()
 
 
 @define("cosh", elementwise=True)
 class Cosh(_FloatMath):
     """The hyperbolic cosine."""
 
-    x: Value = operand()
-
 
 @define("tanh", elementwise=True)
 class Tanh(_FloatMath):
     """The hyperbolic tangent. ``rounding`` is FULL or APPROX."""
 
-    x: Value = operand()
     rounding: RoundingMode = attribute(RoundingMode, default=FULL)
 
 
@@ -405,7 +350,6 @@ class Tanh(_FloatMath):
 class Rsqrt(_FloatMath):
     """1 / sqrt(x)."""
 
-    x: Value = operand()
     flush_to_zero: bool = attribute(bool, default=False)
 
 
@@ -413,56 +357,42 @@ class Rsqrt(_FloatMath):
 class Floor(_FloatMath):
     """The largest integer that is not above x."""
 
-    x: Value = operand()
-
 
 @define("ceil", elementwise=True)
 class Ceil(_FloatMath):
     """The smallest integer that is not below x."""
 
-    x: Value = operand()
 
-
-class _FloatTest(Op):
-    """Shared type rule: a float tile gives a bool tile."""
-
-    __slots__ = ()
+class _FloatTest(_FloatMath):
+    """Shared: a float tile gives a bool tile."""
 
     def infer(self) -> tuple[Type, ...]:
-        dtype = numeric(self, *self.operands)
-        require(dtype.is_float, self, f"{dtype} is not a floating-point type with arithmetic")
-        return (tile(self, self.operands[0]).with_dtype(bool_),)
+        super().infer()
+        return (tile(self, self.x).with_dtype(bool_),)
 
 
 @define("isnan", elementwise=True)
 class IsNan(_FloatTest):
     """True where x is not a number."""
 
-    x: Value = operand()
-
 
 @define("isinf", elementwise=True)
 class IsInf(_FloatTest):
     """True where x is positive or negative infinity."""
 
-    x: Value = operand()
+
+class _Bitwise(_Elementwise):
+    """Shared: operands that are bool or integers."""
+
+    lacks = "has no bitwise operations"
+
+    def takes(self, dtype: DType) -> bool:
+        return dtype.is_bool or dtype.is_integer
 
 
-class _Bitwise(Op):
-    """Shared type rule: bool or integer operands of one type."""
-
-    __slots__ = ()
-
-    def infer(self) -> tuple[Type, ...]:
-        dtype = numeric(self, *self.operands)
-        require(dtype.is_bool or dtype.is_integer, self, f"{dtype} has no bitwise operations")
-        return (self.operands[0].type,)
-
-
-class _Idempotent(_Bitwise):
+class _Idempotent(_Bitwise, Binary):
     """Shared: x with x is x. Of the bits 0 and 1, one absorbs the other operand, and the other one gives it."""
 
-    __slots__ = ()
     absorbing: ClassVar[int]
 
     def canonicalize(self, builder: Builder) -> Value | None:
@@ -480,9 +410,6 @@ class _Idempotent(_Bitwise):
 class And(_Idempotent):
     """Bitwise and."""
 
-    lhs: Value = operand()
-    rhs: Value = operand()
-
     absorbing = 0
 
 
@@ -490,18 +417,12 @@ class And(_Idempotent):
 class Or(_Idempotent):
     """Bitwise or."""
 
-    lhs: Value = operand()
-    rhs: Value = operand()
-
     absorbing = 1
 
 
 @define("xor", elementwise=True)
-class Xor(_Bitwise):
+class Xor(_Bitwise, Binary):
     """Bitwise exclusive or."""
-
-    lhs: Value = operand()
-    rhs: Value = operand()
 
     def canonicalize(self, builder: Builder) -> Value | None:
         lhs, rhs = self.lhs, self.rhs
@@ -512,24 +433,16 @@ class Xor(_Bitwise):
 
 
 @define("not", elementwise=True)
-class Not(_Bitwise):
+class Not(_Bitwise, Unary):
     """Bitwise complement; logical not for bool."""
-
-    x: Value = operand()
 
     def canonicalize(self, builder: Builder) -> Value | None:
         inner = self.x.op
         return inner.x if isinstance(inner, Not) else None
 
 
-class _Shift(Op):
-    """Shared type rule: integer operands of one type."""
-
-    __slots__ = ()
-
-    def infer(self) -> tuple[Type, ...]:
-        require(numeric(self, *self.operands).is_integer, self, "operands must be integers")
-        return (self.operands[0].type,)
+class _Shift(_OfIntegers):
+    """Shared: a shift by 0 is none."""
 
     def canonicalize(self, builder: Builder) -> Value | None:
         lhs, rhs = self.operands
@@ -539,9 +452,6 @@ class _Shift(Op):
 @define("shl", elementwise=True)
 class Shl(_Shift):
     """lhs shifted left by rhs read as unsigned; 0 when rhs is not less than the width."""
-
-    lhs: Value = operand()
-    rhs: Value = operand()
 
     def canonicalize(self, builder: Builder) -> Value | None:
         """A shift by a constant as the multiplication that people write; C++ compilers do the reverse."""
@@ -558,16 +468,11 @@ class Shr(_Shift):
     An over-wide count leaves only sign bits.
     """
 
-    lhs: Value = operand()
-    rhs: Value = operand()
-
 
 @define("cmp", elementwise=True)
-class Cmp(Op):
+class Cmp(Binary):
     """Compares numbers or pointers. With a NaN operand only NE is true."""
 
-    lhs: Value = operand()
-    rhs: Value = operand()
     predicate: CmpPredicate = attribute(CmpPredicate)
 
     def infer(self) -> tuple[Type, ...]:
@@ -602,7 +507,7 @@ class Select(Op):
 
 
 @define("cast", elementwise=True)
-class Cast(Op):
+class Cast(Unary):
     """Numeric conversion to ``dtype``.
 
     Integers wrap or extend; float to integer truncates, saturating, and NaN gives 0; anything to bool tests for
@@ -610,7 +515,6 @@ class Cast(Op):
     of floats that the integer type cannot hold, which are undefined behaviour elsewhere.
     """
 
-    x: Value = operand()
     dtype: DType = attribute(DType)
     rounding: RoundingMode = attribute(RoundingMode, default=RN)
     saturating: bool = attribute(bool, default=False)
@@ -624,10 +528,9 @@ class Cast(Op):
 
 
 @define("bitcast", elementwise=True)
-class Bitcast(Op):
+class Bitcast(Unary):
     """The same bits read as ``dtype``, which has the same width; also between pointer types."""
 
-    x: Value = operand()
     dtype: DType | PointerType = attribute(DType, PointerType)
 
     def infer(self) -> tuple[Type, ...]:

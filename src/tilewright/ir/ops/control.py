@@ -89,7 +89,7 @@ class If(Op):
 class PassingOp(Op):
     """What the terminators that hand values on have in common."""
 
-    values: list[Value]
+    values: list[Value] = operands()
 
     @property
     def target(self) -> Op | None:
@@ -112,21 +112,15 @@ class PassingOp(Op):
 class Yield(PassingOp):
     """Ends an ``if`` branch or a combiner with its values."""
 
-    values: list[Value] = operands()
-
 
 @define("continue", terminator=True)
 class Continue(PassingOp):
     """Starts the next iteration of the innermost loop with these carried values."""
 
-    values: list[Value] = operands()
-
 
 @define("break", terminator=True)
 class Break(PassingOp):
     """Ends the innermost ``loop`` with these results."""
-
-    values: list[Value] = operands()
 
 
 @define("return", terminator=True)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.opdef import LOOP_OPS, Effect, attribute, define, operand, operands, optional_operand, region
-from tilewright.ir.ops.rules import pointers, require, scalar_integer, tile, types_of
+from tilewright.ir.ops.rules import Unary, pointers, require, scalar_integer, tile, types_of
 from tilewright.ir.types import BOOL, PointerType, TileType, Type
 
 LOOP_VERSIONS = ("streaming", "plain", "bounds_checked", "on_copies")
@@ -156,10 +156,9 @@ class WritePart(Op):
 
 
 @define("copy_buffer", table=LOOP_OPS)
-class CopyBuffer(Op):
+class CopyBuffer(Unary):
     """A copy of the tile ``x`` in the buffer at ``offset``."""
 
-    x: Value = operand()
     offset: int = attribute(int)
 
     def infer(self) -> tuple[Type, ...]:

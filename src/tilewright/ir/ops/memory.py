@@ -11,7 +11,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.opdef import Effect, attribute, define, operand, operands, optional_operand
-from tilewright.ir.ops.rules import bool_like, pointee, pointers, require, scalar_integer, tile, tile_shape
+from tilewright.ir.ops.rules import Unary, bool_like, pointee, pointers, require, scalar_integer, tile, tile_shape
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.types import I32, PartitionViewType, PointerType, TensorViewType, TileType, Type
 
@@ -43,14 +43,14 @@ class MemoryOp(Op):
 class PointerMemoryOp(MemoryOp):
     """An access through a tile of pointers."""
 
-    ptrs: Value
+    ptrs: Value = operand()
     mask: Value | None
 
 
 class ViewMemoryOp(MemoryOp):
     """An access to a tile of a partition view."""
 
-    view: Value
+    view: Value = operand()
     indices: list[Value]
 
     @property
@@ -113,7 +113,6 @@ class LoadView(ViewMemoryOp):
     ``in_bounds[k]`` promises that the tile does not leave the array along tile axis k.
     """
 
-    view: Value = operand()
     indices: list[Value] = operands()
     in_bounds: tuple[bool, ...] = attribute(tuple)
     memory_order: MemoryOrder = attribute(MemoryOrder, default=WEAK)
@@ -131,7 +130,6 @@ class LoadView(ViewMemoryOp):
 class StoreView(ViewMemoryOp):
     """Stores ``value`` at tile index ``indices``; elements outside the array are dropped."""
 
-    view: Value = operand()
     value: Value = operand()
     indices: list[Value] = operands()
     in_bounds: tuple[bool, ...] = attribute(tuple)
@@ -172,7 +170,6 @@ class Load(PointerMemoryOp):
     Without ``padding`` masked-off elements are undefined; backends give zero.
     """
 
-    ptrs: Value = operand()
     mask: Value | None = optional_operand()
     padding: Value | None = optional_operand()
     memory_order: MemoryOrder = attribute(MemoryOrder, default=WEAK)
@@ -192,7 +189,6 @@ class Load(PointerMemoryOp):
 class Store(PointerMemoryOp):
     """Stores ``value`` through ``ptrs`` where ``mask`` is true."""
 
-    ptrs: Value = operand()
     value: Value = operand()
     mask: Value | None = optional_operand()
     memory_order: MemoryOrder = attribute(MemoryOrder, default=WEAK)
@@ -229,7 +225,6 @@ class AtomicRmw(PointerMemoryOp):
     says that ``value`` is the negation of what the program subtracts.
     """
 
-    ptrs: Value = operand()
     value: Value = operand()
     mask: Value | None = optional_operand()
     kind: AtomicKind = attribute(AtomicKind)
@@ -255,7 +250,6 @@ class AtomicCas(PointerMemoryOp):
     Masked-off elements are left alone and return ``expected``.
     """
 
-    ptrs: Value = operand()
     expected: Value = operand()
     desired: Value = operand()
     mask: Value | None = optional_operand()
@@ -277,7 +271,6 @@ class AtomicCas(PointerMemoryOp):
 class AtomicView(ViewMemoryOp):
     """Combines ``value`` into the tile at ``indices``, each element atomically; elements outside are dropped."""
 
-    view: Value = operand()
     value: Value = operand()
     indices: list[Value] = operands()
     kind: AtomicKind = attribute(AtomicKind)
@@ -327,13 +320,12 @@ class NumBlocks(Op):
 
 
 @define("assume_divisible")
-class AssumeDivisible(Op):
+class AssumeDivisible(Unary):
     """x, promised to be a multiple of ``divisor`` (bytes for pointers).
 
     With ``every`` and ``along``, only every ``every``-th element along axis ``along`` is promised so.
     """
 
-    x: Value = operand()
     divisor: int = attribute(int)
     every: int | None = attribute(int, type(None), default=None)
     along: int | None = attribute(int, type(None), default=None)
@@ -349,10 +341,9 @@ class AssumeDivisible(Op):
 
 
 @define("assume_bounded")
-class AssumeBounded(Op):
+class AssumeBounded(Unary):
     """x, promised to lie between ``lower`` and ``upper``, inclusive; None leaves a side open."""
 
-    x: Value = operand()
     lower: int | None = attribute(int, type(None), default=None)
     upper: int | None = attribute(int, type(None), default=None)
 
@@ -363,10 +354,9 @@ class AssumeBounded(Op):
 
 
 @define("assume_blocked")
-class AssumeBlocked(Op):
+class AssumeBlocked(Unary):
     """x, promised to be constant within each block of ``shape``."""
 
-    x: Value = operand()
     shape: tuple[int, ...] = attribute(tuple)
 
     def infer(self) -> tuple[Type, ...]:

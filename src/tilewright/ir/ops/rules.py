@@ -1,4 +1,4 @@
-"""Type rules shared by op declarations."""
+"""Type rules and operands shared by op declarations."""
 
 from __future__ import annotations
 
@@ -7,11 +7,24 @@ from collections.abc import Sequence
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import DType, bool_
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.opdef import IRError
+from tilewright.ir.opdef import IRError, operand
 from tilewright.ir.types import PointerType, TileType, Type, check_tile_shape
 
 IEEE_MODES = (RoundingMode.RN, RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP)
 INTEGER_DIV_MODES = (RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP)
+
+
+class Unary(Op):
+    """An op of one operand, besides further ones."""
+
+    x: Value = operand()
+
+
+class Binary(Op):
+    """An op of two operands."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
 
 
 def require(condition: object, op: Op, message: str) -> None:

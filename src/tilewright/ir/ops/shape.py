@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, uint8
 from tilewright.ir.opdef import attribute, define, operand, operands
-from tilewright.ir.ops.rules import require, scalar_integer, tile, tile_shape
+from tilewright.ir.ops.rules import Binary, Unary, require, scalar_integer, tile, tile_shape
 from tilewright.ir.types import PointerType, TileType, Type
 
 if TYPE_CHECKING:
@@ -57,10 +57,9 @@ class Undefined(Op):
 
 
 @define("reshape")
-class Reshape(Op):
+class Reshape(Unary):
     """The same elements in row-major order, as a tile of ``shape``."""
 
-    x: Value = operand()
     shape: tuple[int, ...] = attribute(tuple)
 
     def infer(self) -> tuple[Type, ...]:
@@ -82,10 +81,9 @@ class Reshape(Op):
 
 
 @define("broadcast")
-class Broadcast(Op):
+class Broadcast(Unary):
     """x repeated along its dimensions of length 1 to ``shape``, which has the same rank."""
 
-    x: Value = operand()
     shape: tuple[int, ...] = attribute(tuple)
 
     def infer(self) -> tuple[Type, ...]:
@@ -104,10 +102,9 @@ class Broadcast(Op):
 
 
 @define("permute")
-class Permute(Op):
+class Permute(Unary):
     """Axis ``k`` of the result is axis ``axes[k]`` of x."""
 
-    x: Value = operand()
     axes: tuple[int, ...] = attribute(tuple)
 
     def infer(self) -> tuple[Type, ...]:
@@ -127,11 +124,9 @@ class Permute(Op):
 
 
 @define("cat")
-class Cat(Op):
+class Cat(Binary):
     """lhs followed by rhs along ``axis``."""
 
-    lhs: Value = operand()
-    rhs: Value = operand()
     axis: int = attribute(int)
 
     def infer(self) -> tuple[Type, ...]:
@@ -152,10 +147,9 @@ def _subtile(op: Op, whole: TileType, part: tuple[int, ...], indices: list[Value
 
 
 @define("extract")
-class Extract(Op):
+class Extract(Unary):
     """The subtile of ``shape`` at grid index ``indices`` of x; an index outside the grid wraps around."""
 
-    x: Value = operand()
     indices: list[Value] = operands()
     shape: tuple[int, ...] = attribute(tuple)
 
@@ -169,10 +163,9 @@ class Extract(Op):
 
 
 @define("insert")
-class Insert(Op):
+class Insert(Unary):
     """x with the subtile at grid index ``indices`` replaced by ``value``; an index outside the grid wraps around."""
 
-    x: Value = operand()
     value: Value = operand()
     indices: list[Value] = operands()
 
@@ -184,10 +177,8 @@ class Insert(Op):
 
 
 @define("pack")
-class Pack(Op):
+class Pack(Unary):
     """The bytes of x in row-major, little-endian order, as a rank-1 uint8 tile."""
-
-    x: Value = operand()
 
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
@@ -197,10 +188,9 @@ class Pack(Op):
 
 
 @define("unpack")
-class Unpack(Op):
+class Unpack(Unary):
     """The inverse of ``pack``: a rank-1 tile of ``dtype`` made from a rank-1 uint8 tile."""
 
-    x: Value = operand()
     dtype: DType = attribute(DType)
 
     def infer(self) -> tuple[Type, ...]:
@@ -233,11 +223,9 @@ class PtrOffset(Op):
 
 
 @define("ptr_diff", elementwise=True)
-class PtrDiff(Op):
+class PtrDiff(Binary):
     """lhs - rhs in elements, as ``dtype``."""
 
-    lhs: Value = operand()
-    rhs: Value = operand()
     dtype: DType = attribute(DType)
 
     def infer(self) -> tuple[Type, ...]:
@@ -248,10 +236,9 @@ class PtrDiff(Op):
 
 
 @define("ptr_to_int", elementwise=True)
-class PtrToInt(Op):
+class PtrToInt(Unary):
     """The address as a 64-bit integer ``dtype``."""
 
-    x: Value = operand()
     dtype: DType = attribute(DType)
 
     def infer(self) -> tuple[Type, ...]:
@@ -261,10 +248,9 @@ class PtrToInt(Op):
 
 
 @define("int_to_ptr", elementwise=True)
-class IntToPtr(Op):
+class IntToPtr(Unary):
     """The pointer of ``dtype`` with the given 64-bit address."""
 
-    x: Value = operand()
     dtype: PointerType = attribute(PointerType)
 
     def infer(self) -> tuple[Type, ...]:

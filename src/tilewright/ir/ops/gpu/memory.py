@@ -34,7 +34,6 @@ class GlobalLoad(PointerMemoryOp):
     begin at a multiple of their size, and its mask is the same. A scalar is loaded by every thread.
     """
 
-    ptrs: Value = operand()
     mask: Value | None = optional_operand()
     padding: Value | None = optional_operand()
     vector: int = attribute(int, default=1)
@@ -59,7 +58,6 @@ class GlobalStore(PointerMemoryOp):
     a scalar by thread 0.
     """
 
-    ptrs: Value = operand()
     value: Value = operand()
     mask: Value | None = optional_operand()
     vector: int = attribute(int, default=1)
@@ -111,7 +109,7 @@ def _shared_vector(op: Op, buffer: SharedType, t: TileType, vector: int) -> None
 class SharedMemoryOp(Op):
     """An access of all threads to a tile in shared memory."""
 
-    buffer: Value
+    buffer: Value = operand()
 
 
 @define("gpu.shared_alloc", effect=Effect.ALLOCATE, table=GPU_OPS)
@@ -161,7 +159,6 @@ class SharedLoad(SharedMemoryOp):
     ``vector`` of them are one access: the registers whose elements are side by side in memory, aligned to their size.
     """
 
-    buffer: Value = operand()
     type: TileType = attribute(TileType)
     vector: int = attribute(int, default=1)
 
@@ -180,7 +177,6 @@ class SharedStore(SharedMemoryOp):
     One of the threads that hold an element stores it, as in ``gpu.store``.
     """
 
-    buffer: Value = operand()
     value: Value = operand()
     vector: int = attribute(int, default=1)
 
@@ -206,7 +202,6 @@ class SharedExtract(SharedMemoryOp):
     is the exclusive or of the offsets of both summands.
     """
 
-    buffer: Value = operand()
     indices: list[Value] = operands()
     type: TileType = attribute(TileType)
 
@@ -220,7 +215,6 @@ class SharedExtract(SharedMemoryOp):
 class SharedInsert(SharedMemoryOp):
     """Stores ``value`` to the part of ``buffer`` at grid index ``indices``, as ``gpu.shared_extract`` reads it."""
 
-    buffer: Value = operand()
     value: Value = operand()
     indices: list[Value] = operands()
 

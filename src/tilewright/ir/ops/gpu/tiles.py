@@ -6,9 +6,9 @@ import functools
 
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout
-from tilewright.ir.opdef import GPU_OPS, attribute, define, operand, operands, region
+from tilewright.ir.opdef import GPU_OPS, attribute, define, operands, region
 from tilewright.ir.ops.linear import combiner_types
-from tilewright.ir.ops.rules import require, tile, types_of
+from tilewright.ir.ops.rules import Unary, require, tile, types_of
 from tilewright.ir.types import TileType, Type
 
 
@@ -26,14 +26,13 @@ def with_layout(op: Op, t: TileType) -> tuple[TileType, LinearLayout]:
 
 
 @define("gpu.convert_layout", table=GPU_OPS)
-class ConvertLayout(Op):
+class ConvertLayout(Unary):
     """A tile in another layout.
 
     What that takes follows from the two layouts: see ``transforms.gpu.conversions``. After ``lower-conversions`` only
     those are left that stay within a warp: other registers of the same thread, or shuffles.
     """
 
-    x: Value = operand()
     type: TileType = attribute(TileType)
 
     def infer(self) -> tuple[Type, ...]:
@@ -45,10 +44,9 @@ class ConvertLayout(Op):
 
 
 @define("gpu.splat", table=GPU_OPS)
-class Splat(Op):
+class Splat(Unary):
     """A distributed tile whose elements all equal the scalar ``x``."""
 
-    x: Value = operand()
     type: TileType = attribute(TileType)
 
     def infer(self) -> tuple[Type, ...]:
@@ -59,13 +57,12 @@ class Splat(Op):
 
 
 @define("gpu.broadcast", table=GPU_OPS)
-class BroadcastDistributed(Op):
+class BroadcastDistributed(Unary):
     """x repeated along its dimensions of length 1. Each thread has in registers what it needs for its elements.
 
     So the layout of x is that of the result without those dimensions, up to the order of the registers.
     """
 
-    x: Value = operand()
     type: TileType = attribute(TileType)
 
     def infer(self) -> tuple[Type, ...]:
@@ -103,13 +100,12 @@ def broadcast_sources(source: LinearLayout, target: LinearLayout) -> tuple[int, 
 
 
 @define("gpu.shuffle", table=GPU_OPS)
-class Shuffle(Op):
+class Shuffle(Unary):
     """Each thread gets the registers of the thread of its warp whose lane differs in the bits ``lane_xor``.
 
     As a tile: y[c] = x[c ^ d], where d is the element that the layout has at lane ``lane_xor``.
     """
 
-    x: Value = operand()
     lane_xor: int = attribute(int)
 
     def infer(self) -> tuple[Type, ...]:
@@ -119,13 +115,12 @@ class Shuffle(Op):
 
 
 @define("gpu.drop_bits", table=GPU_OPS)
-class DropBits(Op):
+class DropBits(Unary):
     """x without the coordinate bits ``bits`` of ``axis``: elements that differ only in those must be equal.
 
     ``bits`` are bits of lanes or warps, which then hold the same elements. Nothing moves.
     """
 
-    x: Value = operand()
     axis: int = attribute(int)
     bits: int = attribute(int)
 

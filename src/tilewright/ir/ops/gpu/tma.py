@@ -19,7 +19,7 @@ from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, ope
 from tilewright.ir.ops.gpu.barriers import barrier
 from tilewright.ir.ops.gpu.memory import READ_WRITE, SharedMemoryOp, shared
 from tilewright.ir.ops.gpu.tiles import with_layout
-from tilewright.ir.ops.rules import require, scalar_integer, tile
+from tilewright.ir.ops.rules import Unary, require, scalar_integer, tile
 from tilewright.ir.types import PointerType, SharedType, TileType, Type
 
 SWIZZLES = (128, 64, 32)  # bytes
@@ -252,7 +252,6 @@ class TmaStore(SharedMemoryOp):
     needs a ``gpu.async_fence`` of theirs and a barrier before.
     """
 
-    buffer: Value = operand()
     map: Value = operand()
     starts: list[Value] = operands()
     by_group: bool = attribute(bool, default=False)
@@ -279,13 +278,12 @@ class AsyncFence(Op):
 
 
 @define("gpu.part", table=GPU_OPS)
-class Part(Op):
+class Part(Unary):
     """Of the tile ``x`` the part number ``index`` along ``axis``, of extent ``size``. Nothing moves.
 
     The coordinate bits that choose the part are those of registers.
     """
 
-    x: Value = operand()
     axis: int = attribute(int)
     size: int = attribute(int)
     index: int = attribute(int)

@@ -16,7 +16,7 @@ from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, ope
 from tilewright.ir.ops.gpu.memory import READ_WRITE, shared
 from tilewright.ir.ops.gpu.tma import swizzle_of
 from tilewright.ir.ops.linear import MmaOp, mma_accepts
-from tilewright.ir.ops.rules import require, tile, types_of
+from tilewright.ir.ops.rules import Unary, require, tile, types_of
 from tilewright.ir.types import SharedType, TileType, Type
 
 GROUP_WARPS = 4
@@ -55,14 +55,13 @@ INTERLEAVED = 16  # elements along k that ``gpu.interleave`` exchanges
 
 
 @define("gpu.interleave", table=GPU_OPS)
-class Interleave(Op):
+class Interleave(Unary):
     """``x`` in another order along ``axis``: of each 16, element 8 b + 2 t + a comes to 4 t + 2 b + a.
 
     Both operands of an MMA op in this order give the same. A thread that has elements of 8 bits as those of a sum has
     them as a left operand then. ``assign-layouts`` leaves a reshape, a permutation and a reshape.
     """
 
-    x: Value = operand()
     axis: int = attribute(int)
 
     def infer(self) -> tuple[Type, ...]:
