@@ -55,7 +55,7 @@ def call(t: ValueSemantics, function: Any, arguments: tuple[Any, ...], keywords:
         t.fail(TileSyntaxError, f"{static.SYNTACTIC[function]} must be called by that name, not through a variable")
     if hashable and function in BUILDERS:
         bound = _bind(t, function, arguments, keywords)
-        return BUILDERS[function](t, *bound.args, **bound.kwargs)
+        return BUILDERS[function](t, *bound.args, **_keyword_defaults(function) | bound.kwargs)
     if hashable and function in SPECIAL:
         bound = _bind(t, function, arguments, keywords)
         return SPECIAL[function](t, *bound.args, **bound.kwargs)
@@ -185,6 +185,13 @@ def _operator_function(t: ValueSemantics, function: Any, *values: Any) -> Any:
 @functools.cache
 def _signature(function: Any) -> inspect.Signature:
     return inspect.signature(function)
+
+
+@functools.cache
+def _keyword_defaults(stub: Any) -> dict[str, Any]:
+    """What ``stub`` declares of keyword-only parameters that a call leaves out."""
+    parameters = _signature(stub).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is not p.empty}
 
 
 def _bind(

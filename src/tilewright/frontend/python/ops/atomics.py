@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.frontend.python.context import Context, OpBuilder
@@ -13,7 +14,7 @@ from tilewright.frontend.python.ops.load_store import order_and_scope
 from tilewright.frontend.python.values import Tile, TiledView
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType
-from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
+from tilewright.ir.enums import AtomicKind, MemoryOrder
 from tilewright.ir.errors import TileTypeError
 from tilewright.ir.ops.memory import ATOMIC_DTYPES, CAS_DTYPES, AtomicCas, AtomicRmw, AtomicView
 from tilewright.ir.types import PartitionViewType
@@ -22,7 +23,6 @@ from tilewright.language.array import RawArrayMemory as RawStub
 from tilewright.language.array import TiledView as ViewStub
 
 ORDERS = (MemoryOrder.RELAXED, MemoryOrder.ACQUIRE, MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
-ACQ_REL, DEVICE = MemoryOrder.ACQ_REL, MemoryScope.DEVICE
 
 
 def _check_dtype(ctx: Context, kind: AtomicKind | None, dtype: DType) -> None:
@@ -46,53 +46,15 @@ def _update(ctx: Context, kind: AtomicKind, value: Any, dtype: DType, shape: tup
     return spread(ctx, value, dtype, shape, "the update")
 
 
-def _combine(
-    ctx: Context, kind: AtomicKind, at: ElementRefs, update: Any, memory_order: Any, memory_scope: Any
-) -> Tile:
-    order, scope = order_and_scope(ctx, memory_order, memory_scope, ORDERS)
-    value = _update(ctx, kind, update, at.dtype, at.shape)
-    old = ctx.builder.emit(AtomicRmw, at.pointers, value, at.where, kind=kind, memory_order=order, memory_scope=scope)
-    return Tile(old)
-
-
-def _compare_and_swap(
-    ctx: Context, at: ElementRefs, expected: Any, desired: Any, memory_order: Any, memory_scope: Any
-) -> Tile:
-    _check_dtype(ctx, None, at.dtype)
-    order, scope = order_and_scope(ctx, memory_order, memory_scope, ORDERS)
-    old = spread(ctx, expected, at.dtype, at.shape, "'expected'")
-    new = spread(ctx, desired, at.dtype, at.shape, "'desired'")
-    return Tile(ctx.builder.emit(AtomicCas, at.pointers, old, new, at.where, memory_order=order, memory_scope=scope))
-
-
-def _of_array(kind: AtomicKind) -> OpBuilder:
+def _combining(kind: AtomicKind, refs: Callable[..., ElementRefs]) -> OpBuilder:
     def build(
-        ctx: Context,
-        array: Any,
-        indices: Any,
-        update: Any,
-        *,
-        check_bounds: Any = True,
-        memory_order: Any = ACQ_REL,
-        memory_scope: Any = DEVICE,
+        ctx: Context, memory: Any, indices: Any, update: Any, *, memory_order: Any, memory_scope: Any, **how: Any
     ) -> Tile:
-        return _combine(ctx, kind, elements(ctx, array, indices, check_bounds), update, memory_order, memory_scope)
-
-    return build
-
-
-def _of_raw_memory(kind: AtomicKind) -> OpBuilder:
-    def build(
-        ctx: Context,
-        memory: Any,
-        offset: Any,
-        update: Any,
-        *,
-        mask: Any = None,
-        memory_order: Any = ACQ_REL,
-        memory_scope: Any = DEVICE,
-    ) -> Tile:
-        return _combine(ctx, kind, raw_elements(ctx, memory, offset, mask), update, memory_order, memory_scope)
+        at = refs(ctx, memory, indices, **how)
+        order, scope = order_and_scope(ctx, memory_order, memory_scope, ORDERS)
+        value = _update(ctx, kind, update, at.dtype, at.shape)
+        orders = {"memory_order": order, "memory_scope": scope}
+        return Tile(ctx.builder.emit(AtomicRmw, at.pointers, value, at.where, kind=kind, **orders))
 
     return build
 
@@ -109,43 +71,36 @@ def _of_view(kind: AtomicKind) -> OpBuilder:
     return build
 
 
-def _cas_of_array(
-    ctx: Context,
-    array: Any,
-    indices: Any,
-    expected: Any,
-    desired: Any,
-    *,
-    check_bounds: Any = True,
-    memory_order: Any = ACQ_REL,
-    memory_scope: Any = DEVICE,
-) -> Tile:
-    at = elements(ctx, array, indices, check_bounds)
-    return _compare_and_swap(ctx, at, expected, desired, memory_order, memory_scope)
+def _compare_and_swap(refs: Callable[..., ElementRefs]) -> OpBuilder:
+    def build(
+        ctx: Context,
+        memory: Any,
+        indices: Any,
+        expected: Any,
+        desired: Any,
+        *,
+        memory_order: Any,
+        memory_scope: Any,
+        **how: Any,
+    ) -> Tile:
+        at = refs(ctx, memory, indices, **how)
+        _check_dtype(ctx, None, at.dtype)
+        order, scope = order_and_scope(ctx, memory_order, memory_scope, ORDERS)
+        old = spread(ctx, expected, at.dtype, at.shape, "'expected'")
+        new = spread(ctx, desired, at.dtype, at.shape, "'desired'")
+        orders = {"memory_order": order, "memory_scope": scope}
+        return Tile(ctx.builder.emit(AtomicCas, at.pointers, old, new, at.where, **orders))
 
-
-def _cas_of_raw_memory(
-    ctx: Context,
-    memory: Any,
-    offset: Any,
-    expected: Any,
-    desired: Any,
-    *,
-    mask: Any = None,
-    memory_order: Any = ACQ_REL,
-    memory_scope: Any = DEVICE,
-) -> Tile:
-    at = raw_elements(ctx, memory, offset, mask)
-    return _compare_and_swap(ctx, at, expected, desired, memory_order, memory_scope)
+    return build
 
 
 _KINDS = {k.value: k for k in AtomicKind}
 _COMBINING = ("add", "max", "min", "and", "or", "xor")
 
 BUILDERS: dict[Any, OpBuilder] = {
-    lang.atomic_cas: _cas_of_array,
-    RawStub.atomic_cas_offset: _cas_of_raw_memory,
-    **{getattr(lang, f"atomic_{name}"): _of_array(kind) for name, kind in _KINDS.items()},
-    **{getattr(RawStub, f"atomic_{name}_offset"): _of_raw_memory(kind) for name, kind in _KINDS.items()},
+    lang.atomic_cas: _compare_and_swap(elements),
+    RawStub.atomic_cas_offset: _compare_and_swap(raw_elements),
+    **{getattr(lang, f"atomic_{name}"): _combining(kind, elements) for name, kind in _KINDS.items()},
+    **{getattr(RawStub, f"atomic_{name}_offset"): _combining(kind, raw_elements) for name, kind in _KINDS.items()},
     **{getattr(ViewStub, f"atomic_store_{name}"): _of_view(_KINDS[name]) for name in _COMBINING},
 }

@@ -24,38 +24,20 @@ from tilewright.language.array import RawArrayMemory as RawStub
 
 
 def _gather(
-    ctx: Context,
-    array: Any,
-    indices: Any,
-    *,
-    mask: Any = None,
-    padding_value: Any = 0,
-    check_bounds: Any = True,
-    latency: Any = None,
+    ctx: Context, array: Any, indices: Any, *, mask: Any, padding_value: Any, check_bounds: Any, latency: Any
 ) -> Tile:
     at = elements(ctx, array, indices, check_bounds, mask)
     padding = None if at.where is None else spread(ctx, padding_value, at.dtype, at.shape, "'padding_value'")
     return Tile(ctx.builder.emit(Load, at.pointers, at.where, padding, latency=check.latency(ctx, latency)))
 
 
-def _scatter(
-    ctx: Context,
-    array: Any,
-    indices: Any,
-    value: Any,
-    *,
-    mask: Any = None,
-    check_bounds: Any = True,
-    latency: Any = None,
-) -> None:
+def _scatter(ctx: Context, array: Any, indices: Any, value: Any, *, mask: Any, check_bounds: Any, latency: Any) -> None:
     at = elements(ctx, array, indices, check_bounds, mask)
     stored = spread(ctx, value, at.dtype, at.shape, "the stored value")
     ctx.builder.emit_op(Store, at.pointers, stored, at.where, latency=check.latency(ctx, latency))
 
 
-def _raw_load(
-    ctx: Context, memory: Any, offset: Any, *, mask: Any = None, padding_value: Any = 0, latency: Any = None
-) -> Tile:
+def _raw_load(ctx: Context, memory: Any, offset: Any, *, mask: Any, padding_value: Any, latency: Any) -> Tile:
     at = raw_elements(ctx, memory, offset, mask)
     padding = None
     if at.where is not None and padding_value is not None:
@@ -63,7 +45,7 @@ def _raw_load(
     return Tile(ctx.builder.emit(Load, at.pointers, at.where, padding, latency=check.latency(ctx, latency)))
 
 
-def _raw_store(ctx: Context, memory: Any, offset: Any, value: Any, *, mask: Any = None, latency: Any = None) -> None:
+def _raw_store(ctx: Context, memory: Any, offset: Any, value: Any, *, mask: Any, latency: Any) -> None:
     at = raw_elements(ctx, memory, offset, mask)
     stored = spread(ctx, value, at.dtype, at.shape, "the stored value")
     ctx.builder.emit_op(Store, at.pointers, stored, at.where, latency=check.latency(ctx, latency))
@@ -108,15 +90,7 @@ def _advanced(ctx: Context, array: Any, indices: Any) -> tuple[Array, list[Tile]
     return source, tiles, shape
 
 
-def _load_advanced(
-    ctx: Context,
-    array: Any,
-    indices: Any,
-    *,
-    padding_mode: Any = PaddingMode.UNDETERMINED,
-    latency: Any = None,
-    allow_tma: Any = None,
-) -> Tile:
+def _load_advanced(ctx: Context, array: Any, indices: Any, *, padding_mode: Any, latency: Any, allow_tma: Any) -> Tile:
     source, tiles, shape = _advanced(ctx, array, indices)
     mode = check.member(ctx, PaddingMode, padding_mode, "padding_mode")
     check.allow_tma(ctx, allow_tma)
@@ -127,9 +101,7 @@ def _load_advanced(
     return Tile(ctx.builder.emit(Load, ptrs, inside, padding, latency=check.latency(ctx, latency)))
 
 
-def _store_advanced(
-    ctx: Context, array: Any, indices: Any, tile: Any, *, latency: Any = None, allow_tma: Any = None
-) -> None:
+def _store_advanced(ctx: Context, array: Any, indices: Any, tile: Any, *, latency: Any, allow_tma: Any) -> None:
     target, tiles, shape = _advanced(ctx, array, indices)
     check.allow_tma(ctx, allow_tma)
     value = check.tile(ctx, tile, "tile")

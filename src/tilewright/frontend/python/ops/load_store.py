@@ -121,44 +121,36 @@ def tile_shape(ctx: Context, value: Any, rank: int, name: str = "shape") -> tupl
     return shape
 
 
-def _load(
+def _attributes(
     ctx: Context,
-    array: Any,
-    index: Any,
-    shape: Any,
+    rank: int,
+    orders: tuple[MemoryOrder, ...],
     *,
-    order: Any = "C",
-    padding_mode: Any = PaddingMode.UNDETERMINED,
-    check_bounds: Any = True,
-    latency: Any = None,
-    allow_tma: Any = None,
+    check_bounds: Any,
+    latency: Any,
+    allow_tma: Any,
     memory_order: Any = MemoryOrder.WEAK,
     memory_scope: Any = MemoryScope.NONE,
-) -> Tile:
+) -> dict[str, Any]:
+    """Those of a load or store of a tile with ``rank`` axes, from the arguments that these have in common."""
+    order, scope = order_and_scope(ctx, memory_order, memory_scope, orders)
+    return {
+        "in_bounds": (not check.const_bool(ctx, check_bounds, "check_bounds"),) * rank,
+        "memory_order": order,
+        "memory_scope": scope,
+        "latency": check.latency(ctx, latency),
+        "allow_tma": check.allow_tma(ctx, allow_tma),
+    }
+
+
+def _load(ctx: Context, array: Any, index: Any, shape: Any, *, order: Any, padding_mode: Any, **how: Any) -> Tile:
     source = check.array(ctx, array)
     scalar = shape == ()
     dims = tile_shape(ctx, shape, source.ndim)
     entries = check.index(ctx, index, source.ndim, "the array")
-    view = partition(
-        ctx,
-        source,
-        dims,
-        check.order(ctx, order, source.ndim),
-        check.member(ctx, PaddingMode, padding_mode, "padding_mode"),
-        dims,
-    )
-    how, where = order_and_scope(ctx, memory_order, memory_scope, LOAD_ORDERS)
-    bounds = not check.const_bool(ctx, check_bounds, "check_bounds")
-    value = ctx.builder.emit(
-        LoadView,
-        view,
-        entries,
-        in_bounds=(bounds,) * len(dims),
-        memory_order=how,
-        memory_scope=where,
-        latency=check.latency(ctx, latency),
-        allow_tma=check.allow_tma(ctx, allow_tma),
-    )
+    padding = check.member(ctx, PaddingMode, padding_mode, "padding_mode")
+    view = partition(ctx, source, dims, check.order(ctx, order, source.ndim), padding, dims)
+    value = ctx.builder.emit(LoadView, view, entries, **_attributes(ctx, len(dims), LOAD_ORDERS, **how))
     return reshape(ctx, Tile(value), ()) if scalar and dims else Tile(value)
 
 
@@ -172,19 +164,7 @@ def _fit(ctx: Context, tile: Any, dtype: Any, dims: tuple[int, ...], what: str) 
     return broadcast(ctx, value.value, dims)
 
 
-def _store(
-    ctx: Context,
-    array: Any,
-    index: Any,
-    tile: Any,
-    *,
-    order: Any = "C",
-    check_bounds: Any = True,
-    latency: Any = None,
-    allow_tma: Any = None,
-    memory_order: Any = MemoryOrder.WEAK,
-    memory_scope: Any = MemoryScope.NONE,
-) -> None:
+def _store(ctx: Context, array: Any, index: Any, tile: Any, *, order: Any, **how: Any) -> None:
     target = check.array(ctx, array)
     shape = tile.shape if isinstance(tile, Tile) else ()
     if len(shape) != target.ndim and shape:
@@ -197,29 +177,11 @@ def _store(
     dims = shape or (1,) * target.ndim
     entries = check.index(ctx, index, target.ndim, "the array")
     view = partition(ctx, target, dims, check.order(ctx, order, target.ndim), PaddingMode.UNDETERMINED, dims)
-    how, where = order_and_scope(ctx, memory_order, memory_scope, STORE_ORDERS)
-    bounds = not check.const_bool(ctx, check_bounds, "check_bounds")
-    ctx.builder.emit_op(
-        StoreView,
-        view,
-        _fit(ctx, tile, target.dtype, dims, "the stored tile"),
-        entries,
-        in_bounds=(bounds,) * len(dims),
-        memory_order=how,
-        memory_scope=where,
-        latency=check.latency(ctx, latency),
-        allow_tma=check.allow_tma(ctx, allow_tma),
-    )
+    value = _fit(ctx, tile, target.dtype, dims, "the stored tile")
+    ctx.builder.emit_op(StoreView, view, value, entries, **_attributes(ctx, len(dims), STORE_ORDERS, **how))
 
 
-def _tiled_view(
-    ctx: Context,
-    array: Any,
-    tile_shape_: Any,
-    *,
-    padding_mode: Any = PaddingMode.UNDETERMINED,
-    traversal_steps: Any = None,
-) -> TiledView:
+def _tiled_view(ctx: Context, array: Any, tile_shape_: Any, *, padding_mode: Any, traversal_steps: Any) -> TiledView:
     source = check.array(ctx, array)
     shape = check.const_shape(ctx, tile_shape_, "tile_shape")
     dims = tile_shape(ctx, shape, source.ndim, "tile_shape")
@@ -243,45 +205,18 @@ def _view(ctx: Context, value: Any) -> tuple[TiledView, PartitionViewType]:
     return value, value.view.type  # type: ignore[return-value]
 
 
-def _view_load(
-    ctx: Context, view: Any, index: Any, *, check_bounds: Any = True, latency: Any = None, allow_tma: Any = None
-) -> Tile:
+def _view_load(ctx: Context, view: Any, index: Any, **how: Any) -> Tile:
     found, type_ = _view(ctx, view)
     entries = check.index(ctx, index, len(type_.tile_shape), "the view")
-    bounds = not check.const_bool(ctx, check_bounds, "check_bounds")
-    value = ctx.builder.emit(
-        LoadView,
-        found.view,
-        entries,
-        in_bounds=(bounds,) * len(entries),
-        latency=check.latency(ctx, latency),
-        allow_tma=check.allow_tma(ctx, allow_tma),
-    )
+    value = ctx.builder.emit(LoadView, found.view, entries, **_attributes(ctx, len(entries), LOAD_ORDERS, **how))
     return Tile(value) if found.tile_shape == type_.tile_shape else reshape(ctx, Tile(value), ())
 
 
-def _view_store(
-    ctx: Context,
-    view: Any,
-    index: Any,
-    tile: Any,
-    *,
-    check_bounds: Any = True,
-    latency: Any = None,
-    allow_tma: Any = None,
-) -> None:
+def _view_store(ctx: Context, view: Any, index: Any, tile: Any, **how: Any) -> None:
     found, type_ = _view(ctx, view)
     entries = check.index(ctx, index, len(type_.tile_shape), "the view")
-    bounds = not check.const_bool(ctx, check_bounds, "check_bounds")
-    ctx.builder.emit_op(
-        StoreView,
-        found.view,
-        _fit(ctx, tile, found.dtype, type_.tile_shape, "the stored tile"),
-        entries,
-        in_bounds=(bounds,) * len(entries),
-        latency=check.latency(ctx, latency),
-        allow_tma=check.allow_tma(ctx, allow_tma),
-    )
+    value = _fit(ctx, tile, found.dtype, type_.tile_shape, "the stored tile")
+    ctx.builder.emit_op(StoreView, found.view, value, entries, **_attributes(ctx, len(entries), STORE_ORDERS, **how))
 
 
 def _tiles_along(ctx: Context, array: Array, axis: int, step: int) -> Tile:

@@ -40,7 +40,7 @@ def _batch(ctx: Context, x: Value, y: Value) -> tuple[Value, Value]:
     return broadcast(ctx, x, (*batch, m, k)), broadcast(ctx, y, (*batch, k, n))
 
 
-def _mma(ctx: Context, x: Any, y: Any, acc: Any, *, use_fast_acc: Any = False) -> Tile:
+def _mma(ctx: Context, x: Any, y: Any, acc: Any, *, use_fast_acc: Any) -> Tile:
     a, b, c = _matrix(ctx, x, "x"), _matrix(ctx, y, "y"), _matrix(ctx, acc, "acc")
     fast = check.const_bool(ctx, use_fast_acc, "use_fast_acc")
     for name, tile in (("x", a), ("y", b), ("acc", c)):

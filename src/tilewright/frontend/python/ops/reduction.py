@@ -111,15 +111,7 @@ def _reduce_with(
 
 
 def _sum_like(name: str, shown: str) -> OpBuilder:
-    def build(
-        ctx: Context,
-        x: Any,
-        axis: Any = None,
-        *,
-        keepdims: Any = False,
-        rounding_mode: Any = None,
-        flush_to_zero: Any = False,
-    ) -> Tile:
+    def build(ctx: Context, x: Any, axis: Any = None, *, keepdims: Any, rounding_mode: Any, flush_to_zero: Any) -> Tile:
         def modes(dtype: DType) -> dict[str, Any]:
             mode = rounding(ctx, rounding_mode, dtype, IEEE, RoundingMode.RN)
             return {"rounding": mode, "flush_to_zero": flush(ctx, flush_to_zero, dtype)}
@@ -130,15 +122,7 @@ def _sum_like(name: str, shown: str) -> OpBuilder:
 
 
 def _extremum(name: str) -> OpBuilder:
-    def build(
-        ctx: Context,
-        x: Any,
-        axis: Any = None,
-        *,
-        keepdims: Any = False,
-        flush_to_zero: Any = False,
-        propagate_nan: Any = False,
-    ) -> Tile:
+    def build(ctx: Context, x: Any, axis: Any = None, *, keepdims: Any, flush_to_zero: Any, propagate_nan: Any) -> Tile:
         def modes(dtype: DType) -> dict[str, Any]:
             propagate = check.const_bool(ctx, propagate_nan, "propagate_nan")
             return {"propagate_nan": propagate, "flush_to_zero": flush(ctx, flush_to_zero, dtype)}
@@ -152,7 +136,7 @@ def _arg(name: str) -> OpBuilder:
     predicate = CmpPredicate.GT if name == "argmax" else CmpPredicate.LT
     extremum = "max" if name == "argmax" else "min"
 
-    def build(ctx: Context, x: Any, axis: Any = None, *, keepdims: Any = False, propagate_nan: Any = False) -> Tile:
+    def build(ctx: Context, x: Any, axis: Any = None, *, keepdims: Any, propagate_nan: Any) -> Tile:
         tile = _operand(ctx, x, name)
         keep, propagate = (
             check.const_bool(ctx, keepdims, "keepdims"),
@@ -204,15 +188,7 @@ def _left_wins(ctx: Context, args: list[Value], predicate: CmpPredicate, propaga
 
 
 def _cumulative(name: str, shown: str) -> OpBuilder:
-    def build(
-        ctx: Context,
-        x: Any,
-        axis: Any = 0,
-        *,
-        reverse: Any = False,
-        rounding_mode: Any = None,
-        flush_to_zero: Any = False,
-    ) -> Tile:
+    def build(ctx: Context, x: Any, axis: Any = 0, *, reverse: Any, rounding_mode: Any, flush_to_zero: Any) -> Tile:
         tile = _operand(ctx, x, shown)
         position = check.axis(ctx, axis, tile.ndim)
         mode = rounding(ctx, rounding_mode, tile.dtype, IEEE, RoundingMode.RN)
@@ -294,7 +270,7 @@ def _plain_name(op: Op) -> str:
     return names.get(op.name, f"a memory or output operation ({op.name})")
 
 
-def _reduce(ctx: Context, x: Any, axis: Any, func: Any, identity: Any, *, keepdims: Any = False) -> Any:
+def _reduce(ctx: Context, x: Any, axis: Any, func: Any, identity: Any, *, keepdims: Any) -> Any:
     tiles, many = _tiles(ctx, x)
     shape = tiles[0].shape
     position = check.axis(ctx, axis, len(shape))
@@ -305,7 +281,7 @@ def _reduce(ctx: Context, x: Any, axis: Any, func: Any, identity: Any, *, keepdi
     return results if many else results[0]
 
 
-def _scan(ctx: Context, x: Any, axis: Any, func: Any, identity: Any, *, reverse: Any = False) -> Any:
+def _scan(ctx: Context, x: Any, axis: Any, func: Any, identity: Any, *, reverse: Any) -> Any:
     tiles, many = _tiles(ctx, x)
     position = check.axis(ctx, axis, len(tiles[0].shape))
     identities = _identities(ctx, identity, tiles, many)

@@ -26,7 +26,7 @@ from tilewright.language import tiles as lang
 from tilewright.language.array import Tile as TileStub
 
 
-def _arange(ctx: Context, size: Any, *, dtype: Any, start: Any = 0, step: Any = 1) -> Tile:
+def _arange(ctx: Context, size: Any, *, dtype: Any, start: Any, step: Any) -> Tile:
     (n,) = check.const_shape(ctx, check.const_int(ctx, size, "size"), "size")
     target = check.dtype(ctx, dtype)
     first, by = constant_of(start), constant_of(step)
