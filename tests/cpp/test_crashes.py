@@ -38,7 +38,8 @@ __global__ void warps(int* p) {
     for (int by = 16; by > 0; by /= 2) sum += __shfl_down_sync(~0u, sum, by);
     p[threadIdx.x] = sum;  // after shuffles
 }
-__tile_global__ void tile(int* p) { *p = 1; }
+__tile_global__ void tile(int* p) { *p = 1; }  // a tile
+__tile_global__ void follow(int** p) { **p = 1; }
 int inner(int* p) {
     return *(volatile int*)p;  // load
 }
@@ -56,6 +57,7 @@ int main(int argc, char** argv) {
     if (what == 4) return outer((int*)64);
     if (what == 5) throw std::runtime_error("no");  // throw
     if (what == 7) tile<<<1>>>(nullptr);
+    if (what == 8) { cudaMemset(p, 1, 8); follow<<<1>>>((int**)p); }
     if (what == 6) return std::vector<int>(3).at(what);  // in a library
     cudaError_t error = cudaDeviceSynchronize();
     printf("%s %s\\n", cudaGetErrorName(error), cudaGetErrorName(cudaGetLastError()));
@@ -114,6 +116,13 @@ def test_a_crash_of_host_code_names_its_line_and_ends_as_before(
     assert all(f"called at {caller}\n" in done.stderr for caller in callers), done.stderr
 
 
-def test_a_crash_in_a_tile_kernel_names_it(program: Path) -> None:
+def test_an_access_of_a_tile_kernel_through_a_null_pointer_is_an_error_that_names_its_line(program: Path) -> None:
     done = run(program, 7)
-    assert done.returncode == -signal.SIGSEGV and "tilewright: the tile kernel tile() was running\n" in done.stderr
+    assert done.stdout == "cudaErrorIllegalAddress cudaErrorIllegalAddress\n" and done.returncode == 0, done.stderr
+    assert f"tilewright: {program}:{line('a tile')}:" in done.stderr
+    assert "store through 'p', which is a null pointer, in block (0, 0, 0)" in done.stderr
+
+
+def test_a_crash_in_a_tile_kernel_names_it(program: Path) -> None:
+    done = run(program, 8)
+    assert done.returncode == -signal.SIGSEGV and "tilewright: the tile kernel follow() was running\n" in done.stderr

@@ -68,11 +68,12 @@ def shared_spec(specs: Sequence[ArraySpec]) -> ArraySpec | None:
 class PointerSpec:
     """An array argument of a language whose parameters are typed pointers: its address, a multiple of ``divisible``.
 
-    ``dtype`` is what the parameter points to; None for ``void``.
+    ``dtype`` is what the parameter points to; None for ``void``. With ``null`` there is no array, and the address is 0.
     """
 
     dtype: DType | None
     divisible: int = 1
+    null: bool = False
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def _describe_pointer(declared: PointerType, argument: Any, runtime: RuntimeValu
     if describe is None:
         if argument is None:
             runtime.numbers.append(0)
-            return "declared", PointerSpec(declared.pointee)
+            return "declared", PointerSpec(declared.pointee, null=True)
         describe = array_describer(argument)
         if describe is None:
             return "refused", TypeError, f"{_what(argument)}, but its parameter is {_pointer(declared)}: pass an array"

@@ -12,7 +12,7 @@ from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Backend, Work
 from tilewright.backends.registry import classes_of
-from tilewright.frontend.signature import PointerSpec, Signature
+from tilewright.frontend.signature import ArgumentSpec, PointerSpec, Signature
 from tilewright.ir.core import Function
 from tilewright.runtime import explain as explanation
 from tilewright.runtime.arguments import (
@@ -36,6 +36,7 @@ from tilewright.runtime.variants import MultiVersioned
 from tilewright.runtime.versions import Path, noting_writes
 from tilewright.system.environment import check_settings, variable
 from tilewright.system.stack import require_stack
+from tilewright.transforms.check_insertion import NullCheckInsertion
 from tilewright.transforms.pipelines import add_checks, run_passes
 
 _MAX_PLANS = 4096  # launches that a kernel remembers; programs with more shapes than that start over
@@ -279,7 +280,12 @@ class Launchable:
             return self._with_checks(function, signature, backend)
 
     def _with_checks(self, function: Function, signature: Signature, backend: Backend) -> Function:
-        return run_passes(function, add_checks(self._pointers(signature))) if checked(backend) else function
+        if checked(backend):
+            return run_passes(function, add_checks(self._pointers(signature)))
+        null = frozenset(p.argument for p, s in zip(function.params, signature.arguments) if _is_null(s))
+        if not null or backend.device != "cpu" or backend.capabilities.finds_undefined_behavior:
+            return function
+        return run_passes(function, (NullCheckInsertion(null),))
 
     def _compile(self, signature: Signature, backend: Backend) -> Specialization:
         require_stack()
@@ -314,6 +320,10 @@ class Launchable:
         if len(self.plans) >= _MAX_PLANS:
             self.plans.clear()
         self.plans[key] = plan
+
+
+def _is_null(spec: ArgumentSpec) -> bool:
+    return isinstance(spec, PointerSpec) and spec.null
 
 
 def _wrong_arguments(kernel: Launchable, args: Any) -> str:

@@ -61,6 +61,19 @@ class CheckInsertion:
         return _Checker(extended, limits).function(extended)
 
 
+@dataclass(frozen=True)
+class NullCheckInsertion:
+    """Adds an assert before each access through one of the arguments ``null``, which the launches that the function is
+    compiled for give no array: its block stops there with an error, where the process would end."""
+
+    null: frozenset[str]
+
+    name: ClassVar[str] = "insert-null-checks"
+
+    def run(self, function: Function) -> Function:
+        return _NullChecker(function, self.null).function(function)
+
+
 class _Checker(Rewriter):
     def __init__(self, function: Function, limits: dict[str, tuple[Value, ...]]) -> None:
         super().__init__()
@@ -108,6 +121,37 @@ class _Checker(Rewriter):
             return b.constant(known, int64)
         dynamic = view.shape[static[:axis].count(None)]
         return b.emit(Cast, self.value(dynamic), dtype=int64)
+
+
+class _NullChecker(_Checker):
+    def __init__(self, function: Function, null: frozenset[str]) -> None:
+        super().__init__(function, {})
+        self._null = null
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        builder.loc = op.loc
+        address = (
+            op.view if isinstance(op, (LoadView, StoreView)) else op.ptrs if isinstance(op, _BY_POINTERS) else None
+        )
+        name = None if address is None else self._argument(address)
+        if name in self._null:
+            nothing = self._is_masked(op, builder) if isinstance(op, _BY_POINTERS) else self._lies_outside(op, builder)
+            message = f"{op.name.replace('_', ' ')} through '{name}', which is a null pointer"
+            builder.emit_op(Assert, nothing, [], message=message)
+        Rewriter.insert(self, op, builder)
+
+    def _is_masked(self, op: AtomicCas | AtomicRmw | Load | Store, b: Builder) -> Value:
+        return b.constant(False, bool_) if op.mask is None else b.emit(Not, self.value(op.mask))
+
+    def _lies_outside(self, op: Any, b: Builder) -> Value:
+        """Whether no element of the accessed tile is one of the view."""
+        outside, type_ = b.constant(False, bool_), op.view.type
+        assert isinstance(type_, PartitionViewType)
+        for k, (axis, n) in enumerate(zip(type_.order, type_.tile_shape)):
+            first = b.emit(Mul, b.emit(Cast, self.value(op.indices[k]), dtype=int64), b.constant(type_.steps[k], int64))
+            above = b.emit(Cmp, first, self.extent(op.view, axis, b), predicate=CmpPredicate.GE)
+            outside = b.emit(Or, outside, b.emit(Or, above, _compare(b, CmpPredicate.LE, first, -n)))
+        return outside
 
 
 def _require(b: Builder, condition: Value, values: Sequence[Value], message: str) -> None:
@@ -260,6 +304,7 @@ def _blocked(c: _Checker, op: AssumeBlocked, b: Builder) -> None:
     _require(b, b.emit(Cmp, x, first, predicate=CmpPredicate.EQ), [x, first], f"{message}, as the program assumes")
 
 
+_BY_POINTERS = (Load, Store, AtomicRmw, AtomicCas)
 _CHECKS: dict[type[Op], Callable[[_Checker, Any, Builder], None]] = {
     Div: _division,
     Rem: _division,
@@ -267,7 +312,7 @@ _CHECKS: dict[type[Op], Callable[[_Checker, Any, Builder], None]] = {
     Shr: _shift,
     Extract: _subtile,
     Insert: _subtile,
-    **dict.fromkeys((Load, Store, AtomicRmw, AtomicCas), _pointer),
+    **dict.fromkeys(_BY_POINTERS, _pointer),
     LoadView: _view,
     StoreView: _view,
     AssumeDivisible: _divisible,

@@ -21,6 +21,7 @@ PASSES = (
     "eliminate-bounds-checks",
     "dce",
     "insert-checks",
+    "insert-null-checks",
     "clip-views",
     "merge-reductions",
     "sink-stores",

@@ -47,8 +47,11 @@ def breaking(a: int, b: int) -> int:
     return s
 
 
-@case("for (int i = 0; i < a; ++i) for (int j = 0; j < a; ++j) if (i * j == b) return 100 * i + j; return -1;")
-def returning_from_two_loops(a: int, b: int) -> int:
+@case("""int found = -1;
+    for (int i = 0; i < a; ++i) for (int j = 0; j < a; ++j) if (i * j == b) { found = 100 * i + j; goto out; }
+out:
+    return found;""")
+def finding_in_two_loops(a: int, b: int) -> int:
     for i in range(a):
         for j in range(a):
             if i * j == b:
@@ -89,7 +92,7 @@ def switching(a: int, b: int) -> int:
 
 
 @case(
-    "int s = 0; while (a != b) { if (a > b) a -= b ? b : 1; else b -= a ? a : 1; if (++s > 20) return -s; } return s;"
+    "int s = 0; while (a != b) { if (a > b) a -= b ? b : 1; else b -= a ? a : 1; if (++s > 20) { s = -s; break; } } return s;"
 )
 def subtracting(a: int, b: int) -> int:
     s = 0

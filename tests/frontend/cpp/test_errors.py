@@ -266,10 +266,47 @@ def test_virtual_functions_of_local_objects_are_refused() -> None:
 # With a main, the file may use exceptions in its host code.
 @pytest.mark.parametrize(
     ("statement", "code"),
-    [("throw 1;", ""), ("throw 1;", "int main() {}"), ("try { p[0] = 1; } catch (...) {}", "")],
+    [
+        ("throw 1;", ""),
+        ("throw 1;", "int main() {}"),
+        ("try { p[0] = 1; } catch (...) {}", ""),
+        ("try { p[0] = 1; } catch (...) {}", "int main() { try {} catch (...) {} }"),
+    ],
 )
 def test_exceptions_are_refused(statement: str, code: str) -> None:
     assert "exceptions are not available in tile code" in refused(statement, code=code).message
+
+
+FIND = """template <bool early> __tile__ int find(int const* p, int n) {
+    for (int i = 0; i < n; ++i) {
+        auto next = [&](int k) { return k + 1; };
+        if constexpr (early) { if (p[i] == 3) return i; }
+        while (n > 9) do n = next(n) - 2; while (n > 12);
+    }
+    return n;
+}"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "for (int i = 0; i < n; ++i) if (p[i]) return;",
+        "while (true) { p[0] = 1; return; }",
+        "do { return; } while (n);",
+    ],
+)
+def test_returns_in_loops_are_refused(statement: str) -> None:
+    error = refused(f"{statement} p[1] = 2;")
+    assert error.message.startswith("return inside of a loop is not available in tile code")
+    assert error.loc is not None and error.loc.column == statement.index("return")
+
+
+def test_returns_in_loops_are_refused_where_the_kernel_has_them() -> None:
+    error = refused("p[0] = find<true>(p, n);", code=FIND)
+    assert "return inside of a loop" in error.message and error.loc is not None
+    line = FIND.split("\n")[3]
+    assert (error.loc.line, error.loc.column) == (FIRST_LINE + 3, line.index("return"))
+    Module(f"{PREAMBLE}{FIND} __tile_global__ void k(int* p, int n) {{ p[0] = find<false>(p, n); }}").kernel("k")
 
 
 def test_types_at_run_time_are_refused() -> None:

@@ -39,6 +39,7 @@ _MAIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_v
 _LAUNCHER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint), ctypes.c_void_p)
 _ALIGNMENT = 256  # of what cudaMalloc gives
 _FAILED = "assertion failed"
+_ILLEGAL = ("outside", "lies in no array", "which is a null pointer")  # in what errors of accesses say
 
 
 class _Error(enum.IntEnum):
@@ -232,9 +233,9 @@ class _Process:
             return e.error
         except (TileError, TypeError, ValueError, OverflowError, RuntimeError) as e:
             _say(str(e))
-            failed = isinstance(e, TileError) and _FAILED in e.message
-            outside = isinstance(e, TileError) and ("outside" in e.message or "lies in no array" in e.message)
-            return _Error.ASSERT if failed else _Error.ILLEGAL_ADDRESS if outside else _Error.LAUNCH_FAILURE
+            message = e.message if isinstance(e, TileError) else ""
+            illegal = any(words in message for words in _ILLEGAL)
+            return _Error.ILLEGAL_ADDRESS if illegal else _Error.ASSERT if _FAILED in message else _Error.LAUNCH_FAILURE
         finally:
             REACHABLE.reset(token)
             sys.stdout.flush()

@@ -15,7 +15,7 @@ from tilewright.cpp.host.stubs import with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.source import needs_expansion, refuse_device_constructs, with_dynamic_shared
-from tilewright.frontend.cpp.spaces import SIMT, refuse_host_functions
+from tilewright.frontend.cpp.spaces import SIMT, refuse_host_functions, texts_of
 from tilewright.frontend.cpp.toolchain import compile_to_llvm, expand, to_object
 from tilewright.system.forks import load
 
@@ -28,7 +28,7 @@ def compiled(request: Request) -> Made:
     passes = load("tilewright.frontend.cpp.optimize")
     threads = SimtModule(llvm, {})
     if simt:
-        refuse_host_functions(llvm, simt, SIMT, request.name, request.text, files, dict(request.defines))
+        refuse_host_functions(llvm, simt, SIMT, texts_of(request.name, request.text, files), dict(request.defines))
         threads = with_threads(llvm, simt, passes.inlined, passes.transformed, checked=request.is_checked)
     described = frontend.described(llvm, [*kernels, *simt])
     names = {symbol: name for symbol, name, _ in described}

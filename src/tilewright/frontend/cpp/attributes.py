@@ -79,8 +79,7 @@ def rewrite_hints(text: str, name: str) -> str:
     """``text`` with every ``cutile::hint`` replaced. Raises TileSyntaxError for one that is malformed."""
     if "cutile" not in text:
         return text
-    masked = _DIRECTIVE.sub(lambda m: _blank(m.group()), mask(text))
-    return _rewrite(text, masked, 0, len(text), name)
+    return _rewrite(text, without_directives(mask(text)), 0, len(text), name)
 
 
 def _rewrite(text: str, masked: str, begin: int, stop: int, name: str) -> str:
@@ -159,6 +158,11 @@ def mask(text: str) -> str:
     return _SKIP.sub(lambda m: m.group().replace("'", "_") if m["number"] else _blank(m.group()), text)
 
 
+def without_directives(text: str) -> str:
+    """``text`` with the directives of the preprocessor blanked, position by position."""
+    return _DIRECTIVE.sub(lambda m: _blank(m.group()), text)
+
+
 def _without_comments(text: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
 
@@ -179,7 +183,8 @@ def location_at(text: str, position: int, name: str) -> Loc:
     line, start = 1, 0
     for marker in _LINE.finditer(text, 0, position):
         line, start, name = int(marker.group(1)), marker.end() + 1, marker.group(2) or name
-    return Loc(name, line + text.count("\n", start, position))
+    column = position - text.rfind("\n", 0, position) - 1
+    return Loc(name, line + text.count("\n", start, position), column)
 
 
 # -- what the attributes say

@@ -17,7 +17,8 @@ from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.names import source_name
 from tilewright.frontend.cpp.optimize import optimize
 from tilewright.frontend.cpp.source import defines_main, needs_expansion, prepare
-from tilewright.frontend.cpp.spaces import TILE, refuse_host_functions
+from tilewright.frontend.cpp.spaces import TILE, refuse_host_functions, texts_of
+from tilewright.frontend.cpp.statements import refuse_statements
 from tilewright.frontend.cpp.toolchain import compile_to_llvm, expand
 from tilewright.frontend.cpp.typecodes import element_type
 from tilewright.ir.core import Function
@@ -151,7 +152,9 @@ class Module:
         """The kernels with the symbols and parameter types ``entries``; ``expressions`` are what asked for them."""
         found = []
         symbols = {symbol for symbol, _ in entries}
-        refuse_host_functions(unoptimized, symbols, TILE, self.name, self.text, self.files, self.defines)
+        texts = texts_of(self.name, self.text, self.files)
+        refuse_host_functions(unoptimized, symbols, TILE, texts, self.defines)
+        refuse_statements(unoptimized, symbols, texts, columns=not needs_expansion(self.text, self.include_dirs))
         module = parse_module(optimize(unoptimized, symbols), symbols)
         notes = function_notes(module)
         kinds = {(s, note) for s, note, _ in notes}

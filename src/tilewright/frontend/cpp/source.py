@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from tilewright.frontend.cpp.attributes import location_at, mask, rewrite_hints
@@ -105,9 +104,7 @@ def refuse_device_constructs(text: str, name: str) -> None:
         for pattern, message in (*_NOT_ON_A_CPU, *(() if "__host__" in head else _NOT_ON_A_DEVICE)):
             found = re.compile(pattern).search(masked, start.start(), _closing(masked, start.start()))
             if found is not None:
-                column = found.start() - (text.rfind("\n", 0, found.start()) + 1)
-                loc = replace(location_at(text, found.start(), name), column=column)
-                raise TileUnsupportedFeatureError(message, loc)
+                raise TileUnsupportedFeatureError(message, location_at(text, found.start(), name))
 
 
 def with_dynamic_shared(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.frontend.cpp.attributes import mask
+from tilewright.frontend.cpp.attributes import mask, without_directives
 from tilewright.frontend.cpp.calls import FUNCTION, call_graph, called_from
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.names import source_name
@@ -18,7 +18,6 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.location import UNKNOWN
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\(?:.|\n))*)", re.MULTILINE)
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
 _CALL = r'(?:call [^\n]*@"?{0}"?\([^\n]*|invoke [^\n]*@"?{0}"?\([^\n]*\n[^\n]*)!dbg !(\d+)'
 _LAMBDA = re.compile(r"U[lT]")  # in the symbol of its operator(): it is for where it is written
 
@@ -41,26 +40,20 @@ def refuse_host_functions(
     llvm: str,
     kernels: Collection[str],
     space: Space,
-    name: str,
-    text: str,
-    included: Iterable[str],
+    texts: Mapping[str, str],
     defines: Mapping[str, str | int],
 ) -> None:
     """TileUnsupportedFeatureError, at the call, for a function of the host alone that the ``kernels`` of a module lead
-    to. ``text`` is the file ``name``, ``included`` are those that it includes, ``defines`` the compiler's macros."""
+    to. ``texts`` are the files of the user, ``defines`` the compiler's macros."""
     calls = call_graph(llvm)
     called = called_from(calls, kernels) - set(kernels)
     if not called:
         return
-    texts = {name: text}
-    for file in included:
-        path = Path(file)
-        texts[file] = path.read_text(errors="replace") if path.is_file() else ""
     given = "".join(f"#define {macro} {value}\n" for macro, value in defines.items())
     words = re.compile(rf"\b(?:{'|'.join(_words(space, [*texts.values(), given]))})\b")
     locations = Locations({int(n): line for n, line in re.findall(r"^!(\d+) = (.*)$", llvm, re.M)})
     heads = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(llvm)}
-    masked = [mask(_DIRECTIVE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), each)) for each in texts.values()]
+    masked = [mask(without_directives(each)) for each in texts.values()]
     for symbol in sorted(called):
         found = re.search(r"!dbg !(\d+) \{", heads[symbol].split("\n", 1)[0] + "\n")
         fields = locations.fields(int(found[1])) if found is not None else {}
@@ -83,6 +76,12 @@ def refuse_host_functions(
                     f"declare it {space.advice}, or constexpr",
                     loc if at is UNKNOWN else at,  # a header of ours calls it
                 )
+
+
+def texts_of(name: str, text: str, included: Iterable[str]) -> dict[str, str]:
+    """The file ``name`` of a program and those that it includes."""
+    paths = {file: Path(file) for file in included}
+    return {name: text} | {f: p.read_text(errors="replace") if p.is_file() else "" for f, p in paths.items()}
 
 
 def _words(space: Space, texts: Iterable[str]) -> list[str]:
