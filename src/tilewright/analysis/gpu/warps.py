@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from tilewright.analysis.live_ranges import LiveRanges
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.gpu_stage import ROW_PART
 from tilewright.ir.ops.arith import Cast
@@ -91,20 +92,22 @@ def _warps_of_rows(function: Function, size: int) -> int:
 
 def _words_of_an_element(function: Function, size: int) -> float:
     """The registers that tiles of ``size`` elements take for each element, where most of them live."""
-    ops = [op for op in function.walk() if not isinstance(op.parent, CombiningOp)]
-    at = {op: i for i, op in enumerate(ops)}
+    ranges = LiveRanges(function)
     lives: dict[Value, _Life] = {}
     behind = 0  # loads are made as soon as what is before them has ended
-    for i, op in enumerate(ops):
+    for op, i in ranges.first.items():
+        if isinstance(op.parent, CombiningOp):
+            continue
         for value in (*op.results, *(a for r in op.regions for a in r.args if not isinstance(op, CombiningOp))):
             if not isinstance(value.type, TileType) or value.type.size != size or value.type.is_pointer:
                 continue
             root = _root(value)
-            begin = behind if isinstance(op, (Load, LoadView)) else _last(op, at) if value.owner is op else i
+            begin = behind if isinstance(op, (Load, LoadView)) else ranges.last[op] if value.owner is op else i
             life = lives.setdefault(root, _Life(begin, begin, _bits(root) / 32 if _stays(root) else 0))
-            life.end = max([life.end, *(_end(u, value, at) for u in value.users if not isinstance(u, CombiningOp))])
-        if isinstance(op, CombiningOp) or op.regions:
-            behind = i
+            users = (user for user in value.users if not isinstance(user, CombiningOp))
+            life.end = max(life.end, ranges.end(users, value.block))
+        if op.regions:
+            behind = ranges.last[op] if isinstance(op, CombiningOp) else i
     changes: Counter[int] = Counter()
     for life in lives.values():
         changes[life.begin] += life.words  # type: ignore[assignment]
@@ -131,21 +134,6 @@ def _root(value: Value) -> Value:
     if isinstance(op, (Reshape, Permute)) or (isinstance(op, Cast) and _bits(op.x) < 32):
         return _root(op.x)
     return value
-
-
-def _end(user: Op, value: Value, at: dict[Op, int]) -> int:
-    """The place of the last op that needs ``value`` for its ``user``: the end of a loop that the value is from outside
-    of."""
-    block = value.block
-    assert block is not None
-    return _last(user.ancestor_in(block) or user, at)
-
-
-def _last(op: Op, at: dict[Op, int]) -> int:
-    """The place of the last op nested in ``op``, or of itself."""
-    while op.regions and not isinstance(op, CombiningOp):
-        op = op.regions[-1].ops[-1]
-    return at[op]
 
 
 def _bits(value: Value) -> int:

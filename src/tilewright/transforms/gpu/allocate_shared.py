@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.first_fit import first_fit
-from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.analysis.live_ranges import LiveRanges
+from tilewright.ir.core import Block, Function, Value
 from tilewright.ir.errors import TileError
 from tilewright.ir.ops.gpu.memory import AsyncCopy, AsyncWait, SharedAlloc, SharedCopy
 from tilewright.transforms.base import InPlacePass
@@ -88,38 +89,22 @@ def _apart(intervals: list[_Interval]) -> list[_Interval]:
 
 def _intervals(function: Function) -> list[_Interval]:
     """The life of each allocation, as numbers of ops in program order."""
-    first: dict[Op, int] = {}
-    last: dict[Op, int] = {}  # with all that is nested
-    count = 0
-
-    def number(block: Block) -> None:
-        nonlocal count
-        for op in block.ops:
-            first[op] = count
-            count += 1
-            for region in op.regions:
-                number(region)
-            last[op] = count - 1
-
-    number(function.body)
-    waits = [first[op] for op in function.walk() if isinstance(op, AsyncWait)]
+    ranges = LiveRanges(function)
+    waits = [place for op, place in ranges.first.items() if isinstance(op, AsyncWait)]
 
     def end(value: Value, block: Block | None) -> int:
         """The end of the last use of ``value``, seen from ``block``."""
-        assert block is not None
-        found = 0
+        found = ranges.end(value.users, block)
         for op in value.users:
-            outer = op.ancestor_in(block)
-            assert outer is not None
-            found = max(found, last[outer])
             if isinstance(op, AsyncCopy):
-                found = max(found, min((w for w in waits if w > first[op]), default=count))
+                after = min((w for w in waits if w > ranges.first[op]), default=len(ranges.first))
+                found = max(found, after)
             if isinstance(op, SharedCopy):
                 found = max(found, end(op.result, block))
         return found
 
     return [
-        _Interval(op, first[op], max(end(op.result, op.block), first[op]))
+        _Interval(op, ranges.first[op], max(end(op.result, op.block), ranges.first[op]))
         for op in function.walk()
         if isinstance(op, SharedAlloc)
     ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.analysis.live_ranges import LiveRanges
 from tilewright.backends.cpu.loops.arena import Arena
-from tilewright.backends.cpu.loops.uses import Uses
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.ops.control import Continue, For, If, Loop, LoopOp, ends_of
@@ -45,31 +45,25 @@ def passed_out(op: Loop | If) -> Sequence[Value]:
 
 
 class LiveBuffers:
-    """The buffers that hold something still needed, while the ops of a function are gone through in order.
-
-    ``begin`` and ``end`` enclose each op, with those of the ops in its regions between them.
-    """
+    """The buffers that hold something still needed. Results of an op have theirs before it is done."""
 
     def __init__(self, function: Function) -> None:
-        self._uses = Uses(function)
-        self._buffers: dict[Value, tuple[int, int]] = {}  # offset and bytes, of the values that are live
-        arrays = [op for op in function.walk() if isinstance(op, ScratchPointer)]
-        self._arrays = {op.offset: op.bytes for op in arrays}  # of the kernel itself: it keeps their addresses
+        ranges = LiveRanges(function)
+        self._place = ranges.first
+        self._buffers: list[tuple[tuple[int, int], int, int]] = []  # of a value: live range, offset and bytes
+        self._arrays: dict[int, int] = {}  # of the kernel itself: it keeps their addresses
+        for op in ranges.first:
+            if isinstance(op, ScratchPointer):
+                self._arrays[op.offset] = op.bytes
+            for r in op.results if not isinstance(op, LoadView) else ():
+                if isinstance(r.type, TileType) and r.type.size > 1 and not isinstance(op.parent, LoopNest):
+                    size = r.type.size * element_bytes(r.type.dtype)
+                    self._buffers.append((ranges.of_result(r), buffer_offset(r), size))
 
-    def begin(self, op: Op) -> None:
-        """The results of ``op`` have their buffers before it is done."""
-        for r in op.results:
-            if isinstance(r.type, TileType) and r.type.size > 1 and not isinstance(op, LoadView):
-                self._buffers[r] = (buffer_offset(r), r.type.size * element_bytes(r.type.dtype))
-
-    def end(self, op: Op) -> None:
-        unused = [r for r in op.results if self._uses.remaining[r] == 0]
-        for v in (*self._uses.complete(op), *unused):
-            self._buffers.pop(v, None)
-
-    def arena(self) -> Arena:
-        """An arena that hands out what no live buffer takes."""
-        taken = dict(self._arrays)
-        for offset, size in self._buffers.values():
-            taken[offset] = max(size, taken.get(offset, 0))
+    def arena(self, op: Op) -> Arena:
+        """An arena that hands out what no live buffer takes at ``op``."""
+        taken, place = dict(self._arrays), self._place[op]
+        for (first, last), offset, size in self._buffers:
+            if first <= place <= last:
+                taken[offset] = max(size, taken.get(offset, 0))
         return Arena(taken)

@@ -62,13 +62,11 @@ class _Versioner(Rewriter):
         return made
 
     def insert(self, op: Op, builder: Builder) -> None:
-        self.live.begin(op)
         if isinstance(op, LoopNest):
             builder.loc = op.loc
             self._nest(op, builder)
         else:
             super().insert(op, builder)
-        self.live.end(op)
 
     def _nest(self, nest: LoopNest, builder: Builder) -> None:
         root = root_of(nest)
@@ -83,7 +81,7 @@ class _Versioner(Rewriter):
             "unmasked_loads": tuple(positions[op] for op in unmasked),
             "disjoint_loads": tuple(positions[op] for op in disjoint),
             "same_index": tuple(fused.same_index(op) for op in tiles),
-            "copies": self._reserve([op.result for op in copied]),
+            "copies": self._reserve(nest, [op.result for op in copied]),
             "copy_axes": tuple(map(_copy_axis, copied)),
             "body": clone_block(nest.body, self.values),
         }
@@ -144,9 +142,9 @@ class _Versioner(Rewriter):
         builder.loc = outer
         return made.results
 
-    def _reserve(self, values: list[Value]) -> tuple[int, ...]:
-        """Offsets for copies of ``values``, of scratch memory that holds nothing that is needed now."""
-        arena = self.live.arena()
+    def _reserve(self, nest: LoopNest, values: list[Value]) -> tuple[int, ...]:
+        """Offsets for copies of ``values``, of scratch memory that holds nothing that is needed at ``nest``."""
+        arena = self.live.arena(nest)
         offsets = tuple(arena.allocate_tile(v.tile) for v in values)
         self.high_water = max(self.high_water, arena.high_water)
         return offsets
