@@ -17,6 +17,7 @@ from tilewright.cli.files import check_writable
 from tilewright.cli.grids import parse_index
 from tilewright.cli.kernels import add_kernel, arguments_of, find
 from tilewright.cli.output import say
+from tilewright.cli.parsers import add_command
 from tilewright.cli.timing import Times, timed
 from tilewright.runtime.launchable import Launchable
 
@@ -32,12 +33,7 @@ example:
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "bench",
-        help="time a kernel, beside the limits of this machine",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "bench", "time a kernel, beside the limits of this machine", run, _EPILOG)
     add_kernel(parser)
     parser.add_argument("--grid", metavar="X,Y,Z", default="1", help="the blocks of the launch (default: 1)")
     parser.add_argument("--backend", metavar="NAME", help="the backend (default: the one a launch would take)")
@@ -45,7 +41,6 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the roofline as SVG")
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON, in seconds and bytes")
     add_options(parser)
-    parser.set_defaults(run=run)
 
 
 def _seconds(text: str) -> float:

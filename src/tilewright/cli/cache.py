@@ -10,15 +10,15 @@ from typing import Any
 
 from tilewright.cli.errors import FINE
 from tilewright.cli.output import say
+from tilewright.cli.parsers import add_command
 from tilewright.runtime.cache import CacheEntry, DiskCache, disk_cache
 from tilewright.system.sizes import show_size
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser("cache", help="list or clear the disk cache of compiled kernels")
+    parser = add_command(commands, "cache", "list or clear the disk cache of compiled kernels", run)
     parser.add_argument("action", choices=["list", "clear"])
     parser.add_argument("--json", action="store_true", help="print the entries, or those removed, as JSON")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

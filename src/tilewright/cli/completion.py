@@ -13,6 +13,7 @@ from tilewright.cli.cpp import is_cpp
 from tilewright.cli.definitions import kernel_names
 from tilewright.cli.errors import UsageError
 from tilewright.cli.output import say
+from tilewright.cli.parsers import add_command
 from tilewright.frontend.cpp.source import declared_kernels
 
 _EPILOG = """\
@@ -24,15 +25,10 @@ Parsers = Mapping[str, argparse.ArgumentParser]
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "completion",
-        help="print the completion of commands and options for a shell",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    summary = "print the completion of commands and options for a shell"
+    parser = add_command(commands, "completion", summary, functools.partial(_run, commands), _EPILOG)
     parser.add_argument("shell", choices=list(_SHELLS), nargs="?")
     parser.add_argument("--kernels", metavar="FILE", help="print the names of the kernels of a file instead")
-    parser.set_defaults(run=functools.partial(_run, commands))
 
 
 def _run(commands: Any, options: argparse.Namespace) -> int:

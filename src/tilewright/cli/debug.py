@@ -16,6 +16,7 @@ from tilewright.cli.errors import FINE, UsageError
 from tilewright.cli.files import check_program
 from tilewright.cli.grids import parse_index
 from tilewright.cli.kernels import load_kernel
+from tilewright.cli.parsers import add_command
 from tilewright.cli.tileir_debugger import debug as debug_tileir
 from tilewright.cli.tileir_names import is_tileir
 from tilewright.compat import run_program
@@ -42,18 +43,12 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "debug",
-        help="step through a kernel in the Python debugger",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "debug", "step through a kernel in the Python debugger", run, _EPILOG)
     parser.add_argument("kernel", metavar="FILE::KERNEL", help="a kernel at the top level of a Python file")
     parser.add_argument("arguments", nargs="*", help="arguments of the program; after -- if they are options")
     parser.add_argument("--block", metavar="X,Y,Z", help="run this block only (default: all, one after the other)")
     parser.add_argument("--arg", action="append", default=[], metavar="SPEC", help="an argument, in order")
     parser.add_argument("--grid", metavar="X,Y,Z", help="the grid of the launch with --arg (default: 1)")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from tilewright.cli.errors import FINDINGS, FINE, UsageError
 from tilewright.cli.files import load_module
 from tilewright.cli.output import say
+from tilewright.cli.parsers import add_command
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 _SELECTION = (
@@ -33,10 +34,9 @@ _SELECTION = (
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser("demo", help="run kernels of the examples: checked against NumPy, and timed")
+    parser = add_command(commands, "demo", "run kernels of the examples: checked against NumPy, and timed", run)
     parser.add_argument("--small", action="store_true", help="small arrays, for a quick look")
     parser.add_argument("--json", action="store_true", help="print the outcomes as JSON, in seconds")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

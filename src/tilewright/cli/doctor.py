@@ -14,6 +14,7 @@ import tilewright as ct
 from tilewright.backends.registry import backend_names, get_backend
 from tilewright.cli.errors import FINDINGS, FINE
 from tilewright.cli.output import say
+from tilewright.cli.parsers import add_command
 from tilewright.frontend.cpp.toolchain import require_compiler
 from tilewright.ir.errors import TileError
 from tilewright.runtime.backend_choice import usable
@@ -23,9 +24,8 @@ _PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "triton", "ziglang", "nvidia-cuda
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser("doctor", help="say which backends work here, and why others do not")
+    parser = add_command(commands, "doctor", "say which backends work here, and why others do not", run)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    parser.set_defaults(run=run)
 
 
 @ct.kernel

@@ -18,6 +18,7 @@ from tilewright.cli.files import check_writable
 from tilewright.cli.grids import parse_index
 from tilewright.cli.kernels import add_kernel, arguments_of, find
 from tilewright.cli.output import say
+from tilewright.cli.parsers import add_command
 from tilewright.cli.tileir import arguments_for, find_module
 from tilewright.cli.tileir_names import is_tileir
 from tilewright.cli.timing import timed
@@ -48,12 +49,7 @@ TILE_IR = "tileir"  # a stage that is shown when it is asked for only: no backen
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "inspect",
-        help="print Tile IR, LLVM IR and assembly of a kernel",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "inspect", "print Tile IR, LLVM IR and assembly of a kernel", run, _EPILOG)
     add_kernel(parser)
     parser.add_argument("--backend", metavar="NAME", help="the backend (default: the one a launch would take)")
     parser.add_argument(
@@ -66,7 +62,6 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="run the kernel, and draw its roofline as SVG")
     parser.add_argument("--grid", metavar="X,Y,Z", help="the blocks that --plot runs (default: 1)")
     add_options(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright.cli.errors import FINDINGS, FINE, UsageError
 from tilewright.cli.output import say
+from tilewright.cli.parsers import add_command
 from tilewright.ir.errors import TileError
 from tilewright.runtime.backend_choice import usable
 from tilewright.runtime.cache import disk_cache
@@ -19,10 +20,9 @@ from tilewright.runtime.manifest import RECORD, ManifestError, read
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser("precompile", help="compile what a manifest lists into the disk cache")
+    parser = add_command(commands, "precompile", "compile what a manifest lists into the disk cache", _run)
     parser.add_argument("manifest", metavar="MANIFEST", type=Path)
     parser.add_argument("--json", action="store_true", help="print what became of each kernel as JSON")
-    parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:

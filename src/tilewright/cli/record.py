@@ -11,16 +11,16 @@ from tilewright.cli import run
 from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import check_writable
+from tilewright.cli.parsers import add_command
 from tilewright.compat import add_program
 from tilewright.runtime.manifest import RECORD
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser("record", help="run a program and list all that it compiles in a manifest")
+    parser = add_command(commands, "record", "run a program and list all that it compiles in a manifest", _record)
     parser.add_argument("manifest", metavar="MANIFEST", type=Path, help="the file to add to")
     add_program(parser)
     add_options(parser)
-    parser.set_defaults(run=_record)
 
 
 def _record(options: argparse.Namespace) -> int:

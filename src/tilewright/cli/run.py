@@ -11,6 +11,7 @@ from typing import Any
 from tilewright.cli.cpp import add_options, is_cpp, program_of, refuse_options
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import check_program
+from tilewright.cli.parsers import add_command
 from tilewright.cli.tileir_names import EPILOG, is_tileir
 from tilewright.compat import add_program, run_program
 from tilewright.cpp.host.findings import Reporter
@@ -19,15 +20,10 @@ from tilewright.system.forks import load
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "run",
-        help="run a program for cuda.tile, a C++ program with tile kernels, or a kernel of a CUDA Tile IR file",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    summary = "run a program for cuda.tile, a C++ program with tile kernels, or a kernel of a CUDA Tile IR file"
+    parser = add_command(commands, "run", summary, run, EPILOG)
     add_program(parser)
     add_options(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, reporter: Reporter | None = None) -> int:

@@ -16,6 +16,7 @@ from tilewright.cli.errors import FINE, Failure, UsageError
 from tilewright.cli.grids import parse_index
 from tilewright.cli.kernels import add_kernel, find_tunable
 from tilewright.cli.output import say
+from tilewright.cli.parsers import add_command
 from tilewright.cli.timing import timed
 from tilewright.language import cdiv
 from tilewright.runtime.backend_choice import use_backend
@@ -39,19 +40,14 @@ _BENCH_SECONDS = 0.3
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "tune",
-        help="find the fastest configuration of a kernel",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "tune", "find the fastest configuration of a kernel", run, _EPILOG)
     add_kernel(parser)
     parser.add_argument("--grid", metavar="X,Y,Z", default="1", help="the blocks: numbers, or expressions (default: 1)")
     parser.add_argument("--hint", action="append", default=[], metavar="NAME=A|B", help="a hint, and its values")
     parser.add_argument("--backend", metavar="NAME", help="the backend (default: the one a launch would take)")
     parser.add_argument("--json", action="store_true", help="print the results as JSON, in seconds")
     add_options(parser)
-    parser.set_defaults(run=run, plot=None)
+    parser.set_defaults(plot=None)
 
 
 def run(options: argparse.Namespace) -> int:

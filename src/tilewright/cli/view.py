@@ -13,6 +13,7 @@ from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import Failure, UsageError
 from tilewright.cli.files import check_writable
 from tilewright.cli.output import say
+from tilewright.cli.parsers import add_command
 from tilewright.cli.run import run as run_program
 from tilewright.cli.schedule import add_schedule, schedule
 from tilewright.compat import add_program
@@ -22,7 +23,7 @@ from tilewright.view import Recorder, RecordingProgress, render
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser("view", help="write a page that shows what the kernels of a program do to memory")
+    parser = add_command(commands, "view", "write a page that shows what the kernels of a program do to memory", run)
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="the page (default: PROGRAM.html, here)")
     parser.add_argument("--limit", type=_positive, default=4_000_000, help="stop recording after so many accesses")
     parser.add_argument(
@@ -31,7 +32,6 @@ def add_parser(commands: Any) -> None:
     add_schedule(parser)
     add_program(parser)
     add_options(parser)
-    parser.set_defaults(run=run)
 
 
 def _positive(text: str) -> int:

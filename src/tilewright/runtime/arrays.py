@@ -7,6 +7,7 @@ everything else into its *key*, a part of the key under which launches are remem
 
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 from collections.abc import Callable
@@ -148,24 +149,12 @@ def describe_numpy(array: np.ndarray[Any, Any], runtime: RuntimeValues) -> Argum
     return "numpy", array.dtype, array.shape, array.strides, address & 15, array.flags.writeable
 
 
-def _numpy(
-    ref: ArgumentRef, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, writable: bool
-) -> Layout:
-    return layout(ref, dtype, shape, strides, misalignment, byte_strides=True, writable=writable)
-
-
 def _describe_cupy(array: Any, runtime: RuntimeValues) -> ArgumentKey:
     address = array.data.ptr
     if not address and not _is_empty(array.shape):
         return _describe_absent(array, runtime)
     runtime.numbers.append(address)
-    return "cupy", array.dtype, array.shape, array.strides, address & 15, array.data.device_id
-
-
-def _cupy(
-    ref: ArgumentRef, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, device: int
-) -> Layout:
-    return layout(ref, dtype, shape, strides, misalignment, byte_strides=True, device="cuda", device_index=device)
+    return "cupy", array.dtype, array.shape, array.strides, address & 15, True, "cuda", array.data.device_id
 
 
 def _describe_torch(tensor: Any, runtime: RuntimeValues) -> ArgumentKey:
@@ -204,7 +193,7 @@ def _torch(
     kind, index = device.type, device.index or 0
     if kind == "cuda" and sys.modules["torch"].version.hip is not None:  # what PyTorch calls AMD's
         kind = "rocm"
-    return layout(ref, dtype, shape, strides, misalignment, byte_strides=False, device=kind, device_index=index)
+    return layout(ref, dtype, shape, strides, misalignment, True, kind, index, byte_strides=False)
 
 
 def _odd_tensor(ref: ArgumentRef, kind: Any) -> Layout:
@@ -284,17 +273,7 @@ def _interface(
         raise TypeError(f"{ref} exposes an array interface with the typestr {typestr!r}: {e}") from None
     if strides is None:
         strides = contiguous_strides(shape, dtype.itemsize)
-    return layout(
-        ref,
-        dtype,
-        shape,
-        strides,
-        misalignment,
-        byte_strides=True,
-        writable=writable,
-        device=device,
-        device_index=index,
-    )
+    return layout(ref, dtype, shape, strides, misalignment, writable, device, index, byte_strides=True)
 
 
 def _unknown_address(ref: ArgumentRef, address: int) -> Layout:
@@ -328,32 +307,10 @@ def _odd_export(ref: ArgumentRef, kind: str, fault: str) -> Layout:
     raise TypeError(f"{ref} is a {kind} that cannot be had through DLPack: {fault}")
 
 
-def _dlpack(
-    ref: ArgumentRef,
-    dtype: Any,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    misalignment: int,
-    writable: bool,
-    device: str,
-    index: int,
-) -> Layout:
-    return layout(
-        ref,
-        dtype,
-        shape,
-        strides,
-        misalignment,
-        byte_strides=False,
-        writable=writable,
-        device=device,
-        device_index=index,
-    )
-
-
+_with_byte_strides = functools.partial(layout, byte_strides=True)
 LAYOUTS: dict[str, Callable[..., Layout]] = {
-    "numpy": _numpy,
-    "cupy": _cupy,
+    "numpy": _with_byte_strides,
+    "cupy": _with_byte_strides,
     "torch": _torch,
     "absent": _absent,
     "odd tensor": _odd_tensor,
@@ -361,6 +318,6 @@ LAYOUTS: dict[str, Callable[..., Layout]] = {
     "interface": _interface,
     "odd interface": _odd_interface,
     "unknown address": _unknown_address,
-    "dlpack": _dlpack,
+    "dlpack": functools.partial(layout, byte_strides=False),
     "odd export": _odd_export,
 }

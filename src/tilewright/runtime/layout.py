@@ -73,11 +73,11 @@ def layout(
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     misalignment: int,
-    *,
-    byte_strides: bool,
     writable: bool = True,
     device: str = "cpu",
     device_index: int = 0,
+    *,
+    byte_strides: bool,
 ) -> Layout:
     """The layout of the array at ``ref``. TypeError or ValueError when kernels cannot use it."""
     known = to_dtype(dtype)

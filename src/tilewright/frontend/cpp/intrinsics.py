@@ -49,14 +49,8 @@ from tilewright.ir.ops.shape import (
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType
 
 # The tables below are in the order of the enumerations in the headers.
-ROUNDING = (
-    RoundingMode.RN,
-    RoundingMode.RZ,
-    RoundingMode.RM,
-    RoundingMode.RP,
-    RoundingMode.APPROX,
-    RoundingMode.FULL,
-)
+_MODES = RoundingMode
+ROUNDING = (_MODES.RN, _MODES.RZ, _MODES.RM, _MODES.RP, _MODES.APPROX, _MODES.FULL)
 UNARY: tuple[type[Op], ...] = (
     arith.Neg,
     arith.Abs,
@@ -98,32 +92,11 @@ BINARY: tuple[tuple[type[Op], RoundingMode | None], ...] = (
     (arith.Pow, None),
     (arith.Atan2, None),
 )
-PREDICATES = (
-    CmpPredicate.EQ,
-    CmpPredicate.NE,
-    CmpPredicate.LT,
-    CmpPredicate.LE,
-    CmpPredicate.GT,
-    CmpPredicate.GE,
-)
+PREDICATES = tuple(CmpPredicate)
 ORDERS = (MemoryOrder.RELAXED, MemoryOrder.ACQUIRE, MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
 SCOPES = (MemoryScope.SYS, MemoryScope.DEVICE, MemoryScope.BLOCK)
-PADDINGS = (
-    PaddingMode.ZERO,
-    PaddingMode.NEG_ZERO,
-    PaddingMode.POS_INF,
-    PaddingMode.NEG_INF,
-    PaddingMode.NAN,
-)
-ATOMICS = (
-    AtomicKind.XCHG,
-    AtomicKind.ADD,
-    AtomicKind.MAX,
-    AtomicKind.MIN,
-    AtomicKind.AND,
-    AtomicKind.OR,
-    AtomicKind.XOR,
-)
+PADDINGS = (PaddingMode.ZERO, PaddingMode.NEG_ZERO, PaddingMode.POS_INF, PaddingMode.NEG_INF, PaddingMode.NAN)
+ATOMICS = tuple(AtomicKind)
 
 
 _SUBTRACT = len(ATOMICS)  # of which the IR knows nothing: the negated values are added

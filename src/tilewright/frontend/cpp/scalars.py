@@ -14,31 +14,7 @@ from tilewright.frontend.cpp.values import VOID_POINTER, Translation
 from tilewright.ir.core import Block, Value
 from tilewright.ir.dtypes import DType, bool_, int64
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops.arith import (
-    Abs,
-    Add,
-    And,
-    Cast,
-    Ceil,
-    Cmp,
-    Div,
-    Floor,
-    Fma,
-    IsNan,
-    Max,
-    Min,
-    Mul,
-    Neg,
-    Not,
-    Or,
-    Rem,
-    Select,
-    Shl,
-    Shr,
-    Sqrt,
-    Sub,
-    Xor,
-)
+from tilewright.ir.ops import arith
 from tilewright.ir.ops.control import If, Yield
 from tilewright.ir.ops.memory import Bid, NumBlocks
 from tilewright.ir.ops.shape import IntToPtr, PtrToInt
@@ -52,24 +28,24 @@ def _same(dtype: DType) -> DType:
 
 # instruction -> op class, how it reads integers, attributes
 _BINARY = {
-    "add": (Add, None, {}),
-    "sub": (Sub, None, {}),
-    "mul": (Mul, None, {}),
-    "udiv": (Div, unsigned, {"rounding": RZ}),
-    "sdiv": (Div, signed, {"rounding": RZ}),
-    "urem": (Rem, unsigned, {}),
-    "srem": (Rem, signed, {}),
-    "shl": (Shl, None, {}),
-    "lshr": (Shr, unsigned, {}),
-    "ashr": (Shr, signed, {}),
-    "and": (And, None, {}),
-    "or": (Or, None, {}),
-    "xor": (Xor, None, {}),
-    "fadd": (Add, _same, {}),
-    "fsub": (Sub, _same, {}),
-    "fmul": (Mul, _same, {}),
-    "fdiv": (Div, _same, {}),
-    "frem": (Rem, _same, {}),
+    "add": (arith.Add, None, {}),
+    "sub": (arith.Sub, None, {}),
+    "mul": (arith.Mul, None, {}),
+    "udiv": (arith.Div, unsigned, {"rounding": RZ}),
+    "sdiv": (arith.Div, signed, {"rounding": RZ}),
+    "urem": (arith.Rem, unsigned, {}),
+    "srem": (arith.Rem, signed, {}),
+    "shl": (arith.Shl, None, {}),
+    "lshr": (arith.Shr, unsigned, {}),
+    "ashr": (arith.Shr, signed, {}),
+    "and": (arith.And, None, {}),
+    "or": (arith.Or, None, {}),
+    "xor": (arith.Xor, None, {}),
+    "fadd": (arith.Add, _same, {}),
+    "fsub": (arith.Sub, _same, {}),
+    "fmul": (arith.Mul, _same, {}),
+    "fdiv": (arith.Div, _same, {}),
+    "frem": (arith.Rem, _same, {}),
 }
 _ICMP = {
     "eq": (CmpPredicate.EQ, None),
@@ -96,18 +72,18 @@ _FCMP_NEGATED = {"ult": "oge", "ule": "ogt", "ugt": "ole", "uge": "olt", "ord": 
 
 # LLVM intrinsic -> op class, how it reads integers
 _FUNCTIONS = {
-    "smax": (Max, signed),
-    "smin": (Min, signed),
-    "umax": (Max, unsigned),
-    "umin": (Min, unsigned),
-    "maxnum": (Max, _same),
-    "minnum": (Min, _same),
-    "abs": (Abs, signed),
-    "fabs": (Abs, _same),
-    "sqrt": (Sqrt, _same),
-    "floor": (Floor, _same),
-    "ceil": (Ceil, _same),
-    "fma": (Fma, _same),
+    "smax": (arith.Max, signed),
+    "smin": (arith.Min, signed),
+    "umax": (arith.Max, unsigned),
+    "umin": (arith.Min, unsigned),
+    "maxnum": (arith.Max, _same),
+    "minnum": (arith.Min, _same),
+    "abs": (arith.Abs, signed),
+    "fabs": (arith.Abs, _same),
+    "sqrt": (arith.Sqrt, _same),
+    "floor": (arith.Floor, _same),
+    "ceil": (arith.Ceil, _same),
+    "fma": (arith.Fma, _same),
 }
 _OPERANDS = {"abs": 1, "fabs": 1, "sqrt": 1, "floor": 1, "ceil": 1, "fma": 3}
 
@@ -147,12 +123,12 @@ def _binary(state: Translation, i: Instruction) -> None:
     complement = i.operands[1]
     all_ones = True if i.type == "i1" else -1
     if i.op == "xor" and isinstance(complement, Const) and complement.value == all_ones:
-        state.bind(i, state.builder.emit(Not, lhs))
+        state.bind(i, state.builder.emit(arith.Not, lhs))
         return
     if lhs.tile.element.is_bool and i.op in ("add", "sub"):
-        cls = Xor
+        cls = arith.Xor
     elif lhs.tile.element.is_bool and i.op == "mul":
-        cls = And
+        cls = arith.And
     state.bind(i, state.builder.emit(cls, lhs, rhs, **attributes))
 
 
@@ -164,7 +140,7 @@ def _icmp(state: Translation, i: Instruction) -> None:
         state.fail("handles of tiles cannot be compared")
     else:
         operands = integers(state, i, read)
-    state.bind(i, state.builder.emit(Cmp, *operands, predicate=predicate))
+    state.bind(i, state.builder.emit(arith.Cmp, *operands, predicate=predicate))
 
 
 def _fcmp(state: Translation, i: Instruction) -> None:
@@ -176,12 +152,14 @@ def _fcmp(state: Translation, i: Instruction) -> None:
     predicate = _FCMP_NEGATED.get(i.detail, i.detail)
     emit = state.builder.emit
     if predicate == "uno":
-        result = emit(Or, emit(IsNan, x), emit(IsNan, y))
+        result = emit(arith.Or, emit(arith.IsNan, x), emit(arith.IsNan, y))
     elif predicate == "one":
-        result = emit(Or, emit(Cmp, x, y, predicate=CmpPredicate.LT), emit(Cmp, x, y, predicate=CmpPredicate.GT))
+        result = emit(
+            arith.Or, emit(arith.Cmp, x, y, predicate=CmpPredicate.LT), emit(arith.Cmp, x, y, predicate=CmpPredicate.GT)
+        )
     else:
-        result = emit(Cmp, x, y, predicate=_FCMP[predicate])
-    state.bind(i, emit(Not, result) if negated else result)
+        result = emit(arith.Cmp, x, y, predicate=_FCMP[predicate])
+    state.bind(i, emit(arith.Not, result) if negated else result)
 
 
 # -- conversions
@@ -197,9 +175,9 @@ def _widen(read: Callable[[DType], DType]) -> Callable[[Translation, Instruction
         value = state.value(i.operands[0], i.types[0])
         if not value.tile.element.is_bool and not _never_negative(value, i):
             value = state.coerce(value, read(value.tile.element))
-        result = state.builder.emit(Cast, value, dtype=state.number(i.type))
+        result = state.builder.emit(arith.Cast, value, dtype=state.number(i.type))
         if value.tile.element.is_bool and read is signed:
-            result = state.builder.emit(Neg, result)
+            result = state.builder.emit(arith.Neg, result)
         return result
 
     return convert
@@ -210,11 +188,11 @@ def _truncate(state: Translation, i: Instruction) -> Value:
     if i.type != "i1":
         narrow = state.number(i.type)
         target = unsigned(narrow) if value.tile.element == unsigned(value.tile.element) else narrow
-        return state.builder.emit(Cast, value, dtype=target)
-    if isinstance(value.op, Cast) and value.op.x.tile.element.is_bool:
+        return state.builder.emit(arith.Cast, value, dtype=target)
+    if isinstance(value.op, arith.Cast) and value.op.x.tile.element.is_bool:
         return value.op.x
     one = state.constant(1, value.tile.dtype)
-    return state.builder.emit(Cast, state.builder.emit(And, value, one), dtype=bool_)
+    return state.builder.emit(arith.Cast, state.builder.emit(arith.And, value, one), dtype=bool_)
 
 
 def _convert(
@@ -224,20 +202,20 @@ def _convert(
         value = state.value(i.operands[0], i.types[0])
         if value.tile.element.is_integer and not _never_negative(value, i):
             value = state.coerce(value, read(value.tile.element))
-        return state.builder.emit(Cast, value, dtype=to(state.number(i.type)))
+        return state.builder.emit(arith.Cast, value, dtype=to(state.number(i.type)))
 
     return convert
 
 
 def _pointer_to_integer(state: Translation, i: Instruction) -> Value:
     number = state.builder.emit(PtrToInt, state.value(i.operands[0], "ptr"), dtype=int64)
-    return number if i.type == "i64" else state.builder.emit(Cast, number, dtype=state.number(i.type))
+    return number if i.type == "i64" else state.builder.emit(arith.Cast, number, dtype=state.number(i.type))
 
 
 def _integer_to_pointer(state: Translation, i: Instruction) -> Value:
     number = state.value(i.operands[0], i.types[0])
     if number.tile.element.bitwidth != 64:
-        number = state.builder.emit(Cast, state.coerce(number, unsigned(number.tile.element)), dtype=int64)
+        number = state.builder.emit(arith.Cast, state.coerce(number, unsigned(number.tile.element)), dtype=int64)
     return state.builder.emit(IntToPtr, number, dtype=VOID_POINTER)
 
 
@@ -276,7 +254,7 @@ def _select(state: Translation, i: Instruction) -> None:
             x = state.value(i.operands[1], i.type, y.tile.dtype)
         y = state.value(i.operands[2], i.type, x.tile.dtype)
     if x.tile.rank == 0:
-        state.bind(i, state.builder.emit(Select, condition, x, y))
+        state.bind(i, state.builder.emit(arith.Select, condition, x, y))
         return
     # One of two whole tiles: branching does no elementwise work.
     branches = []
@@ -293,7 +271,7 @@ def _freeze(state: Translation, i: Instruction) -> None:
 
 
 def _negate(state: Translation, i: Instruction) -> None:
-    state.bind(i, state.builder.emit(Neg, state.value(i.operands[0], i.types[0])))
+    state.bind(i, state.builder.emit(arith.Neg, state.value(i.operands[0], i.types[0])))
 
 
 def _take_apart(state: Translation, i: Instruction) -> None:

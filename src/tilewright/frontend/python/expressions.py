@@ -244,8 +244,10 @@ def _starred(t: Tracer, node: ast.Starred) -> Any:
     t.fail(TileSyntaxError, "a starred expression is only possible in a call or a tuple")
 
 
-def _rejected(what: str) -> Callable[[Tracer, ast.expr], Any]:
-    def reject(t: Tracer, node: ast.expr) -> Any:
+def rejected(what: str) -> Callable[[Tracer, ast.AST], Any]:
+    """What handles syntax that tile code does not have."""
+
+    def reject(t: Tracer, node: ast.AST) -> Any:
         t.fail(TileSyntaxError, f"tile code has no {what}")
 
     return reject
@@ -268,16 +270,16 @@ EXPRESSIONS: dict[type[ast.expr], Callable[[Any, Any], Any]] = {
     ast.JoinedStr: _joined,
     ast.GeneratorExp: _generator,
     ast.Starred: _starred,
-    ast.List: _rejected("list displays; write a tuple, such as (a, b)"),
-    ast.Set: _rejected("set displays; write a tuple"),
-    ast.Dict: _rejected("dict displays; use keyword arguments or a frozen dataclass"),
-    ast.ListComp: _rejected("list comprehensions; write tuple(... for ... in ct.static_iter(...)) or a for loop"),
-    ast.SetComp: _rejected("set comprehensions; write tuple(... for ... in ct.static_iter(...))"),
-    ast.DictComp: _rejected("dict comprehensions"),
-    ast.NamedExpr: _rejected("assignment expressions (:=); write the assignment as a statement of its own"),
-    ast.Await: _rejected("'await'"),
-    ast.Yield: _rejected("'yield' outside context managers; return a value instead"),
-    ast.YieldFrom: _rejected("'yield from'; return a value instead"),
+    ast.List: rejected("list displays; write a tuple, such as (a, b)"),
+    ast.Set: rejected("set displays; write a tuple"),
+    ast.Dict: rejected("dict displays; use keyword arguments or a frozen dataclass"),
+    ast.ListComp: rejected("list comprehensions; write tuple(... for ... in ct.static_iter(...)) or a for loop"),
+    ast.SetComp: rejected("set comprehensions; write tuple(... for ... in ct.static_iter(...))"),
+    ast.DictComp: rejected("dict comprehensions"),
+    ast.NamedExpr: rejected("assignment expressions (:=); write the assignment as a statement of its own"),
+    ast.Await: rejected("'await'"),
+    ast.Yield: rejected("'yield' outside context managers; return a value instead"),
+    ast.YieldFrom: rejected("'yield from'; return a value instead"),
 }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.frontend.python import context_managers, control_flow, static
 from tilewright.frontend.python.builtins import Range
 from tilewright.frontend.python.constants import BINARY
-from tilewright.frontend.python.expressions import conditional, local_function
+from tilewright.frontend.python.expressions import conditional, local_function, rejected
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.paths import RETURN
 from tilewright.frontend.python.values import Array, Tile
@@ -143,13 +143,6 @@ def _function(t: Tracer, node: ast.FunctionDef) -> bool:
     return True
 
 
-def _rejected(message: str) -> Callable[[Tracer, ast.stmt], bool]:
-    def reject(t: Tracer, node: ast.stmt) -> bool:
-        t.fail(TileSyntaxError, f"tile code has no {message}")
-
-    return reject
-
-
 STATEMENTS: dict[type[ast.stmt], Callable[[Any, Any], bool]] = {
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
@@ -165,16 +158,16 @@ STATEMENTS: dict[type[ast.stmt], Callable[[Any, Any], bool]] = {
     ast.FunctionDef: _function,
     ast.With: context_managers.with_statement,
     ast.Raise: static.raise_statement,
-    ast.Assert: _rejected("'assert'; use ct.assert_(condition, message), or ct.static_assert for constants"),
-    ast.Try: _rejected("'try': nothing can be raised at run time"),
-    ast.ClassDef: _rejected("class definitions; define a frozen dataclass at module level"),
-    ast.Import: _rejected("'import'; import at module level"),
-    ast.ImportFrom: _rejected("'import'; import at module level"),
-    ast.Global: _rejected("'global': module variables are constants in tile code"),
-    ast.Nonlocal: _rejected("'nonlocal'; return the value instead"),
-    ast.Delete: _rejected("'del'; leave it out: tiles that are not used any more cost nothing"),
-    ast.Match: _rejected("'match'; write if and elif"),
-    ast.AsyncFunctionDef: _rejected("async functions"),
-    ast.AsyncFor: _rejected("'async for'"),
-    ast.AsyncWith: _rejected("'async with'"),
+    ast.Assert: rejected("'assert'; use ct.assert_(condition, message), or ct.static_assert for constants"),
+    ast.Try: rejected("'try': nothing can be raised at run time"),
+    ast.ClassDef: rejected("class definitions; define a frozen dataclass at module level"),
+    ast.Import: rejected("'import'; import at module level"),
+    ast.ImportFrom: rejected("'import'; import at module level"),
+    ast.Global: rejected("'global': module variables are constants in tile code"),
+    ast.Nonlocal: rejected("'nonlocal'; return the value instead"),
+    ast.Delete: rejected("'del'; leave it out: tiles that are not used any more cost nothing"),
+    ast.Match: rejected("'match'; write if and elif"),
+    ast.AsyncFunctionDef: rejected("async functions"),
+    ast.AsyncFor: rejected("'async for'"),
+    ast.AsyncWith: rejected("'async with'"),
 }

@@ -8,24 +8,7 @@ from tilewright.backends.cpu.loops.fused import FusedOps
 from tilewright.backends.cpu.loops.kinds import ELEMENTWISE, array_axis, by_squares, innermost
 from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.ops.arith import (
-    Atan2,
-    Cos,
-    Cosh,
-    Div,
-    Exp,
-    Exp2,
-    Log,
-    Log2,
-    Pow,
-    Rem,
-    Rsqrt,
-    Sin,
-    Sinh,
-    Sqrt,
-    Tan,
-    Tanh,
-)
+from tilewright.ir.ops import arith
 from tilewright.ir.ops.control import For, Loop
 from tilewright.ir.ops.linear import Mma, MmaScaled
 from tilewright.ir.ops.loops import LoopNest
@@ -43,9 +26,9 @@ from tilewright.ir.types import TileType
 COSTS: dict[type[Op], int] = {
     **dict.fromkeys((Constant, Iota, Undefined, Broadcast, Reshape, Permute, Extract), 0),
     **dict.fromkeys((AssumeDivisible, AssumeBounded, AssumeBlocked, PtrToInt, IntToPtr), 0),
-    **dict.fromkeys((Div, Rem, Sqrt, Rsqrt, Load), 8),
-    **dict.fromkeys((Exp, Exp2, Log, Log2, Sin, Cos, Tanh), 20),
-    **dict.fromkeys((Pow, Tan, Sinh, Cosh, Atan2), 40),
+    **dict.fromkeys((arith.Div, arith.Rem, arith.Sqrt, arith.Rsqrt, Load), 8),
+    **dict.fromkeys((arith.Exp, arith.Exp2, arith.Log, arith.Log2, arith.Sin, arith.Cos, arith.Tanh), 20),
+    **dict.fromkeys((arith.Pow, arith.Tan, arith.Sinh, arith.Cosh, arith.Atan2), 40),
 }
 # Chosen; no measurement of them alone is on record.
 _FMA = 4  # multiplications and additions of a product that take as long as an addition of elements from memory
