@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tilewright.backends.cpu.threads import Pool
+from tilewright.backends.cpu.team import TeamMemory
+from tilewright.backends.cpu.threads import Pool, Scratch
+
+RESIDENT = Path("/proc/self/statm")
+
+
+def resident() -> int:
+    """Bytes of this process that lie in memory."""
+    return int(RESIDENT.read_text().split()[1]) * mmap.PAGESIZE
+
+
+@pytest.mark.skipif(not RESIDENT.exists(), reason="needs the memory statistics of Linux")
+def test_scratch_memory_is_placed_by_the_thread_that_writes_to_it_first() -> None:
+    """Machines with several memories place a page where the thread runs that touches it first."""
+    size, threads = 64 << 20, 4
+    before = resident()
+    memory, team = Scratch(size), TeamMemory.take(threads, size // threads)
+    assert resident() - before < size // 8  # the records, which may begin a huge page
+    assert not team.scratch % mmap.PAGESIZE and not team.stride % mmap.PAGESIZE  # threads share no page of it
+    written = np.frombuffer((ctypes.c_char * size).from_address(memory.address), np.uint8)
+    written.fill(1)
+    assert resident() - before >= size
 
 
 class Late(BaseException):

@@ -54,12 +54,15 @@ class Worker(enum.IntEnum):
 class Team(enum.IntEnum):
     """Places in the record of a launch by a team of threads."""
 
-    VALUES = 0  # addresses of the arguments, the record of the launch and the memory of the threads
+    VALUES = (
+        0  # addresses of the arguments, of the record of the launch, and of the records and scratch memory of threads
+    )
     CONTEXT = 1
-    MEMORY = 2  # of each thread a record, then scratch memory
-    STRIDE = 3  # bytes of memory per thread
-    COUNT = 4  # threads that take part
-    NUMBER = 5  # address of the function that tells a thread its number
+    RECORDS = 2
+    SCRATCH = 3
+    STRIDE = 4  # bytes of scratch memory per thread
+    COUNT = 5  # threads that take part
+    NUMBER = 6  # address of the function that tells a thread its number
 
 
 class Cancellation(enum.IntEnum):

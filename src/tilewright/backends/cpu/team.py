@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import struct
 from typing import NamedTuple
 
@@ -11,31 +12,32 @@ from tilewright.backends.cpu.context import WORKER_BYTES, Team, Worker
 from tilewright.backends.cpu.openmp import Runtime
 
 _RECORD = struct.Struct(f"={len(Team)}q")
-_ZEROS = bytes(WORKER_BYTES)
 
 
 class TeamMemory(NamedTuple):
-    """The records and scratch memory of ``size`` threads, the launching one first, and the record of the launch."""
+    """The records of ``size`` threads, the launching one first, then their scratch memory, and the record of the
+    launch. Each thread is the first to write to its scratch memory, so that it lies where the thread runs."""
 
     memory: threads.Scratch
     size: int  # of the team that takes part
-    stride: int  # bytes per thread
+    scratch: int  # the address of that of the launching thread
+    stride: int  # bytes of scratch memory per thread
 
     @classmethod
     def take(cls, size: int, scratch_bytes: int) -> TeamMemory:
         """To be given back in the same thread, by ``give_back``."""
-        stride = -(-(WORKER_BYTES + scratch_bytes) // WORKER_BYTES) * WORKER_BYTES
-        found = cls(threads.take_scratch(size * stride), size, stride)
-        for k in range(size):
-            ctypes.memmove(found.worker(k), _ZEROS, WORKER_BYTES)
-        return found
+        unit = WORKER_BYTES if scratch_bytes < mmap.PAGESIZE else mmap.PAGESIZE
+        stride, records = _rounded(scratch_bytes, unit), size * WORKER_BYTES
+        memory = threads.take_scratch(records + unit + size * stride)
+        ctypes.memmove(memory.worker, bytes(records), records)
+        return cls(memory, size, _rounded(memory.worker + records, unit), stride)
 
     def give_back(self) -> None:
         threads.give_scratch(self.memory)
 
     def worker(self, thread: int) -> int:
         """The address of the record of a thread."""
-        return self.memory.worker + thread * self.stride
+        return self.memory.worker + thread * WORKER_BYTES
 
     def words(self, thread: int) -> ctypes.Array[ctypes.c_int64]:
         return (ctypes.c_int64 * len(Worker)).from_address(self.worker(thread))
@@ -44,5 +46,9 @@ class TeamMemory(NamedTuple):
         """Have the threads of ``runtime`` call ``code``, a ``kernel_team``."""
         values = ctypes.c_char_p(packed)
         address = ctypes.cast(values, ctypes.c_void_p).value or 0
-        where = address, self.memory.context, self.memory.worker
+        where = address, self.memory.context, self.memory.worker, self.scratch
         runtime.fork(code, _RECORD.pack(*where, self.stride, self.size, runtime.number), 0, 0)
+
+
+def _rounded(number: int, unit: int) -> int:
+    return -(-number // unit) * unit

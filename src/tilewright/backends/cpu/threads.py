@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 
+import numpy as np
+
 from tilewright.backends.cpu.context import LONGEST_TICK, SHORTEST_TICK, WORKER_BYTES
 from tilewright.backends.cpu.scratch import ALIGNMENT
 from tilewright.system.environment import number_of_threads
@@ -27,14 +29,17 @@ def thread_count() -> int:
 
 class Scratch:
     """Aligned memory for one thread of a launch: ``size`` bytes at ``address``, a record at ``worker``, and another one
-    for the launch at ``context``, which begins at ``offset`` of ``memory``."""
+    for the launch at ``context``, which begins at ``offset`` of ``memory``.
+
+    Large memory comes untouched from the system, which places a page where the thread runs that writes to it first."""
 
     __slots__ = ("address", "context", "memory", "offset", "size", "worker")
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.memory = ctypes.create_string_buffer(size + 2 * WORKER_BYTES + ALIGNMENT)
-        start = ctypes.addressof(self.memory)
+        zeros = np.zeros(size + 2 * WORKER_BYTES + ALIGNMENT, np.uint8)
+        self.memory = zeros.data
+        start = zeros.ctypes.data
         self.context = -(-start // ALIGNMENT) * ALIGNMENT
         self.offset = self.context - start
         self.worker = self.context + WORKER_BYTES

@@ -29,9 +29,9 @@ def emit(module: ir.Module) -> None:
 
     number_of = builder.inttoptr(field(Team.NUMBER), ir.PointerType(ir.FunctionType(I32, [])))
     number = builder.sext(builder.call(number_of, []), I64)
-    memory = field(Team.MEMORY)
-    worker = builder.add(memory, builder.mul(number, field(Team.STRIDE)))
-    scratch = builder.add(worker, ir.Constant(I64, WORKER_BYTES))
+    records = field(Team.RECORDS)
+    worker = builder.add(records, builder.mul(number, ir.Constant(I64, WORKER_BYTES)))
+    scratch = builder.add(field(Team.SCRATCH), builder.mul(number, field(Team.STRIDE)))
     arguments = [*map(pointer, (field(Team.VALUES), field(Team.CONTEXT), scratch, worker))]
     caller, helper, work, done = map(builder.append_basic_block, ("caller", "helper", "work", "done"))
     builder.cbranch(builder.icmp_signed("==", number, ir.Constant(I64, 0)), caller, helper)
@@ -41,7 +41,7 @@ def emit(module: ir.Module) -> None:
     builder.position_at_end(helper)
     builder.cbranch(builder.icmp_signed("<", number, field(Team.COUNT)), work, done)
     builder.position_at_end(work)
-    helpers = builder.gep(pointer(memory), [ir.Constant(I64, int(Worker.HELPERS))], source_etype=I64)
+    helpers = builder.gep(pointer(records), [ir.Constant(I64, int(Worker.HELPERS))], source_etype=I64)
     one = ir.Constant(I64, 1)
     builder.atomic_rmw("add", helpers, one, "seq_cst")
     builder.fence("seq_cst")  # before a block is taken: ``emit_join`` looks in the other order
