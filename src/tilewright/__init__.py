@@ -37,7 +37,7 @@ _MODULES = {
     "autotune": "tilewright.tune",
     "compiler_timeout": "tilewright.runtime.timeout",
     "kernel": "tilewright.runtime.kernel",
-    "launch": "tilewright.runtime.launch",
+    "launch": "tilewright.ops.traced_launch",  # which lets PyTorch trace it
     "op": "tilewright.ops",
     "sanitize": "tilewright.sanitizer",
     "use_backend": "tilewright.runtime.backend_choice",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from support.elementwise import apply
 
+import tilewright as ct
 from tilewright import lib
 
 FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
@@ -96,6 +97,24 @@ def test_integers(backend: str) -> None:
     rounded, sigmoid = apply(backend, [lib.round, lib.sigmoid], [x], [np.int32, np.float32])
     np.testing.assert_array_equal(rounded, x)
     np.testing.assert_allclose(sigmoid, [_sigmoid(v) for v in x.tolist()], rtol=1e-6)
+
+
+def test_numbers(backend: str) -> None:
+    """Those of Python give float32, as the functions of the language do."""
+
+    @ct.kernel
+    def fill(out, half: ct.Constant[float], number: float):
+        ct.store(out, (0,), ct.full((1,), lib.erf(half), ct.float32))
+        ct.store(out, (1,), ct.full((1,), lib.gelu(number) + lib.round(2.5) + lib.round(3), ct.float32))
+        ct.store(out, (2,), ct.full((1,), lib.swiglu(half, 2.0) + lib.log1p(0.5), ct.float32))
+
+    out = np.zeros(3, np.float32)
+    ct.launch(None, (1,), fill, (out, 0.5, 1.0), backend=backend)
+    expected = [math.erf(0.5), _gelu(1.0) + 5, 2 * _silu(0.5) + math.log1p(0.5)]
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+    np.testing.assert_allclose(lib.erf(np.float32(0.5)), math.erf(0.5), rtol=1e-6)
+    with pytest.raises(ct.TileTypeError, match="expected a tile or a number, got a string"):
+        lib.erf("0.5")
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda t: t.__name__)

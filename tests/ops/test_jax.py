@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.operators import add, matmul, norm, scale, scale_in_place, scale_kernel
+from support.operators import add, matmul, norm, scale, scale_in_place, scale_kernel, with_rules
 
 import tilewright as ct
 
@@ -162,6 +162,20 @@ def test_sharding_rule(mesh: Any, left: Any, right: Any, local: str, expected: A
     assert ("all-reduce" in compiled) == ("t" in left)
 
 
+def test_reverse_mode_needs_no_forward_mode() -> None:
+    """Of an operator without a jvp, around and inside of batches, loops and what is computed again."""
+    x = jnp.arange(3.0)
+    np.testing.assert_array_equal(jax.jit(jax.grad(lambda a: (add(a, a) ** 2).sum()))(x), 8 * x)
+    np.testing.assert_array_equal(
+        jax.vmap(jax.grad(lambda a: (add(a, x) ** 2).sum()))(jnp.stack([x, -x])), [4 * x, 0 * x]
+    )
+    twice = jax.grad(lambda a: jax.grad(lambda b: (add(b, b) ** 3).sum())(a).sum())
+    np.testing.assert_array_equal(twice(x), 48 * x)
+    np.testing.assert_array_equal(jax.grad(jax.checkpoint(lambda a: (add(a, a) ** 2).sum()))(x), 8 * x)
+    looped = jax.grad(lambda a: jax.lax.scan(lambda c, _: (add(c, c), None), a, length=3)[0].sum())
+    np.testing.assert_array_equal(looped(x), [8, 8, 8])
+
+
 def test_failed_assertions_are_errors_of_jax() -> None:
     @ct.kernel
     def check(x: Any, out: Any, T: ct.Constant[int]) -> None:
@@ -202,6 +216,10 @@ def test_undeclared_writes_are_refused() -> None:
         (lambda: add(jnp.zeros(3), 1.0), TypeError, "tests::add: 'b' is of type float; pass an array of JAX"),
         (lambda: jax.jit(lambda f: scale(jnp.zeros(3), f))(2.0), TypeError, "'factor' is of type DynamicJaxprTracer; it must be"),
         (lambda: jax.grad(lambda x: norm(x, x[0])[0].sum())(jnp.ones((2, 4))), NotImplementedError, "tests::norm has no gradient"),
+        (lambda: jax.jvp(add, (jnp.ones(3),) * 2, (jnp.ones(3),) * 2), NotImplementedError, "tests::add has no forward-mode derivative"),
+        (lambda: jax.jit(jax.jacfwd(lambda x: add(x, x)))(jnp.ones(3)), NotImplementedError, "tests::add has no forward-mode derivative"),
+        (lambda: jax.grad(lambda x: with_rules(lambda grad_out: (grad_out[:2], None))(x, x).sum())(jnp.ones(3)), ValueError, "tests::ruled: the gradient of 'a' is float32[2]; it must be float32[3]"),
+        (lambda: jax.jvp(with_rules(None, lambda tangent_a: tangent_a[:2]), (jnp.ones(3),) * 2, (jnp.ones(3),) * 2), ValueError, "tests::ruled: the tangent of 'out' is float32[2]; it must be float32[3]"),
         (lambda: jax.grad(lambda x: scale_in_place(x).sum())(jnp.ones(4)), NotImplementedError, "tests::scale_ changes 'x' in place and has no gradient; declare a"),
     ],
 )  # fmt: skip

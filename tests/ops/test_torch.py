@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.operators import add, matmul, norm, scale, scale_in_place, scale_kernel
+from support.operators import add, matmul, norm, scale, scale_in_place, scale_kernel, with_rules
 
 import tilewright as ct
 from tilewright.ir.diagnostics import raised_on_purpose, short_traceback
 
 torch = pytest.importorskip("torch")
+dynamo = pytest.importorskip("torch._dynamo.testing")
 TESTS = Path(__file__).parents[1]
 
 
@@ -100,6 +101,52 @@ def test_launches_in_compiled_functions(backend: str) -> None:
     for n, factor in ((5, 3.0), (300, 0.5)):
         x = torch.randn(n)
         torch.testing.assert_close(compiled(x, factor), x.sin() * 2 * factor + 1)
+
+
+def test_floats_that_vary_are_compiled_for_once() -> None:
+    """As those of PyTorch's own products: first for the one value, then for all; not those that a kernel has fixed."""
+
+    @ct.kernel
+    def fixed(x: Any, out: Any, FACTOR: ct.Constant[float], T: ct.Constant[int]) -> None:
+        ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (T,)) * FACTOR)
+
+    def launched(kernel: Any) -> Callable[[Any, float], Any]:
+        def program(x: Any, factor: float) -> Any:
+            out = torch.empty_like(x)
+            ct.launch(None, (ct.cdiv(x.shape[0], 256),), kernel, (x, out, factor, 256))
+            return out
+
+        return program
+
+    def in_place(x: Any, factor: float) -> Any:
+        y = x.clone()
+        scale_in_place(y, factor)
+        return y
+
+    programs = [scale, lambda x, f: scale(x, factor=f * 2) / 2, in_place, launched(scale_kernel), launched(fixed)]
+    for program, compilations in zip(programs, (2, 2, 2, 2, 4)):
+        counter = dynamo.CompileCounterWithBackend("aot_eager" if compilations == 2 else "eager")
+        compiled = torch.compile(program, fullgraph=True, backend=counter)
+        for factor in (3.0, 0.5, 0.25, 7.0):
+            x = torch.randn(30)
+            torch.testing.assert_close(compiled(x, factor), x * factor)
+        assert counter.frame_count == compilations
+    counter = dynamo.CompileCounterWithBackend("aot_eager")
+    trained = torch.compile(lambda x, f: scale(x, f).square().sum(), fullgraph=True, backend=counter)
+    for factor in (3.0, 0.5, 0.25):
+        x = leaf(30)
+        trained(x, factor).backward()
+        torch.testing.assert_close(x.grad, 2 * factor**2 * x)
+    assert counter.frame_count == 2
+
+
+def test_floats_in_tensors() -> None:
+    x, factor = torch.randn(7, 30), torch.tensor(3.0)
+    torch.testing.assert_close(scale(x[0], factor), x[0] * 3)
+    torch.testing.assert_close(torch.compile(scale, fullgraph=True, backend="eager")(x[0], factor), x[0] * 3)
+    torch.testing.assert_close(torch.vmap(scale, (0, None))(x, factor), x * 3)
+    torch.testing.assert_close(torch.vmap(scale)(x, torch.arange(7.0)), x * torch.arange(7.0)[:, None])
+    torch.library.opcheck(scale.held, (leaf(5), torch.tensor(3.0, dtype=torch.float64)))
 
 
 def test_launches_with_names_and_defaults_in_compiled_and_exported_functions() -> None:
@@ -262,6 +309,11 @@ def with_tangent(function: Callable[[Any], Any], x: Any) -> Any:
         (lambda: add(torch.zeros(3, dtype=torch.complex64), torch.zeros(3)), RuntimeError, "tests::add: 'a' has the dtype torch.complex64"),
         (lambda: torch.func.jvp(add, (torch.ones(3),) * 2, (torch.ones(3),) * 2), NotImplementedError, "tests::add has no forward-mode derivative, which jvp, jacfwd, hessian and dual tensors ask for; declare it with @add.jvp"),
         (lambda: torch.func.jvp(norm, (torch.ones(2, 4), torch.ones(4)), (torch.ones(2, 4), torch.ones(4))), NotImplementedError, "tests::norm has no forward-mode"),
+        (lambda: with_rules(lambda grad_out: (grad_out[:2], None))(leaf(3), leaf(3)).sum().backward(), RuntimeError, "tests::ruled: the gradient of 'a' has the shape (2,); it must have (3,)"),
+        (lambda: with_rules(lambda grad_out: (None, 1.0))(leaf(3), leaf(3)).sum().backward(), RuntimeError, "tests::ruled: the gradient of 'b' is of type float; it must be a tensor or None"),
+        (lambda: torch.func.jvp(with_rules(jvp=lambda tangent_a: tangent_a[:2]), (torch.ones(3),) * 2, (torch.ones(3),) * 2), RuntimeError, "tests::ruled: the tangent of 'out' has the shape (2,); it must have (3,)"),
+        (lambda: scale(torch.ones(3), torch.ones(2)), RuntimeError, "tests::scale: 'factor' has the shape (2,); it must be a number"),
+        (lambda: scale(torch.ones(3), leaf(1)), RuntimeError, "tests::scale: 'factor' requires a gradient, which numbers have not"),
         (lambda: with_tangent(lambda x: add(x, x), torch.ones(3)), NotImplementedError, "tests::add has no forward-mode derivative"),
     ],
 )  # fmt: skip
@@ -288,6 +340,23 @@ f = torch.compile(lambda x: k.scale(x, 3.0) + 1, fullgraph=True, backend="eager"
 print(f(torch.arange(3.)).tolist())
 """
     assert run_python(program).strip() == "[1.0, 4.0, 7.0]"
+
+
+def test_a_program_without_operators_is_compiled(tmp_path: Path) -> None:
+    """``ct.launch`` is all that it uses."""
+    program = """
+import torch, tilewright as ct
+@ct.kernel
+def double(x, out):
+    ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (4,)) * 2)
+def run(x):
+    out = torch.empty_like(x)
+    ct.launch(None, (1,), double, (x, out))
+    return out + 1
+print(torch.compile(run, fullgraph=True, backend="eager")(torch.arange(3.)).tolist())
+"""
+    (tmp_path / "program.py").write_text(program)
+    assert run_python(f"import runpy; runpy.run_path({str(tmp_path / 'program.py')!r})").strip() == "[1.0, 3.0, 5.0]"
 
 
 def test_exported_programs_run_in_another_process(tmp_path: Path) -> None:

@@ -39,11 +39,11 @@ def test_kernel_keeps_the_looks_of_its_function() -> None:
 
 def test_a_kernel_shows_its_parameters_and_what_is_compiled() -> None:
     @ct.kernel(occupancy=2)
-    def shown(x, N: ct.Constant[int]):
+    def shown(x, N: ct.Constant[int], more=0.5):
         ct.store(x, (0,), ct.full((1,), N, x.dtype))
 
     line = shown.function.__code__.co_firstlineno
-    start = f"<kernel shown(x, N), occupancy=2 at test_kernels.py:{line}, "
+    start = f"<kernel shown(x, N, more=0.5), occupancy=2 at test_kernels.py:{line}, "
     assert repr(shown) == start + "not compiled yet>"
     for n in (1, 1, 2):
         ct.launch(None, (1,), shown, (np.zeros(1), n), backend="reference")

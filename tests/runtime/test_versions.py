@@ -67,3 +67,33 @@ def test_autograd_notices_writes() -> None:
     ct.launch(None, (1,), double, (torch.ones(8), kept))
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_tensors_made_in_inference_mode_are_changed_in_it_only(shape: str) -> None:
+    """As by PyTorch's operations in place, in launches that repeat earlier ones, too."""
+    kernel, wrapped = SHAPES[shape]
+    source = torch.arange(8.0)
+    with torch.inference_mode():
+        target = torch.zeros(8)
+
+    def launch(into: Any, of: Any = source) -> None:
+        ct.launch(None, (1,), kernel, (of, wrapped(into)))
+
+    def refused() -> None:
+        with pytest.raises(
+            RuntimeError, match=r"argument 'targets?(\[0\])?' of double\w*\(\) was made in inference mode"
+        ):
+            launch(target)
+        assert not target.any()
+
+    refused()
+    for _ in range(8):
+        launch(torch.zeros(8), target)
+    refused()
+    with torch.inference_mode():
+        for _ in range(8):
+            launch(target)
+        assert torch.equal(target, 2 * source)
+        target.zero_()
+    refused()

@@ -39,6 +39,17 @@ def gradients(mesh: Any, left: torch.Tensor, right: torch.Tensor, compiled: bool
         torch.testing.assert_close(one.grad.full_tensor(), other.grad, rtol=1e-3, atol=1e-2)
 
 
+def forward_mode(a: Any, b: Any, ta: Any, tb: Any) -> None:
+    """Tangents as gradients of gradients: PyTorch makes no dual tensors of DTensors."""
+    primals = [x.requires_grad_() for x in (a, b)]
+    out = matmul(*primals)
+    weights = torch.zeros_like(out, requires_grad=True)
+    gradients = torch.autograd.grad(out, primals, weights, create_graph=True)
+    (tangent,) = torch.autograd.grad(gradients, weights, (ta, tb))
+    expected = ta.full_tensor() @ b.full_tensor() + a.full_tensor() @ tb.full_tensor()
+    check(tangent, expected.detach(), (Shard(0),))
+
+
 def main(rank: int, processes: int, file: str) -> None:
     gpus = torch.cuda.is_available() and torch.cuda.device_count() >= processes
     device = "cuda" if gpus else "cpu"
@@ -67,6 +78,7 @@ def main(rank: int, processes: int, file: str) -> None:
     torch.testing.assert_close(out.full_tensor(), normed)
     for compiled in (False, True):
         gradients(mesh, a, b, compiled)
+    forward_mode(on(a, Shard(0)), on(b, Replicate()), on(a + 1, Shard(0)), on(b - 1, Replicate()))
     dist.barrier()
     dist.destroy_process_group()
     print("done", rank)

@@ -134,24 +134,36 @@ def round(x: Any) -> Any:
     >>> lib.round(ct.arange(4, dtype=ct.float32, start=0.5))
     Tile([0., 2., 2., 4.], dtype=float32)
     """
-    if ct.static_eval(x.dtype.is_integer or x.dtype.is_bool):
+    if ct.static_eval(not _is_float(x) and not isinstance(x, float)):
         return x
     y = _wide(x)
     below = ct.floor(y)
     rest = y - below
     odd = ct.floor(below * 0.5) * 2 != below
     result = ct.where((rest > 0.5) | ((rest == 0.5) & odd), below + 1, below)
-    return ct.astype(ct.where(result == 0, y * 0, result), x.dtype)
+    return _narrow(ct.where(result == 0, y * 0, result), x)
 
 
 def _wide(x: Any) -> Any:
-    """``x`` in float32 if it is narrower."""
-    return x if x.dtype == ct.float64 else ct.astype(x, ct.float32)
+    """``x`` in float32 if it is narrower, or a Python number."""
+    return x if ct.static_eval(_dtype(x) == ct.float64) else ct.astype(x, ct.float32)
 
 
 def _narrow(y: Any, x: Any) -> Any:
-    """``y``, computed from ``_wide(x)``, in the dtype of ``x``; integers keep float32, as those of ``ct.exp``."""
-    return y if ct.static_eval(x.dtype.is_integer or x.dtype.is_bool) else ct.astype(y, x.dtype)
+    """``y``, computed from ``_wide(x)``, in the dtype of ``x``; integers and Python numbers keep float32, as those of
+    ``ct.exp``."""
+    return ct.astype(y, x.dtype) if ct.static_eval(_is_float(x)) else y
+
+
+def _dtype(x: Any) -> Any:
+    """The dtype of a tile; None of a number of Python or NumPy."""
+    return x.dtype if isinstance(getattr(x, "dtype", None), type(ct.float32)) else None
+
+
+def _is_float(x: Any) -> bool:
+    """Whether ``x`` is a tile of floats."""
+    kind = _dtype(x)
+    return kind is not None and kind.is_floating
 
 
 def _polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:

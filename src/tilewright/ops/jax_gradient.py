@@ -18,31 +18,14 @@ Arrays = Sequence[Any]
 _NONE = jax.dtypes.float0  # of tangents and gradients of integers
 
 
-def reverse_mode(op: Operator, numbers: tuple[Any, ...], compute: Callable[..., Any]) -> Callable[..., Any]:
-    """``compute``, which is ``op`` with these ``numbers``, with its gradient only."""
-    function = jax.custom_vjp(compute)
-
-    def forward(*arrays: Any) -> Any:
-        if op.backward is None:
-            raise NotImplementedError(op.missing_gradient())
-        found = function(*arrays)
-        return found, _saved(op, op.backward.parameters, arrays, found)
-
-    def backward(saved: dict[str, Any], grads: Arrays) -> Any:
-        return _input_gradients(op, numbers, saved, grads)
-
-    function.defvjp(forward, backward)
-    return function
-
-
-def both_modes(op: Operator, numbers: tuple[Any, ...], compute: Callable[..., Any]) -> Callable[..., Any]:
-    """``compute``, which is ``op`` with these ``numbers``, with its jvp, and with its gradient where it has one."""
+def differentiable(op: Operator, numbers: tuple[Any, ...], compute: Callable[..., Any]) -> Callable[..., Any]:
+    """``compute``, which is ``op`` with these ``numbers``, with its derivatives. One that is not declared is an error
+    where it is computed, or transposed."""
     function = jax.custom_jvp(compute)
 
     def rule(arrays: Arrays, tangents: Arrays) -> Any:
         found = function(*arrays)
-        assert op.forward is not None
-        wanted = {*op.forward.parameters, *(op.backward.parameters if op.backward else ())}
+        wanted = {name for rule in (op.forward, op.backward) if rule is not None for name in rule.parameters}
         saved = _saved(op, wanted, arrays, found)
         moving = [i for i, t in enumerate(tangents) if t.dtype != _NONE]
         types = tuple(jax.typeof(array).to_tangent_aval() for array in found)
@@ -103,10 +86,15 @@ class _Derivative:
 
     def _tangents(self, *arguments: Any) -> list[Any]:
         op, tangents = self.op, dict(zip(self.moving, arguments[len(self.saved) :]))
+        if op.forward is None:
+            return list(_missing.bind(op=op, types=tuple(t for t in self.types if t.dtype != _NONE)))
         values = dict(zip(self.saved, arguments)) | dict(zip((n.name for n in op.numbers), self.numbers))
         values |= {f"tangent_{name}": tangents.get(i) for i, name in enumerate(op.inputs)}
-        found = zip(op.output_tangents(values), self.types)
-        return [jax.numpy.zeros(t.shape, t.dtype) if v is None else v for v, t in found if t.dtype != _NONE]
+        found = list(zip(op.outputs, op.output_tangents(values), self.types))
+        for name, value, kind in found:
+            if value is not None and kind.dtype != _NONE:
+                _check_alike(op, f"the tangent of '{name}'", value, kind)
+        return [jax.numpy.zeros(t.shape, t.dtype) if v is None else v for _, v, t in found if t.dtype != _NONE]
 
     def _gradients(self, *arguments: Any) -> list[Any]:
         if self.op.backward is None:
@@ -120,7 +108,8 @@ class _Derivative:
 # A primitive, as its transpose is another function of ours. All else is inlined: what XLA and derivatives of higher
 # order see are the operators that the rules call.
 _linear = Primitive("tilewright_derivative")
-_linear.multiple_results = True
+_missing = Primitive("tilewright_missing_jvp")  # tangents without a rule: reverse mode traces and never computes them
+_linear.multiple_results = _missing.multiple_results = True
 
 
 def _bound(derivative: _Derivative, *arguments: Any) -> list[Any]:
@@ -144,7 +133,17 @@ def _jvp(arguments: Arrays, tangents: Arrays, *, derivative: _Derivative, traced
 def _transposed(grads: Arrays, *arguments: Any, derivative: _Derivative, traced: Any) -> Any:
     count = len(derivative.saved)
     found = derivative.transposed(*arguments[:count], *map(ad.instantiate_zeros, grads))
+    for i, gradient, argument in zip(derivative.moving, found, arguments[count:]):
+        if gradient is not None:
+            _check_alike(derivative.op, f"the gradient of '{derivative.op.inputs[i]}'", gradient, argument.aval)
     return [*[None] * count, *found]
+
+
+def _check_alike(op: Operator, what: str, found: Any, wanted: Any) -> None:
+    """ValueError where ``found``, which a rule of ``op`` gave, has not the shape and the dtype of ``wanted``."""
+    kinds = [f"{array.dtype}[{','.join(map(str, array.shape))}]" for array in (found, wanted)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(f"{op.name}: {what} is {kinds[0]}; it must be {kinds[1]}")
 
 
 def _batched(arguments: Arrays, dims: Sequence[Any], *, derivative: _Derivative, traced: Any) -> Any:
@@ -158,6 +157,13 @@ def _batched(arguments: Arrays, dims: Sequence[Any], *, derivative: _Derivative,
     return found, [0] * len(found)
 
 
+def _refused(*_: Any, op: Operator, types: Any) -> Any:
+    raise NotImplementedError(op.missing_jvp())
+
+
+_missing.def_impl(_refused)
+_missing.def_abstract_eval(lambda *, op, types: list(types))
+mlir.register_lowering(_missing, _refused)
 _linear.def_impl(_evaluated)
 _linear.def_abstract_eval(lambda *_, derivative, traced: traced.out_avals)
 mlir.register_lowering(_linear, mlir.lower_fun(_evaluated, multiple_results=True))

@@ -20,7 +20,7 @@ from tilewright.ops.jax_call import (
     written_arrays,
     xla_platform,
 )
-from tilewright.ops.jax_gradient import both_modes, reverse_mode
+from tilewright.ops.jax_gradient import differentiable
 from tilewright.ops.jax_sharding import partitioned
 from tilewright.ops.operator import Operator, OperatorTypeError, array_dtype
 from tilewright.runtime.abstract import abstract_array, record_launches
@@ -82,8 +82,7 @@ def _check(condition: Any, message: Callable[[], str]) -> None:
 
 def _differentiable(op: Operator, numbers: tuple[Any, ...]) -> Callable[..., Any]:
     """``op`` with these ``numbers``, and with its derivatives."""
-    made = reverse_mode if op.forward is None else both_modes
-    function = made(op, numbers, _batched(op, numbers))
+    function = differentiable(op, numbers, _batched(op, numbers))
     # What differs along fewer axes of a mesh is cast outside of the rule: so its gradient is summed along the others.
     return lambda *arrays: function(*alike_varying(arrays)[0])
 

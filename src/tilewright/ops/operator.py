@@ -104,6 +104,8 @@ class Operator:
         self.backward: Rule | None = None
         self.forward: Rule | None = None
         self.overload: Any = None  # the operator of PyTorch, once it is registered
+        self.held: Any = None  # the same with tensors in place of floats, where it has any
+        self.traced: Any = None  # what Dynamo traces instead of a call
         self.arity = count + len(self.numbers)
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         self.__signature__ = inspect.Signature(
@@ -311,7 +313,7 @@ register_in_torch._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 def _traced_call(self: Operator, *args: Any, **kwargs: Any) -> Any:
     register_in_torch(self.name)
-    return self.overload(*args, **kwargs)
+    return self.traced(self, args, kwargs)
 
 
 Operator.__call__._torchdynamo_inline = _traced_call  # type: ignore[attr-defined]

@@ -68,8 +68,19 @@ def _with_tangents(op: Operator, overload: Any, args: tuple[Any, ...]) -> Any:
         empty = tangent is None and primal.is_floating_point()
         values[f"tangent_{name}"] = torch.zeros_like(primal) if empty else tangent
     tangents = op.output_tangents(values)
+    for name, array, tangent in zip(op.outputs, outputs, tangents):
+        if tangent is not None:
+            _check_alike(op, f"the tangent of '{name}'", tangent, array.shape)
     made = tuple(a if t is None else torch._VF._make_dual(a, t, level=0) for a, t in zip(outputs, tangents))
     return made if len(made) > 1 else made[0]
+
+
+def _check_alike(op: Operator, what: str, found: Any, shape: Any) -> None:
+    """RuntimeError where ``found``, which a rule of ``op`` gave, is no tensor of this shape."""
+    if not isinstance(found, torch.Tensor):
+        raise RuntimeError(f"{op.name}: {what} is of type {type(found).__name__}; it must be a tensor or None")
+    if found.shape != shape:
+        raise RuntimeError(f"{op.name}: {what} has the shape {tuple(found.shape)}; it must have {tuple(shape)}")
 
 
 def _recorder(op: Operator, overload: Any) -> Any:
@@ -90,13 +101,15 @@ def _recorder(op: Operator, overload: Any) -> Any:
                 result = below(keyset, args)
         else:
             result = below(keyset, args)
-        ctx.given = len(args)
+        ctx.given, ctx.shapes = len(args), [a.shape for a in args[: len(inputs)]]
         args = (*args, *list(numbers.values())[len(args) - arity :]) if len(args) < arity else args
-        arrays = dict(zip(inputs, args)) | dict(zip(outputs, result if isinstance(result, tuple) else (result,)))
-        ctx.numbers = dict(zip(numbers, args[len(inputs) :]))
+        values = dict(zip((*inputs, *numbers), args))
+        values.update(zip(outputs, result if isinstance(result, tuple) else (result,)))
         wanted = op.backward.parameters if op.backward is not None else ()
-        ctx.saved = [name for name in wanted if name in arrays]
-        ctx.save_for_backward(*[arrays[name] for name in ctx.saved])
+        known = {name: values[name] for name in wanted if name in values}
+        ctx.numbers = {name: value for name, value in known.items() if not isinstance(value, torch.Tensor)}
+        ctx.saved = [name for name in known if name not in ctx.numbers]
+        ctx.save_for_backward(*[known[name] for name in ctx.saved])
         return result
 
     def gradients(ctx: Any, *grads: Any) -> Any:
@@ -104,7 +117,11 @@ def _recorder(op: Operator, overload: Any) -> Any:
             raise RuntimeError(op.missing_gradient())
         values = dict(zip(ctx.saved, ctx.saved_tensors)) | ctx.numbers
         values |= {f"grad_{name}": grad for name, grad in zip(outputs, grads)}
-        return None, *op.input_gradients(values), *[None] * (ctx.given - len(inputs))
+        found = op.input_gradients(values)
+        for name, gradient, shape in zip(inputs, found, ctx.shapes):
+            if gradient is not None:
+                _check_alike(op, f"the gradient of '{name}'", gradient, shape)
+        return None, *found, *[None] * (ctx.given - len(inputs))
 
     methods = {"forward": record, "backward": gradients}
     kind: Any = _SingleLevelFunction  # the transformations of torch.func go through the dispatcher, one by one

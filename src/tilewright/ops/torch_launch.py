@@ -9,12 +9,13 @@ import torch
 
 from tilewright.ir.dtypes import ALL_DTYPES
 from tilewright.language.dtypes import to_dtype
+from tilewright.ops import torch_floats
 from tilewright.ops.traced_launch import KERNELS, OPERATORS
 from tilewright.runtime.launch import launch
 
 _SCHEMA = (
     "launch(int kernel, SymInt[] grid, str layout, Tensor(a!)[] written, Tensor[] read, SymInt[] integers, "
-    "float[] floats, str[] dtypes, str backend) -> ()"
+    "float[] floats, Tensor[] held, str[] dtypes, str backend) -> ()"
 )
 _DTYPES = {d.name: d for d in ALL_DTYPES}
 _LIBRARIES: list[torch.library.Library] = []  # which live as long as the process
@@ -33,12 +34,14 @@ def register() -> None:
     if _LIBRARIES:
         return
     library = torch.library.Library("tilewright", "FRAGMENT")
-    library.define(_SCHEMA)
+    library.define(_SCHEMA, tags=torch_floats.TAGS)
     library.impl("launch", lambda *args: _launch(None, *args), "CPU")
     library.impl("launch", lambda *args: _launch(torch.cuda.current_stream(_device(args)), *args), "CUDA")
     torch.library.register_fake("tilewright::launch", lambda *args: None, lib=library)
     _LIBRARIES.append(library)
-    OPERATORS["launch"] = torch.ops.tilewright.launch.default
+    OPERATORS.update(
+        launch=torch.ops.tilewright.launch.default, varies=torch_floats.varies, hold=torch_floats.in_tensor
+    )
 
 
 def _device(args: tuple[Any, ...]) -> Any:
@@ -55,11 +58,16 @@ def _launch(
     read: list[torch.Tensor],
     integers: list[int],
     floats: list[float],
+    held: list[torch.Tensor],
     dtypes: list[str],
     backend: str,
 ) -> None:
-    """The launch of which ``layout`` has a letter for each argument, telling the list that it is the next of."""
-    left: dict[str, Any] = {"w": iter(written), "r": iter(read), "f": iter(floats), "d": (_DTYPES[d] for d in dtypes)}
+    """The launch of which ``layout`` has a letter for each argument, telling the list that it is the next of.
+
+    ``held`` are floats in tensors, see ``torch_floats``.
+    """
+    left: dict[str, Any] = {"w": iter(written), "r": iter(read), "f": iter(floats), "h": map(float, held)}
+    left["d"] = (_DTYPES[d] for d in dtypes)
     numbers = iter(integers)
     args = tuple(
         bool(next(numbers)) if kind == "b" else next(numbers) if kind == "i" else next(left[kind]) for kind in layout

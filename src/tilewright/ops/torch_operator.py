@@ -11,7 +11,7 @@ import torch
 from tilewright.ir.diagnostics import raised_on_purpose
 from tilewright.ir.errors import TileTypeError
 from tilewright.language.dtypes import to_dtype
-from tilewright.ops import torch_gradient, torch_transforms
+from tilewright.ops import torch_floats, torch_gradient, torch_transforms
 from tilewright.ops.in_place import Memory, overlaps
 from tilewright.ops.operator import NO_DEFAULT, KernelLauncher, Operator
 from tilewright.runtime.launch import launch
@@ -38,7 +38,7 @@ class TorchTypeError(TileTypeError, RuntimeError):
 def front(op: Operator) -> Callable[..., Any]:
     """What computes ``op`` where tensors are given, all arguments in order."""
     register(op)
-    found: Callable[..., Any] = op.overload
+    found: Callable[..., Any] = op.overload if op.held is None else torch_floats.front(op)
     return found
 
 
@@ -49,40 +49,49 @@ def register(op: Operator) -> None:
         if found is not None:
             found[1]._destroy()
             _SHARDED.discard(op.name)
-        library, op.overload = _register(op)
+        library = torch.library.Library(op.name.partition("::")[0], "FRAGMENT")
+        kernels = _cpu_kernel(op), _cuda_kernel(op)
+        op.overload = _overload(op, library, "", *kernels)
+        if torch_floats.places(op):
+            op.held = _overload(op, library, "held", *[torch_floats.reading(op, kernel) for kernel in kernels])
+        op.traced = torch_floats.traced_call
         _REGISTERED[op.name] = op, library
     if op.name not in _SHARDED and "torch.distributed.tensor" in sys.modules:
         _SHARDED.add(op.name)
-        load("tilewright.ops.torch_sharding").register(op, op.overload)
+        load("tilewright.ops.torch_sharding").register(op)
 
 
-def _register(op: Operator) -> tuple[torch.library.Library, Any]:
+def _overload(
+    op: Operator, library: torch.library.Library, overload: str, cpu: Callable[..., Any], cuda: Callable[..., Any]
+) -> Any:
+    """The new ``overload`` of the operator of PyTorch, which these kernels compute. ``held`` has floats in tensors."""
+    library.define(schema(op, overload), tags=torch_floats.TAGS if overload else ())
     namespace, _, name = op.name.partition("::")
-    library = torch.library.Library(namespace, "FRAGMENT")
-    library.define(schema(op))
-    made = getattr(getattr(torch.ops, namespace), name).default
-    compute = _cpu_kernel(op)
-    library.impl(name, compute, "CPU")
-    library.impl(name, _cuda_kernel(op), "CUDA")
+    made = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
+    name, full = (f"{n}.{overload}".rstrip(".") for n in (name, op.name))
+    library.impl(name, cpu, "CPU")
+    library.impl(name, cuda, "CUDA")
     for kind in _WITHOUT_MEMORY:
         library.impl(name, _refusing(op), kind)
-    torch.library.register_fake(op.name, _fake(op), lib=library)
-    library.impl(name, torch_gradient.autograd_kernel(op, made, compute), "Autograd", with_keyset=True)
-    torch.library.register_vmap(op.name, torch_transforms.vmap_rule(op, made), lib=library)
+    torch.library.register_fake(full, _fake(op), lib=library)
+    library.impl(name, torch_gradient.autograd_kernel(op, made, cpu), "Autograd", with_keyset=True)
+    torch.library.register_vmap(full, torch_transforms.vmap_rule(op, made), lib=library)
     if op.autocast is not None:
         for device in ("cpu", "cuda"):
             library.impl(name, torch_transforms.autocast_kernel(op, made, device), f"Autocast{device.upper()}")
-    return library, made
+    return made
 
 
-def schema(op: Operator) -> str:
+def schema(op: Operator, overload: str = "") -> str:
     """The operator in PyTorch's language of schemas."""
+    kinds = _SCHEMA_TYPES | ({float: "Tensor"} if overload else {})
     marks = (f"({chr(ord('a') + i)}!)" if name in op.mutates else "" for i, name in enumerate(op.inputs))
     arrays = [f"Tensor{mark} {name}" for mark, name in zip(marks, op.inputs)]
-    defaults = ("" if n.default is NO_DEFAULT else f"={n.kind(n.default)!r}" for n in op.numbers)
-    numbers = [f"{_SCHEMA_TYPES[n.kind]} {n.name}{default}" for n, default in zip(op.numbers, defaults)]
+    defaults = ("" if overload or n.default is NO_DEFAULT else f"={n.kind(n.default)!r}" for n in op.numbers)
+    numbers = [f"{kinds[n.kind]} {n.name}{default}" for n, default in zip(op.numbers, defaults)]
     results = "Tensor" if len(op.outputs) == 1 else f"({', '.join(['Tensor'] * len(op.outputs))})"
-    return f"{op.name.partition('::')[2]}({', '.join(arrays + numbers)}) -> {results}"
+    name = f"{op.name.partition('::')[2]}.{overload}".rstrip(".")
+    return f"{name}({', '.join(arrays + numbers)}) -> {results}"
 
 
 def _plan(op: Operator, arrays: Sequence[torch.Tensor]) -> Plan:

@@ -12,18 +12,20 @@ from tilewright.ops.dims import Shape
 from tilewright.ops.operator import Operator
 
 
-def register(op: Operator, overload: Any) -> None:
+def register(op: Operator) -> None:
     """Let DTensor know how ``op`` may be split over the devices along one dimension of a mesh."""
-    register_sharding(overload)(strategies(op))
+    register_sharding(op.overload)(strategies(op))
+    if op.held is not None:
+        register_sharding(op.held)(strategies(op, Replicate()))
 
 
-def strategies(op: Operator) -> Callable[..., Any]:
+def strategies(op: Operator, of_floats: Any = None) -> Callable[..., Any]:
     """Lists the placements of the outputs and the arguments that DTensor may choose from.
 
     Everything is replicated, or one sharded dimension is split in every array that has it; or else a summed one is,
-    and each output is the sum of those of the devices.
+    and each output is the sum of those of the devices. ``of_floats`` is the placement of floats that are in tensors.
     """
-    numbers: list[Any] = [None] * len(op.numbers)
+    numbers = [of_floats if number.kind is float else None for number in op.numbers]
 
     def placements(shapes: tuple[Shape, ...], dim: str | None, otherwise: Any) -> list[Any]:
         return [Shard(shape.index(dim)) if dim in shape else otherwise for shape in shapes]

@@ -25,11 +25,11 @@ def vmap_rule(op: Operator, overload: Any) -> Callable[..., Any]:
         for name, varies in zip(op.inputs, batched):
             if name in op.mutates and not varies:
                 raise RuntimeError(f"{op.name}: '{name}' is changed in place, so it must have the batch of vmap, too")
-        dim = None if op.mutates else batched_dim(op.dims, op.sharded, batched)  # a batch that is merged may be a copy
+        alone = op.mutates or any(d is not None for d in in_dims[count:])  # a batch that is merged may be a copy
+        dim = None if alone else batched_dim(op.dims, op.sharded, batched)
         if dim is None:
             calls = [
-                overload(*[a.select(d, i) if d is not None else a for a, d in zip(arrays, in_dims)], *numbers)
-                for i in range(size)
+                overload(*[a.select(d, i) if d is not None else a for a, d in zip(args, in_dims)]) for i in range(size)
             ]
             if not op.outputs:
                 return None, None

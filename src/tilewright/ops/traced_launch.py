@@ -6,6 +6,7 @@ Dynamo traces ``traced_launch`` instead of ``launch``, and calls the functions t
 from __future__ import annotations
 
 import ctypes
+import operator
 import sys
 from typing import Any
 
@@ -95,8 +96,12 @@ def traced_launch(
         raise TypeError(f"the kernel takes {len(constant)} arguments, but {len(kernel_args)} were given")
     described: list[Any] = []
     for value, fixed in zip(kernel_args, constant):
-        if isinstance(value, (bool, DType)) or (fixed and isinstance(value, (int, float))):
+        if isinstance(value, (bool, DType)):
             described.append(value)
+        elif fixed and isinstance(value, float):
+            described.append(float.fromhex(value.hex()))  # which Dynamo fixes
+        elif fixed and isinstance(value, int):
+            described.append(operator.index(value))
         elif isinstance(value, (int, float)):
             described.append(1.0 if isinstance(value, float) else 1)
         elif isinstance(value, (tuple, list, str)) or value is None:
@@ -105,8 +110,8 @@ def traced_launch(
             described.append(("array", str(value.dtype), value.dim()))
     changes = written_arguments(identity, tuple(described))
     layout = ""
-    written, read, integers, floats, dtypes = [], [], [], [], []
-    for value, changed in zip(kernel_args, changes):
+    written, read, integers, floats, held, dtypes = [], [], [], [], [], []
+    for value, fixed, changed in zip(kernel_args, constant, changes):
         if isinstance(value, DType):
             layout += "d"
             dtypes.append(value.name)
@@ -116,6 +121,9 @@ def traced_launch(
         elif isinstance(value, int):
             layout += "i"
             integers.append(value)
+        elif isinstance(value, float) and not fixed and OPERATORS["varies"](value):
+            layout += "h"
+            held.append(OPERATORS["hold"](value))
         elif isinstance(value, float):
             layout += "f"
             floats.append(value)
@@ -125,7 +133,7 @@ def traced_launch(
         else:
             layout += "r"
             read.append(value)
-    launch_operator()(identity, list(grid), layout, written, read, integers, floats, dtypes, backend or "")
+    launch_operator()(identity, list(grid), layout, written, read, integers, floats, held, dtypes, backend or "")
 
 
 def launch_operator() -> Any:

@@ -163,7 +163,9 @@ def _describe_torch(tensor: Any, runtime: RuntimeValues) -> ArgumentKey:
         if not address and tensor.device.type != "meta" and not _is_empty(tensor.shape):
             return _describe_absent(tensor, runtime)
         runtime.numbers.append(address)
-        return "torch", tensor.dtype, tensor.shape, tensor.stride(), address & 15, tensor.device, tensor.is_neg()
+        inference = sys.modules["torch"].is_inference_mode_enabled() if tensor.is_inference() else None
+        facts = tensor.dtype, tensor.shape, tensor.stride(), address & 15, tensor.device, tensor.is_neg(), inference
+        return "torch", *facts
     except RuntimeError:  # only strided tensors have an address and strides
         return "odd tensor", tensor.layout
 
@@ -187,13 +189,16 @@ def _torch(
     misalignment: int,
     device: Any,
     negated: bool,
+    inference: bool | None,
 ) -> Layout:
+    """``inference``, of a tensor made in inference mode: whether that mode is on."""
     if negated:
         raise TypeError(f"{ref} is a view that negates its elements; pass x.resolve_neg()")
     kind, index = device.type, device.index or 0
     if kind == "cuda" and sys.modules["torch"].version.hip is not None:  # what PyTorch calls AMD's
         kind = "rocm"
-    return layout(ref, dtype, shape, strides, misalignment, True, kind, index, byte_strides=False)
+    facts = misalignment, inference is not False, kind, index, inference is False
+    return layout(ref, dtype, shape, strides, *facts, byte_strides=False)
 
 
 def _odd_tensor(ref: ArgumentRef, kind: Any) -> Layout:

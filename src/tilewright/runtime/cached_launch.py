@@ -45,7 +45,8 @@ class CachedLaunch:
         """
         self.note_writes = noter_of_writes(args, written)
         self.settings = given
-        self.values = guarded_values(rules, args, template, tables)
+        self._changed = frozenset(path[0] for path in written)
+        self.values = guarded_values(rules, args, template, tables, self._changed)
         self.launch = self._launch
         self._rules, self._template, self._executable, self._device = rules, template, executable, device
         self.ignores_streams = device is None  # a CPU accepts them; launches are given None in their place
@@ -79,5 +80,5 @@ class CachedLaunch:
         if not self._settled and self._count >= (_SOON if soon else _LATER):
             self._settled = True
             if native.available():
-                given = self._rules, args, self._template, self._executable, self._device
+                given = self._rules, args, self._template, self._executable, self._device, self._changed
                 self.launch = native_launch(self.settings, *given) or self.launch

@@ -8,7 +8,7 @@ code.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -56,7 +56,8 @@ class GuardBuilder(Protocol):
 
     def exported(self, i: int, array: Any) -> None: ...
 
-    def tensor(self, i: int, tensor: Any) -> None: ...
+    def tensor(self, i: int, tensor: Any, changed: bool) -> None:
+        """``changed``: the launch writes to it."""
 
     def entries(self, i: int, entries: Sequence[int]) -> bool:
         """It is a list of arrays, which have these indices from here on. Comes before other guards; False where lists
@@ -66,9 +67,9 @@ class GuardBuilder(Protocol):
         """What was collected of its entries, the addresses, becomes one: the table."""
 
 
-def emit_guards(rules: Sequence[Rule], args: Sequence[Any], to: GuardBuilder) -> bool:
-    """Write all guards of arguments like ``args``. False when one of these is no number or constant number, no array or
-    one of a derived class, and no list of such arrays."""
+def emit_guards(rules: Sequence[Rule], args: Sequence[Any], to: GuardBuilder, changed: Collection[int] = ()) -> bool:
+    """Write all guards of arguments like ``args``; a launch writes to those ``changed``. False when one of these is no
+    number or constant number, no array or one of a derived class, and no list of such arrays."""
     values, lists = list(args), {}
     for i, (rule, argument) in enumerate(zip(rules, args)):
         if type(argument) is list and not rule.constant and rule.declared is None:
@@ -80,15 +81,15 @@ def emit_guards(rules: Sequence[Rule], args: Sequence[Any], to: GuardBuilder) ->
         return False
     for i, (rule, argument) in enumerate(zip(rules, args)):
         if i in lists:
-            if not all(_emit_guard(_ENTRY, k, values[k], to) for k in lists[i]):
+            if not all(_emit_guard(_ENTRY, k, values[k], to, i in changed) for k in lists[i]):
                 return False
             to.table(i, lists[i])
-        elif not _emit_guard(rule, i, argument, to):
+        elif not _emit_guard(rule, i, argument, to, i in changed):
             return False
     return True
 
 
-def _emit_guard(rule: Rule, i: int, argument: Any, to: GuardBuilder) -> bool:
+def _emit_guard(rule: Rule, i: int, argument: Any, to: GuardBuilder, changed: bool) -> bool:
     """Write the guards of one argument, or entry of a list."""
     kind, cupy, torch = type(argument), sys.modules.get("cupy"), sys.modules.get("torch")
     if rule.constant and kind in _NUMBERS and argument == argument:  # no NaN
@@ -102,7 +103,7 @@ def _emit_guard(rule: Rule, i: int, argument: Any, to: GuardBuilder) -> bool:
     elif cupy is not None and kind is cupy.ndarray:
         to.cupy(i, argument)
     elif torch is not None and isinstance(argument, torch.Tensor):
-        to.tensor(i, argument)
+        to.tensor(i, argument, changed)
     elif rule.declared is not None:
         return False
     elif kind in _NUMBERS:

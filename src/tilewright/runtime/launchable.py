@@ -245,9 +245,13 @@ class Launchable:
         specialization = self.specialize(signature, backend)
         for region in bound.regions:
             if not region.layout.writable and argument_of(region, bound.tables) in specialization.written:
-                raise ValueError(
-                    f"{ArgumentRef(self.name, region.name)} is read-only, but the kernel stores to it; pass a copy"
-                )
+                ref = ArgumentRef(self.name, region.name)
+                if region.layout.inference:
+                    raise RuntimeError(
+                        f"{ref} was made in inference mode, outside of which it cannot be changed in place; pass "
+                        "x.clone()"
+                    )
+                raise ValueError(f"{ref} is read-only, but the kernel stores to it; pass a copy")
         if checked(backend):
             extents = {r.name: r.layout.extent() for r in bound.regions}
             bound.values += [limit for name in self._pointers(signature) for limit in extents.get(name, (0, 0))]

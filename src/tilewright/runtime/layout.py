@@ -45,6 +45,7 @@ class Layout:
     writable: bool = True
     device: str = "cpu"
     device_index: int = 0
+    inference: bool = False  # whether PyTorch does not let it be written for that it was made in inference mode
 
     def extent(self) -> tuple[int, int]:
         """The bytes that the array covers, as offsets from its address."""
@@ -76,6 +77,7 @@ def layout(
     writable: bool = True,
     device: str = "cpu",
     device_index: int = 0,
+    inference: bool = False,
     *,
     byte_strides: bool,
 ) -> Layout:
@@ -98,7 +100,7 @@ def layout(
                     f"size, {known.bytes} bytes (a field of a structured array?); copy it first"
                 )
         strides = tuple(stride // known.bytes for stride in strides)
-    return Layout(known, tuple(shape), strides, misalignment, writable, device, device_index)
+    return Layout(known, tuple(shape), strides, misalignment, writable, device, device_index, inference)
 
 
 # What to do with an array of a dtype that tile code does not have, by the start of torch's name or NumPy's kind.

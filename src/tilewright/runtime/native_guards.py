@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,7 @@ class _GuardBuilder:
         start, offset = (body.load("i64", tensor, _offset(name)) for name in ("data", "byte_offset"))
         self._address(body.let(f"add i64 {start}, {offset}"), (known.data or 0) + known.byte_offset)
 
-    def tensor(self, i: int, tensor: Any) -> None:
+    def tensor(self, i: int, tensor: Any, changed: bool) -> None:
         argument, body, fill = self._arguments[i], self.body, dlpack.exchange(type(tensor))
         known = None if fill is None else dlpack.filled(fill, tensor)
         if fill is None or known is None:
@@ -184,6 +185,11 @@ class _GuardBuilder:
             return
         body.require_type(argument, type(tensor))
         body.require_equal("ptr", _called(body, type(tensor).is_neg, argument), body.reference(False))
+        if changed:
+            inference, enabled = tensor.is_inference(), sys.modules["torch"].is_inference_mode_enabled
+            body.require_equal("ptr", _called(body, type(tensor).is_inference, argument), body.reference(inference))
+            if inference:
+                body.require_equal("ptr", _called(body, enabled), body.reference(True))
         found = body.stack(f"[{ctypes.sizeof(dlpack.Tensor)} x i8]")
         body.require_equal("i32", body.let(f"call i32 {pointer(fill)}(ptr {argument}, ptr {found})"), 0)
         self._require_tensor(found, known)
@@ -220,9 +226,10 @@ def native_launch(
     template: Sequence[Any],
     executable: DirectLaunch,
     device: int | None,
+    changed: Collection[int] = (),
 ) -> Callable[..., bool] | None:
-    """``CachedLaunch.launch`` for launches like that with ``args``. None where machine code cannot check all that, or
-    the backend cannot be entered by it."""
+    """``CachedLaunch.launch`` for launches like that with ``args``; they write to those ``changed``. None where machine
+    code cannot check all that, or the backend cannot be entered by it."""
     stub = executable.launch_stub(device or 0, {})
     if stub is None:
         return None
@@ -231,7 +238,7 @@ def native_launch(
     if not _guard_settings(body, settings):
         return None
     guards = _GuardBuilder(body, len(args))
-    if not emit_guards(rules, args, guards) or not guards.able:
+    if not emit_guards(rules, args, guards, changed) or not guards.able:
         return None
     memory = body.stack(f"[{max(len(template), 1)} x i64]")
     numbers = iter(guards.numbers)
@@ -316,11 +323,13 @@ def _entries(body: Body, grid: str) -> Iterator[tuple[str, str]]:
         yield body.call("PyTuple_GetItem", grid, body.let(f"select i1 {there}, i64 {axis}, i64 0")), there
 
 
-def _called(body: Body, function: Callable[[Any], Any], argument: str) -> str:
-    """What a function of Python returns."""
+def _called(body: Body, function: Callable[..., Any], *arguments: str) -> str:
+    """What a function of Python returns for at most one argument."""
     given = body.stack("ptr")
-    body.store("ptr", argument, given)
-    found = body.held(body.call("PyObject_VectorcallDict", body.reference(function), given, 1, "null"))
+    for argument in arguments:
+        body.store("ptr", argument, given)
+    count = len(arguments)
+    found = body.held(body.call("PyObject_VectorcallDict", body.reference(function), given, count, "null"))
     body.require_object(found)
     return found
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,9 +72,11 @@ class _GuardBuilder:
     def exported(self, i: int, array: Any) -> None:
         self.able = False
 
-    def tensor(self, i: int, tensor: Any) -> None:
+    def tensor(self, i: int, tensor: Any, changed: bool) -> None:
         self.raises = True
-        self._guard_array(i, tensor, ("shape", "stride", "device", "is_neg"))
+        self._guard_array(i, tensor, ("shape", "stride", "device", "is_neg", *["is_inference"] * changed))
+        if changed and tensor.is_inference():
+            self.failures.append(f"not {self._put('inference', sys.modules['torch'].is_inference_mode_enabled)}()")
         self._address(i, tensor.data_ptr(), f"a{i}.data_ptr()")
 
     def entries(self, i: int, entries: Sequence[int]) -> bool:
@@ -139,14 +142,15 @@ def guarded_values(
     args: Sequence[Any],
     values: Sequence[Any],
     tables: Sequence[np.ndarray[Any, Any]] = (),
+    changed: Collection[int] = (),
 ) -> Values:
     """What gives the values of the function parameters for arguments that differ from ``args`` by addresses and numbers
     only, and None for others.
 
     ``values`` are those for ``args``, with a RUNTIME_SLOT for each address, number and table, in the order of the
-    arguments; ``tables`` are the rows of tables without their addresses.
+    arguments; ``tables`` are the rows of tables without their addresses. A launch writes to the arguments ``changed``.
     ``never`` where there are no such guards, or none that take less time than describing the arguments.
     """
     guards = _GuardBuilder(tables)
-    known = emit_guards(rules, args, guards) and guards.able and guards.numbers
+    known = emit_guards(rules, args, guards, changed) and guards.able and guards.numbers
     return guards.function(len(args), values) if known else never
