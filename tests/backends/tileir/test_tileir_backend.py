@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,6 +120,33 @@ def test_what_the_assembler_refuses_is_tried_with_less_freedom(monkeypatch: pyte
         stages = executable.stages()
         assert stages["compile decisions"] == "tileiras compiles it with: no hints, no TMA\n"
         assert "allow_tma = false" in stages["CUDA Tile IR"] and "occupancy" not in stages["CUDA Tile IR"]
+
+
+@ct.kernel(num_ctas=2)
+def largest(x, out):
+    ct.store(out, (0,), ct.max(ct.load(x, (0, 0), (4, 8)), 0))
+
+
+@ct.kernel(num_ctas=2)
+def add_one(x, out):
+    ct.store(out, (0, 0), ct.load(x, (0, 0), (4, 8)) + 1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "target", "kept"), ((largest, "sm_90", False), (largest, "sm_100", True), (add_one, "sm_90", True))
+)
+def test_tiles_whose_elements_move_are_not_distributed_over_ctas_on_hopper(
+    monkeypatch: pytest.MonkeyPatch, kernel: Any, target: str, kept: bool
+) -> None:
+    """tileiras 13.5 loses some of them between the CTAs."""
+    texts: list[str] = []
+    monkeypatch.setattr(assembler, "assemble", lambda data, *_: texts.append(print_module(read(data))) or b"code")
+    arrays = (
+        np.zeros((4, 8), np.float32),
+        np.zeros((4, 8), np.float32) if kernel is add_one else np.zeros(8, np.float32),
+    )
+    made = TileIRBackend(target).compile(specialization(kernel, arrays, "reference").function, {})
+    assert ("num_cta_in_cga = 2" in texts[0]) == kept == (made.artifact.fallback == ())
 
 
 @needs_assembler

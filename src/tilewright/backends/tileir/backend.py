@@ -17,9 +17,10 @@ from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.binary import GpuBinary
 from tilewright.gpu_runtime.constraints import CompileAgain, Constraints, compile_under
 from tilewright.gpu_runtime.executable import GpuExecutable
-from tilewright.ir.core import Function
+from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
 from tilewright.ir.gpu_parameters import TableParameter
+from tilewright.ir.ops import linear, shape
 from tilewright.tileir.bytecode import write
 from tilewright.tileir.export import Kernel, entry_name, export_module
 from tilewright.tileir.text import print_module
@@ -84,7 +85,7 @@ class TileIRBackend(DriverBackend[str]):
     def _assembled(self, function: Function, variant: Any) -> tuple[bytes, tuple[str, ...]]:
         """Machine code, and the first of the fallbacks that the assembler takes. TileError, as it refuses the kernel
         itself, when it takes none."""
-        forms = _fallbacks(function)
+        forms = _fallbacks(function, self.architecture())
         refused: list[TileError] = []
 
         def attempt(fallback: tuple[str, ...], _: Sequence[str]) -> tuple[bytes, tuple[str, ...]]:
@@ -101,22 +102,36 @@ class TileIRBackend(DriverBackend[str]):
 
 
 _IN_ORDER, _WITHOUT_TMA = "memory ops in program order", "no TMA"
-_WITHOUT_HINTS = "no hints"
+_WITHOUT_HINTS, _ONE_CTA = "no hints", "one CTA"
 _HINTS = ("num_ctas", "occupancy", "num_worker_warps")  # the assembler ends without a word where it cannot keep them
 
 
-def _fallbacks(function: Function) -> Sequence[tuple[str, ...]]:
+# Ops that move elements of a tile to other places: between the CTAs of a cluster, tileiras 13.5 loses some.
+_MOVES: frozenset[type[Op]] = frozenset(
+    (shape.Extract, shape.Insert, shape.Cat, shape.Permute, linear.Reduce, linear.Scan)
+)
+
+
+def _fallbacks(function: Function, architecture: str) -> Sequence[tuple[str, ...]]:
     """How to compile a kernel, and then, where the assembler refuses or does not end, with less freedom."""
-    found = (), (_IN_ORDER,), (_WITHOUT_TMA,)
-    if any(hint in function.hints for hint in _HINTS):
-        return *found, *((_WITHOUT_HINTS, *fallback) for fallback in found)
-    return found
+    found: Sequence[tuple[str, ...]] = ((), (_IN_ORDER,), (_WITHOUT_TMA,))
+    without = [(_WITHOUT_HINTS, *fallback) for fallback in found]
+    if not any(hint in function.hints for hint in _HINTS):
+        return found
+    if (
+        architecture.startswith("sm_90")
+        and "num_ctas" in function.hints
+        and any(type(op) in _MOVES for op in function.walk())
+    ):
+        found = [(_ONE_CTA, *fallback) for fallback in found]
+    return *found, *without
 
 
 def _kernel(function: Function, variant: Any, fallback: Sequence[str]) -> Kernel:
     """What is exported as a variant and a fallback."""
-    if _WITHOUT_HINTS in fallback:
-        hints = {name: value for name, value in function.hints.items() if name not in _HINTS}
+    dropped = _HINTS if _WITHOUT_HINTS in fallback else ("num_ctas",) if _ONE_CTA in fallback else ()
+    if dropped:
+        hints = {name: value for name, value in function.hints.items() if name not in dropped}
         function = replace(function, hints=hints)
     return Kernel(
         function,

@@ -65,9 +65,9 @@ def by_architecture(hints: dict[str, Any], minor: int) -> HintsAttr | None:
 def _may_use_tma(e: Emitter, op: memory.LoadView | memory.StoreView) -> bool:
     """Not where a loop carries what it loads: ``tileiras`` 13.5 loads the next tile into the same memory too early. Nor
     where a tile is stored again: it is taken from shared memory, which another tile may have been stored from since.
-    Nor where memory is read after a write, or written by threads, too: they do not wait until the unit has written.
+    Nor where memory is accessed after a write, for which it does not wait.
     """
-    if e.tokens.crosses(op):
+    if e.tokens.may_be_late(op):
         return False
     if isinstance(op, memory.LoadView):
         return not _is_carried(op.results[0])

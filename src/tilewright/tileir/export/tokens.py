@@ -31,7 +31,6 @@ ORDERED: frozenset[type[Op]] = frozenset(
 )
 _OUTPUT, _ALL = "output", "all"
 _READ, _WRITE = 1, 2  # what ops do to a memory, and what of it a token that is carried comes after
-_BESIDE = 4  # a write that does not go through the TMA unit
 _UNORDERED = (MemoryOrder.WEAK, MemoryOrder.RELAXED)  # with accesses to other memory
 Slot = tuple[Hashable, int]
 Accesses = dict[Hashable, int]
@@ -48,15 +47,16 @@ class Tokens:
 
     def __init__(self, e: Emitter, function: Function, *, program_order: bool) -> None:
         self._e = e
-        self._alias = None if program_order else AliasAnalysis(function)
+        self._alias = AliasAnalysis(function)
+        self._in_order = program_order
         self._is_apart = not program_order
         self._ops: dict[Op, tuple[Hashable, int]] = {}
         self._regions: dict[Op, Accesses] = {}
         self.kinds: set[type[Op]] = set()
-        self._seen: Accesses = {}
-        self._crossed: set[Hashable] = set()
+        self._before: set[Hashable] = set()  # what was written when an op comes,
+        self._again: set[Hashable] = set()  # and is accessed afterwards
         self._written = {key for key, effect in self._survey(function.body).items() if effect & _WRITE}
-        if not self._is_apart and self._written:
+        if program_order or (not self._is_apart and self._written):
             self._written = {_ALL}
         self._first: Value | None = None
         self._write: dict[Hashable, Value] = {}  # the token of the last write
@@ -75,38 +75,33 @@ class Tokens:
             self.kinds.add(kind)
             if kind in ORDERED:
                 key, effect = self._ops[op] = self._access(op)
-                if effect == _WRITE and (kind is not memory.StoreView or op.attributes.get("allow_tma") is False):
-                    effect |= _BESIDE
                 found[key] = found.get(key, 0) | effect
-                self._follow(key, effect)
+                if key in self._before:
+                    self._again.add(key)
+                elif effect == _WRITE:
+                    self._before.add(key)
             elif op.regions:
                 own: Accesses = {}
-                for region in op.regions:
+                before, after = self._before, set[Hashable]()
+                for region in op.regions:  # of a branch one is done
+                    self._before = set(before)
                     _add(own, self._survey(region))
+                    after |= self._before
+                self._before = after
                 if own:
                     self._regions[op] = own
                     _add(found, own)
                 if isinstance(op, (control.For, control.Loop)):  # whose iterations come after each other
-                    for key, effect in own.items():
-                        self._follow(key, effect)
+                    self._again |= {key for key, effect in own.items() if effect == _READ | _WRITE}
         return found
 
-    def _follow(self, key: Hashable, effect: int) -> None:
-        """Note what is done to a memory after all that was seen."""
-        before = self._seen.get(key, 0)
-        if before & _WRITE and (effect & _READ or (before | effect) & _BESIDE):
-            self._crossed.add(key)
-        self._seen[key] = before | effect
-
-    def crosses(self, op: Op) -> bool:
-        """Whether the memory of ``op`` is read after a write, or written by threads and through the TMA unit: nobody
-        waits there until that has written, nor does it see what threads wrote (``tileiras`` 13.5)."""
-        return None in self._crossed or self._ops[op][0] in self._crossed
+    def may_be_late(self, op: Op) -> bool:
+        """Whether the memory of ``op`` is accessed again after it was written: ``tileiras`` 13.5 does not wait until
+        the TMA unit has written, nor does the unit see what threads wrote. Other iterations write elsewhere."""
+        return None in self._again or self._ops[op][0] in self._again
 
     def _access(self, op: Op) -> tuple[Hashable, int]:
         """What memory ``op`` reaches, and what it does there."""
-        if self._alias is None:
-            return _ALL, _WRITE
         if not isinstance(op, memory.MemoryOp):
             return _OUTPUT, _WRITE
         root = self._alias.underlying_object(op.address)
@@ -117,7 +112,7 @@ class Tokens:
 
     def _of(self, op: Op) -> tuple[Hashable, int]:
         key, effect = self._ops[op]
-        return (key if self._is_apart else _ALL), effect
+        return (key if self._is_apart else _ALL), (_WRITE if self._in_order else effect)
 
     def before(self, op: Op) -> Value | None:
         """What ``op`` comes after."""
@@ -145,10 +140,9 @@ class Tokens:
         """The tokens that a loop or a branch takes and gives beside its values."""
         accesses = self._regions.get(op, {})
         if not self._is_apart and accesses:
-            accesses = {_ALL: functools.reduce(operator.or_, accesses.values())}
+            accesses = {_ALL: _WRITE if self._in_order else functools.reduce(operator.or_, accesses.values())}
         found: list[Slot] = []
-        for key, effects in accesses.items():
-            effect = effects & ~_BESIDE
+        for key, effect in accesses.items():
             if key not in self._written:
                 continue
             if effect == _READ | _WRITE:
