@@ -84,15 +84,12 @@ def test_pseudo_inverse(rng: random.Random) -> None:
         place = inverse.apply(**{f"dim{i}": c for i, c in enumerate(coordinates)})
         assert layout.apply(**dict(zip(layout.names, place))) == coordinates
         assert not any(v & layout.free_mask(n) for n, v in zip(layout.names, place))
-    identity = layout.compose(inverse)
-    assert identity.is_injective and identity.is_surjective and identity.is_permutation
 
 
 def test_conversion(rng: random.Random) -> None:
     source = random_layout(rng)
     target = random_layout(rng, surjective=True, shape=source.shape)
     conversion = target.invert_and_compose(source)
-    assert target.compose(conversion) == source
     for inputs in enumerate_inputs(source):
         place = dict(zip(target.names, conversion.apply(**inputs)))
         assert element(target, place) == element(source, inputs)
@@ -151,7 +148,7 @@ def test_blocked(shape: Any, registers: Any, lanes: Any, warps: Any, order: Any)
     run = min(registers[fastest], shape[fastest])
     first = [layout.apply(register=r)[fastest] for r in range(run)]
     assert first == list(range(run))
-    held = layout.size(REGISTER) * layout.num_threads
+    held = layout.size(REGISTER) * layout.size(LANE) * layout.size(WARP)
     assert held == max(math.prod(shape), held if not layout.is_injective else 0)
 
 

@@ -139,11 +139,6 @@ class LinearLayout:
         """How many elements a thread holds."""
         return self.size(REGISTER)
 
-    @property
-    def num_threads(self) -> int:
-        """How many threads of a CTA the tile is distributed over."""
-        return self.size(LANE) * self.size(WARP)
-
     def __hash__(self) -> int:
         return self._hash
 
@@ -234,20 +229,6 @@ class LinearLayout:
         return table
 
     # -- algebra
-
-    def compose(self, inner: LinearLayout) -> LinearLayout:
-        """``self`` after ``inner``, whose shape is the sizes of the dimensions of ``self``."""
-        if inner.shape != self.sizes:
-            raise ValueError(f"cannot apply a layout with inputs {self.sizes} to coordinates in {inner.shape}")
-        columns = self._columns
-        return LinearLayout(
-            self.shape, tuple((name, tuple(_times(columns, b) for b in bases)) for name, bases in inner.dims)
-        )
-
-    @property
-    def _columns(self) -> tuple[int, ...]:
-        """The image of each bit of a row-major index over the input dimensions, the lowest bit first."""
-        return tuple(b for _, bases in reversed(self.dims) for b in bases)
 
     def pseudo_inverse(self) -> LinearLayout:
         """A layout from ``dim0``, ``dim1``, ... to inputs of ``self`` that hold the element, with free bits 0.
@@ -416,14 +397,6 @@ def _unravel(index: Any, shape: Sequence[int]) -> tuple[Any, ...]:
 def _axis_bit(shape: Sequence[int], axis: int, bit: int) -> int:
     """The row-major index of the element at coordinate ``2**bit`` of ``axis``, and 0 of the others."""
     return math.prod(shape[axis + 1 :]) << bit
-
-
-def _times(columns: Sequence[int], vector: int) -> int:
-    result = 0
-    for i, column in enumerate(columns):
-        if vector >> i & 1:
-            result ^= column
-    return result
 
 
 def _reduce(vector: int, echelon: Iterable[int]) -> int:

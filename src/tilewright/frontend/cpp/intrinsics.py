@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from tilewright.ir.dtypes import DType, bool_, int64, uint8, uint16, uint32
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode, RoundingMode
 from tilewright.ir.ops import arith
 from tilewright.ir.ops.control import Yield
-from tilewright.ir.ops.linear import Mma, Reduce, Scan
+from tilewright.ir.ops.linear import Mma, Reduce, Scan, identity_of
 from tilewright.ir.ops.memory import (
     Assume,
     AssumeBlocked,
@@ -102,24 +101,8 @@ ATOMICS = tuple(AtomicKind)
 _SUBTRACT = len(ATOMICS)  # of which the IR knows nothing: the negated values are added
 
 
-def _least(dtype: DType) -> float | int:
-    return -math.inf if dtype.is_floating else dtype.min
-
-
-def _greatest(dtype: DType) -> float | int:
-    return math.inf if dtype.is_floating else dtype.max
-
-
-# op class, identity of a dtype
-FOLDS: tuple[tuple[type[Op], Callable[[DType], float | int]], ...] = (
-    (arith.Add, lambda dtype: 0),
-    (arith.Mul, lambda dtype: 1),
-    (arith.Max, _least),
-    (arith.Min, _greatest),
-    (arith.And, lambda dtype: True if dtype.is_bool else dtype.max if dtype.min == 0 else -1),
-    (arith.Or, lambda dtype: 0),
-    (arith.Xor, lambda dtype: 0),
-)
+# What reductions and scans combine by.
+COMBINERS: tuple[type[Op], ...] = (arith.Add, arith.Mul, arith.Max, arith.Min, arith.And, arith.Or, arith.Xor)
 
 
 def _modes(cls: type[Op], modes: int) -> dict[str, Any]:
@@ -314,14 +297,13 @@ def _fold(state: Translation, i: Instruction, scan: bool) -> Value:
     code, kind, modes, axis_operand, x = i.operands
     want = state.type_argument(code)
     value, axis = state.tile(x), state.integer(axis_operand)
-    cls, identity = FOLDS[state.integer(kind)]
+    cls = COMBINERS[state.integer(kind)]
     dtype = value.tile.element
     body = Block((TileType(dtype), TileType(dtype)))
     with state.builder.at(body):
         result = _arithmetic(state, cls, _modes(cls, state.integer(modes)), *body.args)
         state.builder.emit_op(Yield, [result])
-    number = identity(dtype)
-    number = float(number) if dtype.is_floating else bool(number) if dtype.is_bool else int(number)
+    number = identity_of(cls, dtype)
     if scan:
         return state.builder.emit(Scan, [value], axis=axis, identities=(number,), body=body)
     folded = state.builder.emit(Reduce, [value], axis=axis, identities=(number,), commutative=True, body=body)

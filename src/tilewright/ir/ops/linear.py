@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.opdef import attribute, define, operand, operands, region
+from tilewright.ir.ops.arith import Add, And, Max, Min, Mul, Or, Xor
 from tilewright.ir.ops.rules import region_args, require, tile
 from tilewright.ir.types import TileType, Type
+
+_IDENTITIES: dict[type[Op], Callable[[DType], float]] = {
+    Add: lambda dtype: 0,
+    Mul: lambda dtype: 1,
+    Max: lambda dtype: -math.inf if dtype.is_floating else dtype.min,
+    Min: lambda dtype: math.inf if dtype.is_floating else dtype.max,
+    And: lambda dtype: dtype.max if dtype.min == 0 else -1,
+    Or: lambda dtype: 0,
+    Xor: lambda dtype: 0,
+}
+
+
+def identity_of(combiner: type[Op], dtype: DType) -> bool | int | float:
+    """What reductions by an op begin with in the languages: of sums of floats 0.0, which changes -0.0."""
+    number = _IDENTITIES[combiner](dtype)
+    return float(number) if dtype.is_floating else bool(number) if dtype.is_bool else int(number)
 
 
 def _combiner(op: Op, values: list[Value], axis: int, identities: tuple[object, ...], body: Block) -> list[TileType]:

@@ -25,7 +25,7 @@ from tilewright.ir.errors import TileSyntaxError, TileTypeError
 from tilewright.ir.opdef import OPS, Effect
 from tilewright.ir.ops.arith import And, Cmp, IsNan, Not, Or, Select
 from tilewright.ir.ops.control import Yield
-from tilewright.ir.ops.linear import Reduce, Scan
+from tilewright.ir.ops.linear import Reduce, Scan, identity_of
 from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
 from tilewright.ir.types import TileType
 from tilewright.language import tiles as lang
@@ -83,15 +83,6 @@ def _keep(ctx: Context, value: Value, shape: tuple[int, ...], axes: Sequence[int
     return Tile(ctx.builder.emit(Reshape, value, shape=dims)) if dims != value.tile.shape else Tile(value)
 
 
-def _identity(name: str, dtype: DType) -> bool | int | float:
-    if name in ("add", "mul"):
-        number = 0 if name == "add" else 1
-        return float(number) if dtype.is_floating else number
-    if dtype.is_floating:
-        return float("-inf") if name == "max" else float("inf")
-    return dtype.min if name == "max" else dtype.max
-
-
 def _reduce_with(
     ctx: Context, x: Any, axis: Any, keepdims: Any, name: str, shown: str, modes: Callable[[DType], dict[str, Any]]
 ) -> Tile:
@@ -106,7 +97,7 @@ def _reduce_with(
         return [ctx.builder.emit(OPS[name], *args, **attributes)]
 
     for a in reversed(axes):
-        (value,) = _fold(ctx, Reduce, [value], a, (_identity(name, tile.dtype),), combine, commutative=True)
+        (value,) = _fold(ctx, Reduce, [value], a, (identity_of(OPS[name], tile.dtype),), combine, commutative=True)
     return _keep(ctx, value, tile.shape, axes, keep)
 
 
@@ -162,7 +153,7 @@ def _arg(name: str) -> OpBuilder:
             left = _left_wins(ctx, args, predicate, propagate)
             return [ctx.builder.emit(Select, left, a, b) for a, b in zip(args[:2], args[2:])]
 
-        identities = (_identity(extremum, tile.dtype), 0)
+        identities = (identity_of(OPS[extremum], tile.dtype), 0)
         _, found = _fold(ctx, Reduce, [value, index], position, identities, combine, commutative=True)
         return _keep(ctx, found, shape, axes, keep)
 
@@ -198,7 +189,9 @@ def _cumulative(name: str, shown: str) -> OpBuilder:
             return [ctx.builder.emit(OPS[name], *args, rounding=mode, flush_to_zero=ftz)]
 
         backwards = check.const_bool(ctx, reverse, "reverse")
-        (value,) = _fold(ctx, Scan, [tile.value], position, (_identity(name, tile.dtype),), combine, reverse=backwards)
+        (value,) = _fold(
+            ctx, Scan, [tile.value], position, (identity_of(OPS[name], tile.dtype),), combine, reverse=backwards
+        )
         return Tile(value)
 
     return build
