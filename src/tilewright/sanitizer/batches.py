@@ -13,12 +13,13 @@ from tilewright.backends.reference import access as reference
 from tilewright.backends.reference.interpreter import Index
 from tilewright.backends.reference.memory import Memory
 from tilewright.ir.core import Value
-from tilewright.sanitizer.accesses import READ, WRITE, locate_inside, relaxed, remember
 from tilewright.sanitizer.block import CheckedBlock
 from tilewright.sanitizer.events import AccessColumn, AccessTable, tell
 from tilewright.sanitizer.launch import LaunchState
 from tilewright.sanitizer.lockstep import FEWEST, Batch, Diverged, Observed
+from tilewright.sanitizer.observation import READ, WRITE, remember
 from tilewright.sanitizer.races import Thread
+from tilewright.sanitizer.view_accesses import locate_inside, relaxed
 
 _FRUITLESS = 2  # batches of which nothing ran together, after which no more are tried
 
