@@ -139,26 +139,26 @@ class DotKernel:
             line = index.mul(builder, index.add(builder, row, i), self.n)
             start = index.add(builder, line, column)
             pointers.append([self._at(nest, self.out, start, I32, j * LANES) for j in range(self.vectors)])
-        sums = [[builder.load(p, align=4, typ=self.total) for p in line] for line in pointers]
+        accumulators = [[builder.load(p, align=4, typ=self.total) for p in line] for line in pointers]
         if self.flip:
-            sums = [[builder.sub(total, c) for total, c in zip(line, corrections)] for line in sums]
+            accumulators = [[builder.sub(total, c) for total, c in zip(line, corrections)] for line in accumulators]
         unroll = min(_UNROLL, self.groups)
         group = nest.begin(self.groups, unroll) if self.groups > unroll else 0
         if not isinstance(group, int):
-            sums = [[nest.carry(v) for v in line] for line in sums]
+            accumulators = [[nest.carry(v) for v in line] for line in accumulators]
         for u in range(unroll):
-            sums = self._step(nest, row, index.add(nest.builder, group, u), sums)
+            accumulators = self._step(nest, row, index.add(nest.builder, group, u), accumulators)
         if not isinstance(group, int):
-            nest.end([v for line in sums for v in line])
-        for line, places in zip(sums, pointers):
+            nest.end([v for line in accumulators for v in line])
+        for line, places in zip(accumulators, pointers):
             for value, place in zip(line, places):
                 nest.builder.store(value, place, align=4)
 
-    def _step(self, nest: Nest, row: Index, group: Index, sums: list[list[ir.Value]]) -> list[list[ir.Value]]:
+    def _step(self, nest: Nest, row: Index, group: Index, accumulators: list[list[ir.Value]]) -> list[list[ir.Value]]:
         builder = nest.builder
         right = [builder.load(self._panel(nest, group, j), align=1, typ=_WORDS) for j in range(self.vectors)]
         (source, length), result = (self.work, self.k) if self.copies else (self.x, self.x_row), []
-        for i, line in enumerate(sums):
+        for i, line in enumerate(accumulators):
             at = index.mul(builder, index.add(builder, row, i), length)
             at = index.add(builder, at, index.mul(builder, group, self.dot.per_lane))
             word = builder.load(self._at(nest, source, at, self.element), align=self.dot.element_bytes, typ=I32)

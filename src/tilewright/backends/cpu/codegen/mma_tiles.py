@@ -1,4 +1,4 @@
-"""MMA of bfloat16 by the tile registers of AMX: a square of 16 x 16 sums from 32 elements along k each time.
+"""MMA of bfloat16 by the tile registers of AMX: a square of 16 x 16 accumulators, from 32 elements along k each time.
 
 Source: Intel's Architecture Instruction Set Extensions Reference, chapter 3.
 """
@@ -17,7 +17,7 @@ from tilewright.backends.cpu.loops.dot import LANES, TILE_ROWS
 from tilewright.backends.vector.types import I8, I32, I64
 
 _REGISTERS, _ROW_BYTES = 8, 64
-_SIDE = 2  # of a square of registers with sums: 4, beside 2 for each operand, which are loaded once for two sums
+_SIDE = 2  # of a square of registers with accumulators: 4, beside 2 for each operand, each loaded once for two of them
 _LEFT, _RIGHT = _SIDE * _SIDE, _SIDE * _SIDE + _SIDE  # the first registers of the operands
 _POINTER = ir.PointerType()
 # Palette 1, no row to restart at, 14 bytes reserved; bytes of the rows of 8 registers and of 8 that there are not, and
@@ -47,13 +47,13 @@ class TileKernel(DotKernel):
 
     def _rows(self, nest: Nest, row: Index, column: Index, corrections: list[ir.Value]) -> None:
         across, down = self.vectors, self.rows // TILE_ROWS
-        builder, sums = nest.builder, []
+        builder, accumulators = nest.builder, []
         for i in range(down):
             for j in range(across):
                 line = index.add(builder, row, i * TILE_ROWS)
                 start = index.add(builder, index.mul(builder, line, self.n), index.add(builder, column, j * LANES))
-                sums.append((I8(_SIDE * i + j), self._at(nest, self.out, start, I32), I64(4 * self.n)))
-        for register in sums:
+                accumulators.append((I8(_SIDE * i + j), self._at(nest, self.out, start, I32), I64(4 * self.n)))
+        for register in accumulators:
             self._do(builder, "tileloadd64", *register)
         step = self.dot.per_lane * TILE_ROWS  # elements along k
         k = nest.begin(self.k, step) if self.k > step else 0
@@ -71,7 +71,7 @@ class TileKernel(DotKernel):
                 self._do(inner, self.dot.intrinsic, I8(_SIDE * i + j), I8(_LEFT + i), I8(_RIGHT + j))
         if not isinstance(k, int):
             nest.end()
-        for register in sums:
+        for register in accumulators:
             self._do(nest.builder, "tilestored64", *register)
 
     def _do(self, builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:

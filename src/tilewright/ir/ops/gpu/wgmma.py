@@ -1,7 +1,7 @@
 """MMA ops of warp groups (wgmma, sm_90a): operands in shared memory, the left one also in registers.
 
-Warp w of a warp group, four warps, has rows 16 w to 16 w + 15 of each 64 of the sum; within them, lane 4 g + t has rows
-g and g + 8, and of each eight columns 2 t and 2 t + 1. PTX ISA, "Register fragments for wgmma.mma_async".
+Warp w of a warp group, four warps, has rows 16 w to 16 w + 15 of each 64 of an accumulator; within them, lane 4 g + t
+has rows g and g + 8, and of each eight columns 2 t and 2 t + 1. PTX ISA, "Register fragments for wgmma.mma_async".
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tilewright.ir.ops.rules import Unary, require, tile, types_of
 from tilewright.ir.types import SharedType, TileType, Type
 
 GROUP_WARPS = 4
-ROWS = 64  # of a sum that a warp group has at once
+ROWS = 64  # of an accumulator that a warp group has at once
 STEP_BYTES = 32  # of a row that one instruction multiplies
 MOST_COLUMNS = 256
 _OPERANDS = ("f16", "bf16", "tf32", "f8e4m3fn", "f8e5m2", "i8", "u8")
-_SUMS = ("f32", "i32")
+_ACCUMULATORS = ("f32", "i32")
 
 
 def wgmma_layout(shape: Sequence[int], warps: int) -> LinearLayout:
-    """The layout of a sum of ``shape``: warp groups have 64 rows each, in turn. ValueError for fewer rows than that."""
+    """The layout of an accumulator of ``shape``: warp groups have 64 rows each, in turn. ValueError for fewer rows."""
     m, n = shape
     groups = warps // GROUP_WARPS
     if warps % GROUP_WARPS or m % (ROWS * groups) or n % 8:
@@ -40,8 +40,8 @@ def wgmma_layout(shape: Sequence[int], warps: int) -> LinearLayout:
 
 
 def left_layout(shape: Sequence[int], warps: int, bytes: int = 2) -> LinearLayout:
-    """The layout of a left operand of 16 bits in registers: that of a sum of its shape; of 8 bits, lanes have four
-    elements side by side."""
+    """The layout of a left operand of 16 bits in registers: that of an accumulator of its shape; of 8 bits, lanes
+    have four elements side by side."""
     if bytes == 2:
         return wgmma_layout(shape, warps)
     (m, k), groups = shape, warps // GROUP_WARPS
@@ -58,8 +58,8 @@ INTERLEAVED = 16  # elements along k that ``gpu.interleave`` exchanges
 class Interleave(Unary):
     """``x`` in another order along ``axis``: of each 16, element 8 b + 2 t + a comes to 4 t + 2 b + a.
 
-    Both operands of an MMA op in this order give the same. A thread that has elements of 8 bits as those of a sum has
-    them as a left operand then. ``assign-layouts`` leaves a reshape, a permutation and a reshape.
+    Both operands of an MMA op in this order give the same. A thread that has elements of 8 bits as those of an
+    accumulator has them as a left operand then. ``assign-layouts`` leaves a reshape, a permutation and a reshape.
     """
 
     axis: int = attribute(int)
@@ -88,7 +88,7 @@ class Interleave(Unary):
 
 def wgmma_multiplies(x: DType, y: DType, acc: DType) -> bool:
     """Whether there are instructions for operands and accumulators of these types."""
-    return x.short in _OPERANDS and acc.short in _SUMS and mma_accepts(x, y, acc)
+    return x.short in _OPERANDS and acc.short in _ACCUMULATORS and mma_accepts(x, y, acc)
 
 
 def readable(t: SharedType, k_axis: int) -> bool:
@@ -134,9 +134,9 @@ class Wgmma(MmaOp):
     """x @ y + acc, by the warp groups of the CTA, of tiles in shared memory: begun as one group of MMA ops.
 
     ``x`` of 8 or 16 bits may also be in registers, in the ``left_layout``.
-    Afterwards at most ``pending`` groups stay in flight; with none given, as many as there are. A sum in flight may
-    only be carried on and added to; ``gpu.wgmma_wait`` gives the finished one. The tiles stay as they are until then;
-    one in registers is ``held`` by that wait, or waited for at once.
+    Afterwards at most ``pending`` groups stay in flight; with none given, as many as there are. An accumulator in
+    flight may only be carried on and added to; ``gpu.wgmma_wait`` gives the finished one. The tiles stay as they are
+    until then; one in registers is ``held`` by that wait, or waited for at once.
     """
 
     x: Value = operand()
