@@ -63,9 +63,11 @@ def passes() -> str:
 def runtime_api() -> str:
     """The entries of the CUDA runtime, from the headers that declare them."""
     unsupported = re.findall(r"TW_ENTRY\((cuda\w+)\)", (INCLUDE_DIR / "tilewright/unsupported.h").read_text())
-    headers = [f"tilewright/{name}.h" for name in ("functions", "graphs", "runtime_helpers")]
+    headers = [f"tilewright/{name}.h" for name in ("functions", "graphs", "runtime_helpers", "textures")]
     text = "".join((INCLUDE_DIR / name).read_text() for name in ("cuda_runtime.h", *headers))
-    supported = set(re.findall(r"^(?:inline )?(?:cudaError_t|char const\*) (cuda\w+)\(", text, re.M))
+    supported = set(
+        re.findall(r"^(?:inline )?(?:cudaError_t|char const\*|cudaChannelFormatDesc) (cuda\w+)\(", text, re.M)
+    )
     answers = {**dict.fromkeys(unsupported, "`cudaErrorNotSupported`"), **dict.fromkeys(supported, "supported")}
     return markdown(["function", "here"], [[f"`{name}`", answer] for name, answer in sorted(answers.items())])
 

@@ -519,6 +519,13 @@ def test_entries_that_are_not_supported_say_so_once(tmp_path: Path, environment:
     IS(cudaFuncGetAttributes(&about, k), cudaSuccess);
     IS(cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20), cudaErrorInvalidValue);
     CHECK(blocks == 8 && block == 1024 && grid >= 2 && about.maxThreadsPerBlock == 1024);
+    cudaChannelFormatDesc one = cudaCreateChannelDesc<float>(), four = cudaCreateChannelDesc<uchar4>();
+    CHECK(one.x == 32 && one.y == 0 && one.f == cudaChannelFormatKindFloat && four.w == 8);
+    CHECK(four.f == cudaChannelFormatKindUnsigned && cudaCreateChannelDesc<short2>().f == cudaChannelFormatKindSigned);
+    cudaResourceDesc resource{}; cudaTextureDesc texture{}; cudaTextureObject_t object;
+    resource.resType = cudaResourceTypePitch2D, resource.res.pitch2D.desc = one;
+    texture.addressMode[0] = cudaAddressModeClamp, texture.filterMode = cudaFilterModeLinear;
+    IS(cudaCreateTextureObject(&object, &resource, &texture, nullptr), cudaErrorNotSupported);
     size_t room;
     IS(cudaOccupancyAvailableDynamicSMemPerBlock(&room, k, 2, 1024), cudaSuccess);
     CHECK(room == (227 << 10) / 2);
@@ -529,7 +536,8 @@ def test_entries_that_are_not_supported_say_so_once(tmp_path: Path, environment:
     """
     out, err, status = run_main(tmp_path, environment, body)
     assert (out, status) == ("", 0)
-    assert err == "tilewright: cudaGraphDebugDotPrint is not supported; it returns cudaErrorNotSupported\n"
+    entries = ("cudaGraphDebugDotPrint", "cudaCreateTextureObject")
+    assert err == "".join(f"tilewright: {e} is not supported; it returns cudaErrorNotSupported\n" for e in entries)
 
 
 def test_graphs_pools_and_copies_in_three_dimensions(tmp_path: Path, environment: dict[str, str]) -> None:

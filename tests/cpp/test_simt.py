@@ -313,9 +313,40 @@ def test_any_group_and_what_programs_include(tmp_path: Path) -> None:
         ("k<<<1, 1>>>(p);", "a kernel that launches a kernel is not available on a CPU"),
         ("throw 3;", "SIMT code has no exceptions"),
         ("*p = tex2D<float>(0ull, 1.0f, 2.0f);", "textures and surfaces are not available on a CPU; read the array"),
+        ("surf2Dwrite(1.0f, 0ull, 2, 0);", "textures and surfaces are not available on a CPU; read the array"),
     ],
 )
 def test_what_a_cpu_cannot_do_is_refused(tmp_path: Path, statement: str, message: str) -> None:
     done = run(tmp_path / "program.cu", f"__global__ void k(int* p) {{\n  {statement}\n}}\nint main() {{}}\n")
     column = 3 + max(statement.find("<<<"), statement.find("tex2D"), 0)
     assert done.returncode != 0 and f"program.cu:2:{column}: " in done.stderr and message in done.stderr
+
+
+def test_blocks_have_no_more_threads_than_the_launch_bounds_of_their_kernel(tmp_path: Path) -> None:
+    text = """#include <cstdio>
+template <int N> __global__ void __launch_bounds__(N, 1) reverse(int* p) {
+    __shared__ int s[N];
+    s[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    p[threadIdx.x] = s[N - 1 - threadIdx.x];
+}
+constexpr int warp = 32;
+__launch_bounds__(2 * warp) __global__ void swap(int* p) { p[threadIdx.x] = __shfl_xor_sync(~0u, threadIdx.x, 1); }
+int main() {
+    int *p, grid, block;
+    cudaMallocManaged(&p, 4096);
+    auto done = [&] { printf("%s %d\\n", cudaGetErrorName(cudaGetLastError()), p[0]); };
+    reverse<64><<<1, 64>>>(p); done();
+    reverse<64><<<1, 65>>>(p); done();
+    swap<<<2, 64>>>(p); done();
+    swap<<<1, dim3(64, 2)>>>(p); done();
+    cudaFuncAttributes about;
+    cudaFuncGetAttributes(&about, reverse<64>);
+    cudaOccupancyMaxPotentialBlockSize(&grid, &block, swap);
+    printf("%d %d\\n", about.maxThreadsPerBlock, block);
+}
+"""
+    done = run(tmp_path / "program.cu", text)
+    answers = ["cudaSuccess 63", "cudaErrorInvalidValue 63", "cudaSuccess 1", "cudaErrorInvalidValue 1", "64 64"]
+    assert done.stdout.splitlines() == answers, done.stderr
+    assert "a block of 65 threads of reverse<64>(), whose __launch_bounds__ allow 64\n" in done.stderr

@@ -100,3 +100,12 @@ def test_the_table_of_the_runtime_says_what_is_supported(generator: Callable[[st
     lines = generator("tables").runtime_api().splitlines()
     assert "| `cudaMalloc` | supported |" in lines and "| `cudaGraphDebugDotPrint` | `cudaErrorNotSupported` |" in lines
     assert len(lines) > 300
+
+
+def test_the_table_of_the_runtime_has_every_function_of_the_toolkit(generator: Callable[[str], Any]) -> None:
+    header = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "include/cuda_runtime_api.h")
+    if not header.is_file():
+        pytest.skip("no CUDA toolkit")
+    functions = re.findall(r"CUDARTAPI\s+(cuda\w+)\s*\(", header.read_text())
+    table = generator("tables").runtime_api()
+    assert len(functions) > 250 and [name for name in functions if f"| `{name}` |" not in table] == []

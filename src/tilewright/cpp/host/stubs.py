@@ -17,7 +17,9 @@ _DEFINITION = (
 )
 _CONSTRUCTORS = re.compile(r"^@llvm\.global_ctors = appending global \[(\d+) x \{ i32, ptr, ptr \}\] \[(.*)\]$", re.M)
 _TABLE = '@"tw.kernels"'
-_ROW = "{ ptr, ptr, ptr, ptr, i32, i32, ptr }"  # the stub, its symbol and name, sizes of parameters, whether it is SIMT
+# The stub, its symbol and name, sizes of parameters, how many these are, whether it is SIMT, its bound, its code.
+_ROW = "{ ptr, ptr, ptr, ptr, i32, i32, i32, ptr }"
+MAX_THREADS = 1024  # in a block, as `max_threads` of the runtime
 _BEFORE_OTHERS = 101  # constructors of the program may launch kernels
 VARIABLES = "__tw_variables_"  # and the file: the table of its variables of the device
 
@@ -31,9 +33,12 @@ def with_variables(text: str, names: Sequence[str], file: str) -> str:
     return "\n".join([text, *strings, table, ""])
 
 
-def with_stubs(text: str, kernels: Mapping[str, str], simt: Mapping[str, Way], written: str) -> str:
+def with_stubs(
+    text: str, kernels: Mapping[str, str], simt: Mapping[str, Way], bounds: Mapping[str, int], written: str
+) -> str:
     """The module ``text`` with stubs for the functions ``kernels``, whose names these are; those in ``simt`` have code
-    and run in these ways. ``written`` is the module as the compiler wrote it."""
+    and run in these ways, those in ``bounds`` with no more threads in a block. ``written`` is the module as the
+    compiler wrote it."""
     text = re.sub(r"^declare !dbg !\d+ ", "declare ", text, flags=re.M)
     count, rows, constants = len(kernels), [], []
     for i, (symbol, name) in enumerate(kernels.items()):
@@ -49,7 +54,7 @@ def with_stubs(text: str, kernels: Mapping[str, str], simt: Mapping[str, Way], w
             code = f'@"tw.code.{i}"'
             constants.append(f"{code} = private constant {code_of(symbol, simt[symbol])}")
         strings = f'ptr @"tw.symbol.{i}", ptr @"tw.name.{i}", ptr @"tw.sizes.{i}"'
-        numbers = f"i32 {len(sizes)}, i32 {(symbol in simt) + 2 * halves}"
+        numbers = f"i32 {len(sizes)}, i32 {(symbol in simt) + 2 * halves}, i32 {bounds.get(symbol, MAX_THREADS)}"
         rows.append(f"{_ROW} {{ ptr @{_name(symbol)}, {strings}, {numbers}, ptr {code} }}")
     if kernels:
         text = _with_constructor(text)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.cpp.host.simt import SimtModule, variables, with_threads
-from tilewright.cpp.host.stubs import with_stubs, with_variables
+from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.source import needs_expansion, refuse_device_constructs, with_dynamic_shared
@@ -32,7 +32,7 @@ def compiled(request: Request) -> Made:
         threads = with_threads(llvm, simt, passes.inlined, passes.transformed, checked=request.is_checked)
     described = frontend.described(llvm, [*kernels, *simt])
     names = {symbol: name for symbol, name, _ in described}
-    module = with_stubs(threads.llvm, names, threads.ways, llvm)
+    module = with_stubs(threads.llvm, names, threads.ways, _bounds(frontend, llvm), llvm)
     if simt:
         module = with_variables(module, variables(llvm, simt), file_number(request))
     head = json.dumps(described[: len(kernels)])
@@ -79,8 +79,21 @@ def _host_llvm(request: Request, defines: Mapping[str, str]) -> tuple[str, Seque
     return output.llvm, output.files if included is None else included
 
 
+def _annotations(frontend: Any, llvm: str) -> list[tuple[str, str, str]]:
+    return frontend.annotations_of(dict(re.findall(r"^@([-\w.$]+) = (.*)$", llvm, re.M)))
+
+
+def _bounds(frontend: Any, llvm: str) -> dict[str, int]:
+    """The functions with ``__launch_bounds__``, and the threads that these allow."""
+    found = (
+        (symbol, re.search(r"\{ i32 (\d+)", value))
+        for symbol, note, value in _annotations(frontend, llvm)
+        if note == "tw.bounds"
+    )
+    return {symbol: min(int(bound[1]), MAX_THREADS) for symbol, bound in found if bound is not None}
+
+
 def _annotated(frontend: Any, llvm: str, note: str) -> list[str]:
     """The symbols of the functions that are defined with an annotation."""
-    globals = dict(re.findall(r"^@([-\w.$]+) = (.*)$", llvm, re.M))
-    found = dict.fromkeys(symbol for symbol, text, _ in frontend.annotations_of(globals) if text == note)
+    found = dict.fromkeys(symbol for symbol, text, _ in _annotations(frontend, llvm) if text == note)
     return [symbol for symbol in found if re.search(rf"^define [^\n]*@\"?{re.escape(symbol)}\"?\(", llvm, re.M)]

@@ -7,7 +7,7 @@
 
 namespace tilewright {
 
-constexpr int max_threads = 1024, max_grid = (1 << 24) - 1, version = CUDART_VERSION;
+constexpr int max_grid = (1 << 24) - 1, version = CUDART_VERSION;
 constexpr size_t shared_memory = 48 << 10, max_shared = 227 << 10;
 
 // Programs divide the number of multiprocessors among clusters of two, so there are two at least.
@@ -158,8 +158,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 // As on an SM of 2048 threads, 32 blocks and 227 KiB.
 cudaError_t __tw_occupancy(int* blocks, void const* function, int threads, size_t shared) {
     if (!blocks || threads < 1) return report(cudaErrorInvalidValue);
-    if (!find_kernel(function)) return report(cudaErrorInvalidDeviceFunction);
-    int by_threads = threads > max_threads ? 0 : 2 * max_threads / threads, by_memory = shared ? int(max_shared / shared) : 32;
+    kernel const* found = find_kernel(function);
+    if (!found) return report(cudaErrorInvalidDeviceFunction);
+    int by_threads = threads > int(found->bound) ? 0 : 2 * max_threads / threads, by_memory = shared ? int(max_shared / shared) : 32;
     int least = by_threads < by_memory ? by_threads : by_memory;
     return answer(blocks, least < 32 ? least : 32);
 }
@@ -167,7 +168,7 @@ cudaError_t __tw_function_attributes(cudaFuncAttributes* out, void const* functi
     if (!out) return report(cudaErrorInvalidValue);
     kernel const* found = find_kernel(function);
     if (!found) return report(cudaErrorInvalidDeviceFunction);
-    *out = {0, 0, 0, max_threads, 32, 90, 90, 0, int(shared_memory), -1};
+    *out = {0, 0, 0, int(found->bound), 32, 90, 90, 0, int(shared_memory), -1};
     return report(cudaSuccess);
 }
 cudaError_t __tw_set_function_attribute(void const* function, cudaFuncAttribute attribute, int value) {

@@ -105,6 +105,11 @@ cudaError_t run(kernel const& what, configuration const& how, void** slots) {
             say("argument %u of %s() is missing in the table of arguments", i, what.name);
             return cudaErrorInvalidValue;
         }
+    unsigned const threads = how.block[0] * how.block[1] * how.block[2];
+    if (threads > what.bound) {
+        say("a block of %u threads of %s(), whose __launch_bounds__ allow %u", threads, what.name, what.bound);
+        return cudaErrorInvalidValue;
+    }
     if (!what.simt) return run_tile(what, how, slots);
     if (!simt_launcher) return run_simt(what, how, slots);
     fflush(stdout);

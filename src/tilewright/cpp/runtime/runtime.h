@@ -61,12 +61,14 @@ struct locked {
 };
 
 // A kernel, as a file of the program describes it. `sizes` are the bytes of its parameters.
+constexpr int max_threads = 1024;  // of a block
 struct kernel {
     void const* stub;
     char const* symbol;
     char const* name;
     unsigned const* sizes;
     unsigned parameters, simt : 1, halves : 31;  // bits: those that are the second eight bytes of a struct before
+    unsigned bound;  // the most threads of a block
     void* code;  // of SIMT kernels: see simt.cpp
 };
 kernel const* find_kernel(void const* stub);

@@ -43,6 +43,7 @@ typedef struct CUevent_st* cudaEvent_t;
 #include "tilewright/copies.h"
 
 #include "tilewright/flags.h"
+#include "tilewright/textures.h"
 
 extern "C" {
 // Memory.

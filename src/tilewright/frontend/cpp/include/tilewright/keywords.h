@@ -13,7 +13,7 @@
 #define __shared__ __attribute__((annotate("tw.shared")))
 #endif
 #define __grid_constant__
-#define __launch_bounds__(...)
+#define __launch_bounds__(threads, ...) __attribute__((annotate("tw.bounds", int(threads))))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __global__ __attribute__((annotate("tw.simt"), used))

@@ -201,17 +201,16 @@ TW_REDUCE(xor, unsigned, 0, x ^ y)
 
 // What a CPU does not have.
 #define TW_NO_TEXTURE __attribute__((unavailable("textures and surfaces are not available on a CPU; read the array")))
-#define TW_TEXTURES(name)                              \
-    template <typename T, typename... A>               \
-    TW_NO_TEXTURE T name(cudaTextureObject_t, A...);   \
-    template <typename T, typename... A>               \
-    TW_NO_TEXTURE void name(T*, cudaTextureObject_t, A...);
-TW_TEXTURES(tex1D)
-TW_TEXTURES(tex1Dfetch)
-TW_TEXTURES(tex2D)
-TW_TEXTURES(tex2DLod)
-TW_TEXTURES(tex3D)
-TW_TEXTURES(surf2Dread)
-TW_TEXTURES(surf2Dwrite)
+#define TW_TEXTURES(name)                       \
+    template <typename T = void, typename... A> \
+    TW_NO_TEXTURE T name(A...);
+#define TW_SAMPLED(name) TW_TEXTURES(name) TW_TEXTURES(name##Lod) TW_TEXTURES(name##Grad)
+#define TW_SURFACES(name) TW_TEXTURES(name##read) TW_TEXTURES(name##write)
+TW_SAMPLED(tex1D) TW_SAMPLED(tex1DLayered) TW_SAMPLED(tex2D) TW_SAMPLED(tex2DLayered) TW_SAMPLED(tex3D)
+TW_SAMPLED(texCubemap) TW_SAMPLED(texCubemapLayered) TW_TEXTURES(tex1Dfetch) TW_TEXTURES(tex2Dgather)
+TW_SURFACES(surf1D) TW_SURFACES(surf1DLayered) TW_SURFACES(surf2D) TW_SURFACES(surf2DLayered) TW_SURFACES(surf3D)
+TW_SURFACES(surfCubemap) TW_SURFACES(surfCubemapLayered)
+#undef TW_SURFACES
+#undef TW_SAMPLED
 #undef TW_TEXTURES
 #undef TW_NO_TEXTURE
