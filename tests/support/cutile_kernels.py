@@ -81,6 +81,39 @@ def small_floats(x, w, out, bytes):
     ct.store(out, (1, 0), ct.mma(signed, signed.astype(ct.uint8), ct.zeros((32, 32), ct.int32)).astype(ct.float32))
 
 
+def _product(a, b):
+    """Of complex matrices, as pairs of real ones."""
+    return ct.matmul(a[0], b[0]) - ct.matmul(a[1], b[1]), ct.matmul(a[1], b[0]) + ct.matmul(a[0], b[1])
+
+
+def _turned(a, b):
+    return a[0] * b[0] - a[1] * b[1], a[1] * b[0] + a[0] * b[1]
+
+
+def _parts(array, shape, to):
+    """Real and imaginary parts, which are interleaved in memory."""
+    pairs = ct.load(array, (0, 0, 0), (*shape, 2))
+    return tuple(ct.extract(pairs, (0, 0, i), (*shape, 1)).reshape(to) for i in ct.static_iter(range(2)))
+
+
+@ct.kernel
+def fourier(x, out, outer, inner, twiddles, M: ct.Constant[int], N: ct.Constant[int]):
+    """Fourier transforms of rows of M * N complex numbers, as two products with a turn in between."""
+    i = ct.bid(0)
+    pairs = ct.load(x, (i, 0, 0), (1, M * N, 2))
+    values = tuple(ct.extract(pairs, (0, 0, k), (1, M * N, 1)).reshape((1, M, N)) for k in ct.static_iter(range(2)))
+    columns = _product(_parts(outer, (M, M), (1, M, M)), values)
+    turned = _turned(columns, _parts(twiddles, (M, N), (1, M, N)))
+    across = tuple(ct.permute(part, (0, 2, 1)) for part in ct.static_iter(turned))
+    found = _product(_parts(inner, (N, N), (1, N, N)), across)
+    ct.store(out, (i, 0, 0), ct.cat(tuple(part.reshape((1, M * N, 1)) for part in ct.static_iter(found)), -1))
+
+
+def _roots(rows: int, columns: int, of: int) -> np.ndarray[Any, Any]:
+    turn = np.exp(-2j * np.pi * np.outer(np.arange(rows), np.arange(columns)) / of).astype(np.complex64)
+    return turn.view(np.float32).reshape(rows, columns, 2)
+
+
 @dataclass
 class Case:
     """A kernel, its grid, and what gives its arguments anew."""
@@ -191,6 +224,20 @@ def cases() -> list[Case]:
                 np.zeros((64, 32), f32),
                 _whole(32, 32, dtype=np.int8),
             ),
+        ),
+        Case(
+            fourier,
+            (3,),
+            lambda: (
+                _normal(3, 128, 2),
+                np.zeros((3, 128, 2), f32),
+                _roots(8, 8, 8),
+                _roots(16, 16, 16),
+                _roots(8, 16, 128),
+                8,
+                16,
+            ),
+            1e-5,
         ),
     ]
 
