@@ -557,6 +557,7 @@ _INSTRUCTIONS: Mapping[str, Callable[[Cta, Instruction, Array], None]] = {
     "mapa": hopper.mapa,
     "wgmma": hopper.wgmma,
     "stmatrix": hopper.stmatrix,
+    "ldmatrix": hopper.ldmatrix,
     "setmaxnreg": _nothing,
 }
 

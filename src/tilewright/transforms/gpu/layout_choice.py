@@ -130,8 +130,8 @@ def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> Lin
 
 
 def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
-    """The layout in which threads load a tile from where it was fetched to: 16 bytes of a row at once; a word of 16
-    rows, in the order in which ``Interleave`` lets those lie side by side, where they do afterwards."""
+    """The layout in which threads load a tile from where it was fetched to: 16 bytes of a row at once; where rows are
+    to lie side by side afterwards, as instructions transpose matrices of them."""
     assert isinstance(op.buffer.type, SharedType)
     found = swizzle_of(op.buffer.type)
     inner = 1 if found is None else found[0]
@@ -139,20 +139,20 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
     while len(users) == 1 and isinstance(users[0], Reshape):
         users = list(users[0].result.users)
     if inner == 1 and any(isinstance(user, Interleave) for user in users):
-        registers = [(0, 1), (0, 2), *((Interleave.source(1 << i), 0) for i in range(log2(INTERLEAVED)))]
-        # A warp loads with two-way bank conflicts, and so it stores what it turned: 32 wavefronts each for 16 words of
-        # a thread, of rows of 128 bytes. In no other order of the lanes is the sum less: more columns side by side
-        # cost stores more than loads gain, and more rows cost loads more.
+        # ``ldmatrix`` gives a lane two bytes of two rows, and transposes them in pairs: with those of the rows that
+        # ``Interleave`` puts beside them they are words to store by ``stmatrix``.
+        one, next_, *others = ((Interleave.source(1 << i), 0) for i in range(log2(INTERLEAVED)))
         left = [
-            (0, 4),
-            (INTERLEAVED, 0),
-            *((0, 8 << i) for i in range(log2(d // 8))),
-            *((2 * INTERLEAVED << i, 0) for i in range(log2(n // (2 * INTERLEAVED)))),
+            *((0, INTERLEAVED << i) for i in range(log2(d // INTERLEAVED))),
+            *((INTERLEAVED << i, 0) for i in range(log2(n // INTERLEAVED))),
         ]
-        bits = log2(LANES) + log2(warps)
-        registers, left = registers + left[bits:], left[:bits] + [(0, 0)] * (bits - len(left))
-        lanes = log2(LANES)
-        return LinearLayout.of((n, d), {REGISTER: registers, LANE: left[:lanes], WARP: left[lanes:]})
+        lanes = [*others, *((0, 2 << i) for i in range(log2(INTERLEAVED // 2)))]
+        own = max(len(left) - log2(warps), 0)
+        left += [(0, 0)] * (log2(warps) - len(left))  # more warps than matrices
+        return LinearLayout.of(
+            (n, d),
+            {REGISTER: [(0, 1), one, next_, *left[:own]], LANE: lanes, WARP: left[own:]},
+        )
     return blocked(op.result.tile.shape, (inner, 1 - inner), VECTOR_BYTES // op.result.tile.element.bytes, warps)
 
 

@@ -184,6 +184,9 @@ def _gathered(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> 
     found = [p for p in parts if p is not None and p.dtype is dtype]
     if len(found) != 4 or bytes_of(dtype) != 1:
         return None
+    if found[0].word is found[1].word and found[2].word is found[3].word:
+        taken = sum((p.index + (4 if k > 1 else 0)) << 4 * k for k, p in enumerate(found))
+        return assembly(cx.builder, f"prmt.b32 $0, $1, $2, {taken:#x};", [I32], [found[0].word, found[2].word])[0]
     low, high = (a.index | 4 + b.index << 4 for a, b in (found[:2], found[2:]))
     text = (
         f"{{ .reg .b32 low, high; prmt.b32 low, $1, $2, {low:#x}; prmt.b32 high, $3, $4, {high:#x}; "

@@ -1,0 +1,138 @@
+"""Stores to shared memory by ``stmatrix``, and loads of bytes across rows by ``ldmatrix``: a warp moves four matrices
+of 8 rows of 16 bytes at once."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.backends.gpu.lowering.assembly import I32
+from tilewright.backends.gpu.lowering.context import Context, Rule
+from tilewright.backends.gpu.lowering.memory import RULES as MEMORY_RULES
+from tilewright.backends.gpu.lowering.tiles import layout_of
+from tilewright.backends.gpu.lowering.words import packed_words, unpacked_words
+from tilewright.ir.core import Op
+from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
+from tilewright.ir.ops.gpu.memory import SharedLoad, SharedStore
+
+_ROW = 16  # bytes
+_CAPABILITY = 90  # of ``stmatrix``: PTX ISA
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Which elements an instruction moves, by the bits of the numbers of registers and lanes.
+
+    The registers of a word differ in the bits ``word``, those of four matrices in the bits ``matrices``; ``rows`` are
+    the offsets of the bits that tell the 8 rows of a matrix apart.
+    """
+
+    offsets: LinearLayout
+    word: tuple[int, ...]
+    rows: tuple[int, ...]
+    matrices: tuple[int, int]
+
+    def instructions(self, cx: Context, start: ir.Value, item: int) -> Iterator[tuple[list[list[int]], ir.Value, str]]:
+        """The registers of the words of four matrices, for each instruction; the address of a row for each lane, and
+        what is added to it, as text."""
+        b, warps = cx.builder, self.offsets.bases(WARP)
+        # Lanes 8 i to 8 i + 7 give the addresses of the rows of matrix i.
+        lanes = (*self.rows, *(self.offsets.bases(REGISTER)[bit] for bit in self.matrices))
+        mine, of_warp = cx.linear(cx.lane, lanes), cx.linear(cx.warp, warps)
+        assert mine is not None  # as no basis is 0
+        mine = mine if of_warp is None else b.xor(mine, of_warp)
+        moving = functools.reduce(operator.or_, (*lanes, *warps))
+        bases: dict[int, ir.Value] = {}
+        each, four = (_sums(1 << bit for bit in bits) for bits in (self.word, self.matrices))
+        for first in range(self.offsets.size(REGISTER)):
+            if first & (each[-1] | four[-1]):
+                continue
+            place = self.offsets.index(register=first)
+            mixed, alone = place & moving, place & ~moving
+            if mixed not in bases:
+                swizzled = b.xor(mine, cx.i32(mixed)) if mixed else mine
+                bases[mixed] = b.add(start, b.mul(swizzled, cx.i32(item)))
+            yield [[first | m | e for e in each] for m in four], bases[mixed], f"+{alone * item}" if alone else ""
+
+
+def _sums(bits: Iterable[int]) -> list[int]:
+    """All that one gets by adding some of ``bits``: of the first alone, in order."""
+    found = [0]
+    for bit in bits:
+        found += [n | bit for n in found]
+    return found
+
+
+def _bits(registers: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
+    """The bits whose offsets are ``wanted``."""
+    return tuple(registers.index(n) for n in wanted) if set(wanted) <= set(registers) else None
+
+
+def stored_matrices(offsets: LinearLayout, item: int) -> Matrices | None:
+    """How ``stmatrix`` stores elements of ``item`` bytes to the ``offsets`` where each register, lane and warp has its
+    own; None where it does not.
+
+    A word of four lanes is a row of 16 bytes, the other lanes are rows.
+    """
+    registers, lanes, row = offsets.bases(REGISTER), offsets.bases(LANE), _ROW // item
+    along = [1 << i for i in range((row - 1).bit_length())]
+    word = _bits(registers, along[:-2])
+    if word is None or lanes[:2] != tuple(along[-2:]):
+        return None
+    return _matrices(offsets, word, lanes[2:], row)
+
+
+def loaded_matrices(offsets: LinearLayout) -> Matrices | None:
+    """How ``ldmatrix`` loads bytes, transposed in pairs: a lane has two bytes side by side of two rows in a word, the
+    pairs of other lanes are beside these and below; None where it does not."""
+    registers, lanes = offsets.bases(REGISTER), offsets.bases(LANE)
+    below = next((bit for bit, n in enumerate(registers) if n and n % _ROW == 0), None)
+    if below is None or 1 not in registers or lanes[2:] != (2, 4, 8):
+        return None
+    return _matrices(offsets, (registers.index(1), below), (registers[below], *lanes[:2]), _ROW)
+
+
+def _matrices(offsets: LinearLayout, word: tuple[int, ...], rows: tuple[int, ...], row: int) -> Matrices | None:
+    registers = offsets.bases(REGISTER)
+    others = [bit for bit in range(len(registers)) if bit not in word]
+    starts = (*(registers[bit] for bit in others), *rows, *offsets.bases(WARP))
+    if len(others) < 2 or not offsets.is_injective or any(n % row for n in starts):
+        return None
+    return Matrices(offsets, word, rows, (others[0], others[1]))
+
+
+def _shared_store(cx: Context, op: SharedStore) -> None:
+    buffer, t = cx.buffers[op.buffer], op.value.tile
+    offsets = buffer.type.layout.invert_and_compose(layout_of(op.value))
+    fits = cx.target.capability >= _CAPABILITY and not t.is_pointer and t.element.bitwidth in (8, 16)
+    found = stored_matrices(offsets, t.element.bytes) if fits else None
+    if found is None:
+        MEMORY_RULES[SharedStore](cx, op)
+        return
+    values = cx.of(op.value)
+    for words, address, more in found.instructions(cx, buffer.address, t.element.bytes):
+        stored = packed_words(cx, [values[r] for word in words for r in word], buffer.type.dtype)
+        cx.asm(f"stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0{more}], {{$1, $2, $3, $4}};", [], [address, *stored])
+
+
+def _shared_load(cx: Context, op: SharedLoad) -> None:
+    buffer = cx.buffers[op.buffer]
+    t = op.result.tile
+    offsets = buffer.type.layout.invert_and_compose(layout_of(op.result))
+    found = loaded_matrices(offsets) if not t.is_pointer and t.element.bitwidth == 8 else None
+    if found is None:
+        MEMORY_RULES[SharedLoad](cx, op)
+        return
+    values: dict[int, ir.Value] = {}
+    for words, address, more in found.instructions(cx, buffer.address, 1):
+        text = f"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {{$0, $1, $2, $3}}, [$4{more}];"
+        loaded = cx.asm(text, [I32] * len(words), [address])
+        values.update(zip((r for word in words for r in word), unpacked_words(cx, loaded, buffer.type.dtype)))
+    cx.values[op.result] = [values[r] for r in range(len(values))]
+
+
+RULES: dict[type[Op], Rule] = {SharedStore: _shared_store, SharedLoad: _shared_load}
