@@ -86,7 +86,7 @@ def test_a_block_of_the_grid(hint: str) -> None:
 
 
 def test_loops_that_follow_each_other_are_left_alone_unless_asked() -> None:
-    """Matmuls by strips and by shares, which have several loops, were slower in pairs."""
+    """Only a persistent loop comes before others in pairs that nobody asked for."""
     again = loop(fetch("x", "%j, %k"), fetch("y", "%k, %i")).replace("%s =", "%r =")
     text = f"""{GRID}{loop(fetch("x", "%i, %k"), fetch("y", "%k, %j"))}{again}  %u = add(%s, %r) : f32[64,64]
   %v = cast(%u) {{dtype = f16}} : f16[64,64]

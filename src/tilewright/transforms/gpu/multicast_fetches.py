@@ -10,16 +10,17 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.effects import effect_of, has_early_exit, is_ordered, is_pure
-from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.gpu_stage import MULTICAST_PAYS
 from tilewright.ir.opdef import Effect, create
-from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Min, Select, Sub, Xor
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Min, Select, Sub, Xor
 from tilewright.ir.ops.control import For, If, Yield
 from tilewright.ir.ops.gpu.cluster import ClusterSize
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.tma import OUTSIDE, Fetch, Put, TensorMap, box_rows, boxes
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.memory import Assert, Bid, NumBlocks, Store, StoreView
+from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
@@ -33,11 +34,11 @@ class MulticastFetches(InPlacePass):
 
     That is known of fetches that both CTAs come to equally often: in loops whose bounds are the same in both, and in a
     persistent loop, over the tiles from the number of the block on in steps of the number of blocks. Where their number
-    is odd, the mate of the CTA that has the last one fetches it, too, and its results go nowhere. Nothing may make one
-    CTA wait for the other one in another way, or end.
-    The hint ``num_ctas = 2`` asks for it. Without, persistent kernels and those of one loop do it that fetch nothing
-    else, where rows do not start on sectors of the L2 cache: as measured on an H100, pairs take longer where they do,
-    and in the matmuls by strips and by shares, which have several loops: ``benchmarks/results/gpu_products.md``.
+    is odd, the mate of the CTA that has the last one fetches it, too, and its results go nowhere. Until the last such
+    fetch nothing may make one CTA wait for the other one in another way, and neither may end.
+    The hint ``num_ctas = 2`` asks for it. Without, kernels do it where rows do not start on sectors of the L2 cache,
+    if all fetches of a first persistent loop, or of the only loop, are such: as measured on an H100, pairs take longer
+    where rows do start there: ``benchmarks/results/gpu_products.md``.
     Runs after ``choose-wgmma``.
     """
 
@@ -49,18 +50,26 @@ class MulticastFetches(InPlacePass):
         if not wanted or any(_forbids(op) for op in function.walk()):
             return False
         lockstep = _Lockstep(function)
-        fetches = (op for op in function.walk() if isinstance(op, Fetch) and op.both is None)
+        fetches = [op for op in function.walk() if isinstance(op, Fetch) and op.both is None]
         found = [op for op in fetches if lockstep.fetches_together(op)]
-        if not found or (asked is None and not lockstep.pays(found)):
+        if not found or _waits_before(found[-1], function) or (asked is None and not lockstep.pays(found)):
             return False
         _Sharing(function, lockstep).share(found)
         return True
 
 
 def _forbids(op: Op) -> bool:
-    """Whether ``op`` may end a CTA, or make it wait for another one; or has a left operand in registers, as attention
-    has, whose loops wait for more than loads."""
-    return isinstance(op, (Assert, Exit)) or is_ordered(op) or (isinstance(op, Wgmma) and _in_registers(op))
+    """Whether ``op`` may end a CTA; or has a left operand in registers, as attention has, whose loops wait for more
+    than loads."""
+    return isinstance(op, (Assert, Exit)) or (isinstance(op, Wgmma) and _in_registers(op))
+
+
+def _waits_before(last: Fetch, function: Function) -> bool:
+    """Whether one CTA may wait for another one before, or around, the ``last`` of the fetches."""
+    outer = last.ancestor_in(function.body)
+    assert outer is not None
+    ops = function.body.ops
+    return any(is_ordered(op) for each in ops[: ops.index(outer) + 1] for op in each.walk())
 
 
 def _in_registers(op: Wgmma) -> bool:
@@ -74,12 +83,20 @@ def _counts(value: Value, kind: type[Bid | NumBlocks]) -> bool:
     return isinstance(value.op, kind) and value.op.axis == 0
 
 
+def _numbers_pairs(op: Op) -> bool:
+    """Whether the result of ``op`` is the number of the pair, or of several, that the block is in."""
+    if not isinstance(op, Div) or op.rounding not in (RoundingMode.RM, RoundingMode.RZ):
+        return False
+    count = constant_of(op.rhs)
+    return _counts(op.lhs, Bid) and count is not None and count > 0 and count % 2 == 0
+
+
 class _Lockstep:
     """What both CTAs of a cluster do side by side, and which values are the same in both."""
 
     def __init__(self, function: Function) -> None:
         self.persistent: set[For] = set()
-        self._fetches = {op for op in function.walk() if isinstance(op, Fetch)}
+        self._fetches = [op for op in function.walk() if isinstance(op, Fetch)]
         self._alike: dict[Value, bool | None] = {}
         for op in function.body.ops:
             if isinstance(op, For) and self._is_persistent(op):
@@ -100,14 +117,13 @@ class _Lockstep:
         )
 
     def pays(self, fetches: list[Fetch]) -> bool:
-        """Whether the function has no other fetches than these, and all are in persistent loops, or in one loop that is
-        in no other."""
-        if self._fetches - set(fetches):
+        """Whether these are the first fetches of the function, and in a persistent loop at first; or all, and in one
+        loop that is in no other."""
+        if self._fetches[: len(fetches)] != fetches:
             return False
         around = [tuple(_around(f)) for f in fetches]
-        return all(self.persistent.intersection(loops) for loops in around) or (
-            len(set(around)) == 1 and len(around[0]) == 1
-        )
+        only = len(fetches) == len(self._fetches) and len(set(around)) == 1 and len(around[0]) == 1
+        return only or not self.persistent.isdisjoint(around[0])
 
     def fetches_together(self, fetch: Fetch) -> bool:
         """Whether both CTAs come to ``fetch`` equally often, and can tell what the other one fetches."""
@@ -145,6 +161,8 @@ class _Lockstep:
             return None
         if isinstance(op, Bid):
             return op.axis != 0
+        if _numbers_pairs(op):
+            return True
         found = [self.is_alike(v) for v in op.operands]
         return None if None in found else all(found)
 

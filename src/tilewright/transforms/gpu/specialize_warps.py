@@ -168,6 +168,11 @@ class _Group:
         waits = [ops.index(op) for op in seen if op is not self.block.terminator]
         return min(waits, default=len(ops)) < ops.index(other.fetches[0])
 
+    def leaves_cluster_to(self, other: _Group) -> bool:
+        """Whether this group is over, in both CTAs of a cluster, when ``other``, of each for itself, begins: from then
+        on a CTA fills slots of its own, whose numbers the mate does not know."""
+        return self.by_cluster and not other.by_cluster and not set(_loops(self.block)) & set(_loops(other.block))
+
     def holds_during(self, other: _Group) -> bool:
         """Whether tiles of this group are held while ``other`` fetches: then they cannot share a ring."""
         first, last = (self.block.ops.index(op) for op in (self.fetches[0], self.last))
@@ -201,7 +206,7 @@ def _groups(function: Function) -> list[_Group]:
             group = next((g for g in found if g.block is op.block and g.mmas & mmas), None)
             if group is None:
                 assert op.block is not None
-                found.append(_Group(op.block, [op], mmas, _depth(op)))
+                found.append(_Group(op.block, [op], mmas, len(list(_loops(op.block)))))
             else:
                 group.fetches.append(op)
                 group.mmas |= mmas
@@ -217,13 +222,12 @@ def _readers(value: Value) -> Iterator[Wgmma]:
             yield from _readers(op.results[0])
 
 
-def _depth(op: Op) -> int:
-    around = op.parent
-    count = 0
-    while around is not None:
-        count += isinstance(around, LoopOp)
-        around = around.parent
-    return count
+def _loops(block: Block | None) -> Iterator[Op]:
+    """The loops around the ops of ``block``."""
+    while block is not None and (around := block.parent) is not None:
+        if isinstance(around, LoopOp):
+            yield around
+        block = around.block
 
 
 def _rings(groups: Sequence[_Group], *, tight: bool = False) -> list[_Ring]:
@@ -246,7 +250,7 @@ def _may_share(ring: _Ring, group: _Group, tight: bool) -> bool:
     """Whether the tiles of ``group`` and those of ``ring`` are given back before the other ones are fetched."""
     return group.is_direct and all(
         g.is_direct
-        and g.by_cluster == group.by_cluster
+        and (g.by_cluster == group.by_cluster or g.leaves_cluster_to(group))
         and (not (g.holds_during(group) or group.holds_during(g)) or (tight and g.lands_before(group)))
         for g in ring.groups
     )
@@ -553,7 +557,7 @@ class _Flight:
     op: Wgmma
     made: Value
     x: Value | None
-    slots: Sequence[tuple[_Ring, Value]]
+    slots: Sequence[tuple[_Group, Value]]
     is_seen: bool = True
 
 
@@ -616,7 +620,7 @@ class _Consumer(_Partition):
             if block in self._turns and op is _mmas(block)[-1]:
                 b.emit_op(PassTurn)
             done = [g for g in self._direct(block) if op is g.last]
-            slots = [(g.ring, self._advance(g.ring)) for g in done]
+            slots = [(g, self._advance(g)) for g in done]
             if self._flying and self._flying[-1].op.result is op.acc:
                 self._flying[-1].is_seen = False  # only added to
             self._flying.append(_Flight(op, made, x if isinstance(x.type, TileType) else None, slots))
@@ -625,8 +629,8 @@ class _Consumer(_Partition):
         last = op is adding[-1]
         self.values[op.result] = b.emit(Wgmma, x, y, acc, pending=len(adding) if last else None)
         for group in self._direct(block) if last else []:
-            self._release(group.ring, self._held[group])
-            self._held[group] = self._advance(group.ring)
+            self._release(group, self._held[group])
+            self._held[group] = self._advance(group)
 
     def before(self, op: Op) -> None:
         """Wait for the MMA ops that ``op`` needs, and for all before control goes elsewhere."""
@@ -653,32 +657,34 @@ class _Consumer(_Partition):
         done = b.emit_op(WgmmaWait, [f.made for f in seen], held, after, pending=len(self._flying))
         self.values.update((f.op.result, v) for f, v in zip(seen, done.results))
         for flight in landed:
-            for ring, slot in flight.slots:
-                self._give_back(ring, slot)
+            for group, slot in flight.slots:
+                self._give_back(group, slot)
 
-    def _advance(self, ring: _Ring) -> Value:
-        """Go on to the next slot of ``ring``; the one before."""
-        state = self.states[ring]
-        self.states[ring] = state.next(self.b, ring.stages)
+    def _advance(self, group: _Group) -> Value:
+        """Go on to the next slot of the ring of ``group``; the one before."""
+        state = self.states[group.ring]
+        self.states[group.ring] = state.next(self.b, group.ring.stages)
         return state.slot
 
-    def _give_back(self, ring: _Ring, slot: Value, exists: Value | None = None) -> None:
-        """Give back the buffers of ``slot``, if it ``exists``."""
-        b = self.b
-        b.emit_op(MbarrierArrive, ring.barrier(b, slot, full=False), exists, cluster=ring.by_cluster)
+    def _give_back(self, group: _Group, slot: Value, exists: Value | None = None) -> None:
+        """Give back the buffers of ``slot``, if it ``exists``: for the mate, too, where the next one may fill them."""
+        b, barrier = self.b, group.ring.barrier(self.b, slot, full=False)
+        b.emit_op(MbarrierArrive, barrier, exists, cluster=group.by_cluster)
+        if group.ring.by_cluster and not group.by_cluster:
+            b.emit_op(MbarrierArrive, barrier, exists)  # in the place of the mate
 
-    def _release(self, ring: _Ring, slot: Value) -> None:
+    def _release(self, group: _Group, slot: Value) -> None:
         """Give back the buffers of ``slot``, if there is one."""
         b = self.b
         exists = b.emit(Cmp, slot, b.constant(0, int32), predicate=CmpPredicate.GE)
         at = b.emit(Select, exists, slot, b.constant(0, int32))
-        self._give_back(ring, at, exists)
+        self._give_back(group, at, exists)
 
     def close(self, block: Block) -> None:
         """What was fetched here for MMA ops in nested blocks is needed until here."""
         for group in self.groups:
             if group.block is block and not group.is_direct:
-                self._give_back(group.ring, self._advance(group.ring))
+                self._give_back(group, self._advance(group))
 
     def extra(self, op: Op) -> list[Value]:
         if not isinstance(op, LoopOp) or op not in self._adding:
@@ -703,7 +709,7 @@ class _Consumer(_Partition):
         self.values.update(zip(accumulators, done.results))
         for group, slot in zip(self._direct(op.body), extra):
             del self._held[group]
-            self._release(group.ring, slot)
+            self._release(group, slot)
 
 
 def _computed(mma: Op, end: Op) -> list[Value]:
