@@ -30,7 +30,8 @@ _BACKENDS = {
 # benchmarks/gpu_attention.py has measured it as at least as fast; TILEWRIGHT_BACKEND and use_backend decide otherwise.
 _TAKEN_BY_GPU = {
     "matmuls of aligned 16-bit matrices in tiles of 128x256 or more": "is_large_matmul",
-    "persistent matmuls of aligned 16-bit matrices in tiles of 128 columns or more": "is_persistent_matmul",
+    "persistent matmuls of 16-bit matrices in tiles of 128 columns or more, in pairs of 64": "is_persistent_matmul",
+    "matmuls of 16-bit matrices in tiles of several parts side by side": "is_matmul_of_parts",
     "persistent matmuls of aligned 8-bit floats along K with use_fast_acc": "is_persistent_matmul_of_bytes",
     "attention of blocks of 128 or 256 queries, with tiles of 128 keys or as many elements": "is_attention",
     "such attention of 8-bit floats, whose values lie along their columns": "is_attention_of_bytes",

@@ -17,6 +17,7 @@ from tilewright.backends.gpu.kernel_classes import (
     is_attention_of_bytes,
     is_large_matmul,
     is_latent_decoding,
+    is_matmul_of_parts,
     is_persistent_matmul,
     is_persistent_matmul_of_bytes,
 )
@@ -39,6 +40,7 @@ def classes(
     predicates = {
         "large": is_large_matmul,
         "persistent": is_persistent_matmul,
+        "parts": is_matmul_of_parts,
         "bytes": is_persistent_matmul_of_bytes,
     }
     return [name for name, holds in predicates.items() if holds(function, backend)]
@@ -68,9 +70,34 @@ def test_products_that_are_taken(dtype: Any) -> None:
 
 def test_rows_that_do_not_start_on_sectors() -> None:
     """Persistent products are paired there; with CTAs that are to be alone they take longer."""
-    assert classes(size=520) == ["large"] and classes(matmul, size=520) == ["large"]
-    assert not classes(size=520, tile=WIDE)
-    assert not classes(size=520, hints={"num_ctas": 1})
+    assert classes(size=520) == ["large", "persistent"] and classes(matmul, size=520) == ["large"]
+    assert classes(size=520, tile=WIDE) == classes(size=520, tile=NARROW) == ["persistent"]
+    assert not classes(size=520, tile=(64, 32, 64)) and not classes(size=520, hints={"num_ctas": 1})
+
+
+def parts(
+    a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int],
+    left: ct.Constant[bool], right: ct.Constant[bool], sums: ct.Constant[Any], rounded: ct.Constant[bool],
+) -> None:  # fmt: skip
+    """Three tiles side by side."""
+    i, j = ct.bid(0), ct.bid(1)
+    totals = tuple(ct.zeros((M, N), ct.float32) for _ in ct.static_iter(range(3)))
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO)
+        totals = tuple(
+            ct.mma(x, ct.load(b, (k, 3 * j + p), (K, N), padding_mode=ct.PaddingMode.ZERO), totals[p])
+            for p in ct.static_iter(range(3))
+        )
+    for p in ct.static_iter(range(3)):
+        ct.store(c, (i, 3 * j + p), totals[p].astype(c.dtype))
+
+
+def test_tiles_of_parts() -> None:
+    """Of any sizes: rows that the TMA unit cannot read are copied."""
+    for size in (512, 520, 513):
+        assert classes(parts, tile=NARROW, size=size) == classes(parts, tile=(64, 32, 64), size=size) == ["parts"]
+    assert not classes(parts, tile=(128, 16, 64)) and not classes(parts, tile=NARROW, dtype=np.float32)
+    assert not classes(matmul, tile=NARROW) and not classes(parts, tile=NARROW, target="sm_80")
 
 
 def test_8_bit_floats() -> None:

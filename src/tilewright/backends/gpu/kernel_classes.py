@@ -32,6 +32,8 @@ from tilewright.transforms.pipelines import optimize, run_passes
 
 _LARGE = 128 * 256  # accumulators of a tile
 _COLUMNS = 128
+_PAIRED_COLUMNS = 64
+_PART_COLUMNS = (32, 64)  # of MMA ops that are joined
 _KEYS = {128: 128 * 128, 256: 128 * 64}  # of attention: the least elements of keys and of values, for so many queries
 _ATTENTION_WARPS, _WIDTH = 8, 256
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
@@ -48,10 +50,24 @@ def is_large_matmul(function: Function, backend: Backend) -> bool:
 
 
 def is_persistent_matmul(function: Function, backend: Backend) -> bool:
-    """Whether ``function`` multiplies matrices of 16-bit floats, whose rows are whole sectors, in tiles of 128 columns
-    or more, in a loop over the tiles that are left to a block."""
+    """Whether ``function`` multiplies matrices of 16-bit floats in a loop over the tiles that are left to a block: in
+    tiles of 128 columns or more; of 64, where rows are no whole sectors, so that pairs of CTAs fetch them."""
     found = _mmas(function, backend, bytes=2)
-    return found is not None and not found.multicast_pays and found.are_persistent(_COLUMNS)
+    if found is None:
+        return False
+    return found.are_persistent(_PAIRED_COLUMNS) if found.multicast_pays else found.are_persistent(_COLUMNS)
+
+
+def is_matmul_of_parts(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` multiplies matrices of 16-bit floats in tiles of several parts side by side, of 32 or 64
+    columns each, which are one MMA op of all columns."""
+    found = _mmas(function, backend, bytes=2, by_threads=_stores, realign=True)
+    if found is None or not (found.paired or not found.multicast_pays):
+        return False
+    blocks = [[op for op in found.mmas if op.block is block] for block in {op.block for op in found.mmas}]
+    return all(len(ops) > 1 and len({op.acc.tile.shape for op in ops}) == 1 for ops in blocks) and all(
+        op.acc.tile.shape[1] in _PART_COLUMNS for op in found.mmas
+    )
 
 
 def is_persistent_matmul_of_bytes(function: Function, backend: Backend) -> bool:
@@ -89,7 +105,7 @@ def _attends(function: Function, backend: Backend, *, bytes: int, sequences: boo
     if not (likely and all(map(_may_be_attention, filter(None, loops)))):
         return False
     by_threads = (lambda op: _is_element(op) or _stores(op)) if sequences else None
-    found = _choice(function, target, (SplitMma(target), LegalizeMma()), by_threads)
+    found = _choice(function, ChooseWgmma(target), (SplitMma(target), LegalizeMma()), by_threads)
     if found is None:
         return False
     optimized, chosen = found
@@ -112,7 +128,7 @@ def is_latent_decoding(function: Function, backend: Backend) -> bool:
     likely = target.has_wgmma and bool(loops) and _are_all(function, 2, _ATTENTION_HINTS, (LoadView, StoreView, Store))
     if not (likely and all(ops[-1].acc.tile.shape[0] >= _WIDTH and depends(ops[-1], ops[0]) for ops in loops)):
         return False
-    found = _choice(function, target, by_threads=_stores)
+    found = _choice(function, ChooseWgmma(target), by_threads=_stores)
     if found is None:
         return False
     return all(None not in pair or (pair[1] is None and pair[0] is not None) for pair in found[1].mmas.values())
@@ -133,28 +149,37 @@ class _Found:
     paired: bool
 
     def are_persistent(self, columns: int) -> bool:
-        return all(op.acc.tile.shape[-1] >= columns and _is_in_persistent_loop(op) for op in self.mmas)
+        wide = all(op.acc.tile.shape[-1] >= columns and _is_in_persistent_loop(op) for op in self.mmas)
+        return wide and (self.paired or not self.multicast_pays)
 
 
-def _mmas(function: Function, backend: Backend, *, bytes: int) -> _Found | None:
-    """The MMA ops of ``function``, where warp groups multiply all, and TMA loads all that it reads and stores all that
-    it writes; None otherwise."""
+def _mmas(
+    function: Function,
+    backend: Backend,
+    *,
+    bytes: int,
+    by_threads: Callable[[Op], bool] | None = None,
+    realign: bool = False,
+) -> _Found | None:
+    """The MMA ops of ``function``, where warp groups multiply all, and TMA loads all that it reads, with ``realign``
+    also from copies, and stores all that it writes, but what may be ``by_threads``; None otherwise."""
     if not _multiplies(function, bytes):
         return None
     target = _target(backend)
     if not target.has_wgmma:
         return None
-    return AnalysisManager(function).get(_found, target)  # once for all classes
+    chosen = ChooseWgmma(target, realign=realign)
+    return AnalysisManager(function).get(_found, chosen, by_threads)  # once for all classes
 
 
-def _found(function: Function, target: GpuTarget) -> _Found | None:
-    found = _choice(function, target)
+def _found(function: Function, how: ChooseWgmma, by_threads: Callable[[Op], bool] | None) -> _Found | None:
+    found = _choice(function, how, by_threads=by_threads)
     if found is None or any(None in pair for pair in found[1].mmas.values()):
         return None
     optimized, chosen = found
     paired = False
     if chosen.multicast_pays:
-        fetching = run_passes(optimized, (ChooseWgmma(target), MulticastFetches()))
+        fetching = run_passes(optimized, (how, MulticastFetches()))
         paired = any(isinstance(op, Fetch) and op.both is not None for op in fetching.walk())
     return _Found(list(chosen.mmas), chosen.multicast_pays, paired)
 
@@ -165,14 +190,14 @@ def _target(backend: Backend) -> GpuTarget:
 
 
 def _choice(
-    function: Function, target: GpuTarget, passes: Sequence[Pass] = (), by_threads: Callable[[Op], bool] | None = None
+    function: Function, how: ChooseWgmma, passes: Sequence[Pass] = (), by_threads: Callable[[Op], bool] | None = None
 ) -> tuple[Function, Choice] | None:
-    """``function`` optimized, and after ``passes``, and what is chosen for it, where warp groups multiply all that are
-    MMA ops, and TMA loads all that is read, but what threads convert for an MMA op, and stores all that is written,
-    except for accesses that may be ``by_threads``; None otherwise."""
-    optimized = run_passes(with_resolved_hints(optimize(function), target), passes)
+    """``function`` optimized, and after ``passes``, and what is chosen for it in this way, where warp groups multiply
+    all that are MMA ops, and TMA loads all that is read, but what threads convert for an MMA op, and stores all that is
+    written, except for accesses that may be ``by_threads``; None otherwise."""
+    optimized = run_passes(with_resolved_hints(optimize(function), how.target), passes)
     mmas = {op for op in optimized.walk() if isinstance(op, Mma)}
-    chosen = AnalysisManager(optimized).get(choose, ChooseWgmma(target))
+    chosen = AnalysisManager(optimized).get(choose, how)
     loaded: set[Op | None] = {operand.load for pair in chosen.mmas.values() for operand in pair if operand is not None}
     loaded |= {operand_source(op.y) for op, (_, y) in chosen.mmas.items() if y is None and _is_loaded(op.y)}
     moved = all(

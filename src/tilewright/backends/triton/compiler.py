@@ -85,15 +85,14 @@ def compile_ttir(
     options: Options,
     *,
     pipelined: bool = False,
-    extra_epilogue_smem: bool = True,
 ) -> GpuBinary:
-    """Machine code for ``kernel``; see ``stage_hook`` for ``pipelined`` and ``extra_epilogue_smem``.
+    """Machine code for ``kernel``; see ``stage_hook`` for ``pipelined``.
 
     OutOfSharedMemory where the tiles do not fit; UnexpectedPtx where its blocks cannot share loads; TileError, naming
     the file with the details, when the compiler fails.
     """
     pipelined = pipelined and not kernel.shared_maps
-    how = f"{pipelined} {extra_epilogue_smem} {options.tensor_memory} {sorted(kernel.by_value_parameters.items())}"
+    how = f"{pipelined} {options.tensor_memory} {sorted(kernel.by_value_parameters.items())}"
     source = _Source(kernel, how)
     with tempfile.TemporaryFile("w+") as noise:
         try:
@@ -101,16 +100,10 @@ def compile_ttir(
                 output_to(noise),
                 known_by_fingerprint(),
                 tensor_memory(options.tensor_memory),
-                stages_changed_by(
-                    stage_hook(kernel, target, pipelined=pipelined, extra_epilogue_smem=extra_epilogue_smem)
-                ),
+                stages_changed_by(stage_hook(kernel, target, pipelined=pipelined)),
             ):
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
-        except OutOfSharedMemory as e:
-            if not e.extra_epilogue_smem:
-                raise
-            return compile_ttir(kernel, target, options, pipelined=pipelined, extra_epilogue_smem=False)
-        except (ptx.UnexpectedPtx, Cancelled):
+        except (OutOfSharedMemory, ptx.UnexpectedPtx, Cancelled):
             raise
         except Exception as e:  # whatever the compiler throws: its report goes to a file
             noise.seek(0)

@@ -99,7 +99,7 @@ _FEW_WORDS = 112  # if they take no more of each thread
 _FEW_RESULTS = 128 * 128
 _THIN = 32  # rows or columns of a result that needs few MMA ops for what it loads
 SHALLOW, _MOST_STAGES, _DEEPEST = 3, 4, 8
-RESERVED = 1024  # bytes of shared memory of each block that CUDA takes: NVIDIA Hopper Tuning Guide, shared memory
+_RESERVED = 1024  # bytes of shared memory of each block that CUDA takes: NVIDIA Hopper Tuning Guide, shared memory
 
 
 def _guess_mma(function: Function, found: list[MmaOp], target: GpuTarget, chained: bool) -> Options:
@@ -146,6 +146,6 @@ def depths_of_few_blocks(function: Function, target: GpuTarget, stages: int, sha
         return 0, 0
     facts = AnalysisManager(function).get(IntegerRanges)
     most = min(_DEEPEST, max(max_trip_count(facts, loop) for loop in loops))
-    room = [(target.shared_memory + RESERVED) // blocks - RESERVED for blocks in (1, 2)]
+    room = [(target.shared_memory + _RESERVED) // blocks - _RESERVED for blocks in (1, 2)]
     one, two = (min(most, (available - others) // loaded) for available in room)
     return one if one > stages else 0, two if two > stages else 0

@@ -160,15 +160,11 @@ def check_length(function: Function) -> None:
 
 
 class OutOfSharedMemory(Exception):
-    """A block needs ``needed`` bytes, which is more than there are.
+    """A block needs ``needed`` bytes, which is more than there are."""
 
-    ``extra_epilogue_smem``: some of these only save time.
-    """
-
-    def __init__(self, needed: int, *, extra_epilogue_smem: bool = False) -> None:
+    def __init__(self, needed: int) -> None:
         super().__init__(needed)
         self.needed = needed
-        self.extra_epilogue_smem = extra_epilogue_smem
 
 
 def check_shared(function: Function, target: GpuTarget) -> None:

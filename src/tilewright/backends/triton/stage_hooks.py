@@ -14,7 +14,6 @@ from triton._C.libtriton import ir
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.triton import (
     barrier_elimination,
-    epilogue_buffering,
     invariant_operands,
     llir,
     ptx,
@@ -22,7 +21,6 @@ from tilewright.backends.triton import (
     tma_prefetch,
     ttgir,
     wait_sinking,
-    wgmma_merging,
 )
 from tilewright.backends.triton.resources import OutOfSharedMemory
 from tilewright.backends.triton.ttir.kernel import TtirKernel
@@ -49,16 +47,13 @@ def parse_mlir(text: str, context: Any) -> Any:
     return module
 
 
-def stage_hook(
-    kernel: TtirKernel, target: GpuTarget, *, pipelined: bool, extra_epilogue_smem: bool
-) -> Callable[..., tuple[str, str] | None]:
+def stage_hook(kernel: TtirKernel, target: GpuTarget, *, pipelined: bool) -> Callable[..., tuple[str, str] | None]:
     """Triton's hook for the stages of a compilation. Without arguments it asks for a key and a hash for its cache.
 
-    ``pipelined``: loads by TMA are started early and waited for late. ``extra_epilogue_smem``: results have shared
-    memory of their own, where that fits.
+    ``pipelined``: loads by TMA are started early and waited for late.
     """
     maps, by_value_parameters = kernel.shared_maps, kernel.by_value_parameters
-    version = f"{sources()} {sorted(maps)} {sorted(by_value_parameters.items())} {pipelined} {extra_epilogue_smem}"
+    version = f"{sources()} {sorted(maps)} {sorted(by_value_parameters.items())} {pipelined}"
 
     def change(
         backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
@@ -66,8 +61,7 @@ def stage_hook(
         if stages is None:
             return version, version
         if target.has_wgmma:
-            room = target.shared_memory if extra_epilogue_smem else 0
-            stages["ttgir"] = _change_ttgir(stages["ttgir"], pipelined=pipelined, epilogue_bytes=room)
+            stages["ttgir"] = _change_ttgir(stages["ttgir"], pipelined=pipelined)
         stages["llir"] = _check_shared_memory(stages["llir"], target.shared_memory)
         if target.is_cuda:
             stages["llir"] = _then(stages["llir"], llir.without_promises)
@@ -88,22 +82,19 @@ def _then(stage: Stage, change: Callable[[Any], Any]) -> Stage:
     return lambda source, metadata: change(stage(source, metadata))
 
 
-def _change_ttgir(make_ttgir: Stage, *, pipelined: bool, epilogue_bytes: int) -> Stage:
+def _change_ttgir(make_ttgir: Stage, *, pipelined: bool) -> Stage:
     def changed(source: Any, metadata: Any) -> Any:
         module = make_ttgir(source, metadata)
         text = str(module)
         early = tma_prefetch.prefetch(wait_sinking.sink_waits(text)) if pipelined else text
-        without = ttgir.mended(invariant_operands.keep_in_shared_memory(early))
-        final = epilogue_buffering.buffer_epilogues(without, epilogue_bytes)
-        metadata["extra_epilogue_smem"] = final != without
+        final = ttgir.mended(invariant_operands.keep_in_shared_memory(early))
         return module if final == text else parse_mlir(final, module.context)
 
     return changed
 
 
 def _change_wgmma(text: str) -> str:
-    merged = wgmma_merging.merge(barrier_elimination.eliminate(text))
-    return ptxas_workarounds.repair_mma(ptx.fetch_maps(merged))
+    return ptxas_workarounds.repair_mma(ptx.fetch_maps(barrier_elimination.eliminate(text)))
 
 
 def _check_shared_memory(make_llir: Stage, available: int) -> Stage:
@@ -112,8 +103,7 @@ def _check_shared_memory(make_llir: Stage, available: int) -> Stage:
     def checked(source: Any, metadata: Any) -> Any:
         module = make_llir(source, metadata)
         if metadata["shared"] > available:
-            extra = metadata.get("extra_epilogue_smem", False)
-            raise OutOfSharedMemory(metadata["shared"], extra_epilogue_smem=extra)
+            raise OutOfSharedMemory(metadata["shared"])
         return module
 
     return checked
