@@ -55,6 +55,16 @@ def test_cuda_graphs() -> None:
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_floats_that_vary_in_compiled_functions(mode: str) -> None:
+    """CUDA graphs do not repeat the float of the time when they were captured."""
+    compiled = torch.compile(lambda x, factor: scale(x.sin(), factor) + 1, fullgraph=True, mode=mode)
+    x = normal(300)
+    for factor in (3.0, 0.5, 0.25, 7.0, 1.5, -2.0):
+        for _ in range(3):
+            torch.testing.assert_close(compiled(x, factor), x.sin() * factor + 1)
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 def test_compiled_functions(mode: str) -> None:
     a, b = normal(64, 48, requires_grad=True), normal(48, 32, requires_grad=True)
     compiled = torch.compile(lambda a, b: matmul(a, b).sin(), fullgraph=True, mode=mode)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -14,14 +14,14 @@ from torch.autograd.function import _SingleLevelFunction
 from tilewright.ops.operator import Operator
 
 
-def autograd_kernel(op: Operator, overload: Any, compute: Callable[..., Any]) -> Callable[..., Any]:
+def autograd_kernel(op: Operator, overload: Any, kernels: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
     """The kernel of the key Autograd: records the backward function where an input requires a gradient.
 
-    ``compute`` is the kernel for CPUs; calling it saves a second trip through the dispatcher.
+    ``kernels`` are those of devices by their dispatch keys; calling them saves a second trip through the dispatcher.
     """
     recorded = _recorder(op, overload)
     after, mutates = _C._after_autograd_keyset, min(op.mutates, default=None)
-    plain: set[int] = set()  # sets of keys with which the dispatcher would go on to ``compute``
+    plain: dict[int, Callable[..., Any]] = {}  # by the set of keys with which the dispatcher would go on to them
 
     def kernel(keyset: Any, *args: Any) -> Any:
         dual = forward_ad._current_level >= 0 or _C._are_functorch_transforms_active()  # these may enter it elsewhere
@@ -37,11 +37,13 @@ def autograd_kernel(op: Operator, overload: Any, compute: Callable[..., Any]) ->
                 return recorded.apply(keyset, *args)
             with enable_single_level_autograd_function():
                 return recorded.apply(keyset, *args)
-        if keyset.raw_repr() in plain:
+        compute = plain.get(keyset.raw_repr())
+        if compute is not None:
             return compute(*args)
         below = keyset & after
-        if below.highestPriorityTypeId() == _C.DispatchKey.CPU:
-            plain.add(keyset.raw_repr())
+        known = kernels.get(below.highestPriorityTypeId().name)
+        if known is not None:
+            plain[keyset.raw_repr()] = known
         with _C._AutoDispatchBelowAutograd():
             return overload.redispatch(below, *args)
 

@@ -74,7 +74,9 @@ def _overload(
     for kind in _WITHOUT_MEMORY:
         library.impl(name, _refusing(op), kind)
     torch.library.register_fake(full, _fake(op), lib=library)
-    library.impl(name, torch_gradient.autograd_kernel(op, made, cpu), "Autograd", with_keyset=True)
+    library.impl(
+        name, torch_gradient.autograd_kernel(op, made, {"CPU": cpu, "CUDA": cuda}), "Autograd", with_keyset=True
+    )
     torch.library.register_vmap(full, torch_transforms.vmap_rule(op, made), lib=library)
     if op.autocast is not None:
         for device in ("cpu", "cuda"):

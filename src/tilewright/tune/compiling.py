@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from typing import Generic, TypeVar
@@ -13,7 +12,7 @@ from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launchable import Launchable
 from tilewright.system.processors import available_processors
 from tilewright.tune.arrays import Args
-from tilewright.tune.workers import Workers
+from tilewright.tune.workers import AVAILABLE, Workers
 
 T = TypeVar("T")
 Chosen = tuple[Launchable, Args, tuple[int, ...]]  # a kernel, its arguments and the grid
@@ -41,7 +40,7 @@ class Compilations(Generic[T]):
             raise TypeError(f"executor is {executor!r}; pass one of concurrent.futures, or with its interface")
         if executor is not None and self._cache is None:
             raise ValueError("compiling in an executor needs the disk cache, which TILEWRIGHT_CACHE_DIR switches off")
-        if self._cache is None or (executor is None and not sys.executable):
+        if self._cache is None or (executor is None and not AVAILABLE):
             return
         for config in configs if executor is not None else configs[1:]:
             request = _request(config, choose)
@@ -51,7 +50,7 @@ class Compilations(Generic[T]):
                 count = min(len(configs) - 1, available_processors())
                 if count < 2 or request.machine is None:
                     return
-                executor = self._workers = Workers(count)
+                executor = self._workers = Workers(count, (request.machine.target, request.backend))
             self._futures[id(config)] = executor.submit(compile_at, request)
 
     def first(self, configs: Sequence[T]) -> int:
