@@ -5,7 +5,7 @@ from harness import Array, Case, by, main, normal
 
 import tilewright as ct
 
-TILE = 1024
+TILE = 256
 
 
 @ct.kernel
