@@ -54,9 +54,13 @@ def element(dtype: DType | PointerType) -> Scalar | Pointer:
     return Pointer(I8 if dtype.pointee is None else scalar(dtype.pointee))
 
 
-@functools.lru_cache(maxsize=4096)
 def tile(type: TileType) -> Tile:
-    return tile_of(element(type.dtype), type.shape)
+    return _tile(type.dtype, type.shape)  # whose hashes cost less than that of the type
+
+
+@functools.lru_cache(maxsize=4096)
+def _tile(dtype: DType | PointerType, shape: tuple[int, ...]) -> Tile:
+    return tile_of(element(dtype), shape)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -101,19 +101,20 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
     """
     function, arguments = kernel.function, kernel.parameters()
     name = kernel.symbol or entry_name(function)
-    body = Block([Value(tile(a.type)) for a in arguments])
+    types = [tile(a.type) for a in arguments]
+    body = Block([Value(t) for t in types])
     places = _DebugLocations(function, name)
     emitter = Emitter(minor, function.body, body)
     emitter.negative_strides = kernel.negative_strides
     emitter.tma = kernel.tma and not kernel.negative_strides
     emitter.loc = places(function.loc)
-    for argument, value in zip(arguments, body.args):
-        emitter.require(tile(argument.type).element)
+    for argument, t, value in zip(arguments, types, body.args):
+        emitter.require(t.element)
         if argument.position is not None:
             ours = function.body.args[argument.position]
             if argument.lower is not None and ours.users:
                 predicate = tiles.bounded(argument.lower, None)
-                value = emitter.one("assume", {"value": value}, value.type, predicate=predicate)
+                value = emitter.one("assume", {"value": value}, t, predicate=predicate)
             emitter.values[ours] = value
     _Control(emitter, places).function(kernel)
     return Entry(name, body, _entry_hints(function, minor), loc=places.subprogram_loc)
