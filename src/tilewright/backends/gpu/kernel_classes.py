@@ -61,7 +61,7 @@ def is_persistent_matmul(function: Function, backend: Backend) -> bool:
 def is_matmul_of_parts(function: Function, backend: Backend) -> bool:
     """Whether ``function`` multiplies matrices of 16-bit floats in tiles of several parts side by side, of 32 or 64
     columns each, which are one MMA op of all columns."""
-    found = _mmas(function, backend, bytes=2, by_threads=_stores, realign=True)
+    found = _mmas(function, backend, bytes=2, by_threads=True)
     if found is None or not (found.paired or not found.multicast_pays):
         return False
     blocks = [[op for op in found.mmas if op.block is block] for block in {op.block for op in found.mmas}]
@@ -105,7 +105,7 @@ def _attends(function: Function, backend: Backend, *, bytes: int, sequences: boo
     if not (likely and all(map(_may_be_attention, filter(None, loops)))):
         return False
     by_threads = (lambda op: _is_element(op) or _stores(op)) if sequences else None
-    found = _choice(function, ChooseWgmma(target), (SplitMma(target), LegalizeMma()), by_threads)
+    found = _choice(function, target, (SplitMma(target), LegalizeMma()), by_threads)
     if found is None:
         return False
     optimized, chosen = found
@@ -128,7 +128,7 @@ def is_latent_decoding(function: Function, backend: Backend) -> bool:
     likely = target.has_wgmma and bool(loops) and _are_all(function, 2, _ATTENTION_HINTS, (LoadView, StoreView, Store))
     if not (likely and all(ops[-1].acc.tile.shape[0] >= _WIDTH and depends(ops[-1], ops[0]) for ops in loops)):
         return False
-    found = _choice(function, ChooseWgmma(target), by_threads=_stores)
+    found = _choice(function, target, by_threads=_stores)
     if found is None:
         return False
     return all(None not in pair or (pair[1] is None and pair[0] is not None) for pair in found[1].mmas.values())
@@ -142,46 +142,41 @@ def _may_be_attention(mmas: Sequence[MmaOp]) -> bool:
 
 @dataclass(frozen=True)
 class _Found:
-    """MMA ops, whether pairs of CTAs would pay, and whether there are such."""
+    """MMA ops, whether pairs of CTAs would pay, and whether there are such; whether TMA stores all."""
 
     mmas: list[Mma]
     multicast_pays: bool
     paired: bool
+    stored_by_tma: bool
 
     def are_persistent(self, columns: int) -> bool:
         wide = all(op.acc.tile.shape[-1] >= columns and _is_in_persistent_loop(op) for op in self.mmas)
         return wide and (self.paired or not self.multicast_pays)
 
 
-def _mmas(
-    function: Function,
-    backend: Backend,
-    *,
-    bytes: int,
-    by_threads: Callable[[Op], bool] | None = None,
-    realign: bool = False,
-) -> _Found | None:
-    """The MMA ops of ``function``, where warp groups multiply all, and TMA loads all that it reads, with ``realign``
-    also from copies, and stores all that it writes, but what may be ``by_threads``; None otherwise."""
+def _mmas(function: Function, backend: Backend, *, bytes: int, by_threads: bool = False) -> _Found | None:
+    """The MMA ops of ``function``, where warp groups multiply all, and TMA loads all that it reads and stores all that
+    it writes, if not ``by_threads``; None otherwise."""
     if not _multiplies(function, bytes):
         return None
     target = _target(backend)
     if not target.has_wgmma:
         return None
-    chosen = ChooseWgmma(target, realign=realign)
-    return AnalysisManager(function).get(_found, chosen, by_threads)  # once for all classes
+    found = AnalysisManager(function).get(_found, target)  # once for all classes
+    return found if found is not None and (by_threads or found.stored_by_tma) else None
 
 
-def _found(function: Function, how: ChooseWgmma, by_threads: Callable[[Op], bool] | None) -> _Found | None:
-    found = _choice(function, how, by_threads=by_threads)
+def _found(function: Function, target: GpuTarget) -> _Found | None:
+    found = _choice(function, target, by_threads=_stores)
     if found is None or any(None in pair for pair in found[1].mmas.values()):
         return None
     optimized, chosen = found
     paired = False
     if chosen.multicast_pays:
-        fetching = run_passes(optimized, (how, MulticastFetches()))
+        fetching = run_passes(optimized, (ChooseWgmma(target), MulticastFetches()))
         paired = any(isinstance(op, Fetch) and op.both is not None for op in fetching.walk())
-    return _Found(list(chosen.mmas), chosen.multicast_pays, paired)
+    by_tma = all(op in chosen.stores for op in optimized.walk() if _stores(op))
+    return _Found(list(chosen.mmas), chosen.multicast_pays, paired, by_tma)
 
 
 def _target(backend: Backend) -> GpuTarget:
@@ -190,14 +185,14 @@ def _target(backend: Backend) -> GpuTarget:
 
 
 def _choice(
-    function: Function, how: ChooseWgmma, passes: Sequence[Pass] = (), by_threads: Callable[[Op], bool] | None = None
+    function: Function, target: GpuTarget, passes: Sequence[Pass] = (), by_threads: Callable[[Op], bool] | None = None
 ) -> tuple[Function, Choice] | None:
-    """``function`` optimized, and after ``passes``, and what is chosen for it in this way, where warp groups multiply
-    all that are MMA ops, and TMA loads all that is read, but what threads convert for an MMA op, and stores all that is
-    written, except for accesses that may be ``by_threads``; None otherwise."""
-    optimized = run_passes(with_resolved_hints(optimize(function), how.target), passes)
+    """``function`` optimized, and after ``passes``, and what is chosen for it, where warp groups multiply all that are
+    MMA ops, and TMA loads all that is read, but what threads convert for an MMA op, and stores all that is written,
+    except for accesses that may be ``by_threads``; None otherwise."""
+    optimized = run_passes(with_resolved_hints(optimize(function), target), passes)
     mmas = {op for op in optimized.walk() if isinstance(op, Mma)}
-    chosen = AnalysisManager(optimized).get(choose, how)
+    chosen = AnalysisManager(optimized).get(choose, ChooseWgmma(target))
     loaded: set[Op | None] = {operand.load for pair in chosen.mmas.values() for operand in pair if operand is not None}
     loaded |= {operand_source(op.y) for op, (_, y) in chosen.mmas.items() if y is None and _is_loaded(op.y)}
     moved = all(
