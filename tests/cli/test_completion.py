@@ -61,6 +61,7 @@ def test_commands_options_and_values(shell: str, tmp_path: Path, capsys: pytest.
     options = find("tilewright check", "--s")
     assert "--schedule" in options and "--sarif" in options
     assert "clear" in find("tilewright cache", "cl")
+    assert "-shared" in find("tilewright c++", "-s")
     if shell != "zsh":
         assert "interleave" in find("tilewright check --schedule", "int")
         assert "kernels.py" in find("tilewright run", "kern")

@@ -25,6 +25,23 @@ from tilewright.ir.errors import TileError
 _USAGE = "tilewright c++ [-c] [-o FILE] [-I...] [-D...] [-std=...] [-shared] [-l...] [-L...] FILE..."
 _DESCRIPTION = "compile a C++ program to one that needs no Python: tilewright c++ a.cu b.cpp -o prog"
 _EPILOG = "For CMake: cmake -DCMAKE_TOOLCHAIN_FILE=$(tilewright c++ -print-toolchain)"
+# What help and completion tell of: the option, what its value is, and what it does.
+_OPTIONS = (
+    ("-c", None, "compile to objects, and do not link"),
+    ("-o", "FILE", "write this file"),
+    ("-I", "FOLDER", "search for headers"),
+    ("-isystem", "FOLDER", "search for headers of others"),
+    ("-D", "NAME[=VALUE]", "define a macro"),
+    ("-std", "STD", "the standard (default: c++20)"),
+    ("-shared", None, "make a shared library"),
+    ("-l", "NAME", "link a library"),
+    ("-L", "FOLDER", "search for libraries"),
+    ("-MD", None, "with -c, write what the object depends on, for make"),
+    ("-MF", "FILE", "the file for that"),
+    ("-MT", "NAME", "what that file calls the object"),
+    ("-print-toolchain", None, "print the file for CMake"),
+    ("--help", None, "show this message"),
+)
 # Options with a value, in the same word or in the next.
 _WITH_VALUE = ("-o", "-I", "-isystem", "-D", "-l", "-L", "-MF", "-MT", "-MQ", "-x", "-std", "--std")
 # What nvcc and other compilers are told that changes nothing here: debug information, optimization and warnings, GPU
@@ -69,7 +86,13 @@ def add_parser(commands: Any) -> None:
     raw = argparse.RawDescriptionHelpFormatter
     parser = commands.add_parser("c++", **texts, formatter_class=raw, prefix_chars="\0", add_help=False)
     parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    parser.set_defaults(run=functools.partial(run, parser))
+    described = argparse.ArgumentParser(
+        usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG, formatter_class=raw, add_help=False
+    )
+    for option, value, text in _OPTIONS:
+        kind: dict[str, Any] = {"metavar": value} if value else {"action": "store_true"}
+        described.add_argument(option, help=text, **kind)
+    parser.set_defaults(run=functools.partial(run, described), described=described)
 
 
 def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
