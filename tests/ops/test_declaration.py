@@ -15,6 +15,7 @@ import tilewright as ct
 from tilewright.ops import operator
 from tilewright.ops.batching import batched_dim
 from tilewright.ops.dims import Dims
+from tilewright.ops.operator import Number
 
 Random = np.random.default_rng
 
@@ -83,6 +84,7 @@ def test_dtypes_of_outputs() -> None:
         (lambda: add(np.zeros(3), np.zeros((3, 1))), ValueError, "'b' has 2 dimensions, but is declared with 1: (n)"),
         (lambda: add(np.zeros(3)), TypeError, "tests::add(a, b): missing a required argument: 'b'"),
         (lambda: scale(np.zeros(3), size=1), TypeError, "tests::scale(x, factor: float = 2.0): got an unexpected"),
+        (lambda: scale(np.zeros(3), "2"), TypeError, "tests::scale: 'factor' is of type str; it must be a number of type float"),
         (lambda: add([1], [2]), TypeError, "tests::add: 'a' is of type list; pass an array of NumPy, PyTorch or JAX"),
         (lambda: add(np.zeros(3), [2]), TypeError, "'b' is of type list, but 'a' is an array of NumPy"),
         (lambda: add(np.zeros(3, complex), np.zeros(3)), TypeError, "tests::add: argument 'a' of add_kernel() has the dtype complex128"),
@@ -130,6 +132,15 @@ def test_wrong_declarations(declare: Callable[[], Any], error: type[Exception], 
     with pytest.raises(error) as caught:
         declare()
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(("kind", "taken", "refused"), [(int, np.int64(3), 2.5), (float, 3, None), (bool, np.True_, 1)])
+def test_numbers_lose_nothing(kind: type, taken: Any, refused: Any) -> None:
+    """Of a float for an integer only a part would be left."""
+    number = Number("n", kind)
+    assert type(number.value("t::f", taken)) is kind and number.value("t::f", taken) == taken
+    with pytest.raises(TypeError, match=f"t::f: 'n' is of type .*; it must be a number of type {kind.__name__}"):
+        number.value("t::f", refused)
 
 
 def test_extents_that_are_always_the_same() -> None:

@@ -214,6 +214,7 @@ def test_undeclared_writes_are_refused() -> None:
         (lambda: add(jnp.zeros(3), jnp.zeros(4)), ValueError, "tests::add: 'b' has the extent 4 along axis 0 (n), but 'a' has 3"),
         (lambda: add(jnp.zeros(3, jnp.complex64), jnp.zeros(3)), TypeError, "tests::add: 'a' has the dtype complex64"),
         (lambda: add(jnp.zeros(3), 1.0), TypeError, "tests::add: 'b' is of type float; pass an array of JAX"),
+        (lambda: add(*[jax.device_put(jnp.zeros(3), d) for d in jax.devices()[:2]]), ValueError, "argument a of tests::add"),
         (lambda: jax.jit(lambda f: scale(jnp.zeros(3), f))(2.0), TypeError, "'factor' is of type DynamicJaxprTracer; it must be"),
         (lambda: jax.grad(lambda x: norm(x, x[0])[0].sum())(jnp.ones((2, 4))), NotImplementedError, "tests::norm has no gradient"),
         (lambda: jax.jvp(add, (jnp.ones(3),) * 2, (jnp.ones(3),) * 2), NotImplementedError, "tests::add has no forward-mode derivative"),

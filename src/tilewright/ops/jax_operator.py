@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ def front(op: Operator) -> Callable[..., Any]:
         for name, array in zip(op.inputs, arrays):
             if not isinstance(array, (jax.Array, jax.core.Tracer, np.ndarray)):
                 raise TypeError(f"{op.name}: '{name}' is of type {type(array).__name__}; pass an array of JAX")
-        key = tuple(_static(op, n.name, n.kind, value) for n, value in zip(op.numbers, numbers))
+        key = tuple(n.value(op.name, _static(value)) for n, value in zip(op.numbers, numbers))
         function = functions.get(key)
         if function is None:
             function = functions[key] = jax.jit(_differentiable(op, key))
@@ -49,13 +50,10 @@ def front(op: Operator) -> Callable[..., Any]:
     return call
 
 
-def _static(op: Operator, name: str, kind: type, value: Any) -> Any:
-    if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and value.ndim == 0:
-        value = value.item()
-    if not isinstance(value, (bool, int, float, np.generic)):
-        kind_of = type(value).__name__
-        raise TypeError(f"{op.name}: '{name}' is of type {kind_of}; it must be a number, known when traced")
-    return kind(value)
+def _static(value: Any) -> Any:
+    """The number that an array without dimensions holds."""
+    known = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
+    return value.item() if known and value.ndim == 0 else value
 
 
 def result_shapes(op: Operator) -> tuple[Shape, ...]:
@@ -83,8 +81,15 @@ def _check(condition: Any, message: Callable[[], str]) -> None:
 def _differentiable(op: Operator, numbers: tuple[Any, ...]) -> Callable[..., Any]:
     """``op`` with these ``numbers``, and with its derivatives."""
     function = differentiable(op, numbers, _batched(op, numbers))
+
     # What differs along fewer axes of a mesh is cast outside of the rule: so its gradient is summed along the others.
-    return lambda *arrays: function(*alike_varying(arrays)[0])
+    def call(*arrays: Any) -> Any:
+        return function(*alike_varying(arrays)[0])
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD  # which errors of JAX name
+    call.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in op.inputs])  # type: ignore[attr-defined]
+    call.__name__ = call.__qualname__ = op.name
+    return call
 
 
 def _batched(op: Operator, numbers: tuple[Any, ...]) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ from tilewright.sanitizer.session import SESSIONS
 from tilewright.system.forks import load
 
 _NUMBERS = {int: "int", float: "float", bool: "bool"}
+_TAKEN = {bool: (bool, np.bool_), int: (int, np.integer), float: (int, float, np.integer, np.floating)}
 _DTYPES = {d.name.rstrip("_"): d for d in ALL_DTYPES}
 _BY_NAME: dict[str, Operator] = {}
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,6 +37,13 @@ class Number:
     name: str
     kind: type
     default: Any = NO_DEFAULT
+
+    def value(self, operator: str, given: Any) -> Any:
+        """``given`` as a number of ``kind``; TypeError where it is none, or would lose something."""
+        if not isinstance(given, _TAKEN[self.kind]):
+            wanted = f"it must be a number of type {self.kind.__name__}, known when traced"
+            raise TypeError(f"{operator}: '{self.name}' is of type {type(given).__name__}; {wanted}")
+        return self.kind(given)
 
 
 @dataclass(frozen=True)
@@ -247,6 +255,7 @@ class Operator:
                     f"{self.name}: '{name}' is of type {type(array).__name__}, but '{self.inputs[0]}' is an array of "
                     "NumPy"
                 )
+        numbers = tuple(n.value(self.name, given) for n, given in zip(self.numbers, args[len(arrays) :]))
         extents = self.dims.extents(self.name, self.inputs, [a.shape for a in arrays], _check)
         if self.mutates:
             memories = [Memory(a.ctypes.data, a.shape, a.strides, a.itemsize) for a in arrays]
@@ -256,7 +265,7 @@ class Operator:
         results = [np.empty(shape, dtype) for shape, dtype in zip(self.dims.results(extents), dtypes)]
         if not self.is_idle([a.shape for a in arrays], [a.shape for a in results]):
             try:
-                self.compute(None, arrays, results, args[len(self.inputs) :])
+                self.compute(None, arrays, results, numbers)
             except TileTypeError as e:
                 raise self.refusal(e, arrays, OperatorTypeError) from None
             except (TypeError, ValueError) as e:
