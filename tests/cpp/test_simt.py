@@ -350,3 +350,74 @@ int main() {
     answers = ["cudaSuccess 63", "cudaErrorInvalidValue 63", "cudaSuccess 1", "cudaErrorInvalidValue 1", "64 64"]
     assert done.stdout.splitlines() == answers, done.stderr
     assert "a block of 65 threads of reverse<64>(), whose __launch_bounds__ allow 64\n" in done.stderr
+
+
+SHUFFLES = r"""#include <cstdio>
+#include <cuda_runtime.h>
+constexpr int deltas[] = {0, 1, 2, 3, 5, 8, 16, 31, 32, 40};
+// Each thread writes what each form gives for each distance, be that known when the program is compiled or not.
+template <bool known, typename T>
+__global__ void all(T* out, int const* at, int width) {
+    int t = threadIdx.x + blockDim.x * threadIdx.y;
+    T mine = T(t * 3 + 1);
+    for (int i = 0; i < 10; ++i) {
+        int d = known ? deltas[i] : at[i];
+        T* o = out + (t * 10 + i) * 4;
+        o[0] = __shfl_down_sync(~0u, mine, d, width);
+        o[1] = __shfl_up_sync(~0u, mine, d, width);
+        o[2] = __shfl_xor_sync(~0u, mine, d, width);
+        o[3] = __shfl_sync(~0u, mine, d, width);
+    }
+}
+__global__ void parted(int* out) {
+    int t = threadIdx.x, sum = t;
+    if (t % 32 < 16) for (int d = 8; d > 0; d /= 2) sum += __shfl_xor_sync(0xffffu, sum, d);
+    else for (int d = 8; d > 0; d >>= 1) sum += __shfl_down_sync(0xffff0000u, sum, d, 16);
+    out[t] = sum;
+    unsigned odd = __ballot_sync(~0u, t & 1), on = __activemask();
+    if (t == 0) out[0] += odd == 0xaaaaaaaau && on == ~0u ? 1000 : 0;
+}
+template <typename T>
+int wrong(T* out, int threads, int width) {
+    int bad = 0;
+    for (int t = 0; t < threads; ++t)
+        for (int i = 0; i < 10; ++i) {
+            int lane = t & 31, d = deltas[i], within = lane & (width - 1), first = lane - within;
+            int from[] = {within + d < width ? lane + d : lane, within >= d ? lane - d : lane,
+                          (lane ^ d) < first + width ? lane ^ d : lane, first | (d & (width - 1))};
+            for (int k = 0; k < 4; ++k) {
+                T expected = T((t - lane + from[k]) * 3 + 1);
+                if (t - lane + from[k] < threads && out[(t * 10 + i) * 4 + k] != expected && ++bad < 3)
+                    printf("%d %d %d %d\n", t, i, k, width);
+            }
+        }
+    return bad;
+}
+template <typename T>
+int forms(int* at) {
+    T* out;
+    int bad = 0;
+    cudaMallocManaged(&out, 128 * 40 * sizeof(T));
+    for (int width = 1; width <= 32; width *= 2)
+        for (int shape = 0; shape < 3; ++shape) {
+            dim3 block = shape == 0 ? dim3(96) : shape == 1 ? dim3(16, 6) : dim3(40);
+            int threads = block.x * block.y;
+            all<true><<<1, block>>>(out, at, width); bad += wrong(out, threads, width);
+            all<false><<<1, block>>>(out, at, width); bad += wrong(out, threads, width);
+        }
+    return bad;
+}
+int main() {
+    int *at, *out;
+    cudaMallocManaged(&at, 64), cudaMallocManaged(&out, 256);
+    for (int i = 0; i < 10; ++i) at[i] = deltas[i];
+    printf("%d %d\n", forms<float>(at), forms<long long>(at));
+    parted<<<1, 32>>>(out);
+    printf("%s %d %d %d\n", cudaGetErrorName(cudaDeviceSynchronize()), out[0], out[15], out[16]);
+}
+"""
+
+
+def test_shuffles_by_known_and_unknown_distances_in_segments_of_each_width(tmp_path: Path) -> None:
+    done = run(tmp_path / "program.cu", SHUFFLES)
+    assert (done.stdout, done.stderr) == ("0 0\ncudaSuccess 1120 120 376\n", "")

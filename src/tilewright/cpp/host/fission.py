@@ -35,11 +35,11 @@ _DEMOTE = ("register_to_memory", "instruction_namer")  # what is used in other b
 _LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')
 _WAIT = re.compile(
     rf"^  (?:(?P<result>{LOCAL}) = )?(?:tail |notail )?call [^\n@]*@{BARRIER}\(i32 (?:noundef )?(?P<kind>\d+), "
-    r"i32 (?:noundef )?(?P<predicate>[^,]+), ptr (?:noundef )?(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
+    r"i32 (?:noundef )?(?P<predicate>[^,]+), ptr (?:\w+ )*(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
 )
 _EXCHANGED = re.compile(
     rf"^  (?:(?P<result>{LOCAL}) = )?(?:tail |notail )?call [^\n@]*@{EXCHANGE}\(i32 (?:noundef )?(?P<mask>[^,]+), "
-    r"i64 (?:noundef )?(?P<value>[^,]+), ptr (?:noundef )?(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
+    r"i64 (?:noundef )?(?P<value>[^,]+), ptr (?:\w+ )*(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
 )
 _ALLOCA = re.compile(rf"^  (?P<name>{LOCAL}) = alloca (?P<type>.+?)(?:, align \d+)?(?:, !.*)?$")
 _MEMORY = re.compile(rf"^  (?:{LOCAL} = load (?!atomic|volatile)|store (?!atomic|volatile))(?!.*%tw\.votes)")
@@ -70,6 +70,11 @@ class Barrier:
     file: str
     line: int
     mask: str = ""
+
+    @property
+    def fixed_mask(self) -> int:
+        """The mask, if it is a constant, and -1 otherwise."""
+        return int(self.mask) & 0xFFFFFFFF if re.fullmatch(r"-?\d+", self.mask) else -1
 
     def outcome(self) -> list[str]:
         """The line that a thread goes on with behind it."""
@@ -370,7 +375,11 @@ def region_functions(
 def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
     used = _names(region)
     own = used - set(kernel.frame)
-    lines = [f"  {name} = alloca {type}" for name, type in kernel.allocas.items() if name in own]
+    lines = []
+    if "%tw.c12" in used:
+        lane = "trunc i64 %tw.lane to i32" if kernel.by_warps else "and i32 %tw.number, 31"
+        lines = ["  %tw.number = trunc i64 %tw.thread to i32", f"  %tw.c12 = {lane}"]
+    lines += [f"  {name} = alloca {type}" for name, type in kernel.allocas.items() if name in own]
     leave: list[str] = []
     for i, name in enumerate(kernel.uniform):
         type = kernel.allocas[name]
@@ -430,12 +439,12 @@ def _addressed(region: Sequence[Block]) -> set[str]:
 def _vote(barrier: Barrier, number: int) -> list[str]:
     """What a thread leaves behind at a barrier."""
     if barrier.mask:
-        return [
-            f"  %tw.gives{number} = getelementptr i64, ptr %tw.given, i64 %tw.lane",
-            f"  store i64 {barrier.predicate}, ptr %tw.gives{number}",
-            f"  %tw.wants{number} = getelementptr i32, ptr %tw.masks, i64 %tw.lane",
-            f"  store i32 {barrier.mask}, ptr %tw.wants{number}",
-        ]
+        gives = f"  %tw.gives{number} = getelementptr i64, ptr %tw.given, i64 %tw.lane"
+        lines = [gives, f"  store i64 {barrier.predicate}, ptr %tw.gives{number}"]
+        if barrier.fixed_mask < 0:
+            lines += [f"  %tw.wants{number} = getelementptr i32, ptr %tw.masks, i64 %tw.lane"]
+            lines += [f"  store i32 {barrier.mask}, ptr %tw.wants{number}"]
+        return lines
     if barrier.result is None or barrier.predicate == "0":
         return []
     count = f"%tw.count{number}"
@@ -639,12 +648,13 @@ def _meeting(kernel: Split, names: Names, *, checked: bool) -> list[str]:
 
 
 def tables(kernel: Split, names: Names) -> list[str]:
-    """The constants that say of each barrier where it is, and its kind."""
+    """The constants that say of each barrier where it is, its kind, and the lanes that wait there."""
     count, barriers = len(kernel.barriers), kernel.barriers
     rows = {
         "file": ("ptr", [f"ptr {b.file}" for b in barriers]),
         "line": ("i32", [f"i32 {b.line}" for b in barriers]),
         "kind": ("i32", [f"i32 {b.kind}" for b in barriers]),
+        **({"mask": ("i64", [f"i64 {b.fixed_mask}" for b in barriers])} if kernel.by_warps else {}),
     }
     return [
         f"@{names.table(name)} = private constant [{count} x {type}] [{', '.join(values)}]"

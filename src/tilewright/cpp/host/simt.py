@@ -39,7 +39,17 @@ _RUNTIME = {  # functions of the runtime that only the text that is added here c
 }
 _SHARED = "__tw_simt_shared"  # the shared memory that a launch sizes
 _MAX_SHARED = 227 << 10  # bytes
+_UNROLL = ("sroa", "instruction_combine", "simplify_cfg", "loop_simplify", "lcssa", "loop_rotate", "loop_unroll")
+_MOST_WAITS = 24  # of which loops may need some more, up to the bits of a word: see `fission.py`
 _COORDINATES = 12
+# The lane, which functions ask for like a coordinate behind the others.
+_LANE = (
+    "  %tw.c12.rows = mul i32 %tw.c7, %tw.c2",
+    "  %tw.c12.row = add i32 %tw.c12.rows, %tw.c1",
+    "  %tw.c12.first = mul i32 %tw.c6, %tw.c12.row",
+    "  %tw.c12.thread = add i32 %tw.c12.first, %tw.c0",
+    "  %tw.c12 = and i32 %tw.c12.thread, 31",
+)
 GLOBAL = re.compile(rf"^{NAME} = (?P<how>[^\n]*?)\b(?P<kind>global|constant) (?P<rest>[^\n]*)$", re.M)
 _HEAD = re.compile(
     rf"define (?:[^\n@]*) {NAME}\((?P<parameters>[^\n]*)\)(?P<rest>[^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\{{\n"
@@ -88,6 +98,7 @@ def with_threads(
     if not checked:  # which asks before each access, so that how threads take turns does not matter
         alone = {symbol for symbol in kernels if symbol in calls and EXCHANGE not in calls[symbol]}
         text = _declared(with_yields(transform(text, alone, ("sroa",)), alone, BARRIER))
+        text = _unrolled(text, {symbol for symbol in kernels if EXCHANGE in calls.get(symbol, ())}, transform)
         calls = call_graph(text)
     waiting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     hidden = _callers(calls, _WAITS, through=set(kernels)) - set(kernels)
@@ -131,11 +142,11 @@ def entry(kind: str, symbol: str) -> str:
 
 def code_of(symbol: str, way: Way) -> str:
     """The constant that says how a kernel runs: ``simt_code`` of ``simt.h``."""
-    tables = ["null"] * 4
+    tables = ["null"] * 5
     if way is Way.WARPS:
-        tables = [f"@{Names(symbol, '', 0).table(name)}" for name in ("regions", "kind", "file", "line")]
+        tables = [f"@{Names(symbol, '', 0).table(name)}" for name in ("regions", "kind", "file", "line", "mask")]
     fields = [f"ptr @{entry('block', symbol)}", f"ptr @{entry('thread', symbol)}", f"i64 {way:d}"]
-    return f"{{ ptr, ptr, i64{', ptr' * 4} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
+    return f"{{ ptr, ptr, i64{', ptr' * 5} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
 
 
 def variables(text: str, kernels: Iterable[str]) -> list[str]:
@@ -147,6 +158,16 @@ def variables(text: str, kernels: Iterable[str]) -> list[str]:
     return [
         n for n, kind, how in found if kind == "global" and n in named and not re.search("external|thread_local", how)
     ]
+
+
+def _unrolled(text: str, kernels: set[str], transform: Transform) -> str:
+    """The module ``text`` in which short loops of ``kernels``, whose lanes wait for each other, are unrolled: distances
+    of shuffles become constants. Those stay as they are that would wait at too many places."""
+    found = transform(text, kernels, _UNROLL)
+    waits = re.compile(rf"call [^\n@]*@(?:{BARRIER}|{EXCHANGE})\(")
+    counts = {match[1].strip('"'): len(waits.findall(match[0])) for match in FUNCTION.finditer(found)}
+    fitting = {symbol for symbol in kernels if counts.get(symbol, 0) <= _MOST_WAITS}
+    return found if fitting == kernels else transform(text, fitting, _UNROLL)
 
 
 def _declared(text: str) -> str:
@@ -185,6 +206,9 @@ def _functions(symbol: str, definition: str, text: str, *, stores: bool) -> str:
     rest = re.sub(r"\bcomdat(?:\([^)]*\))?|\b(?:local_)?unnamed_addr\b|\bsection \"[^\"]*\"", "", head["rest"])
     coordinates = [f"i32 %tw.c{i}" for i in range(_COORDINATES)]
     body = _with_coordinates(definition[head.end() :])
+    if "%tw.c12" in body:
+        start, code = body.split("\n", 1)
+        body = "\n".join([start, *_LANE, code])
     code = f"define internal void @{entry('body', symbol)}({', '.join([*parameters, *coordinates])}) {rest}{{\n{body}"
     loads, values = _arguments(parameters)
     target = f"call void @{entry('body', symbol)}"

@@ -19,7 +19,7 @@ _PURE = re.compile(
     r"zext|sext|trunc|sitofp|uitofp|fptosi|fptoui|fptrunc|fpext|fadd|fsub|fmul|fdiv|frem|fneg|fcmp) |"
     r"(?:tail )?call [^@]*@llvm\.(?:threadlocal\.address|[su]m(?:in|ax)|abs|fabs|minnum|maxnum|fmuladd|fma|sqrt)\.)"
 )
-_OF_THREAD = re.compile(r"%tw\.c[012](?!\d)|%tw\.thread(?![-\w.$])")  # threadIdx
+_OF_THREAD = re.compile(r"%tw\.c(?:[012]|12)(?!\d)|%tw\.thread(?![-\w.$])")  # threadIdx
 
 
 @dataclass(frozen=True)

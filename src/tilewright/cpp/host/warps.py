@@ -13,8 +13,8 @@ from tilewright.cpp.host.fission import Names, Split, frame_pointers, is_paralle
 
 _LANES = 32
 _PARAMETERS = (
-    "ptr %slots, ptr %where, i32 %from, i32 %lanes, i32 %mask, ptr %given, ptr %taken, ptr %masks, ptr %ended, "
-    "i32 %outcome, ptr %sum"
+    "ptr %slots, ptr %where, i32 %from, i32 %lanes, i32 %mask, ptr noalias %given, ptr noalias %taken, "
+    "ptr noalias %masks, ptr noalias %ended, i32 %outcome, ptr noalias %sum"
 )
 
 
@@ -76,21 +76,26 @@ def _region(
     lines = [f"define internal i32 @{names.run(k)}({_PARAMETERS}){places[0]} {{", "entry:", *head]
     lines += ["  %votes = alloca i32", "  %met = alloca i32", "  store i32 0, ptr %votes", "  store i32 0, ptr %met"]
     lines += ["  %plane = mul i32 %c6, %c7", "  %count = mul i32 %plane, %c8", "  %threads = zext i32 %count to i64"]
-    lines += [*frame_pointers(kernel), "  %a.row = urem i32 %from, %c6", "  %b.row = udiv i32 %from, %c6"]
-    lines += ["  %a.y = urem i32 %b.row, %c7", "  %a.z = udiv i32 %b.row, %c7", f"  %last = add i32 %a.row, {_LANES}"]
+    # The place of the first lane; divisions take long, and most blocks are one row.
+    lines += [*frame_pointers(kernel), "  %flat = icmp ult i32 %from, %c6", "  br i1 %flat, label %start, label %place"]
+    lines += ["place:", "  %p.x = urem i32 %from, %c6", "  %p.row = udiv i32 %from, %c6"]
+    lines += ["  %p.y = urem i32 %p.row, %c7", "  %p.z = udiv i32 %p.row, %c7", "  br label %start", "start:"]
+    lines += ["  %a.row = phi i32 [ %from, %entry ], [ %p.x, %place ]"]
+    lines += [f"  %a.{axis} = phi i32 [ 0, %entry ], [ %p.{axis}, %place ]" for axis in "yz"]
+    lines += [f"  %last = add i32 %a.row, {_LANES}"]
     lines += ["  %row = icmp ule i32 %last, %c6", "  %each = icmp eq i32 %mask, -1", "  %whole = and i1 %row, %each"]
     lines += ["  br i1 %whole, label %all, label %some"]
     # All lanes of a warp, which are neighbours along x.
     lines += [
         "all:",
-        "  %a.lane = phi i32 [ 0, %entry ], [ %a.more, %all ]",
+        "  %a.lane = phi i32 [ 0, %start ], [ %a.more, %all ]",
         "  %a.x = add nuw nsw i32 %a.row, %a.lane",
     ]
     lines += [line.format("a", "", group) for line in call]
     lines += ["  %a.more = add nuw nsw i32 %a.lane, 1", f"  %a.go = icmp ult i32 %a.more, {_LANES}"]
     lines += [f"  br i1 %a.go, label %all, label %end{loop}"]
     # Those of a mask, one after the other.
-    lines += ["some:", "  %b.lane = phi i32 [ 0, %entry ], [ %b.more, %next ]", "  %b.bit = lshr i32 %mask, %b.lane"]
+    lines += ["some:", "  %b.lane = phi i32 [ 0, %start ], [ %b.more, %next ]", "  %b.bit = lshr i32 %mask, %b.lane"]
     lines += ["  %b.in = trunc i32 %b.bit to i1", "  br i1 %b.in, label %one, label %next", "one:"]
     lines += [
         "  %b.at = add nuw nsw i32 %from, %b.lane",

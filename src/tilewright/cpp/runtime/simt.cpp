@@ -136,7 +136,7 @@ static void release_active(fiber* warp, unsigned count, fiber const* self) {
     }
     for (unsigned lane = 0; lane < count; ++lane)
         if (active >> lane & 1) {
-            for (unsigned long long& each : warp[lane].taken) each = active;
+            for (unsigned long long& each : warp[lane].taken.words) each = active;
             warp[lane].now = state::ready;
         }
 }
@@ -159,7 +159,7 @@ static bool release_exchange(worker* mine, unsigned at) {
     passed_by_warp(mine, first / 32);
     for (unsigned lane = 0; lane < count; ++lane) {
         if (!(mask >> lane & 1)) continue;
-        __builtin_memcpy(mine->fibers[first + lane].taken, all, sizeof all);
+        __builtin_memcpy(mine->fibers[first + lane].taken.words, all, sizeof all);
         mine->fibers[first + lane].now = state::ready;
     }
     return true;
@@ -364,7 +364,9 @@ void __tw_simt_diverged(char const* file, int line, int why) {
 // Functions that host code calls, too, may ask.
 unsigned __tw_simt_current(int which) {
     using namespace tilewright;
-    return coordinates_here ? coordinates_here[which] : 0;
+    unsigned const* const c = coordinates_here;
+    if (!c || which < coordinates_count) return c ? c[which] : 0;
+    return (c[0] + c[6] * (c[1] + c[7] * c[2])) & 31;  // the lane
 }
 __attribute__((noinline)) int __tw_simt_barrier(int kind, int predicate, char const* file, int line) {
     using namespace tilewright;
@@ -384,7 +386,7 @@ __attribute__((noinline)) unsigned long long const* __tw_simt_exchange(unsigned 
     self->file = file;
     self->line = line;
     leave(self, state::at_exchange);
-    return self->taken;
+    return self->taken.words;
 }
 __attribute__((noreturn, noinline)) void __tw_simt_assert(char const* what, char const* file, unsigned line, char const*) {
     using namespace tilewright;

@@ -7,6 +7,10 @@ constexpr unsigned stack_bytes = 256 << 10;
 constexpr int coordinates_count = 12;
 
 enum class state : unsigned char { ready, at_barrier, at_exchange, done };
+// A word for each lane of a warp. Shuffles may read words of lanes that there are not, and use none of them.
+struct lane_words {
+    unsigned long long before[32], words[32], after[32];
+};
 struct fiber {
     void* stack_pointer;
     unsigned char* stack;
@@ -15,7 +19,8 @@ struct fiber {
     int predicate, line;
     char const* file;
     unsigned mask;
-    unsigned long long given, taken[32];
+    unsigned long long given;
+    lane_words taken;
 };
 // How the threads of a block run: `Way` of cpp/host/simt.py.
 enum class way : long { loops, fibers, warps };
@@ -25,7 +30,8 @@ using region = unsigned (*)(void** slots, unsigned const* coordinates, unsigned 
                             unsigned long long* given, unsigned long long const* taken, unsigned* masks, unsigned* ended,
                             unsigned outcome, unsigned* sum);
 // The code of a kernel: its loop over the threads of a block, one thread; and, where warps go on for themselves, its
-// regions, of which the first begins it and the others follow the barriers, of which `kinds` and so on say more.
+// regions, of which the first begins it and the others follow the barriers, of which `kinds` and so on say more: `masks`
+// the lanes that wait there, -1 if each of them says so when it comes.
 struct simt_code {
     void (*block)(void** slots, unsigned const* coordinates);
     void (*thread)(void** slots, unsigned const* coordinates);
@@ -34,6 +40,7 @@ struct simt_code {
     int const* kinds;
     char const* const* files;
     int const* lines;
+    long long const* masks;
 };
 struct span {
     size_t start, end;
@@ -87,8 +94,8 @@ struct warp {
     state each[32];
     unsigned places[32];
     unsigned masks[32], ended[32];
-    alignas(64) unsigned long long given[32];
-    alignas(64) unsigned long long taken[32];
+    alignas(64) lane_words buffers[2];  // what lanes have given, and what they get, in turns
+    unsigned long long *given, *taken;
 };
 struct worker {
     launch* run;

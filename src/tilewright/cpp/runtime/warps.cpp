@@ -20,12 +20,15 @@ static state state_at(simt_code const& what, unsigned place) {
     int kind = what.kinds[place - 1];
     return kind == leaves ? state::ready : kind == meets ? state::at_exchange : state::at_barrier;
 }
-static void part(warp& self) {
+// Notes that a lane has come to `place`.
+static void arrive(simt_code const& what, warp& self, unsigned lane, unsigned place) {
+    self.places[lane] = place;
+    self.each[lane] = state_at(what, place);
+    if (self.each[lane] == state::at_exchange && what.masks[place - 1] >= 0) self.masks[lane] = unsigned(what.masks[place - 1]);
+}
+static void part(simt_code const& what, warp& self) {
     self.together = false;
-    for (unsigned i = 0; i < self.lanes; ++i) {
-        self.each[i] = self.now;
-        self.places[i] = self.at;
-    }
+    for (unsigned i = 0; i < self.lanes; ++i) arrive(what, self, i, self.at);
 }
 // Gives the lanes of a mask what these give, if all of them are there. Lanes that have ended are missing.
 static bool exchange(warp& self, unsigned mask) {
@@ -56,27 +59,28 @@ static bool step(worker* mine, unsigned const* coordinates, warp& self, unsigned
     unsigned found = run_region(mine, coordinates, self, self.at, ~0u, sum);
     if (found & (found - 1)) {
         self.together = false;
-        for (unsigned i = 0; i < self.lanes; ++i) {
-            self.places[i] = unsigned(__builtin_ctz(self.ended[i]));
-            self.each[i] = state_at(what, self.places[i]);
-        }
+        for (unsigned i = 0; i < self.lanes; ++i) arrive(what, self, i, unsigned(__builtin_ctz(self.ended[i])));
         return false;
     }
     self.at = unsigned(__builtin_ctz(found));
     self.now = state_at(what, self.at);
     if (self.now != state::at_exchange) return self.now == state::ready;
-    unsigned differs = self.masks[0] ? ~self.masks[0] & every_lane(self) : 0;
-    for (unsigned i = 1; i < self.lanes; ++i) differs |= self.masks[i] ^ self.masks[0];
+    bool const fixed = what.masks[self.at - 1] >= 0;
+    unsigned const mask = fixed ? unsigned(what.masks[self.at - 1]) : self.masks[0];
+    unsigned differs = mask ? ~mask & every_lane(self) : 0;
+    for (unsigned i = 1; !fixed && i < self.lanes; ++i) differs |= self.masks[i] ^ mask;
     if (differs) {
-        part(self);
+        part(what, self);
         return false;
     }
-    if (self.masks[0]) {
-        memcpy(self.taken, self.given, sizeof self.taken);
+    if (mask) {
+        unsigned long long* const before = self.taken;
+        self.taken = self.given;
+        self.given = before;
         passed_by_warp(mine, unsigned(&self - mine->warps));
     }
     else
-        for (unsigned long long& each : self.taken) each = every_lane(self);
+        for (unsigned i = 0; i < 32; ++i) self.taken[i] = every_lane(self);
     self.now = state::ready;
     return true;
 }
@@ -92,10 +96,7 @@ static bool step_lanes(worker* mine, unsigned const* coordinates, warp& self, un
     if (mask) {
         run_region(mine, coordinates, self, place, mask & every_lane(self), sum);
         for (unsigned i = 0; i < self.lanes; ++i)
-            if (mask >> i & 1) {
-                self.places[i] = unsigned(__builtin_ctz(self.ended[i]));
-                self.each[i] = state_at(what, self.places[i]);
-            }
+            if (mask >> i & 1) arrive(what, self, i, unsigned(__builtin_ctz(self.ended[i])));
         return true;
     }
     bool met = false;
@@ -152,9 +153,12 @@ void run_by_warps(worker* mine, unsigned const* coordinates) {
     launch* run = mine->run;
     unsigned threads = run->block[0] * run->block[1] * run->block[2], warps = (threads + 31) / 32;
     for (unsigned w = 0; w < warps; ++w) {
-        mine->warps[w].together = true;
-        mine->warps[w].at = 0;
-        mine->warps[w].now = state::ready;
+        warp& self = mine->warps[w];
+        self.together = true;
+        self.at = 0;
+        self.now = state::ready;
+        self.given = self.buffers[0].words;
+        self.taken = self.buffers[1].words;
     }
     for (;;) {
         unsigned sum = 0;

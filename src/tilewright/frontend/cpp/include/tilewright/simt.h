@@ -36,8 +36,12 @@ struct coordinates {
 };
 // The number of a thread in its warp: threads are counted along x, then y, then z.
 inline unsigned lane() {
+#ifdef TW_SIMT_GPU
     unsigned row = __tw_simt_index(1) + __tw_simt_index(7) * __tw_simt_index(2);
     return (__tw_simt_index(0) + __tw_simt_index(6) * row) & 31;
+#else
+    return __tw_simt_index(12);
+#endif
 }
 template <typename T>
 inline unsigned long long bits_of(T value) {
@@ -59,11 +63,16 @@ struct exchanged {
     unsigned long long operator[](unsigned lane) const { return __tw_simt_shuffle(mask, given, lane); }
 };
 inline exchanged exchange(unsigned mask, unsigned long long value, char const*, int) { return {mask, value}; }
+// What the lane `by` behind this one gave, unless that is `outside` of the segment.
+inline unsigned long long from(exchanged all, unsigned lane, int by, bool outside) { return all[outside ? lane : lane + by]; }
 #else
 inline auto* exchange(unsigned mask, unsigned long long value, char const* file, int line) {
     return __tw_simt_exchange(mask, value, file, line);
 }
+// The same; there are words on both sides of those of the lanes, so that loops over these read words in a row.
+inline unsigned long long from(unsigned long long const* all, unsigned lane, int by, bool) { return all[int(lane) + by]; }
 #endif
+inline int reach(unsigned delta) { return delta < 32 ? int(delta) : 32; }
 template <int Bytes>
 struct word {
     using type = unsigned long long;
@@ -134,7 +143,7 @@ template <typename T>
 inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, TW_PLACE) {
     auto all = __tw_simt::exchange(mask, __tw_simt::bits_of(value), file, line);
     unsigned lane = __tw_simt::lane(), within = lane & (width - 1);
-    T other = __tw_simt::value_of<T>(all[within < delta ? lane : lane - delta]);
+    T other = __tw_simt::value_of<T>(__tw_simt::from(all, lane, -__tw_simt::reach(delta), within < delta));
     return within < delta ? value : other;
 }
 template <typename T>
@@ -142,7 +151,7 @@ inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32
     auto all = __tw_simt::exchange(mask, __tw_simt::bits_of(value), file, line);
     unsigned lane = __tw_simt::lane(), within = lane & (width - 1);
     bool outside = within + delta >= unsigned(width);
-    T other = __tw_simt::value_of<T>(all[outside ? lane : lane + delta]);
+    T other = __tw_simt::value_of<T>(__tw_simt::from(all, lane, __tw_simt::reach(delta), outside));
     return outside ? value : other;
 }
 template <typename T>
@@ -151,6 +160,12 @@ inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, TW_P
     unsigned lane = __tw_simt::lane(), other = lane ^ unsigned(lanes);
     // A lane of a later segment is out of reach; one of an earlier segment is not.
     bool outside = other >= (lane & ~unsigned(width - 1)) + width;
+#ifndef TW_SIMT_GPU
+    if (lanes > 0 && lanes < 32 && !(lanes & (lanes - 1))) {  // lanes that are so far away on one side or the other
+        auto before = __tw_simt::from(all, lane, -lanes, false), behind = __tw_simt::from(all, lane, lanes, false);
+        return outside ? value : __tw_simt::value_of<T>(lane & lanes ? before : behind);
+    }
+#endif
     T given = __tw_simt::value_of<T>(all[outside ? lane : other]);
     return outside ? value : given;
 }
