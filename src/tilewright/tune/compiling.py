@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tilewright.runtime.ahead import CacheEntry, CompileRequest, compile_at, compile_request
 from tilewright.runtime.cache import disk_cache
@@ -54,15 +54,18 @@ class Compilations(Generic[T]):
             self._futures[id(config)] = executor.submit(compile_at, request)
 
     def first(self, configs: Sequence[T]) -> int:
-        """The place among ``configs`` of the one that is compiled first, for which this waits; else that of the first.
+        """The place among ``configs`` of one that is compiled; else of one that no process of our own has begun with,
+        which this one does meanwhile; else of the one that is compiled first, for which this waits.
 
         What an executor returns that is no future of ``concurrent.futures`` is waited for in order.
         """
         futures = [self._futures.get(id(config)) for config in configs]
         under_way = [future for future in futures if isinstance(future, Future)]
         if len(under_way) == len(futures):
-            done = wait(under_way, return_when=FIRST_COMPLETED).done
-            return next(i for i, future in enumerate(futures) if future in done)
+            ours = reversed(range(len(futures))) if self._workers is not None else ()
+            left = next((i for i in ours if not _begun(under_way[i])), None)
+            found = wait(under_way, timeout=None if left is None else 0, return_when=FIRST_COMPLETED)
+            return next((i for i, future in enumerate(futures) if future in found.done), left or 0)
         return next((i for i, future in enumerate(futures) if future is None), 0)
 
     def finish(self, config: T) -> None:
@@ -80,6 +83,10 @@ class Compilations(Generic[T]):
             future.cancel()
         if self._workers is not None:
             self._workers.close()
+
+
+def _begun(future: Future[Any]) -> bool:
+    return future.running() or future.done()
 
 
 def _request(config: T, choose: Callable[[T], Chosen]) -> CompileRequest | None:
