@@ -158,6 +158,23 @@ _OF_TILES = {
     "view": "x.reshape(shape), or ct.bitcast(x, dtype)",
 }
 
+# Keywords of NumPy, PyTorch and Triton, as above.
+_KEYWORDS = {
+    "allow_tf32": "operands cast to ct.tfloat32",
+    "boundary_check": "nothing: what lies outside of the array is padded by padding_mode",
+    "cache_modifier": "latency=, a hint of 1 to 10",
+    "dim": "axis=",
+    "eviction_policy": "latency=, a hint of 1 to 10",
+    "input_precision": "operands cast to ct.tfloat32",
+    "keep_dims": "keepdims=",
+    "mask": "nothing: what lies outside of the array is padded by padding_mode, and not stored; ct.gather takes a mask",
+    "other": "padding_mode=ct.PaddingMode.ZERO, or padding_value= of ct.gather",
+    "out_dtype": "the dtype of acc",
+    "padding_option": "padding_mode=",
+    "scope": "memory_scope=",
+    "sem": "memory_order=",
+}
+
 # Attributes that arrays have elsewhere, as above.
 _OF_ARRAYS = {
     "numel": "the product of the entries of x.shape",
@@ -170,6 +187,11 @@ def instead_of(name: str, known: Iterable[str], prefix: str = "") -> str:
     """``; did you mean ct.load?``, a misspelt ``name`` among ``known``, or nothing. ``prefix`` is written before it."""
     close = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], 1, 0.7)
     return f"; did you mean {prefix}{close[0]}?" if close else ""
+
+
+def instead_of_keyword(name: str, known: Iterable[str]) -> str:
+    """The same for a keyword of a function whose parameters are ``known``."""
+    return f"; write {_KEYWORDS[name]}" if name in _KEYWORDS else instead_of(name, known)
 
 
 def instead_of_ours(name: str, known: Iterable[str]) -> str:

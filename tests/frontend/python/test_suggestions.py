@@ -19,9 +19,11 @@ from tilewright.language import suggestions
 X = np.zeros(16, np.float32)
 
 
-@pytest.mark.parametrize("name, advice", sorted({**suggestions._ELSEWHERE, **suggestions._OF_TILES}.items()))
+@pytest.mark.parametrize(
+    "name, advice", sorted({**suggestions._ELSEWHERE, **suggestions._OF_TILES, **suggestions._KEYWORDS}.items())
+)
 def test_what_is_advised_exists(name: str, advice: str) -> None:
-    assert not hasattr(ct, name) or name in suggestions._OF_TILES or name == "lib"
+    assert not hasattr(ct, name) or name in {**suggestions._OF_TILES, **suggestions._KEYWORDS} or name == "lib"
     for word in re.findall(r"(?<![.\w])ct\.(\w+)", advice):
         assert hasattr(ct, word)
     for word in re.findall(r"tilewright\.lib\.(\w+)", advice):
@@ -42,6 +44,7 @@ WRONG: list[tuple[Callable[[Any], Any], type[ct.TileError], str]] = [
     (lambda x: ct.sigmod(x), ct.TileTypeError, "; did you mean tilewright.lib.sigmoid?"),
     (lambda x: ct.PaddingMode.ZEROS, ct.TileTypeError, "; did you mean PaddingMode.ZERO?"),
     (lambda x: ct.exp(x, rouding_mode=None), ct.TileTypeError, r"; did you mean rounding_mode.; its signature is exp"),
+    (lambda x: ct.sum(x, dim=0), ct.TileTypeError, "'dim'; write axis=; its signature is sum"),
     (lambda x: math.sqrt(-1.0), ct.TileValueError, r"math.sqrt\(-1.0\) cannot be computed"),
     (lambda x: np.exp(x), ct.TileTypeError, "; write ct.exp"),
     (lambda x: np.sum(x), UnsupportedCallError, "; write ct.sum"),

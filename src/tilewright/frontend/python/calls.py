@@ -201,7 +201,7 @@ def _bind(
         return _signature(function).bind(*arguments, **keywords)
     except TypeError as e:
         unknown = [k for k in keywords if k not in _signature(function).parameters]
-        advice = suggestions.instead_of(unknown[0], _signature(function).parameters) if unknown else ""
+        advice = suggestions.instead_of_keyword(unknown[0], _signature(function).parameters) if unknown else ""
         signature = f"{function.__name__}{_plain(function)}"
         t.fail(TileTypeError, f"{function.__name__}(): {e}{advice}; its signature is {signature}")
 
