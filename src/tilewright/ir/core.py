@@ -302,6 +302,12 @@ class Function:
 
     printer: ClassVar[Callable[[Function], str]]  # of ``ir.printer``, which stands on this module
 
+    def blocks(self) -> Iterator[Block]:
+        """Every block, outer before inner."""
+        yield self.body
+        for op in self.walk():
+            yield from op.regions
+
     def walk(self) -> Iterator[Op]:
         """Every op, outer before inner, in program order."""
         return self.body.walk()

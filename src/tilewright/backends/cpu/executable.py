@@ -235,10 +235,7 @@ class CpuExecutable:
                 own()
             else:
                 threads.POOL.run(work, count, own=own, cancel=launch.cancel)
-            if context[Field.FAILED]:
-                self._raise(context, grid)
-            if context[Field.CANCELLED] == Cancellation.TIMED_OUT:
-                raise deadlines.LaunchTimeout
+            self._check(context, grid)
         except TileError:  # which says what happened where
             raise
         except BaseException as e:
@@ -260,10 +257,7 @@ class CpuExecutable:
             team.run(runtime, self._team_code, packed)
             own = self._learn_from(team.words(0))
             openmp.note_use(own, (time.monotonic_ns() - before) * 1e-9 - own)
-            if context[Field.FAILED]:
-                self._raise(context, grid)
-            if context[Field.CANCELLED] == Cancellation.TIMED_OUT:
-                raise deadlines.LaunchTimeout
+            self._check(context, grid)
         except TileError:  # which says what happened where
             raise
         except BaseException as e:
@@ -309,14 +303,21 @@ class CpuExecutable:
         wanted = threads.thread_count()
         return min(blocks, wanted, self._options.threads or wanted)
 
-    def _raise(self, context: ctypes.Array[ctypes.c_int64], grid: tuple[int, int, int]) -> None:
+    def _check(self, context: ctypes.Array[ctypes.c_int64], grid: tuple[int, int, int]) -> None:
+        """Raise what ended a launch before its end."""
+        if context[Field.FAILED]:
+            raise self._failure(context, grid)
+        if context[Field.CANCELLED] == Cancellation.TIMED_OUT:
+            raise deadlines.LaunchTimeout
+
+    def _failure(self, context: ctypes.Array[ctypes.c_int64], grid: tuple[int, int, int]) -> TileError:
         site, block, (x, y, _) = self.compiled.sites[context[Field.FAILED] - 1], context[Field.FAILED_BLOCK], grid
         index = (block % x, block // x % y, block // (x * y))
         condition, *types = site.types
         words = context[Field.FAILED_VALUE : Field.FAILED_VALUE + len(types)]
         values = [w if t.element.is_signed or w >= 0 else w + (1 << 64) for w, t in zip(words, types)]
         text = failure(site.message, condition.shape, context[Field.FAILED_ELEMENT], values)
-        raise TileError(f"{text}, in block {index}", site.loc)
+        return TileError(f"{text}, in block {index}", site.loc)
 
     def work(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Work:
         """From the loop nests and how often they run. ValueError when that is not known before."""

@@ -102,15 +102,15 @@ def _rewrite(text: str, masked: str, begin: int, stop: int, name: str) -> str:
 def _attributes(text: str, masked: str, start: int, name: str) -> Attributes:
     found = Attributes([], "", start)
     while (match := _IN_A_ROW.match(masked, found.end)) is not None:
-        close = _close(masked, match.start(1))
-        body = text[match.end() : masked.rindex("]", 0, close - 1)]
+        close = closing(masked, match.start(1), "[]")
+        body = text[match.end() : masked.rindex("]", 0, close)]
         hints: list[Hint] = []
         others = [body.strip()]
         if "cutile" in body:
             hints, others = _parse(_without_comments(body), location_at(text, match.start(1), name))
         found.hints += hints
         found.others += f"[[{', '.join(others)}]]" if others else ""
-        found.end = close
+        found.end = close + 1
     return found
 
 
@@ -167,14 +167,13 @@ def _without_comments(text: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
 
 
-def _close(masked: str, start: int) -> int:
-    """The position after the bracket group that starts at ``start``."""
+def closing(masked: str, start: int, brackets: str = "{}") -> int:
+    """The position of the bracket that closes the one at ``start``."""
     depth = 0
     for i in range(start, len(masked)):
-        depth += masked[i] == "["
-        depth -= masked[i] == "]"
+        depth += (masked[i] == brackets[0]) - (masked[i] == brackets[1])
         if depth == 0:
-            return i + 1
+            return i
     return len(masked)
 
 

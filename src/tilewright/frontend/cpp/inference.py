@@ -13,18 +13,8 @@ def merged_types(function: LLVMFunction, arguments: dict[str, TileType]) -> dict
     """The type of each phi of ``function``: integers are signed, pointers and tiles take the type of a known source."""
     definitions = {i.name: i for b in function.blocks for i in b.instructions if i.name is not None}
     phis = [i for i in definitions.values() if i.op == "phi"]
-    return {str(i.name): _type_of(Local(str(i.name)), i.type, definitions, arguments, set()) for i in phis}
-
-
-def _type_of(
-    operand: object,
-    type: str,
-    definitions: dict[str, Instruction],
-    arguments: dict[str, TileType],
-    visited: set[str],
-) -> TileType:
-    found = _search(operand, type, definitions, arguments, visited)
-    return found if found is not None else TileType(PointerType(None))
+    found = {str(i.name): _search(Local(str(i.name)), i.type, definitions, arguments, set()) for i in phis}
+    return {name: type or TileType(PointerType(None)) for name, type in found.items()}
 
 
 def _search(

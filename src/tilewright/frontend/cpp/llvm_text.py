@@ -497,18 +497,27 @@ def _call(line: _Line, i: Instruction) -> None:
 
 def _extract_value(line: _Line, i: Instruction) -> None:
     type, value = line.typed_value()
-    i.operands, i.types, i.detail = [value], [type], []
-    while line.accept(",") and line.kind() == "number":
-        i.detail.append(int(line.take()))
+    i.operands, i.types, i.detail = [value], [type], _indices(line)
 
 
 def _insert_value(line: _Line, i: Instruction) -> None:
+    _inserted(line, i)
+    i.detail = _indices(line)
+
+
+def _inserted(line: _Line, i: Instruction) -> None:
+    """The operands of an instruction that replaces a part of a value."""
     type, value = line.typed_value()
     line.expect(",")
     part_type, part = line.typed_value()
-    i.operands, i.types, i.type, i.detail = [value, part], [type, part_type], type, []
+    i.operands, i.types, i.type = [value, part], [type, part_type], type
+
+
+def _indices(line: _Line) -> list[int]:
+    found = []
     while line.accept(",") and line.kind() == "number":
-        i.detail.append(int(line.take()))
+        found.append(int(line.take()))
+    return found
 
 
 def _extract_element(line: _Line, i: Instruction) -> None:
@@ -519,11 +528,8 @@ def _extract_element(line: _Line, i: Instruction) -> None:
 
 def _insert_element(line: _Line, i: Instruction) -> None:
     """As ``insertvalue``."""
-    type, value = line.typed_value()
-    line.expect(",")
-    part_type, part = line.typed_value()
-    i.op, i.operands, i.types, i.type = "insertvalue", [value, part], [type, part_type], type
-    i.detail = [_lane(line)]
+    _inserted(line, i)
+    i.op, i.detail = "insertvalue", [_lane(line)]
 
 
 def _shuffle(line: _Line, i: Instruction) -> None:

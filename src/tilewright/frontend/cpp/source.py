@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tilewright.frontend.cpp.attributes import location_at, mask, rewrite_hints
+from tilewright.frontend.cpp.attributes import closing, location_at, mask, rewrite_hints
 from tilewright.frontend.cpp.launches import launches_as_calls, without_launches
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.ir.errors import TileUnsupportedFeatureError
@@ -68,20 +68,24 @@ def _blank(text: str) -> str:
 def without_simt_bodies(text: str) -> str:
     """``text`` with the bodies of SIMT kernels emptied, and a mark in those of functions that only SIMT code calls."""
     masked = mask(text)
-    for match in reversed(list(_SIMT.finditer(masked))):
-        start = re.compile(r"[;{]").search(masked, match.end())
-        if start is None or start.group() == ";":
-            continue
+    for match, start, end in reversed(list(_simt_bodies(masked))):
         mark = ""
         if match.group() == "__device__":
-            head = re.split(r"[;{}]", masked[: start.start()])[-1]
+            head = re.split(r"[;{}]", masked[:start])[-1]
             is_function = re.search(r"\)\s*(?:const|noexcept|override|final|&|\s|->[\w\s:<>,*&]+)*\Z", head)
             if is_function is None or _SHARED.search(head) or "__global__" in head:
                 continue
             mark = " ::__tw_no_simt_function();"
-        end = _closing(masked, start.start())
-        text = f"{text[: start.start() + 1]}{mark}{_blank(text[start.start() + 1 : end])}{text[end:]}"
+        text = f"{text[: start + 1]}{mark}{_blank(text[start + 1 : end])}{text[end:]}"
     return text
+
+
+def _simt_bodies(masked: str) -> Iterator[tuple[re.Match[str], int, int]]:
+    """The words that begin definitions of SIMT code, with the positions of the braces around their bodies."""
+    for match in _SIMT.finditer(masked):
+        start = re.compile(r"[;{]").search(masked, match.end())
+        if start is not None and start.group() == "{":
+            yield match, start.start(), closing(masked, start.start())
 
 
 # What SIMT code may not hold, and what to do instead.
@@ -96,13 +100,10 @@ _NOT_ON_A_DEVICE = ((r"\b(?:throw|try)\b", "SIMT code has no exceptions; return 
 def refuse_device_constructs(text: str, name: str) -> None:
     """TileUnsupportedFeatureError for what SIMT code can say and a CPU cannot do."""
     masked = mask(text)
-    for match in _SIMT.finditer(masked):
-        start = re.compile(r"[;{]").search(masked, match.end())
-        if start is None or start.group() == ";":
-            continue
-        head = masked[max(masked.rfind(c, 0, match.start()) for c in ";{}") + 1 : start.start()]
+    for match, start, end in _simt_bodies(masked):
+        head = masked[max(masked.rfind(c, 0, match.start()) for c in ";{}") + 1 : start]
         for pattern, message in (*_NOT_ON_A_CPU, *(() if "__host__" in head else _NOT_ON_A_DEVICE)):
-            found = re.compile(pattern).search(masked, start.start(), _closing(masked, start.start()))
+            found = re.compile(pattern).search(masked, start, end)
             if found is not None:
                 raise TileUnsupportedFeatureError(message, location_at(text, found.start(), name))
 
@@ -114,17 +115,6 @@ def with_dynamic_shared(text: str) -> str:
         words = "extern __thread" if match[1] == "extern" else "__shared__"
         text = f"{text[: match.start()]}{words}{match[2]}{text[match.end() :]}"
     return text
-
-
-def _closing(masked: str, start: int) -> int:
-    """The position of the brace that closes the one at ``start``."""
-    depth = 0
-    for i in range(start, len(masked)):
-        depth += masked[i] == "{"
-        depth -= masked[i] == "}"
-        if depth == 0:
-            return i
-    return len(masked)
 
 
 def declared_kernels(text: str) -> list[str]:

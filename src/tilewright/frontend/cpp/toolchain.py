@@ -315,14 +315,20 @@ def _made(name: str, text: str, flags: Sequence[str]) -> bytes:
 def merge(objects: Sequence[bytes]) -> bytes:
     """One object with all that is in ``objects``."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
-        output, inputs = Path(directory) / "merged.o", []
-        for number, content in enumerate(objects):
-            inputs.append(Path(directory) / f"{number}.o")
-            inputs[-1].write_bytes(content)
-        result = _driver(require_compiler().command, ["-r", "-nostdlib", "-o", str(output), *map(str, inputs)])
+        output = Path(directory) / "merged.o"
+        inputs = _written(objects, directory)
+        result = _driver(require_compiler().command, ["-r", "-nostdlib", "-o", str(output), *inputs])
         if result.returncode != 0:
             raise TileCompilerExecutionError(f"objects cannot be joined:\n{result.stderr.strip()}")
         return output.read_bytes()
+
+
+def _written(objects: Sequence[bytes], directory: str) -> list[str]:
+    """Files in ``directory`` that hold ``objects``."""
+    paths = [Path(directory) / f"{number}.o" for number in range(len(objects))]
+    for path, content in zip(paths, objects):
+        path.write_bytes(content)
+    return list(map(str, paths))
 
 
 def link(
@@ -333,12 +339,9 @@ def link(
     compiler = require_compiler()
     command = compiler.command if library or len(compiler.command) == 1 else (compiler.command[0], "cc")
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
-        output, inputs = Path(directory) / "program", []
-        for number, content in enumerate(objects):
-            inputs.append(Path(directory) / f"{number}.o")
-            inputs[-1].write_bytes(content)
+        output, inputs = Path(directory) / "program", _written(objects, directory)
         flags = [*_LINK_FLAGS, *(_SHARED_FLAGS if shared else ())]
-        result = _driver(command, [*flags, "-o", str(output), *map(str, inputs), *files, *options])
+        result = _driver(command, [*flags, "-o", str(output), *inputs, *files, *options])
         if result.returncode != 0 or not output.exists():
             raise undefined_symbol(result.stderr, COMPILATION_DIR) or TileCompilerExecutionError(
                 f"the program cannot be linked:\n{result.stderr.strip()}"

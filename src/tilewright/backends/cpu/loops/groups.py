@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.backends.cpu.loops.fused import FusedOps
 from tilewright.backends.cpu.loops.kinds import ELEMENTWISE, array_axis, by_squares, innermost
@@ -91,12 +91,17 @@ def op_work(op: Op) -> int:
 
 def cost(schedule: Schedule, value: Value) -> int:
     """About how much work one element of a deferred ``value`` is."""
+    return element_cost(value, schedule.is_bound)
+
+
+def element_cost(value: Value, is_there: Callable[[Value], bool]) -> int:
+    """About how much work one element of ``value`` is, computed from values that are there."""
     total, pending, seen = 0, [value], {value}
     while pending:
         v = pending.pop()
         if not isinstance(v.type, TileType) or v.tile.size == 1:
             continue
-        if schedule.is_bound(v) or v.op is None:
+        if v.op is None or is_there(v):
             total += 1
             continue
         total += COSTS.get(type(v.op), 1)

@@ -36,8 +36,7 @@ class MergeReductions(InPlacePass):
 
     def change(self, function: Function) -> bool:
         """Never fails."""
-        blocks = [function.body, *(region for op in function.walk() for region in op.regions)]
-        changed = [self._block(block) for block in blocks]
+        changed = [self._block(block) for block in list(function.blocks())]
         return any(changed)
 
     def _block(self, block: Block) -> bool:

@@ -64,16 +64,17 @@ class Schedule:
 
     def keep(self, op: Op) -> None:
         """Append ``op``, of scalars and views only, as it is."""
-        copied = clone_op(op, {v: self.value(v) for v in op.operands})
-        self.target.append(copied)
-        for r, new in zip(op.results, copied.results):
+        for r, new in zip(op.results, self._copied(op).results):
             self.bind(r, new)
 
     def load_later(self, op: Op) -> None:
         """Append ``op``, a load from a view whose users read the array."""
+        self._array_tiles[op.result] = self._copied(op).result
+
+    def _copied(self, op: Op) -> Op:
         copied = clone_op(op, {v: self.value(v) for v in op.operands})
         self.target.append(copied)
-        self._array_tiles[op.result] = copied.result
+        return copied
 
     def value(self, value: Value) -> Value:
         """What ``value`` is in the form: a scalar, a view, or a tile in a buffer or an array."""

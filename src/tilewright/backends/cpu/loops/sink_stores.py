@@ -28,8 +28,7 @@ class SinkStores(InPlacePass):
 
     def change(self, function: Function) -> bool:
         """Never fails."""
-        blocks = [function.body, *(region for op in function.walk() for region in op.regions)]
-        changed = [_sink(block) for block in blocks]
+        changed = [_sink(block) for block in list(function.blocks())]
         return any(changed)
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from tilewright.backends.cpu.loops.combiner_identity import identity_element
 from tilewright.backends.cpu.loops.fused import loop_values, root_of
-from tilewright.backends.cpu.loops.groups import CHEAP, COSTS
+from tilewright.backends.cpu.loops.groups import CHEAP, element_cost
 from tilewright.backends.cpu.loops.kinds import LARGEST_SQUARE, SMALLEST_SQUARE, is_array_tile, is_fusible
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op, Value
@@ -138,17 +138,4 @@ def _vectors(nest: LoopNest, lanes: int) -> int:
 def _cost(nest: LoopNest, value: Value) -> int:
     """About how much work one element of ``value`` is in the loops."""
     inside = set(nest.body.ops)
-    total, pending, seen = 0, [value], {value}
-    while pending:
-        v = pending.pop()
-        if not isinstance(v.type, TileType) or v.tile.size == 1:
-            continue
-        if v.op not in inside:
-            total += 1
-            continue
-        assert v.op is not None
-        total += COSTS.get(type(v.op), 1)
-        fresh = [o for o in v.op.operands if o not in seen]
-        seen.update(fresh)
-        pending.extend(fresh)
-    return total
+    return element_cost(value, lambda v: v.op not in inside)

@@ -5,12 +5,13 @@ All of them become pointer arithmetic with a mask.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.frontend.python.context import Context, OpBuilder
 from tilewright.frontend.python.ops import arguments as check
 from tilewright.frontend.python.ops.convert import broadcast, cast, constant
-from tilewright.frontend.python.ops.element_refs import addresses, elements, raw_elements, spread
+from tilewright.frontend.python.ops.element_refs import ElementRefs, addresses, elements, raw_elements, spread
 from tilewright.frontend.python.values import Array, SliceIndex, Tile
 from tilewright.ir.dtypes import int64
 from tilewright.ir.enums import PaddingMode
@@ -31,10 +32,13 @@ def _gather(
     return Tile(ctx.builder.emit(Load, at.pointers, at.where, padding, latency=check.latency(ctx, latency)))
 
 
-def _scatter(ctx: Context, array: Any, indices: Any, value: Any, *, mask: Any, check_bounds: Any, latency: Any) -> None:
-    at = elements(ctx, array, indices, check_bounds, mask)
-    stored = spread(ctx, value, at.dtype, at.shape, "the stored value")
-    ctx.builder.emit_op(Store, at.pointers, stored, at.where, latency=check.latency(ctx, latency))
+def _storing(refs: Callable[..., ElementRefs]) -> OpBuilder:
+    def build(ctx: Context, memory: Any, indices: Any, value: Any, *, latency: Any, **how: Any) -> None:
+        at = refs(ctx, memory, indices, **how)
+        stored = spread(ctx, value, at.dtype, at.shape, "the stored value")
+        ctx.builder.emit_op(Store, at.pointers, stored, at.where, latency=check.latency(ctx, latency))
+
+    return build
 
 
 def _raw_load(ctx: Context, memory: Any, offset: Any, *, mask: Any, padding_value: Any, latency: Any) -> Tile:
@@ -43,12 +47,6 @@ def _raw_load(ctx: Context, memory: Any, offset: Any, *, mask: Any, padding_valu
     if at.where is not None and padding_value is not None:
         padding = spread(ctx, padding_value, at.dtype, at.shape, "'padding_value'")
     return Tile(ctx.builder.emit(Load, at.pointers, at.where, padding, latency=check.latency(ctx, latency)))
-
-
-def _raw_store(ctx: Context, memory: Any, offset: Any, value: Any, *, mask: Any, latency: Any) -> None:
-    at = raw_elements(ctx, memory, offset, mask)
-    stored = spread(ctx, value, at.dtype, at.shape, "the stored value")
-    ctx.builder.emit_op(Store, at.pointers, stored, at.where, latency=check.latency(ctx, latency))
 
 
 # -- advanced indexing
@@ -114,10 +112,10 @@ def _store_advanced(ctx: Context, array: Any, indices: Any, tile: Any, *, latenc
 
 BUILDERS: dict[Any, OpBuilder] = {
     lang.gather: _gather,
-    lang.scatter: _scatter,
+    lang.scatter: _storing(elements),
     lang.Slice: _slice_index,
     lang.load_advanced_indexing: _load_advanced,
     lang.store_advanced_indexing: _store_advanced,
     RawStub.load_offset: _raw_load,
-    RawStub.store_offset: _raw_store,
+    RawStub.store_offset: _storing(raw_elements),
 }
