@@ -25,10 +25,15 @@ def clone_op(op: Op, values: ValueMap, *, clone_regions: Callable[[Block, ValueM
         (results[0].type,) if len(results) == 1 else [r.type for r in results],  # most have one
         op.loc,
     )
-    for old, new in zip(results, copied.results):
+    stand_for(op, copied, values)
+    return copied
+
+
+def stand_for(op: Op, made: Op, values: ValueMap) -> None:
+    """Let the results of ``made`` stand for those of ``op`` in ``values``, under their names."""
+    for old, new in zip(op.results, made.results):
         new.name = old.name
         values[old] = new
-    return copied
 
 
 def clone_block(block: Block, values: ValueMap) -> Block:

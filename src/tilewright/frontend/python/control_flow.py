@@ -8,7 +8,7 @@ agree to pass on are known. A function whose paths return early is a ``loop`` th
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.python.carry import fit, loosen, rebuild, spread
@@ -216,28 +216,41 @@ def _augmented(node: ast.AST) -> Iterable[str]:
     return [target.id for target in changed if isinstance(target, ast.Name)]
 
 
-def while_loop(t: Tracer, node: ast.While) -> bool:
-    _no_else(t, node)
-    carried = _Carried(t, node)
+def _traced(
+    t: Tracer, carried: _Carried, trace: Callable[[], bool], counter: tuple[Type, str] | None = None
+) -> tuple[Context, Block]:
+    """The body of a loop, traced by ``trace`` until what it carries is stable; it starts with the ``counter``."""
     while True:
-        block = Block()
-        context = Context(True)
+        block, context = Block(), Context(True)
+        if counter is not None:
+            block.add_arg(*counter)
         t.scope.names = carried.open(block)
         t.contexts.append(context)
         with t.builder.at(block):
-            condition = t.condition(node.test)
-            if isinstance(condition, Value):
-                branch(t, condition, (lambda: True, lambda: leave(t, "break")))
-            elif not condition:
-                leave(t, "break")
-            if condition is not False and t.body(node.body):
+            if trace():
                 leave(t, "continue")
         t.contexts.pop()
         t.scope.names = carried.outer
         if not carried.unstable(context.exits["continue"]):
             carried.record()
-            return _finish_loop(t, context, carried, block, [], lambda path: [])
+            return context, block
         block.clear()
+
+
+def while_loop(t: Tracer, node: ast.While) -> bool:
+    _no_else(t, node)
+    carried = _Carried(t, node)
+
+    def trace() -> bool:
+        condition = t.condition(node.test)
+        if isinstance(condition, Value):
+            branch(t, condition, (lambda: True, lambda: leave(t, "break")))
+        elif not condition:
+            leave(t, "break")
+        return condition is not False and t.body(node.body)
+
+    context, block = _traced(t, carried, trace)
+    return _finish_loop(t, context, carried, block, [], lambda path: [])
 
 
 def range_loop(t: Tracer, node: ast.For, target: str, bounds: tuple[Value, Value, Value]) -> bool:
@@ -248,30 +261,21 @@ def range_loop(t: Tracer, node: ast.For, target: str, bounds: tuple[Value, Value
     carried = _Carried(t, node)
     lower, upper, step = bounds
     early, where = leaves_loop(node), t.builder.loc
-    while True:
-        block = Block()
-        context = Context(True)
-        counter = block.add_arg(lower.type, target)
-        t.scope.names = carried.open(block)
-        t.contexts.append(context)
-        with t.builder.at(block):
-            if early:
-                running = t.builder.emit(Cmp, counter, upper, predicate=CmpPredicate.LT)
-                branch(t, running, (lambda: True, lambda: leave(t, "break")))
-            t.scope.names[target] = Tile(counter)
-            if t.body(node.body):
-                leave(t, "continue")
-        t.contexts.pop()
-        t.scope.names = carried.outer
-        if not carried.unstable(context.exits["continue"]):
-            break
-        block.clear()
-    carried.record()
+
+    def trace() -> bool:
+        counter = t.builder.block.args[0]
+        if early:
+            running = t.builder.emit(Cmp, counter, upper, predicate=CmpPredicate.LT)
+            branch(t, running, (lambda: True, lambda: leave(t, "break")))
+        t.scope.names[target] = Tile(counter)
+        return t.body(node.body)
+
+    context, block = _traced(t, carried, trace, (lower.type, target))
     if early:
 
         def advance(path: Path) -> list[Value]:
             with t.builder.at(path.block):
-                return [t.builder.emit(Add, counter, step)]
+                return [t.builder.emit(Add, block.args[0], step)]
 
         return _finish_loop(t, context, carried, block, [lower], advance)
     for path in context.exits["continue"]:

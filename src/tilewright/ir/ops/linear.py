@@ -51,10 +51,10 @@ def combiner_types(op: Op, values: list[Value], axis: int, body: Block) -> list[
 class CombiningOp(Op):
     """What reductions and scans have in common: tiles, an axis, and a combiner of scalars."""
 
-    values: list[Value]
-    axis: int
-    identities: tuple[bool | int | float, ...]
-    body: Block
+    values: list[Value] = operands()
+    axis: int = attribute(int)
+    identities: tuple[bool | int | float, ...] = attribute(tuple)
+    body: Block = region()
 
 
 @define("reduce")
@@ -67,11 +67,7 @@ class Reduce(CombiningOp):
     p[i + h] for h = P/2, ..., 1. Without it the fold runs strictly left to right. The identities are not folded in.
     """
 
-    values: list[Value] = operands()
-    axis: int = attribute(int)
-    identities: tuple[bool | int | float, ...] = attribute(tuple)
     commutative: bool = attribute(bool, default=False)
-    body: Block = region()
 
     def infer(self) -> tuple[Type, ...]:
         types = _combiner(self, self.values, self.axis, self.identities, self.body)
@@ -94,11 +90,7 @@ def reduction_partials(shape: tuple[int, ...], axis: int) -> int:
 class Scan(CombiningOp):
     """Inclusive scan of ``values`` along ``axis``, strictly in order, from the end when ``reverse``."""
 
-    values: list[Value] = operands()
-    axis: int = attribute(int)
-    identities: tuple[bool | int | float, ...] = attribute(tuple)
     reverse: bool = attribute(bool, default=False)
-    body: Block = region()
 
     def infer(self) -> tuple[Type, ...]:
         return tuple(_combiner(self, self.values, self.axis, self.identities, self.body))

@@ -297,26 +297,24 @@ def padding_value(mode: PaddingMode, dtype: DType) -> bool | int | float:
     return {PaddingMode.POS_INF: dtype.max, PaddingMode.NEG_INF: dtype.min}.get(mode, 0)
 
 
-@define("bid")
-class Bid(Op):
-    """The index of this block along grid axis ``axis``, as int32."""
+class _OfGrid(Op):
+    """Shared: a number of the grid along ``axis``, as int32."""
 
     axis: int = attribute(int)
 
     def infer(self) -> tuple[Type, ...]:
         require(self.axis in (0, 1, 2), self, f"axis {self.axis}")
         return (I32,)
+
+
+@define("bid")
+class Bid(_OfGrid):
+    """The index of this block along grid axis ``axis``, as int32."""
 
 
 @define("num_blocks")
-class NumBlocks(Op):
+class NumBlocks(_OfGrid):
     """The number of blocks along grid axis ``axis``, as int32."""
-
-    axis: int = attribute(int)
-
-    def infer(self) -> tuple[Type, ...]:
-        require(self.axis in (0, 1, 2), self, f"axis {self.axis}")
-        return (I32,)
 
 
 @define("assume_divisible")

@@ -30,7 +30,7 @@ from tilewright.ir.ops.gpu.memory import (
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout, Splat
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
-from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, open_block
+from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, open_block, stand_for
 from tilewright.ir.types import SharedType
 
 _ALONE = 128  # registers of a thread for accumulators, with which eight warps have more than half of those of an SM
@@ -226,9 +226,7 @@ class _Loop:
             self._body(reading, writing)
         made = b.emit_op(For, lower, upper, step, inits, body=body)
         b.emit_op(AsyncWait)
-        for old, new in zip(op.results, made.results):
-            new.name = old.name
-            values[old] = new
+        stand_for(op, made, values)
 
     def _copy(self, at: Value, upper: Value, slot: Value) -> None:
         """Begin the copies of the iteration ``at``, if there is one, to the slot of that number."""

@@ -22,7 +22,7 @@ from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedMemoryOp
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import Splat
 from tilewright.ir.ops.gpu.wgmma import Wgmma
-from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, open_block
+from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, open_block, stand_for
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.pipeline_loads import address_slice
 
@@ -121,9 +121,7 @@ class _Prefetcher(Rewriter):
                 elif nested not in taken:
                     self.insert(nested, b)
         made = b.emit_op(For, lower, upper, step, inits, body=body)
-        for old, new in zip(op.results, made.results):
-            new.name = old.name
-            values[old] = new
+        stand_for(op, made, values)
 
     def _loaded(
         self, loads: Sequence[tuple[GlobalLoad, list[Op]]], loop: For, at: Value, exists: Value, b: Builder

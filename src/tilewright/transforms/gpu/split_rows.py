@@ -17,7 +17,6 @@ from tilewright.ir.dtypes import int32
 from tilewright.ir.effects import has_early_exit
 from tilewright.ir.gpu_stage import ROW_PART
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.arith import Add, Cast, Mul
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.memory import (
@@ -35,7 +34,7 @@ from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Reshape, Undefine
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_block, open_block
 from tilewright.ir.types import PartitionViewType, TileType
 from tilewright.transforms.gpu.combiners import TileCombiner
-from tilewright.transforms.gpu.tile_splitting.views import part_of_view
+from tilewright.transforms.gpu.tile_splitting.views import part_of_iota, part_of_view
 from tilewright.transforms.pipelines import optimize
 
 _LARGE = 32768  # elements of a row: half of the registers of an SM, whose others hold what is computed of them
@@ -259,7 +258,7 @@ class _Part:
         if isinstance(op, _ASSUMPTIONS):
             return [self.get(op.x)]
         if isinstance(op, Iota):
-            return [self._counted(op)]
+            return [part_of_iota(self._b, self._narrowed(op.result.tile), self._index)]
         return self.copy(op)
 
     def copy(self, op: Op) -> Sequence[Value]:
@@ -278,13 +277,6 @@ class _Part:
 
     def _narrowed(self, t: TileType) -> TileType:
         return t.with_shape((*t.shape[:-1], self._rows.size // self._rows.parts))
-
-    def _counted(self, op: Iota) -> Value:
-        b, t = self._b, self._narrowed(op.result.tile)
-        first = b.emit(Mul, self._index, b.constant(t.size, int32))
-        first = first if t.dtype is int32 else b.emit(Cast, first, dtype=t.element)
-        first = b.emit(Broadcast, b.emit(Reshape, first, shape=(1,) * t.rank), shape=t.shape)
-        return b.emit(Add, b.emit(Iota, type=t), first)
 
     def _narrow(self, op: ViewMemoryOp, operands: list[Value]) -> None:
         """Let ``operands`` of an access say where its part is."""

@@ -21,7 +21,7 @@ from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.memory import LoadView, MakePartitionView, StoreView, ViewMemoryOp
 from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
-from tilewright.ir.rewrite import clone_op
+from tilewright.ir.rewrite import clone_op, stand_for
 from tilewright.ir.types import PartitionViewType, TileType
 from tilewright.transforms.base import InPlacePass
 
@@ -180,9 +180,7 @@ class _Rows:
                 made = inner.emit_op(type(op), views[op], *operands, indices, **op.attributes)
             else:
                 made = _one_row(op, axis, values, inner)
-            for old, new in zip(op.results, made.results):
-                new.name = old.name
-                values[old] = new
+            stand_for(op, made, values)
         inner.emit_op(Continue, [])
         builder.emit_op(For, first, last, builder.constant(1, int64), [], body=body)
         self.store.erase()

@@ -25,7 +25,7 @@ from tilewright.ir.ops.memory import (
     StoreView,
     ViewMemoryOp,
 )
-from tilewright.ir.rewrite import Rewriter, clone_block, clone_op
+from tilewright.ir.rewrite import Rewriter, clone_block, clone_op, stand_for
 from tilewright.ir.types import PartitionViewType
 
 # Elements, from which one check of all masks or bounds replaces a check for each. Chosen; no measurement of it alone is
@@ -87,9 +87,7 @@ class _Versioner(Rewriter):
         }
         checks = list(unmasked.values()), list(disjoint.values())
         made = builder.emit_op(LoopNest, *checks, self.all(op.result for op in tiles), **attributes)
-        for old, new in zip(nest.results, made.results):
-            new.name = old.name
-        self.replace_all_uses(nest, made.results)
+        stand_for(nest, made, self.values)
 
     def _checks(
         self, nest: LoopNest, root: Op | None, fused: FusedOps, store: StoreView | None, builder: Builder

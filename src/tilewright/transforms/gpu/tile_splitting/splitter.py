@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
-from tilewright.ir.ops.arith import Add, And, Cast, Mul, Shr
+from tilewright.ir.ops.arith import And, Shr
 from tilewright.ir.ops.control import CONTROL_FLOW, For, LoopOp, PassingOp, deciding_values
 from tilewright.ir.ops.memory import (
     AssumeBlocked,
@@ -18,11 +18,11 @@ from tilewright.ir.ops.memory import (
     NumBlocks,
     ViewMemoryOp,
 )
-from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
+from tilewright.ir.ops.shape import Iota
 from tilewright.ir.rewrite import ValueMap, clone_block, open_block, with_body
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.tile_splitting.demand import Axis, DemandAnalysis, carried_by, operand_axes
-from tilewright.transforms.gpu.tile_splitting.views import part_of_view
+from tilewright.transforms.gpu.tile_splitting.views import part_of_iota, part_of_view
 
 
 def _half(t: TileType, axis: Axis) -> TileType:
@@ -131,11 +131,7 @@ class TileSplitter:
         if isinstance(op, (AssumeDivisible, AssumeBounded, AssumeBlocked)) and axis is not None:
             return [operands[0]]
         if isinstance(op, Iota) and axis is not None:
-            t = _half(op.result.tile, axis)
-            first = b.emit(Mul, self._part, b.constant(t.size, int32))
-            first = first if t.dtype is int32 else b.emit(Cast, first, dtype=t.element)
-            first = b.emit(Broadcast, b.emit(Reshape, first, shape=(1,) * t.rank), shape=t.shape)
-            return [b.emit(Add, b.emit(type(op), type=t), first)]
+            return [part_of_iota(b, _half(op.result.tile, axis), self._part)]
         return None
 
     def _narrow(self, op: ViewMemoryOp, axis: int, operands: list[Value]) -> None:
