@@ -46,6 +46,12 @@ class PointerMemoryOp(MemoryOp):
     ptrs: Value = operand()
     mask: Value | None
 
+    def accessed(self) -> TileType:
+        """The type of what ``ptrs`` point to, which the mask has to fit."""
+        p = pointers(self, self.ptrs)
+        bool_like(self, self.mask, p)
+        return p.with_dtype(pointee(self, p))
+
 
 class ViewMemoryOp(MemoryOp):
     """An access to a tile of a partition view."""
@@ -177,9 +183,7 @@ class Load(PointerMemoryOp):
     latency: Any = attribute(default=None)
 
     def infer(self) -> tuple[Type, ...]:
-        p = pointers(self, self.ptrs)
-        result = p.with_dtype(pointee(self, p))
-        bool_like(self, self.mask, p)
+        result = self.accessed()
         if self.padding is not None:
             require(self.padding.type == result, self, f"padding {self.padding.type}, expected {result}")
         return (result,)
@@ -196,10 +200,8 @@ class Store(PointerMemoryOp):
     latency: Any = attribute(default=None)
 
     def infer(self) -> tuple[Type, ...]:
-        p = pointers(self, self.ptrs)
-        want = p.with_dtype(pointee(self, p))
+        want = self.accessed()
         require(self.value.type == want, self, f"value {self.value.type}, expected {want}")
-        bool_like(self, self.mask, p)
         return ()
 
 
@@ -234,13 +236,12 @@ class AtomicRmw(PointerMemoryOp):
     subtracts: bool = attribute(bool, default=False)
 
     def infer(self) -> tuple[Type, ...]:
-        p = pointers(self, self.ptrs)
-        dtype = pointee(self, p)
-        require(self.value.type == p.with_dtype(dtype), self, f"value {self.value.type} for {p}")
+        want = self.accessed()
+        dtype = want.element
+        require(self.value.type == want, self, f"value {self.value.type}, expected {want}")
         require(dtype.short in ATOMIC_DTYPES[self.kind], self, f"{self.kind.value} is not available for {dtype}")
         require(self.memory_order is not WEAK, self, "an atomic cannot be weak")
-        bool_like(self, self.mask, p)
-        return (self.value.type,)
+        return (want,)
 
 
 @define("atomic_cas", effect=READ_WRITE)
@@ -257,13 +258,11 @@ class AtomicCas(PointerMemoryOp):
     memory_scope: MemoryScope = attribute(MemoryScope)
 
     def infer(self) -> tuple[Type, ...]:
-        p = pointers(self, self.ptrs)
-        dtype = pointee(self, p)
-        want = p.with_dtype(dtype)
-        require(self.expected.type == self.desired.type == want, self, f"operands for {p}")
+        want = self.accessed()
+        dtype = want.element
+        require(self.expected.type == self.desired.type == want, self, f"operands are not {want}")
         require(dtype.short in CAS_DTYPES, self, f"compare-and-swap is not available for {dtype}")
         require(self.memory_order is not WEAK, self, "an atomic cannot be weak")
-        bool_like(self, self.mask, p)
         return (want,)
 
 

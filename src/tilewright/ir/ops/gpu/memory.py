@@ -41,12 +41,10 @@ class GlobalLoad(PointerMemoryOp):
     memory_scope: MemoryScope = attribute(MemoryScope, default=NONE)
 
     def infer(self) -> tuple[Type, ...]:
-        p = pointers(self, self.ptrs)
-        result = p.with_dtype(pointee(self, p))
-        bool_like(self, self.mask, p)
+        result = self.accessed()
         if self.padding is not None:
             require(self.padding.type == result, self, f"padding {self.padding.type}, expected {result}")
-        _vector(self, p, self.vector, result.element.bytes)
+        _vector(self, self.ptrs.tile, self.vector, result.element.bytes)
         return (result,)
 
 
@@ -65,11 +63,9 @@ class GlobalStore(PointerMemoryOp):
     memory_scope: MemoryScope = attribute(MemoryScope, default=NONE)
 
     def infer(self) -> tuple[Type, ...]:
-        p = pointers(self, self.ptrs)
-        want = p.with_dtype(pointee(self, p))
+        want = self.accessed()
         require(self.value.type == want, self, f"value {self.value.type}, expected {want}")
-        bool_like(self, self.mask, p)
-        _vector(self, p, self.vector, want.element.bytes)
+        _vector(self, self.ptrs.tile, self.vector, want.element.bytes)
         return ()
 
 
