@@ -9,7 +9,7 @@ from typing import Any, Union
 
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import MemoryOrder, MemoryScope, PaddingMode, RoundingMode
-from tilewright.language.functions import tile_operation
+from tilewright.language.functions import operation_like, tile_operation
 from tilewright.language.operators import Operators
 
 Padding = Union[PaddingMode, str]
@@ -190,82 +190,28 @@ class RawArrayMemory:
     ) -> Tile:
         """Exchange; returns the old values."""
 
-    @tile_operation
-    def atomic_add_offset(
-        self,
-        offset: TileLike,
-        update: TileLike,
-        /,
-        *,
-        mask: TileLike | None = None,
-        memory_order: Order = ACQ_REL,
-        memory_scope: Scope = DEVICE,
-    ) -> Tile:
+    @operation_like(atomic_xchg_offset)
+    def atomic_add_offset() -> None:
         """Atomic addition at ``offset`` where ``mask`` is true; returns the old values."""
 
-    @tile_operation
-    def atomic_max_offset(
-        self,
-        offset: TileLike,
-        update: TileLike,
-        /,
-        *,
-        mask: TileLike | None = None,
-        memory_order: Order = ACQ_REL,
-        memory_scope: Scope = DEVICE,
-    ) -> Tile:
+    @operation_like(atomic_xchg_offset)
+    def atomic_max_offset() -> None:
         """Atomic maximum at ``offset`` where ``mask`` is true; returns the old values."""
 
-    @tile_operation
-    def atomic_min_offset(
-        self,
-        offset: TileLike,
-        update: TileLike,
-        /,
-        *,
-        mask: TileLike | None = None,
-        memory_order: Order = ACQ_REL,
-        memory_scope: Scope = DEVICE,
-    ) -> Tile:
+    @operation_like(atomic_xchg_offset)
+    def atomic_min_offset() -> None:
         """Atomic minimum at ``offset`` where ``mask`` is true; returns the old values."""
 
-    @tile_operation
-    def atomic_and_offset(
-        self,
-        offset: TileLike,
-        update: TileLike,
-        /,
-        *,
-        mask: TileLike | None = None,
-        memory_order: Order = ACQ_REL,
-        memory_scope: Scope = DEVICE,
-    ) -> Tile:
+    @operation_like(atomic_xchg_offset)
+    def atomic_and_offset() -> None:
         """Atomic bitwise and at ``offset`` where ``mask`` is true; returns the old values."""
 
-    @tile_operation
-    def atomic_or_offset(
-        self,
-        offset: TileLike,
-        update: TileLike,
-        /,
-        *,
-        mask: TileLike | None = None,
-        memory_order: Order = ACQ_REL,
-        memory_scope: Scope = DEVICE,
-    ) -> Tile:
+    @operation_like(atomic_xchg_offset)
+    def atomic_or_offset() -> None:
         """Atomic bitwise or at ``offset`` where ``mask`` is true; returns the old values."""
 
-    @tile_operation
-    def atomic_xor_offset(
-        self,
-        offset: TileLike,
-        update: TileLike,
-        /,
-        *,
-        mask: TileLike | None = None,
-        memory_order: Order = ACQ_REL,
-        memory_scope: Scope = DEVICE,
-    ) -> Tile:
+    @operation_like(atomic_xchg_offset)
+    def atomic_xor_offset() -> None:
         """Atomic bitwise exclusive or at ``offset`` where ``mask`` is true; returns the old values."""
 
 

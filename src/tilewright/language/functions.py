@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar, cast, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 from tilewright.ir.errors import TileError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class Evaluator(Protocol):
@@ -65,6 +68,16 @@ def tile_operation(stub: _F) -> _F:
         return evaluate(on_host, args, kwargs)
 
     return cast(_F, on_host)
+
+
+def operation_like(model: Callable[_P, _R]) -> Callable[[Callable[[], None]], Callable[_P, _R]]:
+    """Marks a stub as an operation of tile code that takes and gives what ``model`` does."""
+
+    def mark(stub: Callable[[], None]) -> Callable[_P, _R]:
+        setattr(stub, "__signature__", inspect.signature(model))  # noqa: B010  which types do not know
+        return cast("Callable[_P, _R]", tile_operation(stub))
+
+    return mark
 
 
 class TileFunction:

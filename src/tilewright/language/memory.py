@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.ir.enums import MemoryOrder, MemoryScope, PaddingMode
 from tilewright.language.array import ACQ_REL, DEVICE, Array, Index, Order, Padding, Scope, Shape, Tile, TileLike
-from tilewright.language.functions import evaluate, tile_operation
+from tilewright.language.functions import evaluate, operation_like, tile_operation
 
 UNDETERMINED = PaddingMode.UNDETERMINED
 WEAK, NONE = MemoryOrder.WEAK, MemoryScope.NONE
@@ -222,17 +222,8 @@ def atomic_xchg(
     """
 
 
-@tile_operation
-def atomic_add(
-    array: Array,
-    indices: Any,
-    update: TileLike,
-    /,
-    *,
-    check_bounds: bool = True,
-    memory_order: Order = ACQ_REL,
-    memory_scope: Scope = DEVICE,
-) -> Tile:
+@operation_like(atomic_xchg)
+def atomic_add() -> None:
     """Adds ``update`` to the elements at ``indices``, each atomically; gives the old ones.
 
     >>> a = np.array([1, 6], np.int32)
@@ -243,17 +234,8 @@ def atomic_add(
     """
 
 
-@tile_operation
-def atomic_max(
-    array: Array,
-    indices: Any,
-    update: TileLike,
-    /,
-    *,
-    check_bounds: bool = True,
-    memory_order: Order = ACQ_REL,
-    memory_scope: Scope = DEVICE,
-) -> Tile:
+@operation_like(atomic_xchg)
+def atomic_max() -> None:
     """Stores the larger of ``update`` and the old value in those at ``indices``, each atomically; gives the old ones.
 
     >>> a = np.array([1, 6], np.int32)
@@ -264,17 +246,8 @@ def atomic_max(
     """
 
 
-@tile_operation
-def atomic_min(
-    array: Array,
-    indices: Any,
-    update: TileLike,
-    /,
-    *,
-    check_bounds: bool = True,
-    memory_order: Order = ACQ_REL,
-    memory_scope: Scope = DEVICE,
-) -> Tile:
+@operation_like(atomic_xchg)
+def atomic_min() -> None:
     """Stores the smaller of ``update`` and the old value in those at ``indices``, each atomically; gives the old ones.
 
     >>> a = np.array([1, 6], np.int32)
@@ -285,17 +258,8 @@ def atomic_min(
     """
 
 
-@tile_operation
-def atomic_and(
-    array: Array,
-    indices: Any,
-    update: TileLike,
-    /,
-    *,
-    check_bounds: bool = True,
-    memory_order: Order = ACQ_REL,
-    memory_scope: Scope = DEVICE,
-) -> Tile:
+@operation_like(atomic_xchg)
+def atomic_and() -> None:
     """Combines ``update`` by bitwise and into the elements at ``indices``, each atomically; gives the old ones.
 
     >>> a = np.array([1, 6], np.int32)
@@ -306,17 +270,8 @@ def atomic_and(
     """
 
 
-@tile_operation
-def atomic_or(
-    array: Array,
-    indices: Any,
-    update: TileLike,
-    /,
-    *,
-    check_bounds: bool = True,
-    memory_order: Order = ACQ_REL,
-    memory_scope: Scope = DEVICE,
-) -> Tile:
+@operation_like(atomic_xchg)
+def atomic_or() -> None:
     """Combines ``update`` by bitwise or into the elements at ``indices``, each atomically; gives the old ones.
 
     >>> a = np.array([1, 6], np.int32)
@@ -327,17 +282,8 @@ def atomic_or(
     """
 
 
-@tile_operation
-def atomic_xor(
-    array: Array,
-    indices: Any,
-    update: TileLike,
-    /,
-    *,
-    check_bounds: bool = True,
-    memory_order: Order = ACQ_REL,
-    memory_scope: Scope = DEVICE,
-) -> Tile:
+@operation_like(atomic_xchg)
+def atomic_xor() -> None:
     """Combines ``update`` by exclusive or into the elements at ``indices``, each atomically; gives the old ones.
 
     >>> a = np.array([1, 6], np.int32)

@@ -7,7 +7,7 @@ from typing import Any, Union
 
 from tilewright.ir.enums import RoundingMode
 from tilewright.language.array import Index, Shape, Tile, TileLike
-from tilewright.language.functions import tile_operation
+from tilewright.language.functions import operation_like, tile_operation
 
 Axis = Union[int, tuple[int, ...], None]
 
@@ -194,16 +194,8 @@ def sum(
     """
 
 
-@tile_operation
-def prod(
-    x: TileLike,
-    /,
-    axis: Axis = None,
-    *,
-    keepdims: bool = False,
-    rounding_mode: RoundingMode | str | None = None,
-    flush_to_zero: bool = False,
-) -> Tile:
+@operation_like(sum)
+def prod() -> None:
     """The product along ``axis``.
 
     >>> ct.prod(ct.arange(4, dtype=ct.int32, start=1))
@@ -232,16 +224,8 @@ def max(
     """
 
 
-@tile_operation
-def min(
-    x: TileLike,
-    /,
-    axis: Axis = None,
-    *,
-    keepdims: bool = False,
-    flush_to_zero: bool = False,
-    propagate_nan: bool = False,
-) -> Tile:
+@operation_like(max)
+def min() -> None:
     """The smallest element along ``axis``. NaN is skipped unless ``propagate_nan``.
 
     >>> ct.min(ct.arange(4, dtype=ct.int32, start=1))
@@ -306,16 +290,8 @@ def cumsum(
     """
 
 
-@tile_operation
-def cumprod(
-    x: TileLike,
-    /,
-    axis: int = 0,
-    *,
-    reverse: bool = False,
-    rounding_mode: RoundingMode | str | None = None,
-    flush_to_zero: bool = False,
-) -> Tile:
+@operation_like(cumsum)
+def cumprod() -> None:
     """The running product along ``axis``.
 
     >>> ct.cumprod(ct.arange(4, dtype=ct.int32, start=1))
