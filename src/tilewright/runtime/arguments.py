@@ -227,8 +227,7 @@ def bind_argument(rule: Rule, ref: ArgumentRef, key: ArgumentKey, into: BoundArg
     kind, *facts = key
     if kind not in LAYOUTS:
         return _BINDERS[kind](rule, ref, into, *facts)
-    if rule.scalar is not None or rule.items is not None or rule.element is not None:
-        raise TypeError(f"{ref} is an array, but {_wanted(rule)}")
+    _require(rule, ref, "an array", "array")
     layout = LAYOUTS[kind](ref, *facts)
     if rule.declared is not None:
         into.regions.append(Region(ref.argument, layout, into.add_slot()))
@@ -245,22 +244,26 @@ def _add_extents(into: BoundArguments, spec: ArraySpec, layout: Layout) -> None:
     into.values += [n for n, known in zip(layout.strides, spec.strides) if known is None]
 
 
-def _wanted(rule: Rule) -> str:
-    """What the annotation of a parameter asks for."""
-    if rule.array is not None:
-        return "its parameter is annotated as an array"
-    if rule.scalar is not None:
-        return f"its parameter is annotated as an {rule.scalar} number"
-    if rule.element is not None:
-        return "its parameter is annotated as a list of arrays"
-    return "its parameter is annotated as a tuple"
+_FORMS = {
+    "array": "as an array",
+    "scalar": "as an {} number",
+    "element": "as a list of arrays",
+    "items": "as a tuple",
+}
+
+
+def _require(rule: Rule, ref: ArgumentRef, what: str, form: str) -> None:
+    """TypeError where the annotation of the parameter of ``ref``, which is ``what``, asks for another form."""
+    for name, text in _FORMS.items():
+        wanted = getattr(rule, name)
+        if wanted is not None and name != form:
+            raise TypeError(f"{ref} is {what}, but its parameter is annotated {text.format(wanted)}")
 
 
 def _number(rule: Rule, ref: ArgumentRef, into: BoundArguments, dtype: DType) -> ArgumentSpec:
-    if rule.array is not None or rule.element is not None or rule.items is not None:
-        raise TypeError(f"{ref} is a number, but {_wanted(rule)}")
-    if rule.scalar is not None and dtype is not int32:
-        raise TypeError(f"{ref} is a {dtype} number, but {_wanted(rule)}")
+    _require(rule, ref, "a number", "scalar")
+    if dtype is not int32:
+        _require(rule, ref, f"a {dtype} number", "")
     into.add_slot()
     return ScalarSpec(rule.scalar or dtype)
 
@@ -282,8 +285,7 @@ def _typed(rule: Rule, ref: ArgumentRef, into: BoundArguments, dtype: np.dtype[A
 
 
 def _tuple(rule: Rule, ref: ArgumentRef, into: BoundArguments, *keys: ArgumentKey) -> ArgumentSpec:
-    if rule.array is not None or rule.scalar is not None or rule.element is not None:
-        raise TypeError(f"{ref} is a tuple, but {_wanted(rule)}")
+    _require(rule, ref, "a tuple", "items")
     if rule.items is not None and not rule.repeated and len(rule.items) != len(keys):
         raise TypeError(f"{ref} has {len(keys)} entries, but its annotation has {len(rule.items)}")
     if ref.argument.count("[") >= MAX_TUPLE_DEPTH:
@@ -292,8 +294,7 @@ def _tuple(rule: Rule, ref: ArgumentRef, into: BoundArguments, *keys: ArgumentKe
 
 
 def _list(rule: Rule, ref: ArgumentRef, into: BoundArguments, *keys: ArgumentKey) -> ArgumentSpec:
-    if rule.array is not None or rule.scalar is not None or rule.items is not None:
-        raise TypeError(f"{ref} is a list, but {_wanted(rule)}")
+    _require(rule, ref, "a list", "element")
     if not keys:
         raise TypeError(f"{ref} is an empty list; a list argument needs at least one array")
     for i, (kind, *_) in enumerate(keys):

@@ -167,8 +167,9 @@ def _fma(state: Translation, i: Instruction) -> Value:
     return state.builder.emit(arith.Fma, *(state.tile(o) for o in operands), **_modes(arith.Fma, state.integer(modes)))
 
 
-def _select(state: Translation, i: Instruction) -> Value:
-    return state.builder.emit(arith.Select, *(state.tile(o) for o in i.operands[1:]))
+def _tiles(cls: type[Op], **attributes: Any) -> Callable[[Translation, Instruction], Value]:
+    """What emits an op of all operands behind the type of the result, which are tiles."""
+    return lambda state, i: state.builder.emit(cls, *(state.tile(o) for o in i.operands[1:]), **attributes)
 
 
 def _cast(state: Translation, i: Instruction) -> Value:
@@ -239,12 +240,8 @@ def _assume(state: Translation, i: Instruction) -> Value:
 # -- shape
 
 
-def _undefined(state: Translation, i: Instruction) -> Value:
-    return state.builder.emit(Undefined, type=state.type_argument(i.operands[0]))
-
-
-def _iota(state: Translation, i: Instruction) -> Value:
-    return state.builder.emit(Iota, type=state.type_argument(i.operands[0]))
+def _of_type(cls: type[Op]) -> Callable[[Translation, Instruction], Value]:
+    return lambda state, i: state.builder.emit(cls, type=state.type_argument(i.operands[0]))
 
 
 def _reshape(state: Translation, i: Instruction) -> Value:
@@ -279,18 +276,6 @@ def _extract(state: Translation, i: Instruction) -> Value:
     want = state.type_argument(i.operands[0])
     indices = [state.value(o, t) for o, t in zip(i.operands[2:], i.types[2:])]
     return state.builder.emit(Extract, state.tile(i.operands[1]), indices, shape=want.shape)
-
-
-def _offset(state: Translation, i: Instruction) -> Value:
-    return state.builder.emit(PtrOffset, state.tile(i.operands[1]), state.tile(i.operands[2]), in_array=True)
-
-
-def _difference(state: Translation, i: Instruction) -> Value:
-    return state.builder.emit(PtrDiff, state.tile(i.operands[1]), state.tile(i.operands[2]), dtype=int64)
-
-
-def _mma(state: Translation, i: Instruction) -> Value:
-    return state.builder.emit(Mma, *(state.tile(o) for o in i.operands[1:]))
 
 
 def _fold(state: Translation, i: Instruction, scan: bool) -> Value:
@@ -354,10 +339,7 @@ _OF_BYTES = {"i16": uint16, "i32": uint32}
 
 
 def _grid(cls: type[Op]) -> Callable[[Translation, Instruction], Value]:
-    def read(state: Translation, i: Instruction) -> Value:
-        return state.builder.emit(cls, axis=state.integer(i.operands[0]))
-
-    return read
+    return lambda state, i: state.builder.emit(cls, axis=state.integer(i.operands[0]))
 
 
 # -- memory
@@ -507,13 +489,13 @@ def _store_view(state: Translation, i: Instruction) -> None:
 INTRINSICS: dict[str, Callable[[Translation, Instruction], Value | None]] = {
     "bid": _grid(Bid),
     "num_blocks": _grid(NumBlocks),
-    "undefined": _undefined,
-    "iota": _iota,
+    "undefined": _of_type(Undefined),
+    "iota": _of_type(Iota),
     "unary": _unary,
     "binary": _binary,
     "compare": _compare,
     "fma": _fma,
-    "select": _select,
+    "select": _tiles(arith.Select),
     "cast": _cast,
     "bitcast": _bitcast,
     "reshape": _reshape,
@@ -525,9 +507,9 @@ INTRINSICS: dict[str, Callable[[Translation, Instruction], Value | None]] = {
     "pack_i32": _pack,
     "unpack_i16": _unpack,
     "unpack_i32": _unpack,
-    "offset": _offset,
-    "difference": _difference,
-    "mma": _mma,
+    "offset": _tiles(PtrOffset, in_array=True),
+    "difference": _tiles(PtrDiff, dtype=int64),
+    "mma": _tiles(Mma),
     "reduce": lambda state, i: _fold(state, i, scan=False),
     "scan": lambda state, i: _fold(state, i, scan=True),
     "assume": _assume,
