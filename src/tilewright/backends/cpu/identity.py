@@ -22,7 +22,7 @@ _TELLING = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU", "Fea
 def target_key() -> str:
     """Names the machine code that this process makes and runs: part of every cache key."""
     chosen = [name for name in _CHANGING if switch(name)]
-    if "TILEWRIGHT_BF16_DOT" in chosen and request_tiles():
+    if request_tiles():  # now, as stored code has no other way to ask for them
         chosen.append("tiles")
     return ":".join((_target(), *chosen))
 

@@ -48,7 +48,8 @@ def host() -> Processor:
 
 def for_other_programs(processor: Processor) -> Processor:
     """``processor`` without what a process has to ask for, as programs do not that load our code without us."""
-    return dataclasses.replace(processor, features=dataclasses.replace(processor.features, dot_bfloat_tiles=False))
+    features = dataclasses.replace(processor.features, dot_byte_tiles=False, dot_bfloat_tiles=False)
+    return dataclasses.replace(processor, features=features)
 
 
 @functools.cache
@@ -56,7 +57,14 @@ def _host() -> Processor:
     _initialize()
     found = described(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features())
     share = (os.cpu_count() or 1) * _CACHE_OF_ONE
-    return dataclasses.replace(found, cache_bytes=min(last_level_cache() or found.cache_bytes, share))
+    features = dataclasses.replace(found.features, dot_byte_tiles=_has_tiles(found, "int8"))
+    cache_bytes = min(last_level_cache() or found.cache_bytes, share)
+    return dataclasses.replace(found, features=features, cache_bytes=cache_bytes)
+
+
+def _has_tiles(processor: Processor, kind: str) -> bool:
+    """Whether this process may use tile registers for elements of this ``kind``."""
+    return f"+amx-{kind}" in processor.flags.split(",") and request_tiles()
 
 
 @functools.cache
@@ -67,8 +75,9 @@ def _with_bf16_dot() -> Processor:
             f"TILEWRIGHT_BF16_DOT=1 asks for AVX-512 BF16, which this processor ({processor.cpu}) does not have; "
             "unset it to multiply bfloat16 as float32"
         )
-    tiles = "+amx-bf16" in processor.flags.split(",") and request_tiles()
-    features = dataclasses.replace(processor.features, dot_bfloat=True, dot_bfloat_tiles=tiles)
+    features = dataclasses.replace(
+        processor.features, dot_bfloat=True, dot_bfloat_tiles=_has_tiles(processor, "bf16")
+    )
     return dataclasses.replace(processor, features=features)
 
 

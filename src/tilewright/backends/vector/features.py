@@ -17,8 +17,9 @@ class HostFeatures:
     bfloat: bool = False  # conversion of float32 to bfloat16 that takes subnormal numbers as zeros
     bfloat_rounding: bool = False  # conversion of float32 to bfloat16 that takes all numbers
     dot_bytes: bool = False  # sums of four products of bytes, in vectors of 512 bits
+    dot_byte_tiles: bool = False  # the same in the tile registers of AMX
     dot_bfloat: bool = False  # sums of two products of bfloat16, likewise; takes subnormal numbers as zeros
-    dot_bfloat_tiles: bool = False  # the same in the tile registers of AMX
+    dot_bfloat_tiles: bool = False  # the same in tile registers
 
     @staticmethod
     def of(triple: str, features: Mapping[str, bool]) -> HostFeatures:

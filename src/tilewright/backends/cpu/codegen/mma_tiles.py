@@ -1,4 +1,4 @@
-"""MMA of bfloat16 by the tile registers of AMX: a square of 16 x 16 accumulators, from 32 elements along k each time.
+"""MMA by the tile registers of AMX: a square of 16 x 16 accumulators, from 64 bytes of elements along k each time.
 
 Source: Intel's Architecture Instruction Set Extensions Reference, chapter 3.
 """

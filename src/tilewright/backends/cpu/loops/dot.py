@@ -38,6 +38,12 @@ class DotInstruction:
 
 _BYTES = DotInstruction("llvm.x86.avx512.vpdpbusd.512", per_lane=4, element_bytes=1, mixed_signs=True)
 _BFLOAT = DotInstruction("llvm.x86.avx512bf16.dpbf16ps.512", per_lane=2, element_bytes=2)
+# By the signedness of the left and the right operand.
+_BYTE_TILES = {
+    (x, y): DotInstruction(f"llvm.x86.tdpb{'us'[x]}{'us'[y]}d", per_lane=4, element_bytes=1, tiles=True)
+    for x in (False, True)
+    for y in (False, True)
+}
 _BFLOAT_TILES = DotInstruction("llvm.x86.tdpbf16ps", per_lane=2, element_bytes=2, tiles=True)
 
 
@@ -46,12 +52,15 @@ def dot_instruction(
 ) -> DotInstruction | None:
     """The instruction for an MMA of these element types (x, y and result) with these m, n and k, if there is one."""
     m, n, k = sizes
-    found = None
-    if processor.features.dot_bytes and types[0].is_integer:
-        found = _BYTES
+    features = processor.features
+    found: list[DotInstruction] = []  # the best one first
+    if types[0].is_integer:
+        found += [_BYTE_TILES[types[0].is_signed, types[1].is_signed]] * features.dot_byte_tiles
+        found += [_BYTES] * features.dot_bytes
     elif types == (bfloat16, bfloat16, float32):
-        if processor.features.dot_bfloat_tiles and m >= TILE_ROWS and k >= _BFLOAT_TILES.per_lane * TILE_ROWS:
-            found = _BFLOAT_TILES
-        elif processor.features.dot_bfloat:
-            found = _BFLOAT
-    return found if found is not None and n >= LANES and k >= found.per_lane else None
+        found += [_BFLOAT_TILES] * features.dot_bfloat_tiles + [_BFLOAT] * features.dot_bfloat
+    for dot in found:
+        least_m, least_k = (TILE_ROWS, dot.per_lane * TILE_ROWS) if dot.tiles else (1, dot.per_lane)
+        if m >= least_m and n >= LANES and k >= least_k:
+            return dot
+    return None

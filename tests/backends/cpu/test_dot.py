@@ -1,4 +1,4 @@
-"""MMA of bfloat16 by dot instructions, on request: with the instruction replaced by the arithmetic that defines it.
+"""MMA by dot instructions and tile registers: with the instruction replaced by the arithmetic that defines it.
 
 So the packing of operands is shown on every x86-64 machine; that LLVM selects the instruction, in assembly.
 """
@@ -72,7 +72,17 @@ _TILES = (
     _MOVE.format(name="tileloadd64", source="%memory", target="%t.row")
     + _MOVE.format(name="tilestored64", source="%t.row", target="%memory")
     + """
-define internal void @emulated.tdpbf16ps(ptr %file, i8 %c, i8 %a, i8 %b) {
+define internal void @emulated.ldtilecfg(ptr %file, ptr %configuration) {
+  ret void
+}
+define internal void @emulated.tilerelease(ptr %file) {
+  ret void
+}
+"""
+)
+_PRODUCT = (
+    """
+define internal void @emulated.{name}(ptr %file, i8 %c, i8 %a, i8 %b) {{
 entry:
   br label %rows
 rows:
@@ -84,14 +94,14 @@ words:
     + _ROW.format("a", "r")
     + _ROW.format("b", "k")
     + """
-  %total = load <16 x float>, ptr %c.row, align 1
+  %total = load <16 x {type}>, ptr %c.row, align 1
   %word.at = getelementptr i32, ptr %a.row, i64 %k
   %word = load i32, ptr %word.at, align 1
   %one = insertelement <16 x i32> poison, i32 %word, i64 0
   %left = shufflevector <16 x i32> %one, <16 x i32> poison, <16 x i32> zeroinitializer
   %right = load <16 x i32>, ptr %b.row, align 1
-  %sum = call <16 x float> @emulated_dot(<16 x float> %total, <16 x i32> %left, <16 x i32> %right)
-  store <16 x float> %sum, ptr %c.row, align 1
+  %sum = call <16 x {type}> @emulated_dot(<16 x {type}> %total, <16 x i32> %left, <16 x i32> %right)
+  store <16 x {type}> %sum, ptr %c.row, align 1
   %k.next = add i64 %k, 1
   %k.more = icmp ult i64 %k.next, 16
   br i1 %k.more, label %words, label %row.done
@@ -101,16 +111,28 @@ row.done:
   br i1 %r.more, label %rows, label %done
 done:
   ret void
-}
-define internal void @emulated.ldtilecfg(ptr %file, ptr %configuration) {
-  ret void
-}
-define internal void @emulated.tilerelease(ptr %file) {
-  ret void
-}
+}}
 """
 )
-_TILE_CALL = re.compile(r'call void @"llvm\.x86\.(tile\w+|ldtilecfg|tdpbf16ps)"\(')
+_TILE_CALL = re.compile(r'call void @"llvm\.x86\.(tile\w+|ldtilecfg|tdpb\w+)"\(')
+
+
+def _dot_of_bytes(signs: str) -> str:
+    """The sums of four products of bytes, signed or unsigned: the left ones, then the right ones."""
+    lines = []
+    for side, sign in zip("xy", signs):
+        lines.append(f"  %{side}.bytes = bitcast <16 x i32> %{side} to <64 x i8>")
+        lines.append(f"  %{side}.wide = {'sz'[sign == 'u']}ext <64 x i8> %{side}.bytes to <64 x i32>")
+    lines.append("  %products = mul <64 x i32> %x.wide, %y.wide")
+    total = "%total"
+    for k in range(4):
+        places = ", ".join(f"i32 {4 * lane + k}" for lane in range(16))
+        part = f"<64 x i32> %products, <64 x i32> poison, <16 x i32> <{places}>"
+        lines += [f"  %part.{k} = shufflevector {part}", f"  %sum.{k} = add <16 x i32> {total}, %part.{k}"]
+        total = f"%sum.{k}"
+    parameters = "<16 x i32> %total, <16 x i32> %x, <16 x i32> %y"
+    body = "\n".join(lines)
+    return f"define internal <16 x i32> @emulated_dot({parameters}) {{\n{body}\n  ret <16 x i32> {total}\n}}\n"
 
 
 def _with_dot(processor: Processor, *, tiles: bool = False) -> Processor:
@@ -119,8 +141,8 @@ def _with_dot(processor: Processor, *, tiles: bool = False) -> Processor:
 
 
 def _emulate_tiles(text: str, processor: Processor) -> bytes:
-    assert "llvm.x86.tdpbf16ps" in text
-    declared = ("llvm.x86.tile", "llvm.x86.ldtilecfg", "llvm.x86.tdpbf16ps", "llvm.fma.v16f32")
+    (product,) = set(re.findall(r"llvm\.x86\.(tdpb\w+)", text))
+    declared = ("llvm.x86.tile", "llvm.x86.ldtilecfg", "llvm.x86.tdpb", "llvm.fma.v16f32")
     functions = []
     for function in "\n".join(
         line for line in text.splitlines() if not (line.startswith("declare") and any(d in line for d in declared))
@@ -130,7 +152,9 @@ def _emulate_tiles(text: str, processor: Processor) -> bytes:
         if count:
             called = called.replace("entry:", "entry:\n  %file = alloca [8192 x i8], align 64", 1)
         functions.append(called)
-    return compile_native("\ndefine ".join(functions) + _EMULATED + _TILES, processor)
+    dot = _EMULATED if product == "tdpbf16ps" else _dot_of_bytes(product[4:6])
+    emulated = _PRODUCT.format(name=product, type="float" if product == "tdpbf16ps" else "i32")
+    return compile_native("\ndefine ".join(functions) + dot + _TILES + emulated, processor)
 
 
 def _emulate(text: str, processor: Processor) -> bytes:
@@ -213,6 +237,26 @@ def test_softmax_between_two_products() -> None:
     np.testing.assert_allclose(out, weights / weights.sum(1, keepdims=True) @ v, rtol=0, atol=0.02)
 
 
+@pytest.mark.parametrize("types", ["int8 int8", "int8 uint8", "uint8 int8", "uint8 uint8"])
+@pytest.mark.parametrize("tile", [(16, 16, 64), (32, 128, 128), (64, 32, 64)])
+def test_products_of_bytes_in_tile_registers(
+    types: str, tile: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In arrays that tiles leave."""
+    host = compiler.host()
+    processor = dataclasses.replace(host, features=dataclasses.replace(host.features, dot_byte_tiles=True))
+    monkeypatch.setattr(compiler, "host", lambda: processor)
+    monkeypatch.setattr(compiler, "compile_native", _emulate_tiles)
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
+    m, n, k = 37, 150, 200
+    x, y = map(np.dtype, types.split())
+    draw = np.random.default_rng(0).integers
+    a, b = (draw(np.iinfo(t).min, np.iinfo(t).max, s, t, endpoint=True) for t, s in ((x, (m, k)), (y, (k, n))))
+    c = np.ones((m, n), np.int32)
+    ct.launch(None, (-(-m // tile[0]), -(-n // tile[1])), _product_kernel(), (a, b, c, *tile), backend="cpu")
+    np.testing.assert_array_equal(c, a.astype(np.int32) @ b.astype(np.int32) + 1)
+
+
 def test_the_instruction_is_selected() -> None:
     flags = dict.fromkeys(
         (
@@ -227,6 +271,7 @@ def test_the_instruction_is_selected() -> None:
             "avx512bf16",
             "amx-tile",
             "amx-bf16",
+            "amx-int8",
         ),
         True,
     )
@@ -236,6 +281,11 @@ def test_the_instruction_is_selected() -> None:
     assert "dpbf16ps" not in assemble(lower(optimize(function), processor).text, processor)
     for tiles, wanted in ((False, "vdpbf16ps"), (True, "tdpbf16ps")):
         chosen = _with_dot(processor, tiles=tiles)
+        assert wanted in assemble(lower(optimize(function), chosen).text, chosen)
+    x, y, out = np.zeros((64, 64), np.int8), np.zeros((64, 64), np.uint8), np.zeros((64, 64), np.int32)
+    function = specialization(_product_kernel(), (x, y, out, 16, 64, 64), "cpu").function
+    for tiles, wanted in ((False, "vpdpbusd"), (True, "tdpbsud")):
+        chosen = dataclasses.replace(processor, features=dataclasses.replace(processor.features, dot_byte_tiles=tiles))
         assert wanted in assemble(lower(optimize(function), chosen).text, chosen)
 
 
