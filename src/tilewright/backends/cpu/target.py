@@ -75,9 +75,7 @@ def _with_bf16_dot() -> Processor:
             f"TILEWRIGHT_BF16_DOT=1 asks for AVX-512 BF16, which this processor ({processor.cpu}) does not have; "
             "unset it to multiply bfloat16 as float32"
         )
-    features = dataclasses.replace(
-        processor.features, dot_bfloat=True, dot_bfloat_tiles=_has_tiles(processor, "bf16")
-    )
+    features = dataclasses.replace(processor.features, dot_bfloat=True, dot_bfloat_tiles=_has_tiles(processor, "bf16"))
     return dataclasses.replace(processor, features=features)
 
 
