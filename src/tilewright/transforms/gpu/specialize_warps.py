@@ -35,7 +35,7 @@ from tilewright.ir.rewrite import clone_op, with_body
 from tilewright.ir.types import I32, SharedType, TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory, share_of_sm
 from tilewright.transforms.gpu.overlap_mma import VECTOR_REGISTERS
-from tilewright.transforms.gpu.stage_stores import put_buffers
+from tilewright.transforms.gpu.stage_stores import group_buffers, put_groups
 
 _BARRIERS = 2048  # bytes for barriers, and what alignment takes
 _STAGES, _MOST_STAGES = 4, 8  # of rings; of those of MMA ops that wait for nothing but loads
@@ -361,12 +361,10 @@ def _choose_depth(function: Function, rings: Sequence[_Ring], options: Specializ
 
 def _needed_elsewhere(function: Function) -> int:
     """Shared memory that stores and conversions of layouts need, at most."""
-    stores, conversions = 0, 0
+    stores = sum(t.bytes * count for t, count in map(group_buffers, put_groups(function)))
+    conversions = 0
     for op in function.walk():
-        if isinstance(op, Put):
-            t, count = put_buffers(op)
-            stores += t.bytes * count
-        elif isinstance(op, StageOperand):
+        if isinstance(op, StageOperand):
             stores += op.type.bytes
         elif isinstance(op, ConvertLayout):
             size = 8 if op.type.is_pointer else op.type.element.bytes

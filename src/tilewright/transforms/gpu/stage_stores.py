@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import ClassVar
 
 from tilewright.analysis.gpu.group_access import box_offset, group_offset
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add
-from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedStore, shared_vector
+from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedCopy, SharedStore, shared_vector
 from tilewright.ir.ops.gpu.tma import (
     SWIZZLED_ALIGNMENT,
     AsyncFence,
@@ -36,7 +38,8 @@ class StageStores:
     """Writes what ``gpu.put`` stores to shared memory, and has the TMA unit store it from there.
 
     What ``gpu.stage_operand`` puts there has a buffer of its own, as an MMA op may read it until the iteration ends.
-    A piece is a box wide where registers alone choose between pieces, else the tile. Two buffers take turns.
+    A piece is a box wide where registers alone choose between pieces, else the tile. Two buffers take turns. Results
+    of a block have buffers of their own, which those of other blocks use, too.
     Runs before conversions are lowered, and before ``insert-barriers``, which adds the barriers that this needs.
     """
 
@@ -61,17 +64,44 @@ def put_buffers(op: Put) -> tuple[SharedType, int]:
     return shared, _BUFFERS if several else 1
 
 
+def put_groups(function: Function) -> list[list[Put]]:
+    """What ``function`` puts, in groups that use the same buffers: the first ones of all blocks, the second ones."""
+    blocks: dict[Block | None, list[Put]] = {}
+    for op in function.walk():
+        if isinstance(op, Put):
+            blocks.setdefault(op.block, []).append(op)
+    return [[op for op in group if op is not None] for group in zip_longest(*blocks.values())]
+
+
+def group_buffers(group: Sequence[Put]) -> tuple[SharedType, int]:
+    """The shared memory for a piece of the largest of a group, and how many of these there are."""
+    types, counts = zip(*map(put_buffers, group))
+    return max(types, key=lambda t: t.bytes), max(counts)
+
+
 class _Stager(Rewriter):
     def __init__(self) -> None:
         super().__init__()
         self.buffers: list[Op] = []  # for all of the function: they are read until the last store is waited for
+        self.of_puts: dict[Op, tuple[list[Value], bool]] = {}  # buffers, and whether they are those of others, too
+        self.original: Op  # of that which is rewritten
 
     def function(self, function: Function) -> Function:
+        for group in put_groups(function):
+            t, count = group_buffers(group)
+            attributes = {"type": t, "alignment": SWIZZLED_ALIGNMENT}
+            allocations = [create(SharedAlloc, [], dict(attributes), group[0].loc) for _ in range(count)]
+            self.buffers += allocations
+            self.of_puts.update((op, ([a.result for a in allocations], len(group) > 1)) for op in group)
         made = super().function(function)
         first = made.body.ops[0]
         for op in self.buffers:
             made.body.insert(op, first)
         return made
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        self.original = op
+        super().insert(op, builder)
 
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
         if isinstance(op, StageOperand):
@@ -92,14 +122,14 @@ class _Stager(Rewriter):
         assert isinstance(tensor_map, TensorMap)
         size = shared.shape[op.inner]
         pieces = t.shape[op.inner] // size
-        attributes = {"type": shared, "alignment": SWIZZLED_ALIGNMENT}
-        allocations = [create(SharedAlloc, [], dict(attributes), op.loc) for _ in range(count)]
-        self.buffers += allocations
-        buffers = [a.result for a in allocations]
+        buffers, shares = self.of_puts[self.original]
+        if buffers[0].type != shared:
+            zero = b.constant(0, int32)
+            buffers = [b.emit(SharedCopy, v, zero, type=shared) for v in buffers[:count]]
         for i in range(pieces):
             piece = op.value if pieces == 1 else b.emit(Part, op.value, axis=op.inner, size=size, index=i)
             assert piece.tile.layout is not None
-            b.emit_op(TmaStoreWait, pending=count - 1)
+            b.emit_op(TmaStoreWait, pending=0 if shares and not i else count - 1)  # others may have used one buffer
             vector = shared_vector(shared, piece.tile.layout)
             b.emit_op(SharedStore, buffers[i % count], piece, vector=vector)
             b.emit_op(AsyncFence)
