@@ -129,6 +129,7 @@ def test_attention_that_is_taken() -> None:
     """Two loops under a mask, and one without; heads of 128 and of 256; in two CTAs."""
     assert is_taken(128, 128, 128) and is_taken(128, 128, 128, True, ml_dtypes.bfloat16) and is_taken(128, 64, 256)
     assert is_taken(128, 128, 256) and is_taken(256, 128, 128) and is_taken(256, 128, 64, True)
+    assert is_taken(128, 64, 128) and is_taken(128, 32, 128, True) and not is_taken(128, 32, 256)
     assert is_taken(128, 128, 128, hints={"occupancy": 2}) and is_taken(256, 128, 128, hints={"occupancy": 1})
 
 
@@ -136,7 +137,7 @@ def test_attention_that_is_taken() -> None:
     ("rows", "keys", "width", "how"),
     [
         (128, 128, 64, {}),
-        (128, 64, 128, {}),
+        (128, 16, 128, {}),
         (64, 128, 128, {}),
         (256, 64, 64, {}),
         (128, 128, 128, {"target": "sm_80"}),

@@ -18,7 +18,7 @@ from tilewright.backends.gpu.hints import with_resolved_hints
 from tilewright.backends.gpu.row_kernels import is_row_kernel as is_row_kernel
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, float32
-from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.arith import Cast, Tanh
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import Fetch
 from tilewright.ir.ops.linear import Mma, MmaOp
@@ -35,6 +35,7 @@ _COLUMNS = 128
 _PAIRED_COLUMNS = 64
 _PART_COLUMNS = (32, 64)  # of MMA ops that are joined
 _KEYS = {128: 128 * 128, 256: 128 * 64}  # of attention: the least elements of keys and of values, for so many queries
+_FEW_KEYS = {(128, 128): 32}  # for so many queries of such a width, without a soft cap: the least keys
 _ATTENTION_WARPS, _WIDTH = 8, 256
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
 _ATTENTION_HINTS = {*_HINTS, "occupancy"}  # two warp groups that multiply fill the registers of an SM on both
@@ -81,7 +82,7 @@ def is_persistent_matmul_of_bytes(function: Function, backend: Backend) -> bool:
 def is_attention(function: Function, backend: Backend) -> bool:
     """Whether ``function`` is the forward pass of attention of 16-bit floats, for blocks of 128 or 256 queries: loops
     of two MMA ops, the second one of weights that follow from the first one, each with 128x128 elements of keys or
-    values or more, of 128x64 for 256 queries."""
+    values or more, of 128x64 for 256 queries, and of 32x128 for 128 of width 128 without a soft cap."""
     return _attends(function, backend, bytes=2)
 
 
@@ -137,6 +138,12 @@ def is_latent_decoding(function: Function, backend: Backend) -> bool:
 def _may_be_attention(mmas: Sequence[MmaOp]) -> bool:
     if len(mmas) != 2 or not depends(mmas[1], mmas[0]):
         return False
+    scores, result = mmas
+    (queries, keys), width = scores.acc.tile.shape[-2:], scores.x.tile.shape[-1]
+    if result.acc.tile.shape[-2:] == (queries, width) and keys >= _FEW_KEYS.get((queries, width), math.inf):
+        assert scores.block is not None
+        if not any(isinstance(op, Tanh) for op in scores.block.ops):
+            return True
     return all(op.y.tile.size >= _KEYS.get(op.acc.tile.shape[0], math.inf) for op in mmas)
 
 
