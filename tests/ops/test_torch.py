@@ -233,6 +233,13 @@ def test_forward_mode() -> None:
     assert torch.autograd.gradcheck(lambda x: scale(x, 3.0), x, check_forward_ad=True)
 
 
+def test_compiled_autograd() -> None:
+    x = leaf(5)
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+        scale(x, 3.0).sum().backward()
+    assert x.grad.tolist() == [3.0] * 5
+
+
 @ct.op("tests::double_into", "n, n ->", mutates="out")
 def double_into(stream: Any, x: Any, out: Any) -> None:
     ct.launch(stream, (ct.cdiv(x.shape[0], 256),), scale_kernel, (x, out, 2.0, 256))

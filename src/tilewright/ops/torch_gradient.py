@@ -126,5 +126,6 @@ def _recorder(op: Operator, overload: Any) -> Any:
         return None, *found, *[None] * (ctx.given - len(inputs))
 
     methods = {"forward": record, "backward": gradients}
+    methods["_compiled_autograd_key"] = torch.autograd.Function._compiled_autograd_key
     kind: Any = _SingleLevelFunction  # the transformations of torch.func go through the dispatcher, one by one
     return type(op.name.replace("::", "_"), (kind,), {name: staticmethod(f) for name, f in methods.items()})
