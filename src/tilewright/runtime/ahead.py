@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.backends.base import Grid, Machine
 from tilewright.backends.registry import get_backend
@@ -11,7 +11,9 @@ from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
 from tilewright.runtime.backend_choice import compiling_for
 from tilewright.runtime.compiling import cache_entry, compiled
-from tilewright.runtime.launchable import Launchable
+
+if TYPE_CHECKING:  # processes that only compile do without it
+    from tilewright.runtime.launchable import Launchable
 
 CacheEntry = tuple[str, bytes, str]  # of the disk cache: its key, what it holds, and its label
 
