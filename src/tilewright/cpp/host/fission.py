@@ -15,8 +15,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tilewright.cpp.host.components import components
 from tilewright.cpp.host.debug_info import DebugInfo, Line
 from tilewright.cpp.host.liveness import carried
+from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.strides import YIELD
 from tilewright.cpp.host.uniform import ACCESS, LOCAL, Block, uniform
 
@@ -104,7 +106,7 @@ class Split:
     @property
     def by_warps(self) -> bool:
         """Whether lanes wait for each other, so that warps go on for themselves."""
-        return any(barrier.mask for barrier in self.barriers)
+        return any(barrier.mask or barrier.kind == SPIN for barrier in self.barriers)
 
 
 def prepared(text: str, kernels: set[str], function: re.Pattern[str], transform: Transform) -> str:
@@ -207,35 +209,18 @@ def _exits(blocks: dict[str, Block]) -> list[tuple[list[str], str, int]]:
     found, pending = [], [set(edges)]
     while pending:
         within = pending.pop()
-        for loop in _components(within, edges):
+        for loop in components(within, edges):
             headers = {n for name, after in edges.items() if name not in loop for n in after} & loop
             pending.append(loop - (headers or set(sorted(loop)[:1])))
             waits = {name for name in loop if blocks[name].barrier}
             targets = {n for name in loop for n in edges[name]} - loop
-            if not waits or len(targets) != 1 or _components(loop - waits, edges):
+            if not waits or len(targets) != 1 or components(loop - waits, edges):
                 continue
             (target,) = targets
             leaving = sorted(name for name in loop if target in edges[name])
             if not waits & set(leaving):
                 found.append((leaving, target, min(blocks[name].barrier for name in waits)))
     return found
-
-
-def _components(within: set[str], edges: dict[str, list[str]]) -> list[set[str]]:
-    """The strongly connected components with a cycle, of the graph ``edges`` among the nodes ``within``."""
-    reach: dict[str, set[str]] = {}
-    for start in sorted(within):
-        seen: set[str] = set()
-        stack = [start]
-        while stack:
-            for n in edges[stack.pop()]:
-                if n in within and n not in seen:
-                    seen.add(n)
-                    stack.append(n)
-        reach[start] = seen
-    cyclic = {name for name in within if name in reach[name]}
-    groups = {frozenset({name, *(n for n in reach[name] if name in reach[n])}) for name in cyclic}
-    return [set(group) for group in sorted(groups, key=sorted)]
 
 
 def _reachable(blocks: dict[str, Block], start: str) -> list[Block]:
@@ -666,7 +651,8 @@ def is_parallel(kernel: Split, k: int) -> bool:
     """Whether the iterations of the loop over region ``k`` share no memory but that of the block, which no two threads
     use between barriers without being wrong: its own variables are registers."""
     local = set(kernel.allocas) - set(kernel.frame)
-    return not local & _addressed(kernel.regions[k])
+    waits = any(barrier.kind == SPIN for barrier in kernel.barriers)  # by memory that threads share
+    return not waits and not local & _addressed(kernel.regions[k])
 
 
 @dataclass(frozen=True)

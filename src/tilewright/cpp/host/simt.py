@@ -26,6 +26,7 @@ from tilewright.cpp.host.fission import (
     split,
 )
 from tilewright.cpp.host.parameters import parameter_type, split_parameters
+from tilewright.cpp.host.spins import reading, with_spins
 from tilewright.cpp.host.strides import with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
 from tilewright.frontend.cpp.calls import FUNCTION, NAME, call_graph, called_from
@@ -90,13 +91,17 @@ def with_threads(
     if checked:  # the places of accesses in helpers are those of the calls
         inlined |= called_from(calls, kernels) - set(kernels)
     text = inline(text, inlined - {_INDEX, _CURRENT, *_WAITS})
+    waits = reading(text, kernels)
+    if waits:
+        text, waits = with_spins(transform(text, waits, ("sroa",)), waits, BARRIER)
+        text = _declared(text)
     calls = call_graph(text)
     if checked:
         text = bounds.with_checks(text, called_from(calls, kernels), kernels, FUNCTION)
         calls = call_graph(text)
     meeting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     if not checked:  # which asks before each access, so that how threads take turns does not matter
-        alone = {symbol for symbol in kernels if symbol in calls and EXCHANGE not in calls[symbol]}
+        alone = {symbol for symbol in kernels if symbol in calls and EXCHANGE not in calls[symbol]} - waits
         text = _declared(with_yields(transform(text, alone, ("sroa",)), alone, BARRIER))
         text = _unrolled(text, {symbol for symbol in kernels if EXCHANGE in calls.get(symbol, ())}, transform)
         calls = call_graph(text)

@@ -2,6 +2,7 @@
 // its threads, split at its barriers; where lanes of a warp wait for each other, each thread is a fiber, which is left
 // where it waits.
 #include "simt.h"
+#include <sched.h>
 #include <sys/mman.h>
 
 namespace tilewright {
@@ -196,6 +197,10 @@ static bool run_warp(worker* mine, unsigned first, unsigned count) {
     }
     return true;
 }
+// What threads of a block wait for may come from a block of another worker.
+void let_others_run(unsigned round) {
+    if (round % 64 == 63) sched_yield();
+}
 static void run_block(worker* mine, unsigned long long number) {
     launch* run = mine->run;
     for (unsigned i = 0; i < mine->threads; ++i) {
@@ -205,11 +210,22 @@ static void run_block(worker* mine, unsigned long long number) {
         each.now = state::ready;
     }
     // A warp goes on until its lanes have ended or wait for other warps, so that its stacks stay in the cache.
-    while (!__atomic_load_n(&run->failed, __ATOMIC_RELAXED)) {
+    for (unsigned round = 0; !__atomic_load_n(&run->failed, __ATOMIC_RELAXED); ++round) {
         for (unsigned first = 0; first < mine->threads; first += 32)
             if (!run_warp(mine, first, mine->threads - first < 32 ? mine->threads - first : 32)) return;
-        bool waiting = false;
-        for (unsigned i = 0; i < mine->threads; ++i) waiting |= mine->fibers[i].now == state::at_barrier;
+        bool waiting = false, again = false;
+        for (unsigned i = 0; i < mine->threads; ++i) {
+            fiber& each = mine->fibers[i];
+            waiting |= each.now == state::at_barrier;
+            if (each.now == state::spinning) {
+                each.now = state::ready;
+                again = true;
+            }
+        }
+        if (again) {
+            let_others_run(round);
+            continue;
+        }
         if (!waiting || !release_barrier(mine)) return;
     }
 }
@@ -374,7 +390,7 @@ __attribute__((noinline)) int __tw_simt_barrier(int kind, int predicate, char co
     self->predicate = predicate;
     self->file = file;
     self->line = line;
-    leave(self, state::at_barrier);
+    leave(self, kind == spins ? state::spinning : state::at_barrier);
     return kind == 0 ? here->outcome : kind == 1 ? here->outcome == int(here->threads) : here->outcome > 0;
 }
 __attribute__((noinline)) unsigned long long const* __tw_simt_exchange(unsigned mask, unsigned long long value,

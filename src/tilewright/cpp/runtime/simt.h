@@ -6,7 +6,8 @@ namespace tilewright {
 constexpr unsigned stack_bytes = 256 << 10;
 constexpr int coordinates_count = 12;
 
-enum class state : unsigned char { ready, at_barrier, at_exchange, done };
+enum class state : unsigned char { ready, at_barrier, at_exchange, spinning, done };
+constexpr int spins = 6;  // the kind of a barrier where a thread lets others go on: `SPIN` of cpp/host/spins.py
 // A word for each lane of a warp. Shuffles may read words of lanes that there are not, and use none of them.
 struct lane_words {
     unsigned long long before[32], words[32], after[32];
@@ -118,6 +119,7 @@ cudaError_t report_fault(launch& run);
 void fail(launch* run, char const* file, int line, char const* what);
 extern char const others_ended[], others_elsewhere[], lanes_missing[];
 void run_by_warps(worker* mine, unsigned const* coordinates);
+void let_others_run(unsigned round);
 
 // Findings of a launch, for the sanitizer.
 bool checking();

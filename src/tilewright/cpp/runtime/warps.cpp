@@ -18,6 +18,7 @@ static unsigned every_lane(warp const& self) { return self.lanes < 32 ? (1u << s
 static state state_at(simt_code const& what, unsigned place) {
     if (place == 0) return state::done;
     int kind = what.kinds[place - 1];
+    if (kind == spins) return state::spinning;
     return kind == leaves ? state::ready : kind == meets ? state::at_exchange : state::at_barrier;
 }
 // Notes that a lane has come to `place`.
@@ -149,6 +150,18 @@ static bool meet(worker* mine, unsigned warps, unsigned sum, unsigned threads) {
     return true;
 }
 
+// Lets lanes that spin look again: whether there are some.
+static bool look_again(warp& self) {
+    bool found = self.together && self.now == state::spinning;
+    if (found) self.now = state::ready;
+    for (unsigned i = 0; !self.together && i < self.lanes; ++i)
+        if (self.each[i] == state::spinning) {
+            self.each[i] = state::ready;
+            found = true;
+        }
+    return found;
+}
+
 void run_by_warps(worker* mine, unsigned const* coordinates) {
     launch* run = mine->run;
     unsigned threads = run->block[0] * run->block[1] * run->block[2], warps = (threads + 31) / 32;
@@ -160,15 +173,22 @@ void run_by_warps(worker* mine, unsigned const* coordinates) {
         self.given = self.buffers[0].words;
         self.taken = self.buffers[1].words;
     }
-    for (;;) {
-        unsigned sum = 0;
+    unsigned sum = 0;
+    for (unsigned round = 0;; ++round) {
+        bool again = false;
         for (unsigned w = 0; w < warps; ++w) {
             warp& self = mine->warps[w];
             while (self.together && self.now == state::ready && step(mine, coordinates, self, &sum)) {}
             while (!self.together && step_lanes(mine, coordinates, self, &sum)) {}
             if (__atomic_load_n(&run->failed, __ATOMIC_RELAXED)) return;
+            again |= look_again(self);
+        }
+        if (again) {
+            let_others_run(round);
+            continue;
         }
         if (!meet(mine, warps, sum, threads)) return;
+        sum = 0;
     }
 }
 

@@ -1,0 +1,105 @@
+"""Loops of SIMT kernels in which a thread waits until another one has written something.
+
+Threads of a block take turns, so that such a loop must let the others go on: it gets a place, behind each iteration
+that does not leave it, at which the kernel is split.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tilewright.cpp.host.components import components
+from tilewright.cpp.host.uniform import LOCAL
+from tilewright.frontend.cpp.calls import FUNCTION, NAME
+
+SPIN = 6  # the kind of such a place
+_LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')
+_READS = re.compile(r" (?:load (?:volatile|atomic)|atomicrmw|cmpxchg) ")
+_INCOMING = re.compile(rf"\[ [^,]+, ({LOCAL}) \]")
+
+
+def reading(text: str, kernels: Iterable[str]) -> set[str]:
+    """The functions among ``kernels`` that read what may change at any time, or call a function that does."""
+    functions = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(text)}
+    found = {name for name, body in functions.items() if _READS.search(body)}
+    return {name for name in kernels if found & {name, *_names(functions.get(name, ""))}}
+
+
+def with_spins(text: str, kernels: set[str], barrier: str) -> tuple[str, set[str]]:
+    """The module ``text``, whose functions have no variables in memory but those with addresses, with calls of
+    ``barrier`` in such loops of ``kernels``; and those of them that have some."""
+    functions = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(text)}
+    read = {name for name, body in functions.items() if _READS.search(body)}
+    changed: set[str] = set()
+    for name in kernels & set(functions):
+        edited = _Function(functions[name], read).edited(barrier)
+        if edited != functions[name]:
+            text = text.replace(functions[name], edited, 1)
+            changed.add(name)
+    return text, changed
+
+
+def _names(text: str) -> set[str]:
+    return {name.strip('"') for name in re.findall(NAME, text)}
+
+
+class _Function:
+    def __init__(self, text: str, reading: set[str]) -> None:
+        self.head, *lines = text.split("\n")
+        self.reading = reading
+        self.blocks: dict[str, list[str]] = {}
+        for line in lines:
+            label = _LABEL.match(line)
+            if label or not self.blocks:
+                name = f"%{label[1]}" if label else ""
+                self.blocks[name] = []
+            self.blocks[name].append(line)
+        self.edges = {name: re.findall(rf"label ({LOCAL})", "\n".join(b)) for name, b in self.blocks.items()}
+        self.definitions = {m[1]: line for line in lines if (m := re.match(rf"  ({LOCAL}) = ", line))}
+
+    def edited(self, barrier: str) -> str:
+        count, pending = 0, [set(self.blocks)]
+        while pending:
+            within = pending.pop()
+            for loop in components(within, self.edges):
+                headers = {n for name, after in self.edges.items() if name not in loop for n in after} & loop
+                if self._waits(loop):
+                    for name in loop:
+                        if headers & set(self.edges[name]):
+                            at = next(
+                                i for i, line in enumerate(self.blocks[name]) if line.startswith(("  br ", "  switch "))
+                            )
+                            call = f"  %tw.spin{count} = call i32 @{barrier}(i32 {SPIN}, i32 0, ptr @{barrier}, i32 0)"
+                            self.blocks[name].insert(at, call)
+                            count += 1
+                pending.append(loop - (headers or set(sorted(loop)[:1])))
+        return "\n".join([self.head, *(line for block in self.blocks.values() for line in block)])
+
+    def _waits(self, loop: set[str]) -> bool:
+        """Whether all that leaves ``loop`` depends on what it reads."""
+        conditions = [self._condition(name) for name in loop if set(self.edges[name]) - loop]
+        return bool(conditions) and all(self._depends(value, loop) for value in conditions)
+
+    def _condition(self, name: str) -> str:
+        branch = next((line for line in self.blocks[name] if re.match(r"  (?:br i1|switch) ", line)), "")
+        match = re.match(rf"  (?:br i1|switch \w+) ({LOCAL}),", branch)
+        return match[1] if match is not None else ""
+
+    def _depends(self, value: str, loop: set[str]) -> bool:
+        lines = {line for name in loop for line in self.blocks[name]}
+        seen, pending = set[str](), [value]
+        while pending:
+            at = pending.pop()
+            line = self.definitions.get(at, "")
+            if at in seen or not line or line not in lines:
+                continue
+            seen.add(at)
+            if _READS.search(line) or (" call " in line and self.reading & _names(line)):
+                return True
+            if " = phi " in line:
+                ways = [name for name in _INCOMING.findall(line) if name in loop]
+                # Where ways meet, the value is that of the branch before.
+                pending += [self._condition(name) for name in loop] if len(ways) > 1 else []
+            pending += re.findall(LOCAL, line.split(" = ", 1)[1])
+        return False

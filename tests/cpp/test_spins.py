@@ -1,0 +1,120 @@
+"""SIMT kernels whose threads wait in loops for what others write: those go on meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilewright.cpp.host.spins import SPIN, with_spins
+
+PROGRAM = r"""
+#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void flag(int* data, int volatile* ready, int n) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        if (threadIdx.x == 0) { while (ready[i / blockDim.x] == 0) {} data[i] = data[i + 1] - 2; }
+        if (threadIdx.x == 1) { data[i] = 7; ready[i / blockDim.x] = 1; }
+    }
+}
+__global__ void chain(int* data, int* ready, int n) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        if (i > 0) while (atomicAdd(ready + i - 1, 0) == 0) {}
+        data[i] = i ? data[i - 1] + 1 : 1;
+        __threadfence();
+        atomicExch(ready + i, 1);
+    }
+}
+__global__ void warps(int* data, int volatile* ready) {
+    if (threadIdx.x == 0) { while (*ready == 0) {} data[0] = 5; }
+    __syncthreads();
+    int all = __syncthreads_count(data[0]);
+    if (threadIdx.x == 40) data[1] = all;
+}
+__global__ void wake(int volatile* ready) {
+    __shared__ int volatile seen;
+    if (threadIdx.x == 0) seen = 0;
+    __syncthreads();
+    if (threadIdx.x == 33) { while (seen == 0) {} *ready = 1; }
+    if (threadIdx.x == 63) seen = 1;
+}
+__global__ void lock(int* mutex, int* count) {
+    bool done = false;
+    while (!done)
+        if (atomicCAS(mutex, 0, 1) == 0) {
+            ++*count;
+            __threadfence();
+            atomicExch(mutex, 0);
+            done = true;
+        }
+}
+// Each block waits for the sum of those before it.
+__global__ void scan(int* data, int volatile* ready) {
+    __shared__ int before;
+    if (threadIdx.x == 0) {
+        if (blockIdx.x > 0) while (ready[blockIdx.x - 1] == 0) {}
+        before = blockIdx.x > 0 ? ((int volatile*)data)[blockIdx.x - 1] : 0;
+        ((int volatile*)data)[blockIdx.x] = before + 1;
+        __threadfence();
+        ready[blockIdx.x] = 1;
+    }
+    __syncthreads();
+    if (threadIdx.x == 9 && before != int(blockIdx.x)) data[1000] = 1;
+}
+int main() {
+    int *data, *ready;
+    cudaMallocManaged(&data, 8192), cudaMallocManaged(&ready, 8192);
+    auto done = [&](int at) {
+        printf("%s %d\n", cudaGetErrorName(cudaDeviceSynchronize()), data[at]);
+        cudaMemset(data, 0, 8192), cudaMemset(ready, 0, 8192);
+    };
+    done(0);
+    flag<<<1, 64>>>(data, ready, 256), done(192);
+    chain<<<1, 64>>>(data, ready, 256), done(255);
+    wake<<<1, 64>>>(ready), warps<<<1, 64>>>(data, ready), done(1);
+    lock<<<3, 64>>>(ready, data), done(0);
+    scan<<<300, 32>>>(data, ready);
+    cudaDeviceSynchronize();
+    printf("%d %d\n", data[299], data[1000]);
+}
+"""
+
+
+@pytest.mark.parametrize("how", ["run", "check"])
+def test_threads_that_wait_for_others_of_their_block_and_grid_let_them_run(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "program.cu"
+    path.write_text(PROGRAM)
+    command = [sys.executable, "-m", "tilewright", how, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    first, *lines = done.stdout.splitlines()
+    answers = ["cudaSuccess 5", "cudaSuccess 256", "cudaSuccess 64", "cudaSuccess 192", "300 0"]
+    assert first.startswith("cudaSuccess ") and lines[:5] == answers, (done.stdout, done.stderr)
+
+
+LOOP = """define void @kernel(ptr %p, i32 %n) {
+entry:
+  br label %loop
+
+loop:
+  %i = phi i32 [ 0, %entry ], [ %next, %loop ]
+  %found = load volatile i32, ptr %p
+  %next = add i32 %i, 1
+  %more = icmp ult i32 CONDITION, %n
+  br i1 %more, label %loop, label %end
+
+end:
+  ret void
+}
+"""
+
+
+@pytest.mark.parametrize(("condition", "waits"), [("%found", True), ("%next", False)])
+def test_loops_that_count_do_not_wait(condition: str, waits: bool) -> None:
+    text = LOOP.replace("CONDITION", condition)
+    edited, changed = with_spins(text, {"kernel"}, "barrier")
+    call = f"  %tw.spin0 = call i32 @barrier(i32 {SPIN}, i32 0, ptr @barrier, i32 0)\n"
+    assert (
+        edited.replace(call, "") == text and (call in edited) == waits and changed == ({"kernel"} if waits else set())
+    )
