@@ -111,6 +111,49 @@ def test_a_program_without_python(project: Path) -> None:
     check(project, project / "program")
 
 
+LOADER = """
+#include <cuda.h>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <vector>
+int main() {
+    std::ifstream file("kept/scale.tile.cubin", std::ios::binary);
+    std::vector<char> image(std::istreambuf_iterator<char>(file), {});
+    CUmodule module; CUfunction kernel; CUdeviceptr p; float x = 3, by = 2.5f;
+    void* arguments[] = {&p, &by};
+    bool done = !cuInit(0) && !cuModuleLoadData(&module, image.data()) && !cuModuleGetFunction(&kernel, module, "scale")
+        && !cuMemAlloc(&p, 4) && !cuMemcpyHtoD(p, &x, 4) && !cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, 0, arguments, 0)
+        && !cuMemcpyDtoH(&x, p, 4);
+    std::printf("%d %g\\n", done, x);
+}
+"""
+
+
+def test_code_of_tile_kernels_is_kept_for_programs_that_load_it(tmp_path: Path) -> None:
+    """As tuners have nvcc compile kernels while they run."""
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "scale.cu").write_text(
+        'extern "C" __tile_global__ void scale(float* p, float by) { *p = *p * by * N; }'
+    )
+    (tmp_path / "loader.cpp").write_text(LOADER)
+    words = [
+        "--enable-tile",
+        "-arch=sm_90",
+        "-c",
+        "scale.cu",
+        "-o",
+        "kept/s.o",
+        "--keep",
+        "--keep-dir",
+        "kept",
+        "-DN=2",
+    ]
+    compiler(tmp_path, *words)
+    compiler(tmp_path, "loader.cpp", "-o", "loader")
+    assert run(tmp_path, "./loader") == "1 15\n"
+
+
 def test_command_lines_that_are_wrong(project: Path) -> None:
     assert "tilewright c++ has no option --nonsense" in compiler(project, "main.cu", "--nonsense", status=2)
     assert "there is no file missing.o" in compiler(project, "main.cu", "missing.o", status=2)

@@ -33,6 +33,8 @@ _OPTIONS = (
     ("-isystem", "FOLDER", "search for headers of others"),
     ("-D", "NAME[=VALUE]", "define a macro"),
     ("-std", "STD", "the standard (default: c++20)"),
+    ("--keep", None, "with -c, write the code of the tile kernels, too, for cuModuleLoadData: FILE.tile.cubin"),
+    ("--keep-dir", "FOLDER", "write it there"),
     ("-shared", None, "make a shared library"),
     ("-l", "NAME", "link a library"),
     ("-L", "FOLDER", "search for libraries"),
@@ -43,7 +45,7 @@ _OPTIONS = (
     ("--help", None, "show this message"),
 )
 # Options with a value, in the same word or in the next.
-_WITH_VALUE = ("-o", "-I", "-isystem", "-D", "-l", "-L", "-MF", "-MT", "-MQ", "-x", "-std", "--std")
+_WITH_VALUE = ("-o", "-I", "-isystem", "-D", "-l", "-L", "-MF", "-MT", "-MQ", "-x", "-std", "--std", "--keep-dir")
 # What nvcc and other compilers are told that changes nothing here: debug information, optimization and warnings, GPU
 # architectures. The words of the second group have a value in the next word, unless it follows a =.
 _IGNORED = re.compile(
@@ -70,6 +72,8 @@ class _Job:
     output: str | None = None
     depends: str | None = None  # the file for the dependencies of make
     target: str | None = None  # what that file calls the output
+    keep: bool = False
+    keep_folder: str = "."
     compile_only: bool = False
     shared: bool = False
 
@@ -121,6 +125,9 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
             request = job.request(source)
             output = job.output or f"{Path(source).stem}.o"
             _write(output, build_object(request))
+            if job.keep:  # as nvcc names it
+                kept = Path(job.keep_folder, f"{Path(source).stem}.tile.cubin")
+                _write(str(kept), modules.image(request))
             if job.depends is not None:
                 _write(job.depends, _rule(job.target or output, source, request).encode())
         return 0
@@ -153,6 +160,8 @@ def _parsed(words: Sequence[str]) -> _Job:
         name = next((n for n in sorted(_WITH_VALUE, key=len, reverse=True) if word.startswith(n)), None)
         if word == "-c":
             job.compile_only = True
+        elif word in ("-keep", "--keep"):
+            job.keep = True
         elif word in ("-shared", "--shared"):
             job.shared = True
         elif word in ("-MD", "-MMD"):
@@ -193,6 +202,8 @@ def _set(job: _Job, name: str, value: str) -> None:
         job.std = value
     elif name == "-o":
         job.output = value
+    elif name == "--keep-dir":
+        job.keep_folder = value
     elif name == "-MF":
         job.depends = value
     elif name in ("-MT", "-MQ"):

@@ -56,6 +56,7 @@ _IGNORED = (
 
 
 _POINTER_SIZE = 8
+_MAGIC = b"\x7fTileIR\n"  # as `modules.cpp` of the runtime has it
 # What a module tells the runtime that loads it, of which it is no part.
 _TABLE = """
 struct kernel { const char *name, *symbol; const unsigned *sizes; unsigned parameters; };
@@ -126,6 +127,12 @@ def code(request: Request, expressions: Sequence[str]) -> bytes:
         return made, included_files(request, "names")
 
     return through_cache(request, "\1".join([f"module for {target_key()}", *expressions]), make)
+
+
+def image(request: Request) -> bytes:
+    """What ``cuModuleLoadData`` takes, with the code of the kernels of a program that are no templates."""
+    content = code(request, ())
+    return _MAGIC + len(content).to_bytes(_POINTER_SIZE, "little") + content
 
 
 def _size(type: ElementType) -> int:
