@@ -305,7 +305,7 @@ def test_arguments_by_name_and_by_default(backend: str) -> None:
 @pytest.mark.parametrize(
     ("args", "keywords", "error", "words"),
     [
-        (1, {}, TypeError, r"takes 4 arguments \(x, out, factor, TILE\), but 1 was given"),
+        (1, {}, TypeError, r"takes 4 arguments \(x, out, factor=2.0, TILE=16\), but 1 was given"),
         (0, {"x": 1.0}, TypeError, "but 1 was given"),
         (5, {}, TypeError, "but 5 were given"),
         (2, {"x": 1.0}, TypeError, "gets its argument 'x' twice"),

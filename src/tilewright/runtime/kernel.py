@@ -204,8 +204,8 @@ class kernel(Launchable):
         hints = "".join(f", {name}={value!r}" for name, value in self.hints.items())
         compiled = f"{count} specialization{'s' * (count != 1)}" if count else "not compiled yet"
         place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
-        given = (f"{name}={self.defaults[name]!r}" if name in self.defaults else name for name in self._names())
-        return f"<kernel {self.name}({', '.join(given)}){hints} at {place}, {compiled}>"
+        given = ", ".join(self.with_defaults(self._names()))
+        return f"<kernel {self.name}({given}){hints} at {place}, {compiled}>"
 
 
 def _variant(base: kernel, hints: dict[str, Any], options: dict[str, dict[str, Any]]) -> kernel:

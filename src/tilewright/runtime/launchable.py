@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -92,6 +92,10 @@ class Launchable:
             else:
                 raise TypeError(_wrong_arguments(self, (*args, *keywords.values())))
         return tuple(found)
+
+    def with_defaults(self, names: Iterable[str]) -> list[str]:
+        """Parameters as the source has them: ``["x", "factor=2.0"]``."""
+        return [f"{name}={self.defaults[name]!r}" if name in self.defaults else name for name in names]
 
     def trace(self, signature: Signature) -> Function:
         """The IR of the kernel for arguments that ``signature`` describes."""
@@ -331,7 +335,7 @@ def _is_null(spec: ArgumentSpec) -> bool:
 
 
 def _wrong_arguments(kernel: Launchable, args: Any) -> str:
-    names = [ref.argument for ref, _ in kernel.parameters]
+    names = kernel.with_defaults(ref.argument for ref, _ in kernel.parameters)
     if type(args) is not tuple:
         one = "; for one argument write (x,)" if len(names) == 1 else ""
         return f"the arguments of {kernel.name}() must be a tuple, not {type(args).__name__}{one}"
