@@ -43,6 +43,12 @@ else:
             return Annotated[item, ConstantAnnotation()]
 
 
+__all__ = [
+    "ArrayAnnotation", "Constant", "ConstantAnnotation", "IndexedWithInt64", "ListAnnotation", "Scalar",
+    "ScalarInt64",
+]  # fmt: skip
+
+
 @dataclass(frozen=True)
 class ArrayAnnotation:
     """What to specialise an array parameter on.

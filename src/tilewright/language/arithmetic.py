@@ -12,6 +12,13 @@ from tilewright.ir.enums import RoundingMode
 from tilewright.language.array import Tile, TileLike
 from tilewright.language.functions import evaluate, tile_operation
 
+__all__ = [
+    "abs", "add", "atan2", "bitwise_and", "bitwise_lshift", "bitwise_not", "bitwise_or", "bitwise_rshift",
+    "bitwise_xor", "cdiv", "ceil", "cos", "cosh", "divmod", "equal", "exp", "exp2", "floor", "floordiv", "greater",
+    "greater_equal", "isnan", "less", "less_equal", "log", "log2", "maximum", "minimum", "mod", "mul", "negative",
+    "not_equal", "pow", "rsqrt", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "truediv", "where",
+]  # fmt: skip
+
 Mode = Union[RoundingMode, str, None]
 
 

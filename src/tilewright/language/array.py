@@ -12,6 +12,8 @@ from tilewright.ir.enums import MemoryOrder, MemoryScope, PaddingMode, RoundingM
 from tilewright.language.functions import operation_like, tile_operation
 from tilewright.language.operators import Operators
 
+__all__ = ["Array", "RawArrayMemory", "Tile", "TiledView"]
+
 Padding = Union[PaddingMode, str]
 Order = Union[MemoryOrder, str]
 Scope = Union[MemoryScope, str]

@@ -11,6 +11,8 @@ from tilewright.ir.dtypes import ALL_DTYPES, DType
 from tilewright.ir.types import PointerType
 from tilewright.language.functions import evaluate
 
+__all__ = ["foreign_pointer_dtype"]
+
 _TORCH_NAMES = {
     "bool": "bool_",
     **{

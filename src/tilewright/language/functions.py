@@ -10,6 +10,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 from tilewright.ir.errors import TileError
 
+__all__ = ["function"]
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -8,6 +8,13 @@ from tilewright.ir.enums import MemoryOrder, MemoryScope, PaddingMode
 from tilewright.language.array import ACQ_REL, DEVICE, Array, Index, Order, Padding, Scope, Shape, Tile, TileLike
 from tilewright.language.functions import evaluate, operation_like, tile_operation
 
+__all__ = [
+    "Slice", "assume_divisible_by", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or",
+    "atomic_xchg", "atomic_xor", "bid", "gather", "grid_dependency_control_launch_dependents",
+    "grid_dependency_control_wait", "load", "load_advanced_indexing", "num_blocks", "num_tiles", "scatter", "store",
+    "store_advanced_indexing",
+]  # fmt: skip
+
 UNDETERMINED = PaddingMode.UNDETERMINED
 WEAK, NONE = MemoryOrder.WEAK, MemoryScope.NONE
 

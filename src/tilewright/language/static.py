@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 from tilewright.language.functions import tile_operation
 
+__all__ = ["ensure_constant", "static_assert", "static_eval", "static_exception", "static_iter"]
+
 _T = TypeVar("_T")
 
 

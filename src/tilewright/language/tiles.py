@@ -9,6 +9,13 @@ from tilewright.ir.enums import RoundingMode
 from tilewright.language.array import Index, Shape, Tile, TileLike
 from tilewright.language.functions import operation_like, tile_operation
 
+__all__ = [
+    "arange", "argmax", "argmin", "assert_", "astile", "astype", "bitcast", "broadcast_to", "cat", "cumprod",
+    "cumsum", "expand_dims", "extract", "full", "insert", "matmul", "max", "min", "mma", "mma_scaled", "ones",
+    "pack_to_bytes", "permute", "print", "printf", "prod", "reduce", "reshape", "scan", "sum", "transpose",
+    "unpack_from_bytes", "zeros",
+]  # fmt: skip
+
 Axis = Union[int, tuple[int, ...], None]
 
 
