@@ -49,8 +49,8 @@ def shared_loads(
     lower, upper, step = outer.bounds
     together = (
         _comes_to(outer, function)
-        and _counts(lower, Bid)
-        and _counts(step, NumBlocks)
+        and counts_blocks(lower, Bid)
+        and counts_blocks(step, NumBlocks)
         and all(_is_uniform(v, function) for v in (upper, *inner.bounds))
     )
     body = inner.regions[0]
@@ -176,7 +176,7 @@ def are_equal(
     return reduce(lambda x, y: b.emit(And, x, y), same) if same else b.constant(True, bool_)
 
 
-def _counts(value: Value, kind: type[Bid | NumBlocks]) -> bool:
+def counts_blocks(value: Value, kind: type[Bid | NumBlocks]) -> bool:
     """Whether ``value`` is the number of the block, or of the blocks, along the first axis of the grid."""
     while isinstance(value.op, Cast) and _holds_all(value.tile.element):
         value = value.op.x
@@ -191,17 +191,17 @@ def _holds_all(dtype: ElementType) -> bool:
 def _is_uniform(value: Value, function: Function) -> bool:
     """Whether ``value`` is the same in both blocks of a pair."""
     return all(
-        _is_plain(v.op) and not _counts(v, Bid) if v.op is not None else v in function.body.args
-        for v in _sources([value], lambda op: not _numbers_pairs(op))
+        _is_plain(v.op) and not counts_blocks(v, Bid) if v.op is not None else v in function.body.args
+        for v in _sources([value], lambda op: not numbers_pairs(op))
     )
 
 
-def _numbers_pairs(op: Op) -> bool:
+def numbers_pairs(op: Op) -> bool:
     """Whether the result of ``op`` is the number of the pair, or of several, that the block is in."""
     if not isinstance(op, Div) or op.rounding not in (RoundingMode.RM, RoundingMode.RZ):
         return False
     count = constant_of(op.rhs)
-    return _counts(op.lhs, Bid) and count is not None and count > 0 and count % 2 == 0
+    return counts_blocks(op.lhs, Bid) and count is not None and count > 0 and count % 2 == 0
 
 
 def _is_plain(op: Op) -> bool:

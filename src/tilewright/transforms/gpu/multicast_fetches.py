@@ -10,20 +10,20 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.effects import effect_of, has_early_exit, is_ordered, is_pure
-from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import MULTICAST_PAYS
 from tilewright.ir.opdef import Effect, create
-from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Min, Select, Sub, Xor
+from tilewright.ir.ops.arith import Add, And, Cmp, Min, Select, Sub, Xor
 from tilewright.ir.ops.control import For, If, Yield
 from tilewright.ir.ops.gpu.cluster import ClusterSize
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.tma import OUTSIDE, Fetch, Put, TensorMap, box_rows, boxes
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.memory import Assert, Bid, NumBlocks, Store, StoreView
-from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
+from tilewright.transforms.gpu.multicast import counts_blocks, numbers_pairs
 
 _LEAST_ROWS = 8  # of a box: after so many a swizzle repeats
 
@@ -76,21 +76,6 @@ def _in_registers(op: Wgmma) -> bool:
     return not isinstance(op.x.type, SharedType)
 
 
-def _counts(value: Value, kind: type[Bid | NumBlocks]) -> bool:
-    """Whether ``value`` is the number of the block, or of blocks, along the first axis of the grid."""
-    while isinstance(value.op, Cast) and value.op.result.tile.element.is_integer:
-        value = value.op.x
-    return isinstance(value.op, kind) and value.op.axis == 0
-
-
-def _numbers_pairs(op: Op) -> bool:
-    """Whether the result of ``op`` is the number of the pair, or of several, that the block is in."""
-    if not isinstance(op, Div) or op.rounding not in (RoundingMode.RM, RoundingMode.RZ):
-        return False
-    count = constant_of(op.rhs)
-    return _counts(op.lhs, Bid) and count is not None and count > 0 and count % 2 == 0
-
-
 class _Lockstep:
     """What both CTAs of a cluster do side by side, and which values are the same in both."""
 
@@ -110,8 +95,8 @@ class _Lockstep:
         return (
             not loop.inits
             and lower.tile.element is int32
-            and _counts(lower, Bid)
-            and _counts(step, NumBlocks)
+            and counts_blocks(lower, Bid)
+            and counts_blocks(step, NumBlocks)
             and self.is_alike(upper) is True
             and all(isinstance(op, (Put, Store, StoreView)) for op in writes)
         )
@@ -161,7 +146,7 @@ class _Lockstep:
             return None
         if isinstance(op, Bid):
             return op.axis != 0
-        if _numbers_pairs(op):
+        if numbers_pairs(op):
             return True
         found = [self.is_alike(v) for v in op.operands]
         return None if None in found else all(found)
