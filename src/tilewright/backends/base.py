@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,9 +29,9 @@ class Executable(Protocol):
     def bind(self, grid: Grid, arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with these arguments, to be called any number of times, also from several threads at once.
 
-        Everything that can be done once is done here; ``functools.partial`` of ``launch`` will do. What is returned
-        takes attributes, as functions do.
+        Everything that can be done once is done here. What is returned takes attributes, as functions do.
         """
+        return functools.partial(self.launch, grid, arguments)
 
     def stages(self) -> Mapping[str, str]:
         """What ``tilewright inspect`` can show of this kernel: stage name to text, in order of compilation."""
@@ -160,6 +161,7 @@ class Backend(Protocol):
 
     def unavailable(self) -> str | None:
         """Why this backend cannot be used here and what to install, or None when it can."""
+        return None
 
     def target(self) -> str:
         """Identifies the machine code: part of every cache key."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NoReturn
 
-from tilewright.backends.base import Backend, Capabilities
+from tilewright.backends.base import Backend, Capabilities, Executable
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.reference.memory import Memory
 from tilewright.eager.blocks import Body, run
@@ -52,7 +52,7 @@ def debugged_by(driver: DebugDriver) -> Iterator[None]:
         _driver.reset(token)
 
 
-class PythonExecutable:
+class PythonExecutable(Executable):
     """The source of a kernel, for arguments of one signature."""
 
     def __init__(self, function: types.FunctionType, signature: Signature, joins: Joins | None) -> None:
@@ -66,10 +66,6 @@ class PythonExecutable:
         memory, driver = Memory(arguments.buffers), _driver.get()
         blocks = driver.blocks(self._function, grid)
         run(((index, self._block(index, grid, memory, arguments, driver)) for index in blocks), memory)
-
-    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
-        """``launch``, to be called later and more than once."""
-        return lambda: self.launch(grid, arguments)
 
     def _block(
         self, index: Index, grid: Index, memory: Memory, arguments: LaunchArguments, driver: DebugDriver
@@ -105,14 +101,11 @@ class PythonExecutable:
         return {"Python": inspect.getsource(self._function)}
 
 
-class PythonBackend:
+class PythonBackend(Backend):
     """Runs Python kernels without compiling them. Nothing is cached."""
 
     name = "python"
     device = "cpu"
-
-    def unavailable(self) -> str | None:
-        return None
 
     @property
     def capabilities(self) -> Capabilities:

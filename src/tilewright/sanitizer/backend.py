@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends.base import Backend, Capabilities
+from tilewright.backends.base import Backend, Capabilities, Executable
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.reference.backend import bound_arguments
 from tilewright.backends.reference.interpreter import Index, Running
@@ -34,7 +33,7 @@ _TURN = 8  # memory operations that a spinning block makes before others run: ob
 _SHOWN_BLOCKS = 16  # blocks of a deadlock that the report lists
 
 
-class SanitizedExecutable:
+class SanitizedExecutable(Executable):
     """A function that reports its violations to the current session when it is launched."""
 
     def __init__(self, function: Function) -> None:
@@ -78,10 +77,6 @@ class SanitizedExecutable:
             for sink in session.sinks:
                 sink.finished()
 
-    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
-        """The launch, to be run later."""
-        return functools.partial(self.launch, grid, arguments)
-
     def stages(self) -> Mapping[str, str]:
         return {"Tile IR": print_function(self.function)}
 
@@ -121,14 +116,11 @@ def _awaited(state: LaunchState, waiting: Waiting, block: CheckedBlock) -> str:
     return f"{place.argument}[{', '.join(map(str, place.index))}], which holds {value}"
 
 
-class SanitizerBackend:
+class SanitizerBackend(Backend):
     """Runs the IR as the front end delivers it, on NumPy arrays."""
 
     name = "sanitizer"
     device = "cpu"
-
-    def unavailable(self) -> str | None:
-        return None
 
     @property
     def capabilities(self) -> Capabilities:

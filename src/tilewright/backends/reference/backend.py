@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from tilewright.backends.base import Backend, Capabilities
+from tilewright.backends.base import Backend, Capabilities, Executable
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.reference.interpreter import BlockInterpreter, Index, Observer
 from tilewright.backends.reference.memory import Memory
@@ -45,7 +44,7 @@ def run_grid(
     run_blocks(blocks, memory)
 
 
-class ReferenceExecutable:
+class ReferenceExecutable(Executable):
     """A function ready to be interpreted. It keeps no state between launches."""
 
     def __init__(self, function: Function) -> None:
@@ -61,22 +60,15 @@ class ReferenceExecutable:
             lambda index, memory, values: BlockInterpreter(index, grid, memory, values, observer),
         )
 
-    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
-        """The launch, to be run later."""
-        return functools.partial(self.launch, grid, arguments)
-
     def stages(self) -> Mapping[str, str]:
         return {"Tile IR": print_function(self.function)}
 
 
-class ReferenceBackend:
+class ReferenceBackend(Backend):
     """Interprets the IR as the front end delivers it, so that no pass can change what a program means here."""
 
     name = "reference"
     device = "cpu"
-
-    def unavailable(self) -> str | None:
-        return None
 
     @property
     def capabilities(self) -> Capabilities:
