@@ -25,7 +25,9 @@ def clone_op(op: Op, values: ValueMap, *, clone_regions: Callable[[Block, ValueM
         (results[0].type,) if len(results) == 1 else [r.type for r in results],  # most have one
         op.loc,
     )
-    stand_for(op, copied, values)
+    for old, new in zip(results, copied.results):  # ``stand_for``, without a call for each op
+        new.name = old.name
+        values[old] = new
     return copied
 
 

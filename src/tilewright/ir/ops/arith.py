@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, bool_
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.opdef import attribute, define, operand
+from tilewright.ir.opdef import IRError, attribute, define, operand
 from tilewright.ir.ops.rules import (
     IEEE_MODES,
     INTEGER_DIV_MODES,
@@ -72,9 +72,10 @@ class _Elementwise(Op):
 
     def infer(self) -> tuple[Type, ...]:
         dtype = numeric(self, *self.operands)
-        require(self.takes(dtype), self, f"{dtype} {self.lacks}")
-        plain = dtype.short == "f32" or not flushes_to_zero(self)
-        require(plain, self, f"flush_to_zero is not available for {dtype}")
+        if not self.takes(dtype):
+            raise IRError(f"{self.name}: {dtype} {self.lacks}")
+        if dtype.short != "f32" and flushes_to_zero(self):
+            raise IRError(f"{self.name}: flush_to_zero is not available for {dtype}")
         return (self.operands[0].type,)
 
 
@@ -93,7 +94,8 @@ class _Rounded(_Elementwise):
         modes = self.float_modes if dtype.is_float else self.integer_modes
         if dtype.short == "f32":
             modes = modes + self.f32_modes
-        require(mode in modes, self, f"rounding mode {mode.name} is not available for {dtype}")
+        if mode not in modes:
+            raise IRError(f"{self.name}: rounding mode {mode.name} is not available for {dtype}")
         return found
 
 
