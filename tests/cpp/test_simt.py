@@ -377,6 +377,30 @@ __global__ void parted(int* out) {
     unsigned odd = __ballot_sync(~0u, t & 1), on = __activemask();
     if (t == 0) out[0] += odd == 0xaaaaaaaau && on == ~0u ? 1000 : 0;
 }
+__global__ void before(int* data) {
+    data[threadIdx.x] = __shfl_up_sync(~0u, data[threadIdx.x], 1);
+}
+// Sums of all numbers up to each, of warps first.
+__global__ void scan(int* data) {
+    __shared__ int sums[32];
+    int t = threadIdx.x, lane = t & 31, warp = t >> 5, sum = data[t];
+    auto up_to = [&](int& x) {
+        for (int d = 1; d < 32; d <<= 1) {
+            int other = __shfl_up_sync(~0u, x, d);
+            if (lane >= d) x += other;
+        }
+    };
+    up_to(sum);
+    if (lane == 31) sums[warp] = sum;
+    __syncthreads();
+    if (warp == 0) {
+        int x = lane < int(blockDim.x / 32) ? sums[lane] : 0;
+        up_to(x);
+        sums[lane] = x;
+    }
+    __syncthreads();
+    data[t] = sum + (warp ? sums[warp - 1] : 0);
+}
 template <typename T>
 int wrong(T* out, int threads, int width) {
     int bad = 0;
@@ -414,10 +438,17 @@ int main() {
     printf("%d %d\n", forms<float>(at), forms<long long>(at));
     parted<<<1, 32>>>(out);
     printf("%s %d %d %d\n", cudaGetErrorName(cudaDeviceSynchronize()), out[0], out[15], out[16]);
+    cudaMallocManaged(&out, 2048);
+    for (int i = 0; i < 512; ++i) out[i] = i;
+    scan<<<1, 512>>>(out), before<<<1, 512>>>(out);
+    cudaDeviceSynchronize();
+    int bad = 0;
+    for (int i = 0; i < 512; ++i) bad += out[i] != (i % 32 ? i * (i - 1) / 2 : i * (i + 1) / 2);
+    printf("%d\n", bad);
 }
 """
 
 
 def test_shuffles_by_known_and_unknown_distances_in_segments_of_each_width(tmp_path: Path) -> None:
     done = run(tmp_path / "program.cu", SHUFFLES)
-    assert (done.stdout, done.stderr) == ("0 0\ncudaSuccess 1120 120 376\n", "")
+    assert (done.stdout, done.stderr) == ("0 0\ncudaSuccess 1120 120 376\n0\n", "")

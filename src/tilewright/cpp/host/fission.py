@@ -25,7 +25,7 @@ from tilewright.cpp.host.uniform import ACCESS, LOCAL, Block, uniform
 BARRIER = "__tw_simt_barrier"
 EXCHANGE = "__tw_simt_exchange"  # of values among lanes of a warp
 RUNTIME = {  # functions of the runtime that split kernels call
-    "__tw_simt_frames": "declare noalias ptr @__tw_simt_frames(i64)",
+    "__tw_simt_frames": "declare ptr @__tw_simt_frames(i64)",
     "llvm.ctlz.i32": "declare i32 @llvm.ctlz.i32(i32, i1)",
     "__tw_simt_passed": "declare void @__tw_simt_passed(i32)",
     "__tw_simt_diverged": "declare void @__tw_simt_diverged(ptr, i32, i32)",
@@ -479,8 +479,9 @@ def block_function(
     return "\n".join([*lines, *_meeting(kernel, names, checked=checked), "}", *tables(kernel, names)])
 
 
-def frame_pointers(kernel: Split) -> list[str]:
-    """Lines that give ``%f0`` and so on, the arrays of the variables of ``frame`` over ``%threads``."""
+def frame_pointers(kernel: Split, *, shared: bool = False) -> list[str]:
+    """Lines that give ``%f0`` and so on, the arrays of the variables of ``frame`` over ``%threads``, which are
+    ``shared`` if other functions find there what this one stores."""
     total, lines = "0", []
     for i, name in enumerate(kernel.frame):
         size = f"ptrtoint (ptr getelementptr ({kernel.allocas[name]}, ptr null, i32 1) to i64)"
@@ -488,7 +489,7 @@ def frame_pointers(kernel: Split) -> list[str]:
         lines += [f"  %o{i}.r = and i64 %o{i}.p, -{_PADDING}", f"  %o{i + 1}.s = add i64 {total}, %o{i}.r"]
         total = f"%o{i + 1}.s"
     if kernel.frame:
-        lines += [f"  %frames = call ptr @__tw_simt_frames(i64 {total})"]
+        lines += [f"  %frames = call {'' if shared else 'noalias '}ptr @__tw_simt_frames(i64 {total})"]
     offsets = ["0", *(f"%o{i}.s" for i in range(1, len(kernel.frame)))]
     return lines + [f"  %f{i} = getelementptr i8, ptr %frames, i64 {offsets[i]}" for i in range(len(kernel.frame))]
 

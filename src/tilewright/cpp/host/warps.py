@@ -77,7 +77,11 @@ def _region(
     lines += ["  %votes = alloca i32", "  %met = alloca i32", "  store i32 0, ptr %votes", "  store i32 0, ptr %met"]
     lines += ["  %plane = mul i32 %c6, %c7", "  %count = mul i32 %plane, %c8", "  %threads = zext i32 %count to i64"]
     # The place of the first lane; divisions take long, and most blocks are one row.
-    lines += [*frame_pointers(kernel), "  %flat = icmp ult i32 %from, %c6", "  br i1 %flat, label %start, label %place"]
+    lines += [
+        *frame_pointers(kernel, shared=True),
+        "  %flat = icmp ult i32 %from, %c6",
+        "  br i1 %flat, label %start, label %place",
+    ]
     lines += ["place:", "  %p.x = urem i32 %from, %c6", "  %p.row = udiv i32 %from, %c6"]
     lines += ["  %p.y = urem i32 %p.row, %c7", "  %p.z = udiv i32 %p.row, %c7", "  br label %start", "start:"]
     lines += ["  %a.row = phi i32 [ %from, %entry ], [ %p.x, %place ]"]
