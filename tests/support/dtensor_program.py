@@ -78,6 +78,9 @@ def main(rank: int, processes: int, file: str) -> None:
     torch.testing.assert_close(out.full_tensor(), normed)
     for compiled in (False, True):
         gradients(mesh, a, b, compiled)
+    compiled_scale = torch.compile(lambda x, factor: scale(x, factor), fullgraph=True, backend="aot_eager")
+    for factor in (3.0, 2.0):  # the second one, which is not fixed, goes in a tensor
+        check(compiled_scale(on(x[0], Shard(0)), factor), x[0] * factor, (Shard(0),))
     forward_mode(on(a, Shard(0)), on(b, Replicate()), on(a + 1, Shard(0)), on(b - 1, Replicate()))
     dist.barrier()
     dist.destroy_process_group()
