@@ -172,6 +172,27 @@ def test_deadlock_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.loc == Loc("chain.py", 20)
 
 
+def test_a_loop_that_changes_nothing_is_an_error() -> None:
+    """A weak load does not wait for another block. Loops that count, or change memory, go on."""
+    k = KernelBuilder()
+    flag = k.array("flag", int32, 0)
+    k.b.loc = Loc("spin.py", 7)
+    loaded = lambda: k.emit(memory.Load, flag.base, None, None)
+    limit = k.constant(3000)
+
+    def counted() -> Value:
+        more = k.emit(arith.Add, loaded(), k.constant(1))
+        k.b.emit_op(memory.Store, flag.base, more, None)
+        return k.emit(arith.Cmp, more, limit, predicate=CmpPredicate.EQ)
+
+    spin_until(k, counted)
+    spin_until(k, lambda: k.emit(arith.Cmp, loaded(), k.constant(-1), predicate=CmpPredicate.EQ))
+    value = np.zeros((), np.int32)
+    with pytest.raises(TileError, match="this loop does not end: 1000 iterations") as caught:
+        run(BACKEND, k.function(), (1,), flag=value)
+    assert value == 3000 and caught.value.loc == Loc("spin.py", 7)
+
+
 def test_print(capsys: pytest.CaptureFixture[str]) -> None:
     k = KernelBuilder()
     halves = k.constant(0.5, float32, (2,))

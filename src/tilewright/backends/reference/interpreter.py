@@ -19,6 +19,7 @@ from tilewright.backends.reference.output import OUTPUT
 from tilewright.backends.reference.shape import SHAPE
 from tilewright.backends.reference.values import Pointers
 from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.effects import is_ordered
 from tilewright.ir.errors import TileError, TileInternalError
 from tilewright.ir.opdef import Arity
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
@@ -28,6 +29,7 @@ from tilewright.ir.ops.shape import Constant, Undefined
 
 Index = tuple[int, int, int]
 
+_IDLE = 1000  # iterations of a loop that change nothing, after which it is one without an end
 EVALUATORS: dict[type[Op], Evaluator] = {**ELEMENTWISE, **SHAPE, **PRODUCTS, **OUTPUT}
 
 
@@ -188,15 +190,29 @@ class BlockInterpreter:
     def run_loop(self, op: Loop, operands: list[Any]) -> Generator[MemoryOp, None, Exit | None]:
         carried, sources = operands, op.operands
         (body,) = op.regions
+        idle = 0
         while True:
             self.bind(body.args, carried, sources)
+            changes = self.memory.changes
             left = yield from self.run(body)
             if left.kind is Break:
                 self.bind(op.results, left.values, left.sources)
                 return None
             if left.kind is not Continue:
                 return left
+            same = changes == self.memory.changes and all(map(_are_same, carried, left.values))
+            idle = idle + 1 if same else 0
+            if idle == _IDLE and not any(map(is_ordered, op.walk())):  # which the scheduler lets wait
+                raise TileError(
+                    f"this loop does not end: {_IDLE} iterations in a row have changed neither memory nor what it "
+                    f"carries, in block {self.index}; waiting for another block needs a load with a memory order",
+                    op.loc,
+                )
             carried, sources = left.values, list(left.sources)
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    return one is other or (isinstance(one, np.ndarray) and np.array_equal(one, other))
 
 
 def grouped(op: Op, operands: list[Any]) -> list[Any]:
