@@ -44,6 +44,11 @@ WRONG: list[tuple[Callable[[Any], Any], type[ct.TileError], str]] = [
     (lambda x: ct.sigmod(x), ct.TileTypeError, "; did you mean tilewright.lib.sigmoid?"),
     (lambda x: ct.PaddingMode.ZEROS, ct.TileTypeError, "; did you mean PaddingMode.ZERO?"),
     (lambda x: ct.exp(x, rouding_mode=None), ct.TileTypeError, r"; did you mean rounding_mode.; its signature is exp"),
+    (
+        lambda x: range(ct.bid(0) / 4),
+        ct.TileTypeError,
+        "a float32 scalar; it must be .*; quotients of integers are written with //",
+    ),
     (lambda x: ct.sum(x, dim=0), ct.TileTypeError, "'dim'; write axis=; its signature is sum"),
     (lambda x: math.sqrt(-1.0), ct.TileValueError, r"math.sqrt\(-1.0\) cannot be computed"),
     (lambda x: np.exp(x), ct.TileTypeError, "; write ct.exp"),

@@ -49,7 +49,10 @@ def _range(t: ValueSemantics, *arguments: Any) -> Range:
         if isinstance(a, Tile) and a.ndim == 0 and not a.value.tile.is_pointer:
             integer = a.dtype.is_integer and a.dtype.is_signed
         if not integer:
-            t.fail(TileTypeError, f"argument {i + 1} of range() is {describe(a)}; it must be a signed integer scalar")
+            fraction = isinstance(a, float) or (isinstance(a, Tile) and a.dtype.is_float)
+            advice = "; quotients of integers are written with //" if fraction else ""
+            wanted = f"it must be a signed integer scalar{advice}"
+            t.fail(TileTypeError, f"argument {i + 1} of range() is {describe(a)}; {wanted}")
     start, stop, step = (0, arguments[0], 1) if len(arguments) == 1 else (*arguments, 1)[:3]
     known = step.constant if isinstance(step, Tile) else step
     if known is not None and known <= 0:
