@@ -153,6 +153,8 @@ def test_lists() -> None:
 def test_annotations_that_exclude_each_other() -> None:
     with pytest.raises(TypeError, match="exclude each other"):
         rule_of(Annotated[Any, ct.ConstantAnnotation(), ct.ArrayAnnotation()], "argument 'x'", {})
+    with pytest.raises(TypeError, match=r"of argument 'x' is no type; write Annotated\[Any, ArrayAnnotation\("):
+        rule_of(ct.ArrayAnnotation(static_shape_dims=(0,)), "argument 'x'", {})
     assert rule_of(int, "argument 'x'", {}) == Rule()
 
 

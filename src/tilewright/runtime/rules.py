@@ -65,6 +65,8 @@ def rule_of(annotation: Any, where: str, global_names: dict[str, Any]) -> Rule:
             annotation = eval(annotation, global_names)
         except NameError as e:
             raise TypeError(f"the annotation {annotation!r} of {where} cannot be evaluated: {e}") from None
+    if isinstance(annotation, _MARKS):
+        raise TypeError(f"the annotation of {where} is no type; write Annotated[Any, {annotation!r}]")
     marks = [m for m in getattr(annotation, "__metadata__", ()) if isinstance(m, _MARKS)]
     if len(marks) > 1:
         raise TypeError(f"{where} has {len(marks)} annotations that exclude each other: {marks}")
