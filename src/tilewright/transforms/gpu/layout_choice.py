@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tilewright.analysis.gpu.contiguity import Contiguity
 from tilewright.analysis.manager import AnalysisManager
+from tilewright.analysis.mma_graph import is_factor
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, float8_e4m3fn, float8_e5m2, float16
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout, log2
@@ -67,7 +68,7 @@ class AccessLayouts:
         vector = min(runs.contiguity[fastest], max(runs.alignment[fastest] // size, 1), max(VECTOR_BYTES // size, 1))
         if op.mask is not None:
             vector = min(vector, self.contiguity.runs(op.mask).constancy[fastest])
-        if isinstance(op, Load) and _is_operand(op.result):
+        if isinstance(op, Load) and is_factor(op.result):
             self._own[op] = blocked(t.shape, order, vector, self.warps)
             return
         votes = self._votes.setdefault(t.shape, {})
@@ -98,14 +99,6 @@ class AccessLayouts:
             vector = self._vectors.get((shape, order[0]), _VECTOR_ELEMENTS if votes is None else 1)
             self._layouts[shape] = blocked(shape, order, vector, self.warps)
         return self._layouts[shape]
-
-
-def _is_operand(value: Value) -> bool:
-    """Whether ``value`` only goes to MMA ops, as one of their factors and at most in another shape."""
-    return bool(value.users) and all(
-        (isinstance(op, Mma) and value is not op.acc) or (isinstance(op, (Permute, Reshape)) and _is_operand(op.result))
-        for op in value.users
-    )
 
 
 def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> LinearLayout:

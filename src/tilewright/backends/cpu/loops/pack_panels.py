@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, MemoryObject, may_alias
 from tilewright.analysis.manager import AnalysisManager
+from tilewright.analysis.mma_graph import is_factor
 from tilewright.backends.cpu.loops.fused import array_tiles
 from tilewright.backends.cpu.scratch import aligned, element_bytes
 from tilewright.ir.core import Function, Op, Value
@@ -95,7 +96,7 @@ def _is_panel(nest: LoopNest, loop: For, alias: AliasAnalysis, written: set[Memo
         and all(map(is_pure, body))
         and all(_is_repeated(load.op, loop, alias, written) for load in loads)
         and all(map(_is_uniform, others))
-        and _is_multiplied(nest.results[0])
+        and is_factor(nest.results[0], (Reshape,))
     )
 
 
@@ -118,12 +119,3 @@ def _is_uniform(value: Value) -> bool:
         return value.block is not None and value.block.parent is None
     op = value.op
     return is_pure(op) and not op.regions and not isinstance(op, Bid) and all(map(_is_uniform, op.operands))
-
-
-def _is_multiplied(value: Value) -> bool:
-    """Whether ``value`` is an operand of MMA ops, and nothing else."""
-    users = list(value.users)
-    return bool(users) and all(
-        (isinstance(op, Mma) and value is not op.acc) or (isinstance(op, Reshape) and _is_multiplied(op.result))
-        for op in users
-    )

@@ -178,11 +178,14 @@ def _mask(ctx: Context, mask: Any, shape: tuple[int, ...], inside: Value | None)
     return wide if inside is None else ctx.builder.emit(And, inside, wide)
 
 
-def spread(ctx: Context, value: Any, dtype: DType, shape: tuple[int, ...], what: str) -> Value:
-    """An update or padding value: cast implicitly and broadcast to the shape of the indices."""
+def spread(
+    ctx: Context, value: Any, dtype: DType, shape: tuple[int, ...], what: str, argument: str | None = None
+) -> Value:
+    """A stored, update or padding value: cast implicitly and broadcast to ``shape``."""
     if not isinstance(value, (Tile, bool, int, float)):
-        ctx.fail(TileTypeError, f"{what} is {describe(value)}; it must be a tile or a number")
+        ctx.fail(TileTypeError, f"{what} is {describe(value)}; it must be a tile or a number", argument=argument)
     tile = implicit_cast(ctx, value, dtype, what)
     if broadcast_shapes(tile.shape, shape) != shape:
-        ctx.fail(TileTypeError, f"{what} has shape {tile.shape}, which does not broadcast to {shape}")
+        message = f"{what} has shape {tile.shape}, which does not broadcast to {shape}"
+        ctx.fail(TileTypeError, message, argument=argument)
     return broadcast(ctx, tile.value, shape)

@@ -8,13 +8,12 @@ from tilewright.frontend.python.context import Context, OpBuilder
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops import arguments as check
 from tilewright.frontend.python.ops.convert import (
-    broadcast,
     cast,
     constant,
     constant_of,
-    implicit_cast,
     to_tile,
 )
+from tilewright.frontend.python.ops.element_refs import spread
 from tilewright.frontend.python.ops.tiles import reshape
 from tilewright.frontend.python.values import Array, ArrayList, RawMemory, Tile, TiledView
 from tilewright.frontend.signature import ArraySpec
@@ -35,7 +34,6 @@ from tilewright.ir.ops.memory import (
     StoreView,
 )
 from tilewright.ir.ops.shape import IntToPtr, PtrOffset
-from tilewright.ir.promotion import broadcast_shapes
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType
 from tilewright.language import memory as lang
 from tilewright.language.array import Array as ArrayStub
@@ -154,16 +152,6 @@ def _load(ctx: Context, array: Any, index: Any, shape: Any, *, order: Any, paddi
     return reshape(ctx, Tile(value), ()) if scalar and dims else Tile(value)
 
 
-def _fit(ctx: Context, tile: Any, dtype: Any, dims: tuple[int, ...], what: str) -> Value:
-    """A stored tile: cast implicitly and broadcast to ``dims``."""
-    if not isinstance(tile, (Tile, bool, int, float)):
-        ctx.fail(TileTypeError, f"{what} is {describe(tile)}; it must be a tile or a number", argument="tile")
-    value = implicit_cast(ctx, tile, dtype, what)
-    if broadcast_shapes(value.shape, dims) != dims:
-        ctx.fail(TileTypeError, f"{what} has shape {value.shape}, which does not broadcast to {dims}", argument="tile")
-    return broadcast(ctx, value.value, dims)
-
-
 def _store(ctx: Context, array: Any, index: Any, tile: Any, *, order: Any, **how: Any) -> None:
     target = check.array(ctx, array)
     shape = tile.shape if isinstance(tile, Tile) else ()
@@ -177,7 +165,7 @@ def _store(ctx: Context, array: Any, index: Any, tile: Any, *, order: Any, **how
     dims = shape or (1,) * target.ndim
     entries = check.index(ctx, index, target.ndim, "the array")
     view = partition(ctx, target, dims, check.order(ctx, order, target.ndim), PaddingMode.UNDETERMINED, dims)
-    value = _fit(ctx, tile, target.dtype, dims, "the stored tile")
+    value = spread(ctx, tile, target.dtype, dims, "the stored tile", "tile")
     ctx.builder.emit_op(StoreView, view, value, entries, **_attributes(ctx, len(dims), STORE_ORDERS, **how))
 
 
@@ -215,7 +203,7 @@ def _view_load(ctx: Context, view: Any, index: Any, **how: Any) -> Tile:
 def _view_store(ctx: Context, view: Any, index: Any, tile: Any, **how: Any) -> None:
     found, type_ = _view(ctx, view)
     entries = check.index(ctx, index, len(type_.tile_shape), "the view")
-    value = _fit(ctx, tile, found.dtype, type_.tile_shape, "the stored tile")
+    value = spread(ctx, tile, found.dtype, type_.tile_shape, "the stored tile", "tile")
     ctx.builder.emit_op(StoreView, found.view, value, entries, **_attributes(ctx, len(entries), STORE_ORDERS, **how))
 
 
