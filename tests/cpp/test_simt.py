@@ -322,6 +322,13 @@ def test_what_a_cpu_cannot_do_is_refused(tmp_path: Path, statement: str, message
     assert done.returncode != 0 and f"program.cu:2:{column}: " in done.stderr and message in done.stderr
 
 
+def test_launches_in_tile_kernels_are_refused(tmp_path: Path) -> None:
+    text = "__global__ void s(int* p) {}\n__tile_global__ void k(int* p) { s<<<1, 1>>>(p); }\nint main() { throw 1; }\n"
+    done = run(tmp_path / "program.cu", text)
+    message = "program.cu:2:35: a kernel that launches a kernel is not available on a CPU; launch it from the host"
+    assert done.returncode != 0 and message in done.stderr
+
+
 def test_blocks_have_no_more_threads_than_the_launch_bounds_of_their_kernel(tmp_path: Path) -> None:
     text = """#include <cstdio>
 template <int N> __global__ void __launch_bounds__(N, 1) reverse(int* p) {

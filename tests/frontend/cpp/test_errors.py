@@ -309,6 +309,20 @@ def test_returns_in_loops_are_refused_where_the_kernel_has_them() -> None:
     Module(f"{PREAMBLE}{FIND} __tile_global__ void k(int* p, int n) {{ p[0] = find<false>(p, n); }}").kernel("k")
 
 
+@pytest.mark.parametrize(
+    ("statement", "advice"),
+    [("p[0] = threadIdx.x;", "in tile code there are ct::bid()"), ("__syncthreads();", "threads of tile code are")],
+)
+def test_names_of_simt_code_say_so(statement: str, advice: str) -> None:
+    error = refused(statement)
+    assert "use of undeclared identifier" in error.message and advice in error.message
+
+
+def test_functions_of_libraries_that_catch_exceptions_are_refused() -> None:
+    error = refused('p[0] = std::stoi("3");', code="#include <string>\nint main() {}")
+    assert "has no definition that tile code can call" in error.message or "exceptions" in error.message
+
+
 def test_types_at_run_time_are_refused() -> None:
     error = refused("struct a { virtual void f() {} } x; p[0] = typeid(x).hash_code();", code="#include <typeinfo>")
     assert "typeid and dynamic_cast are not available" in error.message

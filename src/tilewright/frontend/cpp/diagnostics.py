@@ -117,6 +117,12 @@ for _enumeration in (
         REQUIREMENTS[_name] = f"the value is not an enumerator of ct::{_enumeration}"
 # What the compiler refuses to do with a tile without naming a constraint.
 _ABOUT_TILES = {
+    r"undeclared identifier '(?:threadIdx|blockIdx|blockDim|gridDim|warpSize)'": (
+        "it is for SIMT code; in tile code there are ct::bid() and ct::num_blocks()"
+    ),
+    r"undeclared identifier '__(?:sync|shfl|ballot|any|all|activemask|threadfence)\w*'": (
+        "it is for SIMT code; the threads of tile code are the compiler's"
+    ),
     r"^assigning to .* from incompatible type .*\btile<": (
         "only a singleton tile converts to a scalar, and not implicitly where that is narrowing "
         "(non_narrowing_scalar_convertible_to)"

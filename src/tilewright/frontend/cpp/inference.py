@@ -33,7 +33,9 @@ def _search(
     if operand.name in visited:
         return None
     visited.add(operand.name)
-    instruction = definitions[operand.name]
+    instruction = definitions.get(operand.name)
+    if instruction is None:  # part of what is refused when it is translated
+        return None
     if instruction.op in _SAME_AS_OPERANDS:
         first = _SAME_AS_OPERANDS[instruction.op]
         last = first + 1 if instruction.op == "getelementptr" else None

@@ -19,6 +19,7 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 _SIMT = re.compile(r"\b__(?:global|device)__\b")
+_DEVICE = re.compile(r"\b__(?:global|device|tile_global|tile)__\b")
 # With these, a function is for other code too.
 _SHARED = re.compile(r"\b(?:__host__|__tile__|constexpr|consteval)\b")
 
@@ -68,7 +69,7 @@ def _blank(text: str) -> str:
 def without_simt_bodies(text: str) -> str:
     """``text`` with the bodies of SIMT kernels emptied, and a mark in those of functions that only SIMT code calls."""
     masked = mask(text)
-    for match, start, end in reversed(list(_simt_bodies(masked))):
+    for match, start, end in reversed(list(_bodies(masked, _SIMT))):
         mark = ""
         if match.group() == "__device__":
             head = re.split(r"[;{}]", masked[:start])[-1]
@@ -80,29 +81,31 @@ def without_simt_bodies(text: str) -> str:
     return text
 
 
-def _simt_bodies(masked: str) -> Iterator[tuple[re.Match[str], int, int]]:
-    """The words that begin definitions of SIMT code, with the positions of the braces around their bodies."""
-    for match in _SIMT.finditer(masked):
+def _bodies(masked: str, words: re.Pattern[str]) -> Iterator[tuple[re.Match[str], int, int]]:
+    """The ``words`` that begin definitions of device code, with the positions of the braces around their bodies."""
+    for match in words.finditer(masked):
         start = re.compile(r"[;{]").search(masked, match.end())
         if start is not None and start.group() == "{":
             yield match, start.start(), closing(masked, start.start())
 
 
-# What SIMT code may not hold, and what to do instead.
+# What device code may not hold, and what to do instead; the compiler names the rest of what tile code may not hold.
+_LAUNCH = (r"<<<", "a kernel that launches a kernel is not available on a CPU; launch it from the host")
 _NOT_ON_A_CPU = (
     (r"\b(?:asm|__asm__|__asm)\b", "inline assembly is not available in SIMT code on a CPU; write it in C++"),
-    (r"<<<", "a kernel that launches a kernel is not available on a CPU; launch it from the host"),
+    _LAUNCH,
 )
 # The same of functions that are for devices only: those for hosts, too, may have parts that no device sees.
 _NOT_ON_A_DEVICE = ((r"\b(?:throw|try)\b", "SIMT code has no exceptions; return an error, or call __trap()"),)
 
 
 def refuse_device_constructs(text: str, name: str) -> None:
-    """TileUnsupportedFeatureError for what SIMT code can say and a CPU cannot do."""
+    """TileUnsupportedFeatureError for what device code can say and a CPU cannot do."""
     masked = mask(text)
-    for match, start, end in _simt_bodies(masked):
+    for match, start, end in _bodies(masked, _DEVICE):
         head = masked[max(masked.rfind(c, 0, match.start()) for c in ";{}") + 1 : start]
-        for pattern, message in (*_NOT_ON_A_CPU, *(() if "__host__" in head else _NOT_ON_A_DEVICE)):
+        of_simt = (*_NOT_ON_A_CPU, *(() if "__host__" in head else _NOT_ON_A_DEVICE))
+        for pattern, message in (_LAUNCH,) if "tile" in match.group() else of_simt:
             found = re.compile(pattern).search(masked, start, end)
             if found is not None:
                 raise TileUnsupportedFeatureError(message, location_at(text, found.start(), name))
