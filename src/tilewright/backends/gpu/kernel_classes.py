@@ -21,6 +21,7 @@ from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.ops.arith import Cast, Tanh
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import Fetch
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS
 from tilewright.ir.ops.linear import Mma, MmaOp
 from tilewright.ir.ops.memory import Bid, Load, LoadView, MemoryOp, NumBlocks, Store, StoreView
 from tilewright.transforms.base import Pass
@@ -35,8 +36,9 @@ _COLUMNS = 128
 _PAIRED_COLUMNS = 64
 _PART_COLUMNS = (32, 64)  # of MMA ops that are joined
 _KEYS = {128: 128 * 128, 256: 128 * 64}  # of attention: the least elements of keys and of values, for so many queries
-_FEW_KEYS = {(128, 128): 32}  # for so many queries of such a width, without a soft cap: the least keys
-_ATTENTION_WARPS, _WIDTH = 8, 256
+# For so many queries of such a width, in elements of so many bytes, without a soft cap: the least keys.
+_FEW_KEYS = {(128, 128, 1): 32, (128, 128, 2): 32, (64, 256, 2): 64}
+_WIDTH = 256
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
 _ATTENTION_HINTS = {*_HINTS, "occupancy"}  # two warp groups that multiply fill the registers of an SM on both
 
@@ -80,9 +82,9 @@ def is_persistent_matmul_of_bytes(function: Function, backend: Backend) -> bool:
 
 
 def is_attention(function: Function, backend: Backend) -> bool:
-    """Whether ``function`` is the forward pass of attention of 16-bit floats, for blocks of 128 or 256 queries: loops
+    """Whether ``function`` is the forward pass of attention of 16-bit floats, for blocks of 64 to 256 queries: loops
     of two MMA ops, the second one of weights that follow from the first one, each with 128x128 elements of keys or
-    values or more, of 128x64 for 256 queries, and of 32x128 for 128 of width 128 without a soft cap."""
+    values or more, of 128x64 for 256 queries; without a soft cap also with fewer keys, see ``_FEW_KEYS``."""
     return _attends(function, backend, bytes=2)
 
 
@@ -114,7 +116,7 @@ def _attends(function: Function, backend: Backend, *, bytes: int, sequences: boo
     inside = [op for pair in pairs for op in pair if isinstance(op, Mma)]
     return (
         set(chosen.mmas) == set(inside)
-        and chosen.warps == _ATTENTION_WARPS
+        and all(chosen.warps * ROWS == op.acc.tile.shape[0] * GROUP_WARPS for op in inside)
         and all(None not in chosen.mmas[op] for op in inside[::2])
         and all(chosen.mmas[op][0] is None for op in inside[1::2])
         and all((chosen.mmas[op][1] is None) == (bytes == 1) for op in inside[1::2])
@@ -140,7 +142,8 @@ def _may_be_attention(mmas: Sequence[MmaOp]) -> bool:
         return False
     scores, result = mmas
     (queries, keys), width = scores.acc.tile.shape[-2:], scores.x.tile.shape[-1]
-    if result.acc.tile.shape[-2:] == (queries, width) and keys >= _FEW_KEYS.get((queries, width), math.inf):
+    least = _FEW_KEYS.get((queries, width, scores.x.tile.element.bytes), math.inf)
+    if result.acc.tile.shape[-2:] == (queries, width) and keys >= least:
         assert scores.block is not None
         if not any(isinstance(op, Tanh) for op in scores.block.ops):
             return True
