@@ -328,6 +328,24 @@ def test_combiners_of_restricted_floats_have_arguments_of_float32(dtype: Any) ->
 
 
 @ct.kernel
+def multiply_few(x, y, out):
+    a, b = ct.load(x, (0, 0), (16, 4)).astype(ct.tfloat32), ct.load(y, (0, 0), (4, 8)).astype(ct.tfloat32)
+    ct.store(out, (0, 0), ct.mma(a, b, ct.full((16, 8), 1, ct.float32)))
+
+
+def test_products_of_four_tfloat32_have_zeros_behind_them() -> None:
+    """Of four along k, tileiras 13.5 gives rows 8 to 15 of an instruction those of rows 0 to 7."""
+    (product,) = (op for op in exported(multiply_few, *[array(2)] * 3).entry("k").body.walk() if op.name == "mmaf")
+    assert [str(product.operands[n].type) for n in ("lhs", "rhs")] == ["tile<16x8xtf32>", "tile<8x8xtf32>"]
+    x, y, out = np.arange(64.0).reshape(16, 4), np.arange(32.0).reshape(4, 8), np.zeros((16, 8), np.float32)
+    kernel = ct.kernel(multiply_few.function)
+    trace = kernel.trace
+    kernel.trace = lambda signature: through_bytecode(trace(signature))
+    ct.launch(None, (1,), kernel, (x.astype(np.float32), y.astype(np.float32), out), backend="reference")
+    assert np.array_equal(out, x @ y + 1)
+
+
+@ct.kernel
 def told(n):
     ct.printf("%d\n", n)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from tilewright.ir import core
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import int32, uint8
+from tilewright.ir.dtypes import int32, tfloat32, uint8
 from tilewright.ir.ops import linear, memory, shape
 from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.export.arith import convert
 from tilewright.tileir.export.emitter import Emitter, number_bits, scalar, signedness, tile, tile_of
 from tilewright.tileir.module import BoundedAttr, DivByAttr, SameElementsAttr, Value
-from tilewright.tileir.types import I8, I32, Type
+from tilewright.tileir.types import I8, I32, Tile, Type
 
 
 def _constant(e: Emitter, op: shape.Constant) -> Value | None:
@@ -107,9 +107,24 @@ def _batched(e: Emitter, value: core.Value) -> Value:
 
 def _mma(e: Emitter, op: linear.Mma) -> Value:
     operands = {"lhs": _batched(e, op.x), "rhs": _batched(e, op.y), "acc": _batched(e, op.acc)}
+    if op.x.tile.element is tfloat32 and op.x.tile.shape[-1] == _FEW:
+        operands |= {"lhs": _with_zeros(e, operands["lhs"], -1), "rhs": _with_zeros(e, operands["rhs"], -2)}
     result = operands["acc"].type
     found = _product(e, op, operands, result)
     return found if result == e.result(op) else e.one("reshape", {"source": found}, e.result(op))
+
+
+_FEW = 4  # elements along k, of which tileiras 13.5 gives rows 8 to 15 of an instruction those of rows 0 to 7
+
+
+def _with_zeros(e: Emitter, value: Value, axis: int) -> Value:
+    """A tile of ``tfloat32`` with as many zeros behind it along ``axis``."""
+    assert isinstance(value.type, Tile)
+    extents = value.type.shape
+    axis += len(extents)
+    wide = (*extents[:axis], 2 * extents[axis], *extents[axis + 1 :])
+    sides = {"lhs": value, "rhs": e.constant(tfloat32, 0, extents)}
+    return e.one("cat", sides, tile_of(value.type.element, wide), dim=axis)
 
 
 def _product(e: Emitter, op: linear.Mma, operands: dict[str, Value], result: Type) -> Value:
