@@ -198,7 +198,7 @@ def cases() -> list[Case]:
         ),
         Case(
             embedding.look_up,
-            (1, 2),
+            (2,),
             lambda: (_normal(9, 24), _whole(20, low=0, high=9), np.zeros((20, 24), f32), 16, 32),
         ),
         Case(integers, (2,), lambda: (_whole(64), _divisors(64), np.zeros((2, 64), np.int32), 20)),
