@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tilewright
+import tilewright.ir.ops  # which declares every op
 from tilewright.ir.opdef import OPS
 
 ROOT = Path(tilewright.__file__).parent

@@ -98,8 +98,10 @@ def _is_carried(value: core.Value) -> bool:
 def _hinted(e: Emitter, op: Any) -> dict[str, Any]:
     """The order and the hints of an access."""
     found = order_of(op)
-    tma, latency = op.attributes.get("allow_tma"), op.attributes.get("latency")
-    if isinstance(op, (memory.LoadView, memory.StoreView)) and not (e.tma and _may_use_tma(e, op)):
+    of_view = isinstance(op, (memory.LoadView, memory.StoreView))
+    tma = op.allow_tma if of_view else None
+    latency = op.latency if of_view or isinstance(op, (memory.Load, memory.Store)) else None
+    if of_view and not (e.tma and _may_use_tma(e, op)):
         tma = False
     hinted = tma is not None or latency is not None
     found["optimization_hints"] = _access_hints(tma, latency, e.minor) if hinted else None
