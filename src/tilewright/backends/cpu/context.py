@@ -90,9 +90,11 @@ ENDED = -1
 # Blocks that wait for each other begin with a thread for each processor, as those that take turns hand over soonest
 # there. More are started when all blocks that have begun wait: for at least so many iterations of a waiting loop, and
 # without a change of memory between two looks of the launching thread, which takes one after so many seconds.
+# Chosen: until 64 blocks had begun that all wait, 10 ms went by (two processors).
 WAITS = 64
 SHORTEST_TICK, LONGEST_TICK = 0.001, 0.02
-# A launch is stuck when all blocks have waited for so many iterations, and so many seconds, without a change.
+# A launch is stuck when all blocks have waited for so many iterations, and so many seconds, without a change. Chosen:
+# only a thread of the host may still change the memory, and few of these wait for so long.
 STUCK_ITERATIONS, PATIENCE = 300, 5.0
 WORTH_A_THREAD = 100_000  # element operations: about as long as waking a thread; chosen, no measurement on record
 # Seconds that all blocks together must have taken lately, for a launch to share them: about twice what waking threads
