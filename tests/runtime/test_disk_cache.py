@@ -14,7 +14,7 @@ import pytest
 
 import tilewright as ct
 from tilewright.backends.registry import get_backend
-from tilewright.runtime.cache import DiskCache, cache_key, disk_cache
+from tilewright.runtime.cache import SOURCES, DiskCache, cache_key, disk_cache, fingerprint
 
 
 @ct.kernel
@@ -27,6 +27,20 @@ def fresh_launch(by: int) -> None:
     x, out = np.arange(8.0), np.zeros(8)
     ct.launch(None, (1,), scale.replace_hints(), (x, out, by), backend="cpu")
     np.testing.assert_array_equal(out, by * x)
+
+
+def test_every_source_is_part_of_the_keys(tmp_path: Path) -> None:
+    """In every language that the compiler and the runtimes of its programs are written in."""
+    suffixes = {path.suffix for path in Path(ct.__file__).parent.rglob("*.*") if path.is_file()}
+    assert suffixes - {".pyc", ".typed", ".cmake", ".css", ".html", ".js"} == set(SOURCES)
+    seen = {fingerprint(str(tmp_path))}
+    (tmp_path / "folder").mkdir()
+    for suffix in SOURCES:
+        for text in ("one", "other one"):
+            (tmp_path / "folder" / f"file{suffix}").write_text(text)
+            seen.add(fingerprint(str(tmp_path)))
+    (tmp_path / "notes.md").write_text("one")
+    assert fingerprint(str(tmp_path)) in seen and len(seen) == 1 + 2 * len(SOURCES)
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ _UNFINISHED = "tmp"  # how the names of files that are being written begin
 _ABANDONED = 600  # seconds without a change after which the writer of such a file is taken to be gone
 _DEFAULT_LIMIT = 1 << 30  # bytes: some 20,000 kernels of 50 KB; chosen
 _DIGEST_BYTES = 32
+SOURCES = (".py", ".h", ".hpp", ".c", ".cpp")  # what of this package decides what it makes
 # After the digest of the rest: what tells the format, the bytes of the label, the label itself, and the data.
 _FORMAT = struct.Struct("<4sH")
 _MAGIC = b"twk1"
@@ -226,11 +227,15 @@ def _opened(folder: str, limit: int) -> DiskCache:
 @functools.cache
 def source_fingerprint() -> str:
     """Identifies the code of this package, so that a changed compiler finds nothing of its predecessor."""
-    root = str(Path(__file__).parents[1])
+    return fingerprint(str(Path(__file__).parents[1]))
+
+
+def fingerprint(root: str) -> str:
+    """Identifies the sources below the folder ``root``."""
     lines = [
         f"{entry.path[len(root) :]} {status.st_size} {status.st_mtime_ns}"
         for entry in _files_below(root)
-        if entry.name.endswith((".py", ".h")) and (status := entry.stat())
+        if entry.name.endswith(SOURCES) and (status := entry.stat())
     ]
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
