@@ -150,11 +150,14 @@ def test_lists() -> None:
         spec_of([a, b], Annotated[list, ct.ListAnnotation(element=element)])
 
 
+def test_an_annotation_without_a_type_has_no_effect_and_says_so() -> None:
+    with pytest.warns(UserWarning, match=r"of argument 'x' has no effect; write Annotated\[Any, ArrayAnnotation\("):
+        assert rule_of(ct.ArrayAnnotation(static_shape_dims=(0,)), "argument 'x'", {}) == Rule()
+
+
 def test_annotations_that_exclude_each_other() -> None:
     with pytest.raises(TypeError, match="exclude each other"):
         rule_of(Annotated[Any, ct.ConstantAnnotation(), ct.ArrayAnnotation()], "argument 'x'", {})
-    with pytest.raises(TypeError, match=r"of argument 'x' is no type; write Annotated\[Any, ArrayAnnotation\("):
-        rule_of(ct.ArrayAnnotation(static_shape_dims=(0,)), "argument 'x'", {})
     assert rule_of(int, "argument 'x'", {}) == Rule()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -12,7 +12,12 @@ from tilewright.sanitizer.arrays import BYTES_PER_ELEMENT
 
 
 @ct.kernel
-def from_list(xs: ct.ListAnnotation(element=ct.ArrayAnnotation()), out: Any, WHICH: ct.Constant[int], SHIFT: ct.Constant[int]) -> None:  # fmt: skip
+def from_list(
+    xs: Annotated[Any, ct.ListAnnotation(element=ct.ArrayAnnotation())],
+    out: Any,
+    WHICH: ct.Constant[int],
+    SHIFT: ct.Constant[int],
+) -> None:
     x = xs[WHICH]
     ct.store(out, (0,), x.get_raw_memory().load_offset(ct.arange(4, dtype=ct.int32) + SHIFT))
 

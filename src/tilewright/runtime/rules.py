@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +67,9 @@ def rule_of(annotation: Any, where: str, global_names: dict[str, Any]) -> Rule:
         except NameError as e:
             raise TypeError(f"the annotation {annotation!r} of {where} cannot be evaluated: {e}") from None
     if isinstance(annotation, _MARKS):
-        raise TypeError(f"the annotation of {where} is no type; write Annotated[Any, {annotation!r}]")
+        # As in cuTile Python, where nothing says so.
+        warnings.warn(f"the annotation of {where} has no effect; write Annotated[Any, {annotation!r}]", stacklevel=2)
+        return Rule()
     marks = [m for m in getattr(annotation, "__metadata__", ()) if isinstance(m, _MARKS)]
     if len(marks) > 1:
         raise TypeError(f"{where} has {len(marks)} annotations that exclude each other: {marks}")

@@ -230,7 +230,7 @@ def _run(
     folder = Path(compiler.command[0]).parent  # as it is named here, and as the compiler names it
     own = str(INCLUDE_DIR), str(folder), str(folder.resolve())
     files = dict.fromkeys(read.read_text().splitlines()) if read.exists() else {}
-    return tuple(file for file in files if not file.startswith(own)), found
+    return tuple(file for file in files if not os.path.abspath(file).startswith(own)), found
 
 
 def _compile(text: str, name: str, flags: Sequence[str], directory: Path, output: Path, before: str) -> tuple[str, ...]:
