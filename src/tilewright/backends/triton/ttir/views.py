@@ -187,8 +187,8 @@ def atomic_view(s: LoweringState, op: AtomicView) -> None:
 
 
 def descriptor_type(s: LoweringState, d: Descriptor) -> str:
-    """Triton 3.7 dropped the word tensor."""
-    return f"!tt.tensordesc<tensor<{d.tile}>>" if s.dialect < (3, 7) else f"!tt.tensordesc<{d.tile}>"
+    """Triton 3.8 dropped the word tensor."""
+    return f"!tt.tensordesc<tensor<{d.tile}>>" if s.dialect < (3, 8) else f"!tt.tensordesc<{d.tile}>"
 
 
 def find_maps(s: LoweringState, place: Op) -> None:
