@@ -44,6 +44,10 @@ class Poll(NamedTuple):
     loc: Loc
     op: str
 
+    @staticmethod
+    def of(op: Op) -> Poll:
+        return Poll(op.loc, op.name)
+
 
 class CompiledKernel(NamedTuple):
     """Machine code and its calling convention.

@@ -33,7 +33,7 @@ def compile_kernel(function: Function) -> CompiledKernel:
         may_spin=lowered.may_spin,
         block_work=lowered.block_work,
         sites=tuple(map(Site.of, lowered.sites)),
-        polls=tuple(Poll(op.loc, op.name) for op in lowered.polls),
+        polls=tuple(map(Poll.of, lowered.polls)),
     )
 
 

@@ -54,9 +54,7 @@ class Worker(enum.IntEnum):
 class Team(enum.IntEnum):
     """Places in the record of a launch by a team of threads."""
 
-    VALUES = (
-        0  # addresses of the arguments, of the record of the launch, and of the records and scratch memory of threads
-    )
+    VALUES = 0  # addresses: of the arguments, the record of the launch, and the records and scratch memory of threads
     CONTEXT = 1
     RECORDS = 2
     SCRATCH = 3
@@ -90,7 +88,7 @@ ENDED = -1
 # Blocks that wait for each other begin with a thread for each processor, as those that take turns hand over soonest
 # there. More are started when all blocks that have begun wait: for at least so many iterations of a waiting loop, and
 # without a change of memory between two looks of the launching thread, which takes one after so many seconds.
-# Chosen: until 64 blocks had begun that all wait, 10 ms went by (two processors).
+# All chosen, no measurement on record.
 WAITS = 64
 SHORTEST_TICK, LONGEST_TICK = 0.001, 0.02
 # A launch is stuck when all blocks have waited for so many iterations, and so many seconds, without a change. Chosen:

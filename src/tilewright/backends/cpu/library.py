@@ -103,8 +103,8 @@ def _compiled(kernels: Sequence[Export], entries: Sequence[str], folder: Path, p
         lowered = lower(optimize(kernel.function), processor, entry)
         code = compile_module(lowered.text, processor, position_independent=True)
         (folder / f"{entry}.o").write_bytes(code)
-        sites, waits = [Site.of(op) for op in lowered.sites], [Poll(op.loc, op.name) for op in lowered.polls]
-        found.append(Code(entry, sites, waits, lowered.scratch_bytes, lowered.may_spin, lowered.block_work))
+        sites, polls = [*map(Site.of, lowered.sites)], [*map(Poll.of, lowered.polls)]
+        found.append(Code(entry, sites, polls, lowered.scratch_bytes, lowered.may_spin, lowered.block_work))
     return found
 
 

@@ -8,9 +8,9 @@ from tilewright.ir.types import ElementType
 ALIGNMENT = 64  # a cache line, and the widest vector register
 
 
-def aligned(size: int) -> int:
-    """``size`` bytes, rounded up to ``ALIGNMENT``."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+def aligned(size: int, unit: int = ALIGNMENT) -> int:
+    """``size`` bytes, rounded up to a multiple of ``unit``."""
+    return -(-size // unit) * unit
 
 
 def element_bytes(dtype: ElementType) -> int:

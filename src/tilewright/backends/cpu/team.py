@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tilewright.backends.cpu import threads
 from tilewright.backends.cpu.context import WORKER_BYTES, Team, Worker
 from tilewright.backends.cpu.openmp import Runtime
+from tilewright.backends.cpu.scratch import aligned
 
 _RECORD = struct.Struct(f"={len(Team)}q")
 
@@ -27,10 +28,10 @@ class TeamMemory(NamedTuple):
     def take(cls, size: int, scratch_bytes: int) -> TeamMemory:
         """To be given back in the same thread, by ``give_back``."""
         unit = WORKER_BYTES if scratch_bytes < mmap.PAGESIZE else mmap.PAGESIZE
-        stride, records = _rounded(scratch_bytes, unit), size * WORKER_BYTES
+        stride, records = aligned(scratch_bytes, unit), size * WORKER_BYTES
         memory = threads.take_scratch(records + unit + size * stride)
         ctypes.memmove(memory.worker, bytes(records), records)
-        return cls(memory, size, _rounded(memory.worker + records, unit), stride)
+        return cls(memory, size, aligned(memory.worker + records, unit), stride)
 
     def give_back(self) -> None:
         threads.give_scratch(self.memory)
@@ -48,7 +49,3 @@ class TeamMemory(NamedTuple):
         address = ctypes.cast(values, ctypes.c_void_p).value or 0
         where = address, self.memory.context, self.memory.worker, self.scratch
         runtime.fork(code, _RECORD.pack(*where, self.stride, self.size, runtime.number), 0, 0)
-
-
-def _rounded(number: int, unit: int) -> int:
-    return -(-number // unit) * unit

@@ -20,7 +20,7 @@ from tilewright.ir.core import Block
 from tilewright.ir.ops.control import For, Loop
 
 # In operations on elements, as ``block_work`` counts them: one takes 0.05 to 20 ns. These and the numbers below are
-# chosen so that a signal is seen within 0.2 s, which ``tests/backends/cpu/test_interrupts.py`` measures.
+# chosen, no measurement on record; ``benchmarks/soak.py interrupts`` prints how long signals wait.
 BUDGET = 1 << 20  # between two looks at the clock
 _TOGETHER = 1 << 13  # iterations of a loop that do so much are polled together
 _NOT_WORTH = 1 << 16  # loops that do less in all are not polled
