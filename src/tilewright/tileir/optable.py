@@ -1,13 +1,16 @@
 """The ops of CUDA Tile IR as data: opcode, fields and the version that brought each of them.
 
-Notation of the table. ``attributes``: ``name:kind``, ``name?`` when a flag says whether it is there, ``@13.V=x`` when
-files older than 13.V lack it and mean x. ``flags``: what bits 0, 1, ... of the flags word say is there; ``name!`` is an
-attribute that is its bit. ``operands``: ``name``, ``name?`` for an optional one, ``name*`` for any number. ``layout``:
-``F`` fixed, ``C`` one count of all operands, ``S`` segments. ``results``: how many, ``n=`` with a count in the file.
+A row is ``opcode name(operands) -> results {attributes} [flags] options``. What is empty is left away; indented lines
+go on with a row. Operands: ``name``, ``name?`` for an optional one, ``name*`` for any number. Results: how many,
+``n=`` with a count in the file. Attributes: ``name:kind``, ``name?`` when a flag says whether it is there, ``@13.V=x``
+when files older than 13.V lack it and mean x. Flags: what bits 0, 1, ... of the flags word say is there; ``name!`` is
+an attribute that is its bit. Options: ``layout`` (F fixed, the default, C one count of all operands, S segments),
+``regions``, and ``since`` and ``flags_since``, the minor version of 13 that brought the op or its flags.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -103,321 +106,162 @@ def _attribute(text: str) -> AttributeSpec:
     return AttributeSpec(name.rstrip("?"), kind, name.endswith("?"), since, default)
 
 
-def _op(
-    opcode: int,
-    name: str,
-    *,
-    since: int = 1,
-    results: str = "0",
-    flags_since: int = 1,
-    flags: str = "",
-    attributes: str = "",
-    layout: str = "F",
-    operands: str = "",
-    regions: int = 0,
-) -> OpSpec:
-    number, _, results_since = results.partition("@13.")
+def _op(row: str) -> OpSpec:
+    match = _ROW.fullmatch(row)
+    assert match is not None, row
+    opcode, name, operands, results, attributes, flags, options = match.groups(default="")
+    number, _, results_since = (results or "0").partition("@13.")
     counted = number.startswith("n")
     fixed = number.removeprefix("n").removeprefix("=")
+    option = dict(o.split("=") for o in options.split())
     return OpSpec(
-        opcode,
+        int(opcode),
         name,
-        since,
+        int(option.get("since", 1)),
         int(fixed) if fixed else None,
         counted,
         int(results_since or 1),
         tuple(map(_attribute, attributes.split())),
         tuple(f[:-1] for f in flags.split() if f.endswith("!")),
         {f.rstrip("!"): bit for bit, f in enumerate(flags.split())},
-        flags_since,
+        int(option.get("flags_since", 1)),
         tuple(OperandSpec(o.rstrip("?*"), o.endswith("?"), o.endswith("*")) for o in operands.split()),
-        layout,
-        regions,
+        option.get("layout", "F"),
+        int(option.get("regions", 0)),
     )
 
 
-TABLE = (
-    _op(0, "absf", results="1", operands="source"),
-    _op(1, "absi", results="1", operands="source"),
-    _op(2, "addf", results="1", flags="flush_to_zero!", attributes="rounding_mode:Rounding", operands="lhs rhs"),
-    _op(3, "addi", results="1", attributes="overflow:Overflow", operands="lhs rhs"),
-    _op(4, "andi", results="1", operands="lhs rhs"),
-    _op(5, "assert", attributes="message:str", operands="condition"),
-    _op(6, "assume", results="1", attributes="predicate:predicate", operands="value"),
-    _op(
-        7,
-        "atomic_cas_tko",
-        results="2",
-        flags="mask token",
-        attributes="memory_ordering_semantics:Ordering memory_scope:Scope",
-        layout="S",
-        operands="pointers cmp val mask? token?",
-    ),
-    _op(
-        8,
-        "atomic_rmw_tko",
-        results="2",
-        flags="mask token",
-        attributes="memory_ordering_semantics:Ordering memory_scope:Scope mode:AtomicMode",
-        layout="S",
-        operands="pointers arg mask? token?",
-    ),
-    _op(9, "bitcast", results="1", operands="source"),
-    _op(10, "break", results="n=0", layout="C", operands="operands*"),
-    _op(11, "broadcast", results="1", operands="source"),
-    _op(12, "cat", results="1", attributes="dim:int", operands="lhs rhs"),
-    _op(13, "ceil", results="1", operands="source"),
-    _op(
-        14,
-        "cmpf",
-        results="1",
-        attributes="comparison_predicate:Predicate comparison_ordering:FloatOrdering",
-        operands="lhs rhs",
-    ),
-    _op(
-        15,
-        "cmpi",
-        results="1",
-        attributes="comparison_predicate:Predicate signedness:Signedness",
-        operands="lhs rhs",
-    ),
-    _op(16, "constant", results="1", attributes="value:const"),
-    _op(17, "continue", results="n=0", layout="C", operands="operands*"),
-    _op(18, "cos", results="1", operands="source"),
-    _op(19, "cosh", results="1", operands="source"),
-    _op(20, "divf", results="1", flags="flush_to_zero!", attributes="rounding_mode:Rounding", operands="lhs rhs"),
-    _op(21, "divi", results="1", attributes="signedness:Signedness rounding:Rounding", operands="lhs rhs"),
-    _op(
-        22,
-        "entry",
-        flags="res_attrs optimization_hints arg_attrs",
-        attributes="sym_name:str function_type:type arg_attrs?:array res_attrs?:array optimization_hints?:hints",
-        regions=1,
-    ),
-    _op(23, "exp", results="1", attributes="rounding_mode:Rounding@13.3=full", operands="source"),
-    _op(24, "exp2", results="1", flags="flush_to_zero!", operands="source"),
-    _op(37, "exti", results="1", attributes="signedness:Signedness", operands="from"),
-    _op(38, "extract", results="n=1", layout="C", operands="source indices*"),
-    _op(39, "floor", results="1", operands="source"),
-    _op(
-        40,
-        "fma",
-        results="1",
-        flags="flush_to_zero!",
-        attributes="rounding_mode:Rounding",
-        operands="lhs rhs acc",
-    ),
-    _op(
-        41,
-        "for",
-        results="n",
-        flags_since=2,
-        flags="unsignedCmp!",
-        layout="C",
-        operands="lowerBound upperBound step initValues*",
-        regions=1,
-    ),
-    _op(42, "ftof", results="1", attributes="rounding_mode:Rounding", operands="from"),
-    _op(
-        43,
-        "ftoi",
-        results="1",
-        flags_since=4,
-        flags="saturating!",
-        attributes="signedness:Signedness rounding_mode:Rounding",
-        operands="from",
-    ),
-    _op(44, "get_global", results="1", attributes="name:str"),
-    _op(45, "get_index_space_shape", results="n", operands="src"),
-    _op(46, "get_num_tile_blocks", results="3"),
-    _op(47, "get_tensor_shape", results="n", operands="src"),
-    _op(48, "get_tile_block_id", results="3"),
-    _op(
-        49,
-        "global",
-        flags_since=3,
-        flags="constant!",
-        attributes="sym_name:str value:const alignment:int symbol_visibility:Visibility@13.3=public",
-    ),
-    _op(50, "if", results="n", operands="condition", regions=2),
-    _op(51, "int_to_ptr", results="1", operands="source"),
-    _op(58, "iota", results="1"),
-    _op(59, "itof", results="1", attributes="signedness:Signedness rounding_mode:Rounding", operands="from"),
-    _op(60, "join_tokens", results="n=1", layout="C", operands="tokens*"),
-    _op(
-        61,
-        "load_ptr_tko",
-        results="2",
-        flags="memory_scope optimization_hints mask paddingValue token",
-        attributes="memory_ordering_semantics:Ordering memory_scope?:Scope optimization_hints?:hints",
-        layout="S",
-        operands="source mask? paddingValue? token?",
-    ),
-    _op(
-        62,
-        "load_view_tko",
-        results="n=2",
-        flags="memory_scope optimization_hints token",
-        attributes="memory_ordering_semantics:Ordering memory_scope?:Scope optimization_hints?:hints "
-        "inbounds:bools@13.4=[]",
-        layout="S",
-        operands="view index* token?",
-    ),
-    _op(63, "log", results="1", operands="source"),
-    _op(64, "log2", results="1", operands="source"),
-    _op(65, "loop", results="n", layout="C", operands="initValues*", regions=1),
-    _op(66, "make_partition_view", results="1", operands="tensor_view"),
-    _op(67, "make_tensor_view", results="n=1", layout="S", operands="base dynamicShape* dynamicStrides*"),
-    _op(68, "make_token", results="1"),
-    _op(69, "maxf", results="1", flags="propagate_nan! flush_to_zero!", operands="lhs rhs"),
-    _op(70, "maxi", results="1", attributes="signedness:Signedness", operands="lhs rhs"),
-    _op(71, "minf", results="1", flags="propagate_nan! flush_to_zero!", operands="lhs rhs"),
-    _op(72, "mini", results="1", attributes="signedness:Signedness", operands="lhs rhs"),
-    _op(73, "mmaf", results="1", flags_since=3, flags="fast_acc!", operands="lhs rhs acc"),
-    _op(
-        74,
-        "mmai",
-        results="1",
-        attributes="signedness_lhs:Signedness signedness_rhs:Signedness",
-        operands="lhs rhs acc",
-    ),
-    _op(75, "module", flags_since=3, flags="producer", attributes="sym_name:str producer?:str", regions=1),
-    _op(76, "mulf", results="1", flags="flush_to_zero!", attributes="rounding_mode:Rounding", operands="lhs rhs"),
-    _op(77, "mulhii", results="1", operands="x y"),
-    _op(78, "muli", results="1", attributes="overflow:Overflow", operands="lhs rhs"),
-    _op(79, "negf", results="1", operands="source"),
-    _op(80, "negi", results="1", attributes="overflow:Overflow@13.2=none", operands="source"),
-    _op(81, "offset", results="1", operands="ptr offset"),
-    _op(82, "ori", results="1", operands="lhs rhs"),
-    _op(83, "permute", results="1", attributes="permutation:i32s", operands="source"),
-    _op(84, "fpowf", results="1", operands="source exponent"),
-    _op(
-        85,
-        "print_tko",
-        results="n=1@13.2",
-        flags_since=2,
-        flags="token",
-        attributes="str:str",
-        layout="S",
-        operands="args* token?",
-    ),
-    _op(86, "ptr_to_int", results="1", operands="source"),
-    _op(87, "ptr_to_ptr", results="1", operands="source"),
-    _op(
-        88,
-        "reduce",
-        results="n",
-        attributes="dim:int identities:array",
-        layout="C",
-        operands="operands*",
-        regions=1,
-    ),
-    _op(89, "remf", results="1", operands="lhs rhs"),
-    _op(90, "remi", results="1", attributes="signedness:Signedness", operands="lhs rhs"),
-    _op(91, "reshape", results="1", operands="source"),
-    _op(92, "return", results="n=0", layout="C", operands="operands*"),
-    _op(93, "rsqrt", results="1", flags="flush_to_zero!", operands="source"),
-    _op(
-        94,
-        "scan",
-        results="n",
-        attributes="dim:int reverse:bool identities:array",
-        layout="C",
-        operands="operands*",
-        regions=1,
-    ),
-    _op(95, "select", results="1", operands="cond val_if_true val_if_false"),
-    _op(96, "shli", results="1", attributes="overflow:Overflow", operands="lhs rhs"),
-    _op(97, "shri", results="1", attributes="signedness:Signedness", operands="lhs rhs"),
-    _op(98, "sin", results="1", operands="source"),
-    _op(99, "sinh", results="1", operands="source"),
-    _op(100, "sqrt", results="1", flags="flush_to_zero!", attributes="rounding_mode:Rounding", operands="source"),
-    _op(
-        101,
-        "store_ptr_tko",
-        results="1",
-        flags="memory_scope optimization_hints mask token",
-        attributes="memory_ordering_semantics:Ordering memory_scope?:Scope optimization_hints?:hints",
-        layout="S",
-        operands="destination value mask? token?",
-    ),
-    _op(
-        102,
-        "store_view_tko",
-        results="n=1",
-        flags="memory_scope optimization_hints token",
-        attributes="memory_ordering_semantics:Ordering memory_scope?:Scope optimization_hints?:hints "
-        "inbounds:bools@13.4=[]",
-        layout="S",
-        operands="tile view index* token?",
-    ),
-    _op(
-        103,
-        "subf",
-        results="1",
-        flags="flush_to_zero!",
-        attributes="rounding_mode:Rounding",
-        operands="lhs rhs",
-    ),
-    _op(104, "subi", results="1", attributes="overflow:Overflow", operands="lhs rhs"),
-    _op(105, "tan", results="1", operands="source"),
-    _op(106, "tanh", results="1", attributes="rounding_mode:Rounding@13.2=full", operands="source"),
-    _op(107, "trunci", results="1", attributes="overflow:Overflow", operands="from"),
-    _op(108, "xori", results="1", operands="lhs rhs"),
-    _op(109, "yield", results="n=0", layout="C", operands="operands*"),
-    _op(110, "atan2", since=2, results="1", operands="x y"),
-    _op(111, "pack", since=3, results="1", operands="source"),
-    _op(112, "unpack", since=3, results="1", operands="source"),
-    _op(113, "alloca", since=3, results="1", flags="global!", attributes="num_elem:int alignment:int"),
-    _op(114, "mmaf_scaled", since=3, results="1", operands="lhs rhs acc lhs_scale rhs_scale"),
-    _op(115, "make_gather_scatter_view", since=3, results="1", operands="tensor_view"),
-    _op(116, "make_strided_view", since=3, results="1", operands="tensor_view"),
-    _op(
-        117,
-        "atomic_red_view_tko",
-        since=3,
-        results="n=1",
-        flags="token",
-        attributes="memory_ordering_semantics:Ordering memory_scope:Scope mode:AtomicMode inbounds:bools@13.5=[]",
-        layout="S",
-        operands="view index* value token?",
-    ),
-    _op(118, "insert", since=4, results="n=1", layout="C", operands="source destination indices*"),
-    _op(119, "gdc_launch_dependents_tko", since=4, results="1", layout="C", operands="token?"),
-    _op(120, "gdc_wait_tko", since=4, results="1", layout="C", operands="token?"),
-    _op(121, "fpowi", since=4, results="1", operands="source exponent"),
-    _op(122, "memory_fence_alias_tko", since=4, results="1", operands="token"),
-    _op(
-        123,
-        "multimem_load_reduce_view_tko",
-        since=5,
-        results="n=2",
-        flags="memory_scope token",
-        attributes="memory_ordering_semantics:Ordering memory_scope?:Scope reduction:Reduction inbounds:bools",
-        layout="S",
-        operands="view index* token?",
-    ),
-    _op(
-        124,
-        "multimem_reduce_view_tko",
-        since=5,
-        results="n=1",
-        flags="token",
-        attributes="memory_ordering_semantics:Ordering memory_scope:Scope reduction:Reduction inbounds:bools",
-        layout="S",
-        operands="view tile index* token?",
-    ),
-    _op(
-        125,
-        "multimem_store_view_tko",
-        since=5,
-        results="n=1",
-        flags="memory_scope token",
-        attributes="memory_ordering_semantics:Ordering memory_scope?:Scope inbounds:bools",
-        layout="S",
-        operands="view tile index* token?",
-    ),
-)
+_ROW = re.compile(r"(\d+) (\w+)\((.*?)\)(?: -> (\S+))?(?: \{(.*)\})?(?: \[([^]]*)\])?((?: \w+=\w+)*)")
+_ROWS = """
+0 absf(source) -> 1
+1 absi(source) -> 1
+2 addf(lhs rhs) -> 1 {rounding_mode:Rounding} [flush_to_zero!]
+3 addi(lhs rhs) -> 1 {overflow:Overflow}
+4 andi(lhs rhs) -> 1
+5 assert(condition) {message:str}
+6 assume(value) -> 1 {predicate:predicate}
+7 atomic_cas_tko(pointers cmp val mask? token?) -> 2 {memory_ordering_semantics:Ordering memory_scope:Scope}
+    [mask token] layout=S
+8 atomic_rmw_tko(pointers arg mask? token?) -> 2
+    {memory_ordering_semantics:Ordering memory_scope:Scope mode:AtomicMode} [mask token] layout=S
+9 bitcast(source) -> 1
+10 break(operands*) -> n=0 layout=C
+11 broadcast(source) -> 1
+12 cat(lhs rhs) -> 1 {dim:int}
+13 ceil(source) -> 1
+14 cmpf(lhs rhs) -> 1 {comparison_predicate:Predicate comparison_ordering:FloatOrdering}
+15 cmpi(lhs rhs) -> 1 {comparison_predicate:Predicate signedness:Signedness}
+16 constant() -> 1 {value:const}
+17 continue(operands*) -> n=0 layout=C
+18 cos(source) -> 1
+19 cosh(source) -> 1
+20 divf(lhs rhs) -> 1 {rounding_mode:Rounding} [flush_to_zero!]
+21 divi(lhs rhs) -> 1 {signedness:Signedness rounding:Rounding}
+22 entry() {sym_name:str function_type:type arg_attrs?:array res_attrs?:array optimization_hints?:hints}
+    [res_attrs optimization_hints arg_attrs] regions=1
+23 exp(source) -> 1 {rounding_mode:Rounding@13.3=full}
+24 exp2(source) -> 1 [flush_to_zero!]
+37 exti(from) -> 1 {signedness:Signedness}
+38 extract(source indices*) -> n=1 layout=C
+39 floor(source) -> 1
+40 fma(lhs rhs acc) -> 1 {rounding_mode:Rounding} [flush_to_zero!]
+41 for(lowerBound upperBound step initValues*) -> n [unsignedCmp!] layout=C regions=1 flags_since=2
+42 ftof(from) -> 1 {rounding_mode:Rounding}
+43 ftoi(from) -> 1 {signedness:Signedness rounding_mode:Rounding} [saturating!] flags_since=4
+44 get_global() -> 1 {name:str}
+45 get_index_space_shape(src) -> n
+46 get_num_tile_blocks() -> 3
+47 get_tensor_shape(src) -> n
+48 get_tile_block_id() -> 3
+49 global() {sym_name:str value:const alignment:int symbol_visibility:Visibility@13.3=public} [constant!]
+    flags_since=3
+50 if(condition) -> n regions=2
+51 int_to_ptr(source) -> 1
+58 iota() -> 1
+59 itof(from) -> 1 {signedness:Signedness rounding_mode:Rounding}
+60 join_tokens(tokens*) -> n=1 layout=C
+61 load_ptr_tko(source mask? paddingValue? token?) -> 2
+    {memory_ordering_semantics:Ordering memory_scope?:Scope optimization_hints?:hints}
+    [memory_scope optimization_hints mask paddingValue token] layout=S
+62 load_view_tko(view index* token?) -> n=2
+    {memory_ordering_semantics:Ordering memory_scope?:Scope optimization_hints?:hints inbounds:bools@13.4=[]}
+    [memory_scope optimization_hints token] layout=S
+63 log(source) -> 1
+64 log2(source) -> 1
+65 loop(initValues*) -> n layout=C regions=1
+66 make_partition_view(tensor_view) -> 1
+67 make_tensor_view(base dynamicShape* dynamicStrides*) -> n=1 layout=S
+68 make_token() -> 1
+69 maxf(lhs rhs) -> 1 [propagate_nan! flush_to_zero!]
+70 maxi(lhs rhs) -> 1 {signedness:Signedness}
+71 minf(lhs rhs) -> 1 [propagate_nan! flush_to_zero!]
+72 mini(lhs rhs) -> 1 {signedness:Signedness}
+73 mmaf(lhs rhs acc) -> 1 [fast_acc!] flags_since=3
+74 mmai(lhs rhs acc) -> 1 {signedness_lhs:Signedness signedness_rhs:Signedness}
+75 module() {sym_name:str producer?:str} [producer] regions=1 flags_since=3
+76 mulf(lhs rhs) -> 1 {rounding_mode:Rounding} [flush_to_zero!]
+77 mulhii(x y) -> 1
+78 muli(lhs rhs) -> 1 {overflow:Overflow}
+79 negf(source) -> 1
+80 negi(source) -> 1 {overflow:Overflow@13.2=none}
+81 offset(ptr offset) -> 1
+82 ori(lhs rhs) -> 1
+83 permute(source) -> 1 {permutation:i32s}
+84 fpowf(source exponent) -> 1
+85 print_tko(args* token?) -> n=1@13.2 {str:str} [token] layout=S flags_since=2
+86 ptr_to_int(source) -> 1
+87 ptr_to_ptr(source) -> 1
+88 reduce(operands*) -> n {dim:int identities:array} layout=C regions=1
+89 remf(lhs rhs) -> 1
+90 remi(lhs rhs) -> 1 {signedness:Signedness}
+91 reshape(source) -> 1
+92 return(operands*) -> n=0 layout=C
+93 rsqrt(source) -> 1 [flush_to_zero!]
+94 scan(operands*) -> n {dim:int reverse:bool identities:array} layout=C regions=1
+95 select(cond val_if_true val_if_false) -> 1
+96 shli(lhs rhs) -> 1 {overflow:Overflow}
+97 shri(lhs rhs) -> 1 {signedness:Signedness}
+98 sin(source) -> 1
+99 sinh(source) -> 1
+100 sqrt(source) -> 1 {rounding_mode:Rounding} [flush_to_zero!]
+101 store_ptr_tko(destination value mask? token?) -> 1
+    {memory_ordering_semantics:Ordering memory_scope?:Scope optimization_hints?:hints}
+    [memory_scope optimization_hints mask token] layout=S
+102 store_view_tko(tile view index* token?) -> n=1
+    {memory_ordering_semantics:Ordering memory_scope?:Scope optimization_hints?:hints inbounds:bools@13.4=[]}
+    [memory_scope optimization_hints token] layout=S
+103 subf(lhs rhs) -> 1 {rounding_mode:Rounding} [flush_to_zero!]
+104 subi(lhs rhs) -> 1 {overflow:Overflow}
+105 tan(source) -> 1
+106 tanh(source) -> 1 {rounding_mode:Rounding@13.2=full}
+107 trunci(from) -> 1 {overflow:Overflow}
+108 xori(lhs rhs) -> 1
+109 yield(operands*) -> n=0 layout=C
+110 atan2(x y) -> 1 since=2
+111 pack(source) -> 1 since=3
+112 unpack(source) -> 1 since=3
+113 alloca() -> 1 {num_elem:int alignment:int} [global!] since=3
+114 mmaf_scaled(lhs rhs acc lhs_scale rhs_scale) -> 1 since=3
+115 make_gather_scatter_view(tensor_view) -> 1 since=3
+116 make_strided_view(tensor_view) -> 1 since=3
+117 atomic_red_view_tko(view index* value token?) -> n=1
+    {memory_ordering_semantics:Ordering memory_scope:Scope mode:AtomicMode inbounds:bools@13.5=[]} [token]
+    layout=S since=3
+118 insert(source destination indices*) -> n=1 layout=C since=4
+119 gdc_launch_dependents_tko(token?) -> 1 layout=C since=4
+120 gdc_wait_tko(token?) -> 1 layout=C since=4
+121 fpowi(source exponent) -> 1 since=4
+122 memory_fence_alias_tko(token) -> 1 since=4
+123 multimem_load_reduce_view_tko(view index* token?) -> n=2
+    {memory_ordering_semantics:Ordering memory_scope?:Scope reduction:Reduction inbounds:bools} [memory_scope token]
+    layout=S since=5
+124 multimem_reduce_view_tko(view tile index* token?) -> n=1
+    {memory_ordering_semantics:Ordering memory_scope:Scope reduction:Reduction inbounds:bools} [token]
+    layout=S since=5
+125 multimem_store_view_tko(view tile index* token?) -> n=1
+    {memory_ordering_semantics:Ordering memory_scope?:Scope inbounds:bools} [memory_scope token] layout=S since=5
+"""
+TABLE = tuple(_op(row) for row in _ROWS.strip().replace("\n    ", " ").splitlines())
 # Ops of the table that files hold in sections of their own, never in bodies.
 SECTIONS = ("entry", "global", "module")
 BY_NAME: dict[str, OpSpec] = {spec.name: spec for spec in TABLE}
