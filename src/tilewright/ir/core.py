@@ -19,6 +19,7 @@ from tilewright.ir.types import TileType, Type
 
 if TYPE_CHECKING:
     from tilewright.ir.builder import Builder
+    from tilewright.ir.layouts import LinearLayout
     from tilewright.ir.opdef import OpSpec
 
 
@@ -62,6 +63,13 @@ class Value:
         if not isinstance(self.type, TileType):
             raise TypeError(f"{self!r} is not a tile")
         return self.type
+
+    @property
+    def layout(self) -> LinearLayout:
+        """Which thread holds which element of a tile that is distributed over the threads of a CTA."""
+        layout = self.tile.layout
+        assert layout is not None, self
+        return layout
 
     def __repr__(self) -> str:
         return f"%{self.name or self.index}: {self.type}"

@@ -158,11 +158,7 @@ class Operator:
         for the gradient of that. It returns the gradient of each input, a tuple where there are several, None for one
         that has none. It may call operators and functions of the framework. ValueError for other names.
         """
-        if self.mutates:
-            raise ValueError(
-                f"{self.name} changes {min(self.mutates)!r} in place; only functional operators have a gradient"
-            )
-        self.backward = self._rule(function, "the gradient", [f"grad_{n}" for n in self.outputs])
+        self.backward = self._rule(function, "gradient", [f"grad_{n}" for n in self.outputs])
         return function
 
     def jvp(self, function: F) -> F:
@@ -172,19 +168,21 @@ class Operator:
         which is None where the input has integers. It returns the tangent of each output, a tuple where there are
         several, None for one that does not depend on the tangents, and is linear in them. ValueError for other names.
         """
-        if self.mutates:
-            raise ValueError(
-                f"{self.name} changes {min(self.mutates)!r} in place; only functional operators have a derivative"
-            )
-        self.forward = self._rule(function, "the jvp", [f"tangent_{n}" for n in self.inputs])
+        self.forward = self._rule(function, "jvp", [f"tangent_{n}" for n in self.inputs])
         return function
 
     def _rule(self, function: Callable[..., Any], what: str, given: Sequence[str]) -> Rule:
+        if self.mutates:
+            raise ValueError(
+                f"{self.name} changes {min(self.mutates)!r} in place; only functional operators have a {what}"
+            )
         allowed = [*self.inputs, *self.outputs, *(n.name for n in self.numbers), *given]
         names = tuple(inspect.signature(function).parameters)
         for name in names:
             if name not in allowed:
-                raise ValueError(f"{self.name}: {what} has the parameter {name!r}; it can have {', '.join(allowed)}")
+                raise ValueError(
+                    f"{self.name}: the {what} has the parameter {name!r}; it can have {', '.join(allowed)}"
+                )
         self._fronts.clear()
         return Rule(function, names)
 
@@ -196,22 +194,19 @@ class Operator:
 
     def input_gradients(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """What the backward function gives for each input. RuntimeError when it gives another number of them."""
-        assert self.backward is not None
-        found = self.backward(values)
-        if len(found) != len(self.inputs):
-            raise RuntimeError(
-                f"{self.name}: the gradient returned {len(found)} values; the inputs are {len(self.inputs)}"
-            )
-        return found
+        return self._derivatives(self.backward, values, "gradient", "inputs", len(self.inputs))
 
     def output_tangents(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """What the function of forward mode gives for each output. RuntimeError when it gives another number."""
-        assert self.forward is not None
-        found = self.forward(values)
-        if len(found) != len(self.outputs):
-            raise RuntimeError(
-                f"{self.name}: the jvp returned {len(found)} values; the outputs are {len(self.outputs)}"
-            )
+        return self._derivatives(self.forward, values, "jvp", "outputs", len(self.outputs))
+
+    def _derivatives(
+        self, rule: Rule | None, values: Mapping[str, Any], what: str, of: str, count: int
+    ) -> tuple[Any, ...]:
+        assert rule is not None
+        found = rule(values)
+        if len(found) != count:
+            raise RuntimeError(f"{self.name}: the {what} returned {len(found)} values; the {of} are {count}")
         return found
 
     def missing_gradient(self) -> str:

@@ -61,47 +61,41 @@ end:
   ret i32 0
 }}
 
-; The pool is the call frame. Calls task(data) on a thread of XLA's.
-define internal i32 @xla_schedule(ptr %frame, ptr %task, ptr %data) {{
-  %args = alloca [5 x i64], align 8
+; Whether a function of the API failed, whose arguments are {{size, extension, context, ...}}: those behind are there.
+define internal i32 @xla_call(ptr %frame, i64 %offset, i64 %size, ptr %args) {{
   %api.at = getelementptr i8, ptr %frame, i64 {_API}
   %api = load ptr, ptr %api.at
   %context.at = getelementptr i8, ptr %frame, i64 {_CONTEXT}
   %context = load ptr, ptr %context.at
   %a1 = getelementptr i64, ptr %args, i64 1
   %a2 = getelementptr i64, ptr %args, i64 2
-  %a3 = getelementptr i64, ptr %args, i64 3
-  %a4 = getelementptr i64, ptr %args, i64 4
-  store i64 40, ptr %args
+  store i64 %size, ptr %args
   store ptr null, ptr %a1
   store ptr %context, ptr %a2
-  store ptr %task, ptr %a3
-  store ptr %data, ptr %a4
-  %function.at = getelementptr i8, ptr %api, i64 {_SCHEDULE}
+  %function.at = getelementptr i8, ptr %api, i64 %offset
   %function = load ptr, ptr %function.at
   %error = call ptr %function(ptr %args)
   %failed = call i32 @xla_failed(ptr %api, ptr %error)
   ret i32 %failed
 }}
 
+; The pool is the call frame. Calls task(data) on a thread of XLA's.
+define internal i32 @xla_schedule(ptr %frame, ptr %task, ptr %data) {{
+  %args = alloca [5 x i64], align 8
+  %a3 = getelementptr i64, ptr %args, i64 3
+  %a4 = getelementptr i64, ptr %args, i64 4
+  store ptr %task, ptr %a3
+  store ptr %data, ptr %a4
+  %failed = call i32 @xla_call(ptr %frame, i64 {_SCHEDULE}, i64 40, ptr %args)
+  ret i32 %failed
+}}
+
 ; What a function of the API, with the arguments {{size, extension, context, out}}, says.
 define internal i64 @xla_ask(ptr %frame, i64 %offset, ptr %out, i64 %otherwise) {{
   %args = alloca [4 x i64], align 8
-  %api.at = getelementptr i8, ptr %frame, i64 {_API}
-  %api = load ptr, ptr %api.at
-  %context.at = getelementptr i8, ptr %frame, i64 {_CONTEXT}
-  %context = load ptr, ptr %context.at
-  %a1 = getelementptr i64, ptr %args, i64 1
-  %a2 = getelementptr i64, ptr %args, i64 2
   %a3 = getelementptr i64, ptr %args, i64 3
-  store i64 32, ptr %args
-  store ptr null, ptr %a1
-  store ptr %context, ptr %a2
   store ptr %out, ptr %a3
-  %function.at = getelementptr i8, ptr %api, i64 %offset
-  %function = load ptr, ptr %function.at
-  %error = call ptr %function(ptr %args)
-  %failed = call i32 @xla_failed(ptr %api, ptr %error)
+  %failed = call i32 @xla_call(ptr %frame, i64 %offset, i64 32, ptr %args)
   %fine = icmp eq i32 %failed, 0
   %inline = load i64, ptr %a3
   %result = select i1 %fine, i64 %inline, i64 %otherwise

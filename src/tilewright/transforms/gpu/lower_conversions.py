@@ -40,8 +40,7 @@ class _Lowering(Rewriter):
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
         if not isinstance(op, ConvertLayout):
             return None
-        source, target = op.x.tile.layout, op.type.layout
-        assert source is not None and target is not None
+        source, target = op.x.layout, op.result.layout
         if source == target:
             return [op.x]
         if is_register_or_shuffle(source, target):

@@ -85,7 +85,7 @@ class _Stages:
     # -- reductions
 
     def reduce(self, values: Tiles) -> Tiles:
-        layout = _layout(values[0])
+        layout = values[0].layout
         if not layout.is_permutation or not (self.commutative or _in_order(layout, self.axis)):
             values = self._converted(values, along_axis(layout.shape, self.axis, self.warps))
         values = self._within_threads(values)
@@ -96,13 +96,13 @@ class _Stages:
         return [self.b.emit(Reshape, v, shape=rest) for v in values]
 
     def _within_threads(self, values: Tiles) -> Tiles:
-        if not _layout(values[0]).axis_bits(REGISTER, self.axis):
+        if not values[0].layout.axis_bits(REGISTER, self.axis):
             return values
         return self.b.emit_op(ThreadReduce, values, axis=self.axis, body=clone_block(self.body, {})).results
 
     def _across_lanes(self, values: Tiles) -> Tiles:
         """The butterfly, from the lowest bit of the axis to the highest: then all lanes have the result."""
-        layout = _layout(values[0])
+        layout = values[0].layout
         lanes = {image[self.axis]: 1 << i for i, image in enumerate(layout.images(LANE)) if image[self.axis]}
         for bit in sorted(lanes):
             others = [self.b.emit(Shuffle, v, lane_xor=lanes[bit]) for v in values]
@@ -117,7 +117,7 @@ class _Stages:
         return [self.b.emit(DropBits, v, axis=self.axis, bits=bits) for v in values] if bits else values
 
     def _across_warps(self, values: Tiles) -> Tiles:
-        layout = _layout(values[0])
+        layout = values[0].layout
         images = layout.images(WARP)
         along = [b for b, image in zip(layout.bases(WARP), images) if image[self.axis]]
         if not along:
@@ -131,9 +131,9 @@ class _Stages:
 
     def scan(self, values: Tiles) -> Tiles:
         """Runs within threads, and before each what is combined of all runs before it."""
-        home = _layout(values[0])
+        home = values[0].layout
         values = self._converted(values, along_axis(home.shape, self.axis, self.warps))
-        layout = _layout(values[0])
+        layout = values[0].layout
         runs = layout.axis_bits(REGISTER, self.axis).bit_count()
         shape, axis = layout.shape, self.axis
         split = (*shape[:axis], shape[axis] >> runs, 1 << runs, *shape[axis + 1 :])
@@ -162,7 +162,7 @@ class _Stages:
 
     def _before(self, totals: Tiles, reverse: bool) -> tuple[Tiles, Value]:
         """What is combined of the totals of all lanes before each, and which lanes have one before them."""
-        layout, axis = _layout(totals[0]), self.axis
+        layout, axis = totals[0].layout, self.axis
         lanes = {image[axis]: 1 << i for i, image in enumerate(layout.images(LANE)) if image[axis]}
         before, seen = totals, 0
         for bit in sorted(lanes):
@@ -180,7 +180,7 @@ class _Stages:
         return before, self._has_bits(layout, axis, seen, clear=reverse)
 
     def _after(self, scanned: Sequence[Value], before: Tiles, valid: Value) -> Tiles:
-        layout = _layout(scanned[0])
+        layout = scanned[0].layout
         spread = [
             self.b.emit(BroadcastDistributed, v, type=TileType(v.tile.dtype, layout.shape, layout))
             for v in (*before, valid)
@@ -190,7 +190,7 @@ class _Stages:
     # -- what both need
 
     def _converted(self, values: Tiles, layout: LinearLayout) -> Tiles:
-        if _layout(values[0]) == layout:
+        if values[0].layout == layout:
             return values
         return [self.b.emit(ConvertLayout, v, type=v.tile.with_layout(layout)) for v in values]
 
@@ -215,12 +215,6 @@ def _yield(b: Builder, value: Value) -> None:
 
 def _full(b: Builder, value: int, t: TileType) -> Value:
     return b.emit(Constant, value=value, type=t)
-
-
-def _layout(value: Value) -> LinearLayout:
-    layout = value.tile.layout
-    assert layout is not None, value
-    return layout
 
 
 def _in_order(layout: LinearLayout, axis: int) -> bool:

@@ -82,9 +82,7 @@ class _OperandLoad:
     @property
     def source(self) -> LinearLayout:
         """The layout in which the tile is copied."""
-        layout = self.op.ptrs.tile.layout
-        assert layout is not None
-        return layout
+        return self.op.ptrs.layout
 
     @property
     def buffer(self) -> LinearLayout:
@@ -99,8 +97,7 @@ class _OperandLoad:
 
 def _as_loaded(convert: ConvertLayout, path: _Path) -> LinearLayout:
     """The layout of the loaded tile that gives that of ``convert`` after ``path``."""
-    layout = convert.type.layout
-    assert layout is not None
+    layout = convert.result.layout
     for op in reversed(path):
         if isinstance(op, Permute):
             layout = layout.permute([op.axes.index(k) for k in range(layout.rank)])

@@ -49,10 +49,8 @@ class _Splitter(Rewriter):
         if not isinstance(op, GpuMma) or not self.options.splits(op):
             return None
         step, acc = self.options.step, op.acc.tile
-        layout = acc.layout
-        assert layout is not None
         x, y = (_buffer(builder, v) for v in (op.x, op.y))
-        parts = operand_layouts(FMA, layout, step, acc.element.bitwidth)
+        parts = operand_layouts(FMA, op.acc.layout, step, acc.element.bitwidth)
         zero = builder.constant(0, int32)
         body = Block((I32, acc))
         with builder.at(body):

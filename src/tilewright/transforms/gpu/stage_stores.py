@@ -54,10 +54,9 @@ class StageStores:
 def put_buffers(op: Put) -> tuple[SharedType, int]:
     """The shared memory for a piece of what ``op`` stores, and how many of these there are."""
     t, tensor_map = op.value.tile, op.map.op
-    layout = t.layout
-    assert isinstance(tensor_map, TensorMap) and layout is not None
+    assert isinstance(tensor_map, TensorMap)
     width = tensor_map.box[-1]
-    size = width if can_part(layout, op.inner, width) else t.shape[op.inner]
+    size = width if can_part(op.value.layout, op.inner, width) else t.shape[op.inner]
     shape = [size if k == op.inner else n for k, n in enumerate(t.shape)]
     shared = SharedType(t.element, swizzled_layout(shape, op.inner, tensor_map.swizzle, t.element.bytes))
     several = size < t.shape[op.inner] and _BUFFERS * shared.bytes <= _MOST_BYTES
@@ -109,11 +108,9 @@ class _Stager(Rewriter):
         return self._put(op, builder) if isinstance(op, Put) else None
 
     def _operand(self, op: StageOperand, b: Builder) -> Value:
-        layout = op.value.tile.layout
-        assert layout is not None
         buffer = create(SharedAlloc, [], {"type": op.type, "alignment": SWIZZLED_ALIGNMENT}, op.loc)
         self.buffers.append(buffer)
-        b.emit_op(SharedStore, buffer.result, op.value, vector=shared_vector(op.type, layout))
+        b.emit_op(SharedStore, buffer.result, op.value, vector=shared_vector(op.type, op.value.layout))
         b.emit_op(AsyncFence)
         return buffer.result
 
@@ -128,14 +125,13 @@ class _Stager(Rewriter):
             buffers = [b.emit(SharedCopy, v, zero, type=shared) for v in buffers[:count]]
         for i in range(pieces):
             piece = op.value if pieces == 1 else b.emit(Part, op.value, axis=op.inner, size=size, index=i)
-            assert piece.tile.layout is not None
             b.emit_op(TmaStoreWait, pending=0 if shares and not i else count - 1)  # others may have used one buffer
-            vector = shared_vector(shared, piece.tile.layout)
+            vector = shared_vector(shared, piece.layout)
             b.emit_op(SharedStore, buffers[i % count], piece, vector=vector)
             b.emit_op(AsyncFence)
             *outer, last = op.starts  # of the axes of the map, of which the last one is contiguous
             start = b.emit(Add, last, b.constant(i * size, int32)) if i else last
-            alone = group_offset(shared.layout, piece.tile.layout)
+            alone = group_offset(shared.layout, piece.layout)
             by_group = alone is not None and alone == box_offset(shared, tensor_map)
             b.emit_op(TmaStore, buffers[i % count], op.map, [*outer, start], by_group=by_group)
         return []

@@ -17,9 +17,7 @@ from tilewright.ir.types import PointerType, SharedType, TileType
 
 def share(b: Builder, x: Value) -> Value:
     """A buffer that has the distributed tile ``x``."""
-    layout = x.tile.layout
-    assert layout is not None
-    buffer = empty(b, x.tile, layout)
+    buffer = empty(b, x.tile, x.layout)
     b.emit_op(SharedStore, buffer, x)
     return buffer
 

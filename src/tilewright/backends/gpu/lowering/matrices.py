@@ -13,7 +13,6 @@ from llvmlite import ir
 from tilewright.backends.gpu.lowering.assembly import I32
 from tilewright.backends.gpu.lowering.context import Context, Rule
 from tilewright.backends.gpu.lowering.memory import RULES as MEMORY_RULES
-from tilewright.backends.gpu.lowering.tiles import layout_of
 from tilewright.backends.gpu.lowering.words import packed_words, unpacked_words
 from tilewright.ir.core import Op
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
@@ -107,7 +106,7 @@ def _matrices(offsets: LinearLayout, word: tuple[int, ...], rows: tuple[int, ...
 
 def _shared_store(cx: Context, op: SharedStore) -> None:
     buffer, t = cx.buffers[op.buffer], op.value.tile
-    offsets = buffer.type.layout.invert_and_compose(layout_of(op.value))
+    offsets = buffer.type.layout.invert_and_compose(op.value.layout)
     fits = cx.target.capability >= _CAPABILITY and not t.is_pointer and t.element.bitwidth in (8, 16)
     found = stored_matrices(offsets, t.element.bytes) if fits else None
     if found is None:
@@ -122,7 +121,7 @@ def _shared_store(cx: Context, op: SharedStore) -> None:
 def _shared_load(cx: Context, op: SharedLoad) -> None:
     buffer = cx.buffers[op.buffer]
     t = op.result.tile
-    offsets = buffer.type.layout.invert_and_compose(layout_of(op.result))
+    offsets = buffer.type.layout.invert_and_compose(op.result.layout)
     found = loaded_matrices(offsets) if not t.is_pointer and t.element.bitwidth == 8 else None
     if found is None:
         MEMORY_RULES[SharedLoad](cx, op)

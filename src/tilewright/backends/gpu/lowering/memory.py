@@ -10,7 +10,6 @@ from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.assembly import I16, I32, I64
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule, owned_registers, unsupported
-from tilewright.backends.gpu.lowering.tiles import layout_of
 from tilewright.backends.gpu.lowering.words import Words, bytes_of, number_of, packed, unpacked, words_of
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
@@ -327,8 +326,8 @@ def _load_shared(cx: Context, op: Op, offsets: _Offsets, dtype: ElementType, vec
 def _store_shared(cx: Context, value: Value, offsets: _Offsets, vector: int) -> None:
     dtype, values = value.tile.dtype, cx.of(value)
     words = words_of(bytes_of(dtype), vector)
-    owned = owned_registers(layout_of(value))
-    owner = cx.owner(layout_of(value))
+    owned = owned_registers(value.layout)
+    owner = cx.owner(value.layout)
     groups = [g for g in _groups(offsets.layout, vector) if g[0] in owned]
     for group, (address, constant) in zip(groups, offsets.addresses([g[0] for g in groups])):
         stored = packed(cx, words, [values[r] for r in group], dtype)
@@ -337,13 +336,13 @@ def _store_shared(cx: Context, value: Value, offsets: _Offsets, vector: int) -> 
 
 def _shared_load(cx: Context, op: SharedLoad) -> None:
     buffer = cx.buffers[op.buffer]
-    offsets = buffer.type.layout.invert_and_compose(layout_of(op.result))
+    offsets = buffer.type.layout.invert_and_compose(op.result.layout)
     cx.values[op.result] = _load_shared(cx, op, _Offsets(cx, buffer, offsets, None), op.type.dtype, op.vector)
 
 
 def _shared_store(cx: Context, op: SharedStore) -> None:
     buffer = cx.buffers[op.buffer]
-    offsets = buffer.type.layout.invert_and_compose(layout_of(op.value))
+    offsets = buffer.type.layout.invert_and_compose(op.value.layout)
     _store_shared(cx, op.value, _Offsets(cx, buffer, offsets, None), op.vector)
 
 
@@ -366,12 +365,12 @@ def _part(cx: Context, op: SharedExtract | SharedInsert, layout: LinearLayout) -
 
 
 def _shared_extract(cx: Context, op: SharedExtract) -> None:
-    offsets = _part(cx, op, layout_of(op.result))
+    offsets = _part(cx, op, op.result.layout)
     cx.values[op.result] = _load_shared(cx, op, offsets, op.type.dtype, 1)
 
 
 def _shared_insert(cx: Context, op: SharedInsert) -> None:
-    _store_shared(cx, op.value, _part(cx, op, layout_of(op.value)), 1)
+    _store_shared(cx, op.value, _part(cx, op, op.value.layout), 1)
 
 
 def _barrier(cx: Context, op: Barrier) -> None:
@@ -384,7 +383,7 @@ def _barrier(cx: Context, op: Barrier) -> None:
 def _async_copy(cx: Context, op: AsyncCopy) -> None:
     """cp.async: past the L1 cache where it can be; of size 0, which fills with zeros, where the mask is false."""
     buffer, pointers = cx.buffers[op.buffer], cx.of(op.ptrs)
-    layout, size = layout_of(op.ptrs), buffer.type.dtype.bytes * op.vector
+    layout, size = op.ptrs.layout, buffer.type.dtype.bytes * op.vector
     masks = None if op.mask is None else cx.of(op.mask)
     offsets = _Offsets(cx, buffer, buffer.type.layout.invert_and_compose(layout), None)
     owner = cx.owner(layout)

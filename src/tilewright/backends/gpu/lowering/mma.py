@@ -8,7 +8,6 @@ from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, assembly
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
-from tilewright.backends.gpu.lowering.tiles import layout_of
 from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, tfloat32
@@ -20,7 +19,7 @@ _FP8 = ("f8e4m3fn", "f8e5m2")
 
 
 def _mma(cx: Context, op: GpuMma) -> None:
-    layout, instruction = layout_of(op.acc), op.instruction
+    layout, instruction = op.acc.layout, op.instruction
     own = 0 if instruction == FMA else 2 if instruction[0] == 16 else 1
     repeated = layout.images(REGISTER)[own:]
     # The bits of the number of an accumulator fragment that the fragments of each operand depend on.

@@ -418,12 +418,17 @@ def _exp(e: ScalarEmitter, op: Exp, operands: Registers) -> ir.Value:
     return _rounded(e, e.asm(_EXP, operands, F32), dtype)
 
 
-def _exp2(e: ScalarEmitter, op: Exp2, operands: Registers) -> ir.Value:
-    dtype = operand_dtype(op)
-    if dtype.short == "f64":
-        return e.shared(op, operands)
-    ftz = ".ftz" if op.flush_to_zero else ""
-    return _rounded(e, e.asm(f"ex2.approx{ftz}.f32 $0, $1;", operands, F32), dtype)
+def _approximated(instruction: str) -> Rule:
+    """The rule of an op that one instruction computes for floats of 32 bits and less."""
+
+    def emit(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
+        dtype = operand_dtype(op)
+        if dtype.short == "f64":
+            return e.shared(op, operands)
+        ftz = ".ftz" if flushes_to_zero(op) else ""
+        return _rounded(e, e.asm(f"{instruction}.approx{ftz}.f32 $0, $1;", operands, F32), dtype)
+
+    return emit
 
 
 # The formula of ``backends.vector``, with the reciprocal of e**(2 |x|) + 1, which is at least 2 and never too large, by
@@ -454,14 +459,6 @@ def _tanh(e: ScalarEmitter, op: Tanh, operands: Registers) -> ir.Value:
     if dtype.short == "f32" and op.rounding is RoundingMode.APPROX:
         return e.asm("tanh.approx.f32 $0, $1;", operands, F32)
     return _rounded(e, e.asm(_TANH, operands, F32), dtype)
-
-
-def _rsqrt(e: ScalarEmitter, op: Rsqrt, operands: Registers) -> ir.Value:
-    dtype = operand_dtype(op)
-    if dtype.short == "f64":
-        return e.shared(op, operands)
-    ftz = ".ftz" if op.flush_to_zero else ""
-    return _rounded(e, e.asm(f"rsqrt.approx{ftz}.f32 $0, $1;", operands, F32), dtype)
 
 
 def _rounded(e: ScalarEmitter, x: ir.Value, dtype: DType) -> ir.Value:
@@ -539,9 +536,9 @@ RULES: dict[type[Op], Rule] = {
     **dict.fromkeys((Max, Min), _extremum),
     Select: _select,
     Exp: _exp,
-    Exp2: _exp2,
+    Exp2: _approximated("ex2"),
     Tanh: _tanh,
-    Rsqrt: _rsqrt,
+    Rsqrt: _approximated("rsqrt"),
     **dict.fromkeys((Floor, Ceil), _round_to_integer),
     **dict.fromkeys((Rem, And, Or, Xor, Shl, Shr, Cmp, IsNan, IsInf), _shared),
     **dict.fromkeys((Log, Log2, Sin, Cos, Tan, Sinh, Cosh, Pow, Atan2), _shared),

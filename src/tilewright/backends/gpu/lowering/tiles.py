@@ -14,8 +14,8 @@ from tilewright.backends.gpu.lowering.addresses import BaseOffset
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32, I64
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow
-from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
+from tilewright.ir.core import Block, Op
+from tilewright.ir.layouts import LANE, REGISTER, WARP
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.tiles import (
     BroadcastDistributed,
@@ -29,12 +29,6 @@ from tilewright.ir.ops.gpu.tiles import (
 )
 from tilewright.ir.ops.memory import Assume, AssumeBlocked, AssumeBounded, AssumeDivisible, Bid, NumBlocks
 from tilewright.ir.ops.shape import Constant, Iota, Permute, Reshape, Undefined
-
-
-def layout_of(value: Value) -> LinearLayout:
-    layout = value.tile.layout
-    assert layout is not None, value
-    return layout
 
 
 def _constant(cx: Context, op: Constant | Undefined) -> None:
@@ -86,18 +80,18 @@ def _reshape(cx: Context, op: Reshape) -> None:
 
 
 def _splat(cx: Context, op: Splat) -> None:
-    cx.values[op.result] = cx.of(op.x) * layout_of(op.result).num_registers
+    cx.values[op.result] = cx.of(op.x) * op.result.layout.num_registers
 
 
 def _broadcast(cx: Context, op: BroadcastDistributed) -> None:
-    sources = broadcast_sources(layout_of(op.x), layout_of(op.result))
+    sources = broadcast_sources(op.x.layout, op.result.layout)
     assert sources is not None
     registers = cx.of(op.x)
     cx.values[op.result] = [registers[r] for r in sources]
 
 
 def _drop_bits(cx: Context, op: DropBits) -> None:
-    before, after = layout_of(op.x), layout_of(op.result)
+    before, after = op.x.layout, op.result.layout
     kept = [i for i in range(len(before.bases(REGISTER))) if not before.free_mask(REGISTER) >> i & 1]
     registers = cx.of(op.x)
     cx.values[op.result] = [
@@ -131,7 +125,7 @@ def _shuffle(cx: Context, op: Shuffle) -> None:
 
 def _convert(cx: Context, op: ConvertLayout) -> None:
     """Each register of the result is one of the own registers, or of those of a lane of the same warp."""
-    conversion = within_warp(layout_of(op.x), layout_of(op.result))
+    conversion = within_warp(op.x.layout, op.result.layout)
     if conversion is None:
         raise unsupported(op, "a conversion of layouts between warps was not lowered to shared memory")
     b, registers = cx.builder, cx.of(op.x)
@@ -188,7 +182,7 @@ def combine(cx: Context, body: Block, left: Registers, right: Registers) -> Regi
 
 
 def _thread_reduce(cx: Context, op: ThreadReduce) -> None:
-    layout = layout_of(op.values[0])
+    layout = op.values[0].layout
     values = [cx.of(v) for v in op.values]
     rows = []
     for group in op.groups():
@@ -200,7 +194,7 @@ def _thread_reduce(cx: Context, op: ThreadReduce) -> None:
     outer = [i for i, image in enumerate(layout.images(REGISTER)) if not image[op.axis]]
     kept = [n for n, bit in enumerate(outer) if not layout.free_mask(REGISTER) >> bit & 1]
     for k, v in enumerate(op.results):
-        count = layout_of(v).num_registers
+        count = v.layout.num_registers
         chosen = [sum((r >> i & 1) << n for i, n in enumerate(kept)) for r in range(count)]
         cx.values[v] = [rows[c][k] for c in chosen]
 

@@ -8,7 +8,6 @@ from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.assembly import I16, I64
 from tilewright.backends.gpu.lowering.context import Context, Rule
-from tilewright.backends.gpu.lowering.tiles import layout_of
 from tilewright.ir.core import Op, Value
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.ir.layouts import LANES, log2
@@ -223,7 +222,7 @@ def _async_fence(cx: Context, op: AsyncFence) -> None:
 
 def _part(cx: Context, op: Part) -> None:
     registers = cx.of(op.x)
-    cx.values[op.result] = [registers[r] for r in part_registers(layout_of(op.x), op.axis, op.size, op.index)]
+    cx.values[op.result] = [registers[r] for r in part_registers(op.x.layout, op.axis, op.size, op.index)]
 
 
 # -- warps with different work

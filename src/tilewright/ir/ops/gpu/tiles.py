@@ -142,23 +142,20 @@ class ThreadCombiningOp(Op):
     @property
     def register_bits(self) -> int:
         """The coordinate bits of the axis that registers hold, as a mask."""
-        layout = self.values[0].tile.layout
-        assert layout is not None
-        return layout.axis_bits(REGISTER, self.axis)
+        return self.values[0].layout.axis_bits(REGISTER, self.axis)
 
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """The registers of a thread that are combined with each other, in ascending order of their coordinates.
 
         In the order of the registers that a reduction leaves, but with those that hold the same elements, too.
         """
-        layout = self.values[0].tile.layout
-        assert layout is not None
-        along = {image[self.axis]: 1 << i for i, image in enumerate(layout.images(REGISTER)) if image[self.axis]}
+        images = self.values[0].layout.images(REGISTER)
+        along = {image[self.axis]: 1 << i for i, image in enumerate(images) if image[self.axis]}
         inner = [0]
         for bit in sorted(along):
             inner += [r | along[bit] for r in inner]
         outer = [0]
-        for i, image in enumerate(layout.images(REGISTER)):
+        for i, image in enumerate(images):
             if not image[self.axis]:
                 outer += [r | 1 << i for r in outer]
         return tuple(tuple(o | r for r in inner) for o in outer)
