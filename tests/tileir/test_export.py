@@ -179,6 +179,23 @@ def test_a_memory_op_comes_after_those_of_the_same_array() -> None:
 
 
 @ct.kernel
+def write_twice(y):
+    ct.store(y, (0,), ct.zeros((4,), ct.float32))
+    ct.load(y, (0,), (4,))
+    ct.store(y, (0,), ct.ones((4,), ct.float32))
+
+
+def test_a_store_names_the_one_before_it_beside_the_loads_since() -> None:
+    """As a load may be taken away whose numbers nothing needs, and with it what it comes after."""
+    ops = list(exported(write_twice, array(1)).entry("k").body.walk())
+    first, last = (op for op in ops if op.name == "store_view_tko")
+    (load,) = (op for op in ops if op.name == "load_view_tko")
+    (join,) = (op for op in ops if op.name == "join_tokens")
+    assert join.operands["tokens"] == [first.results[0], load.results[1]]
+    assert last.operands["token"] is join.results[0]
+
+
+@ct.kernel
 def copy_two(a, b, out):
     i = ct.bid(0)
     ct.store(out, (i,), ct.load(a, (i,), (16,)) + ct.load(b, (i,), (16,)))

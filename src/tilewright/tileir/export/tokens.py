@@ -29,6 +29,7 @@ ORDERED: frozenset[type[Op]] = frozenset(
         memory.Print,
     )
 )
+_SURVEYED = ORDERED | {control.For, control.Loop, control.If}  # combiners have no memory ops
 _OUTPUT, _ALL = "output", "all"
 _READ, _WRITE = 1, 2  # what ops do to a memory, and what of it a token that is carried comes after
 _UNORDERED = (MemoryOrder.WEAK, MemoryOrder.RELAXED)  # with accesses to other memory
@@ -58,9 +59,9 @@ class Tokens:
         self._written = {key for key, effect in self._survey(function.body).items() if effect & _WRITE}
         if program_order or (not self._is_apart and self._written):
             self._written = {_ALL}
-        self._first: Value | None = None
+        self._first = Value(TOKEN)  # which the first ops come after
         self._write: dict[Hashable, Value] = {}  # the token of the last write
-        self._reads: dict[Hashable, tuple[Value, ...]] = {}  # those of the loads since
+        self._last: dict[Hashable, tuple[Value, ...]] = {}  # that one and those of the loads since
 
     def begin(self) -> None:
         """Make the token that the first ops come after."""
@@ -70,17 +71,16 @@ class Tokens:
     def _survey(self, block: Block) -> Accesses:
         """What the ops of ``block`` do to which memory."""
         found: Accesses = {}
-        for op in block.ops:
-            kind = type(op)
-            self.kinds.add(kind)
-            if kind in ORDERED:
+        self.kinds.update(map(type, block.ops))
+        for op in [op for op in block.ops if type(op) in _SURVEYED]:
+            if type(op) in ORDERED:
                 key, effect = self._ops[op] = self._access(op)
                 found[key] = found.get(key, 0) | effect
                 if key in self._before:
                     self._again.add(key)
                 elif effect == _WRITE:
                     self._before.add(key)
-            elif op.regions:
+            else:
                 own: Accesses = {}
                 before, after = self._before, set[Hashable]()
                 for region in op.regions:  # of a branch one is done
@@ -114,27 +114,27 @@ class Tokens:
         key, effect = self._ops[op]
         return (key if self._is_apart else _ALL), (_WRITE if self._in_order else effect)
 
-    def before(self, op: Op) -> Value | None:
+    def before(self, op: Op) -> Value:
         """What ``op`` comes after."""
-        key, effect = self._of(op)
-        return self._joined(key) if effect == _WRITE else self._write.get(key, self._first)
+        return self._now(*self._of(op))
 
     def after(self, op: Op, token: Value) -> None:
         """``op`` has been made, with this token."""
         key, effect = self._of(op)
         if effect == _WRITE:
-            self._write[key], self._reads[key] = token, ()
+            self._write[key], self._last[key] = token, (token,)
         elif key in self._written:
-            self._reads[key] = (*self._reads.get(key, ()), token)
+            self._last[key] = (*self._last.get(key, (self._first,)), token)
 
-    def _joined(self, key: Hashable) -> Value | None:
-        """A token after all accesses to the memory ``key``: loads come after the last write."""
-        reads = self._reads.get(key, ())
-        if len(reads) > 1:
-            joined = self._e.one("join_tokens", {"tokens": list(reads)}, TOKEN)
-            self._reads[key] = (joined,)
-            return joined
-        return reads[0] if reads else self._write.get(key, self._first)
+    def _now(self, key: Hashable, effect: int) -> Value:
+        """What a load of the memory ``key`` comes after: the last write. Other ops come after the loads since, too, and
+        after that write again, as ``tileiras`` 13.5 drops the order of loads whose numbers it does not need."""
+        if effect == _READ:
+            return self._write.get(key, self._first)
+        last = self._last.get(key, (self._first,))
+        if len(last) > 1:
+            last = self._last[key] = (self._e.one("join_tokens", {"tokens": list(last)}, TOKEN),)
+        return last[0]
 
     def carried(self, op: Op) -> list[Slot]:
         """The tokens that a loop or a branch takes and gives beside its values."""
@@ -153,23 +153,21 @@ class Tokens:
 
     def values(self, slots: Sequence[Slot]) -> list[Value]:
         """The tokens now in ``slots``."""
-        found = [self._write.get(key, self._first) if what == _WRITE else self._joined(key) for key, what in slots]
-        return [v for v in found if v is not None]
+        return [self._now(key, _READ if what == _WRITE else _WRITE) for key, what in slots]
 
     def set(self, slots: Sequence[Slot], values: Sequence[Value]) -> None:
         """What follows comes after ``values``, as the slots say."""
         for (key, what), value in zip(slots, values):
             if what & _WRITE:
-                self._write[key], self._reads[key] = value, ()
-            else:
-                self._reads[key] = (value,)
+                self._write[key] = value
+            self._last[key] = (value,)
 
     def state(self) -> Any:
         """What ``restore`` takes, after the ops of a region."""
-        return dict(self._write), dict(self._reads)
+        return dict(self._write), dict(self._last)
 
     def restore(self, state: Any) -> None:
-        self._write, self._reads = state
+        self._write, self._last = state
 
 
 def _add(to: Accesses, accesses: Accesses) -> None:
