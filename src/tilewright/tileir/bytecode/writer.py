@@ -101,6 +101,7 @@ class _Writer:
         self.repeated = {id(c): i for i, c in enumerate(layout.constants) if type(c) is RepeatedConstant}
         self.locations = _Numbers(layout.locations)
         self.lists: list[list[Location | None]] = []
+        self.heads: dict[tuple[Location | None, str], bytes] = {}
 
     # Numbers of what ops and attributes name.
 
@@ -238,10 +239,17 @@ class _Writer:
         payload = _padded(payload + varint(len(entries)), 4) + _packed(_offsets(entries), 4)
         return b"".join([payload, *entries])
 
+    def head(self, location: FileLoc) -> bytes:
+        """What all places in one scope and file begin with."""
+        scope, file = self.location(location.scope), self.string(location.file)
+        made = self.heads[location.scope, location.file] = _FILE_LOC + varint(scope) + varint(file)
+        return made
+
     def debug_attribute(self, location: Location) -> bytes | bytearray:
         if type(location) is FileLoc:  # most are
-            scope, file = self.location(location.scope), self.string(location.file)
-            return b"".join((_FILE_LOC, varint(scope), varint(file), varint(location.line), varint(location.column)))
+            line, column = location.line, location.column
+            head = self.heads.get((location.scope, location.file)) or self.head(location)
+            return head + (bytes((line, column)) if line < 128 > column else varint(line) + varint(column))
         tag, kinds, values = parts(location)
         out = bytearray((tag,))
         for kind, value in zip(kinds, values):

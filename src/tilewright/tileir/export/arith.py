@@ -52,7 +52,8 @@ _PREDICATES = {
 
 
 def _sides(e: Emitter, op: Any) -> dict[str, Any]:
-    return {"lhs": e[op.lhs], "rhs": e[op.rhs]}
+    lhs, rhs = op.operands
+    return {"lhs": e[lhs], "rhs": e[rhs]}
 
 
 def _overflow(op: Any) -> str:
