@@ -36,7 +36,8 @@ def test_entries_for_a_gpu_that_is_elsewhere(tmp_path: Path, monkeypatch: pytest
     args = (*(abstract_array(i, (n, n), np.float16, "cuda") for i in range(3)), 64)
     text = print_function(product.trace(product.regions(args)[0]), locations=True)
     few, many = (
-        compile_at(CompileRequest(text, "triton", Machine("sm_90", 132), {}, grid)) for grid in ((8, 8, 1), (64, 64, 1))
+        compile_at(CompileRequest(text, "triton", Machine("sm_90", 132), {}, grid, 0))
+        for grid in ((8, 8, 1), (64, 64, 1))
     )
     assert len(few) == 2 and many == few[:1]
     cache = disk_cache()

@@ -14,7 +14,7 @@ import pytest
 
 import tilewright as ct
 from tilewright.backends.base import Machine
-from tilewright.runtime.ahead import compile_request
+from tilewright.runtime.ahead import CompileRequest, compile_request
 from tilewright.runtime.cache import disk_cache
 from tilewright.runtime.traced_kernel import TracedKernel
 from tilewright.tune import Config, DirectoryStore, Tuner, exhaustive_search
@@ -88,7 +88,9 @@ def test_processes_of_our_own_compile_any_kernel(capfd: pytest.CaptureFixture[st
 
 
 def test_a_search_for_a_gpu_starts_processes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It begins with the first configuration, which this process compiles; what has not begun it compiles, too."""
+    """It begins with the first configuration, which this process compiles; what has not begun it compiles, too.
+    The largest tiles, which take longest, are compiled first."""
+    sent = list[CompileRequest]()
 
     def for_a_gpu(*given: Any) -> Any:
         found = compile_request(*given)
@@ -96,11 +98,15 @@ def test_a_search_for_a_gpu_starts_processes_by_itself(monkeypatch: pytest.Monke
 
     monkeypatch.setattr("tilewright.tune.compiling.compile_request", for_a_gpu)
     monkeypatch.setattr("tilewright.tune.compiling.available_processors", lambda: 2)
+    submit = Workers.submit
+    monkeypatch.setattr(Workers, "submit", lambda *given: sent.append(given[2]) or submit(*given))
     configs, cache = [{"TILE": tile} for tile in (64, 128, 256, 512)], disk_cache()
     x = np.ones(512, np.float32)
     assert cache is not None
     compilations = Compilations(None, configs, lambda c: (tripled.replace_hints(), (x, x.copy(), c["TILE"]), (1,)))
     try:
+        assert [request.elements for request in sent] == sorted((r.elements for r in sent), reverse=True)
+        assert len({request.elements for request in sent}) == 3
         assert compilations.first(configs) == 0
         compilations.finish(configs[0])
         assert not list(cache.entries())

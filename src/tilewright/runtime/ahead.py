@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.backends.base import Grid, Machine
 from tilewright.backends.registry import get_backend
 from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
+from tilewright.ir.types import TileType
 from tilewright.runtime.backend_choice import compiling_for
 from tilewright.runtime.compiling import cache_entry, compiled
 
@@ -26,6 +28,7 @@ class CompileRequest(NamedTuple):
     machine: Machine | None  # what other machines have to know of a GPU
     options: Mapping[str, Any]
     grid: Grid
+    elements: int  # of all tiles: about as long it takes
 
 
 def compile_request(kernel: Launchable, args: tuple[Any, ...], grid: Grid) -> CompileRequest | None:
@@ -42,7 +45,9 @@ def compile_request(kernel: Launchable, args: tuple[Any, ...], grid: Grid) -> Co
     function, options = kernel.to_compile(signature, backend), kernel.options.get(backend.name, {})
     if cache_entry(function, backend, options) is not None:
         return None
-    return CompileRequest(print_function(function, locations=True), backend.name, machine, options, grid)
+    results = (result.type for op in function.walk() for result in op.results)
+    elements = sum(prod(type.shape) for type in results if isinstance(type, TileType))
+    return CompileRequest(print_function(function, locations=True), backend.name, machine, options, grid, elements)
 
 
 def compile_at(request: CompileRequest) -> list[CacheEntry]:

@@ -42,16 +42,29 @@ class Compilations(Generic[T]):
             raise ValueError("compiling in an executor needs the disk cache, which TILEWRIGHT_CACHE_DIR switches off")
         if self._cache is None or (executor is None and not AVAILABLE):
             return
-        for config in configs if executor is not None else configs[1:]:
+        if executor is None:
+            self._submit_to_own(configs[1:], choose)
+            return
+        for config in configs:
+            request = _request(config, choose)
+            if request is not None:
+                self._futures[id(config)] = executor.submit(compile_at, request)
+
+    def _submit_to_own(self, configs: Sequence[T], choose: Callable[[T], Chosen]) -> None:
+        """The longest first, so that none of them is left for the end; the processes start meanwhile."""
+        count, requests = min(len(configs), available_processors()), list[tuple[T, CompileRequest]]()
+        for config in configs if count > 1 else ():
             request = _request(config, choose)
             if request is None:
                 continue
-            if executor is None:
-                count = min(len(configs) - 1, available_processors())
-                if count < 2 or request.machine is None:
-                    return
-                executor = self._workers = Workers(count, (request.machine.target, request.backend))
-            self._futures[id(config)] = executor.submit(compile_at, request)
+            if request.machine is None:
+                return
+            if self._workers is None:
+                self._workers = Workers(count, (request.machine.target, request.backend))
+            requests.append((config, request))
+        for config, request in sorted(requests, key=lambda found: -found[1].elements):
+            assert self._workers is not None
+            self._futures[id(config)] = self._workers.submit(compile_at, request)
 
     def first(self, configs: Sequence[T]) -> int:
         """The place among ``configs`` of one that is compiled; else of one that no process of our own has begun with,
