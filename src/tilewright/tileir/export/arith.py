@@ -226,11 +226,11 @@ def rounding_modes(source: DType, target: DType) -> tuple[RoundingMode, ...]:
 
 def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: RoundingMode = RoundingMode.RN) -> Value:
     """``value`` of ``source`` as a number of ``target``."""
+    if source is target or (scalar(source) is scalar(target) and not target.is_floating):
+        return value
     assert isinstance(value.type, Tile)
     extents = value.type.shape
     result = tile_of(scalar(target), extents)
-    if source is target or (scalar(source) == scalar(target) and not target.is_floating):
-        return value
     if target.is_bool:
         if source.is_restricted:
             value, source = convert(e, value, source, float32), float32

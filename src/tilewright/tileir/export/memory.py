@@ -133,23 +133,23 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
     t = op.type
-    given = {"dynamicShape": iter(op.shape), "dynamicStrides": iter(op.strides)}
-    dynamic: dict[str, list[Value]] = {}
-    index = (
-        int64
-        if e.negative_strides or any(v.tile.element.bitwidth > 32 for v in (*op.shape, *op.strides))
-        else t.index_dtype
-    )
-    for name, numbers in (("dynamicShape", t.shape), ("dynamicStrides", t.strides)):
-        found = dynamic[name] = []
-        for n in numbers:
+    base, *given = op.operands
+    wide = e.negative_strides or any(v.tile.element.bitwidth > 32 for v in given)
+    index = int64 if wide else t.index_dtype
+    left = iter(given)  # the dynamic extents and then the dynamic strides
+
+    def numbers(declared: Sequence[int | None]) -> list[Value]:
+        found: list[Value] = []
+        for n in declared:
             if n is None:
-                v = next(given[name])
-                dtype = v.tile.element
-                found.append(e[v] if dtype is index else convert(e, e[v], dtype, index))
+                v = next(left)
+                found.append(convert(e, e[v], v.tile.element, index))
             elif n <= 0:
                 found.append(e.constant(index, n))
-    return e.one("make_tensor_view", {"base": e[op.base], **dynamic}, e.view(t, _view_type))
+        return found
+
+    dynamic = {"dynamicShape": numbers(t.shape), "dynamicStrides": numbers(t.strides)}
+    return e.one("make_tensor_view", {"base": e[base], **dynamic}, e.view(t, _view_type))
 
 
 def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
