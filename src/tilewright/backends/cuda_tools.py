@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,8 +48,18 @@ def run_tool(
     command: Sequence[str], environment: Mapping[str, str] | None = None, timeout: float = TIMEOUT
 ) -> subprocess.CompletedProcess[str]:
     """``command`` and what it said, in this ``environment`` or that of the process. ``subprocess.TimeoutExpired`` when
-    it takes longer than ``timeout`` seconds."""
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, env=environment)
+    it takes longer than ``timeout`` seconds; what it has started ends with it."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, env=environment, start_new_session=True
+    ) as process:
+        try:
+            said, errors = process.communicate(timeout=timeout)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, said, errors)
 
 
 def output_of(ran: subprocess.CompletedProcess[str]) -> str:
