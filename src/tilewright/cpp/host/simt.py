@@ -14,18 +14,9 @@ from dataclasses import dataclass
 
 from tilewright.cpp.host import bounds
 from tilewright.cpp.host.debug_info import DebugInfo
-from tilewright.cpp.host.fission import (
-    BARRIER,
-    EXCHANGE,
-    RUNTIME,
-    Names,
-    Transform,
-    block_function,
-    prepared,
-    region_functions,
-    split,
-)
+from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, prepared, split
 from tilewright.cpp.host.parameters import parameter_type, split_parameters
+from tilewright.cpp.host.regions import Names, block_function, region_functions
 from tilewright.cpp.host.spins import reading, with_spins
 from tilewright.cpp.host.strides import with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions

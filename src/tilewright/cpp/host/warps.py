@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.cpp.host.fission import Names, Split, frame_pointers, is_parallel, tables
+from tilewright.cpp.host.fission import Split
+from tilewright.cpp.host.regions import Names, frame_pointers, is_parallel, tables
 
 _LANES = 32
 _PARAMETERS = (

@@ -1,0 +1,365 @@
+"""Regions of split SIMT kernels as functions, and the function of a block that calls them for all of its threads.
+
+It checks that the threads ended a region at the same barrier, and goes on with the region behind that one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.cpp.host.debug_info import DebugInfo
+from tilewright.cpp.host.fission import LEAVES, NEXT, SCALARS, Barrier, Split, addressed_names, names_in
+from tilewright.cpp.host.spins import SPIN
+from tilewright.cpp.host.uniform import LOCAL, Block
+
+_MEMORY = re.compile(rf"^  (?:{LOCAL} = load (?!atomic|volatile)|store (?!atomic|volatile))(?!.*%tw\.votes)")
+_SIDES = ("old", "new")  # uniform variables before and after a region
+_OWN = ("left", "right")  # the same for a thread that goes on alone
+_PADDING = 64  # bytes that arrays of variables are aligned to: the line of a cache, and the widest vector
+
+
+def _again(kernel: Split, name: str, i: int) -> list[str]:
+    """The lines that give a recomputed variable its value, with names of their own."""
+    lines = kernel.recomputed[name]
+    own = {line.split(" = ")[0].strip(): f"%tw.again{i}.{k}" for k, line in enumerate(lines[:-1])}
+    return [re.sub(LOCAL, lambda match: own.get(match[0], match[0]), line) for line in lines]
+
+
+def region_functions(
+    kernel: Split, names: Names, parameters: Sequence[str], debug: DebugInfo, subprogram: int | None
+) -> list[str]:
+    """The regions as functions with ``parameters`` and, behind them, the number of the thread, the outcome of the
+    barrier before, where votes are counted, the variables of ``frame``, and those of ``uniform`` before and after the
+    region: a thread must not see what another one has made of them. Their places are those of ``subprogram``."""
+    frame = [f"ptr %tw.f{i}" for i in range(len(kernel.frame))]
+    frame += [f"ptr %tw.{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
+    own = ["i64 %tw.thread", "i32 %tw.outcome", "ptr %tw.votes"]
+    own += ["i64 %tw.lane", "ptr %tw.given", "ptr %tw.taken", "ptr %tw.masks"] if kernel.by_warps else []
+    texts = []
+    for number, region in enumerate(kernel.regions):
+        place, lines = debug.part(subprogram, _region(kernel, region))
+        given = ", ".join([*parameters, *own, *frame])
+        head = f"define internal i32 @{names.region(number)}({given}) alwaysinline{place} {{"
+        group = f", !llvm.access.group {names.group(number)}" if is_parallel(kernel, number) else ""
+        lines = [line + group if _MEMORY.match(line) else line for line in lines]
+        texts.append("\n".join([head, *lines, "}"]))
+    return texts
+
+
+def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
+    used = names_in(region)
+    own = used - set(kernel.frame)
+    lines = []
+    if "%tw.c12" in used:
+        lane = "trunc i64 %tw.lane to i32" if kernel.by_warps else "and i32 %tw.number, 31"
+        lines = ["  %tw.number = trunc i64 %tw.thread to i32", f"  %tw.c12 = {lane}"]
+    lines += [f"  {name} = alloca {type}" for name, type in kernel.allocas.items() if name in own]
+    leave: list[str] = []
+    for i, name in enumerate(kernel.uniform):
+        type = kernel.allocas[name]
+        if name in used:
+            lines += [f"  %tw.s{i} = load {type}, ptr %tw.old{i}", f"  store {type} %tw.s{i}, ptr {name}"]
+            leave += [f"  %tw.t{i} = load {type}, ptr {name}", f"  store {type} %tw.t{i}, ptr %tw.new{i}"]
+    scalars = {name for name in kernel.frame if kernel.allocas[name] in SCALARS} - addressed_names(region)
+    for i, name in enumerate(kernel.frame):
+        type = kernel.allocas[name]
+        if name not in used:
+            continue
+        if name not in scalars:
+            lines.append(f"  {name} = getelementptr {type}, ptr %tw.f{i}, i64 %tw.thread")
+            continue
+        # A copy, which becomes a register; the loops of a region would store to memory in each iteration.
+        lines += [f"  {name} = alloca {type}", f"  %tw.p{i} = getelementptr {type}, ptr %tw.f{i}, i64 %tw.thread"]
+        lines += [f"  %tw.v{i} = load {type}, ptr %tw.p{i}", f"  store {type} %tw.v{i}, ptr {name}"]
+        if any(line.startswith("  store ") and f", ptr {name}, align" in line for b in region for line in b.lines):
+            leave += [f"  %tw.w{i} = load {type}, ptr {name}", f"  store {type} %tw.w{i}, ptr %tw.p{i}"]
+    for i, name in enumerate(kernel.recomputed):
+        lines += _again(kernel, name, i) if name in used else []
+    lines.append(f"  br label %{region[0].label}")
+    # One exit, so that what leaves is stored once: stores that LLVM merges are not known to be of one thread only.
+    ends: list[str] = []
+    for number, block in enumerate(region):
+        lines.append(f"{block.label}:")
+        for line in block.lines:
+            if "@llvm.lifetime." in line and (set(re.findall(LOCAL, line)) & {*kernel.frame, *kernel.allocas}):
+                continue
+            if line.startswith("  ret "):
+                ends.append(f"[ 1, %{block.label} ]")
+                line = "  br label %tw.exit"
+            lines.append(line)
+        if block.barrier:
+            ends.append(f"[ {1 << block.barrier}, %{block.label} ]")
+            lines += [*_vote(kernel.barriers[block.barrier - 1], number), "  br label %tw.exit"]
+    if not ends:
+        return lines
+    return [*lines, "tw.exit:", f"  %tw.end = phi i32 {', '.join(ends)}", *leave, "  ret i32 %tw.end"]
+
+
+def _vote(barrier: Barrier, number: int) -> list[str]:
+    """What a thread leaves behind at a barrier."""
+    if barrier.mask:
+        gives = f"  %tw.gives{number} = getelementptr i64, ptr %tw.given, i64 %tw.lane"
+        lines = [gives, f"  store i64 {barrier.predicate}, ptr %tw.gives{number}"]
+        if barrier.fixed_mask < 0:
+            lines += [f"  %tw.wants{number} = getelementptr i32, ptr %tw.masks, i64 %tw.lane"]
+            lines += [f"  store i32 {barrier.mask}, ptr %tw.wants{number}"]
+        return lines
+    if barrier.result is None or barrier.predicate == "0":
+        return []
+    count = f"%tw.count{number}"
+    return [
+        f"  {count} = load i32, ptr %tw.votes",
+        f"  {count}.n = add i32 {count}, {barrier.predicate}",
+        f"  store i32 {count}.n, ptr %tw.votes",
+    ]
+
+
+def block_function(
+    kernel: Split,
+    head: Sequence[str],
+    names: Names,
+    arguments: Sequence[str],
+    places: tuple[str, str],
+    *,
+    stores: bool,
+    checked: bool,
+) -> str:
+    """The function that runs a block: ``head`` loads ``arguments`` of the kernel and ``%c0`` to ``%c11``, its
+    coordinates; ``places`` are those of the function and of its calls of regions; ``stores`` is for functions that ask
+    for coordinates and were not inlined; ``checked`` code tells the runtime of barriers that all threads have
+    passed."""
+    lines = [f"define internal void @{names.block}(ptr %slots, ptr %where){places[0]} {{", "entry:", *head]
+    lines += ["  %votes = alloca i32", "  %met = alloca i32"]
+    lines += ["  %plane = mul i32 %c6, %c7", "  %count = mul i32 %plane, %c8", "  %threads = zext i32 %count to i64"]
+    lines += frame_pointers(kernel)
+    for i, name in enumerate(kernel.uniform):
+        type = kernel.allocas[name]
+        lines += [f"  %{side}{i} = alloca {type}" for side in (*_SIDES, *(_OWN if kernel.yields else ()))]
+        lines += [f"  store {type} zeroinitializer, ptr %{side}{i}" for side in _SIDES]
+    cases = " ".join(f"i32 {k}, label %r{k}.start" for k in range(len(kernel.regions)))
+    lines += [
+        "  br label %dispatch",
+        "dispatch:",
+        "  %state = phi i32 [ 0, %entry ], [ %h, %go ]",
+        "  %outcome = phi i32 [ 0, %entry ], [ %combined, %go ]",
+        "  store i32 0, ptr %votes",
+        "  store i32 0, ptr %met",
+        f"  switch i32 %state, label %done [ {cases} ]",
+    ]
+    for k in range(len(kernel.regions)):
+        lines += _loops(kernel, k, names, arguments, places[1], stores=stores)
+    if kernel.yields:
+        lines += _stragglers(kernel, names, arguments, places[1], stores=stores)
+    return "\n".join([*lines, *_meeting(kernel, names, checked=checked), "}", *tables(kernel, names)])
+
+
+def frame_pointers(kernel: Split, *, shared: bool = False) -> list[str]:
+    """Lines that give ``%f0`` and so on, the arrays of the variables of ``frame`` over ``%threads``, which are
+    ``shared`` if other functions find there what this one stores."""
+    total, lines = "0", []
+    for i, name in enumerate(kernel.frame):
+        size = f"ptrtoint (ptr getelementptr ({kernel.allocas[name]}, ptr null, i32 1) to i64)"
+        lines += [f"  %o{i}.b = mul i64 %threads, {size}", f"  %o{i}.p = add i64 %o{i}.b, {_PADDING - 1}"]
+        lines += [f"  %o{i}.r = and i64 %o{i}.p, -{_PADDING}", f"  %o{i + 1}.s = add i64 {total}, %o{i}.r"]
+        total = f"%o{i + 1}.s"
+    if kernel.frame:
+        lines += [f"  %frames = call {'' if shared else 'noalias '}ptr @__tw_simt_frames(i64 {total})"]
+    offsets = ["0", *(f"%o{i}.s" for i in range(1, len(kernel.frame)))]
+    return lines + [f"  %f{i} = getelementptr i8, ptr %frames, i64 {offsets[i]}" for i in range(len(kernel.frame))]
+
+
+def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], place: str, *, stores: bool) -> list[str]:
+    """Region ``k`` for all threads of the block, which is called at ``place``."""
+    r = f"r{k}."
+    lines = [f"{r}start:", f"  br label %{r}zs"]
+    before = {"z": "start", "y": "zs", "x": "ys"}
+    for axis in "zyx":
+        lines += [f"{r}{axis}s:", f"  %{r}{axis} = phi i32 [ 0, %{r}{before[axis]} ], [ %{r}{axis}n, %{r}{axis}e ]"]
+        if axis == "y":
+            lines += [f"  %{r}zh = mul i32 %{r}z, %c7", f"  %{r}row = add i32 %{r}zh, %{r}y"]
+            lines += [f"  %{r}first = mul i32 %{r}row, %c6", f"  %{r}base = zext i32 %{r}first to i64"]
+        lines += [] if axis == "x" else [f"  br label %{r}{'y' if axis == 'z' else 'x'}s"]
+    own = [f"%{r}{axis}" for axis in "xyz"]
+    if stores:
+        lines += [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)]
+    lines += [f"  %{r}xw = zext i32 %{r}x to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
+    given = [*arguments, *(f"i32 {v}" for v in own), *(f"i32 %c{i}" for i in range(3, 12))]
+    given += [f"i64 %{r}thread", "i32 %outcome", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
+    given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
+    lines += [f"  %{r}next = call i32 @{names.region(k)}({', '.join(given)}){place}"]
+    if kernel.yields:
+        group = f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
+        lines += [f"  %{r}at = getelementptr i32, ptr %f{kernel.frame.index(NEXT)}, i64 %{r}thread"]
+        lines += [f"  store i32 %{r}next, ptr %{r}at{group}"]
+    # The set of where threads ended: one reduction, which a vectorized loop can have.
+    lines += [f"  %{r}set = load i32, ptr %met", f"  %{r}union = or i32 %{r}set, %{r}next"]
+    lines += [f"  store i32 %{r}union, ptr %met"]
+    lines += [f"  br label %{r}xe"]
+    after = {"x": f"{r}ye", "y": f"{r}ze", "z": "join"}
+    for number, axis in enumerate("xyz", 6):
+        loop = f", !llvm.loop {names.loop(k)}" if axis == "x" and is_parallel(kernel, k) else ""
+        lines += [f"{r}{axis}e:", f"  %{r}{axis}n = add nuw nsw i32 %{r}{axis}, 1"]
+        lines += [f"  %{r}{axis}m = icmp ult i32 %{r}{axis}n, %c{number}"]
+        lines += [f"  br i1 %{r}{axis}m, label %{r}{axis}s, label %{after[axis]}{loop}"]
+    return lines
+
+
+def _stragglers(kernel: Split, names: Names, arguments: Sequence[str], place: str, *, stores: bool) -> list[str]:
+    """What follows a region behind which some threads go on with other iterations: they do so one after another."""
+    cases = " ".join(f"i32 {k}, label %g.r{k}" for k in kernel.yields)
+    ways = "".join(f", [ %g.n{k}, %g.r{k} ]" for k in kernel.yields)
+    lines = ["stragglers:", "  store i32 0, ptr %met", "  br label %g.thread", "g.thread:"]
+    lines += ["  %g.t = phi i64 [ 0, %stragglers ], [ %g.tn, %g.end ]", "  %g.w = trunc i64 %g.t to i32"]
+    lines += ["  %g.x = urem i32 %g.w, %c6", "  %g.q = udiv i32 %g.w, %c6"]
+    lines += ["  %g.y = urem i32 %g.q, %c7", "  %g.z = udiv i32 %g.q, %c7"]
+    own = [f"%g.{axis}" for axis in "xyz"]
+    lines += [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)] if stores else []
+    for i, name in enumerate(kernel.uniform):
+        lines += [f"  %g.u{i} = load {kernel.allocas[name]}, ptr %old{i}"]
+        lines += [f"  store {kernel.allocas[name]} %g.u{i}, ptr %{side}{i}" for side in _OWN]
+    lines += [f"  %g.at = getelementptr i32, ptr %f{kernel.frame.index(NEXT)}, i64 %g.t"]
+    lines += ["  %g.first = load i32, ptr %g.at", "  br label %g.go", "g.go:"]
+    lines += [f"  %g.s = phi i32 [ %g.first, %g.thread ]{ways}"]
+    lines += ["  %g.zeros = call i32 @llvm.ctlz.i32(i32 %g.s, i1 true)", "  %g.h = sub i32 31, %g.zeros"]
+    lines += [f"  switch i32 %g.h, label %g.end [ {cases} ]"]
+    given = [*arguments, *(f"i32 {v}" for v in own), *(f"i32 %c{i}" for i in range(3, 12))]
+    given += ["i64 %g.t", "i32 0", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
+    given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _OWN]
+    for k in kernel.yields:
+        lines += [f"g.r{k}:", f"  %g.n{k} = call i32 @{names.region(k)}({', '.join(given)}){place}"]
+        for i, name in enumerate(kernel.uniform):
+            lines += [f"  %g.v{k}.{i} = load {kernel.allocas[name]}, ptr %{_OWN[1]}{i}"]
+            lines += [f"  store {kernel.allocas[name]} %g.v{k}.{i}, ptr %{_OWN[0]}{i}"]
+        lines += ["  br label %g.go"]
+    lines += ["g.end:", "  %g.met = load i32, ptr %met", "  %g.both = or i32 %g.met, %g.s"]
+    lines += ["  store i32 %g.both, ptr %met", "  %g.tn = add nuw nsw i64 %g.t, 1"]
+    return [*lines, "  %g.m = icmp ult i64 %g.tn, %threads", "  br i1 %g.m, label %g.thread, label %judge"]
+
+
+def _meeting(kernel: Split, names: Names, *, checked: bool) -> list[str]:
+    """What follows a region: all threads have ended, or wait at one barrier, or there is a report."""
+    count = len(kernel.barriers)
+    at = [
+        f"  %{{0}}.{name} = getelementptr {type}, ptr @{names.table(name)}, i32 %{{0}}.i"
+        for name, type in (("file", "ptr"), ("line", "i32"), ("kind", "i32"))
+    ]
+    kept = [
+        line
+        for i, name in enumerate(kernel.uniform)
+        for line in (
+            f"  %kept{i} = load {kernel.allocas[name]}, ptr %new{i}",
+            f"  store {kernel.allocas[name]} %kept{i}, ptr %old{i}",
+        )
+    ]
+    return (
+        [
+            "join:",
+            *kept,
+            "  br label %judge",
+            "judge:",
+            "  %set = load i32, ptr %met",
+            "  %zeros = call i32 @llvm.ctlz.i32(i32 %set, i1 true)",
+            "  %h = sub i32 31, %zeros",
+            "  %only = shl i32 1, %h",
+            "  %same = icmp eq i32 %set, %only",
+            "  br i1 %same, label %check, label %diverged",
+            "check:",
+            "  %ended = icmp eq i32 %h, 0",
+            "  br i1 %ended, label %done, label %go",
+            "go:",
+            "  %m.i = sub i32 %h, 1",
+            at[2].format("m"),
+            "  %kind = load i32, ptr %m.kind",
+            "  %sum = load i32, ptr %votes",
+            "  %all = icmp eq i32 %sum, %count",
+            "  %any = icmp ne i32 %sum, 0",
+            "  %counts = icmp eq i32 %kind, 0",
+            "  %conjunction = icmp eq i32 %kind, 1",
+            "  %truth = select i1 %conjunction, i1 %all, i1 %any",
+            "  %number = zext i1 %truth to i32",
+            "  %combined = select i1 %counts, i32 %sum, i32 %number",
+            *(["  call void @__tw_simt_passed(i32 %kind)"] if checked else []),
+            "  br label %dispatch",
+            "diverged:",
+            f"  %yields = and i32 %set, {sum(1 << k for k in kernel.yields)}",
+            "  %apart = icmp ne i32 %yields, 0",
+            f"  br i1 %apart, label %{'stragglers' if kernel.yields else 'wrong'}, label %wrong",
+            "wrong:",
+            "  %d.i = sub i32 %h, 1",
+            at[0].format("d"),
+            at[1].format("d"),
+            "  %file = load ptr, ptr %d.file",
+            "  %line = load i32, ptr %d.line",
+            "  %first = and i32 %set, 1",
+            "  %some = icmp ne i32 %first, 0",
+            at[2].format("d"),
+            "  %d.k = load i32, ptr %d.kind",
+            f"  %left = icmp eq i32 %d.k, {LEAVES}",
+            "  %elsewhere = select i1 %left, i32 2, i32 0",
+            "  %why = select i1 %some, i32 1, i32 %elsewhere",
+            "  call void @__tw_simt_diverged(ptr %file, i32 %line, i32 %why)",
+            "  br label %done",
+            "done:",
+            "  ret void",
+        ]
+        if count
+        else ["join:", "  br label %done", "done:", "  ret void"]
+    )
+
+
+def tables(kernel: Split, names: Names) -> list[str]:
+    """The constants that say of each barrier where it is, its kind, and the lanes that wait there."""
+    count, barriers = len(kernel.barriers), kernel.barriers
+    rows = {
+        "file": ("ptr", [f"ptr {b.file}" for b in barriers]),
+        "line": ("i32", [f"i32 {b.line}" for b in barriers]),
+        "kind": ("i32", [f"i32 {b.kind}" for b in barriers]),
+        **({"mask": ("i64", [f"i64 {b.fixed_mask}" for b in barriers])} if kernel.by_warps else {}),
+    }
+    return [
+        f"@{names.table(name)} = private constant [{count} x {type}] [{', '.join(values)}]"
+        for name, (type, values) in rows.items()
+    ]
+
+
+def is_parallel(kernel: Split, k: int) -> bool:
+    """Whether the iterations of the loop over region ``k`` share no memory but that of the block, which no two threads
+    use between barriers without being wrong: its own variables are registers."""
+    local = set(kernel.allocas) - set(kernel.frame)
+    waits = any(barrier.kind == SPIN for barrier in kernel.barriers)  # by memory that threads share
+    return not waits and not local & addressed_names(kernel.regions[k])
+
+
+@dataclass(frozen=True)
+class Names:
+    """How the functions, tables and metadata of the kernel ``symbol`` are called; ``first`` is the first number of
+    metadata that is free."""
+
+    symbol: str
+    block: str
+    first: int
+
+    def region(self, k: int) -> str:
+        return f'"tw.region{k}.{self.symbol}"'
+
+    def run(self, k: int) -> str:
+        return f'"tw.run{k}.{self.symbol}"'
+
+    def table(self, name: str) -> str:
+        return f'"tw.{name}.{self.symbol}"'
+
+    def loop(self, k: int) -> str:
+        return f"!{self.first + 3 * k}"
+
+    def group(self, k: int) -> str:
+        return f"!{self.first + 3 * k + 1}"
+
+    def metadata(self, regions: int) -> list[str]:
+        lines: list[str] = []
+        for k in range(regions):
+            access = f"!{self.first + 3 * k + 2}"
+            lines += [f"{self.loop(k)} = distinct !{{{self.loop(k)}, {access}}}", f"{self.group(k)} = distinct !{{}}"]
+            lines += [f'{access} = !{{!"llvm.loop.parallel_accesses", {self.group(k)}}}']
+        return lines
