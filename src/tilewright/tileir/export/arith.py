@@ -52,8 +52,7 @@ _PREDICATES = {
 
 
 def _sides(e: Emitter, op: Any) -> dict[str, Any]:
-    lhs, rhs = op.operands
-    return {"lhs": e[lhs], "rhs": e[rhs]}
+    return {"lhs": e[op.lhs], "rhs": e[op.rhs]}
 
 
 def _overflow(op: Any) -> str:

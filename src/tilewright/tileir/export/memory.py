@@ -133,7 +133,7 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
     t = op.type
-    base, *given = op.operands
+    base, given = op.base, [*op.shape, *op.strides]
     wide = e.negative_strides or any(v.tile.element.bitwidth > 32 for v in given)
     index = int64 if wide else t.index_dtype
     left = iter(given)  # the dynamic extents and then the dynamic strides
