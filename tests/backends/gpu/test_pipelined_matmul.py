@@ -8,10 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support.gpu_attention import attended
-from support.gpu_interpreter import Fault, interpreter_backend
+from support.gpu_interpreter import interpreter_backend
 
 import tilewright as ct
 from tilewright.backends.gpu.compiler import compile_to_ptx
+from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.memory import AsyncCopy, AsyncWait, Barrier, GlobalLoad, SharedLoad, SharedStore

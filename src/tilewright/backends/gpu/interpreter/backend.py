@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from support.gpu_interpreter.cluster import Cluster, are_paired, in_pairs, run_cluster
-from support.gpu_interpreter.cta import CtaInterpreter
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Capabilities
+from tilewright.backends.gpu.interpreter.cluster import Cluster, are_paired, in_pairs, run_cluster
+from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.reference.backend import bound_arguments, run_grid
 from tilewright.backends.reference.memory import Memory

@@ -1,21 +1,13 @@
-"""Runs functions of the gpu stage for all threads of a CTA with NumPy, and reports what is wrong with them.
-
-Races, reads of shared memory before it is written or before a copy has arrived, barriers that cannot complete, accesses
-out of range, and replicated elements that disagree: each is a ``Fault`` at the op that shows it.
-"""
+"""Runs generated kernels through the passes of the gpu backend, in the interpreter of the gpu stage."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from support.gpu_interpreter.backend import InterpreterBackend, InterpreterExecutable
-from support.gpu_interpreter.faults import Fault
-
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends import registry
-
-__all__ = ["Fault", "InterpreterBackend", "InterpreterExecutable", "interpreter_backend"]
+from tilewright.backends.gpu.interpreter import InterpreterBackend
 
 
 @contextmanager
