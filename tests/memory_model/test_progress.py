@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.analysis.waiting_loops import may_wait
 from tilewright.backends.cpu import parallel
 from tilewright.backends.reference import scheduler
 
@@ -146,6 +147,74 @@ def test_each_waiting_block_is_named_with_its_own_line(backend: str) -> None:
     first = kernel.__wrapped__.__code__.co_firstlineno + 3
     assert f"block (0, 0, 0) at {__file__}:{first}:" in caught.value.message
     assert f"block (1, 0, 0) at {__file__}:{first + 3}:" in caught.value.message
+
+
+@ct.kernel
+def reads_again(flag):
+    while ct.gather(flag, 0) == 0:
+        pass
+
+
+@ct.kernel
+def carries_what_it_reads(flag):
+    seen = ct.gather(flag, 0)
+    before = seen
+    while seen + before == 0:
+        before = seen
+        seen = ct.gather(flag, 0)
+
+
+@ct.kernel
+def counts_how_often_it_reads(flag):
+    count = 0
+    while ct.sum(ct.load(flag, (0,), (4,))) == 0:
+        count = count + 1
+    ct.scatter(flag, 0, count)
+
+
+@ct.kernel
+def has_no_end(flag):
+    while True:
+        if ct.bid(0) == 20:
+            break
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("blocks", (1, 12))
+@pytest.mark.parametrize("kernel", (reads_again, carries_what_it_reads, counts_how_often_it_reads, has_no_end))
+def test_loops_that_read_without_an_order_do_not_hang(kernel: Any, blocks: int) -> None:
+    with (
+        ct.use_backend("cpu"),
+        pytest.raises(ct.TileError, match=r"deadlock: .*; waiting for another .* order") as found,
+    ):
+        ct.launch(None, (blocks,), kernel, (np.zeros(4, np.int32),))
+    first = kernel.__wrapped__.__code__.co_firstlineno
+    assert found.value.loc is not None and first + 2 <= found.value.loc.line <= first + 6
+
+
+def test_loops_that_look_at_other_places_or_write_are_not_waiting() -> None:
+    @ct.kernel
+    def kernel(links, out):
+        place, steps = 0, 0
+        while ct.gather(links, place) >= 0:
+            place = ct.gather(links, place)
+        low, high = 0, links.shape[0]
+        while low < high:
+            middle = (low + high) // 2
+            if ct.gather(links, middle) < 5:
+                low = middle + 1
+            else:
+                high = middle
+        while ct.gather(out, 1) < 1000:
+            ct.scatter(out, 1, ct.gather(out, 1) + 1)
+            steps += 1
+        ct.scatter(out, 0, place + low + steps)
+
+    links, out = np.array([3, -1, 1, 2], np.int32), np.zeros(2, np.int32)
+    with ct.use_backend("cpu"):
+        ct.launch(None, (1,), kernel, (links, out))
+        assert not any(map(may_wait, kernel.trace(kernel.regions((links, out))[0]).walk()))
+    assert out.tolist() == [1 + 4 + 1000, 1000]
 
 
 def test_a_failed_assertion_ends_those_that_wait_for_the_block(backend: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
+from tilewright.ir.ops.control import Loop
 
 Index = tuple[int, int, int]
 SHOWN = 8
@@ -24,4 +25,6 @@ class Deadlock(TileError):
     def __init__(self, blocks: Sequence[tuple[Index, Loc | None, str]]) -> None:
         """``blocks`` says which block waits, where, and at which operation."""
         text = f"every block that is left waits for memory that none of them changes: {describe_blocks(blocks)}"
+        if any(op == Loop.spec.name for _, _, op in blocks):
+            text += "; waiting for another block needs a load with a memory order"
         super().__init__(f"deadlock: {text}", blocks[0][1])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from tilewright.analysis.waiting_loops import may_wait, waits_at
 from tilewright.backends.cpu.codegen import lanes, polls
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.index import as_value
@@ -16,8 +17,6 @@ from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.vector import register_type
 from tilewright.backends.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.effects import is_ordered
-from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.loops import CopyBuffer
 from tilewright.ir.types import TileType, Type, tensor_view
@@ -158,11 +157,11 @@ def emit_loop(state: State, op: Loop) -> None:
     body, again, done = (builder.append_basic_block(n) for n in ("loop", "next", "done"))
     builder.branch(body)
     builder.position_at_end(body)
-    waits = may_spin(op)
+    waits = may_wait(op)
     _body(state, op.regions[0], op.regions[0].args, LoopTargets(carried, results, again, done, waits))
     builder.position_at_end(again)
     if waits:
-        number = _poll(state, _waits_at(op), polls.WAITING)
+        number = _poll(state, waits_at(op), polls.WAITING)
         polls.emit_wait(builder, state.worker, state.grid["block"], number)
     else:
         _poll(state, op, max(polls.work(op.body), 1))
@@ -227,14 +226,3 @@ def _body(state: State, region: Block, args: Sequence[Value], targets: LoopTarge
         slot.bind(state, arg)
     state.emit_block(state, region)
     state.loops.pop()
-
-
-def may_spin(op: Op) -> bool:
-    """Whether ``op`` is a loop that may wait for another block: one with ordered memory operations in its body."""
-    return isinstance(op, Loop) and any(map(is_ordered, op.walk()))
-
-
-def _waits_at(op: Loop) -> Op:
-    """The memory operation of a waiting loop that can tell it to go on."""
-    ordered = [nested for nested in op.walk() if is_ordered(nested)]
-    return next((nested for nested in ordered if nested.spec.effect & Effect.READ), ordered[0])

@@ -16,6 +16,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from tilewright.analysis.waiting_loops import may_wait
 from tilewright.backends.cpu.codegen import (
     atomics,
     control,
@@ -92,7 +93,7 @@ def lower(function: Function, processor: Processor, entry: str | None = None) ->
     """
     form = loop_form(function, processor)
     module, state = emit_module(form, processor, entry)
-    spins = any(control.may_spin(op) for op in function.walk())
+    spins = any(may_wait(op) for op in function.walk())
     work = block_work(function)
     return Lowered(str(module), state.scratch_bytes, spins, work, state.sites, state.polls, state.nests, form)
 
@@ -106,7 +107,7 @@ def emit_module(form: Function, processor: Processor, entry: str | None = None) 
     for argument in block.args[:4]:
         argument.add_attribute("noalias")
     state = _block_function(form, block, processor)
-    spins = any(control.may_spin(op) for op in form.walk())
+    spins = any(may_wait(op) for op in form.walk())
     weight = polls.work(form.body)
     _driver(module, block, entry or SYMBOL, weight, state, spins=spins)
     if entry is None:

@@ -1,0 +1,54 @@
+"""Loops that may wait for what other blocks write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.effects import effect_of, is_ordered
+from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.control import Continue, Loop, deciding_values, ends_of
+
+
+def may_wait(op: Op) -> bool:
+    """Whether ``op`` is a loop that may wait for another block: one with ordered memory operations in its body, or one
+    that goes on for ever once it does, unless others change memory."""
+    return isinstance(op, Loop) and (any(map(is_ordered, op.walk())) or _decides_the_same(op))
+
+
+def waits_at(loop: Loop) -> Op:
+    """The memory operation of a waiting loop that can tell it to go on; the loop where none has an order."""
+    ordered = [op for op in loop.walk() if is_ordered(op)]
+    return next((op for op in ordered if op.spec.effect & Effect.READ), ordered[0] if ordered else loop)
+
+
+def _decides_the_same(loop: Loop) -> bool:
+    """Whether, some iterations on, each decides what the one before it did: it writes nothing, and nothing that it
+    decides by comes from what it counts or accumulates."""
+    again = [end for end in ends_of(loop) if isinstance(end, Continue)]
+    if not again or effect_of(loop) & (Effect.WRITE | Effect.OUTPUT):
+        return False
+    settled: dict[Value, bool] = {}  # false while what makes a carried value is looked at
+
+    def settles(arg: Value) -> bool:
+        following = [end.values[arg.index] for end in again]
+        if arg not in settled and any(value is not arg for value in following):
+            settled[arg] = False
+            settled[arg] = all(map(settles, _carried_sources(loop, following)))
+        return settled.setdefault(arg, True)
+
+    return all(map(settles, _carried_sources(loop, [v for op in loop.walk() for v in deciding_values(op)])))
+
+
+def _carried_sources(loop: Loop, values: Iterable[Value]) -> Iterable[Value]:
+    """What ``loop`` carries that ``values`` are computed from in the same iteration."""
+    pending, seen = list(values), set[Value]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        owner = value.owner.parent if isinstance(value.owner, Block) else value.owner
+        if isinstance(owner, Op) and owner is not loop and owner.ancestor_in(loop.body) is not None:
+            pending += [operand for op in owner.walk() for operand in op.operands]
+    return [arg for arg in loop.body.args if arg in seen]
