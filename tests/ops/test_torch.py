@@ -334,7 +334,9 @@ def test_bad_input_is_an_error_of_pytorch(call: Callable[[], Any], error: type[E
 
 def run_python(program: str, **kwargs: Any) -> str:
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=TESTS, check=True, **kwargs).stdout
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=TESTS, **kwargs)
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    return done.stdout
 
 
 def test_the_first_call_may_be_in_a_compiled_function() -> None:

@@ -31,9 +31,9 @@ def run(*arguments: str) -> str:
 
 @pytest.mark.parametrize("processes", [1, 4])
 def test_pytorch(processes: int) -> None:
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
     if processes == 1:
-        assert "1 x cpu: loss" in run("train_torch.py")
+        assert f"1 x {'cuda' if torch.cuda.is_available() else 'cpu'}: loss" in run("train_torch.py")
     else:
         torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
         assert "4 x cpu: loss" in run(*torchrun, "train_torch.py", "--tensor", "2")
