@@ -69,6 +69,37 @@ func @f(%p: ptr<i32> = "p".base, %q: ptr<i32> = "q".base, %m: i1 = "m".scalar, %
     )
 
 
+def test_launches_tell_which_arguments_are_null_where_that_is_not_known() -> None:
+    check(
+        NullCheckInsertion(),
+        """
+func @f(%p: ptr<i32> = "p".base, %m: i1[4] = "m".scalar, %x: i32[4] = "x".scalar) {
+  %q = reshape(%p) {shape = (1)} : ptr<i32>[1]
+  %r = broadcast(%q) {shape = (4)} : ptr<i32>[4]
+  store(%r, %x, %m)
+  return()
+}
+""",
+        """
+func @f(%p: ptr<i32> = "p".base, %m: i1[4] = "m".scalar, %x: i32[4] = "x".scalar) {
+  %q = reshape(%p) {shape = (1)} : ptr<i32>[1]
+  %r = broadcast(%q) {shape = (4)} : ptr<i32>[4]
+  %0 = not(%m) : i1[4]
+  %1 = ptr_to_int(%p) {dtype = i64} : i64
+  %2 = constant() {value = 0, type = !i64} : i64
+  %3 = cmp(%1, %2) {predicate = CmpPredicate.NE} : i1
+  %4 = reshape(%3) {shape = (1)} : i1[1]
+  %5 = broadcast(%4) {shape = (4)} : i1[4]
+  %6 = or(%5, %0) : i1[4]
+  assert(%6, []) {message = "store through 'p', which is a null pointer"}
+  store(%r, %x, %m)
+  return()
+}
+""",
+        settles=False,
+    )
+
+
 VIEW = "view<f32,[?],[1],i32>"
 TILES = f"partition<{VIEW},[16],[0],zero,[16]>"
 

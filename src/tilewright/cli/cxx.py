@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.cli.cpp import is_cpp
 from tilewright.cli.errors import UsageError
-from tilewright.cpp.host import modules
+from tilewright.cpp.host import crashes, modules
 from tilewright.cpp.host.build import TOOLCHAIN, Libraries, build_object, link_objects
 from tilewright.cpp.module import request_of
 from tilewright.cpp.translation import Request, included_files
@@ -112,6 +112,12 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         return 0
     if words[:1] == ["-module"]:
         return _module(words[1:])
+    if words[:1] == ["-crash"]:
+        crashes.tell(*words[1:])
+        return 0
+    if words[:1] == ["-place"]:
+        sys.stdout.write(crashes.place(Path(words[1]), int(words[2])))
+        return 0
     if any(_ASKS.fullmatch(word) for word in words):
         return subprocess.run([*compiler_command(), *words], check=False).returncode
     if not words or words == ["--help"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, MemoryObject
@@ -64,9 +65,10 @@ class CheckInsertion:
 @dataclass(frozen=True)
 class NullCheckInsertion:
     """Adds an assert before each access through one of the arguments ``null``, which the launches that the function is
-    compiled for give no array: its block stops there with an error, where the process would end."""
+    compiled for give no array: its block stops there with an error, where the process would end. Where they are not
+    known, each launch tells which pointers are null."""
 
-    null: frozenset[str]
+    null: frozenset[str] | None = None
 
     name: ClassVar[str] = "insert-null-checks"
 
@@ -124,9 +126,10 @@ class _Checker(Rewriter):
 
 
 class _NullChecker(_Checker):
-    def __init__(self, function: Function, null: frozenset[str]) -> None:
+    def __init__(self, function: Function, null: frozenset[str] | None) -> None:
         super().__init__(function, {})
-        self._null = null
+        self._null = self.bases.keys() if null is None else null
+        self._known = null is not None
 
     def insert(self, op: Op, builder: Builder) -> None:
         builder.loc = op.loc
@@ -134,8 +137,12 @@ class _NullChecker(_Checker):
             op.view if isinstance(op, (LoadView, StoreView)) else op.ptrs if isinstance(op, _BY_POINTERS) else None
         )
         name = None if address is None else self._argument(address)
-        if name in self._null:
+        if name is not None and name in self._null:
             nothing = self._is_masked(op, builder) if isinstance(op, _BY_POINTERS) else self._lies_outside(op, builder)
+            if not self._known:
+                address = builder.emit(PtrToInt, self.value(self.bases[name]), dtype=int64)
+                given = _spread(builder, _compare(builder, CmpPredicate.NE, address, 0), nothing.tile.shape)
+                nothing = builder.emit(Or, given, nothing)
             message = f"{op.name.replace('_', ' ')} through '{name}', which is a null pointer"
             builder.emit_op(Assert, nothing, [], message=message)
         Rewriter.insert(self, op, builder)
@@ -172,6 +179,11 @@ _HOLDS: dict[CmpPredicate, Callable[[int, int], bool]] = {
     CmpPredicate.EQ: operator.eq,
     CmpPredicate.NE: operator.ne,
 }
+
+
+def _spread(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
+    """A tile whose elements are the one of ``x``."""
+    return b.emit(Broadcast, b.emit(Reshape, x, shape=(1,) * len(shape)), shape=shape) if shape else x
 
 
 def _both(b: Builder, x: Value, y: Value) -> Value:
@@ -242,10 +254,7 @@ def _pointer(c: _Checker, op: AtomicCas | AtomicRmw | Load | Store, b: Builder) 
     shape, size = ptrs.tile.shape, b.constant(ptrs.tile.pointee.bytes, int64)
     low, high = (b.emit(Div, c.value(v), size, rounding=RoundingMode.RM) for v in c.limits[name])
     last = b.emit(Sub, high, b.constant(1, int64))
-
-    def spread(x: Value) -> Value:
-        return b.emit(Broadcast, b.emit(Reshape, x, shape=(1,) * len(shape)), shape=shape) if shape else x
-
+    spread = partial(_spread, b, shape=shape)
     base = spread(b.emit(PtrToInt, c.value(c.bases[name]), dtype=int64))
     distance = b.emit(Sub, b.emit(PtrToInt, ptrs, dtype=int64), base)
     element = b.emit(Div, distance, spread(size), rounding=RoundingMode.RM)

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tilewright.backends.cpu.codegen.kernel import lower
@@ -35,6 +36,8 @@ from tilewright.backends.cpu.library_source import (
 from tilewright.backends.cpu.target import Processor, for_other_programs
 from tilewright.backends.export import Export
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
+from tilewright.transforms.check_insertion import NullCheckInsertion
+from tilewright.transforms.pipelines import run_passes
 
 _RUNTIME = Path(__file__).with_name("library_runtime.c")
 _PRINT = Path(__file__).with_name("library_print.c")
@@ -82,14 +85,18 @@ def write_program_code(kernels: Sequence[tuple[Export, Sequence[int]]], path: Pa
     """
     compiler, processor = _compiler(), for_other_programs(processor)
     tag = hashlib.sha256("\0".join(str(export.function.loc) + export.symbol for export, _ in kernels).encode())
-    entries = [f"tilewright_{tag.hexdigest()[:16]}_{number}" for number in range(len(kernels))]
+    # Twice: for launches without and with null pointers.
+    null = [replace(x, function=run_passes(x.function, (NullCheckInsertion(),))) for x, _ in kernels]
+    exports = [*(export for export, _ in kernels), *null]
+    entries = [f"tilewright_{tag.hexdigest()[:16]}_{number}" for number in range(len(exports))]
     runtime = _RUNTIME.read_text(encoding="utf-8")
     runtime = runtime.replace("const char *LIBRARY_NAME_last_error", "static const char *tw_last_error")
     texts = [TYPES, FIELDS, runtime, _PRINT.read_text(encoding="utf-8")]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
-        found = _compiled([export for export, _ in kernels], entries, folder, processor)
-        texts.append(program_definitions([(x.symbol, codes, code) for (x, codes), code in zip(kernels, found)]))
+        found = _compiled(exports, entries, folder, processor)
+        described = [(export.symbol, codes) for export, codes in kernels]
+        texts.append(program_definitions([*zip(described, found, found[len(kernels) :])]))
         (folder / "program.c").write_text("\n".join(texts), encoding="utf-8")
         _compile(compiler, ["-c", str(folder / "program.c")], folder / "program.o")
         objects = [folder / "program.o", *(folder / f"{entry}.o" for entry in entries)]

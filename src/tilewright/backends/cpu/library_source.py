@@ -166,24 +166,21 @@ static const tw_kernel {entry}_kernel = {{
 """
 
 
-def program_definitions(kernels: Sequence[tuple[str, Sequence[int], Code]]) -> str:
-    """What registers kernels with the runtime of a C++ program: of each the symbol, the codes of the types of its
-    parameters, and its own code."""
-    texts, rows = [], []
-    for symbol, codes, code in kernels:
-        entry = code.entry
-        texts.append(f"""{_described(code)}
-static int {entry}_run(unsigned x, unsigned y, unsigned z, const tw_word *arguments) {{
-  return tw_run(&{entry}_kernel, x, y, z, arguments);
-}}
-static const unsigned char {entry}_codes[] = {{{", ".join(map(str, codes)) or "0"}}};
-""")
-        rows.append(f"  {{{_text(symbol)}, {entry}_run, tw_last_error, {entry}_codes}},")
+def program_definitions(kernels: Sequence[tuple[tuple[str, Sequence[int]], Code, Code]]) -> str:
+    """What registers kernels with the runtime of a C++ program: of each the symbol and the codes of the types of its
+    parameters, its code, and that for launches with null pointers."""
+    texts: list[str] = []
+    rows = []
+    for (symbol, codes), *both in kernels:
+        texts += map(_runner, both)
+        usual, null = (f"{code.entry}_run" for code in both)
+        types = ", ".join(map(str, codes)) or "0"
+        rows.append(f"  {{{_text(symbol)}, {{{usual}, {null}}}, tw_last_error, (const unsigned char[]){{{types}}}}},")
     table = "\n".join(rows)
     return f"""{"".join(texts)}
 typedef struct {{
   const char *symbol;
-  int (*run)(unsigned, unsigned, unsigned, const tw_word *);
+  int (*run[2])(unsigned, unsigned, unsigned, const tw_word *);
   const char *(*message)(void);
   const unsigned char *codes;
 }} tw_code;
@@ -192,6 +189,15 @@ static const tw_code tw_codes[] = {{
 }};
 void __tw_register_tile_code(const tw_code *, unsigned);
 __attribute__((constructor(101))) static void tw_register(void) {{ __tw_register_tile_code(tw_codes, {len(rows)}); }}
+"""
+
+
+def _runner(code: Code) -> str:
+    """A function that runs ``code``."""
+    return f"""{_described(code)}
+static int {code.entry}_run(unsigned x, unsigned y, unsigned z, const tw_word *arguments) {{
+  return tw_run(&{code.entry}_kernel, x, y, z, arguments);
+}}
 """
 
 

@@ -10,7 +10,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,6 @@ from tilewright.system.forks import load
 
 # In the tables of names of objects that need the C++ standard library.
 _LIBRARY_NAMES = rb"\0(?:_ZS|_ZNK?S|_ZNK?St|_Zn[wa]|_Zd[la]|_ZT[IVS]|__cxa_(?!finalize|atexit)|__gxx_)"
-_COMPILES = b"nvrtcCompileProgram\0"  # in the table of names of objects that compile kernels
 RUNTIME_DIR = Path(__file__).parents[1] / "runtime"
 TOOLCHAIN = Path(__file__).parents[1] / "cmake" / "toolchain.cmake"  # for CMake
 
@@ -101,8 +100,8 @@ def link_objects(
     objects: Sequence[bytes], libraries: Libraries, *, shared: bool, compiler_words: Sequence[str] = ()
 ) -> bytes:
     """``objects`` and the runtime as a shared object or a program, which calls ``compiler_words`` if it compiles
-    kernels while it runs. TileError as of ``link_units``."""
-    if compiler_words and any(_COMPILES in content for content in _all_contents(objects, libraries)):
+    kernels while it runs, or crashes. TileError as of ``link_units``."""
+    if compiler_words:
         table = ", ".join(json.dumps(word) for word in compiler_words)
         objects = [*objects, compile_table(f"extern const char *const __tw_compiler_command[] = {{{table}, nullptr}};")]
     contents = [hashlib.sha256(content).hexdigest() for content in objects]
@@ -119,11 +118,6 @@ def link_objects(
         if cache is not None:
             cache.put(key, found)
     return found
-
-
-def _all_contents(objects: Sequence[bytes], libraries: Libraries) -> Iterator[bytes]:
-    yield from objects
-    yield from (Path(file).read_bytes() for file in libraries.files)
 
 
 def runtime_object() -> bytes:

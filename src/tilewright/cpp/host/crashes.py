@@ -1,7 +1,7 @@
 """Where C++ programs crash, from their debug information: see ``crash.cpp`` of the runtime.
 
-``python -m tilewright.cpp.host.crashes PROGRAM SIGNAL ADDRESS COUNTER...`` is what a program runs that a signal ends:
-``COUNTER`` are addresses of its code, the innermost first.
+A program that a signal ends runs ``tell PROGRAM SIGNAL ADDRESS COUNTER...`` in a process of its own: ``COUNTER`` are
+addresses of its code, the innermost first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CALLERS = 8  # of which it is told
 
 def command(program: Path) -> list[str]:
     """What a program runs once it crashes, but for the last words."""
-    start = f"import sys; sys.path[:] = {sys.path!r}; from tilewright.cpp.host.crashes import main; main()"
+    start = f"import sys; sys.path[:] = {sys.path!r}; from tilewright.cpp.host.crashes import tell; tell(*sys.argv[1:])"
     return [sys.executable, "-c", start, str(program)]
 
 
@@ -36,15 +36,20 @@ def locator(program: Path) -> ctypes._CFunctionType:
 
     @functools.partial(LOCATE)
     def locate(offset: int, text: ctypes._Pointer[ctypes.c_char], room: int) -> int:
-        try:
-            found = _own([offset], program)[0]
-        except (OSError, ValueError, LookupError):
-            return 0
-        written = f"{found.file}:{found.line}".encode()[: room - 1] + b"\0"
+        written = place(program, offset).encode()[: room - 1] + b"\0"
         ctypes.memmove(text, written, len(written))
-        return 1
+        return len(written) > 1
 
     return locate
+
+
+def place(program: Path, offset: int) -> str:
+    """The file and line of an address of the code of ``program``; empty where it is not known."""
+    try:
+        found = _own([offset], program)[0]
+    except (OSError, ValueError, LookupError):
+        return ""
+    return f"{found.file}:{found.line}"
 
 
 def _own(counters: Sequence[int], program: Path) -> list[SourceLine]:
@@ -57,9 +62,8 @@ def _is_library(file: str) -> bool:
     return file in ("", "?") or _LIBRARY.search(file) is not None or file.startswith(str(INCLUDE_DIR))
 
 
-def main() -> None:
-    """Say where the program was that this process is told of."""
-    program, number, address, *counters = sys.argv[1:]
+def tell(program: str, number: str, address: str, *counters: str) -> None:
+    """Say where a program was when a signal ended it."""
     try:
         found = _own([int(counter) for counter in counters], Path(program))
     except (OSError, ValueError, LookupError):

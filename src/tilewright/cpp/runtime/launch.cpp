@@ -14,7 +14,7 @@ union word {
 };
 struct tile_code {
     char const* symbol;
-    int (*run)(unsigned x, unsigned y, unsigned z, word const* arguments);
+    int (*run[2])(unsigned x, unsigned y, unsigned z, word const* arguments);  // the second takes null pointers
     char const* (*message)();
     unsigned char const* codes;  // of the types of the parameters, as the headers number them
 };
@@ -84,16 +84,20 @@ cudaError_t run_tile(kernel const& what, configuration const& how, void** slots)
     }
     if (!found) return cudaErrorInvalidDeviceFunction;
     word words[256];
+    bool null = false;
     if (what.parameters > sizeof words / sizeof *words) return cudaErrorLaunchOutOfResources;
     for (unsigned i = 0; i < what.parameters; ++i) {
         words[i] = word_of(found->codes[i], slots[i]);
-        if (found->codes[i] < pointer || !words[i].address || holds(words[i].address, 0)) continue;
+        if (found->codes[i] < pointer) continue;
+        null |= !words[i].address;
+        if (!words[i].address || holds(words[i].address, 0)) continue;
         say("argument %u of %s() points to no memory of the device: get it from cudaMalloc or cudaMallocManaged", i, what.name);
         return cudaErrorIllegalAddress;
     }
-    int status = found->run(how.grid[0], how.grid[1], how.grid[2], words);
+    int status = found->run[null](how.grid[0], how.grid[1], how.grid[2], words);
     if (status == 0) return cudaSuccess;
     say("%s", found->message());
+    if (null && strstr(found->message(), "which is a null pointer")) return cudaErrorIllegalAddress;
     return status == 3 ? cudaErrorAssert : cudaErrorLaunchFailure;
 }
 
