@@ -533,10 +533,25 @@ def test_entries_that_are_not_supported_say_so_once(tmp_path: Path, environment:
     IS(cudaOccupancyMaxPotentialBlockSizeVariableSMem(&grid, &block, k, [](int n) { return n > 640 ? 200 << 10 : n * 64; }),
        cudaSuccess);
     CHECK(block == 512 && grid >= 8);
+    cudaExternalMemoryHandleDesc handle = {}; cudaExternalMemory_t memory;
+    handle.type = cudaExternalMemoryHandleTypeOpaqueFd, handle.handle.fd = 3, handle.flags = cudaExternalMemoryDedicated;
+    IS(cudaImportExternalMemory(&memory, &handle), cudaErrorNotSupported);
+    cudaExternalSemaphoreSignalParams signal = {}; cudaExternalSemaphore_t semaphore; cudaGraphicsResource_t resources;
+    signal.params.fence.value = 1;
+    IS(cudaSignalExternalSemaphoresAsync(&semaphore, &signal, 1, 0), cudaErrorNotSupported);
+    IS(cudaGraphicsMapResources(1, &resources, 0), cudaErrorNotSupported);
+    cudaStreamAttrValue value = {};
+    value.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting, value.accessPolicyWindow.hitRatio = 0.5f;
+    IS(cudaStreamSetAttribute(0, cudaStreamAttributeAccessPolicyWindow, &value), cudaErrorNotSupported);
+    int* x; cudaLaunchConfig_t config = {}; config.gridDim = config.blockDim = 1;
+    cudaMalloc(&x, sizeof(int));
+    IS(cudaLaunchKernelEx(&config, k, x), cudaSuccess);  // the error before is not its own
+    IS(cudaGetLastError(), cudaErrorNotSupported);
     """
     out, err, status = run_main(tmp_path, environment, body)
     assert (out, status) == ("", 0)
-    entries = ("cudaGraphDebugDotPrint", "cudaCreateTextureObject")
+    entries = ("cudaGraphDebugDotPrint", "cudaCreateTextureObject", "cudaImportExternalMemory")
+    entries += ("cudaSignalExternalSemaphoresAsync", "cudaGraphicsMapResources", "cudaStreamSetAttribute")
     assert err == "".join(f"tilewright: {e} is not supported; it returns cudaErrorNotSupported\n" for e in entries)
 
 

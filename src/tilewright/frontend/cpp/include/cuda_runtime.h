@@ -44,6 +44,7 @@ typedef struct CUevent_st* cudaEvent_t;
 
 #include "tilewright/flags.h"
 #include "tilewright/textures.h"
+#include "tilewright/unsupported_types.h"
 
 extern "C" {
 // Memory.
@@ -179,16 +180,52 @@ enum cudaLaunchAttributeID {
     cudaLaunchAttributeClusterSchedulingPolicyPreference = 5,
     cudaLaunchAttributeProgrammaticStreamSerialization = 6,
     cudaLaunchAttributeProgrammaticEvent = 7,
-    cudaLaunchAttributePriority = 8
+    cudaLaunchAttributePriority = 8,
+    cudaLaunchAttributeMemSyncDomainMap = 9,
+    cudaLaunchAttributeMemSyncDomain = 10,
+    cudaLaunchAttributePreferredClusterDimension = 11,
+    cudaLaunchAttributeLaunchCompletionEvent = 12,
+    cudaLaunchAttributeDeviceUpdatableKernelNode = 13,
+    cudaLaunchAttributePreferredSharedMemoryCarveout = 14
 };
-typedef cudaLaunchAttributeID cudaStreamAttrID;
 union cudaLaunchAttributeValue {
     char pad[64];
+    cudaAccessPolicyWindow accessPolicyWindow;
     int cooperative, programmaticStreamSerializationAllowed, priority;
+    cudaSynchronizationPolicy syncPolicy;
     struct {
         unsigned int x, y, z;
-    } clusterDim;
+    } clusterDim, preferredClusterDim;
+    cudaClusterSchedulingPolicy clusterSchedulingPolicyPreference;
+    struct {
+        cudaEvent_t event;
+        int flags, triggerAtBlockStart;
+    } programmaticEvent;
+    cudaLaunchMemSyncDomainMap memSyncDomainMap;
+    cudaLaunchMemSyncDomain memSyncDomain;
+    struct {
+        cudaEvent_t event;
+        int flags;
+    } launchCompletionEvent;
+    struct {
+        int deviceUpdatable;
+        struct CUgraphDeviceUpdatableNode_st* devNode;
+    } deviceUpdatableKernelNode;
+    unsigned int sharedMemCarveout;
 };
+typedef cudaLaunchAttributeID cudaStreamAttrID;
+typedef cudaLaunchAttributeValue cudaStreamAttrValue;
+typedef cudaLaunchAttributeID cudaKernelNodeAttrID;
+typedef cudaLaunchAttributeValue cudaKernelNodeAttrValue;
+#define cudaStreamAttributeAccessPolicyWindow cudaLaunchAttributeAccessPolicyWindow
+#define cudaStreamAttributeSynchronizationPolicy cudaLaunchAttributeSynchronizationPolicy
+#define cudaStreamAttributeMemSyncDomainMap cudaLaunchAttributeMemSyncDomainMap
+#define cudaStreamAttributeMemSyncDomain cudaLaunchAttributeMemSyncDomain
+#define cudaStreamAttributePriority cudaLaunchAttributePriority
+#define cudaKernelNodeAttributeAccessPolicyWindow cudaLaunchAttributeAccessPolicyWindow
+#define cudaKernelNodeAttributeCooperative cudaLaunchAttributeCooperative
+#define cudaKernelNodeAttributePriority cudaLaunchAttributePriority
+#define cudaKernelNodeAttributeClusterDimension cudaLaunchAttributeClusterDimension
 struct cudaLaunchAttribute {
     cudaLaunchAttributeID id;
     cudaLaunchAttributeValue val;
@@ -205,8 +242,11 @@ inline cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config, void (*k
     cudaError_t error =
         __tw_host::configure(config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream);
     if (error != cudaSuccess) return error;
+    cudaError_t before = cudaGetLastError();
     kernel(static_cast<A&&>(arguments)...);
-    return cudaPeekAtLastError();
+    error = cudaPeekAtLastError();
+    if (error == cudaSuccess && before != cudaSuccess) __tw_host_report(before);
+    return error;
 }
 inline cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const* function, void** arguments) {
     return cudaLaunchKernel(function, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,

@@ -160,6 +160,3 @@ struct cudaIpcMemHandle_t {
     char reserved[64];
 };
 typedef struct CUuserObject_st* cudaUserObject_t;
-typedef struct CUexternalMemory_st* cudaExternalMemory_t;
-typedef struct CUexternalSemaphore_st* cudaExternalSemaphore_t;
-typedef struct cudaGraphicsResource* cudaGraphicsResource_t;
