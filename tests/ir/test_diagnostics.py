@@ -61,6 +61,7 @@ def test_colours_where_they_are_asked_for(tmp_path: Path) -> None:
 MISUSES = {
     "ct.launch((1,), k, (1,))": "TypeError: ct.launch() takes four arguments",
     "ct.launch(None, (1,), k, 1, 2)": "TypeError: ct.launch() takes the arguments of k as one tuple: ",
+    "ct.launch((1,), k, np.ones(2), 1)": "TypeError: the grid comes before the kernel: ct.launch(stream, grid, k, ",
     "ct.launch(None, k, (1,), (1,))": "TypeError: the grid comes before the kernel: ct.launch(stream, (1,), k, ",
     "k[(1,)](1)": "TypeError: k[(1,)](...) is Triton's way",
     "ct.launch(None, (1,), k, (1, 2))": "TypeError: k() takes 1 argument (x), but 2 were given",

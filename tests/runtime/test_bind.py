@@ -76,6 +76,7 @@ def test_it_keeps_the_memory_alive() -> None:
     assert kept.ctypes.data == base and list(kept) == [1, 1, 1, 1]
 
 
+@pytest.mark.skipif(not native.available(), reason="launches are prepared in Python here")
 def test_machine_code_calls_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a step in Python, and it does what Python would do."""
     counts = np.zeros(2, np.int32)

@@ -98,6 +98,7 @@ _ELSEWHERE = {
     "remainder": "ct.mod",
     "repeat": "ct.broadcast_to and ct.reshape",
     "rint": "tilewright.lib.round",
+    "rng": "tilewright.lib.uniform",
     "roll": "ct.gather with shifted indices",
     "shape": "x.shape",
     "shared": "nothing: the compiler decides what is in shared memory",
@@ -175,6 +176,10 @@ _KEYWORDS = {
     "sem": "memory_order=",
 }
 
+# How programs call modules whose functions are no tile code, and those that they forget to import -> how.
+FOREIGN = ("cuda", "jnp", "np", "numpy", "tl", "torch", "triton")
+_IMPORTS = {"lib": "from tilewright import lib", "math": "import math"}
+
 # Attributes that arrays have elsewhere, as above.
 _OF_ARRAYS = {
     "numel": "the product of the entries of x.shape",
@@ -187,6 +192,11 @@ def instead_of(name: str, known: Iterable[str], prefix: str = "") -> str:
     """``; did you mean ct.load?``, a misspelt ``name`` among ``known``, or nothing. ``prefix`` is written before it."""
     close = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], 1, 0.7)
     return f"; did you mean {prefix}{close[0]}?" if close else ""
+
+
+def instead_of_undefined(name: str, known: Iterable[str]) -> str:
+    """The same for a name that may be that of a module."""
+    return f"; write {_IMPORTS[name]} first" if name in _IMPORTS else instead_of(name, known)
 
 
 def instead_of_keyword(name: str, known: Iterable[str]) -> str:

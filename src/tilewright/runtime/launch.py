@@ -142,7 +142,8 @@ def _not_four(kernel: Any, rest: tuple[Any, ...]) -> str:
 
 def _not_a_kernel(kernel: Any, grid: Any) -> str:
     if isinstance(grid, Launchable):
-        return f"the grid comes before the kernel: ct.launch(stream, {kernel!r}, {grid.name}, (...))"
+        shown = repr(kernel) if isinstance(kernel, tuple) else "grid"
+        return f"the grid comes before the kernel: ct.launch(stream, {shown}, {grid.name}, (...))"
     name = getattr(kernel, "__name__", None)
     if name is not None and callable(kernel):
         return f"{name} is not a kernel; decorate it with @ct.kernel"

@@ -66,6 +66,16 @@ WRONG: list[tuple[Callable[[Any], Any], type[ct.TileError], str]] = [
         ct.TileSyntaxError,
         "'WRNG' is not defined; did you mean WRONG?",
     ),
+    (
+        lambda x: tl.dot(x, x),  # noqa: F821
+        ct.TileSyntaxError,
+        "'tl' is not defined; write ct.mma",
+    ),
+    (
+        lambda x: lib.sort(x),  # noqa: F821
+        ct.TileSyntaxError,
+        "'lib' is not defined; write from tilewright import lib first",
+    ),
 ]
 
 

@@ -51,10 +51,15 @@ class Embedded(NamedTuple):
 
 
 @functools.cache
+def has_llvm() -> bool:
+    """Whether machine code can be made here at all, such as what ctypes calls."""
+    return sys.maxsize > 1 << 32 and importlib.util.find_spec("llvmlite") is not None
+
+
+@functools.cache
 def available() -> bool:
     """Whether such functions can be made: by CPython with its global lock, and LLVM."""
-    locked = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
-    return locked and sys.maxsize > 1 << 32 and importlib.util.find_spec("llvmlite") is not None
+    return sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED") and has_llvm()
 
 
 def loaded() -> bool:

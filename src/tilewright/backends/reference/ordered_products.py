@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.native import available, maker
+from tilewright.backends.native import has_llvm, maker
 from tilewright.backends.reference.values import Array
 
 _WORTHWHILE = 1 << 15  # products: fewer take NumPy less time than the machine code takes to load
@@ -102,7 +102,7 @@ def _call(function: Any, _code: Any, total: Array, x: Array, y: Array) -> None:
 
 def add_products(total: Array, x: Array, y: Array) -> bool:
     """Add x @ y to ``total`` in place, all of float32 and the batch of ``total``'s; False where NumPy is to do it."""
-    if total.size * x.shape[-1] < _WORTHWHILE or not available():
+    if total.size * x.shape[-1] < _WORTHWHILE or not has_llvm():
         return False
     batch = total.shape[:-2]
     if not batch:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright import language
 from tilewright.frontend.python import control_flow, static
 from tilewright.frontend.python.constants import BINARY, UNARY, FoldError, check_range
 from tilewright.frontend.python.formatting import FormattedString, format_string
@@ -46,7 +47,7 @@ def _name(t: Tracer, node: ast.Name) -> Any:
     if isinstance(value, Unbound) or (not local and node.id in assigned_names(t.frame.source.node)):
         t.fail(TileSyntaxError, f"{node.id!r} is read before it is assigned")
     if not found:
-        advice = suggestions.instead_of(node.id, t.scope.visible())
+        advice = suggestions.instead_of_undefined(node.id, t.scope.visible())
         t.fail(TileSyntaxError, f"the name {node.id!r} is not defined{advice}")
     if isinstance(value, Unusable):
         t.fail(TileTypeError, value.reason)
@@ -171,6 +172,9 @@ def conditional(t: Tracer, node: ast.IfExp) -> Any:
 
 
 def _attribute(t: Tracer, node: ast.Attribute) -> Any:
+    if isinstance(node.value, ast.Name) and node.value.id in suggestions.FOREIGN and not t.scope.find(node.value.id)[0]:
+        advice = suggestions.instead_of_foreign(node.attr, language.__all__)
+        t.fail(TileSyntaxError, f"the name {node.value.id!r} is not defined{advice}")
     value = t.eval(node.value)
     t.locate(node)
     return t.attribute(value, node.attr)
