@@ -386,8 +386,9 @@ def test_the_runtime_has_what_the_headers_declare_needs_no_compiler() -> None:
 
 def test_the_standard_library(tmp_path: Path, environment: dict[str, str]) -> None:
     """The first such program on a machine takes as long as building that library does."""
-    kernels = "#include <vector>\n#include <iostream>\n#include <stdexcept>\n" + KERNELS
+    kernels = "#include <vector>\n#include <iostream>\n#include <stdexcept>\n#include <cuda/std/array>\n" + KERNELS
     body = """
+    static_assert(cuda::std::array<int, 3>{1, 2, 3}[1] == 2);
     std::vector<float> host(64, 2);
     float* p;
     cudaMalloc(&p, 256);
@@ -636,18 +637,20 @@ def test_several_files_and_options_after_the_program(tmp_path: Path, environment
     )
     (tmp_path / "scale.cu").write_text(
         '#include "scale.h"\n__tile_global__ void k(int* p, int by) { *p = *p * by; }\n'
-        "void scale(int* p, int by) { k<<<1>>>(p, by); shared<1><<<1>>>(p); }\n"
+        "void scale(int* p, int by) try { k<<<1>>>(p, by); shared<1><<<1>>>(p); if (by == 0) throw by; }\n"
+        "catch (int) { *p = -1; throw; }\n"
     )
     (tmp_path / "plain.cpp").write_text("extern const int factor;\nconst int factor = FACTOR;\n")
     (tmp_path / "main.cu").write_text(
         '#include "scale.h"\n#include <cstdio>\n#include <cstring>\nextern const int factor;\n'
         "__tile_global__ void k(int* p) { *p = 5; }\n"
-        "int main(int n, char** words) {\n  int* p;\n  cudaMallocManaged(&p, 4);\n  k<<<1>>>(p);\n"
-        '  scale(p, factor);\n  shared<1><<<1>>>(p);\n  printf("%d %d %s\\n", *p, n, words[1]);\n}\n'
+        "int* p;\nint main(int n, char** words) try {\n  cudaMallocManaged(&p, 4);\n  k<<<1>>>(p);\n"
+        '  scale(p, factor);\n  shared<1><<<1>>>(p);\n  printf("%d %d %s\\n", *p, n, words[1]);\n  scale(p, 0);\n'
+        "} catch (int) { return *p; }\n"
     )
     words = ["scale.cu", "plain.cpp", "-Iheaders", "-D", "FACTOR=7", "-std=c++23", "-lm", "--", "-Iargument"]
     command = [sys.executable, "-m", "tilewright", "run", "main.cu", *words]
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=300, check=False, cwd=tmp_path
     )
-    assert (done.stdout, done.stderr, done.returncode) == ("37 2 -Iargument\n", "", 0)
+    assert (done.stdout, done.stderr, done.returncode) == ("37 2 -Iargument\n", "", 255)

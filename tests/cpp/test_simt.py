@@ -282,7 +282,7 @@ __global__ void k(int* out, int const* in) {
   int all = sum(block, part, copy[block.thread_rank()]);
   if (block.thread_rank() == 0) out[0] = all;
   block.sync();
-  auto warp = cg::tiled_partition<32>(block);
+  cg::thread_block_tile<32> warp = cg::tiled_partition<32>(block);
   int some = sum(warp, part + 32 * (threadIdx.x / 32), copy[threadIdx.x]);
   if (warp.thread_rank() == 0) out[1 + threadIdx.x / 32] = some;
   cg::thread_group fours = cg::tiled_partition(block, 4);

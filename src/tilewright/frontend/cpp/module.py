@@ -125,7 +125,7 @@ class Module:
             "std": self.std,
             "defines": self.defines,
             "include_dirs": self.include_dirs,
-            "exceptions": defines_main(self.text),
+            "exceptions": launches or defines_main(self.text),  # of host code
         }
         text, included = self.text, None
         if needs_expansion(text, self.include_dirs):

@@ -129,4 +129,4 @@ def declared_kernels(text: str) -> list[str]:
 
 def defines_main(text: str) -> bool:
     """Whether ``text`` is a program: one with host code of its own."""
-    return re.search(r"\bmain\s*\([^;{]*\)\s*(?:noexcept\s*)?(?:->\s*int\s*)?\{", mask(text)) is not None
+    return re.search(r"\bmain\s*\([^;{]*\)\s*(?:noexcept\s*)?(?:->\s*int\s*)?(?:try\s*)?\{", mask(text)) is not None

@@ -81,6 +81,10 @@ class thread_block_tile : public __tw_lanes<thread_block_tile<Size, Parent>> {
                   "groups of lanes have 1, 2, 4, 8, 16 or 32 of them on a CPU");
 
   public:
+    thread_block_tile() = default;
+    // One of any parent is one that does not say of which.
+    template <typename Other, typename Any = Parent, typename = std::enable_if_t<std::is_void_v<Any>>>
+    thread_block_tile(thread_block_tile<Size, Other> const&) {}
     static unsigned __tw_mask() {
         return (Size == 32 ? 0xffffffffu : (1u << Size % 32) - 1) << (__tw_rank() % 32 & ~(Size - 1));
     }
