@@ -475,8 +475,9 @@ class _Chooser(Rewriter):
     def _fetch(self, operand: _Operand, b: Builder) -> None:
         load, d = operand.load, operand.descriptor
         tensor_map = self._map(load, d, operand.type.dtype, b)
-        fetched = b.emit(Fetch, tensor_map, self._starts(load, d, b), None, type=operand.type)
-        self.fetched[load, operand.type] = fetched
+        beside = [v.op for (other, _), v in self.fetched.items() if other is load]
+        starts = beside[0].starts if beside and isinstance(beside[0], Fetch) else self._starts(load, d, b)
+        self.fetched[load, operand.type] = b.emit(Fetch, tensor_map, starts, None, type=operand.type)
 
     def _put(self, op: StoreView, b: Builder) -> None:
         d, t = self.choice.plan.descriptors[op], _partition(op)

@@ -117,12 +117,14 @@ class _Ring:
 
 @dataclass(eq=False)
 class _Group:
-    """Fetches of one block that share ``mmas``: they arrive together. ``depth`` loops are around them."""
+    """Fetches of one block that share ``mmas``: they arrive together. ``depth`` loops are around them. ``views`` are
+    what others of them have fetched, seen in another layout."""
 
     block: Block
-    fetches: list[Fetch]
-    mmas: set[Wgmma]
     depth: int
+    fetches: list[Fetch] = field(default_factory=list)
+    mmas: set[Wgmma] = field(default_factory=set)
+    views: dict[Fetch, Fetch] = field(default_factory=dict)
     ring: _Ring = field(default_factory=lambda: _Ring([]))
 
     @property
@@ -142,7 +144,7 @@ class _Group:
 
     def buffer(self, b: Builder, fetch: Fetch, slot: Value) -> Value:
         """What is fetched to ``slot``."""
-        k = self.by_size.index(fetch)
+        k = self.by_size.index(self.views.get(fetch, fetch))
         other = None if self.ring.types[k] == fetch.type else fetch.type
         return b.emit(SharedCopy, self.ring.buffers[k], slot, type=other)
 
@@ -201,16 +203,29 @@ class _PipelineState:
 def _groups(function: Function) -> list[_Group]:
     found: list[_Group] = []
     for op in function.walk():
-        if isinstance(op, Fetch):
-            mmas = set(_readers(op.result))
-            group = next((g for g in found if g.block is op.block and g.mmas & mmas), None)
-            if group is None:
-                assert op.block is not None
-                found.append(_Group(op.block, [op], mmas, len(list(_loops(op.block)))))
-            else:
-                group.fetches.append(op)
-                group.mmas |= mmas
+        if not isinstance(op, Fetch):
+            continue
+        assert op.block is not None
+        mmas, beside = set(_readers(op.result)), [g for g in found if g.block is op.block]
+        same = next((f for g in beside for f in g.fetches if _are_one(f, op)), None)
+        group = next((g for g in beside if (g.mmas & mmas if same is None else same in g.fetches)), None)
+        if group is None:
+            group = _Group(op.block, len(list(_loops(op.block))))
+            found.append(group)
+        if same is None:
+            group.fetches.append(op)
+        else:
+            group.views[op] = same
+        group.mmas |= mmas
     return found
+
+
+def _are_one(first: Fetch, other: Fetch) -> bool:
+    """Whether ``other`` fetches the same bytes as ``first``, with nothing but fetches between them."""
+    assert first.block is not None
+    ops = first.block.ops
+    between = ops[ops.index(first) : ops.index(other)]
+    return first.operands == other.operands and all(isinstance(op, Fetch) for op in between)
 
 
 def _readers(value: Value) -> Iterator[Wgmma]:
@@ -389,7 +404,7 @@ class _Partition:
     def __init__(self, function: Function, groups: Sequence[_Group], values: dict[Value, Value]) -> None:
         self.function = function
         self.groups = groups
-        self.group_of = {f: g for g in groups for f in g.fetches}
+        self.group_of = {f: g for g in groups for f in (*g.fetches, *g.views)}
         self.values = values
         self.states: dict[_Ring, _PipelineState] = {}
         self.inside: dict[Op, list[_Ring]] = {
@@ -523,7 +538,8 @@ class _Producer(_Partition):
 
     def op(self, op: Op) -> None:
         if isinstance(op, Fetch):
-            self._fetch(op, self.group_of[op])
+            if op not in self.group_of[op].views:
+                self._fetch(op, self.group_of[op])
         elif isinstance(op, Wgmma):
             self.values[op.result] = self.values.get(op.acc, op.acc)
         elif isinstance(op, SharedLoad) or self._unknown.intersection(op.operands):
