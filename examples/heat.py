@@ -5,7 +5,7 @@ from harness import Array, Case, by, main
 
 import tilewright as ct
 
-TILE_Y, TILE_X = 2, 1024
+TILE_Y, TILE_X = 8, 1024
 
 
 @ct.kernel

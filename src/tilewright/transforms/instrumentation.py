@@ -31,6 +31,7 @@ PASSES = (
     "prefetch-tiles",
     "hoist-checks",
     "vectorize-nests",
+    "trim-stores",
     "stream-stores",
     "pack-panels",
     "split-tiles",

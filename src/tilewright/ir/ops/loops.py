@@ -19,7 +19,7 @@ from tilewright.ir.opdef import LOOP_OPS, Effect, attribute, define, operand, op
 from tilewright.ir.ops.rules import Unary, pointers, require, scalar_integer, tile, types_of
 from tilewright.ir.types import BOOL, PointerType, TileType, Type
 
-LOOP_VERSIONS = ("streaming", "plain", "bounds_checked", "on_copies")
+LOOP_VERSIONS = ("streaming", "plain", "trimmed", "bounds_checked", "on_copies")
 
 
 @define("nest", table=LOOP_OPS)
@@ -42,7 +42,9 @@ class LoopNest(Op):
     array tiles ``overlapping`` are compared with what is stored; they may be the very tile that is stored where
     ``same_index`` says that each element is loaded right before it is stored. The copies are at the offsets
     ``copies``: of ``overlapping``, then of the loads at ``disjoint_loads``; they are made along the axes ``copy_axes``,
-    as ``transposed`` says. ``streaming`` ones store whole vectors past the caches: taken when the array is larger.
+    as ``transposed`` says. ``trimmed`` ones, of a store, go only over what it keeps, and have no bounds checks: taken
+    where the tile begins in its array, and all that is loaded for this part of it lies in its array, too.
+    ``streaming`` ones are trimmed and store whole vectors past the caches: taken when the array is larger.
 
     ``prefetch``, where there is any, has an axis for each tile that the body reads from an array, in order: the loops
     fetch the next tile along it into the caches. None for tiles of which they do not: of these they fetch what is
@@ -83,9 +85,9 @@ class LoopNest(Op):
         """Set how many elements the loops compute at a time, and in which arrangement."""
         self.attributes.update(lanes=lanes, vectors=vectors, square=square, along=along)
 
-    def stream(self) -> None:
-        """Add a version that streams."""
-        self.versions = ("streaming", *self.versions)
+    def add_version(self, version: str) -> None:
+        """Add ``version`` of the loops, at its place among the others."""
+        self.versions = tuple(v for v in LOOP_VERSIONS if v == version or v in self.versions)
 
     def infer(self) -> tuple[Type, ...]:
         kept = types_of(self.kept)

@@ -192,7 +192,7 @@ class Elements:
             with orelse:
                 store(self.bounds(tile, position))
 
-    def store_aligned(self, tile: ViewAccess, position: Position, element: Element, moved: ir.Value) -> None:
+    def store_in_row(self, tile: ViewAccess, position: Position, element: Element, moved: ir.Value) -> None:
         """``store`` of a vector that was ``moved`` into its row: of the lanes that it would have had there."""
         builder, count = self.nest.builder, len(position[-1].pattern or ())
         with builder.if_else(builder.icmp_unsigned("==", moved, as_value(0)), likely=True) as (then, orelse):
@@ -200,10 +200,8 @@ class Elements:
                 self.store(tile, position, element)
             with orelse:
                 at = views.locate(self.nest, tile, position)
-                inside, places = self.bounds(tile, position), lanes.integers(I64, range(count))
-                places = builder.add(places, lanes.splat(builder, moved, count))
+                places = builder.add(lanes.integers(I64, range(count)), lanes.splat(builder, moved, count))
                 mask = builder.icmp_unsigned("<", places, lanes.splat(builder, as_value(count), count))
-                mask = mask if inside is None else builder.and_(mask, inside)
                 views.store_elements(self.state, builder, tile.dtype, at, mask, self.vector(element, count))
 
     def bounds(self, tile: ViewAccess, position: Position) -> ir.Value | None:

@@ -62,7 +62,17 @@ def group_of(state: State, nest: LoopNest, own: int, store: ViewAccess | None = 
     return Group(nest, values, cause, nest.lanes, sides, store)
 
 
-def emit_loops(state: State, group: Group, body: Body) -> list[ir.Value]:
+@dataclass(frozen=True)
+class Trimmed:
+    """Loops of a store over what it keeps, which will do where ``conditions`` (i1) hold. They compute some elements
+    twice, and store them once."""
+
+    body: Body
+    conditions: Sequence[ir.Value]
+    streaming: bool = False
+
+
+def emit_loops(state: State, group: Group, body: Body, trimmed: Sequence[Trimmed] = ()) -> list[ir.Value]:
     """Emit the loops of ``body``. Runtime checks pick the fastest version that will do."""
     nest, store, ops = group.nest, group.store, group.nest.body.ops
     unmasked = {ops[k]: state.scalar(v) for k, v in zip(nest.unmasked_loads, nest.unmasked)}
@@ -74,6 +84,7 @@ def emit_loops(state: State, group: Group, body: Body) -> list[ir.Value]:
         for v, same in zip(nest.overlapping, nest.same_index)
         if store is not None
     ]
+    fusible = _conjunction(state, [*compared, *disjoint.values()])
 
     def on_copies(masked: bool) -> list[ir.Value]:
         copied = [*nest.overlapping, *(op.result for op in disjoint)]
@@ -84,26 +95,37 @@ def emit_loops(state: State, group: Group, body: Body) -> list[ir.Value]:
             del state.bindings[value]
         return results
 
-    return _emit_versions(state, emit, on_copies, inside, _conjunction(state, [*compared, *disjoint.values()]))
+    def fused(masked: bool) -> list[ir.Value]:
+        shorter = next((t for t in trimmed if not t.streaming), None)
+        if shorter is None or not masked:
+            return emit(masked)
+        chosen = _conjunction(state, [*shorter.conditions])
+        assert chosen is not None
+        return _choose(state, chosen, lambda: _emit_trimmed(state, group, shorter), lambda: emit(True))
 
+    def checked(masked: bool) -> list[ir.Value]:
+        if fusible is None:
+            return fused(masked)
+        return _choose(state, fusible, lambda: fused(masked), lambda: on_copies(masked))
 
-def emit_streaming_loops(state: State, group: Group, body: Body, worthwhile: ir.Value) -> None:
-    """``emit_loops`` of a store, and where that is ``worthwhile`` a version that stores past the caches.
+    def cached() -> list[ir.Value]:
+        if inside is None or isinstance(inside, ir.Constant):
+            return checked(inside is not None and not int(inside.constant))  # a constant may be text
+        plain = inside if fusible is None else state.builder.and_(inside, fusible)
+        return _choose(state, plain, lambda: emit(False), lambda: checked(True))
 
-    That version computes some elements twice, so nothing that it loads may be what it stores.
-    """
-    nest, store = group.nest, group.store
-    assert store is not None
-    compared = [views.may_fuse(state, _access(state, v), store, False) for v in nest.overlapping]
-    chosen = _conjunction(state, [worthwhile, *compared, *(state.scalar(v) for v in nest.disjoint)])
-    state.stores_past_caches = True
-
-    def stream() -> list[ir.Value]:
-        elements = Elements(state, Nest(state.builder, "streaming"), state.accesses, True, streaming=True)
-        return list(body(elements, group.lanes, group.visit))
-
+    past = next((t for t in trimmed if t.streaming), None)
+    if past is None:
+        return cached()
+    chosen = _conjunction(state, [*past.conditions, *([] if fusible is None else [fusible])])
     assert chosen is not None
-    _choose(state, chosen, stream, lambda: emit_loops(state, group, body))
+    return _choose(state, chosen, lambda: _emit_trimmed(state, group, past), cached)
+
+
+def _emit_trimmed(state: State, group: Group, trimmed: Trimmed) -> list[ir.Value]:
+    loops = Nest(state.builder, "streaming" if trimmed.streaming else "trimmed")
+    elements = Elements(state, loops, state.accesses, False, streaming=trimmed.streaming)
+    return list(trimmed.body(elements, group.lanes, group.visit))
 
 
 def _version(state: State, group: Group, body: Body, unmasked: dict[Op, ir.Value]) -> Callable[[bool], list[ir.Value]]:
@@ -152,28 +174,6 @@ def _inside(state: State, group: Group, unmasked: Mapping[Op, ir.Value]) -> ir.V
 
 def _conjunction(state: State, conditions: list[ir.Value]) -> ir.Value | None:
     return functools.reduce(state.builder.and_, conditions) if conditions else None
-
-
-def _emit_versions(
-    state: State,
-    emit: Callable[[bool], list[ir.Value]],
-    on_copies: Callable[[bool], list[ir.Value]],
-    inside: ir.Value | None,
-    disjoint: ir.Value | None,
-) -> list[ir.Value]:
-    """The loops in up to three versions: plain, with bounds checks, and on copies of what they may overwrite."""
-    known = inside is None or isinstance(inside, ir.Constant)
-    masked = inside is not None and not (known and int(inside.constant))  # a constant may be text
-
-    def checked() -> list[ir.Value]:
-        if disjoint is None:
-            return emit(masked)
-        return _choose(state, disjoint, lambda: emit(masked), lambda: on_copies(masked))
-
-    if known:
-        return checked()
-    plain = inside if disjoint is None else state.builder.and_(inside, disjoint)
-    return _choose(state, plain, lambda: emit(False), checked)
 
 
 def _choose(

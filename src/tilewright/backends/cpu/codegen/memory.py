@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import atomics, pointers, polls, views
+from tilewright.backends.cpu.codegen import atomics, pointers, polls, trimming, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.groups import (
+    Trimmed,
     Visit,
     bind_results,
     close,
     emit_loops,
-    emit_streaming_loops,
     group_of,
 )
-from tilewright.backends.cpu.codegen.position import open_aligned_chunks, open_chunks
+from tilewright.backends.cpu.codegen.position import open_chunks, open_trimmed_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.views import LaneAddresses
 from tilewright.ir.effects import is_ordered
@@ -32,27 +32,33 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
     polls.note_store(state, state.builder)
     size = value.tile.size
     streaming = views.streaming(state, tile, nest.lanes) if "streaming" in nest.versions else None
+    trim = trimming.trim(state, nest, op) if {"streaming", "trimmed"} & {*nest.versions} else None
 
     def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
-        shape = value.tile.shape
-        if streaming is not None and elements.streaming:
-            position, moved = open_aligned_chunks(elements.nest, shape, width, streaming.first)
-            element = elements.at(value, position)
-            visit(elements, position)
-            elements.store_aligned(tile, position, element, moved)
-        else:
-            position = open_chunks(elements.nest, shape, min(width, size))
-            element = elements.at(value, position)
-            visit(elements, position)
-            elements.store(tile, position, element)
+        position = open_chunks(elements.nest, value.tile.shape, min(width, size))
+        element = elements.at(value, position)
+        visit(elements, position)
+        elements.store(tile, position, element)
         close(elements.nest)
         return []
 
-    group = group_of(state, nest, 0, tile)
-    if streaming is None:
-        emit_loops(state, group, body)
-    else:
-        emit_streaming_loops(state, group, body, streaming.worthwhile)
+    def trimmed(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
+        assert trim is not None
+        first = streaming.first if streaming is not None and elements.streaming else 0
+        position, moved = open_trimmed_chunks(elements.nest, trim.counts, width, first)
+        element = elements.at(value, position)
+        visit(elements, position)
+        elements.store_in_row(tile, position, element, moved)
+        close(elements.nest)
+        return []
+
+    versions = []
+    if streaming is not None and trim is not None:
+        state.stores_past_caches = True
+        versions.append(Trimmed(trimmed, [streaming.worthwhile, *trim.conditions], streaming=True))
+    if "trimmed" in nest.versions and trim is not None:
+        versions.append(Trimmed(trimmed, trim.conditions))
+    emit_loops(state, group_of(state, nest, 0, tile), body, versions)
 
 
 def emit_store(state: State, nest: LoopNest, op: Store) -> None:

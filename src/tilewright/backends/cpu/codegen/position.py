@@ -6,6 +6,7 @@ of the pattern never overlap; so splitting and joining coordinates works on the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -132,17 +133,22 @@ def open_chunks(nest: Nest, shape: tuple[int, ...], lanes: int) -> Position:
     return tuple(position)
 
 
-def open_aligned_chunks(nest: Nest, shape: tuple[int, ...], lanes: int, first: Index) -> tuple[Position, ir.Value]:
-    """``open_chunks`` whose vectors of the innermost axis stand at ``first``, ``first + lanes`` and so on.
+def open_trimmed_chunks(nest: Nest, counts: Sequence[Index], lanes: int, first: Index) -> tuple[Position, ir.Value]:
+    """Open loops over the first ``counts`` elements of a tile along each axis, whose vectors along the innermost one
+    stand at ``first``, ``first + lanes`` and so on.
 
     Vectors that would leave the row at its ends are moved into it; also returns by how many elements. The bits of base
     and pattern overlap here, so positions cannot be mapped through reshapes.
     """
-    *outer, n = shape
-    position = list(open_chunks(nest, tuple(outer), 1))
-    before = nest.builders[0].sub(as_value(first), as_value(lanes))
-    whole = nest.builders[0].icmp_unsigned("==", as_value(first), as_value(0))
-    at = nest.begin(n, lanes, nest.builders[0].select(whole, as_value(0), before))
-    base = index.minimum(nest.builder, index.maximum(nest.builder, at, 0), n - lanes)
+    *outer, n = counts
+    builder = nest.builders[0]
+    start, last = first, index.sub(builder, n, lanes)
+    if not isinstance(first, int):  # else it is 0
+        whole = builder.icmp_unsigned("==", first, as_value(0))
+        start = builder.select(whole, first, builder.sub(first, as_value(lanes)))
+    position = [ZERO if count == 1 else Coord(nest.begin(count), nest.level) for count in outer]
+    at = nest.begin(n, lanes, start)
+    base = at if isinstance(first, int) else index.maximum(nest.builder, at, 0)
+    base = index.minimum(nest.builder, base, last)
     position.append(Coord(base, nest.level, tuple(range(lanes))))
     return tuple(position), nest.builder.sub(as_value(base), as_value(at))

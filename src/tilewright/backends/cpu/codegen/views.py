@@ -79,8 +79,8 @@ def access(state: State, op: ViewMemoryOp | CheckLoad) -> ViewAccess:
         offset = index.mul(builder, index.mul(builder, origin, bound.strides[axis]), item)
         address = address if isinstance(offset, int) and offset == 0 else builder.add(address, as_value(offset))
         if not in_bounds[k]:
-            fits = _fits(builder, origin, bound.shape[axis], type_.tile_shape[k])
-            inside = fits if inside is None else builder.and_(inside, fits)
+            whole = fits(builder, origin, bound.shape[axis], type_.tile_shape[k])
+            inside = whole if inside is None else builder.and_(inside, whole)
     return ViewAccess(
         op,
         view,
@@ -130,9 +130,9 @@ def streaming(state: State, tile: ViewAccess, width: int) -> Streaming:
     return Streaming(builder.and_(alike, large), first)
 
 
-def _fits(builder: ir.IRBuilder, origin: Index, extent: Index, n: int) -> ir.Value:
+def fits(builder: ir.IRBuilder, origin: Index, extent: Index, n: Index) -> ir.Value:
     """0 <= origin and origin + n <= extent."""
-    if isinstance(origin, int) and isinstance(extent, int):
+    if isinstance(origin, int) and isinstance(extent, int) and isinstance(n, int):
         return ir.Constant(I1, int(origin >= 0 and origin + n <= extent))
     low = builder.icmp_signed(">=", as_value(origin), as_value(0))
     end = index.add(builder, origin, n)
@@ -224,10 +224,10 @@ def all_inside(nest: Nest, tile: ViewAccess, position: Position) -> tuple[ir.Val
         builder, level = nest.builders[c.level], c.level
         at = index.add(builder, tile.origins[k], c.base)
         if c.pattern is None:
-            fits = builder.icmp_unsigned("<", as_value(at), as_value(tile.extents[k]))
+            lies = builder.icmp_unsigned("<", as_value(at), as_value(tile.extents[k]))
         else:
-            fits = _fits(builder, at, tile.extents[k], max(c.pattern) + 1)
-        found = fits if found is None else builder.and_(found, fits)
+            lies = fits(builder, at, tile.extents[k], max(c.pattern) + 1)
+        found = lies if found is None else builder.and_(found, lies)
     return found, level
 
 

@@ -8,7 +8,7 @@ from tilewright.backends.cpu.loops.kinds import is_array_tile, is_fusible
 from tilewright.ir.core import Op, Value
 from tilewright.ir.ops.loops import LoopNest, WritePart
 from tilewright.ir.ops.memory import Assert, StoreView, ViewMemoryOp
-from tilewright.ir.ops.shape import Broadcast, Extract, Permute
+from tilewright.ir.ops.shape import Broadcast, Extract, Permute, Reshape
 from tilewright.ir.types import TileType
 
 _MOVING = (Permute, Extract)
@@ -96,3 +96,14 @@ def accessed_views(nest: LoopNest) -> list[ViewMemoryOp]:
 def array_tiles(nest: LoopNest) -> list[Value]:
     """The tiles that the loops of ``nest`` read from arrays, in the order in which its body first needs them."""
     return list(dict.fromkeys(v for op in nest.body.ops for v in op.operands if is_array_tile(v)))
+
+
+def reshapes(nest: LoopNest) -> bool:
+    """Whether elements change their coordinates, but for new axes of extent 1."""
+    return any(isinstance(op, Reshape) and op.result.tile.size > 1 and not keeps_extents(op) for op in nest.body.ops)
+
+
+def keeps_extents(op: Reshape) -> bool:
+    """Whether ``op`` only adds and removes axes of extent 1."""
+    before, after = ([n for n in shape if n > 1] for shape in (op.x.tile.shape, op.result.tile.shape))
+    return before == after

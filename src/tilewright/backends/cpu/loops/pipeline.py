@@ -10,6 +10,7 @@ from tilewright.backends.cpu.loops.prefetch import PrefetchTiles
 from tilewright.backends.cpu.loops.sink_stores import SinkStores
 from tilewright.backends.cpu.loops.split_rows import SplitRows
 from tilewright.backends.cpu.loops.streaming import StreamStores
+from tilewright.backends.cpu.loops.trimming import TrimStores
 from tilewright.backends.cpu.loops.vectorize import VectorizeNests
 from tilewright.backends.cpu.loops.verify import verify_loop_form
 from tilewright.backends.cpu.loops.versioning import VersionNests
@@ -37,7 +38,8 @@ def loop_form(function: Function, processor: Processor) -> Function:
         PrefetchTiles(),  # after versioning, which makes the nests anew
         HoistChecks(),  # after versioning, which makes the checks
         VectorizeNests(processor.vector_bytes),  # after fusion: the widest element of a nest decides
-        StreamStores(),  # after vectorization, which chooses what is stored at a time
+        TrimStores(),  # after vectorization, which chooses what is stored at a time
+        StreamStores(),  # after vectorization, too
         PackPanels(),  # last: it enlarges the scratch memory, in which others look for room
     )
     return run_passes(prepared, passes, rules=verify_loop_form)

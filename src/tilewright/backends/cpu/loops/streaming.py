@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends.cpu.loops.fused import fused_ops, loop_values, root_of
+from tilewright.backends.cpu.loops.fused import fused_ops, loop_values, reshapes, root_of
 from tilewright.backends.cpu.loops.kinds import is_array_tile, view_strides
 from tilewright.backends.cpu.loops.placement import buffer_offset
 from tilewright.backends.cpu.scratch import element_bytes
@@ -15,7 +15,6 @@ from tilewright.ir.core import Function, Op
 from tilewright.ir.effects import is_ordered
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import StoreView
-from tilewright.ir.ops.shape import Reshape
 from tilewright.transforms.base import InPlacePass
 
 _LEAST_BYTES = 16  # that an instruction can store past the caches (movntps of SSE, stnp of Arm)
@@ -46,7 +45,7 @@ class StreamStores(InPlacePass):
                 root = root_of(op)
                 assert isinstance(root, StoreView)
                 if not may_alias(alias.underlying_object(root.view), read):
-                    op.stream()
+                    op.add_version("streaming")
                     changed = True
         return changed
 
@@ -58,20 +57,10 @@ def _can_stream(nest: LoopNest, root: Op | None) -> bool:
     innermost = root.value.tile.shape[-1:]
     if innermost <= (nest.lanes,) or view_strides(root)[-1] != 1:
         return False
-    return not _reshapes(nest) and not _updates(nest)
+    return not reshapes(nest) and not _updates(nest)
 
 
 def _updates(nest: LoopNest) -> bool:
     """Whether elements are kept in the place of others that they are computed from: they cannot be computed twice."""
     read = fused_ops(nest, loop_values(nest)).leaves
     return any(buffer_offset(v) in nest.buffers for v in read if v.tile.size > 1 and not is_array_tile(v))
-
-
-def _reshapes(nest: LoopNest) -> bool:
-    """Whether elements change their coordinates, but for new axes of extent 1."""
-    changed = [op for op in nest.body.ops if isinstance(op, Reshape) and op.result.tile.size > 1]
-    return any(_extents(op.x.tile.shape) != _extents(op.result.tile.shape) for op in changed)
-
-
-def _extents(shape: tuple[int, ...]) -> list[int]:
-    return [n for n in shape if n > 1]

@@ -1,0 +1,56 @@
+"""Loops that go only over what a store keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import index
+from tilewright.backends.cpu.codegen.index import Index, as_value
+from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.codegen.views import ViewAccess, fits, may_fuse
+from tilewright.backends.cpu.loops.fused import array_tiles
+from tilewright.backends.cpu.loops.trimming import Axes, read_axes
+from tilewright.ir.ops.loops import LoopNest
+from tilewright.ir.ops.memory import StoreView
+
+
+@dataclass(frozen=True)
+class Trim:
+    """The first ``counts`` elements of a tile along each axis are all that is stored. Where the ``conditions`` (i1)
+    hold, they fill a vector at least, and nothing that is loaded for them lies outside of its array."""
+
+    counts: tuple[Index, ...]
+    conditions: list[ir.Value]
+
+
+def trim(state: State, nest: LoopNest, op: StoreView) -> Trim:
+    """The whole tile, where the loops keep what they compute: its elements may not come from what is stored."""
+    store, builder = state.accesses[op], state.builder
+    loads = [state.accesses[v.op] for v in array_tiles(nest) if v.op is not None]
+    if nest.kept:
+        conditions = [t.inside for t in (store, *loads) if t.inside is not None]
+        overlapping = [state.accesses[v.op] for v in nest.overlapping if v.op is not None]
+        return Trim(store.shape, conditions + [may_fuse(state, t, store, same_index=False) for t in overlapping])
+    counts: list[Index] = list(store.shape)
+    conditions = []
+    for k, n in enumerate(store.shape):
+        if store.checked[k]:
+            counts[k] = index.minimum(builder, n, index.sub(builder, store.extents[k], store.origins[k]))
+            least = nest.lanes if k == len(counts) - 1 else 1
+            conditions.append(builder.icmp_signed(">=", as_value(store.origins[k]), as_value(0)))
+            conditions.append(builder.icmp_signed(">=", as_value(counts[k]), as_value(least)))
+    axes = read_axes(nest, op)
+    for load in loads:
+        conditions += _inside(builder, load, axes.get(load.op), counts)
+    return Trim(tuple(counts), conditions)
+
+
+def _inside(builder: ir.IRBuilder, load: ViewAccess, axes: Axes | None, counts: list[Index]) -> list[ir.Value]:
+    """Whether what loops over ``counts`` read of the tile lies inside its array."""
+    if axes is None:
+        return [] if load.inside is None else [load.inside]
+    read = (1 if axis is None else counts[axis] for axis in axes)
+    places = zip(load.checked, load.origins, load.extents, read)
+    return [fits(builder, origin, extent, n) for checked, origin, extent, n in places if checked]
