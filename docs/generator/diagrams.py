@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from svg import FAINT, GROUND, INK, PALETTE, Drawing, figure
+from svg import FAINT, INK, PALETTE, Drawing, figure
 
 import tilewright as ct
 from tilewright.backends.registry import backend_names
@@ -210,7 +210,8 @@ def blocks_of(recording: Recording, array: str) -> Drawing | None:
     step_y, step_x = max(1, -(-rows // 48)), max(1, -(-columns // 96))
     shown = blocks[::step_y, ::step_x]
     size = min(12.0, 640 / shown.shape[1])
-    d = Drawing(shown.shape[1] * size + 2, shown.shape[0] * size + 2, f"The blocks that wrote the elements of {array}")
+    down = max(size, min(24.0, 120 / shown.shape[0]))  # few rows are high enough to be seen
+    d = Drawing(shown.shape[1] * size + 2, shown.shape[0] * down + 2, f"The blocks that wrote the elements of {array}")
     for i, row in enumerate(shown):
         j = 0
         while j < len(row):  # one box for each run of equal blocks
@@ -218,8 +219,8 @@ def blocks_of(recording: Recording, array: str) -> Drawing | None:
             while k < len(row) and row[k] == row[j]:
                 k += 1
             if row[j] >= -1:
-                fill = PALETTE[row[j] % 7] if row[j] >= 0 else GROUND
-                d.box(1 + j * size, 1 + i * size, (k - j) * size, size, fill=fill, stroke=fill, thickness=0.3)
+                fill = PALETTE[row[j] % 7] if row[j] >= 0 else FAINT
+                d.box(1 + j * size, 1 + i * down, (k - j) * size, down, fill=fill, stroke=fill, thickness=0.3)
             j = k
     return d
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import html
 import importlib
 import inspect
 import sys
@@ -211,7 +212,10 @@ def _page(entry: Entry, module: Any, recording: Any) -> str:
     parts.append(f"The whole program, with the same in NumPy, is `{_REPOSITORY}/{entry.name}.py`.")
     picture = blocks_of(recording, entry.out)
     if picture is not None:
-        caption = f"The block that writes each element of {entry.out} last, on a small input: a colour for each block."
+        caption = (
+            f"The block that writes each element of {entry.out} last, on a small input: a colour for each block, "
+            "grey where none does."
+        )
         parts += ["## Who writes what", figure(picture, caption)]
     parts += ["## What it computes", _plotted(entry, module), "## How fast it is", _speed(module, entry.cost)]
     parts += [
@@ -252,7 +256,7 @@ def _thumbnail(entry: Entry, module: Any) -> str:
         if (legend := axes.get_legend()) is not None:
             legend.remove()
 
-    return plot(draw, 1.6, 1.0, entry.name, f"A result of {entry.title}")
+    return plot(draw, 2.4, 1.5, entry.name, f"A result of {entry.title}")
 
 
 def _results() -> tuple[str, str, dict[str, str]]:
@@ -288,14 +292,15 @@ def _faster_peer(head: str, row: str) -> str:
 def _overview() -> str:
     said, head, results = _results()
     column = [c.strip() for c in head.splitlines()[0].split("|")].index("ratio")
-    rows = []
+    cards = []
     for entry in ENTRIES:
         module = importlib.import_module(entry.name)
         ratio = results[_cases(module)[0]].split("|")[column].strip()
-        cells = [_thumbnail(entry, module), f"[{entry.title}]({entry.name}.md)", _idea(module), ratio]
-        rows.append(f"| {' | '.join(cells)} |")
-    table = ["| | kernel | idea | ratio |", "|---|---|---|---:|", *rows]
-    return (
+        speed = f"{ratio} times as fast as the fastest peer"
+        words = f"<b>{entry.title}</b><span>{html.escape(_idea(module))}</span><small>{speed}</small>"
+        cards.append(f'<a href="{entry.name}/">{_thumbnail(entry, module)}{words}</a>')
+    head = (
         "# Gallery\n\nKernels with the idea, a picture, what they compute, and how fast they are beside NumPy, PyTorch "
-        "and Numba. All pages are made by running the kernels.\n\n" + "\n".join(table) + f"\n\n{said}\n"
+        "and Numba. All pages are made by running the kernels."
     )
+    return f'{head}\n\n<div class="tw-cards">{"".join(cards)}</div>\n\n{said}\n'

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 # Colours that people with any kind of colour vision tell apart (M. Okabe, K. Ito, 2008).
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#7f7f7f")
 _LEAST = 0.75  # how small it may be shown: on phones, those that are wider scroll
-INK, FAINT, GROUND = "var(--md-default-fg-color)", "var(--md-default-fg-color--lighter)", "var(--md-default-bg-color)"
+INK, FAINT = "var(--md-default-fg-color)", "var(--md-default-fg-color--lighter)"
 
 
 class Drawing:

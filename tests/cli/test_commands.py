@@ -299,6 +299,13 @@ def test_a_limit_is_a_number_of_accesses(capsys: pytest.CaptureFixture[str]) -> 
     assert "is no number of accesses" in capsys.readouterr().err
 
 
+def test_an_unknown_option_shows_how_the_command_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "--frob", "program.py"])
+    said = capsys.readouterr().err
+    assert ended.value.code == MISUSE and "usage: tilewright check" in said and "arguments: --frob" in said
+
+
 @pytest.mark.parametrize(("arguments", "hinted"), [(["x", "--json"], True), (["--", "--json"], False), (["-D"], False)])
 def test_options_after_the_program_get_a_hint(
     arguments: list[str], hinted: bool, capsys: pytest.CaptureFixture[str]

@@ -19,6 +19,10 @@ import tilewright as ct
 def double(x, out, TILE: ct.Constant[int]):
     ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (TILE,)) * 2)
 
+@ct.kernel
+def scaled(x, out, TILE: ct.Constant[int], FACTOR: ct.Constant[int] = 3):
+    ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (TILE,)) * FACTOR)
+
 @ct.autotune([{"TILE": 64}, ct.tune.Config({"TILE": 128}, num_ctas=2)])
 @ct.kernel
 def tuned(x, out, TILE: ct.Constant[int]):
@@ -48,6 +52,13 @@ def test_arguments_and_hints_vary(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["best"] == configs[0] and not found["failed"]
     means = [m["mean"] for m in found["measured"]]
     assert means == sorted(means) and all(m["runs"] >= 5 for m in found["measured"])
+
+
+def test_defaults_may_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    found = tuned(capsys, "kernels.py::scaled", *GRID, *ARRAYS, "--arg", "32|64")
+    assert sorted(m["config"]["TILE"] for m in found["measured"]) == [32, 64] and not found["failed"]
+    assert main(["tune", "kernels.py::scaled", *GRID, *ARRAYS]) == MISUSE
+    assert "scaled() takes 4 --arg (x, out, TILE, FACTOR), not 2" in capsys.readouterr().err
 
 
 def test_configurations_of_the_kernel(capsys: pytest.CaptureFixture[str]) -> None:

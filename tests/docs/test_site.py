@@ -88,6 +88,10 @@ def test_the_build_has_no_warning(tmp_path: Path) -> None:
     pages = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.html")}
     assert {"index.html", "tutorial/index.html", "api/arithmetic/index.html", "notebooks/sanitizer/index.html"} <= pages
     assert len(list((tmp_path / "notebooks").glob("*.ipynb"))) == 5
+    kernels = {page.split("/")[1] for page in pages if page.count("/") == 2 and page.startswith("gallery/")}
+    assert len(kernels) >= 12
+    cards = re.findall(r'<a href="(\w+)/"><svg', (tmp_path / "gallery" / "index.html").read_text(encoding="utf-8"))
+    assert set(cards) == kernels
     for page in tmp_path.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         loaded = re.findall(

@@ -14,7 +14,7 @@ import pytest
 import tilewright as ct
 from tilewright.cli import main
 from tilewright.runtime.timeout import limit
-from tilewright.system.environment import switch, warn_of_misspelt
+from tilewright.system.environment import compiler_timeout, number_of_threads, switch, warn_of_misspelt
 
 SWITCHES = ["CHECK", "CHECK_OVERLAP", "EXPLAIN", "SHOW_IR", "VERIFY"]
 ON, OFF = ["1", "true", "yes", "on", "TRUE", " On "], ["0", "false", "no", "off", "OFF", ""]
@@ -83,6 +83,12 @@ def test_limits_that_are_none(value: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("TILEWRIGHT_COMPILER_TIMEOUT", value)
     with pytest.raises(ValueError, match="TILEWRIGHT_COMPILER_TIMEOUT=.* is not a positive number of seconds"):
         ct.launch(None, (1,), increment.replace_hints(), (np.zeros(4),), backend="cpu")
+
+
+def test_empty_limits_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "")
+    monkeypatch.setenv("TILEWRIGHT_COMPILER_TIMEOUT", "")
+    assert number_of_threads() is None and compiler_timeout() is None
 
 
 @pytest.mark.parametrize("value", ["\u00b2", "0", "-1", "many"])

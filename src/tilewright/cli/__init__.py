@@ -48,7 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return MISUSE
     known = bool(words) and words[0] in COMMANDS and words[0] != _OF_ALL
     parser, commands = _parsers(words[:1] if known else list(COMMANDS))
-    options = parser.parse_args(words)
+    options, unknown = parser.parse_known_args(words)
+    if unknown:
+        commands.choices[options.command].error(f"unrecognized arguments: {' '.join(unknown)}")
     hint_at_misplaced(options, commands.choices[options.command], words)
     try:
         check_settings()

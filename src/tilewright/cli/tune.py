@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     found = find_tunable(options)
     kernel = found.kernel if isinstance(found, AutotunedKernel) else found
     names = [place.argument for place, _ in kernel.parameters]
-    given, configs = _space(found, names, options)
+    given, configs = _space(found, kernel, names, options)
     grid = _grid(options.grid)
 
     def values(config: Config) -> dict[str, Any]:
@@ -89,17 +89,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _space(
-    found: Launchable | AutotunedKernel, names: Sequence[str], options: argparse.Namespace
+    found: Launchable | AutotunedKernel, kernel: Launchable, names: Sequence[str], options: argparse.Namespace
 ) -> tuple[dict[str, Any], list[Config]]:
     """The arguments that do not vary, by name, and the configurations. UsageError for arguments that do not fit."""
     own = found.configs if isinstance(found, AutotunedKernel) else [Config({})]
     free = [name for name in names if name not in own[0].values]
-    if len(options.arg) != len(free):
-        raise UsageError(f"{found_name(found)}() takes {len(free)} --arg ({', '.join(free)}), not {len(options.arg)}")
+    if not set(free[len(options.arg) :]) <= set(kernel.defaults) or len(options.arg) > len(free):
+        raise UsageError(f"{kernel.name}() takes {len(free)} --arg ({', '.join(free)}), not {len(options.arg)}")
     parsed = [[filled(parse_argument(part)) for part in text.split("|")] for text in options.arg]
     alternatives = dict(zip(free, parsed))
     varied: dict[str, Any] = {name: several for name, several in alternatives.items() if len(several) > 1}
-    given = {name: one[0] for name, one in alternatives.items() if len(one) == 1}
+    given = {**kernel.defaults, **{name: one[0] for name, one in alternatives.items() if len(one) == 1}}
     hints: dict[str, Any] = dict(_hint(text) for text in options.hint)
     configs = [
         Config({**config.values, **values}, **{**config.hints, **chosen})
@@ -113,11 +113,6 @@ def _space(
             "as in --hint 'num_ctas=1|2'"
         )
     return given, configs
-
-
-def found_name(found: Launchable | AutotunedKernel) -> str:
-    """The name of the kernel."""
-    return found.kernel.name if isinstance(found, AutotunedKernel) else found.name
 
 
 def _hint(text: str) -> tuple[str, list[Any]]:

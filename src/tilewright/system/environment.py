@@ -47,7 +47,7 @@ def switch(name: str) -> bool:
 def number_of_threads() -> int | None:
     """What TILEWRIGHT_NUM_THREADS holds, or None. SettingError for what is no positive number."""
     text = variable("TILEWRIGHT_NUM_THREADS")
-    if text is None:
+    if not text:
         return None
     if not (text.isascii() and text.isdigit()) or int(text) < 1:
         raise SettingError(f"TILEWRIGHT_NUM_THREADS={text!r} is not a positive number")

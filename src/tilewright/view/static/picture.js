@@ -3,6 +3,8 @@
 const GAP = 2;
 const LINE = 512; // elements of a vector that are drawn as one line
 const MARGIN = 0.06; // of the picture, around it, for tiles that reach outside
+const FLATTEST = 0.4; // height of a picture, in its width, up to which low rows are drawn higher
+const ROW = 14; // pixels: rows are not made higher than this
 
 // Where elements lie: rows of the last axis; planes, or parts of a tall matrix, beside each other.
 class Arrangement {
@@ -99,15 +101,25 @@ class Picture {
   resize(most) {
     const width = this.canvas.clientWidth || 340, ratio = window.devicePixelRatio || 1;
     const across = this.image.width * (1 + MARGIN), down = this.image.height * (1 + MARGIN);
-    const height = Math.round(Math.max(28, Math.min(most, width * down / across)));
+    this.stretch = Math.max(1, Math.min(FLATTEST * across / down, ROW * across / width));
+    const height = Math.round(Math.max(28, Math.min(most, width * down * this.stretch / across)));
     this.canvas.style.height = `${height}px`;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
-    this.fit = Math.min(this.canvas.width / across, this.canvas.height / down);
+    this.fit = Math.min(this.canvas.width / across, this.canvas.height / down / this.stretch);
   }
 
   get scale() {
     return this.fit * this.zoom;
+  }
+
+  get scales() {
+    return [this.scale, this.scale * this.stretch];
+  }
+
+  // Where the point `at` of axis `k`, in elements, is on the canvas.
+  onCanvas(at, k) {
+    return (at - this.origin[k]) * this.scales[k];
   }
 
   // Compute the colours of all elements at the present moment; `current` is the access to point out.
@@ -183,36 +195,36 @@ class Picture {
   }
 
   drawOverhang(context, palette, [x, y, width, height]) {
-    const { scale, origin, arrangement: a } = this, place = (at, k) => (at - origin[k]) * scale;
+    const { arrangement: a } = this, [left, top] = [this.onCanvas(x, 0), this.onCanvas(y, 1)];
+    const [across, down] = [width * this.scales[0], height * this.scales[1]];
     context.save();
     context.beginPath();
-    context.rect(place(x, 0), place(y, 1), width * scale, height * scale);
-    context.rect(place(0, 0), place(0, 1), a.columns * scale, a.rows * scale);
+    context.rect(left, top, across, down);
+    context.rect(this.onCanvas(0, 0), this.onCanvas(0, 1), a.columns * this.scales[0], a.rows * this.scales[1]);
     context.clip("evenodd");
     context.beginPath();
-    context.rect(place(x, 0), place(y, 1), width * scale, height * scale);
+    context.rect(left, top, across, down);
     context.clip();
     context.strokeStyle = palette.writeName;
     context.lineWidth = 1.5;
     context.beginPath();
-    const reach = (width + height) * scale;
-    for (let d = 0; d < reach; d += 6) {
-      context.moveTo(place(x, 0) + d, place(y, 1));
-      context.lineTo(place(x, 0) + d - height * scale, place(y, 1) + height * scale);
+    for (let d = 0; d < across + down; d += 6) {
+      context.moveTo(left + d, top);
+      context.lineTo(left + d - down, top + down);
     }
     context.stroke();
     context.restore();
     context.strokeStyle = palette.writeName;
     context.lineWidth = 1.5;
-    context.strokeRect(place(x, 0), place(y, 1), width * scale, height * scale);
+    context.strokeRect(left, top, across, down);
   }
 
   draw(palette, current) {
-    const context = this.canvas.getContext("2d"), { scale, origin, image } = this;
+    const context = this.canvas.getContext("2d"), { scale, image } = this, [across, down] = this.scales;
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);
-    context.imageSmoothingEnabled = scale < 1;
-    context.setTransform(scale, 0, 0, scale, -origin[0] * scale, -origin[1] * scale);
+    context.imageSmoothingEnabled = down < 1;
+    context.setTransform(across, 0, 0, down, this.onCanvas(0, 0), this.onCanvas(0, 1));
     context.drawImage(image, 0, 0);
     context.setTransform(1, 0, 0, 1, 0, 0);
     const overhang = current === null ? null : this.overhang(current);
@@ -225,8 +237,8 @@ class Picture {
       if (mark.event !== null && mark.event >= this.recording.now) continue;
       const [x, y] = this.arrangement.place(mark.element);
       context.beginPath();
-      if (scale < 14) context.arc((x + 0.5 - origin[0]) * scale, (y + 0.5 - origin[1]) * scale, Math.max(8, scale), 0, 7);
-      else context.rect((x - origin[0]) * scale, (y - origin[1]) * scale, scale, scale);
+      if (scale < 14) context.arc(this.onCanvas(x + 0.5, 0), this.onCanvas(y + 0.5, 1), Math.max(8, scale), 0, 7);
+      else context.rect(this.onCanvas(x, 0), this.onCanvas(y, 1), across, down);
       context.stroke();
     }
   }
@@ -236,16 +248,16 @@ class Picture {
     context.lineWidth = 1;
     context.beginPath();
     for (let x = Math.ceil(this.origin[0]); x <= this.image.width; x++) {
-      const at = Math.round((x - this.origin[0]) * this.scale) + 0.5;
+      const at = Math.round(this.onCanvas(x, 0)) + 0.5;
       if (at > this.canvas.width) break;
       context.moveTo(at, 0);
-      context.lineTo(at, Math.min(this.canvas.height, (this.image.height - this.origin[1]) * this.scale));
+      context.lineTo(at, Math.min(this.canvas.height, this.onCanvas(this.image.height, 1)));
     }
     for (let y = Math.ceil(this.origin[1]); y <= this.image.height; y++) {
-      const at = Math.round((y - this.origin[1]) * this.scale) + 0.5;
+      const at = Math.round(this.onCanvas(y, 1)) + 0.5;
       if (at > this.canvas.height) break;
       context.moveTo(0, at);
-      context.lineTo(Math.min(this.canvas.width, (this.image.width - this.origin[0]) * this.scale), at);
+      context.lineTo(Math.min(this.canvas.width, this.onCanvas(this.image.width, 0)), at);
     }
     context.stroke();
   }
@@ -258,36 +270,36 @@ class Picture {
     context.textBaseline = "middle";
     context.font = `${Math.min(13, scale / 3)}px system-ui, sans-serif`;
     const flat = recording.launch.grid[1] * recording.launch.grid[2] === 1;
-    for (let y = Math.max(0, Math.floor(origin[1])); y < Math.min(this.image.height, origin[1] + this.canvas.height / scale); y++) {
+    for (let y = Math.max(0, Math.floor(origin[1])); y < Math.min(this.image.height, origin[1] + this.canvas.height / this.scales[1]); y++) {
       for (let x = Math.max(0, Math.floor(origin[0])); x < Math.min(this.image.width, origin[0] + this.canvas.width / scale); x++) {
         const element = this.arrangement.element(x, y);
         if (element < 0 || this.state.last[element] < 0) continue;
         const block = recording.block[this.state.last[element]];
         const name = flat ? String(block) : recording.blockIndex(block).join(",");
-        context.fillText(name, (x + 0.5 - origin[0]) * scale, (y + 0.5 - origin[1]) * scale, scale - 2);
+        context.fillText(name, this.onCanvas(x + 0.5, 0), this.onCanvas(y + 0.5, 1), scale - 2);
       }
     }
   }
 
   elementAt(event) {
     const box = this.canvas.getBoundingClientRect(), ratio = this.canvas.width / box.width;
-    const x = (event.clientX - box.left) * ratio / this.scale + this.origin[0];
-    const y = (event.clientY - box.top) * ratio / this.scale + this.origin[1];
+    const x = (event.clientX - box.left) * ratio / this.scales[0] + this.origin[0];
+    const y = (event.clientY - box.top) * ratio / this.scales[1] + this.origin[1];
     return this.arrangement.element(Math.floor(x), Math.floor(y));
   }
 
   zoomAt(event, factor) {
     const box = this.canvas.getBoundingClientRect(), ratio = this.canvas.width / box.width;
     const [x, y] = [(event.clientX - box.left) * ratio, (event.clientY - box.top) * ratio];
-    const before = this.scale;
+    const before = this.scales;
     this.zoom = Math.max(1, Math.min(64 / Math.min(this.fit, 1) , this.zoom * factor));
-    this.origin = [this.origin[0] + x / before - x / this.scale, this.origin[1] + y / before - y / this.scale];
+    this.origin = [x, y].map((at, k) => this.origin[k] + at / before[k] - at / this.scales[k]);
     this.keepInside();
   }
 
   moveBy(x, y) {
     const ratio = this.canvas.width / this.canvas.getBoundingClientRect().width;
-    this.origin = [this.origin[0] - x * ratio / this.scale, this.origin[1] - y * ratio / this.scale];
+    this.origin = [x, y].map((by, k) => this.origin[k] - by * ratio / this.scales[k]);
     this.keepInside();
   }
 
@@ -299,15 +311,13 @@ class Picture {
   show(element) {
     const [x, y] = this.arrangement.place(element);
     this.zoom = Math.max(this.zoom, 12 / this.fit);
-    this.origin = [x - this.canvas.width / this.scale / 2, y - this.canvas.height / this.scale / 2];
+    this.origin = [x - this.canvas.width / this.scales[0] / 2, y - this.canvas.height / this.scales[1] / 2];
     this.keepInside();
   }
 
   keepInside() {
-    const inside = (at, image, canvas) => Math.max(0, Math.min(at, image * (1 + MARGIN) - Math.min(image * (1 + MARGIN), canvas / this.scale)));
-    this.origin = [
-      inside(this.origin[0], this.image.width, this.canvas.width),
-      inside(this.origin[1], this.image.height, this.canvas.height),
-    ];
+    const inside = (k, image, canvas) =>
+      Math.max(0, Math.min(this.origin[k], image * (1 + MARGIN) - Math.min(image * (1 + MARGIN), canvas / this.scales[k])));
+    this.origin = [inside(0, this.image.width, this.canvas.width), inside(1, this.image.height, this.canvas.height)];
   }
 }
