@@ -62,11 +62,15 @@ def test_commands_options_and_values(shell: str, tmp_path: Path, capsys: pytest.
     assert "--schedule" in options and "--sarif" in options
     assert "clear" in find("tilewright cache", "cl")
     assert "-shared" in find("tilewright c++", "-s")
+    (tmp_path / "clay.py").touch()
+    assert "clay" not in find("tilewright cache", "cl")
     if shell != "zsh":
+        assert "data-race" in find("tilewright check --disable", "data")
+        assert "reference" in find("tilewright bench kernels.py::add --backend", "ref")
         assert "interleave" in find("tilewright check --schedule", "int")
         assert "kernels.py" in find("tilewright run", "kern")
     else:
-        assert "interleave" in options
+        assert "interleave" in options and "data-race" in options
 
 
 KERNELS = """\

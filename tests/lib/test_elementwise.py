@@ -127,3 +127,8 @@ def test_gated_units_and_clamp(backend: str, dtype: Any) -> None:
     np.testing.assert_allclose(swiglu, np.vectorize(_silu)(g) * u, rtol=8 * eps, atol=1e-7)
     np.testing.assert_allclose(geglu, np.vectorize(_gelu)(g) * u, rtol=80 * eps, atol=1e-7)
     np.testing.assert_array_equal(clamped, np.minimum(np.maximum(g, -0.5), u))
+
+
+def test_clamp_keeps_nan(backend: str) -> None:
+    (clamped,) = apply(backend, [lambda x: lib.clamp(x, -1, 1)], [np.array([np.nan, 3, -np.inf, 0.5])], [np.float64])
+    np.testing.assert_array_equal(clamped, [np.nan, 1, -1, 0.5])

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tilewright.backends.registry import backend_names
 from tilewright.cli.cpp import is_cpp
 from tilewright.cli.definitions import kernel_names
 from tilewright.cli.errors import UsageError
 from tilewright.cli.output import say
 from tilewright.cli.parsers import add_command
 from tilewright.frontend.cpp.source import declared_kernels
+from tilewright.sanitizer.categories import CATEGORIES
 
 _EPILOG = """\
 bash   echo 'eval "$(tilewright completion bash)"' >> ~/.bashrc
@@ -61,6 +63,12 @@ def _words(parser: argparse.ArgumentParser) -> list[str]:
     return [word for a in parser._actions if not a.option_strings and a.choices for word in map(str, a.choices)]
 
 
+def _values(action: argparse.Action) -> list[str]:
+    """The words that an option takes, as far as they are known."""
+    known = {"backend": backend_names(), "disable": CATEGORIES, "enable": CATEGORIES}
+    return list(map(str, action.choices or known.get(action.dest, ())))
+
+
 def _takes_value(action: argparse.Action) -> bool:
     return action.nargs != 0
 
@@ -82,15 +90,16 @@ def _bash(parsers: Parsers, helps: Mapping[str, str]) -> Iterator[str]:
     yield '    case "${COMP_WORDS[1]} $before" in'
     for name, parser in parsers.items():
         for action in _options(parser):
-            if action.choices:
+            if _values(action):
                 patterns = "|".join(shlex.quote(f"{name} {text}") for text in action.option_strings)
-                values = shlex.quote(" ".join(map(str, action.choices)))
+                values = shlex.quote(" ".join(_values(action)))
                 yield f'        {patterns}) COMPREPLY=($(compgen -W {values} -- "$word")); return ;;'
     yield "    esac"
     yield '    case "${COMP_WORDS[1]}" in'
     for name, parser in parsers.items():
         found = [text for action in _options(parser) for text in action.option_strings]
-        yield f"        {shlex.quote(name)}) words={shlex.quote(' '.join([*found, *_words(parser)]))} ;;"
+        only = ' COMPREPLY=($(compgen -W "$words" -- "$word")); return' if _words(parser) else ""  # and no file
+        yield f"        {shlex.quote(name)}) words={shlex.quote(' '.join([*found, *_words(parser)]))};{only} ;;"
     yield "    esac"
     yield '    COMPREPLY=($(compgen -W "$words" -- "$word") $(compgen -f -- "$word"))'
     yield "}"
@@ -131,7 +140,7 @@ def _zsh_option(text: str, action: argparse.Action) -> str:
     spec = f"{repeated}{text}[{_plain(_help(action))}]"
     if not _takes_value(action):
         return spec
-    values = f"({' '.join(map(str, action.choices))})" if action.choices else "_files"
+    values = f"({' '.join(_values(action))})" if _values(action) else "_files"
     return f"{spec}:value:{values}"
 
 
@@ -159,7 +168,7 @@ def _fish(parsers: Parsers, helps: Mapping[str, str]) -> Iterator[str]:
                 f"-l {text[2:]}" if text.startswith("--") else f"-{'s' if len(text) == 2 else 'o'} {text[1:]}"
                 for text in action.option_strings
             )
-            values = f" -x -a {_quoted(' '.join(map(str, action.choices)))}" if action.choices else ""
+            values = f" -x -a {_quoted(' '.join(_values(action)))}" if _values(action) else ""
             required = " -r" if _takes_value(action) and not values else ""
             yield f"{here} {spelt}{required}{values} -d {_quoted(_help(action))}"
         if _words(parser):

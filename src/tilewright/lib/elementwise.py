@@ -35,12 +35,13 @@ _ERF_FAR_64 = (
 
 
 def clamp(x: Any, low: Any, high: Any) -> Any:
-    """``x`` where it lies between ``low`` and ``high``, else the nearer of the two.
+    """``x`` where it lies between ``low`` and ``high``, else the nearer of the two; a NaN stays one.
 
     >>> lib.clamp(ct.arange(4, dtype=ct.int32), 1, 2)
     Tile([1, 1, 2, 2], dtype=int32)
     """
-    return ct.minimum(ct.maximum(x, low), high)
+    inside = ct.minimum(ct.maximum(x, low), high)
+    return ct.where(ct.isnan(x), x, inside) if ct.static_eval(_is_float(x)) else inside
 
 
 def sigmoid(x: Any) -> Any:
