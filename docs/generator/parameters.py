@@ -437,4 +437,4 @@ def type_of(name: str, parameter: inspect.Parameter) -> str:
     annotation = parameter.annotation
     if annotation in (parameter.empty, "Any") or not isinstance(annotation, str):
         return _OF_ANY.get(f"{name}.{parameter.name}") or _OF_ANY.get(parameter.name, "")
-    return TYPES.get(annotation, f"`{annotation}`").replace("|", "\\|")
+    return TYPES.get(annotation, f"`{annotation}`")  # a bar within code ends no cell

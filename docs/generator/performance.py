@@ -45,7 +45,8 @@ def _with_chart(match: re.Match[str]) -> str:
 
 def chart(found: dict[str, float]) -> str:
     """Bars from the line at 1 on a scale of logarithms, with base 2: to the right where we are faster."""
-    left, right, height, top = 166.0, 150.0, 17.0, 26.0  # a phone shows it in its own size
+    left = 10 + 5.8 * max(map(len, found))  # where the names end, with their size below
+    right, height, top = 150.0, 17.0, 26.0  # a phone shows it in about its own size
     low = min(-1, math.floor(math.log2(min(found.values()))))
     high = max(1, math.ceil(math.log2(max(found.values()))))
 
