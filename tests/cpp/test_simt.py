@@ -322,6 +322,12 @@ def test_what_a_cpu_cannot_do_is_refused(tmp_path: Path, statement: str, message
     assert done.returncode != 0 and f"program.cu:2:{column}: " in done.stderr and message in done.stderr
 
 
+def test_clusters_are_refused(tmp_path: Path) -> None:
+    text = "template <int N>\n__global__ void __cluster_dims__(N) k(int* p) { *p = N; }\nint main() {}\n"
+    done = run(tmp_path / "program.cu", text)
+    assert done.returncode != 0 and "program.cu:2:17: clusters of blocks are not available on a CPU" in done.stderr
+
+
 def test_launches_in_tile_kernels_are_refused(tmp_path: Path) -> None:
     text = "__global__ void s(int* p) {}\n__tile_global__ void k(int* p) { s<<<1, 1>>>(p); }\nint main() { throw 1; }\n"
     done = run(tmp_path / "program.cu", text)

@@ -95,6 +95,9 @@ _NOT_ON_A_CPU = (
     (r"\b(?:asm|__asm__|__asm)\b", "inline assembly is not available in SIMT code on a CPU; write it in C++"),
     _LAUNCH,
 )
+_NOT_OF_A_KERNEL = (
+    (r"\b__cluster_dims__\b", "clusters of blocks are not available on a CPU; launch blocks that need no others"),
+)
 # The same of functions that are for devices only: those for hosts, too, may have parts that no device sees.
 _NOT_ON_A_DEVICE = ((r"\b(?:throw|try)\b", "SIMT code has no exceptions; return an error, or call __trap()"),)
 
@@ -103,10 +106,14 @@ def refuse_device_constructs(text: str, name: str) -> None:
     """TileUnsupportedFeatureError for what device code can say and a CPU cannot do."""
     masked = mask(text)
     for match, start, end in _bodies(masked, _DEVICE):
-        head = masked[max(masked.rfind(c, 0, match.start()) for c in ";{}") + 1 : start]
-        of_simt = (*_NOT_ON_A_CPU, *(() if "__host__" in head else _NOT_ON_A_DEVICE))
-        for pattern, message in (_LAUNCH,) if "tile" in match.group() else of_simt:
-            found = re.compile(pattern).search(masked, start, end)
+        begin = max(masked.rfind(c, 0, match.start()) for c in ";{}") + 1
+        of_simt = (*_NOT_ON_A_CPU, *(() if "__host__" in masked[begin:start] else _NOT_ON_A_DEVICE))
+        in_body = (_LAUNCH,) if "tile" in match.group() else of_simt
+        for (pattern, message), first, last in [
+            *((refused, begin, start) for refused in _NOT_OF_A_KERNEL),
+            *((refused, start, end) for refused in in_body),
+        ]:
+            found = re.compile(pattern).search(masked, first, last)
             if found is not None:
                 raise TileUnsupportedFeatureError(message, location_at(text, found.start(), name))
 
