@@ -10,23 +10,10 @@ from typing import Any
 from tilewright.analysis.list_tables import Tables
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Add, Bitcast, Sub
 from tilewright.ir.ops.control import CONTROL_FLOW, incoming
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
-from tilewright.ir.ops.memory import (
-    AssumeBlocked,
-    AssumeDivisible,
-    AtomicCas,
-    AtomicRmw,
-    Load,
-    LoadView,
-    LocalArray,
-    MakePartitionView,
-    MakeTensorView,
-    MemoryOp,
-    StoreView,
-    ViewMemoryOp,
-)
 from tilewright.ir.ops.shape import Broadcast, Extract, IntToPtr, Permute, PtrOffset, Reshape, constant_of
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 
@@ -35,16 +22,17 @@ MemoryObject = Value | None  # what stands for the memory behind an address; Non
 # Op whose result points to where an operand points -> that operand.
 _FORWARDED: dict[type[Op | Block], Callable[[Any], Value]] = {
     **dict.fromkeys(
-        (Reshape, Broadcast, Permute, Extract, AssumeDivisible, AssumeBlocked, Bitcast), operator.attrgetter("x")
+        (Reshape, Broadcast, Permute, Extract, memory.AssumeDivisible, memory.AssumeBlocked, Bitcast),
+        operator.attrgetter("x"),
     ),
     **dict.fromkeys((Splat, BroadcastDistributed, ConvertLayout), operator.attrgetter("x")),
     PtrOffset: operator.attrgetter("ptr"),
-    MakeTensorView: operator.attrgetter("base"),
-    MakePartitionView: operator.attrgetter("view"),
+    memory.MakeTensorView: operator.attrgetter("base"),
+    memory.MakePartitionView: operator.attrgetter("view"),
 }
 
 
-_LOADS = (Load, LoadView, AtomicRmw, AtomicCas)
+_LOADS = (memory.Load, memory.LoadView, memory.AtomicRmw, memory.AtomicCas)
 
 
 def may_alias(root: MemoryObject, others: set[MemoryObject]) -> bool:
@@ -102,7 +90,7 @@ class AliasAnalysis:
                 pending += [(v, loaded or isinstance(op, _LOADS)) for v in sources if _carries(v)]
             elif op is None:
                 found.update([at] if is_address(at) else [])
-            elif isinstance(op, LocalArray):
+            elif isinstance(op, memory.LocalArray):
                 found.add(None if loaded else at)
             else:
                 found.add(self.tables.loads.get(op.x.op) if isinstance(op, IntToPtr) and op.x.op is not None else None)
@@ -110,7 +98,7 @@ class AliasAnalysis:
 
     def accessed(self, ops: Iterable[Op]) -> tuple[set[MemoryObject], set[MemoryObject]]:
         """The roots of what ``ops`` read, and of what they write."""
-        effects = [(op, self.effect(op)) for op in ops if isinstance(op, MemoryOp)]
+        effects = [(op, self.effect(op)) for op in ops if isinstance(op, memory.MemoryOp)]
         reads, writes = (
             {self.underlying_object(op.address) for op, e in effects if e & kind}
             for kind in (Effect.READ, Effect.WRITE)
@@ -140,19 +128,19 @@ def _sources(value: Value, *, computed: bool) -> Sequence[Value] | None:
         return incoming(value)
     if (source := _FORWARDED.get(type(op))) is not None:
         return [source(op)]
-    if not computed or isinstance(op, LocalArray):
+    if not computed or isinstance(op, memory.LocalArray):
         return None
     # An address with an offset stays in its array; only a lone integer becomes an address.
     bases = [v for v in op.operands if is_address(v)]
     return bases if bases and is_address(value) else op.operands
 
 
-_VIEWS = (MakeTensorView, MakePartitionView)
+_VIEWS = (memory.MakeTensorView, memory.MakePartitionView)
 
 
 def are_disjoint(x: Op, y: Op) -> bool:
     """Whether the stores ``x`` and ``y``, at the values that there are in one iteration, are to different tiles."""
-    if not isinstance(x, StoreView) or not isinstance(y, StoreView):
+    if not isinstance(x, memory.StoreView) or not isinstance(y, memory.StoreView):
         return False
     view, other = x.view, y.view
     type_ = view.type
@@ -161,7 +149,7 @@ def are_disjoint(x: Op, y: Op) -> bool:
     return _same(view, other) and any(_differ(a, b) for a, b in zip(x.indices, y.indices))
 
 
-def are_same_tile(x: ViewMemoryOp, y: ViewMemoryOp) -> bool:
+def are_same_tile(x: memory.ViewMemoryOp, y: memory.ViewMemoryOp) -> bool:
     """Whether equal positions of both tiles, at the values that there are in one iteration, surely are one element."""
     return x.view.type == y.view.type and _same(x.view, y.view) and x.indices == y.indices
 

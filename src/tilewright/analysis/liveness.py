@@ -7,16 +7,7 @@ from collections.abc import Iterable
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import is_ordered
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.control import (
-    CONTROL_FLOW,
-    Break,
-    Continue,
-    For,
-    If,
-    Loop,
-    deciding_values,
-    incoming,
-)
+from tilewright.ir.ops import control
 from tilewright.ir.ops.linear import CombiningOp
 
 _NONE, _STAYS = Effect.NONE, Effect.WRITE | Effect.OUTPUT
@@ -40,7 +31,7 @@ class Liveness:
     @staticmethod
     def _must_stay(op: Op) -> bool:
         """For its own sake: those around what must stay do so, too."""
-        if isinstance(op, Loop):  # it may not end
+        if isinstance(op, control.Loop):  # it may not end
             return True
         effect = op.spec.effect
         if effect is _NONE or op.spec.terminator:
@@ -52,7 +43,9 @@ class Liveness:
         node: Op | None = op
         while node is not None and node not in self.ops:
             self.ops.add(node)
-            self.pending.extend(deciding_values(node) if isinstance(node, CONTROL_FLOW) else node.operands)
+            self.pending.extend(
+                control.deciding_values(node) if isinstance(node, control.CONTROL_FLOW) else node.operands
+            )
             for jump in self._jumps.get(node, ()):
                 self._keep_jump(jump)
             node = node.parent
@@ -60,7 +53,7 @@ class Liveness:
     def _keep_jump(self, jump: Op) -> None:
         """An ``if`` that leaves a loop early decides about what follows it, so it stays with its loop."""
         branch = jump.parent
-        while isinstance(branch, If):
+        while isinstance(branch, control.If):
             self.ops.add(branch)
             self.pending.append(branch.condition)
             branch = branch.parent
@@ -74,8 +67,8 @@ class Liveness:
             self._keep(owner)
         if isinstance(owner, CombiningOp):
             self.pending.extend(owner.body.terminator.operands)
-        self.pending.extend(incoming(value) or ())
-        if isinstance(owner, Block) and isinstance(owner.parent, For) and value.index > 0:
+        self.pending.extend(control.incoming(value) or ())
+        if isinstance(owner, Block) and isinstance(owner.parent, control.For) and value.index > 0:
             self.values.add(owner.parent.results[value.index - 1])  # that stays, too
 
 
@@ -83,7 +76,7 @@ def _jumps_by_op(ops: Iterable[Op]) -> dict[Op, list[Op]]:
     """For each op the jumps that are nested in it."""
     found: dict[Op, list[Op]] = {}
     for jump in ops:
-        if isinstance(jump, (Continue, Break)):
+        if isinstance(jump, (control.Continue, control.Break)):
             around = jump.parent
             while around is not None:
                 found.setdefault(around, []).append(jump)

@@ -5,22 +5,10 @@ from __future__ import annotations
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, log2
 from tilewright.ir.opdef import GPU_OPS
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import ThreadCombiningOp
-from tilewright.ir.ops.memory import (
-    Assert,
-    Assume,
-    AssumeBlocked,
-    AssumeBounded,
-    AssumeDivisible,
-    AtomicCas,
-    AtomicRmw,
-    Bid,
-    LocalArray,
-    NumBlocks,
-    Print,
-)
 from tilewright.ir.ops.shape import Constant, Iota, Permute, Reshape, Undefined
 from tilewright.ir.types import SharedType, TileType
 from tilewright.ir.verifier import VerificationError, verify
@@ -35,9 +23,40 @@ MULTICAST_PAYS = "multicast_pays"  # and of one with operands whose rows do not 
 MAX_WARPS = 32
 
 _TILE_OPS: frozenset[type[Op]] = frozenset(
-    (Constant, Iota, Undefined, Reshape, Permute, Bid, NumBlocks, LocalArray, Print, Assert, Assume, AssumeBlocked)
-) | {AssumeBounded, AssumeDivisible, AtomicRmw, AtomicCas, For, Loop, If, Yield, Continue, Break, Return}
-_ALIKE = (AssumeBlocked, AssumeBounded, AssumeDivisible, AtomicRmw, AtomicCas)  # as elementwise ops: one layout
+    (
+        Constant,
+        Iota,
+        Undefined,
+        Reshape,
+        Permute,
+        memory.Bid,
+        memory.NumBlocks,
+        memory.LocalArray,
+        memory.Print,
+        memory.Assert,
+        memory.Assume,
+        memory.AssumeBlocked,
+    )
+) | {
+    memory.AssumeBounded,
+    memory.AssumeDivisible,
+    memory.AtomicRmw,
+    memory.AtomicCas,
+    For,
+    Loop,
+    If,
+    Yield,
+    Continue,
+    Break,
+    Return,
+}
+_ALIKE = (
+    memory.AssumeBlocked,
+    memory.AssumeBounded,
+    memory.AssumeDivisible,
+    memory.AtomicRmw,
+    memory.AtomicCas,
+)  # as elementwise ops: one layout
 
 
 def num_warps(function: Function) -> int:
@@ -68,7 +87,7 @@ def _block(block: Block, warps: int, *, combiner: bool) -> None:
             raise VerificationError(f"{op.name} is not an op of the gpu stage", op)
         for v in op.results:
             _value(v, op, warps)
-        if isinstance(op, (AtomicRmw, AtomicCas)) and not op.ptrs.tile.rank:
+        if isinstance(op, (memory.AtomicRmw, memory.AtomicCas)) and not op.ptrs.tile.rank:
             raise VerificationError(f"{op.name} is of a scalar, which every thread would update", op)
         if op.spec.elementwise or isinstance(op, _ALIKE):
             _one_layout(op)

@@ -11,13 +11,7 @@ from tilewright.backends.reference.values import Array
 from tilewright.ir.core import Op
 from tilewright.ir.effects import ACQUIRES, RELEASES
 from tilewright.ir.enums import MemoryOrder, MemoryScope
-from tilewright.ir.ops.memory import (
-    Load,
-    LoadView,
-    MemoryOp,
-    Store,
-    StoreView,
-)
+from tilewright.ir.ops import memory
 from tilewright.sanitizer.arrays import ArrayState
 from tilewright.sanitizer.events import Access
 from tilewright.sanitizer.races import Race
@@ -34,7 +28,13 @@ Locate = Callable[[int], tuple[int, ...]]
 
 
 def observe(
-    block: CheckedBlock, op: MemoryOp, kind: str, array: ArrayState, touched: Touched, padding: int, locate: Locate
+    block: CheckedBlock,
+    op: memory.MemoryOp,
+    kind: str,
+    array: ArrayState,
+    touched: Touched,
+    padding: int,
+    locate: Locate,
 ) -> Array | None:
     """``remember`` an access, and tell the sinks of it."""
     launch = block.launch
@@ -48,7 +48,7 @@ def observe(
 
 
 def remember(
-    block: CheckedBlock, op: MemoryOp, kind: str, array: ArrayState, touched: Touched, locate: Locate
+    block: CheckedBlock, op: memory.MemoryOp, kind: str, array: ArrayState, touched: Touched, locate: Locate
 ) -> Array | None:
     """Check for races, and return the flags of never-written elements that are read.
 
@@ -66,7 +66,7 @@ def remember(
     return uninitialized if uninitialized is not None and uninitialized.any() else None
 
 
-def _order(block: CheckedBlock, op: MemoryOp, kind: str, array: ArrayState, touched: Touched) -> Race | None:
+def _order(block: CheckedBlock, op: memory.MemoryOp, kind: str, array: ArrayState, touched: Touched) -> Race | None:
     races, thread = block.launch.races, block.thread
     order, scope = op.memory_order, op.memory_scope
     if order is MemoryOrder.WEAK:
@@ -84,15 +84,15 @@ def _order(block: CheckedBlock, op: MemoryOp, kind: str, array: ArrayState, touc
 
 
 _DOES: dict[type[Op], str] = {
-    Load: "reads",
-    LoadView: "reads",
-    Store: "writes",
-    StoreView: "writes",
+    memory.Load: "reads",
+    memory.LoadView: "reads",
+    memory.Store: "writes",
+    memory.StoreView: "writes",
 }
 
 
 def _report_race(
-    block: CheckedBlock, op: MemoryOp, array: ArrayState, touched: Touched, race: Race, locate: Locate
+    block: CheckedBlock, op: memory.MemoryOp, array: ArrayState, touched: Touched, race: Race, locate: Locate
 ) -> None:
     first = int(touched.elements()[race.wrong].reshape(-1)[0])
     other = race.other

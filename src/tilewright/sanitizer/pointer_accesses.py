@@ -13,14 +13,7 @@ from tilewright.backends.reference import access as reference
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers
 from tilewright.ir.core import Op
 from tilewright.ir.enums import AtomicKind
-from tilewright.ir.ops.memory import (
-    AtomicCas,
-    AtomicRmw,
-    Load,
-    MemoryOp,
-    PointerMemoryOp,
-    Store,
-)
+from tilewright.ir.ops import memory
 from tilewright.sanitizer.arrays import ArrayState, owner_of
 from tilewright.sanitizer.observation import (
     ATOMIC,
@@ -74,7 +67,7 @@ class _Targets:
 
 
 def _targets(
-    block: CheckedBlock, op: PointerMemoryOp, pointers: Pointers, mask: Array | None, *, writes: bool
+    block: CheckedBlock, op: memory.PointerMemoryOp, pointers: Pointers, mask: Array | None, *, writes: bool
 ) -> _Targets:
     """The lanes where ``mask`` is true and the pointer is good; the others among them are reported."""
     if writes and op.mask is not None:
@@ -144,7 +137,7 @@ def _targets(
     return _Targets(chosen, mask, groups, pointers.shape, dropped)
 
 
-def _undefined_mask(block: CheckedBlock, op: PointerMemoryOp, shape: tuple[int, ...]) -> Array:
+def _undefined_mask(block: CheckedBlock, op: memory.PointerMemoryOp, shape: tuple[int, ...]) -> Array:
     """Where the mask of a pointer operation is undefined."""
     mark = block.undefined.get(op.mask) if op.mask is not None else None
     return np.broadcast_to(np.False_ if mark is None else mark.mask, shape)
@@ -183,7 +176,7 @@ def _report_bounds(
     )
 
 
-def _repeated(block: CheckedBlock, op: MemoryOp, targets: _Targets, pointers: Pointers) -> None:
+def _repeated(block: CheckedBlock, op: memory.MemoryOp, targets: _Targets, pointers: Pointers) -> None:
     """A weak store whose lanes meet writes one element several times, in no order."""
     if not op.is_weak:
         return
@@ -207,7 +200,7 @@ def _repeated(block: CheckedBlock, op: MemoryOp, targets: _Targets, pointers: Po
             return
 
 
-def load(block: CheckedBlock, op: Load, operands: list[Any], marks: Marks) -> Outcome:
+def load(block: CheckedBlock, op: memory.Load, operands: list[Any], marks: Marks) -> Outcome:
     pointers, mask, padding = block.grouped(op, operands)
     targets = _targets(block, op, pointers, mask, writes=False)
     uninitialized = np.zeros(targets.chosen.size, bool)
@@ -230,7 +223,7 @@ def load(block: CheckedBlock, op: Load, operands: list[Any], marks: Marks) -> Ou
 
 
 def _masked_off(
-    block: CheckedBlock, op: Load, mask: Array, padding: Array | None, shape: tuple[int, ...]
+    block: CheckedBlock, op: memory.Load, mask: Array, padding: Array | None, shape: tuple[int, ...]
 ) -> Undefined | None:
     """What of a masked load is undefined apart from what was read."""
     off = ~np.broadcast_to(mask, shape)
@@ -249,7 +242,9 @@ def _masked_off(
     return Undefined(found, origin) if origin is not None and found.any() else None
 
 
-def _stored(block: CheckedBlock, op: AtomicRmw | Store, operands: list[Any], marks: Marks, kind: str) -> _Targets:
+def _stored(
+    block: CheckedBlock, op: memory.AtomicRmw | memory.Store, operands: list[Any], marks: Marks, kind: str
+) -> _Targets:
     """The lanes that are to be written, with a definite value, of which the sinks know."""
     pointers, _, mask = block.grouped(op, operands)
     targets = _targets(block, op, pointers, mask, writes=True)
@@ -262,14 +257,14 @@ def _stored(block: CheckedBlock, op: AtomicRmw | Store, operands: list[Any], mar
     return targets
 
 
-def store(block: CheckedBlock, op: Store, operands: list[Any], marks: Marks) -> Outcome:
+def store(block: CheckedBlock, op: memory.Store, operands: list[Any], marks: Marks) -> Outcome:
     pointers, value, _ = block.grouped(op, operands)
     targets = _stored(block, op, operands, marks, WRITE)
     reference.store(block.memory, op.attributes, [v.type for v in op.operands], pointers, value, targets.mask)
     return None, None
 
 
-def atomic_rmw(block: CheckedBlock, op: AtomicRmw, operands: list[Any], marks: Marks) -> Outcome:
+def atomic_rmw(block: CheckedBlock, op: memory.AtomicRmw, operands: list[Any], marks: Marks) -> Outcome:
     pointers, value, mask = block.grouped(op, operands)
     targets = _stored(block, op, operands, marks, ATOMIC)
     types = [v.type for v in op.operands]
@@ -284,7 +279,7 @@ def _masked_result(block: CheckedBlock, op: Op, mask: Array, pointers: Pointers)
 
 
 def _atomic_overflow(
-    block: CheckedBlock, op: AtomicRmw, old: Array, value: Array, targets: _Targets, pointers: Pointers
+    block: CheckedBlock, op: memory.AtomicRmw, old: Array, value: Array, targets: _Targets, pointers: Pointers
 ) -> None:
     dtype = op.value.tile.element
     if not op.no_signed_wrap or op.kind is not AtomicKind.ADD or not (dtype.is_integer and dtype.is_signed):
@@ -312,7 +307,7 @@ def _atomic_overflow(
     )
 
 
-def atomic_cas(block: CheckedBlock, op: AtomicCas, operands: list[Any], marks: Marks) -> Outcome:
+def atomic_cas(block: CheckedBlock, op: memory.AtomicCas, operands: list[Any], marks: Marks) -> Outcome:
     pointers, expected, desired, mask = block.grouped(op, operands)
     targets = _targets(block, op, pointers, mask, writes=True)
     size = reference.pointee_of(op.ptrs.type).bytes

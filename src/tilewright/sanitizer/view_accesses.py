@@ -12,13 +12,7 @@ from tilewright.backends.reference import access as reference
 from tilewright.backends.reference.values import Array, PartitionView
 from tilewright.ir.core import Op
 from tilewright.ir.enums import PaddingMode
-from tilewright.ir.ops.memory import (
-    AtomicView,
-    LoadView,
-    StoreView,
-    ViewMemoryOp,
-    padding_value,
-)
+from tilewright.ir.ops import memory
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import PartitionViewType
 from tilewright.sanitizer.arrays import ArrayState, injective, outside_axis
@@ -67,7 +61,7 @@ def locate_inside(inside: tuple[slice, ...], flat: int) -> tuple[int, ...]:
     return tuple(int(i) + s.start for i, s in zip(position, inside))
 
 
-def _part(block: CheckedBlock, op: ViewMemoryOp, partition: PartitionView, indices: list[Array]) -> _Part:
+def _part(block: CheckedBlock, op: memory.ViewMemoryOp, partition: PartitionView, indices: list[Array]) -> _Part:
     """Where the tile lies; reports what is outside and must not be."""
     type, view = partition.type, partition.view
     if block.undefined and any(m.reported for m in map(block.undefined.get, op.operands) if m is not None):
@@ -84,7 +78,7 @@ def _part(block: CheckedBlock, op: ViewMemoryOp, partition: PartitionView, indic
         high = max(min(extent - start, length), low)
         if promised[k] and high - low < length:
             wrong = wrong or (UNMASKED, k, start)
-        elif low == high and not isinstance(op, AtomicView) and not _pads(block, op, type):
+        elif low == high and not isinstance(op, memory.AtomicView) and not _pads(block, op, type):
             wrong = OUTSIDE, k, start
         inside.append(slice(low, high))
         starts.append(start)
@@ -98,7 +92,7 @@ def _part(block: CheckedBlock, op: ViewMemoryOp, partition: PartitionView, indic
 
 def _pads(block: CheckedBlock, op: Op, type: PartitionViewType) -> bool:
     """Whether a tile wholly outside of its array is all padding: in Python, where the padding is named."""
-    return isinstance(op, LoadView) and not block.launch.function.may_alias and type.padding is not _UNDETERMINED
+    return isinstance(op, memory.LoadView) and not block.launch.function.may_alias and type.padding is not _UNDETERMINED
 
 
 _UNDETERMINED = PaddingMode.UNDETERMINED
@@ -140,7 +134,7 @@ def _report_outside(
 
 
 def _window(
-    block: CheckedBlock, op: ViewMemoryOp, partition: PartitionView, inside: list[slice], starts: list[int]
+    block: CheckedBlock, op: memory.ViewMemoryOp, partition: PartitionView, inside: list[slice], starts: list[int]
 ) -> tuple[ArrayState | None, Touched | None]:
     """The memory of the part that is inside the view; None, after a report, when it is not inside its array."""
     type, view = partition.type, partition.view
@@ -160,7 +154,7 @@ def _window(
         place = array.place(low if low < buffer.low else high - size, size)
         block.report(op, "out-of-bounds", f"the tile leaves the memory of '{buffer.name}'", place=place)
         return None, None
-    writes = not isinstance(op, LoadView)
+    writes = not isinstance(op, memory.LoadView)
     if writes and not buffer.writable:
         block.report(op, "read-only", f"'{buffer.name}' is read-only", place=array.place(first, size))
         return None, None
@@ -179,9 +173,13 @@ def _window(
     return array, array.lanes(buffer.low + window.elements().reshape(-1) * size, size)
 
 
-def relaxed(op: ViewMemoryOp) -> dict[str, Any]:
+def relaxed(op: memory.ViewMemoryOp) -> dict[str, Any]:
     """The attributes of ``op`` without its promise of bounds, which has been checked."""
-    return op.attributes if isinstance(op, AtomicView) else {**op.attributes, "in_bounds": (False,) * len(op.promised)}
+    return (
+        op.attributes
+        if isinstance(op, memory.AtomicView)
+        else {**op.attributes, "in_bounds": (False,) * len(op.promised)}
+    )
 
 
 def _view_element(
@@ -202,12 +200,12 @@ def _outside_mask(shape: tuple[int, ...], inside: tuple[slice, ...]) -> Array:
     return mask
 
 
-def load_view(block: CheckedBlock, op: LoadView, operands: list[Any], marks: Marks) -> Outcome:
+def load_view(block: CheckedBlock, op: memory.LoadView, operands: list[Any], marks: Marks) -> Outcome:
     partition, *indices = operands
     part = _part(block, op, partition, indices)
     type = partition.type
     if part.touched is None or part.array is None:
-        padding = constant_array(padding_value(type.padding, type.view.dtype), type.view.dtype, type.tile_shape)
+        padding = constant_array(memory.padding_value(type.padding, type.view.dtype), type.view.dtype, type.tile_shape)
         return padding, not_read(op, np.ones(type.tile_shape, bool)) if part.reported else None
     whole = part.shape == type.tile_shape
     left_out = 0 if whole else type.tile.size - int(np.prod(part.shape))
@@ -225,7 +223,9 @@ def load_view(block: CheckedBlock, op: LoadView, operands: list[Any], marks: Mar
     return result, undefined
 
 
-def store_view(block: CheckedBlock, op: AtomicView | StoreView, operands: list[Any], marks: Marks) -> Outcome:
+def store_view(
+    block: CheckedBlock, op: memory.AtomicView | memory.StoreView, operands: list[Any], marks: Marks
+) -> Outcome:
     partition, value, *indices = operands
     part = _part(block, op, partition, indices)
     if part.touched is None or part.array is None:
@@ -233,7 +233,9 @@ def store_view(block: CheckedBlock, op: AtomicView | StoreView, operands: list[A
     shape = partition.type.tile_shape
     kept = None if part.shape == shape else ~_outside_mask(shape, part.inside)
     require_kept(block, op, marks[1] if marks else None, kept, _view_element(part, partition, block))
-    kind, store = (ATOMIC, reference.atomic_view) if isinstance(op, AtomicView) else (WRITE, reference.store_view)
+    kind, store = (
+        (ATOMIC, reference.atomic_view) if isinstance(op, memory.AtomicView) else (WRITE, reference.store_view)
+    )
     observe(block, op, kind, part.array, part.touched, value.size - int(np.prod(part.shape)), part.locate)
     store(block.memory, relaxed(op), [], partition, value, indices)
     return None, None

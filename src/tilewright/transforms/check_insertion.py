@@ -14,23 +14,9 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Param, Value
 from tilewright.ir.dtypes import bool_, int32, int64, uint64
 from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Mul, Not, Or, Rem, Shl, Shr, Sub
 from tilewright.ir.ops.linear import CombiningOp
-from tilewright.ir.ops.memory import (
-    Assert,
-    Assume,
-    AssumeBlocked,
-    AssumeBounded,
-    AssumeDivisible,
-    AtomicCas,
-    AtomicRmw,
-    Load,
-    LoadView,
-    MakePartitionView,
-    MakeTensorView,
-    Store,
-    StoreView,
-)
 from tilewright.ir.ops.shape import Broadcast, Extract, Insert, Iota, PtrToInt, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, clone_function, clone_op
 from tilewright.ir.types import PartitionViewType, TileType
@@ -90,9 +76,9 @@ class _Checker(Rewriter):
         if check is not None:
             builder.loc = op.loc
             check(self, op, builder)
-        if isinstance(op, Assume):
+        if isinstance(op, memory.Assume):
             condition, *values = map(self.value, (op.condition, *op.values))
-            builder.emit_op(Assert, condition, values, message=op.message)
+            builder.emit_op(memory.Assert, condition, values, message=op.message)
         elif isinstance(op, CombiningOp):  # combiners hold elementwise ops only
             builder.insert(clone_op(op, self.values))
         else:
@@ -115,8 +101,8 @@ class _Checker(Rewriter):
 
     def extent(self, partition: Value, axis: int, b: Builder) -> Value:
         """The number of elements along ``axis`` of the partitioned array, as int64."""
-        view = partition.op.view.op if isinstance(partition.op, MakePartitionView) else None
-        assert isinstance(view, MakeTensorView)
+        view = partition.op.view.op if isinstance(partition.op, memory.MakePartitionView) else None
+        assert isinstance(view, memory.MakeTensorView)
         static = view.type.shape
         known = static[axis]
         if known is not None:
@@ -134,7 +120,11 @@ class _NullChecker(_Checker):
     def insert(self, op: Op, builder: Builder) -> None:
         builder.loc = op.loc
         address = (
-            op.view if isinstance(op, (LoadView, StoreView)) else op.ptrs if isinstance(op, _BY_POINTERS) else None
+            op.view
+            if isinstance(op, (memory.LoadView, memory.StoreView))
+            else op.ptrs
+            if isinstance(op, _BY_POINTERS)
+            else None
         )
         name = None if address is None else self._argument(address)
         if name is not None and name in self._null:
@@ -144,10 +134,10 @@ class _NullChecker(_Checker):
                 given = _spread(builder, _compare(builder, CmpPredicate.NE, address, 0), nothing.tile.shape)
                 nothing = builder.emit(Or, given, nothing)
             message = f"{op.name.replace('_', ' ')} through '{name}', which is a null pointer"
-            builder.emit_op(Assert, nothing, [], message=message)
+            builder.emit_op(memory.Assert, nothing, [], message=message)
         Rewriter.insert(self, op, builder)
 
-    def _is_masked(self, op: AtomicCas | AtomicRmw | Load | Store, b: Builder) -> Value:
+    def _is_masked(self, op: memory.AtomicCas | memory.AtomicRmw | memory.Load | memory.Store, b: Builder) -> Value:
         return b.constant(False, bool_) if op.mask is None else b.emit(Not, self.value(op.mask))
 
     def _lies_outside(self, op: Any, b: Builder) -> Value:
@@ -163,7 +153,7 @@ class _NullChecker(_Checker):
 
 def _require(b: Builder, condition: Value, values: Sequence[Value], message: str) -> None:
     if not constant_of(condition):
-        b.emit_op(Assert, condition, values, message=message)
+        b.emit_op(memory.Assert, condition, values, message=message)
 
 
 def _compare(b: Builder, predicate: CmpPredicate, x: Value, number: int) -> Value:
@@ -224,7 +214,7 @@ def _subtile(c: _Checker, op: Extract | Insert, b: Builder) -> None:
         _require(b, _between(b, found, 0, n // m - 1), [found], message)
 
 
-def _view(c: _Checker, op: LoadView | StoreView, b: Builder) -> None:
+def _view(c: _Checker, op: memory.LoadView | memory.StoreView, b: Builder) -> None:
     """Along the axes on which an access promises to be inside of its array."""
     partition = op.view
     type_: PartitionViewType = partition.type  # type: ignore[assignment]
@@ -237,7 +227,7 @@ def _view(c: _Checker, op: LoadView | StoreView, b: Builder) -> None:
         last = b.emit(Add, first, b.constant(n - 1, int64))
         end = b.emit(Sub, c.extent(partition, axis, b), b.constant(1, int64))
         inside = b.emit(And, _compare(b, CmpPredicate.GE, first, 0), b.emit(Cmp, last, end, predicate=CmpPredicate.LE))
-        verb = "load" if isinstance(op, LoadView) else "store"
+        verb = "load" if isinstance(op, memory.LoadView) else "store"
         message = (
             f"{verb} of the elements {{}} to {{}} along axis {axis} of {c.array(partition)}, which has the elements 0 "
             "to {}; the access promises to stay inside"
@@ -245,7 +235,7 @@ def _view(c: _Checker, op: LoadView | StoreView, b: Builder) -> None:
         _require(b, inside, [first, last, end], message)
 
 
-def _pointer(c: _Checker, op: AtomicCas | AtomicRmw | Load | Store, b: Builder) -> None:
+def _pointer(c: _Checker, op: memory.AtomicCas | memory.AtomicRmw | memory.Load | memory.Store, b: Builder) -> None:
     """An access through pointers to an argument without extents: every element lies between its limits."""
     name = c.pointer(op.ptrs)
     if name is None:
@@ -266,7 +256,7 @@ def _pointer(c: _Checker, op: AtomicCas | AtomicRmw | Load | Store, b: Builder) 
     _require(b, inside, [element, low, last], message)
 
 
-def _divisible(c: _Checker, op: AssumeDivisible, b: Builder) -> None:
+def _divisible(c: _Checker, op: memory.AssumeDivisible, b: Builder) -> None:
     if op.x in c.described:
         return
     x, divisor = c.value(op.x), op.divisor
@@ -291,7 +281,7 @@ def _others(b: Builder, n: int, every: int) -> Value:
     return _compare(b, CmpPredicate.NE, rest, 0)
 
 
-def _bounded(c: _Checker, op: AssumeBounded, b: Builder) -> None:
+def _bounded(c: _Checker, op: memory.AssumeBounded, b: Builder) -> None:
     x, dtype = c.value(op.x), op.x.tile.element
     low, high = op.lower, op.upper
     inside = _between(b, x, dtype.min if low is None else low, dtype.max if high is None else high)
@@ -299,7 +289,7 @@ def _bounded(c: _Checker, op: AssumeBounded, b: Builder) -> None:
     _require(b, inside, [x], f"{{}} is not {limits}, as the program assumes")
 
 
-def _blocked(c: _Checker, op: AssumeBlocked, b: Builder) -> None:
+def _blocked(c: _Checker, op: memory.AssumeBlocked, b: Builder) -> None:
     """Each block of the tile is compared with its first element."""
     x, block = c.value(op.x), op.shape
     shape = x.tile.shape
@@ -313,7 +303,7 @@ def _blocked(c: _Checker, op: AssumeBlocked, b: Builder) -> None:
     _require(b, b.emit(Cmp, x, first, predicate=CmpPredicate.EQ), [x, first], f"{message}, as the program assumes")
 
 
-_BY_POINTERS = (Load, Store, AtomicRmw, AtomicCas)
+_BY_POINTERS = (memory.Load, memory.Store, memory.AtomicRmw, memory.AtomicCas)
 _CHECKS: dict[type[Op], Callable[[_Checker, Any, Builder], None]] = {
     Div: _division,
     Rem: _division,
@@ -322,9 +312,9 @@ _CHECKS: dict[type[Op], Callable[[_Checker, Any, Builder], None]] = {
     Extract: _subtile,
     Insert: _subtile,
     **dict.fromkeys(_BY_POINTERS, _pointer),
-    LoadView: _view,
-    StoreView: _view,
-    AssumeDivisible: _divisible,
-    AssumeBounded: _bounded,
-    AssumeBlocked: _blocked,
+    memory.LoadView: _view,
+    memory.StoreView: _view,
+    memory.AssumeDivisible: _divisible,
+    memory.AssumeBounded: _bounded,
+    memory.AssumeBlocked: _blocked,
 }

@@ -11,20 +11,8 @@ from tilewright.backends.reference.elementwise import Evaluator, element_type
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers, rearrange
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, float4_e2m1fn
+from tilewright.ir.ops import shape
 from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible
-from tilewright.ir.ops.shape import (
-    Broadcast,
-    Cat,
-    Constant,
-    Extract,
-    Insert,
-    Iota,
-    Pack,
-    Permute,
-    Reshape,
-    Undefined,
-    Unpack,
-)
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import Type
 
@@ -112,17 +100,17 @@ def _identity(attributes: Attributes, operands: Sequence[Any], types: Types) -> 
 
 
 SHAPE: dict[type[Op], Evaluator] = {
-    Constant: _constant,
-    Undefined: _undefined,
-    Iota: _iota,
-    Reshape: _reshape,
-    Broadcast: _broadcast,
-    Permute: _permute,
-    Cat: _cat,
-    Extract: _extract,
-    Insert: _insert,
-    Pack: _pack,
-    Unpack: _unpack,
+    shape.Constant: _constant,
+    shape.Undefined: _undefined,
+    shape.Iota: _iota,
+    shape.Reshape: _reshape,
+    shape.Broadcast: _broadcast,
+    shape.Permute: _permute,
+    shape.Cat: _cat,
+    shape.Extract: _extract,
+    shape.Insert: _insert,
+    shape.Pack: _pack,
+    shape.Unpack: _unpack,
     AssumeDivisible: _identity,
     AssumeBounded: _identity,
     AssumeBlocked: _identity,

@@ -10,25 +10,9 @@ from tilewright.frontend.cpp.values import Translation
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import DType, bool_, int64, uint8, uint16, uint32
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode, RoundingMode
-from tilewright.ir.ops import arith
+from tilewright.ir.ops import arith, memory
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.linear import Mma, Reduce, Scan, identity_of
-from tilewright.ir.ops.memory import (
-    Assume,
-    AssumeBlocked,
-    AssumeBounded,
-    AssumeDivisible,
-    AtomicCas,
-    AtomicRmw,
-    Bid,
-    Load,
-    LoadView,
-    MakePartitionView,
-    MakeTensorView,
-    NumBlocks,
-    Store,
-    StoreView,
-)
 from tilewright.ir.ops.shape import (
     Broadcast,
     Cat,
@@ -214,7 +198,7 @@ def _require_bool(state: Translation, value: Value) -> None:
     number = state.coerce(value, uint8)
     is_bool = emit(arith.Cmp, number, state.constant(1, uint8, shape), predicate=CmpPredicate.LE)
     state.builder.emit_op(
-        Assume, is_bool, [number], (), kind="invalid-bitcast", message="{} is neither false (0) nor true (1)"
+        memory.Assume, is_bool, [number], (), kind="invalid-bitcast", message="{} is neither false (0) nor true (1)"
     )
 
 
@@ -225,16 +209,16 @@ def _assume(state: Translation, i: Instruction) -> Value:
     emit = state.builder.emit
     promise = state.integer(kind)
     if promise == 0:
-        return emit(AssumeBlocked, value, shape=tuple(numbers)) if numbers else value
+        return emit(memory.AssumeBlocked, value, shape=tuple(numbers)) if numbers else value
     if promise in (1, 2, 3):
         lower = numbers[0] if promise != 2 else None
         upper = numbers[-1] if promise != 3 else None
-        return emit(AssumeBounded, value, lower=lower, upper=upper)
+        return emit(memory.AssumeBounded, value, lower=lower, upper=upper)
     if promise == 4:
         if numbers[0] == 1 or value.tile.dtype is bool_:
             return value
-        return emit(AssumeDivisible, value, divisor=numbers[0])
-    return emit(AssumeDivisible, value, divisor=numbers[0], every=numbers[1], along=numbers[2])
+        return emit(memory.AssumeDivisible, value, divisor=numbers[0])
+    return emit(memory.AssumeDivisible, value, divisor=numbers[0], every=numbers[1], along=numbers[2])
 
 
 # -- shape
@@ -360,14 +344,14 @@ def _load(state: Translation, i: Instruction) -> Value:
     _, order, scope, pointers, mask, padding = i.operands
     attributes = {**_order(state, order, scope), **state.hints.of(state.builder.loc, "latency")}
     return state.builder.emit(
-        Load, state.tile(pointers), _optional(state, mask), _optional(state, padding), **attributes
+        memory.Load, state.tile(pointers), _optional(state, mask), _optional(state, padding), **attributes
     )
 
 
 def _store(state: Translation, i: Instruction) -> None:
     order, scope, pointers, value, mask = i.operands
     attributes = {**_order(state, order, scope), **state.hints.of(state.builder.loc, "latency")}
-    state.builder.emit_op(Store, state.tile(pointers), state.tile(value), _optional(state, mask), **attributes)
+    state.builder.emit_op(memory.Store, state.tile(pointers), state.tile(value), _optional(state, mask), **attributes)
 
 
 def _atomic(state: Translation, i: Instruction) -> Value:
@@ -380,7 +364,7 @@ def _atomic(state: Translation, i: Instruction) -> Value:
     kind = AtomicKind.ADD if code == _SUBTRACT else ATOMICS[code]
     if kind is AtomicKind.ADD and dtype.is_integer and dtype.is_signed:
         attributes["no_signed_wrap"] = True
-    return state.builder.emit(AtomicRmw, state.tile(pointers), number, where, kind=kind, **attributes)
+    return state.builder.emit(memory.AtomicRmw, state.tile(pointers), number, where, kind=kind, **attributes)
 
 
 def _negated(state: Translation, value: Value, mask: Value | None) -> Value:
@@ -392,7 +376,7 @@ def _negated(state: Translation, value: Value, mask: Value | None) -> Value:
         if mask is not None:
             fits = emit(arith.Or, fits, emit(arith.Not, mask))
         message = f"-({{}}), which is to be added, does not fit {dtype}"
-        state.builder.emit_op(Assume, fits, [value], (), kind="atomic-sub-overflow", message=message)
+        state.builder.emit_op(memory.Assume, fits, [value], (), kind="atomic-sub-overflow", message=message)
     return emit(arith.Neg, value)
 
 
@@ -411,13 +395,13 @@ RULES = (
 def _broken(state: Translation, i: Instruction) -> None:
     kind, message, count = RULES[state.integer(i.operands[0])]
     values = [state.value(o, t) for o, t in zip(i.operands[1 : 1 + count], i.types[1:])]
-    state.builder.emit_op(Assume, state.builder.constant(False, bool_), values, (), kind=kind, message=message)
+    state.builder.emit_op(memory.Assume, state.builder.constant(False, bool_), values, (), kind=kind, message=message)
 
 
 def _compare_exchange(state: Translation, i: Instruction) -> Value:
     _, order, scope, pointers, expected, desired, mask = i.operands
     return state.builder.emit(
-        AtomicCas,
+        memory.AtomicCas,
         state.tile(pointers),
         state.tile(expected),
         state.tile(desired),
@@ -442,7 +426,7 @@ def _partition(
     array = TensorViewType(element, tuple(static[:rank]), tuple(static[rank:]), index_dtype)
     pointer = state.value(base, "ptr", PointerType(element))
     view = state.builder.emit(
-        MakeTensorView,
+        memory.MakeTensorView,
         pointer,
         [v for v in dynamic[:rank] if v is not None],
         [v for v in dynamic[rank:] if v is not None],
@@ -452,7 +436,7 @@ def _partition(
     partition = PartitionViewType(array, tile.shape, tuple(range(rank)), mode, tile.shape)
     attributes = {"in_bounds": (padding < 0,) * rank, **state.hints.of(state.builder.loc, "latency", "allow_tma")}
     return (
-        state.builder.emit(MakePartitionView, view, type=partition),
+        state.builder.emit(memory.MakePartitionView, view, type=partition),
         [state.value(o, t) for o, t in indices],
         attributes,
     )
@@ -473,7 +457,7 @@ def _load_view(state: Translation, i: Instruction) -> Value:
     code, order, scope, padding, base, _, *numbers = i.operands
     tile = state.type_argument(code)
     view, indices, attributes = _partition(state, tile, state.integer(padding), base, list(zip(numbers, i.types[6:])))
-    loaded = state.builder.emit(LoadView, view, indices, **attributes, **_order(state, order, scope))
+    loaded = state.builder.emit(memory.LoadView, view, indices, **attributes, **_order(state, order, scope))
     return state.builder.emit(IntToPtr, loaded, dtype=tile.dtype) if tile.is_pointer else loaded
 
 
@@ -483,12 +467,12 @@ def _store_view(state: Translation, i: Instruction) -> None:
     view, indices, attributes = _partition(state, tile, state.integer(padding), base, list(zip(numbers, i.types[7:])))
     if tile.is_pointer:
         value = state.builder.emit(PtrToInt, value, dtype=int64)
-    state.builder.emit_op(StoreView, view, value, indices, **attributes, **_order(state, order, scope))
+    state.builder.emit_op(memory.StoreView, view, value, indices, **attributes, **_order(state, order, scope))
 
 
 INTRINSICS: dict[str, Callable[[Translation, Instruction], Value | None]] = {
-    "bid": _grid(Bid),
-    "num_blocks": _grid(NumBlocks),
+    "bid": _grid(memory.Bid),
+    "num_blocks": _grid(memory.NumBlocks),
     "undefined": _of_type(Undefined),
     "iota": _of_type(Iota),
     "unary": _unary,

@@ -12,17 +12,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, bool_
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.opdef import IRError, attribute, define, operand
-from tilewright.ir.ops.rules import (
-    IEEE_MODES,
-    INTEGER_DIV_MODES,
-    Binary,
-    Unary,
-    bool_like,
-    numeric,
-    require,
-    same_tiles,
-    tile,
-)
+from tilewright.ir.ops import rules
 from tilewright.ir.ops.shape import constant_of, is_constant
 from tilewright.ir.types import PointerType, TileType, Type
 
@@ -71,7 +61,7 @@ class _Elementwise(Op):
         return dtype.is_arithmetic
 
     def infer(self) -> tuple[Type, ...]:
-        dtype = numeric(self, *self.operands)
+        dtype = rules.numeric(self, *self.operands)
         if not self.takes(dtype):
             raise IRError(f"{self.name}: {dtype} {self.lacks}")
         if dtype.short != "f32" and flushes_to_zero(self):
@@ -84,7 +74,7 @@ class _Rounded(_Elementwise):
 
     rounding: RoundingMode = attribute(RoundingMode, default=RN)
     flush_to_zero: bool = attribute(bool, default=False)
-    float_modes = IEEE_MODES
+    float_modes = rules.IEEE_MODES
     integer_modes: tuple[RoundingMode, ...] = (RN,)
     f32_modes: tuple[RoundingMode, ...] = ()
 
@@ -99,7 +89,7 @@ class _Rounded(_Elementwise):
         return found
 
 
-class _Wrapping(_Rounded, Binary):
+class _Wrapping(_Rounded, rules.Binary):
     """Shared by the ops whose integers wrap, unless ``no_signed_wrap`` promises that signed results fit."""
 
     no_signed_wrap: bool = attribute(bool, default=False)
@@ -167,13 +157,13 @@ class Mul(_Wrapping):
 
 
 @define("div", elementwise=True)
-class Div(_Rounded, Binary):
+class Div(_Rounded, rules.Binary):
     """lhs / rhs. For integers ``rounding`` is RZ (C), RM (floor) or RP (ceiling) and a zero divisor gives 0.
 
     For float32, FULL and APPROX may deviate from the correctly rounded quotient by a few ulp.
     """
 
-    integer_modes = INTEGER_DIV_MODES
+    integer_modes = rules.INTEGER_DIV_MODES
     f32_modes = (FULL, APPROX)
 
     def canonicalize(self, builder: Builder) -> Value | None:
@@ -181,7 +171,7 @@ class Div(_Rounded, Binary):
 
 
 @define("rem", elementwise=True)
-class Rem(_Elementwise, Binary):
+class Rem(_Elementwise, rules.Binary):
     """lhs - rhs * q, where q is lhs / rhs rounded to an integer by ``rounding``: RZ (C), RM (Python) or RP.
 
     Exact for floats. An integer remainder by zero is 0.
@@ -190,7 +180,9 @@ class Rem(_Elementwise, Binary):
     rounding: RoundingMode = attribute(RoundingMode, default=RoundingMode.RZ)
 
     def infer(self) -> tuple[Type, ...]:
-        require(self.rounding in INTEGER_DIV_MODES, self, f"rounding mode {self.rounding.name} is not available")
+        rules.require(
+            self.rounding in rules.INTEGER_DIV_MODES, self, f"rounding mode {self.rounding.name} is not available"
+        )
         return super().infer()
 
     def canonicalize(self, builder: Builder) -> Value | None:
@@ -210,14 +202,14 @@ class Fma(_Rounded):
 
 
 @define("sqrt", elementwise=True)
-class Sqrt(_Rounded, Unary):
+class Sqrt(_Rounded, rules.Unary):
     """Square root of a float, correctly rounded; APPROX (float32) may deviate by a few ulp."""
 
     integer_modes = ()
     f32_modes = (APPROX,)
 
 
-class _Signed(_Elementwise, Unary):
+class _Signed(_Elementwise, rules.Unary):
     """Shared: of the most negative integer ``no_signed_wrap`` promises that it is none."""
 
     no_signed_wrap: bool = attribute(bool, default=False)
@@ -236,7 +228,7 @@ class Abs(_Signed):
     """|x|. The most negative integer stays itself; floats clear the sign bit. ``no_signed_wrap`` as in ``add``."""
 
 
-class _OfIntegers(_Elementwise, Binary):
+class _OfIntegers(_Elementwise, rules.Binary):
     """Shared: operands that are integers."""
 
     def takes(self, dtype: DType) -> bool:
@@ -248,7 +240,7 @@ class MulHi(_OfIntegers):
     """The high half of the double-width product of the operands read as unsigned integers."""
 
 
-class _MinMax(_Elementwise, Binary):
+class _MinMax(_Elementwise, rules.Binary):
     """Shared by min and max, which also take bool. A NaN operand is dropped, or wins when ``propagate_nan``."""
 
     propagate_nan: bool = attribute(bool, default=False)
@@ -278,17 +270,17 @@ class _OfFloats(_Elementwise):
         return dtype.is_float
 
 
-class _FloatMath(_OfFloats, Unary):
+class _FloatMath(_OfFloats, rules.Unary):
     """Shared by functions of one float."""
 
 
 @define("pow", elementwise=True)
-class Pow(_OfFloats, Binary):
+class Pow(_OfFloats, rules.Binary):
     """base ** exponent, with the special cases of C's ``pow``."""
 
 
 @define("atan2", elementwise=True)
-class Atan2(_OfFloats, Binary):
+class Atan2(_OfFloats, rules.Binary):
     """The angle of the point (rhs, lhs), with the special cases of C's ``atan2``."""
 
 
@@ -370,7 +362,7 @@ class _FloatTest(_FloatMath):
 
     def infer(self) -> tuple[Type, ...]:
         super().infer()
-        return (tile(self, self.x).with_dtype(bool_),)
+        return (rules.tile(self, self.x).with_dtype(bool_),)
 
 
 @define("isnan", elementwise=True)
@@ -392,7 +384,7 @@ class _Bitwise(_Elementwise):
         return dtype.is_bool or dtype.is_integer
 
 
-class _Idempotent(_Bitwise, Binary):
+class _Idempotent(_Bitwise, rules.Binary):
     """Shared: x with x is x. Of the bits 0 and 1, one absorbs the other operand, and the other one gives it."""
 
     absorbing: ClassVar[int]
@@ -423,7 +415,7 @@ class Or(_Idempotent):
 
 
 @define("xor", elementwise=True)
-class Xor(_Bitwise, Binary):
+class Xor(_Bitwise, rules.Binary):
     """Bitwise exclusive or."""
 
     def canonicalize(self, builder: Builder) -> Value | None:
@@ -435,7 +427,7 @@ class Xor(_Bitwise, Binary):
 
 
 @define("not", elementwise=True)
-class Not(_Bitwise, Unary):
+class Not(_Bitwise, rules.Unary):
     """Bitwise complement; logical not for bool."""
 
     def canonicalize(self, builder: Builder) -> Value | None:
@@ -472,13 +464,13 @@ class Shr(_Shift):
 
 
 @define("cmp", elementwise=True)
-class Cmp(Binary):
+class Cmp(rules.Binary):
     """Compares numbers or pointers. With a NaN operand only NE is true."""
 
     predicate: CmpPredicate = attribute(CmpPredicate)
 
     def infer(self) -> tuple[Type, ...]:
-        return (same_tiles(self, self.lhs, self.rhs).with_dtype(bool_),)
+        return (rules.same_tiles(self, self.lhs, self.rhs).with_dtype(bool_),)
 
     def canonicalize(self, builder: Builder) -> Value | None:
         lhs, rhs = self.lhs, self.rhs
@@ -497,8 +489,8 @@ class Select(Op):
     y: Value = operand()
 
     def infer(self) -> tuple[Type, ...]:
-        t = same_tiles(self, self.x, self.y)
-        bool_like(self, self.condition, t)
+        t = rules.same_tiles(self, self.x, self.y)
+        rules.bool_like(self, self.condition, t)
         return (t,)
 
     def canonicalize(self, builder: Builder) -> Value | None:
@@ -509,7 +501,7 @@ class Select(Op):
 
 
 @define("cast", elementwise=True)
-class Cast(Unary):
+class Cast(rules.Unary):
     """Numeric conversion to ``dtype``.
 
     Integers wrap or extend; float to integer truncates, saturating, and NaN gives 0; anything to bool tests for
@@ -522,22 +514,22 @@ class Cast(Unary):
     saturating: bool = attribute(bool, default=False)
 
     def infer(self) -> tuple[Type, ...]:
-        numeric(self, self.x)
-        return (tile(self, self.x).with_dtype(self.dtype),)
+        rules.numeric(self, self.x)
+        return (rules.tile(self, self.x).with_dtype(self.dtype),)
 
     def canonicalize(self, builder: Builder) -> Value | None:
         return self.x if self.result.type == self.x.type else None
 
 
 @define("bitcast", elementwise=True)
-class Bitcast(Unary):
+class Bitcast(rules.Unary):
     """The same bits read as ``dtype``, which has the same width; also between pointer types."""
 
     dtype: DType | PointerType = attribute(DType, PointerType)
 
     def infer(self) -> tuple[Type, ...]:
-        t = tile(self, self.x)
-        require(_width(t.dtype) == _width(self.dtype), self, f"{t.dtype} and {self.dtype} differ in width")
+        t = rules.tile(self, self.x)
+        rules.require(_width(t.dtype) == _width(self.dtype), self, f"{t.dtype} and {self.dtype} differ in width")
         return (t.with_dtype(self.dtype),)
 
     def canonicalize(self, builder: Builder) -> Value | None:

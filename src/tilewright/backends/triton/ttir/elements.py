@@ -22,32 +22,7 @@ from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops.arith import (
-    Abs,
-    Add,
-    And,
-    Cmp,
-    Div,
-    Fma,
-    Max,
-    Min,
-    Mul,
-    MulHi,
-    Neg,
-    Not,
-    Or,
-    Rem,
-    Select,
-    Shl,
-    Shr,
-    Sqrt,
-    Sub,
-    Xor,
-    flushes_to_zero,
-    is_plain,
-    operand_dtype,
-    rounding_of,
-)
+from tilewright.ir.ops import arith
 from tilewright.ir.ops.shape import constant_of
 
 Rule = Callable[[Writer, Any, Sequence[Val]], Val]
@@ -73,15 +48,15 @@ def _through_f32(w: Writer, operands: Sequence[Val], f: Callable[[Sequence[Val]]
 # -- arithmetic with a rounding mode
 
 _PLAIN: dict[type[Op], tuple[str, str]] = {
-    Add: ("arith.addi", "arith.addf"),
-    Sub: ("arith.subi", "arith.subf"),
-    Mul: ("arith.muli", "arith.mulf"),
+    arith.Add: ("arith.addi", "arith.addf"),
+    arith.Sub: ("arith.subi", "arith.subf"),
+    arith.Mul: ("arith.muli", "arith.mulf"),
 }
 
 
 def _directed(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     """A float operation in a rounding mode of its own, or with flush to zero."""
-    mode, ftz = rounding_of(op), flushes_to_zero(op)
+    mode, ftz = arith.rounding_of(op), arith.flushes_to_zero(op)
     element = operands[0].element
     if element in ("f16", "bf16"):
         return narrowed(w, op.name, operands, mode)
@@ -97,15 +72,15 @@ def _unflushed(w: Writer, name: str, operands: Sequence[Val], mode: RoundingMode
     return directed(w, name, operands, mode)
 
 
-def _arithmetic(w: Writer, op: Add | Mul | Sub, operands: Sequence[Val]) -> Val:
+def _arithmetic(w: Writer, op: arith.Add | arith.Mul | arith.Sub, operands: Sequence[Val]) -> Val:
     integer, floating = _PLAIN[type(op)]
     if operands[0].element == "i1":
         return _boolean(w, op.name, operands)
     x = operands[0]
     if x.element.startswith("i"):
-        known = isinstance(op, Mul) or not mixes(op)
+        known = isinstance(op, arith.Mul) or not mixes(op)
         return w.op(integer, *operands, attributes="" if known else w.any_multiple(*operands))
-    if is_plain(op):
+    if arith.is_plain(op):
         return _through_f32(w, operands, lambda xs: w.op(floating, *xs))
     return _directed(w, op, operands)
 
@@ -115,8 +90,8 @@ def _boolean(w: Writer, name: str, operands: Sequence[Val]) -> Val:
     return w.op("arith.andi" if name == "mul" else "arith.xori", *operands)
 
 
-def _fma(w: Writer, op: Fma, operands: Sequence[Val]) -> Val:
-    if not is_plain(op):
+def _fma(w: Writer, op: arith.Fma, operands: Sequence[Val]) -> Val:
+    if not arith.is_plain(op):
         return _directed(w, op, operands)
     element = operands[0].element
     if element in ("f16", "bf16") and w.target.is_cuda:
@@ -127,18 +102,18 @@ def _fma(w: Writer, op: Fma, operands: Sequence[Val]) -> Val:
     return w.op("math.fma", *operands)
 
 
-def _div(w: Writer, op: Div, operands: Sequence[Val]) -> Val:
+def _div(w: Writer, op: arith.Div, operands: Sequence[Val]) -> Val:
     x, y = operands
     mode = op.rounding
     if x.element.startswith("i"):
-        return integer_division(w, x, y, operand_dtype(op), mode)[0]
+        return integer_division(w, x, y, arith.operand_dtype(op), mode)[0]
     if mode is RoundingMode.RN and not op.flush_to_zero:
         return _through_f32(w, operands, lambda xs: nearest(w, "div", xs))
     return _directed(w, op, operands)
 
 
-def _sqrt(w: Writer, op: Sqrt, operands: Sequence[Val]) -> Val:
-    if is_plain(op):
+def _sqrt(w: Writer, op: arith.Sqrt, operands: Sequence[Val]) -> Val:
+    if arith.is_plain(op):
         return _through_f32(w, operands, lambda xs: nearest(w, "sqrt", xs))
     return _directed(w, op, operands)
 
@@ -179,11 +154,11 @@ def integer_division(w: Writer, x: Val, y: Val, dtype: DType, mode: RoundingMode
     return w.select(no_divisor, zero, quotient), w.select(no_divisor, zero, remainder)
 
 
-def _rem(w: Writer, op: Rem, operands: Sequence[Val]) -> Val:
+def _rem(w: Writer, op: arith.Rem, operands: Sequence[Val]) -> Val:
     x, y = operands
     mode = op.rounding
     if x.element.startswith("i"):
-        return integer_division(w, x, y, operand_dtype(op), mode)[1]
+        return integer_division(w, x, y, arith.operand_dtype(op), mode)[1]
 
     def remainder(xs: Sequence[Val]) -> Val:
         a, b = xs
@@ -209,21 +184,21 @@ def _signed_product(w: Writer, x: Val, y: Val) -> Val:
     return w.op("arith.mulf", w.call("copysign", one, x), w.call("copysign", one, y))
 
 
-def _neg(w: Writer, op: Neg, operands: Sequence[Val]) -> Val:
+def _neg(w: Writer, op: arith.Neg, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if x.element.startswith("i"):
         return w.op("arith.subi", w.like(0, x), x, attributes=w.any_multiple(x))
     return negated(w, x)
 
 
-def _abs(w: Writer, op: Abs, operands: Sequence[Val]) -> Val:
+def _abs(w: Writer, op: arith.Abs, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if not x.element.startswith("i"):
         return w.op("math.absf", x)
-    return w.op("math.absi", x) if operand_dtype(op).is_signed and x.element != "i1" else x
+    return w.op("math.absi", x) if arith.operand_dtype(op).is_signed and x.element != "i1" else x
 
 
-def _mulhi(w: Writer, op: MulHi, operands: Sequence[Val]) -> Val:
+def _mulhi(w: Writer, op: arith.MulHi, operands: Sequence[Val]) -> Val:
     x, y = operands
     if x.bits >= 32:
         return w.op("tt.mulhiui", x, y)
@@ -232,13 +207,13 @@ def _mulhi(w: Writer, op: MulHi, operands: Sequence[Val]) -> Val:
     return w.convert("arith.trunci", high, x.element)
 
 
-def _minmax(w: Writer, op: Max | Min, operands: Sequence[Val]) -> Val:
+def _minmax(w: Writer, op: arith.Max | arith.Min, operands: Sequence[Val]) -> Val:
     x, y = operands
-    name, is_max = op.name, isinstance(op, Max)
+    name, is_max = op.name, isinstance(op, arith.Max)
     if x.element == "i1":
         return w.op("arith.ori" if is_max else "arith.andi", x, y)
     if x.element.startswith("i"):
-        sign = "si" if operand_dtype(op).is_signed else "ui"
+        sign = "si" if arith.operand_dtype(op).is_signed else "ui"
         return w.op(f"arith.{name}{sign}", x, y, attributes=w.any_multiple(x, y))
     nan = op.propagate_nan
     if x.element == "f64":
@@ -279,17 +254,19 @@ def _bitwise(name: str) -> Rule:
     return lambda w, op, operands: w.op(name, *operands)
 
 
-def _not(w: Writer, op: Not, operands: Sequence[Val]) -> Val:
+def _not(w: Writer, op: arith.Not, operands: Sequence[Val]) -> Val:
     (x,) = operands
     return w.op("arith.xori", x, w.like(True if x.element == "i1" else -1, x))
 
 
-def _shift(w: Writer, op: Shl | Shr, operands: Sequence[Val]) -> Val:
+def _shift(w: Writer, op: arith.Shl | arith.Shr, operands: Sequence[Val]) -> Val:
     x, count = operands
     wide = w.compare("uge", count, w.like(x.bits, count))
-    if isinstance(op, Shr) and operand_dtype(op).is_signed:
+    if isinstance(op, arith.Shr) and arith.operand_dtype(op).is_signed:
         return w.op("arith.shrsi", x, w.select(wide, w.like(x.bits - 1, count), count))
-    shifted = w.op("arith.shli" if isinstance(op, Shl) else "arith.shrui", x, w.select(wide, w.like(0, count), count))
+    shifted = w.op(
+        "arith.shli" if isinstance(op, arith.Shl) else "arith.shrui", x, w.select(wide, w.like(0, count), count)
+    )
     return w.select(wide, w.like(0, x), shifted)
 
 
@@ -298,7 +275,7 @@ def pointer_bits(w: Writer, x: Val) -> Val:
     return w.emit(f"tt.ptr_to_int {x.name} : {x.type} -> {Val('', 'i64', x.shape).type}", "i64", x.shape)
 
 
-def _select(w: Writer, op: Select, operands: Sequence[Val]) -> Val:
+def _select(w: Writer, op: arith.Select, operands: Sequence[Val]) -> Val:
     condition, x, y = operands
     if x.element in ("f16", "bf16", "f32") and w.target.is_cuda and (both := selected_maximum(op)) is not None:
         numbers = [x if v is op.x else y for v in both]
@@ -313,14 +290,14 @@ def _select(w: Writer, op: Select, operands: Sequence[Val]) -> Val:
     return w.select(condition, x, y)
 
 
-def _wrong_zero_of_an_extreme(op: Select) -> int | None:
+def _wrong_zero_of_an_extreme(op: arith.Select) -> int | None:
     """Which operand of the ``select`` the compiler must not know, or None.
 
     It makes a maximum of ``x > c ? x : c``. If x is 0.0 and c is -0.0 that is the other zero, as it is in a minimum if
     x is -0.0 and c is 0.0.
     """
     compared = op.condition.op
-    if not isinstance(compared, Cmp):
+    if not isinstance(compared, arith.Cmp):
         return None
     compares = compared.lhs.tile
     if compares.is_pointer or not compares.element.is_floating:
@@ -338,23 +315,23 @@ def _wrong_zero_of_an_extreme(op: Select) -> int | None:
 
 
 RULES: dict[type[Op], Rule] = {
-    Add: _arithmetic,
-    Sub: _arithmetic,
-    Mul: _arithmetic,
-    Fma: _fma,
-    Div: _div,
-    Rem: _rem,
-    Sqrt: _sqrt,
-    Neg: _neg,
-    Abs: _abs,
-    MulHi: _mulhi,
-    Max: _minmax,
-    Min: _minmax,
-    And: _bitwise("arith.andi"),
-    Or: _bitwise("arith.ori"),
-    Xor: _bitwise("arith.xori"),
-    Not: _not,
-    Shl: _shift,
-    Shr: _shift,
-    Select: _select,
+    arith.Add: _arithmetic,
+    arith.Sub: _arithmetic,
+    arith.Mul: _arithmetic,
+    arith.Fma: _fma,
+    arith.Div: _div,
+    arith.Rem: _rem,
+    arith.Sqrt: _sqrt,
+    arith.Neg: _neg,
+    arith.Abs: _abs,
+    arith.MulHi: _mulhi,
+    arith.Max: _minmax,
+    arith.Min: _minmax,
+    arith.And: _bitwise("arith.andi"),
+    arith.Or: _bitwise("arith.ori"),
+    arith.Xor: _bitwise("arith.xori"),
+    arith.Not: _not,
+    arith.Shl: _shift,
+    arith.Shr: _shift,
+    arith.Select: _select,
 }

@@ -10,25 +10,7 @@ from tilewright.backends.triton.ttir.rounding import flushed
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.core import Op
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.ops.arith import (
-    Atan2,
-    Ceil,
-    Cos,
-    Cosh,
-    Exp,
-    Exp2,
-    Floor,
-    IsInf,
-    IsNan,
-    Log,
-    Log2,
-    Pow,
-    Rsqrt,
-    Sin,
-    Sinh,
-    Tan,
-    Tanh,
-)
+from tilewright.ir.ops import arith
 
 _LOG2_E = 1.4426950408889634
 
@@ -46,7 +28,7 @@ def _library(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
 
 
 @_in_f32
-def _exp(w: Writer, op: Exp, operands: Sequence[Val]) -> Val:
+def _exp(w: Writer, op: arith.Exp, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if op.rounding is RoundingMode.APPROX and x.element == "f32":
         return w.op("math.exp2", w.op("arith.mulf", x, w.like(_LOG2_E, x)))
@@ -54,7 +36,7 @@ def _exp(w: Writer, op: Exp, operands: Sequence[Val]) -> Val:
 
 
 @_in_f32
-def _exp2(w: Writer, op: Exp2, operands: Sequence[Val]) -> Val:
+def _exp2(w: Writer, op: arith.Exp2, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if x.element == "f64":
         return w.call("exp2", x)
@@ -65,37 +47,40 @@ def _exp2(w: Writer, op: Exp2, operands: Sequence[Val]) -> Val:
 
 
 @_in_f32
-def _tanh(w: Writer, op: Tanh, operands: Sequence[Val]) -> Val:
+def _tanh(w: Writer, op: arith.Tanh, operands: Sequence[Val]) -> Val:
     if op.rounding is RoundingMode.APPROX and operands[0].element == "f32" and w.target.is_cuda:
         return w.asm("tanh.approx.f32 $0, $1;", "=f,f", operands, "f32")
     return w.call("tanh", *operands)
 
 
 @_in_f32
-def _rsqrt(w: Writer, op: Rsqrt, operands: Sequence[Val]) -> Val:
+def _rsqrt(w: Writer, op: arith.Rsqrt, operands: Sequence[Val]) -> Val:
     ftz = op.flush_to_zero
     if ftz and w.target.is_cuda:
         return w.asm("rsqrt.approx.ftz.f32 $0, $1;", "=f,f", operands, "f32")
     return flushed(w, operands, lambda xs: w.call("rsqrt", *xs), ftz=ftz)
 
 
-def _isnan(w: Writer, op: IsNan, operands: Sequence[Val]) -> Val:
+def _isnan(w: Writer, op: arith.IsNan, operands: Sequence[Val]) -> Val:
     (x,) = operands
     return w.compare("uno", x, x)
 
 
-def _isinf(w: Writer, op: IsInf, operands: Sequence[Val]) -> Val:
+def _isinf(w: Writer, op: arith.IsInf, operands: Sequence[Val]) -> Val:
     magnitude = w.op("math.absf", *operands)
     return w.compare("oeq", magnitude, w.like(float("inf"), magnitude))
 
 
 RULES: dict[type[Op], Rule] = {
-    Exp: _exp,
-    Exp2: _exp2,
-    Tanh: _tanh,
-    Rsqrt: _rsqrt,
-    **dict.fromkeys((Log, Log2, Sin, Cos, Tan, Sinh, Cosh, Pow, Atan2), _library),
-    **dict.fromkeys((Floor, Ceil), _in_f32(lambda w, op, xs: w.op(f"math.{op.name}", *xs))),
-    IsNan: _isnan,
-    IsInf: _isinf,
+    arith.Exp: _exp,
+    arith.Exp2: _exp2,
+    arith.Tanh: _tanh,
+    arith.Rsqrt: _rsqrt,
+    **dict.fromkeys(
+        (arith.Log, arith.Log2, arith.Sin, arith.Cos, arith.Tan, arith.Sinh, arith.Cosh, arith.Pow, arith.Atan2),
+        _library,
+    ),
+    **dict.fromkeys((arith.Floor, arith.Ceil), _in_f32(lambda w, op, xs: w.op(f"math.{op.name}", *xs))),
+    arith.IsNan: _isnan,
+    arith.IsInf: _isinf,
 }

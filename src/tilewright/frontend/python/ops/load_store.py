@@ -22,17 +22,8 @@ from tilewright.ir.core import Value
 from tilewright.ir.dtypes import int32, int64
 from tilewright.ir.enums import CmpPredicate, MemoryOrder, MemoryScope, PaddingMode, RoundingMode
 from tilewright.ir.errors import TileTypeError
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Add, And, Cmp, Div, Mul, Sub
-from tilewright.ir.ops.memory import (
-    Assume,
-    AssumeBounded,
-    AssumeDivisible,
-    Load,
-    LoadView,
-    MakePartitionView,
-    MakeTensorView,
-    StoreView,
-)
 from tilewright.ir.ops.shape import IntToPtr, PtrOffset
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType
 from tilewright.language import memory as lang
@@ -86,7 +77,7 @@ def tensor_view(ctx: Context, array: Array) -> Value:
         ]
 
     shape, strides = dynamic(array.static_shape, array.shape), dynamic(array.static_strides, array.strides)
-    return ctx.builder.emit(MakeTensorView, array.base, shape, strides, type=type_)
+    return ctx.builder.emit(memory.MakeTensorView, array.base, shape, strides, type=type_)
 
 
 def partition(
@@ -99,7 +90,7 @@ def partition(
 ) -> Value:
     view = tensor_view(ctx, array)
     type_ = PartitionViewType(view.type, shape, order, padding, steps)  # type: ignore[arg-type]
-    return ctx.builder.emit(MakePartitionView, view, type=type_)
+    return ctx.builder.emit(memory.MakePartitionView, view, type=type_)
 
 
 def tile_shape(ctx: Context, value: Any, rank: int, name: str = "shape") -> tuple[int, ...]:
@@ -148,7 +139,7 @@ def _load(ctx: Context, array: Any, index: Any, shape: Any, *, order: Any, paddi
     entries = check.index(ctx, index, source.ndim, "the array")
     padding = check.member(ctx, PaddingMode, padding_mode, "padding_mode")
     view = partition(ctx, source, dims, check.order(ctx, order, source.ndim), padding, dims)
-    value = ctx.builder.emit(LoadView, view, entries, **_attributes(ctx, len(dims), LOAD_ORDERS, **how))
+    value = ctx.builder.emit(memory.LoadView, view, entries, **_attributes(ctx, len(dims), LOAD_ORDERS, **how))
     return reshape(ctx, Tile(value), ()) if scalar and dims else Tile(value)
 
 
@@ -166,7 +157,7 @@ def _store(ctx: Context, array: Any, index: Any, tile: Any, *, order: Any, **how
     entries = check.index(ctx, index, target.ndim, "the array")
     view = partition(ctx, target, dims, check.order(ctx, order, target.ndim), PaddingMode.UNDETERMINED, dims)
     value = spread(ctx, tile, target.dtype, dims, "the stored tile", "tile")
-    ctx.builder.emit_op(StoreView, view, value, entries, **_attributes(ctx, len(dims), STORE_ORDERS, **how))
+    ctx.builder.emit_op(memory.StoreView, view, value, entries, **_attributes(ctx, len(dims), STORE_ORDERS, **how))
 
 
 def _tiled_view(ctx: Context, array: Any, tile_shape_: Any, *, padding_mode: Any, traversal_steps: Any) -> TiledView:
@@ -196,7 +187,7 @@ def _view(ctx: Context, value: Any) -> tuple[TiledView, PartitionViewType]:
 def _view_load(ctx: Context, view: Any, index: Any, **how: Any) -> Tile:
     found, type_ = _view(ctx, view)
     entries = check.index(ctx, index, len(type_.tile_shape), "the view")
-    value = ctx.builder.emit(LoadView, found.view, entries, **_attributes(ctx, len(entries), LOAD_ORDERS, **how))
+    value = ctx.builder.emit(memory.LoadView, found.view, entries, **_attributes(ctx, len(entries), LOAD_ORDERS, **how))
     return Tile(value) if found.tile_shape == type_.tile_shape else reshape(ctx, Tile(value), ())
 
 
@@ -204,7 +195,9 @@ def _view_store(ctx: Context, view: Any, index: Any, tile: Any, **how: Any) -> N
     found, type_ = _view(ctx, view)
     entries = check.index(ctx, index, len(type_.tile_shape), "the view")
     value = spread(ctx, tile, found.dtype, type_.tile_shape, "the stored tile", "tile")
-    ctx.builder.emit_op(StoreView, found.view, value, entries, **_attributes(ctx, len(entries), STORE_ORDERS, **how))
+    ctx.builder.emit_op(
+        memory.StoreView, found.view, value, entries, **_attributes(ctx, len(entries), STORE_ORDERS, **how)
+    )
 
 
 def _tiles_along(ctx: Context, array: Array, axis: int, step: int) -> Tile:
@@ -281,7 +274,7 @@ def _promise_slice(ctx: Context, array: Array, axis: int, start: Value, stop: Va
     ends = b.emit(And, forward, b.emit(Cmp, stop, extent, predicate=CmpPredicate.LE))
     message = f"the slice from {{}} to {{}} of axis {axis} of '{array.name}', which has {{}} elements"
     holds = b.emit(And, begins, ends)
-    b.emit_op(Assume, holds, [start, stop, extent], (), kind="slice-bounds", message=message)
+    b.emit_op(memory.Assume, holds, [start, stop, extent], (), kind="slice-bounds", message=message)
 
 
 def list_element(t: Any, arrays: ArrayList, index: Any) -> Array:
@@ -294,13 +287,13 @@ def list_element(t: Any, arrays: ArrayList, index: Any) -> Array:
     above = ctx.builder.emit(Cmp, position, constant(ctx, 0, int64), predicate=CmpPredicate.GE)
     inside = ctx.builder.emit(And, above, ctx.builder.emit(Cmp, position, length, predicate=CmpPredicate.LT))
     message = f"index {{}} into the list '{arrays.name}'; valid are 0 to {{}}"
-    ctx.builder.emit_op(Assume, inside, [position, last], (), kind="out-of-bounds", message=message)
+    ctx.builder.emit_op(memory.Assume, inside, [position, last], (), kind="out-of-bounds", message=message)
     width = 1 + 2 * spec.ndim
     row = ctx.builder.emit(Mul, position, constant(ctx, width, int64))
 
     def entry(i: int) -> Value:
         offset = ctx.builder.emit(Add, row, constant(ctx, i, int64)) if i else row
-        return ctx.builder.emit(Load, ctx.builder.emit(PtrOffset, arrays.table, offset), None, None)
+        return ctx.builder.emit(memory.Load, ctx.builder.emit(PtrOffset, arrays.table, offset), None, None)
 
     address = ctx.builder.emit(IntToPtr, entry(0), dtype=PointerType(spec.dtype))
     base = known_divisible(ctx.builder, address, spec.base_divisible)
@@ -314,7 +307,7 @@ def list_element(t: Any, arrays: ArrayList, index: Any) -> Array:
             if known is None:
                 value = cast(ctx, entry(first + axis), spec.index_dtype)
                 if lower is not None:
-                    value = ctx.builder.emit(AssumeBounded, value, lower=lower)
+                    value = ctx.builder.emit(memory.AssumeBounded, value, lower=lower)
                 row_values.append(Tile(known_divisible(ctx.builder, value, divisors[axis] if divisors else 1)))
             else:
                 row_values.append(known if axis in visible else Tile(constant(ctx, known, spec.index_dtype)))
@@ -325,7 +318,7 @@ def list_element(t: Any, arrays: ArrayList, index: Any) -> Array:
 
 def known_divisible(builder: Builder, value: Value, divisor: int) -> Value:
     """``value``, with what divides it stated."""
-    return value if divisor == 1 else builder.emit(AssumeDivisible, value, divisor=divisor)
+    return value if divisor == 1 else builder.emit(memory.AssumeDivisible, value, divisor=divisor)
 
 
 def _raw_memory(ctx: Context, array: Any) -> RawMemory:
