@@ -7,6 +7,7 @@ import functools
 import inspect
 import itertools
 import linecache
+import sys
 import textwrap
 import types
 import weakref
@@ -78,27 +79,56 @@ def _source(code: types.CodeType, filename: str) -> Source:
     name = code.co_name
     first = code.co_firstlineno
     linecache.checkcache(filename)  # programs write kernels to a file again, and reload modules
-    following = linecache.getlines(code.co_filename)[first - 1 :]
+    if not linecache.getlines(filename):
+        filename = _of_input(code)
+    following = linecache.getlines(filename)[first - 1 :]
     if name == "<lambda>" and following:
-        return _lambda_source(code)
+        return _lambda_source(code, filename)
     try:
         lines, tree = _definition(following)
     except SyntaxError as e:
-        raise TileSyntaxError(f"{name}() cannot be parsed: {e.msg}", Loc(code.co_filename, first)) from None
+        raise TileSyntaxError(f"{name}() cannot be parsed: {e.msg}", Loc(filename, first)) from None
     if not lines:
-        loc = Loc(code.co_filename, first)
+        loc = Loc(filename, first)
         raise TileSyntaxError(
-            f"the source of {name}() cannot be read, so it cannot be compiled; define it in a file (not in exec or "
-            "an interactive prompt without source)",
+            f"the source of {name}() cannot be read, so it cannot be compiled; define it in a file, or at "
+            "a prompt that keeps the source: that of IPython, or of Python from 3.13 on",
             loc,
         )
     node = tree.body[0]
     if not isinstance(node, ast.FunctionDef):
-        loc = Loc(code.co_filename, first)
+        loc = Loc(filename, first)
         raise TileSyntaxError(f"{name}() is {_kind(node)}; tile code needs an ordinary function", loc)
     indent = _indentation(lines[0])
     text = textwrap.dedent("".join(lines))
-    return Source(node, code.co_filename, first, indent, tuple(text.splitlines()), name)
+    return Source(node, filename, first, indent, tuple(text.splitlines()), name)
+
+
+def _of_input(code: types.CodeType) -> str:
+    """The name under which ``linecache`` has, from now on, the input of a prompt or the text of ``python -c`` that
+    ``code`` comes from; that of its file where it comes from neither."""
+    name = code.co_filename
+    lines: list[str] = getattr(linecache, "_getlines_from_code", lambda code: [])(
+        code
+    )  # of prompts, from Python 3.13.1 on
+    if name == "<string>":  # of texts for exec, too
+        given = (textwrap.dedent(word) for word in sys.orig_argv if code.co_name.strip("<>") in word)
+        lines = next((text.splitlines(True) for text in given if _has(text, code)), [])
+        name = "<python -c>" if lines else name
+    if lines:
+        linecache.cache[name] = (0, None, lines, name)
+    return name
+
+
+def _has(text: str, code: types.CodeType) -> bool:
+    """Whether ``text`` compiles to something with ``code`` in it."""
+    try:
+        parts = [compile(text, code.co_filename, "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError):
+        return False
+    for part in parts:
+        parts += [constant for constant in part.co_consts if isinstance(constant, types.CodeType)]
+    return code in parts
 
 
 def _definition(lines: list[str]) -> tuple[list[str], ast.Module]:
@@ -139,19 +169,19 @@ def _kind(node: ast.stmt) -> str:
     return "an async function" if isinstance(node, ast.AsyncFunctionDef) else "not a function definition"
 
 
-def _lambda_source(code: types.CodeType) -> Source:
+def _lambda_source(code: types.CodeType, filename: str) -> Source:
     """The lambda at the line of ``code``; where several start there, the one that encloses its instructions."""
-    text = "".join(linecache.getlines(code.co_filename))
+    text = "".join(linecache.getlines(filename))
     found = [n for n in _lambdas(text) if n.lineno == code.co_firstlineno]
     if len(found) > 1:
         positions = getattr(code, "co_positions", None)  # from Python 3.11 on
         found = _alike(found, code) if positions is None else _enclosing(found, positions())
-    loc = Loc(code.co_filename, code.co_firstlineno)
+    loc = Loc(filename, code.co_firstlineno)
     if not found:
         raise TileSyntaxError("the source of this lambda cannot be found; write it as a named function", loc)
     if len({ast.dump(n) for n in found}) > 1:
         raise TileSyntaxError("several lambdas start in this line: put each in a line of its own", loc)
-    return Source(found[0], code.co_filename, 1, 0, tuple(text.splitlines()), "<lambda>")
+    return Source(found[0], filename, 1, 0, tuple(text.splitlines()), "<lambda>")
 
 
 def _enclosing(lambdas: list[ast.Lambda], positions: Iterable[Any]) -> list[ast.Lambda]:
