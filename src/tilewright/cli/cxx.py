@@ -17,14 +17,17 @@ from tilewright.cli.cpp import is_cpp
 from tilewright.cli.errors import UsageError
 from tilewright.cpp.host import crashes, modules
 from tilewright.cpp.host.build import TOOLCHAIN, Libraries, build_object, link_objects
-from tilewright.cpp.module import request_of
+from tilewright.cpp.library import write_library
+from tilewright.cpp.module import Module, request_of
 from tilewright.cpp.translation import Request, included_files
 from tilewright.frontend.cpp.toolchain import compiler_command
 from tilewright.ir.errors import TileError
 
 _USAGE = "tilewright c++ [-c] [-o FILE] [-I...] [-D...] [-std=...] [-shared] [-l...] [-L...] FILE..."
 _DESCRIPTION = "compile a C++ program to one that needs no Python: tilewright c++ a.cu b.cpp -o prog"
-_EPILOG = "For CMake: cmake -DCMAKE_TOOLCHAIN_FILE=$(tilewright c++ -print-toolchain)"
+_EPILOG = """\
+For CMake projects of CUDA: cmake -DCMAKE_TOOLCHAIN_FILE=$(tilewright c++ -print-toolchain)
+For others, find_package(tilewright): cmake -Dtilewright_DIR=$(tilewright c++ -print-cmake)"""
 # What help and completion tell of: the option, what its value is, and what it does.
 _OPTIONS = (
     ("-c", None, "compile to objects, and do not link"),
@@ -36,16 +39,33 @@ _OPTIONS = (
     ("--keep", None, "with -c, write the code of the tile kernels, too, for cuModuleLoadData: FILE.tile.cubin"),
     ("--keep-dir", "FOLDER", "write it there"),
     ("-shared", None, "make a shared library"),
+    ("-kernel", "SYMBOL=NAME", "make a shared library of this kernel, with a C header; may be repeated"),
     ("-l", "NAME", "link a library"),
     ("-L", "FOLDER", "search for libraries"),
     ("-MD", None, "with -c, write what the object depends on, for make"),
     ("-MF", "FILE", "the file for that"),
     ("-MT", "NAME", "what that file calls the object"),
-    ("-print-toolchain", None, "print the file for CMake"),
+    ("-print-toolchain", None, "print the file for CMake projects of CUDA"),
+    ("-print-cmake", None, "print the folder of the CMake package"),
     ("--help", None, "show this message"),
 )
 # Options with a value, in the same word or in the next.
-_WITH_VALUE = ("-o", "-I", "-isystem", "-D", "-l", "-L", "-MF", "-MT", "-MQ", "-x", "-std", "--std", "--keep-dir")
+_WITH_VALUE = (
+    "-o",
+    "-I",
+    "-isystem",
+    "-D",
+    "-l",
+    "-L",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-x",
+    "-std",
+    "--std",
+    "--keep-dir",
+    "-kernel",
+)
 # What nvcc and other compilers are told that changes nothing here: debug information, optimization and warnings, GPU
 # architectures. The words of the second group have a value in the next word, unless it follows a =.
 _IGNORED = re.compile(
@@ -72,6 +92,7 @@ class _Job:
     output: str | None = None
     depends: str | None = None  # the file for the dependencies of make
     target: str | None = None  # what that file calls the output
+    kernels: list[str] = field(default_factory=list)  # of a library with a C header
     keep: bool = False
     keep_folder: str = "."
     compile_only: bool = False
@@ -104,6 +125,9 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     if words == ["-print-toolchain"]:
         print(TOOLCHAIN)
         return 0
+    if words == ["-print-cmake"]:
+        print(TOOLCHAIN.parent)
+        return 0
     if words == ["-print-tileiras"]:
         print(TOOLCHAIN.with_name("tileiras"))
         return 0
@@ -124,6 +148,8 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         parser.print_help()
         return 0 if words else 2
     job = _parsed(words)
+    if job.kernels:
+        return _library(job)
     if job.compile_only:
         if len(job.sources) > 1 and job.output is not None:
             raise UsageError("-c and -o with several files: compile one at a time, or leave -o out")
@@ -135,7 +161,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
                 kept = Path(job.keep_folder, f"{Path(source).stem}.tile.cubin")
                 _write(str(kept), modules.image(request))
             if job.depends is not None:
-                _write(job.depends, _rule(job.target or output, source, request).encode())
+                _write(job.depends, _rule(job.target or output, source, request, "host unit").encode())
         return 0
     objects = [build_object(job.request(source)) for source in job.sources]
     libraries = Libraries(tuple(job.files), tuple(job.linker))
@@ -143,6 +169,24 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     words = [sys.executable, "-m", "tilewright", "c++"]
     _write(output, link_objects(objects, libraries, shared=job.shared, compiler_words=words))
     os.chmod(output, 0o777 & ~_umask())
+    return 0
+
+
+def _library(job: _Job) -> int:
+    """Make a library of kernels of one file, and its header."""
+    if len(job.sources) != 1 or job.files or job.compile_only or job.output is None:
+        raise UsageError("-kernel takes one source file and -o: -kernel 'scale_f32=scale<float, 64>' a.cu -o liba.so")
+    request = job.request(job.sources[0])
+    pairs = [text.partition("=") for text in job.kernels]
+    if not all(symbol.isidentifier() and name for symbol, _, name in pairs):
+        raise UsageError("-kernel takes SYMBOL=NAME, such as 'scale_f32=scale<float, 64>'")
+    module = Module(request)
+    try:
+        write_library([(symbol, module.kernel(name)) for symbol, _, name in pairs], Path(job.output))
+    except OSError as e:
+        raise UsageError(f"cannot write {job.output}: {e.strerror}") from None
+    if job.depends is not None:
+        _write(job.depends, _rule(job.target or job.output, job.sources[0], request, "names").encode())
     return 0
 
 
@@ -206,6 +250,8 @@ def _set(job: _Job, name: str, value: str) -> None:
         job.defines[macro] = given if assigned else 1
     elif name in ("-std", "--std"):
         job.std = value
+    elif name == "-kernel":
+        job.kernels.append(value)
     elif name == "-o":
         job.output = value
     elif name == "--keep-dir":
@@ -220,9 +266,9 @@ def _set(job: _Job, name: str, value: str) -> None:
         raise UsageError(f"-x {value}: tilewright c++ compiles cu and c++")
 
 
-def _rule(target: str, source: str, request: Request) -> str:
-    """What ``target`` depends on, as make reads it."""
-    names = [name.replace(" ", "\\ ") for name in (source, *included_files(request, "host unit"))]
+def _rule(target: str, source: str, request: Request, what: str) -> str:
+    """What ``target`` depends on, as make reads it: what was included when ``what`` was made."""
+    names = [name.replace(" ", "\\ ") for name in (source, *included_files(request, what))]
     return f"{target}: {' '.join(names)}\n"
 
 
