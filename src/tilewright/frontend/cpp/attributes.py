@@ -121,10 +121,10 @@ def _replacement(text: str, masked: str, start: int, found: Attributes, name: st
     if not _in_block(masked, start):
         if _on_function(masked, start, found.end):
             kept += _as_annotations(found.hints, masked[found.end :].lstrip().startswith("("))
-        return (kept + at(found.end) if kept else _blank(text[start : found.end])), found.end
+        return (kept + at(found.end) if kept else blank(text[start : found.end])), found.end
     stop = _statement_end(masked, start, found.end)
     if stop is None:
-        return (kept + at(found.end) if kept else _blank(text[start : found.end])), found.end
+        return (kept + at(found.end) if kept else blank(text[start : found.end])), found.end
     calls = "".join(f"{at(start)}{call}" for call in _as_calls(found.hints))
     statement = _rewrite(text, masked, found.end, stop, name)
     # The end is where the semicolon is: what follows may begin right after it.
@@ -149,18 +149,19 @@ class _LineDirectives:
         return f"\n#line {location_at(self.text, position, '').line}\n{' ' * column}"
 
 
-def _blank(text: str) -> str:
+def blank(text: str) -> str:
+    """``text`` with all but its line ends blanked."""
     return re.sub(r"[^\n]", " ", text)
 
 
 def mask(text: str) -> str:
     """``text`` with comments and literals blanked, position by position."""
-    return _SKIP.sub(lambda m: m.group().replace("'", "_") if m["number"] else _blank(m.group()), text)
+    return _SKIP.sub(lambda m: m.group().replace("'", "_") if m["number"] else blank(m.group()), text)
 
 
 def without_directives(text: str) -> str:
     """``text`` with the directives of the preprocessor blanked, position by position."""
-    return _DIRECTIVE.sub(lambda m: _blank(m.group()), text)
+    return _DIRECTIVE.sub(lambda m: blank(m.group()), text)
 
 
 def _without_comments(text: str) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.frontend.cpp.attributes import mask
+from tilewright.frontend.cpp.attributes import blank, mask
 from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.location import Loc
 
@@ -30,7 +30,7 @@ class Launch:
 
 def without_launches(text: str, name: str) -> str:
     """``text`` with calls in place of launches that are refused in tile code, and do nothing elsewhere."""
-    return _replace(text, name, lambda launch: f"::__tw_no_launch(){_blank(text[launch.start : launch.end])}")
+    return _replace(text, name, lambda launch: f"::__tw_no_launch(){blank(text[launch.start : launch.end])}")
 
 
 def launches_as_calls(text: str, name: str, *, marked: bool = False) -> str:
@@ -59,10 +59,6 @@ def _replace(text: str, name: str, replacement: Callable[[Launch], str]) -> str:
         position = launch.end
         opening = masked.find("<<<", position)
     return "".join([*parts, text[position:]])
-
-
-def _blank(text: str) -> str:
-    return re.sub(r"[^\n]", " ", text)
 
 
 def _launch(masked: str, opening: int, name: str) -> Launch:

@@ -6,6 +6,7 @@ pointers that stand for tiles.
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 from collections.abc import Callable
@@ -112,49 +113,14 @@ class LLVMModule:
     metadata: dict[int, str]
 
 
-_BINARY = frozenset(
-    [
-        "add",
-        "sub",
-        "mul",
-        "udiv",
-        "sdiv",
-        "urem",
-        "srem",
-        "shl",
-        "lshr",
-        "ashr",
-        "and",
-        "or",
-        "xor",
-        "fadd",
-        "fsub",
-        "fmul",
-        "fdiv",
-        "frem",
-    ]
-)
-_CASTS = frozenset(
-    [
-        "trunc",
-        "zext",
-        "sext",
-        "fptrunc",
-        "fpext",
-        "fptoui",
-        "fptosi",
-        "uitofp",
-        "sitofp",
-        "ptrtoint",
-        "inttoptr",
-        "bitcast",
-        "addrspacecast",
-    ]
-)
 _PREFIXES = frozenset(["tail", "musttail", "notail"])
 _TYPE_WORDS = frozenset(
     ["void", "half", "bfloat", "float", "double", "ptr", "label", "metadata", "token", "fp128", "x86_fp80"]
 )
+
+
+_CLOSING = {"{": "}", "[": "]", "<": ">"}
+_CONSTANTS = {"true": True, "false": False, "null": None, "undef": UNDEFINED, "poison": UNDEFINED, "zeroinitializer": 0}
 
 
 class _Line:
@@ -204,20 +170,16 @@ class _Line:
     def type(self) -> str:
         token = self.take()
         if token == "ptr":
-            if self.peek() == "addrspace":
-                self.take()
-                self.expect("(")
-                self.take()
-                self.expect(")")
-                return HANDLE
-            return "ptr"
-        if token in "{[<":
-            close = {"{": "}", "[": "]", "<": ">"}[token]
-            parts = [token]
-            while not self.accept(close):
-                parts.append(self.type() if self.is_type() else self.take())
-            return " ".join([*parts, close])
-        return token
+            if not self.accept("addrspace"):
+                return "ptr"
+            self.skip_group()
+            return HANDLE
+        if token not in _CLOSING:
+            return token
+        parts = [token]
+        while not self.accept(_CLOSING[token]):
+            parts.append(self.type() if self.is_type() else self.take())
+        return " ".join([*parts, _CLOSING[token]])
 
     def attributes(self) -> set[str]:
         """Skip parameter and return attributes; returns their names."""
@@ -232,16 +194,7 @@ class _Line:
         return found
 
     def is_value_word(self) -> bool:
-        return self.peek().startswith('c"') or self.peek() in (
-            "true",
-            "false",
-            "null",
-            "undef",
-            "poison",
-            "zeroinitializer",
-            "getelementptr",
-            "splat",
-        )
+        return self.peek().startswith('c"') or self.peek() in (*_CONSTANTS, "getelementptr", "splat")
 
     def value(self, type: str) -> Operand:
         kind, token = self.tokens[self.at]
@@ -252,21 +205,12 @@ class _Line:
         if kind == "number":
             self.take()
             return Const(type, _number(type, token))
-        if token in ("true", "false"):
+        if token in _CONSTANTS:
             self.take()
-            return Const(type, token == "true")
-        if token == "null":
-            self.take()
-            return Const(type, None)
-        if token in ("undef", "poison"):
-            self.take()
-            return Const(type, UNDEFINED)
-        if token == "zeroinitializer":
-            self.take()
-            return Const(type, 0)
+            return Const(type, _CONSTANTS[token])
         if token == "getelementptr":
             return self.constant_address()
-        if token in "{[<" and token:
+        if token in _CLOSING:
             return Const(type, self.constant_parts())
         if token == "splat":
             self.take()
@@ -280,7 +224,7 @@ class _Line:
         raise LLVMTextError(f"a constant that tile code cannot use: {self.text.strip()}")
 
     def constant_parts(self) -> tuple[Operand, ...]:
-        close = {"{": "}", "[": "]", "<": ">"}[self.take()]
+        close = _CLOSING[self.take()]
         parts = []
         while not self.accept(close):
             parts.append(self.typed_value()[1])
@@ -316,11 +260,12 @@ class _Line:
         self.expect("label")
         return self.take()[1:].strip('"')
 
-    def flags(self) -> frozenset[str]:
-        found = set()
+    def words(self) -> list[str]:
+        """The words before the next type."""
+        found = []
         while self.kind() == "word" and not self.is_type():
-            found.add(self.take())
-        return frozenset(found)
+            found.append(self.take())
+        return found
 
 
 def _number(type: str, token: str) -> Any:
@@ -356,75 +301,117 @@ def parse_instruction(text: str) -> Instruction:
     return instruction
 
 
-def _convert(line: _Line, i: Instruction) -> None:
-    i.flags = line.flags()
-    type, value = line.typed_value()
-    line.expect("to")
-    i.operands, i.types, i.type = [value], [type], line.type()
+# Instructions by their syntax. ``typed`` is an operand with its type before it, ``same`` one of the type that came
+# last as ``type``, ``operands`` several ``typed``; ``of``, ``predicate``, ``indices``, ``lane`` are details. What comes
+# after an arrow is the type of the result: that of an operand, or a name. All else stands there as it is.
+_SYNTAX = """
+add sub mul udiv sdiv urem srem shl lshr ashr and or xor: flags type same , same
+fadd fsub fmul fdiv frem: flags type same , same
+trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp ptrtoint inttoptr bitcast addrspacecast: flags typed to type
+icmp fcmp: predicate type same , same -> i1
+select: flags typed , typed , typed -> 1
+fneg freeze: flags typed -> 0
+load: flags type , typed
+store: flags typed , typed
+getelementptr: flags of , operands -> 0
+extractvalue: typed indices
+insertvalue: typed , typed indices -> 0
+unreachable:
+"""
 
 
-def _binary(line: _Line, i: Instruction) -> None:
-    i.flags = line.flags()
+def _follow(line: _Line, i: Instruction, syntax: str) -> None:
+    """Read what ``syntax`` says, a right side of ``_SYNTAX``."""
+    parts, _, result = syntax.partition("->")
+    for part in parts.split():
+        if part in _PARTS:
+            _PARTS[part](line, i)
+        else:
+            line.expect(part)
+    if result:
+        result = result.strip()
+        i.type = i.types[int(result)] if result.isdigit() else result
+
+
+def _flags(line: _Line, i: Instruction) -> None:
+    i.flags = frozenset(line.words())
+
+
+def _type(line: _Line, i: Instruction) -> None:
     i.type = line.type()
-    first = line.value(i.type)
-    line.expect(",")
-    i.operands, i.types = [first, line.value(i.type)], [i.type, i.type]
 
 
-def _compare(line: _Line, i: Instruction) -> None:
-    words = []
-    while line.kind() == "word" and not line.is_type():
-        words.append(line.take())
-    i.detail, i.flags = words[-1], frozenset(words[:-1])
-    type = line.type()
-    first = line.value(type)
-    line.expect(",")
-    i.operands, i.types, i.type = [first, line.value(type)], [type, type], "i1"
+def _typed(line: _Line, i: Instruction) -> None:
+    type, value = line.typed_value()
+    i.types.append(type)
+    i.operands.append(value)
 
 
-def _typed_operands(line: _Line, i: Instruction) -> None:
-    i.flags = line.flags()
-    while True:
-        type, value = line.typed_value()
-        i.types.append(type)
-        i.operands.append(value)
-        if not (line.peek() == "," and not line.peek(1).startswith("!") and line.peek(1) != "align"):
-            return
+def _same(line: _Line, i: Instruction) -> None:
+    i.types.append(i.type)
+    i.operands.append(line.value(i.type))
+
+
+def _operands(line: _Line, i: Instruction) -> None:
+    _typed(line, i)
+    while line.peek() == "," and not line.peek(1).startswith("!") and line.peek(1) != "align":
         line.take()
+        _typed(line, i)
 
 
-def _select(line: _Line, i: Instruction) -> None:
-    _typed_operands(line, i)
-    i.type = i.types[1]
+def _of(line: _Line, i: Instruction) -> None:
+    i.detail = line.type()
 
 
-def _same_type(line: _Line, i: Instruction) -> None:
-    _typed_operands(line, i)
-    i.type = i.types[0]
+def _predicate(line: _Line, i: Instruction) -> None:
+    *flags, i.detail = line.words()
+    i.flags = frozenset(flags)
+
+
+def _label(line: _Line, i: Instruction) -> None:
+    i.labels.append(line.label())
+
+
+def _indices(line: _Line, i: Instruction) -> None:
+    i.detail = []
+    while line.accept(",") and line.kind() == "number":
+        i.detail.append(int(line.take()))
+
+
+def _lane(line: _Line, i: Instruction) -> None:
+    line.expect(",")
+    index = line.typed_value()[1]
+    if not isinstance(index, Const):
+        raise LLVMTextError(f"an element of a vector whose place is known only at run time: {line.text.strip()}")
+    i.detail = [int(index.value)]
+
+
+_PARTS: dict[str, Callable[[_Line, Instruction], None]] = {
+    "flags": _flags,
+    "type": _type,
+    "typed": _typed,
+    "same": _same,
+    "operands": _operands,
+    "of": _of,
+    "predicate": _predicate,
+    "label": _label,
+    "indices": _indices,
+    "lane": _lane,
+}
 
 
 def _return(line: _Line, i: Instruction) -> None:
     if not line.accept("void"):
-        _typed_operands(line, i)
+        _typed(line, i)
 
 
 def _branch(line: _Line, i: Instruction) -> None:
-    if line.peek() == "label":
-        i.labels = [line.label()]
-        return
-    type, value = line.typed_value()
-    i.operands, i.types = [value], [type]
-    line.expect(",")
-    first = line.label()
-    line.expect(",")
-    i.labels = [first, line.label()]
+    _follow(line, i, "label" if line.peek() == "label" else "typed , label , label")
 
 
 def _switch(line: _Line, i: Instruction) -> None:
-    type, value = line.typed_value()
-    line.expect(",")
-    i.operands, i.types, i.labels, i.detail = [value], [type], [line.label()], []
-    line.expect("[")
+    _follow(line, i, "typed , label [")
+    i.detail = []
     while not line.accept("]"):
         _, case = line.typed_value()
         line.expect(",")
@@ -433,8 +420,7 @@ def _switch(line: _Line, i: Instruction) -> None:
 
 
 def _phi(line: _Line, i: Instruction) -> None:
-    i.flags = line.flags()
-    i.type = line.type()
+    _follow(line, i, "flags type")
     while line.accept("["):
         i.operands.append(line.value(i.type))
         line.expect(",")
@@ -443,27 +429,10 @@ def _phi(line: _Line, i: Instruction) -> None:
         line.accept(",")
 
 
-def _load(line: _Line, i: Instruction) -> None:
-    i.flags = line.flags()
-    i.type = line.type()
-    line.expect(",")
-    type, value = line.typed_value()
-    i.operands, i.types = [value], [type]
-
-
-def _element_pointer(line: _Line, i: Instruction) -> None:
-    i.flags = line.flags()
-    i.detail = line.type()
-    line.expect(",")
-    _typed_operands(line, i)
-    i.type = i.types[0]
-
-
 def _allocate(line: _Line, i: Instruction) -> None:
     i.detail, i.type = line.type(), "ptr"
     if line.accept(",") and line.is_type():
-        type, count = line.typed_value()
-        i.operands, i.types = [count], [type]
+        _typed(line, i)
 
 
 def _call(line: _Line, i: Instruction) -> None:
@@ -489,52 +458,25 @@ def _call(line: _Line, i: Instruction) -> None:
     if i.detail.startswith(("llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental.noalias")):
         return
     while not line.accept(")"):
-        type, value = line.typed_value()
-        i.types.append(type)
-        i.operands.append(value)
+        _typed(line, i)
         line.accept(",")
-
-
-def _extract_value(line: _Line, i: Instruction) -> None:
-    type, value = line.typed_value()
-    i.operands, i.types, i.detail = [value], [type], _indices(line)
-
-
-def _insert_value(line: _Line, i: Instruction) -> None:
-    _inserted(line, i)
-    i.detail = _indices(line)
-
-
-def _inserted(line: _Line, i: Instruction) -> None:
-    """The operands of an instruction that replaces a part of a value."""
-    type, value = line.typed_value()
-    line.expect(",")
-    part_type, part = line.typed_value()
-    i.operands, i.types, i.type = [value, part], [type, part_type], type
-
-
-def _indices(line: _Line) -> list[int]:
-    found = []
-    while line.accept(",") and line.kind() == "number":
-        found.append(int(line.take()))
-    return found
 
 
 def _extract_element(line: _Line, i: Instruction) -> None:
     """As ``extractvalue``: the vectors here are structs that the calling convention passes so."""
-    type, value = line.typed_value()
-    i.op, i.operands, i.types, i.type, i.detail = "extractvalue", [value], [type], type.split()[3], [_lane(line)]
+    _follow(line, i, "typed lane")
+    i.op, i.type = "extractvalue", i.types[0].split()[3]
 
 
 def _insert_element(line: _Line, i: Instruction) -> None:
     """As ``insertvalue``."""
-    _inserted(line, i)
-    i.op, i.detail = "insertvalue", [_lane(line)]
+    _follow(line, i, "typed , typed lane -> 0")
+    i.op = "insertvalue"
 
 
 def _shuffle(line: _Line, i: Instruction) -> None:
     """``detail`` holds the places of the elements in both operands, or None for those without a value."""
-    _typed_operands(line, i)
+    _follow(line, i, "typed , typed , typed")
     mask = i.operands.pop()
     count = _lanes(i.types.pop())
     assert isinstance(mask, Const)
@@ -548,27 +490,9 @@ def _lanes(type: str) -> int:
     return int(type.split()[1])
 
 
-def _lane(line: _Line) -> int:
-    line.expect(",")
-    index = line.typed_value()[1]
-    if not isinstance(index, Const):
-        raise LLVMTextError(f"an element of a vector whose place is known only at run time: {line.text.strip()}")
-    return int(index.value)
-
-
 def string_bytes(token: str) -> bytes:
     """The bytes of a constant string, as ``c"..."``."""
-    text = token[2:-1]
-    out = bytearray()
-    i = 0
-    while i < len(text):
-        if text[i] == "\\":
-            out.append(int(text[i + 1 : i + 3], 16))
-            i += 3
-        else:
-            out.extend(text[i].encode())
-            i += 1
-    return bytes(out)
+    return re.sub(rb"\\([0-9A-Fa-f]{2})", lambda m: bytes.fromhex(m[1].decode()), token[2:-1].encode())
 
 
 def constant_text(definition: str) -> str:
@@ -592,33 +516,21 @@ def parse_constant(definition: str) -> tuple[str, Const] | None:
     return (type, value) if isinstance(value, Const) else None
 
 
-def _nothing(line: _Line, i: Instruction) -> None:
-    pass
-
-
 _READERS: dict[str, Callable[[_Line, Instruction], None]] = {
-    **dict.fromkeys(_BINARY, _binary),
-    **dict.fromkeys(_CASTS, _convert),
-    "icmp": _compare,
-    "fcmp": _compare,
-    "select": _select,
-    "fneg": _same_type,
-    "freeze": _same_type,
+    **{
+        op: functools.partial(_follow, syntax=syntax)
+        for ops, _, syntax in (row.partition(":") for row in _SYNTAX.strip().splitlines())
+        for op in ops.split()
+    },
     "ret": _return,
     "br": _branch,
     "switch": _switch,
     "phi": _phi,
-    "load": _load,
-    "store": _typed_operands,
-    "getelementptr": _element_pointer,
     "alloca": _allocate,
     "call": _call,
-    "extractvalue": _extract_value,
-    "insertvalue": _insert_value,
     "extractelement": _extract_element,
     "insertelement": _insert_element,
     "shufflevector": _shuffle,
-    "unreachable": _nothing,
 }
 
 _DEFINE = re.compile(r'^define [^@]*@("[^"]*"|[-\w.$]+)\((.*)\)([^()]*(?:\([^()]*\)[^()]*)*)\{$')

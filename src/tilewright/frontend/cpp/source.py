@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tilewright.frontend.cpp.attributes import closing, location_at, mask, rewrite_hints
+from tilewright.frontend.cpp.attributes import blank, closing, location_at, mask, rewrite_hints
 from tilewright.frontend.cpp.launches import launches_as_calls, without_launches
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.ir.errors import TileUnsupportedFeatureError
@@ -62,10 +62,6 @@ def headers_first(
     return "".join(f"{line}\n" for line in lines), own
 
 
-def _blank(text: str) -> str:
-    return re.sub(r"[^\n]", " ", text)
-
-
 def without_simt_bodies(text: str) -> str:
     """``text`` with the bodies of SIMT kernels emptied, and a mark in those of functions that only SIMT code calls."""
     masked = mask(text)
@@ -77,7 +73,7 @@ def without_simt_bodies(text: str) -> str:
             if is_function is None or _SHARED.search(head) or "__global__" in head:
                 continue
             mark = " ::__tw_no_simt_function();"
-        text = f"{text[: start + 1]}{mark}{_blank(text[start + 1 : end])}{text[end:]}"
+        text = f"{text[: start + 1]}{mark}{blank(text[start + 1 : end])}{text[end:]}"
     return text
 
 

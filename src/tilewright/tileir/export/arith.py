@@ -10,45 +10,33 @@ from tilewright.ir.dtypes import DType, bool_, float32, int64, tfloat32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops import arith, shape
 from tilewright.ir.types import PointerType
+from tilewright.tileir.elementwise import FLOATS, PREDICATES, SHARED, shared_modes
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export.emitter import Emitter, element, scalar, signedness, tile, tile_of
 from tilewright.tileir.module import Value
-from tilewright.tileir.optable import ENUM_SINCE
+from tilewright.tileir.optable import BY_NAME, ENUM_SINCE
 from tilewright.tileir.types import I1, I64, Tile
 
 Handler = Callable[[Emitter, Any], Value]
-# class -> (op for floats, op for integers) with two operands called lhs and rhs
-_BINARY: dict[type[Op], tuple[str, str]] = {
-    arith.Add: ("addf", "addi"),
-    arith.Sub: ("subf", "subi"),
-    arith.Mul: ("mulf", "muli"),
-}
-_BITWISE: dict[type[Op], str] = {arith.And: "andi", arith.Or: "ori", arith.Xor: "xori"}
-_MATH: dict[type[Op], str] = {
-    arith.Log: "log",
-    arith.Log2: "log2",
-    arith.Sin: "sin",
-    arith.Cos: "cos",
-    arith.Tan: "tan",
-    arith.Sinh: "sinh",
-    arith.Cosh: "cosh",
-    arith.Floor: "floor",
-    arith.Ceil: "ceil",
-}
-_FLUSHED: dict[type[Op], str] = {arith.Exp2: "exp2", arith.Rsqrt: "rsqrt"}
-_FULL: dict[type[Op], str] = {arith.Exp: "exp", arith.Tanh: "tanh"}
-_EXTREMA: dict[type[Op], tuple[str, str, str]] = {
-    arith.Max: ("maxf", "maxi", "ori"),
-    arith.Min: ("minf", "mini", "andi"),
-}
-_PREDICATES = {
-    CmpPredicate.EQ: "equal",
-    CmpPredicate.NE: "not_equal",
-    CmpPredicate.LT: "less_than",
-    CmpPredicate.LE: "less_than_or_equal",
-    CmpPredicate.GT: "greater_than",
-    CmpPredicate.GE: "greater_than_or_equal",
-}
+_INTEGERS: dict[type[Op], str] = {arith.Add: "addi", arith.Sub: "subi", arith.Mul: "muli"}
+_EXTREMA: dict[type[Op], tuple[str, str]] = {arith.Max: ("maxi", "ori"), arith.Min: ("mini", "andi")}
+
+
+def _shared(name: str) -> Handler:
+    """An op that CUDA Tile IR has, too."""
+    names, known = [o.name for o in BY_NAME[name].operands], shared_modes(name)
+
+    def make(e: Emitter, op: Any) -> Value:
+        given = {theirs: getattr(op, ours) for theirs, ours in known.items()}
+        if "rounding_mode" in given:
+            given["rounding_mode"] = given["rounding_mode"].value
+        return e.one(name, dict(zip(names, e.all(op.operands))), e.result(op), **given)
+
+    return make
+
+
+_SHARED: dict[type[Op], Handler] = {cls: _shared(name) for cls, name in SHARED.items()}
+_FLOATS: dict[type[Op], Handler] = {cls: _shared(name) for cls, name in FLOATS.items()}
 
 
 def _sides(e: Emitter, op: Any) -> dict[str, Any]:
@@ -60,18 +48,15 @@ def _overflow(op: Any) -> str:
 
 
 def _binary(e: Emitter, op: Any) -> Value:
-    floating, integer = _BINARY[type(op)]
     if arith.operand_dtype(op).is_float:
-        modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
-        return e.one(floating, _sides(e, op), e.result(op), **modes)
-    return e.one(integer, _sides(e, op), e.result(op), overflow=_overflow(op))
+        return _FLOATS[type(op)](e, op)
+    return e.one(_INTEGERS[type(op)], _sides(e, op), e.result(op), overflow=_overflow(op))
 
 
 def _div(e: Emitter, op: arith.Div) -> Value:
     dtype = arith.operand_dtype(op)
     if dtype.is_float:
-        modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
-        return e.one("divf", _sides(e, op), e.result(op), **modes)
+        return _FLOATS[arith.Div](e, op)
     down = op.rounding is RoundingMode.RM and not dtype.is_signed
     rounding = "zero" if down else op.rounding.value
     return e.one("divi", _sides(e, op), e.result(op), signedness=signedness(dtype), rounding=rounding)
@@ -80,8 +65,10 @@ def _div(e: Emitter, op: arith.Div) -> Value:
 def _rem(e: Emitter, op: arith.Rem) -> Value:
     """``rem`` truncates; by floor or ceiling, remainders of the wrong sign move by one divisor."""
     dtype, t = arith.operand_dtype(op), e.result(op)
-    sign = {} if dtype.is_float else {"signedness": signedness(dtype)}
-    rest = e.one("remf" if dtype.is_float else "remi", _sides(e, op), t, **sign)
+    if dtype.is_float:
+        rest = _FLOATS[arith.Rem](e, op)
+    else:
+        rest = e.one("remi", _sides(e, op), t, signedness=signedness(dtype))
     up = op.rounding is RoundingMode.RP
     if op.rounding is RoundingMode.RZ or not (up or dtype.is_signed):
         return rest
@@ -112,7 +99,7 @@ def compare(e: Emitter, dtype: DType, predicate: CmpPredicate, lhs: Value, rhs: 
     """Compares numbers of ``dtype``; with a NaN only NE is true."""
     assert isinstance(lhs.type, Tile)
     truth, sides = tile_of(I1, lhs.type.shape), {"lhs": lhs, "rhs": rhs}
-    name = _PREDICATES[predicate]
+    name = PREDICATES[predicate]
     if dtype.is_float:
         order = "unordered" if predicate is CmpPredicate.NE else "ordered"
         return e.one("cmpf", sides, truth, comparison_predicate=name, comparison_ordering=order)
@@ -126,7 +113,7 @@ def _cmp(e: Emitter, op: arith.Cmp) -> Value:
         address = tile_of(I64, t.shape)
         lhs, rhs = (e.one("ptr_to_int", {"source": v}, address) for v in (lhs, rhs))
         sides = {"lhs": lhs, "rhs": rhs}
-        name = _PREDICATES[op.predicate]
+        name = PREDICATES[op.predicate]
         return e.one("cmpi", sides, tile_of(I1, t.shape), comparison_predicate=name, signedness="unsigned")
     dtype = t.element
     if dtype.is_restricted:
@@ -135,37 +122,25 @@ def _cmp(e: Emitter, op: arith.Cmp) -> Value:
     return compare(e, dtype, op.predicate, lhs, rhs)
 
 
-def _fma(e: Emitter, op: arith.Fma) -> Value:
-    operands = {"lhs": e[op.a], "rhs": e[op.b], "acc": e[op.c]}
-    modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
-    return e.one("fma", operands, e.result(op), **modes)
-
-
-def _sqrt(e: Emitter, op: arith.Sqrt) -> Value:
-    modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
-    return e.one("sqrt", {"source": e[op.x]}, e.result(op), **modes)
-
-
 def _neg(e: Emitter, op: arith.Neg) -> Value:
     if arith.operand_dtype(op).is_float:
-        return e.one("negf", {"source": e[op.x]}, e.result(op))
+        return _FLOATS[arith.Neg](e, op)
     overflow = _overflow(op) if e.minor >= 2 else "none"  # a promise, which an older file cannot make
     return e.one("negi", {"source": e[op.x]}, e.result(op), overflow=overflow)
 
 
 def _abs(e: Emitter, op: arith.Abs) -> Value:
     dtype = arith.operand_dtype(op)
-    if dtype.is_integer and not dtype.is_signed:
-        return e[op.x]
-    return e.one("absf" if dtype.is_float else "absi", {"source": e[op.x]}, e.result(op))
+    if dtype.is_float:
+        return _FLOATS[arith.Abs](e, op)
+    return e.one("absi", {"source": e[op.x]}, e.result(op)) if dtype.is_signed else e[op.x]
 
 
 def _extremum(e: Emitter, op: Any) -> Value:
-    floating, integer, boolean = _EXTREMA[type(op)]
+    integer, boolean = _EXTREMA[type(op)]
     dtype = arith.operand_dtype(op)
     if dtype.is_float:
-        modes = {"propagate_nan": op.propagate_nan, "flush_to_zero": op.flush_to_zero}
-        return e.one(floating, _sides(e, op), e.result(op), **modes)
+        return _FLOATS[type(op)](e, op)
     if dtype.is_bool:
         return e.one(boolean, _sides(e, op), e.result(op))
     return e.one(integer, _sides(e, op), e.result(op), signedness=signedness(dtype))
@@ -197,8 +172,7 @@ def _select(e: Emitter, op: arith.Select) -> Value:
             tile_of(scalar(float32), t.shape),
         )
         return convert(e, wide, float32, t.element)
-    operands = {"cond": e[op.condition], "val_if_true": e[op.x], "val_if_false": e[op.y]}
-    return e.one("select", operands, e.result(op))
+    return _SHARED[arith.Select](e, op)
 
 
 _AWAY = ENUM_SINCE["Rounding", RoundingMode.RA.value]
@@ -312,38 +286,14 @@ def _ptr_diff(e: Emitter, op: shape.PtrDiff) -> Value:
     return convert(e, count, int64, op.dtype)
 
 
-def _unary(name: str) -> Handler:
-    return lambda e, op: e.one(name, {"source": e[op.x]}, e.result(op))
-
-
-def _flushed(e: Emitter, op: Any) -> Value:
-    return e.one(_FLUSHED[type(op)], {"source": e[op.x]}, e.result(op), flush_to_zero=op.flush_to_zero)
-
-
-def _full(e: Emitter, op: Any) -> Value:
-    return e.one(_FULL[type(op)], {"source": e[op.x]}, e.result(op), rounding_mode=op.rounding.value)
-
-
-def _bitwise(e: Emitter, op: Op) -> Value:
-    return e.one(_BITWISE[type(op)], _sides(e, op), e.result(op))
-
-
 HANDLERS: dict[type[Op], Handler] = {
-    **dict.fromkeys(_BINARY, _binary),
-    **dict.fromkeys(_BITWISE, _bitwise),
+    **_SHARED,
+    **dict.fromkeys(_INTEGERS, _binary),
     **dict.fromkeys(_EXTREMA, _extremum),
-    **{cls: _unary(name) for cls, name in _MATH.items()},
-    **dict.fromkeys(_FLUSHED, _flushed),
-    **dict.fromkeys(_FULL, _full),
     arith.Div: _div,
     arith.Rem: _rem,
-    arith.Fma: _fma,
-    arith.Sqrt: _sqrt,
     arith.Neg: _neg,
     arith.Abs: _abs,
-    arith.MulHi: lambda e, op: e.one("mulhii", {"x": e[op.lhs], "y": e[op.rhs]}, e.result(op)),
-    arith.Pow: lambda e, op: e.one("fpowf", {"source": e[op.lhs], "exponent": e[op.rhs]}, e.result(op)),
-    arith.Atan2: lambda e, op: e.one("atan2", {"x": e[op.lhs], "y": e[op.rhs]}, e.result(op)),
     arith.IsNan: _isnan,
     arith.IsInf: _isinf,
     arith.Not: _not,

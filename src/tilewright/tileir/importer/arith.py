@@ -14,6 +14,7 @@ from tilewright.ir.dtypes import bool_, float64, int8, int64
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops import arith, shape
 from tilewright.ir.types import PointerType
+from tilewright.tileir.elementwise import FLOATS, PREDICATES, SHARED, shared_modes
 from tilewright.tileir.importer import promises
 from tilewright.tileir.importer.context import (
     NIBBLE,
@@ -52,10 +53,15 @@ def _sides(e: Context, op: Operation) -> tuple[Value, Value]:
     return e[op.operands["lhs"]], e[op.operands["rhs"]]
 
 
-def _float(cls: type[Op]) -> Handler:
+def _shared(cls: type[Op], name: str) -> Handler:
+    """An op that is ours, too."""
+    known = shared_modes(name)
+
     def make(e: Context, op: Operation) -> Value:
-        rounding = RoundingMode(op.attributes["rounding_mode"])
-        return e.emit(cls, *e.all(list(op.values())), rounding=rounding, flush_to_zero=op.attributes["flush_to_zero"])
+        given = {ours: op.attributes[theirs] for theirs, ours in known.items()}
+        if "rounding" in given:
+            given["rounding"] = RoundingMode(given["rounding"])
+        return e.emit(cls, *e.all(list(op.values())), **given)
 
     return make
 
@@ -98,25 +104,9 @@ def _remi(e: Context, op: Operation) -> Value:
     return by_signedness(e, op.attributes["signedness"], arith.Rem, lhs, rhs)
 
 
-def _remf(e: Context, op: Operation) -> Value:
-    return e.emit(arith.Rem, *_sides(e, op))
-
-
 def _mulhii(e: Context, op: Operation) -> Value:
     x, y = e[op.operands["x"]], e[op.operands["y"]]
     return e.constant(False, bool_, x.tile.shape) if is_bool(x) else e.emit(arith.MulHi, x, y)
-
-
-def _bitwise(cls: type[Op]) -> Handler:
-    return lambda e, op: e.emit(cls, *_sides(e, op))
-
-
-def _extremum_float(cls: type[Op]) -> Handler:
-    def make(e: Context, op: Operation) -> Value:
-        modes = {name: op.attributes[name] for name in ("propagate_nan", "flush_to_zero")}
-        return e.emit(cls, *_sides(e, op), **modes)
-
-    return make
 
 
 def _extremum_integer(cls: type[Op], of_signed_bools: type[Op], of_bools: type[Op]) -> Handler:
@@ -162,23 +152,6 @@ def _absi(e: Context, op: Operation) -> Value:
     return x if is_bool(x) else e.emit(arith.Abs, x)
 
 
-def _unary(cls: type[Op]) -> Handler:
-    return lambda e, op: e.emit(cls, e[op.operands["source"]])
-
-
-def _flushed(cls: type[Op]) -> Handler:
-    return lambda e, op: e.emit(cls, e[op.operands["source"]], flush_to_zero=op.attributes["flush_to_zero"])
-
-
-def _full(cls: type[Op]) -> Handler:
-    return lambda e, op: e.emit(cls, e[op.operands["source"]], rounding=RoundingMode(op.attributes["rounding_mode"]))
-
-
-def _sqrt(e: Context, op: Operation) -> Value:
-    modes = {"rounding": RoundingMode(op.attributes["rounding_mode"]), "flush_to_zero": op.attributes["flush_to_zero"]}
-    return e.emit(arith.Sqrt, e[op.operands["source"]], **modes)
-
-
 def _fpowi(e: Context, op: Operation) -> Value:
     """By float64, which holds every exponent: rounding one would change the sign of powers of negative numbers."""
     x, n = e[op.operands["source"]], e[op.operands["exponent"]]
@@ -186,14 +159,7 @@ def _fpowi(e: Context, op: Operation) -> Value:
     return e.cast(made, dtype_in(e, x))
 
 
-_PREDICATES = {
-    "equal": CmpPredicate.EQ,
-    "not_equal": CmpPredicate.NE,
-    "less_than": CmpPredicate.LT,
-    "less_than_or_equal": CmpPredicate.LE,
-    "greater_than": CmpPredicate.GT,
-    "greater_than_or_equal": CmpPredicate.GE,
-}
+_PREDICATES = {name: predicate for predicate, name in PREDICATES.items()}
 _OPPOSITE = {
     CmpPredicate.LT: CmpPredicate.GE,
     CmpPredicate.LE: CmpPredicate.GT,
@@ -229,23 +195,24 @@ def _cmpf(e: Context, op: Operation) -> Value:
     return e.emit(arith.Or, compared, nan)
 
 
-def _select(e: Context, op: Operation) -> Value:
-    return e.emit(arith.Select, *e.all([op.operands[n] for n in ("cond", "val_if_true", "val_if_false")]))
-
-
 # -- conversions
 
 
-def _exti(e: Context, op: Operation) -> Value:
+def _from_integer(e: Context, op: Operation) -> Value:
     x, target = e[op.operands["from"]], dtype_of(result_scalar(e, op))
     signed = op.attributes["signedness"] == "signed"
     if is_bool(x):
-        wide = e.cast(x, target)
-        return e.emit(arith.Neg, wide) if signed else wide
-    if scalar_of(e, op, "from").name == NIBBLE and not signed:
-        mask = e.constant((1 << _NIBBLE_BITS) - 1, int8, x.tile.shape)
-        return e.cast(e.emit(arith.And, x, mask), target)
+        made = e.cast(x, target)
+        return e.emit(arith.Neg, made) if signed else made
     return e.cast(x if signed else as_unsigned(e, x), target)
+
+
+def _exti(e: Context, op: Operation) -> Value:
+    if scalar_of(e, op, "from").name != NIBBLE or op.attributes["signedness"] == "signed":
+        return _from_integer(e, op)
+    x, target = e[op.operands["from"]], dtype_of(result_scalar(e, op))
+    mask = e.constant((1 << _NIBBLE_BITS) - 1, int8, x.tile.shape)
+    return e.cast(e.emit(arith.And, x, mask), target)
 
 
 def lowest_bit(e: Context, x: Value) -> Value:
@@ -291,15 +258,6 @@ def _ftoi(e: Context, op: Operation) -> Value:
     return e.cast(e.emit(arith.Cast, x, dtype=unsigned(target), saturating=saturating), target)
 
 
-def _itof(e: Context, op: Operation) -> Value:
-    x, target = e[op.operands["from"]], dtype_of(result_scalar(e, op))
-    signed = op.attributes["signedness"] == "signed"
-    if is_bool(x):
-        made = e.cast(x, target)
-        return e.emit(arith.Neg, made) if signed else made
-    return e.cast(x if signed else as_unsigned(e, x), target)
-
-
 def _bitcast(e: Context, op: Operation) -> Value:
     x, source, target = e[op.operands["source"]], scalar_of(e, op, "source"), result_scalar(e, op)
     if source == target:
@@ -329,56 +287,27 @@ def _offset(e: Context, op: Operation) -> Value:
 
 
 HANDLERS: dict[str, Handler] = {
-    "addf": _float(arith.Add),
-    "subf": _float(arith.Sub),
-    "mulf": _float(arith.Mul),
-    "divf": _float(arith.Div),
-    "fma": _float(arith.Fma),
+    **{name: _shared(cls, name) for cls, name in (*FLOATS.items(), *SHARED.items())},
     "addi": _integer(arith.Add, arith.Xor),
     "subi": _integer(arith.Sub, arith.Xor),
     "muli": _integer(arith.Mul, arith.And),
     "divi": _divi,
     "remi": _remi,
-    "remf": _remf,
     "mulhii": _mulhii,
-    "andi": _bitwise(arith.And),
-    "ori": _bitwise(arith.Or),
-    "xori": _bitwise(arith.Xor),
-    "maxf": _extremum_float(arith.Max),
-    "minf": _extremum_float(arith.Min),
     "maxi": _extremum_integer(arith.Max, arith.And, arith.Or),
     "mini": _extremum_integer(arith.Min, arith.Or, arith.And),
     "shli": _shli,
     "shri": _shri,
     "negi": _negi,
     "absi": _absi,
-    "negf": _unary(arith.Neg),
-    "absf": _unary(arith.Abs),
-    "log": _unary(arith.Log),
-    "log2": _unary(arith.Log2),
-    "sin": _unary(arith.Sin),
-    "cos": _unary(arith.Cos),
-    "tan": _unary(arith.Tan),
-    "sinh": _unary(arith.Sinh),
-    "cosh": _unary(arith.Cosh),
-    "floor": _unary(arith.Floor),
-    "ceil": _unary(arith.Ceil),
-    "exp2": _flushed(arith.Exp2),
-    "rsqrt": _flushed(arith.Rsqrt),
-    "exp": _full(arith.Exp),
-    "tanh": _full(arith.Tanh),
-    "sqrt": _sqrt,
-    "fpowf": lambda e, op: e.emit(arith.Pow, e[op.operands["source"]], e[op.operands["exponent"]]),
     "fpowi": _fpowi,
-    "atan2": lambda e, op: e.emit(arith.Atan2, e[op.operands["x"]], e[op.operands["y"]]),
     "cmpi": _cmpi,
     "cmpf": _cmpf,
-    "select": _select,
     "exti": _exti,
     "trunci": _trunci,
     "ftof": _ftof,
     "ftoi": _ftoi,
-    "itof": _itof,
+    "itof": _from_integer,
     "bitcast": _bitcast,
     "ptr_to_int": lambda e, op: e.emit(shape.PtrToInt, e[op.operands["source"]], dtype=int64),
     "int_to_ptr": lambda e, op: e.emit(shape.IntToPtr, e[op.operands["source"]], dtype=pointer_of(e, op)),

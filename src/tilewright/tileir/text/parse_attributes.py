@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
 
 from tilewright.tileir import numbers
 from tilewright.tileir.module import (
@@ -24,7 +23,6 @@ from tilewright.tileir.text.scanner import Scanner
 from tilewright.tileir.types import I1, I32, I64, SCALARS, Scalar, Tile
 
 _BYTES = re.compile(r'"0x([0-9A-Fa-f]*)"')
-_T = TypeVar("_T")
 _MOST_DEPTH = 64
 
 
@@ -47,30 +45,26 @@ def bits_of(s: Scanner, type: Scalar) -> int:
     return value & (1 << type.bits) - 1
 
 
-def constant(s: Scanner) -> Callable[[Tile], bytes]:
-    """``<f32: 1.0>``, to be stored for a type, which comes later in the text."""
+def constant(s: Scanner) -> tuple[Tile, bytes]:
+    """``<f32: 1.0> : tile<f32>``: the type and how it is stored."""
     start = s.pos
     s.expect("<")
     element = parse_scalar(s)
     s.expect(":")
     raw = s.match(_BYTES)
-    listed: list[int] | None = None
-    shape: tuple[int, ...] = ()
-    if raw is None:
-        listed, shape = _elements(s, element, 0)
-    s.expect(">")
-
-    def store(type: Tile) -> bytes:
-        if type.element != element:
-            s.fail(f"elements of {type.element}", start)
-        if raw is not None:
-            return _from_bytes(s, type, bytes.fromhex(raw[1] + "0" * (len(raw[1]) % 2)), start)
-        assert listed is not None
-        if shape not in ((), type.shape):
-            s.fail(f"elements for {type}", start)
-        return _stored(element, listed, splat=not shape or type.size == 1)
-
-    return store
+    listed, shape = _elements(s, element, 0) if raw is None else ([], ())
+    s.expect(">", ":")
+    at = s.pos
+    type = parse_type(s)
+    if not isinstance(type, Tile):
+        s.fail("a tile type", at)
+    if type.element != element:
+        s.fail(f"elements of {type.element}", start)
+    if raw is not None:
+        return type, _from_bytes(s, type, bytes.fromhex(raw[1] + "0" * (len(raw[1]) % 2)), start)
+    if shape not in ((), type.shape):
+        s.fail(f"elements for {type}", start)
+    return type, _stored(element, listed, splat=not shape or type.size == 1)
 
 
 def _elements(s: Scanner, type: Scalar, depth: int) -> tuple[list[int], tuple[int, ...]]:
@@ -111,14 +105,6 @@ def _from_bytes(s: Scanner, type: Tile, data: bytes, start: int) -> bytes:
     return _stored(element, list(data), splat=False) if element.bits == 1 else data
 
 
-def sequence(s: Scanner, end: str, parse: Callable[[Scanner], _T]) -> tuple[_T, ...]:
-    """Entries up to ``end``, with commas between them."""
-    found: list[_T] = []
-    while s.more(not found, end):
-        found.append(parse(s))
-    return tuple(found)
-
-
 def attribute(s: Scanner, integers: Scalar = I64, booleans: Callable[[bool], Attribute] = BoolAttr) -> Attribute:
     """A tagged attribute. Numbers without a type have that of ``integers``, or f64; ``booleans`` makes truth values."""
     for word in ("true", "false"):
@@ -127,7 +113,7 @@ def attribute(s: Scanner, integers: Scalar = I64, booleans: Callable[[bool], Att
     if s.peek('"'):
         return StringAttr(s.string())
     if s.accept("{"):
-        return DictAttr(sequence(s, "}", _entry))
+        return DictAttr(s.sequence("}", _entry))
     start = s.pos
     text = s.number()
     type: Scalar | None = None
@@ -158,7 +144,7 @@ def _entry(s: Scanner) -> tuple[str, Attribute]:
 def hints(s: Scanner) -> HintsAttr:
     """``<sm_100 = {latency = 3}>``."""
     s.expect("<")
-    return HintsAttr(sequence(s, ">", _entry))
+    return HintsAttr(s.sequence(">", _entry))
 
 
 def predicate(s: Scanner) -> Attribute:
@@ -176,7 +162,7 @@ def predicate(s: Scanner) -> Attribute:
         return DivByAttr(divisor, every, along)
     if s.accept("same_elements"):
         s.expect("<", "[")
-        found = SameElementsAttr(sequence(s, "]", Scanner.integer))
+        found = SameElementsAttr(s.sequence("]", Scanner.integer))
         s.expect(">")
         return found
     s.expect("bounded", "<")

@@ -69,17 +69,10 @@ def _type(s: Scanner) -> Type:
             s.expect(">")
             return found
     if s.accept("("):
-        params = _list(s, ")")
+        params = s.sequence(")", parse_type)
         s.expect("->", "(")
-        return Function(params, _list(s, ")"))
+        return Function(params, s.sequence(")", parse_type))
     return _element(s)
-
-
-def _list(s: Scanner, end: str) -> tuple[Type, ...]:
-    found: list[Type] = []
-    while s.more(not found, end):
-        found.append(parse_type(s))
-    return tuple(found)
 
 
 def _extents(s: Scanner) -> tuple[int | None, ...]:
@@ -117,28 +110,37 @@ def parse_scalar(s: Scanner) -> Scalar:
 def parse_enum(s: Scanner, name: str) -> str:
     """``<value>`` of the enumeration ``name``."""
     s.expect("<")
+    value = enum_value(s, name, f"a value of {name}")
+    s.expect(">")
+    return value
+
+
+def enum_value(s: Scanner, name: str, expected: str) -> str:
+    """A value of the enumeration ``name``."""
     start = s.pos
-    value = s.word(f"a value of {name}")
+    value = s.word(expected)
     if value not in ENUMS[name]:
         s.fail(f"one of {', '.join(ENUMS[name])}", start)
-    s.expect(">")
     return value
 
 
 def _tensor_view(s: Scanner) -> TensorView:
     shape = _extents(s)
     element = parse_scalar(s)
-    strides: list[int | None] = []
+    strides: tuple[int | None, ...] = ()
     attr = None
     while s.accept(","):
         if s.accept("strides"):
             s.expect("=", "[")
-            while s.more(not strides, "]"):
-                strides.append(None if s.accept("?") else s.integer())
+            strides = s.sequence("]", _stride)
         else:
             s.expect("#cuda_tile.ptr_attr")
             attr = parse_enum(s, "PtrAttr")
-    return TensorView(element, shape, tuple(strides), attr)
+    return TensorView(element, shape, strides, attr)
+
+
+def _stride(s: Scanner) -> int | None:
+    return None if s.accept("?") else s.integer()
 
 
 def _tile_extents(s: Scanner) -> tuple[int, ...]:
@@ -154,10 +156,7 @@ def _tile_extents(s: Scanner) -> tuple[int, ...]:
 
 def _integers(s: Scanner) -> tuple[int, ...]:
     s.expect("[")
-    found: list[int] = []
-    while s.more(not found, "]"):
-        found.append(s.integer())
-    return tuple(found)
+    return s.sequence("]", Scanner.integer)
 
 
 def _padding(s: Scanner) -> str | None:
@@ -166,10 +165,7 @@ def _padding(s: Scanner) -> str | None:
     if not s.accept("padding_value"):
         return None
     s.expect("=")
-    start = s.pos
-    value = s.word("a padding value")
-    if value not in ENUMS["Padding"]:
-        s.fail(f"one of {', '.join(ENUMS['Padding'])}", start)
+    value = enum_value(s, "Padding", "a padding value")
     s.expect(",")
     return value
 

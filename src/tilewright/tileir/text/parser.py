@@ -15,10 +15,10 @@ from tilewright.tileir.module import ArrayAttr, Block, Entry, Global, Module, Op
 from tilewright.tileir.optable import BY_NAME, ENUMS, NEWEST, NO_DEFAULT, AttributeSpec, OpSpec
 from tilewright.tileir.text import parse_attributes as attributes
 from tilewright.tileir.text.parse_locations import Locations, give_scopes
-from tilewright.tileir.text.parse_types import parse_enum, parse_type
+from tilewright.tileir.text.parse_types import enum_value, parse_enum, parse_type
 from tilewright.tileir.text.scanner import Scanner
 from tilewright.tileir.text.syntax import PARTS
-from tilewright.tileir.types import TOKEN, GatherScatterView, TensorView, Tile, Type
+from tilewright.tileir.types import TOKEN, GatherScatterView, TensorView, Type
 
 # operands, attributes, the types of the results, regions
 Parts = tuple[dict[str, Any], dict[str, Any], list[Type], list[Union[Block, None]]]
@@ -107,14 +107,9 @@ class _Parser:
         if s.accept("alignment"):
             s.expect("=")
             alignment = s.integer()
-        store = attributes.constant(s)
-        s.expect(":")
-        start = s.pos
-        type = parse_type(s)
-        if not isinstance(type, Tile):
-            s.fail("a tile type", start)
+        type, value = attributes.constant(s)
         self.location()
-        return Global(name, type, store(type), alignment, "private" if private else "public", constant)
+        return Global(name, type, value, alignment, "private" if private else "public", constant)
 
     def entry(self) -> Entry:
         s = self.s
@@ -238,14 +233,8 @@ class _Parser:
         return found.operands, found.attributes, found.types
 
     def constant(self, spec: OpSpec) -> tuple[dict[str, Any], dict[str, Any], list[Type]]:
-        s = self.s
-        store = attributes.constant(s)
-        s.expect(":")
-        start = s.pos
-        type = parse_type(s)
-        if not isinstance(type, Tile):
-            s.fail("a tile type", start)
-        return {}, {"value": store(type)}, [type]
+        type, value = attributes.constant(self.s)
+        return {}, {"value": value}, [type]
 
     def tensor_view(self) -> tuple[dict[str, Any], dict[str, Any], list[Type]]:
         s = self.s
@@ -283,27 +272,17 @@ class _Parser:
 
     def value_list(self) -> list[Value]:
         """Values with commas between them, at least one."""
-        found = [self.value()]
-        while self.s.accept(","):
-            found.append(self.value())
-        return found
-
-    def type_list(self) -> list[Type]:
-        found = [parse_type(self.s)]
-        while self.s.accept(","):
-            found.append(parse_type(self.s))
-        return found
+        return self.s.listed(lambda s: self.value())
 
     def arguments(self, end: str) -> list[Value]:
         """``%a: type`` up to ``end``."""
-        s = self.s
-        found: list[Value] = []
-        while s.more(not found, end):
-            name = s.value()
-            s.expect(":")
-            found.append(Value(parse_type(s)))
-            self.values[name] = found[-1]
-            self.location()
+        return list(self.s.sequence(end, self.argument))
+
+    def argument(self, s: Scanner) -> Value:
+        name = s.value()
+        s.expect(":")
+        found = self.values[name] = Value(parse_type(s))
+        self.location()
         return found
 
     # -- ops with regions
@@ -347,7 +326,7 @@ class _Parser:
         types: list[Type] = []
         if names:
             s.expect("->", "(")
-            types = list(attributes.sequence(s, ")", parse_type))
+            types = list(s.sequence(")", parse_type))
         body = self.opened([induction, *names], [type, *(v.type for v in inits)], "continue")
         operands = {"lowerBound": lower, "upperBound": upper, "step": step, "initValues": inits}
         return operands, {"unsignedCmp": unsigned}, types, [body]
@@ -358,9 +337,9 @@ class _Parser:
         types: list[Type] = []
         if s.accept(":"):
             if inits:
-                self.type_list()
+                s.listed(parse_type)
             if s.accept("->"):
-                types = self.type_list()
+                types = s.listed(parse_type)
         body = self.opened(names, [v.type for v in inits], "continue")
         return {"initValues": inits}, {}, types, [body]
 
@@ -370,7 +349,7 @@ class _Parser:
         types: list[Type] = []
         if s.accept("->"):
             s.expect("(")
-            types = list(attributes.sequence(s, ")", parse_type))
+            types = list(s.sequence(")", parse_type))
         then, other = self.opened([], [], "yield"), None
         if s.accept("else"):
             other = self.opened([], [], "yield")
@@ -387,11 +366,11 @@ class _Parser:
             if not known["reverse"]:
                 s.expect("false")
         s.expect("identities", "=", "[")
-        known["identities"] = ArrayAttr(attributes.sequence(s, "]", attributes.identity))
+        known["identities"] = ArrayAttr(s.sequence("]", attributes.identity))
         s.expect(":")
-        self.type_list()
+        s.listed(parse_type)
         s.expect("->")
-        types = self.type_list()
+        types = s.listed(parse_type)
         outer = dict(self.values)
         s.expect("(")
         body = Block(self.arguments(")"))
@@ -436,12 +415,8 @@ class _Fields:
 
     def attribute(self, name: str) -> None:
         s, a = self.s, self.kinds[name]
-        start = s.pos
         if a.kind in ENUMS:
-            value = s.word(f"{name} of {self.spec.name}")
-            if value not in ENUMS[a.kind]:
-                s.fail(f"one of {', '.join(ENUMS[a.kind])}", start)
-            self.attributes[name] = value
+            self.attributes[name] = enum_value(s, a.kind, f"{name} of {self.spec.name}")
         elif a.kind == "int":
             self.attributes[name] = s.integer()
         elif a.kind == "str":
@@ -451,7 +426,7 @@ class _Fields:
         else:
             assert a.kind == "i32s", a.kind
             s.expect("[")
-            self.attributes[name] = attributes.sequence(s, "]", Scanner.integer)
+            self.attributes[name] = s.sequence("]", Scanner.integer)
 
     # parts of templates
 
@@ -497,7 +472,7 @@ class _Fields:
     def operand_types(self, name: str) -> None:
         if self.operands[name]:
             self.s.expect(":")
-            self.parser.type_list()
+            self.s.listed(parse_type)
 
     def token(self, *words: str) -> None:
         if self.s.accept("token"):
@@ -527,7 +502,7 @@ class _Fields:
         self.attributes["inbounds"] = (False,) * len(self.operands["index"])
         if self.s.accept("inbounds"):
             self.s.expect("=", "[")
-            self.attributes["inbounds"] = attributes.sequence(self.s, "]", _bool)
+            self.attributes["inbounds"] = self.s.sequence("]", _bool)
 
     def reduction(self) -> None:
         self.attributes["reduction"] = "add"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 from tilewright.tileir.errors import TextError
 from tilewright.tileir.types import Type
@@ -18,6 +19,7 @@ _INTEGER = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _ESCAPE = re.compile(r'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')
+_T = TypeVar("_T")
 _PREFIX = "cuda_tile."  # which MLIR writes before what belongs to the dialect
 
 
@@ -138,6 +140,20 @@ class Scanner:
         if not first:
             self.expect(",")
         return True
+
+    def sequence(self, end: str, parse: Callable[[Scanner], _T]) -> tuple[_T, ...]:
+        """Entries up to ``end``, with commas between them."""
+        found: list[_T] = []
+        while self.more(not found, end):
+            found.append(parse(self))
+        return tuple(found)
+
+    def listed(self, parse: Callable[[Scanner], _T]) -> list[_T]:
+        """Entries with commas between them, at least one."""
+        found = [parse(self)]
+        while self.accept(","):
+            found.append(parse(self))
+        return found
 
 
 def unquoted(text: str) -> str:
