@@ -13,6 +13,7 @@ import pytest
 
 import tilewright as ct
 from tilewright.cli import main
+from tilewright.runtime.cache import disk_cache
 from tilewright.runtime.timeout import limit
 from tilewright.system.environment import compiler_timeout, number_of_threads, switch, warn_of_misspelt
 
@@ -85,7 +86,10 @@ def test_limits_that_are_none(value: str, monkeypatch: pytest.MonkeyPatch) -> No
         ct.launch(None, (1,), increment.replace_hints(), (np.zeros(4),), backend="cpu")
 
 
-def test_empty_limits_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_limits_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    assert disk_cache() is not None
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "")
     monkeypatch.setenv("TILEWRIGHT_COMPILER_TIMEOUT", "")
     assert number_of_threads() is None and compiler_timeout() is None

@@ -206,7 +206,7 @@ def disk_cache() -> DiskCache | None:
     folder = os.environ.get("TILEWRIGHT_CACHE_DIR")
     if folder is not None and folder.strip().lower() in ("", "0", "off", "none", "false", "no"):
         return None
-    text = os.environ.get("TILEWRIGHT_CACHE_SIZE", str(_DEFAULT_LIMIT))
+    text = os.environ.get("TILEWRIGHT_CACHE_SIZE") or str(_DEFAULT_LIMIT)
     try:
         limit = parse_size(text)
     except ValueError as e:

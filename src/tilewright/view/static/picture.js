@@ -4,7 +4,7 @@ const GAP = 2;
 const LINE = 512; // elements of a vector that are drawn as one line
 const MARGIN = 0.06; // of the picture, around it, for tiles that reach outside
 const FLATTEST = 0.4; // height of a picture, in its width, up to which low rows are drawn higher
-const ROW = 14; // pixels: rows are not made higher than this
+const ROW = 14, ALL = 130; // pixels: neither rows nor pictures are made higher than this
 
 // Where elements lie: rows of the last axis; planes, or parts of a tall matrix, beside each other.
 class Arrangement {
@@ -101,7 +101,7 @@ class Picture {
   resize(most) {
     const width = this.canvas.clientWidth || 340, ratio = window.devicePixelRatio || 1;
     const across = this.image.width * (1 + MARGIN), down = this.image.height * (1 + MARGIN);
-    this.stretch = Math.max(1, Math.min(FLATTEST * across / down, ROW * across / width));
+    this.stretch = Math.max(1, Math.min(FLATTEST * across / down, Math.min(ROW, ALL / down) * across / width));
     const height = Math.round(Math.max(28, Math.min(most, width * down * this.stretch / across)));
     this.canvas.style.height = `${height}px`;
     this.canvas.width = Math.round(width * ratio);
