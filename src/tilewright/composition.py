@@ -36,6 +36,7 @@ _TAKEN_BY_GPU = {
     "attention of 128 or 256 queries a block by 128 keys, as many elements, or few of width 128": "is_attention",
     "such attention of 8-bit floats, whose values lie along their columns": "is_attention_of_bytes",
     "such attention over sequences one after the other, or in pages": "is_attention_of_sequences",
+    "the backward pass of attention of 16 bits, in tiles of 64x64 or some of 128": "is_attention_backward",
     "decoding attention of 16 bits with keys along the rows and values of width 256 or more": "is_latent_decoding",
     "reductions of aligned rows, each in one tile and a block of its own": "is_row_kernel",
 }

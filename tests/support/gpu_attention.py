@@ -11,6 +11,8 @@ import tilewright as ct
 from tilewright.ir.core import Function
 from tilewright.runtime.launch import specialization
 
+Int = ct.Constant[int]
+
 
 def attention(
     q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array,
@@ -69,3 +71,43 @@ def attended(queries: int, keys: int, width: int, dtype: Any = np.float16, **hin
     arrays = [aligned((512, width), dtype) for _ in range(4)]
     made = ct.kernel(attention, **hints)
     return specialization(made, (*arrays, queries, keys, width, False), "reference").function
+
+
+@ct.kernel
+def backward_of_queries(
+    q: ct.Array, k: ct.Array, v: ct.Array, g: ct.Array, lse: ct.Array, delta: ct.Array, dq: ct.Array, M: Int, N: Int,
+    D: Int,
+) -> None:  # fmt: skip
+    """The gradient of a row of blocks of queries, by ``N`` keys in a step."""
+    i = ct.bid(0)
+    x, grads = ct.load(q, (i, 0), (M, D)), ct.load(g, (i, 0), (M, D))
+    logs = ct.load(lse, (i,), (M,)).reshape((M, 1))
+    means = ct.load(delta, (i,), (M,)).reshape((M, 1))
+    total = ct.zeros((M, D), ct.float32)
+    for j in range(ct.cdiv(k.shape[0], N)):
+        y, z = ct.load(k, (j, 0), (N, D)), ct.load(v, (j, 0), (N, D))
+        weights = ct.exp2(ct.mma(x, ct.transpose(y), ct.zeros((M, N), ct.float32)) - logs)
+        change = ct.mma(grads, ct.transpose(z), ct.zeros((M, N), ct.float32))
+        total = ct.mma((weights * (change - means)).astype(q.dtype), y, total)
+    ct.store(dq, (i, 0), total.astype(dq.dtype))
+
+
+@ct.kernel
+def backward_of_keys(
+    q: ct.Array, k: ct.Array, v: ct.Array, g: ct.Array, lse: ct.Array, delta: ct.Array, dk: ct.Array, dv: ct.Array,
+    M: Int, N: Int, D: Int,
+) -> None:  # fmt: skip
+    """Those of a row of blocks of keys and of values, by ``M`` queries in a step."""
+    j = ct.bid(0)
+    y, z = ct.load(k, (j, 0), (N, D)), ct.load(v, (j, 0), (N, D))
+    keys, values = ct.zeros((N, D), ct.float32), ct.zeros((N, D), ct.float32)
+    for i in range(ct.cdiv(q.shape[0], M)):
+        x, grads = ct.load(q, (i, 0), (M, D)), ct.load(g, (i, 0), (M, D))
+        logs = ct.load(lse, (i,), (M,)).reshape((1, M))
+        means = ct.load(delta, (i,), (M,)).reshape((1, M))
+        weights = ct.exp2(ct.mma(y, ct.transpose(x), ct.zeros((N, M), ct.float32)) - logs)
+        values = ct.mma(weights.astype(q.dtype), grads, values)
+        change = ct.mma(z, ct.transpose(grads), ct.zeros((N, M), ct.float32))
+        keys = ct.mma((weights * (change - means)).astype(q.dtype), x, keys)
+    ct.store(dk, (j, 0), keys.astype(dk.dtype))
+    ct.store(dv, (j, 0), values.astype(dv.dtype))

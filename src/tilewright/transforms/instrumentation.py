@@ -53,6 +53,7 @@ PASSES = (
     "lower-views",
     "assign-layouts",
     "lower-reductions",
+    "inline-fetches",
     "specialize-warps",
     "stage-stores",
     "pipeline-loads",

@@ -30,8 +30,9 @@ from tilewright.transforms.instrumentation import observed_passes
 
 
 def run(
-    make: Callable[[], Any], keys: int, M: int, N: int, D: int = 64, causal: bool = False, dtype: Any = np.float16
-) -> Function:
+    make: Callable[[], Any], keys: int, M: int, N: int, D: int = 64, causal: bool = False, dtype: Any = np.float16,
+    **hints: int,
+) -> Function:  # fmt: skip
     """Compare with NumPy, on the backend that ``make`` gives; the function of the gpu stage."""
     rng = np.random.default_rng(keys)
     queries = keys if causal else 256
@@ -51,7 +52,8 @@ def run(
             found.append(function)
 
     with observed_passes(see), make() as backend:
-        ct.launch(None, (queries // M,), ct.kernel(attention), (q, k, v, o, M, N, D, causal), backend=backend)
+        kernel = ct.kernel(attention, **hints)
+        ct.launch(None, (queries // M,), kernel, (q, k, v, o, M, N, D, causal), backend=backend)
     assert np.abs(o.astype(np.float64) - wanted).max() < (2e-3 if dtype is np.float16 else 1e-2)
     return found[-1]
 
@@ -88,7 +90,7 @@ def loop_of(function: Function) -> For:
 
 def test_products_run_beside_the_softmax() -> None:
     """The first product, then the second one of the step before, whose sum is waited for at the end."""
-    loop = loop_of(run(interpreted, 200, 64, 64))
+    loop = loop_of(run(interpreted, 200, 64, 64, occupancy=1))
     kinds = (MbarrierWait, Wgmma, WgmmaWait, MbarrierArrive)
     work = [op for op in loop.body.ops if isinstance(op, kinds)]
     scores, sums = (op for op in work if isinstance(op, Wgmma))
@@ -105,7 +107,7 @@ def test_products_run_beside_the_softmax() -> None:
     assert {"mul", "gpu.shuffle", "cast"} <= {op.name for op in after}, "what waits or takes registers"
 
 
-@ct.kernel
+@ct.kernel(occupancy=1)
 def with_positions(
     q: ct.Array,
     e: ct.Array,
@@ -156,7 +158,7 @@ def test_scores_that_two_products_add_up(make: Callable[[], Any]) -> None:
 def test_warp_groups_take_turns_where_the_softmax_takes_as_long() -> None:
     """Both issue their products one after the other, and compute meanwhile: with two of them, and narrow heads."""
     for rows, keys, width, takes in ((256, 64, 64, True), (128, 64, 64, False), (128, 64, 128, False)):
-        loop = loop_of(run(interpreted, 128, rows, keys, width))
+        loop = loop_of(run(interpreted, 128, rows, keys, width, occupancy=1))
         kinds = [type(op) for op in loop.body.ops if isinstance(op, (TakeTurn, Wgmma, PassTurn, WgmmaWait))]
         turn = [TakeTurn, Wgmma, Wgmma, PassTurn] if takes else [Wgmma, Wgmma]
         assert kinds == [*turn, WgmmaWait, WgmmaWait]
@@ -188,7 +190,8 @@ def test_the_softmax_stays_before_the_wait(monkeypatch: pytest.MonkeyPatch) -> N
             return made[-1]
 
     monkeypatch.setitem(registry._loaders, "kept-for-waits", lambda: Kept(None, "sm_90"))
-    ct.launch(None, (1,), ct.kernel(attention), (q, q, q, o, 128, 64, 64, False), backend="kept-for-waits")
+    kernel = ct.kernel(attention, occupancy=1)
+    ct.launch(None, (1,), kernel, (q, q, q, o, 128, 64, 64, False), backend="kept-for-waits")
     order = re.findall(r"wgmma.wait_group.sync.aligned \d|ex2|nanosleep", made[0].compiled.ptx)
     loop = [name for name, _ in itertools.groupby(order)]
     wait = "wgmma.wait_group.sync.aligned "
@@ -222,5 +225,5 @@ def test_faults(change: Callable[[WgmmaWait], None], monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(InsertBarriers, "run", wrong)
     with pytest.raises(Fault) as found:
-        run(interpreted, 200, 64, 64)
+        run(interpreted, 200, 64, 64, occupancy=1)
     assert found.value.category == "read before arrival"

@@ -7,13 +7,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from support.gpu_attention import attended, attention, decoded
+from support.gpu_attention import attended, attention, backward_of_keys, backward_of_queries, decoded
 from support.gpu_products import aligned, matmul, persistent
 
 import tilewright as ct
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.kernel_classes import (
     is_attention,
+    is_attention_backward,
     is_attention_of_bytes,
     is_large_matmul,
     is_latent_decoding,
@@ -158,6 +159,21 @@ def test_attention_of_bytes_that_is_taken(dtype: Any) -> None:
     assert is_taken_of_bytes(128, 128, 128) and is_taken_of_bytes(256, 128, 128)
     assert not is_taken_of_bytes(128, 64, 64) and not is_taken_of_bytes(128, 128, 128, dtype=np.float16)
     assert not is_attention(attended(128, 128, 128, dtype=dtype), GpuBackend("sm_90"))
+
+
+def test_backward_passes_that_are_taken() -> None:
+    def is_backward(kernel: Any, outputs: int, tile: tuple[int, int, int], dtype: Any = np.float16) -> bool:
+        arrays = [aligned((256, tile[2]), dtype) for _ in range(4 + outputs)]
+        arrays[4:4] = [aligned((256,), np.float32) for _ in range(2)]
+        function = specialization(kernel, (*arrays, *tile), "reference").function
+        return is_attention_backward(function, GpuBackend("sm_90"))
+
+    for tile in ((64, 64, 64), (128, 64, 64), (128, 128, 128)):
+        assert is_backward(backward_of_queries, 1, tile)
+    assert is_backward(backward_of_keys, 2, (64, 64, 64)) and is_backward(backward_of_keys, 2, (128, 64, 64))
+    assert not is_backward(backward_of_keys, 2, (64, 128, 64))
+    assert not is_backward(backward_of_queries, 1, (64, 128, 64))
+    assert not is_backward(backward_of_queries, 1, (64, 64, 64), np.float32)
 
 
 def test_decoding_that_is_taken() -> None:

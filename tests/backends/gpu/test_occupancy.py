@@ -2,37 +2,66 @@
 
 from __future__ import annotations
 
+import itertools
+
+import ml_dtypes
+import numpy as np
 import pytest
 from support.gpu_attention import attended
 
 from tilewright.backends.gpu.compiler import compile_to_ptx
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.tma import TmaLoad
+from tilewright.ir.ops.gpu.wgmma import WgmmaWait
 
 
 @pytest.mark.parametrize(
-    ("shape", "occupancy", "registers"),
+    ("shape", "occupancy", "ctas"),
     [
-        ((64, 64, 128), 2, (40, 216)),
-        ((64, 64, 128), None, (40, 216)),
-        ((64, 64, 128), 1, None),
-        ((64, 64, 64), 3, (24, 136)),
-        ((64, 64, 256), 2, None),  # two have no room in shared memory
-        ((64, 64, 64), 2, (24, 136)),  # three have
-        ((128, 64, 64), 2, (40, 216)),  # one warp group has registers for 128 rows
-        ((128, 128, 64), 2, (40, 232)),  # two warp groups
+        ((64, 64, 128), 2, 3),
+        ((64, 64, 128), None, 3),
+        ((64, 64, 128), 1, 1),
+        ((64, 64, 64), 3, 4),
+        ((64, 64, 256), 2, 1),  # two have no room in shared memory
+        ((128, 64, 64), 2, 3),  # one warp group has registers for 128 rows
+        ((128, 128, 64), 2, 2),  # two warp groups
+        ((128, 64, 128), 2, 1),  # whose products take longer than a softmax
     ],
 )
-def test_ctas_of_one_warp_group_share_an_sm(
-    shape: tuple[int, int, int], occupancy: int | None, registers: tuple[int, int] | None
-) -> None:
-    """Where two stages and the registers suffice: the threads that multiply take those of the ones that load."""
+def test_ctas_of_one_warp_group_share_an_sm(shape: tuple[int, int, int], occupancy: int | None, ctas: int) -> None:
+    """As many as shared memory and the registers suffice for: then the threads that multiply load, too."""
     made = compile_to_ptx(attended(*shape, **({} if occupancy is None else {"occupancy": occupancy})), "sm_90", None)
+    assert any(isinstance(op, WarpSpecialize) for op in made.distributed.walk()) == (ctas == 1)
+    assert f".minnctapersm {ctas}\n" in made.ptx
+    assert (made.shared_bytes + 1024) * ctas <= 228 * 1024
+    assert ("ignored hints: occupancy" in made.schedule) == (ctas < (occupancy or 1))
+
+
+@pytest.mark.parametrize(("rows", "waits"), [(64, False), (128, True)])
+def test_two_warp_groups_wait_before_a_thread_of_one_loads(rows: int, waits: bool) -> None:
+    """What both have multiplied is overwritten then."""
+    made = compile_to_ptx(attended(rows, 128, 64), "sm_90", None)
+    loop = next(op for op in made.distributed.walk() if isinstance(op, For))
+    copies = [i for i, op in enumerate(loop.body.ops) if any(isinstance(o, TmaLoad) for o in op.walk())]
+    assert len(copies) == 2
+    for start, end in itertools.pairwise([0, *copies]):
+        order = [type(op) for op in loop.body.ops[start:end] if isinstance(op, (WgmmaWait, Barrier))]
+        assert order[-1] is (Barrier if waits else WgmmaWait)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "occupancy", "registers"),
+    [(ml_dtypes.float8_e4m3fn, 2, (40, 216)), (ml_dtypes.float8_e4m3fn, 1, None), (np.float16, 1, None)],
+)
+def test_what_loads_gives_registers_to_what_multiplies(
+    dtype: type, occupancy: int, registers: tuple[int, int] | None
+) -> None:
+    made = compile_to_ptx(attended(64, 64, 128, dtype, occupancy=occupancy), "sm_90", None)
     (roles,) = (op for op in made.distributed.walk() if isinstance(op, WarpSpecialize))
     assert roles.registers == registers
-    ctas = occupancy or 2
-    assert (made.shared_bytes + 1024) * ctas <= 228 * 1024 or registers in (None, (40, 232))
     if registers is not None:
         load, compute = registers
         most = (4 * load + (made.threads // 32 - 4) * compute) // (made.threads // 32)
         assert f".maxnreg {most // 8 * 8}\n" in made.ptx
-    assert ("ignored hints: occupancy" in made.schedule) == (registers in (None, (40, 232)) and occupancy == 2)

@@ -106,7 +106,7 @@ class GpuBackend(DriverBackend[str]):
         self, function: Function, options: Mapping[str, Any], how: Constraints, reasons: Sequence[str]
     ) -> tuple[Compiled, bytes, dict[str, str]]:
         if not how.occupancy:
-            function = replace(function, hints={name: h for name, h in function.hints.items() if name != "occupancy"})
+            function = replace(function, hints={**function.hints, "occupancy": 1})
         chosen = choose(function, options, parse_target(self.architecture().removesuffix("a")))
         warps, stages = chosen["num_warps"], chosen["num_stages"]
         compiled = compile_to_ptx(
@@ -123,14 +123,15 @@ class GpuBackend(DriverBackend[str]):
         texts["compile decisions"] += render_reasons(reasons)
         if assemble.missing() is not None:
             return compiled, compiled.ptx.encode() + b"\0", texts
+        several = compiled.distributed.hints.get("occupancy") not in (None, 1)
         try:
             assembled = assemble.assemble(compiled.ptx, compiled.target.name, function.name)
         except assemble.OutOfRegisters as error:
-            if "occupancy" not in function.hints:
+            if not several:
                 raise
             raise how.but(f"without the hint occupancy, for {error.message}", occupancy=False) from error
         spilled = assembled.resources.spilled
-        if spilled > _FEW_SPILLED and compiled.distributed.hints.get("occupancy", 1) != 1:
+        if spilled > _FEW_SPILLED and several:
             raise how.but(f"without the hint occupancy, with which {spilled} bytes are spilled", occupancy=False)
         texts["resources"] = assembled.resources.render(compiled.shared_bytes)
         return compiled, assembled.cubin, texts

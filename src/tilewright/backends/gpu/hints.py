@@ -33,7 +33,7 @@ def ignored_hints(optimized: Function, distributed: Function, target: GpuTarget,
         "opt_level": hints.get("opt_level") is not None,
         "num_ctas": hints.get("num_ctas") not in (None, 1, 2 if pairs else num_ctas),
         "num_worker_warps": hints.get("num_worker_warps") not in (None, num_warps(distributed)),
-        "occupancy": hints.get("occupancy") not in (None, 1) and "occupancy" not in distributed.hints,
+        "occupancy": (hints.get("occupancy") or 1) > (distributed.hints.get("occupancy") or 1),
         "latency": any(op.latency is not None for op in (*views, *pointers)),
         "allow_tma": not copies and any(resolved(op.allow_tma, target) is True for op in views),
     }

@@ -38,6 +38,11 @@ _PART_COLUMNS = (32, 64)  # of MMA ops that are joined
 _KEYS = {128: 128 * 128, 256: 128 * 64}  # of attention: the least elements of keys and of values, for so many queries
 # For so many queries of such a width, in elements of so many bytes, without a soft cap: the least keys.
 _FEW_KEYS = {(128, 128, 1): 32, (128, 128, 2): 32, (64, 256, 2): 64}
+# Of its backward pass, for so many MMA ops of a loop: rows and columns of the scores, and the width.
+_BACKWARD = {
+    3: {(64, 64, 64), (128, 64, 64), (128, 128, 64), (64, 64, 128), (128, 64, 128), (128, 128, 128)},
+    4: {(64, 64, 64), (64, 128, 64), (64, 64, 128)},
+}
 _WIDTH = 256
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
 _ATTENTION_HINTS = {*_HINTS, "occupancy"}  # two warp groups that multiply fill the registers of an SM on both
@@ -121,6 +126,21 @@ def _attends(function: Function, backend: Backend, *, bytes: int, sequences: boo
         and all(chosen.mmas[op][0] is None for op in inside[1::2])
         and all((chosen.mmas[op][1] is None) == (bytes == 1) for op in inside[1::2])
     )
+
+
+def is_attention_backward(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` computes the gradient of queries, or those of keys and values, of attention of 16 bits in
+    tiles of ``_BACKWARD``: loops of three or four MMA ops, the last one of what follows from two of the others."""
+    target = _target(backend)
+    loops = [ops for op in function.walk() if isinstance(op, For) and (ops := mma_ops(op))]
+    likely = target.has_wgmma and bool(loops) and _are_all(function, 2) and all(map(_may_be_backward, loops))
+    return likely and _choice(function, target, by_threads=lambda op: True) is not None
+
+
+def _may_be_backward(mmas: Sequence[MmaOp]) -> bool:
+    *others, last = mmas
+    tile = *mmas[0].acc.tile.shape[-2:], last.acc.tile.shape[-1]
+    return tile in _BACKWARD.get(len(mmas), ()) and sum(depends(last, op) for op in others) == 2
 
 
 def is_latent_decoding(function: Function, backend: Backend) -> bool:

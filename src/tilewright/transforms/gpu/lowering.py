@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import NUM_STAGES, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
+from tilewright.ir.gpu_stage import CTAS_OF_SM, NUM_STAGES, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
 from tilewright.ir.rewrite import with_body
 from tilewright.system.environment import switch
 from tilewright.transforms.base import Pass
@@ -20,6 +20,7 @@ from tilewright.transforms.gpu.drop_unit_batches import DropUnitBatches
 from tilewright.transforms.gpu.expand_views import ExpandViews
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.hoist_loads import HoistLoads
+from tilewright.transforms.gpu.inline_fetches import InlineFetches, ctas_with_inline_fetches
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
@@ -62,6 +63,7 @@ def passes_to_gpu(
         CommonSubexpressions(),  # indices that were recomputed in the same layout
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
         DeferAccumulators(),  # before waits are put where accumulators are needed
+        InlineFetches(shared_bytes),
         SpecializeWarps(num_stages, shared_bytes, alone),  # after what is the same for all threads has left the loops
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
@@ -103,7 +105,11 @@ def lower_to_gpu(
         chosen = ChooseWgmma(target, num_warps, realign=realign)
         function = run_passes(function, (MergeLoops(), LegalizeMma(), chosen, MulticastFetches()))
         if WGMMA_WARPS in function.hints:
-            function = run_passes(function, (RotateMma(function.hints[WGMMA_WARPS]),))
+            ctas = ctas_with_inline_fetches(function, function.hints[WGMMA_WARPS], shared_bytes)
+            if ctas:
+                function.hints[CTAS_OF_SM] = ctas
+            else:
+                function = run_passes(function, (RotateMma(function.hints[WGMMA_WARPS]),))
             try:
                 return _within(function, function.hints[WGMMA_WARPS], num_stages, shared_bytes, alone)
             except OutOfSharedMemory as error:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tilewright.ir.builder import Builder
@@ -11,40 +11,47 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float32, int32
 from tilewright.ir.effects import effect_of, is_pure
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.gpu_stage import DEEPER, num_warps
+from tilewright.ir.gpu_stage import CTAS_OF_SM, DEEPER, num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect, create
-from tilewright.ir.ops.arith import Add, Cmp, Select, Xor
+from tilewright.ir.ops.arith import Cmp, Select, Xor
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, Loop, LoopOp, Return, Yield
 from tilewright.ir.ops.gpu.barriers import (
     MbarrierArrive,
     MbarrierExpect,
-    MbarrierInit,
     MbarrierWait,
     PassTurn,
     TakeTurn,
-    barriers_type,
 )
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier
-from tilewright.ir.ops.gpu.memory import Barrier, SharedAlloc, SharedCopy, SharedLoad
+from tilewright.ir.ops.gpu.memory import Barrier, SharedLoad
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.tiles import ConvertLayout, ThreadReduce
-from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, Fetch, Put, TensorMap, TmaLoad, TmaStoreWait
+from tilewright.ir.ops.gpu.tiles import ThreadReduce
+from tilewright.ir.ops.gpu.tma import Fetch, Put, TensorMap, TmaLoad, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma, WgmmaWait
 from tilewright.ir.rewrite import clone_op, with_body
 from tilewright.ir.types import I32, SharedType, TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory, share_of_sm
+from tilewright.transforms.gpu.fetch_rings import (
+    BARRIERS,
+    Group,
+    PipelineState,
+    Ring,
+    allocate_ring,
+    choose_stages,
+    fetch_groups,
+    needed_elsewhere,
+    rings_of,
+)
 from tilewright.transforms.gpu.overlap_mma import VECTOR_REGISTERS
-from tilewright.transforms.gpu.stage_stores import group_buffers, put_groups
 
-_BARRIERS = 2048  # bytes for barriers, and what alignment takes
 _STAGES, _MOST_STAGES = 4, 8  # of rings; of those of MMA ops that wait for nothing but loads
 _SUMS_BESIDE = 64  # registers of a thread for accumulators, with which there is room for a second CTA on an SM
 # Both MMA ops of an element of the scores take as long as an exponential, with so many of k together. Turns pay for
 # attention of width 64 on an H100, not for 128 and 256: benchmarks/results/gpu_attention.md.
 _MOST_DEPTH = 128
 _REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of an SM for three, in steps of 8
-_SM_REGISTERS, _STEP = 65536, 8  # CUDA C++ Programming Guide, technical specifications
+SM_REGISTERS, _STEP = 65536, 8  # CUDA C++ Programming Guide, technical specifications
 _LEAST_REGISTERS = 24  # setmaxnreg: PTX ISA
 _MOST_CTAS = 4  # on an SM, of two warp groups, for which registers are enough to multiply
 _CTAS = 2  # on an SM, of one warp group that multiplies between other things
@@ -75,265 +82,63 @@ class SpecializeWarps:
     alone: bool = False
 
     def run(self, function: Function) -> Function:
-        groups = _groups(function)
-        if not groups:
+        groups = fetch_groups(function)
+        if not groups or CTAS_OF_SM in function.hints:
             return function
         return _specialize(function, groups, self)
 
 
-@dataclass(eq=False)
-class _Ring:
-    """``stages`` copies of tiles that arrive together, and for each copy who says full and empty.
-
-    ``types`` are those of its buffers, the largest first: of groups with smaller tiles only a part is used.
-    """
-
-    types: list[SharedType]
-    groups: list[_Group] = field(default_factory=list)
-    stages: int = 1
-    buffers: list[Value] = field(default_factory=list)
-    full: Value | None = None
-    empty: Value | None = None
-
-    @property
-    def depth(self) -> int:
-        """So many loops are around the fetches, at most."""
-        return max(g.depth for g in self.groups)
-
-    @property
-    def bytes(self) -> int:
-        """Of one stage."""
-        return sum(t.bytes for t in self.types)
-
-    @property
-    def by_cluster(self) -> bool:
-        """Whether the CTAs of a cluster fill the slots of each other."""
-        return any(g.by_cluster for g in self.groups)
-
-    def barrier(self, b: Builder, slot: Value, *, full: bool) -> Value:
-        """That of ``slot``."""
-        return b.emit(SharedCopy, self.full if full else self.empty, slot)
-
-
-@dataclass(eq=False)
-class _Group:
-    """Fetches of one block that share ``mmas``: they arrive together. ``depth`` loops are around them. ``views`` are
-    what others of them have fetched, seen in another layout."""
-
-    block: Block
-    depth: int
-    fetches: list[Fetch] = field(default_factory=list)
-    mmas: set[Wgmma] = field(default_factory=set)
-    views: dict[Fetch, Fetch] = field(default_factory=dict)
-    ring: _Ring = field(default_factory=lambda: _Ring([]))
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether all MMA ops are in the block of the fetches, not nested in it."""
-        return all(p.block is self.block for p in self.mmas)
-
-    @property
-    def by_cluster(self) -> bool:
-        """Whether the CTAs of a cluster fill the slots of each other."""
-        return any(f.both is not None for f in self.fetches)
-
-    @property
-    def last(self) -> Wgmma:
-        """The last MMA op, of a direct group."""
-        return max(self.mmas, key=self.block.ops.index)
-
-    def buffer(self, b: Builder, fetch: Fetch, slot: Value) -> Value:
-        """What is fetched to ``slot``."""
-        k = self.by_size.index(self.views.get(fetch, fetch))
-        other = None if self.ring.types[k] == fetch.type else fetch.type
-        return b.emit(SharedCopy, self.ring.buffers[k], slot, type=other)
-
-    @property
-    def by_size(self) -> list[Fetch]:
-        """The fetches, that of the largest tile first."""
-        return sorted(self.fetches, key=lambda f: -f.type.bytes)
-
-    @property
-    def bytes(self) -> int:
-        """What arrives together."""
-        return sum(f.type.bytes for f in self.fetches)
-
-    def lands_before(self, other: _Group) -> bool:
-        """Whether both are of one block, and the MMA ops are waited for there before ``other`` fetches."""
-        if self.block is not other.block:
-            return False
-        result = self.last.result
-        while len(users := list(result.users)) == 1 and isinstance(users[0], Wgmma) and users[0].acc is result:
-            result = users[0].result  # added to, in flight
-        ops = self.block.ops
-        seen = [outer for op in result.users if (outer := op.ancestor_in(self.block)) is not None]
-        waits = [ops.index(op) for op in seen if op is not self.block.terminator]
-        return min(waits, default=len(ops)) < ops.index(other.fetches[0])
-
-    def leaves_cluster_to(self, other: _Group) -> bool:
-        """Whether this group is over, in both CTAs of a cluster, when ``other``, of each for itself, begins: from then
-        on a CTA fills slots of its own, whose numbers the mate does not know."""
-        return self.by_cluster and not other.by_cluster and not set(_loops(self.block)) & set(_loops(other.block))
-
-    def holds_during(self, other: _Group) -> bool:
-        """Whether tiles of this group are held while ``other`` fetches: then they cannot share a ring."""
-        first, last = (self.block.ops.index(op) for op in (self.fetches[0], self.last))
-        between = self.block.ops[first : last + 1]
-        return self.block is other.block or any(
-            other.block in (r for o in op.walk() for r in o.regions) for op in between
-        )
-
-
-@dataclass(frozen=True)
-class _PipelineState:
-    """Where in its ring a group is: the slot, and the parity of the phase in which that is filled."""
-
-    slot: Value
-    parity: Value
-
-    def next(self, b: Builder, stages: int) -> _PipelineState:
-        """The state after this one."""
-        after = b.emit(Add, self.slot, b.constant(1, int32))
-        ends = b.emit(Cmp, after, b.constant(stages, int32), predicate=CmpPredicate.EQ)
-        slot = b.emit(Select, ends, b.constant(0, int32), after)
-        flipped = b.emit(Xor, self.parity, b.constant(1, int32))
-        return _PipelineState(slot, b.emit(Select, ends, flipped, self.parity))
-
-
-def _groups(function: Function) -> list[_Group]:
-    found: list[_Group] = []
-    for op in function.walk():
-        if not isinstance(op, Fetch):
-            continue
-        assert op.block is not None
-        mmas, beside = set(_readers(op.result)), [g for g in found if g.block is op.block]
-        same = next((f for g in beside for f in g.fetches if _are_one(f, op)), None)
-        group = next((g for g in beside if (g.mmas & mmas if same is None else same in g.fetches)), None)
-        if group is None:
-            group = _Group(op.block, len(list(_loops(op.block))))
-            found.append(group)
-        if same is None:
-            group.fetches.append(op)
-        else:
-            group.views[op] = same
-        group.mmas |= mmas
-    return found
-
-
-def _are_one(first: Fetch, other: Fetch) -> bool:
-    """Whether ``other`` fetches the same bytes as ``first``, with nothing but fetches between them."""
-    assert first.block is not None
-    ops = first.block.ops
-    between = ops[ops.index(first) : ops.index(other)]
-    return first.operands == other.operands and all(isinstance(op, Fetch) for op in between)
-
-
-def _readers(value: Value) -> Iterator[Wgmma]:
-    """The MMA ops that read what was fetched, or what threads make of it in shared memory."""
-    for op in value.users:
-        if isinstance(op, Wgmma):
-            yield op
-        else:
-            yield from _readers(op.results[0])
-
-
-def _loops(block: Block | None) -> Iterator[Op]:
-    """The loops around the ops of ``block``."""
-    while block is not None and (around := block.parent) is not None:
-        if isinstance(around, LoopOp):
-            yield around
-        block = around.block
-
-
-def _rings(groups: Sequence[_Group], *, tight: bool = False) -> list[_Ring]:
-    """The rings of all groups: those that fetch as many tiles one after the other share one. Where memory is ``tight``,
-    also those of one block, of which the first ones are multiplied before the other ones are fetched."""
-    rings: list[_Ring] = []
-    for group in groups:
-        types = [f.type for f in group.by_size]
-        group.ring = next(
-            (r for r in rings if len(r.types) == len(types) and _may_share(r, group, tight)), _Ring(types)
-        )
-        group.ring.types = [max(pair, key=lambda t: t.bytes) for pair in zip(group.ring.types, types)]
-        group.ring.groups.append(group)
-        if group.ring not in rings:
-            rings.append(group.ring)
-    return rings
-
-
-def _may_share(ring: _Ring, group: _Group, tight: bool) -> bool:
-    """Whether the tiles of ``group`` and those of ``ring`` are given back before the other ones are fetched."""
-    return group.is_direct and all(
-        g.is_direct
-        and (g.by_cluster == group.by_cluster or g.leaves_cluster_to(group))
-        and (not (g.holds_during(group) or group.holds_during(g)) or (tight and g.lands_before(group)))
-        for g in ring.groups
-    )
-
-
-def _choose_stages(rings: Sequence[_Ring], room: int, most: int) -> None:
-    """Copies of the tiles of each ring: one; more for those in the innermost loops, as far as there is room."""
-    left = room - sum(r.bytes for r in rings)
-    if left < 0:
-        needed = sum(r.bytes for r in rings)
-        raise OutOfSharedMemory(
-            f"the tiles that are loaded for MMA ops need {needed} bytes of shared memory, and there are {room} for "
-            "them; use smaller tiles",
-            rings[0].groups[0].fetches[0].loc,
-        )
-    for depth in sorted({r.depth for r in rings if r.depth}, reverse=True):
-        for stages in range(2, most + 1):
-            for ring in rings:
-                if ring.depth == depth and ring.stages == stages - 1 and ring.bytes <= left:
-                    ring.stages = stages
-                    left -= ring.bytes
-
-
-def _specialize(function: Function, groups: Sequence[_Group], options: SpecializeWarps) -> Function:
+def _specialize(function: Function, groups: Sequence[Group], options: SpecializeWarps) -> Function:
     warps = num_warps(function)
-    body = Block()
-    values = {arg: body.add_arg(arg.type, arg.name) for arg in function.body.args}
-    b = Builder(body, function.loc)
-    for op in function.walk():
-        if isinstance(op, TensorMap):
-            b.block.append(clone_op(op, values))
-    rings = _rings(groups)
+    b, values = begun(function)
+    rings = rings_of(groups)
     beside = _ctas_of_an_sm(function, rings, options.limit)
     try:
         deeper = _choose_depth(function, rings, options, beside)
     except OutOfSharedMemory:
-        rings = _rings(groups, tight=True)
+        rings = rings_of(groups, tight=True)
         deeper = _choose_depth(function, rings, options, beside)
     for ring in rings:
-        _allocate(b, ring, warps // GROUP_WARPS)
+        allocate_ring(b, ring, warps // GROUP_WARPS)
     pairs = any(r.by_cluster for r in rings)
     b.emit_op(ClusterBarrier if pairs else Barrier)
-    consumer = _Consumer(function, groups, dict(values)).partition()
+    consumer = Consumer(function, groups, dict(values)).partition()
     producer = _Producer(function, groups, dict(values)).partition()
     registers = _REGISTERS if warps > GROUP_WARPS else _registers(beside) if beside > 1 else None
     b.emit_op(WarpSpecialize, registers=registers, consumer=consumer, producer=producer)
     if pairs:
         b.emit_op(ClusterBarrier)  # the mate may still fill buffers of this CTA, and give back slots
     b.emit_op(Return)
-    made = with_body(function, body)
+    made = with_body(function, b.block)
     if deeper:
         made.hints[DEEPER] = deeper
     return made
 
 
-def _accumulators_beside(mmas: Sequence[Wgmma]) -> list[int]:
+def begun(function: Function) -> tuple[Builder, dict[Value, Value]]:
+    """Where the body of a function like ``function`` goes on after its tensor maps, and what is the same in it."""
+    body = Block()
+    values = {arg: body.add_arg(arg.type, arg.name) for arg in function.body.args}
+    b = Builder(body, function.loc)
+    for op in function.walk():
+        if isinstance(op, TensorMap):
+            b.block.append(clone_op(op, values))
+    return b, values
+
+
+def accumulators_beside(mmas: Sequence[Wgmma]) -> list[int]:
     """The elements of the accumulators of all MMA ops of a block, for each block."""
     return [sum(p.acc.tile.size for p in mmas if p.block is block) for block in {p.block for p in mmas}]
 
 
 def _registers(ctas: int) -> tuple[int, int]:
     """Of a thread that loads, and of one that multiplies, in each of so many CTAs of two warp groups on an SM."""
-    both = _SM_REGISTERS // (ctas * LANES * GROUP_WARPS) // (2 * _STEP) * 2 * _STEP
+    both = SM_REGISTERS // (ctas * LANES * GROUP_WARPS) // (2 * _STEP) * 2 * _STEP
     load = _REGISTERS[0] if ctas <= _CTAS else _LEAST_REGISTERS
     return load, both - load
 
 
-def _ctas_of_an_sm(function: Function, rings: Sequence[_Ring], limit: int) -> int:
+def _ctas_of_an_sm(function: Function, rings: Sequence[Ring], limit: int) -> int:
     """How many CTAs of one warp group an SM is to hold, where MMA ops wait for other things than loads: what one does
     meanwhile, another one multiplies beside. As many as two stages and the registers suffice for, if these are as many
     as the hint says."""
@@ -343,23 +148,23 @@ def _ctas_of_an_sm(function: Function, rings: Sequence[_Ring], limit: int) -> in
     if num_warps(function) != GROUP_WARPS or not left or asked == 1:
         return 1
     threads = LANES * GROUP_WARPS
-    words = (max(_accumulators_beside(mmas)) + max(left)) // threads
+    words = (max(accumulators_beside(mmas)) + max(left)) // threads
     depth = max(r.depth for r in rings)
-    needed = sum(r.bytes * (2 if r.depth == depth else 1) for r in rings) + _needed_elsewhere(function) + _BARRIERS
+    needed = sum(r.bytes * (2 if r.depth == depth else 1) for r in rings) + needed_elsewhere(function) + BARRIERS
     for ctas in range(_MOST_CTAS, asked - 1 if isinstance(asked, int) else _CTAS - 1, -1):
         if needed <= share_of_sm(limit, ctas) and words + _OTHER_REGISTERS <= _registers(ctas)[1]:
             return ctas
     return 1
 
 
-def _choose_depth(function: Function, rings: Sequence[_Ring], options: SpecializeWarps, ctas: int) -> int:
+def _choose_depth(function: Function, rings: Sequence[Ring], options: SpecializeWarps, ctas: int) -> int:
     """Choose how many stages each ring has, where an SM holds so many CTAs. Gives how many one would have if the CTA
     were alone; 0 where that are no more."""
-    used = _needed_elsewhere(function) + _BARRIERS
+    used = needed_elsewhere(function) + BARRIERS
     mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
     simple = all(isinstance(op.x.type, SharedType) for op in mmas)
     most = options.stages or (_MOST_STAGES if simple else _STAGES)
-    _choose_stages(rings, share_of_sm(options.limit, ctas) - used, most)
+    choose_stages(rings, share_of_sm(options.limit, ctas) - used, most)
     deeper = max(r.stages for r in rings)
     threads = LANES * num_warps(function)
     accumulators = sum(p.acc.tile.size // threads for p in mmas)
@@ -370,56 +175,32 @@ def _choose_depth(function: Function, rings: Sequence[_Ring], options: Specializ
         return 0
     for ring in rings:
         ring.stages = 1
-    _choose_stages(rings, half, most)
+    choose_stages(rings, half, most)
     return deeper if max(r.stages for r in rings) < deeper else 0
 
 
-def _needed_elsewhere(function: Function) -> int:
-    """Shared memory that stores and conversions of layouts need, at most."""
-    stores = sum(t.bytes * count for t, count in map(group_buffers, put_groups(function)))
-    conversions = 0
-    for op in function.walk():
-        if isinstance(op, StageOperand):
-            stores += op.type.bytes
-        elif isinstance(op, ConvertLayout):
-            size = 8 if op.type.is_pointer else op.type.element.bytes
-            conversions = max(conversions, size * op.type.size)
-    return stores + conversions
-
-
-def _allocate(b: Builder, ring: _Ring, arrivals: int) -> None:
-    """Shared memory of a ring, and its barriers: the consumers' warp groups say that a slot is empty."""
-    b.loc = ring.groups[0].fetches[0].loc
-    for of in ring.types:
-        t = SharedType(of.dtype, of.layout, ring.stages)
-        ring.buffers.append(b.emit(SharedAlloc, type=t, alignment=SWIZZLED_ALIGNMENT))
-    ring.full, ring.empty = (b.emit(SharedAlloc, type=barriers_type(ring.stages)) for _ in range(2))
-    b.emit_op(MbarrierInit, ring.full, count=1)
-    b.emit_op(MbarrierInit, ring.empty, count=2 * arrivals if ring.by_cluster else arrivals)
-
-
-class _Partition:
+class Partition:
     """The function as one side runs it; the states of rings go with the values that control flow carries."""
 
-    def __init__(self, function: Function, groups: Sequence[_Group], values: dict[Value, Value]) -> None:
+    def __init__(self, function: Function, groups: Sequence[Group], values: dict[Value, Value]) -> None:
         self.function = function
         self.groups = groups
         self.group_of = {f: g for g in groups for f in (*g.fetches, *g.views)}
         self.values = values
-        self.states: dict[_Ring, _PipelineState] = {}
-        self.inside: dict[Op, list[_Ring]] = {
+        self.states: dict[Ring, PipelineState] = {}
+        self.inside: dict[Op, list[Ring]] = {
             op: self._rings_in(op) for op in function.walk() if isinstance(op, CONTROL_FLOW) and not is_pure(op)
         }
         self.b = Builder(Block(), function.loc)
 
-    def _rings_in(self, op: Op) -> list[_Ring]:
+    def _rings_in(self, op: Op) -> list[Ring]:
         blocks = {r for o in op.walk() for r in o.regions}
         return list(dict.fromkeys(g.ring for g in self.groups if g.block in blocks))
 
     def partition(self) -> Block:
         zero = self.b.constant(0, int32)
         for group in self.groups:
-            self.states[group.ring] = _PipelineState(zero, zero)
+            self.states[group.ring] = PipelineState(zero, zero)
         self.ops(self.function.body, [])
         return self.b.block
 
@@ -459,12 +240,12 @@ class _Partition:
 
     # -- control flow
 
-    def _flat(self, rings: Sequence[_Ring]) -> list[Value]:
+    def _flat(self, rings: Sequence[Ring]) -> list[Value]:
         return [v for r in rings for v in (self.states[r].slot, self.states[r].parity)]
 
-    def _set(self, rings: Sequence[_Ring], flat: Sequence[Value]) -> None:
+    def _set(self, rings: Sequence[Ring], flat: Sequence[Value]) -> None:
         for i, ring in enumerate(rings):
-            self.states[ring] = _PipelineState(flat[2 * i], flat[2 * i + 1])
+            self.states[ring] = PipelineState(flat[2 * i], flat[2 * i + 1])
 
     def control(self, op: Op, enclosing: list[Op]) -> None:
         rings, inner = self.inside[op], [*enclosing, op]
@@ -529,10 +310,10 @@ class _Partition:
         self.b.emit_op(type(op), [*self.all(op.values), *more])
 
 
-class _Producer(_Partition):
+class _Producer(Partition):
     """One thread: nothing but fetches, and what decides about them. What else was copied nobody needs."""
 
-    def __init__(self, function: Function, groups: Sequence[_Group], values: dict[Value, Value]) -> None:
+    def __init__(self, function: Function, groups: Sequence[Group], values: dict[Value, Value]) -> None:
         super().__init__(function, groups, values)
         self._unknown: set[Value] = set()  # what is made of fetched tiles in registers
 
@@ -547,7 +328,7 @@ class _Producer(_Partition):
         elif not effect_of(op) & (Effect.WRITE | Effect.OUTPUT):
             self.b.block.append(clone_op(op, self.values))
 
-    def _fetch(self, op: Fetch, group: _Group) -> None:
+    def _fetch(self, op: Fetch, group: Group) -> None:
         b, ring, state = self.b, group.ring, self.states[group.ring]
         full = ring.barrier(b, state.slot, full=True)
         if op is group.fetches[0]:
@@ -571,14 +352,14 @@ class _Flight:
     op: Wgmma
     made: Value
     x: Value | None
-    slots: Sequence[tuple[_Group, Value]]
+    slots: Sequence[tuple[Group, Value]]
     is_seen: bool = True
 
 
-class _Consumer(_Partition):
+class Consumer(Partition):
     """All other warps: they wait for the tiles, multiply, and give the buffers back."""
 
-    def __init__(self, function: Function, groups: Sequence[_Group], values: dict[Value, Value]) -> None:
+    def __init__(self, function: Function, groups: Sequence[Group], values: dict[Value, Value]) -> None:
         super().__init__(function, groups, values)
         self._adding: dict[Op, list[Wgmma]] = {
             op: _mmas(op.body)
@@ -589,7 +370,7 @@ class _Consumer(_Partition):
         self._turns: set[Block | None] = set()
         if num_warps(function) == 2 * GROUP_WARPS:
             self._turns.update(op.body for op in function.walk() if isinstance(op, For) and _takes_turns(op))
-        self._held: dict[_Group, Value] = {}  # in a loop that only adds: the slot of the iteration before, or -1
+        self._held: dict[Group, Value] = {}  # in a loop that only adds: the slot of the iteration before, or -1
         self._puts = any(isinstance(op, Put) for op in function.walk())
 
     def op(self, op: Op) -> None:
@@ -610,13 +391,13 @@ class _Consumer(_Partition):
             self.b.emit_op(TmaStoreWait)  # shared memory is read until then
         super().end()
 
-    def _fetch(self, op: Fetch, group: _Group) -> None:
+    def _fetch(self, op: Fetch, group: Group) -> None:
         b, state = self.b, self.states[group.ring]
         if op is group.fetches[0]:
             b.emit_op(MbarrierWait, group.ring.barrier(b, state.slot, full=True), state.parity)
         self.values[op.result] = group.buffer(b, op, state.slot)
 
-    def _direct(self, block: Block) -> list[_Group]:
+    def _direct(self, block: Block) -> list[Group]:
         """The groups whose fetches and MMA ops are all in ``block``."""
         return [g for g in self.groups if g.block is block and g.is_direct]
 
@@ -674,20 +455,20 @@ class _Consumer(_Partition):
             for group, slot in flight.slots:
                 self._give_back(group, slot)
 
-    def _advance(self, group: _Group) -> Value:
+    def _advance(self, group: Group) -> Value:
         """Go on to the next slot of the ring of ``group``; the one before."""
         state = self.states[group.ring]
         self.states[group.ring] = state.next(self.b, group.ring.stages)
         return state.slot
 
-    def _give_back(self, group: _Group, slot: Value, exists: Value | None = None) -> None:
+    def _give_back(self, group: Group, slot: Value, exists: Value | None = None) -> None:
         """Give back the buffers of ``slot``, if it ``exists``: for the mate, too, where the next one may fill them."""
         b, barrier = self.b, group.ring.barrier(self.b, slot, full=False)
         b.emit_op(MbarrierArrive, barrier, exists, cluster=group.by_cluster)
         if group.ring.by_cluster and not group.by_cluster:
             b.emit_op(MbarrierArrive, barrier, exists)  # in the place of the mate
 
-    def _release(self, group: _Group, slot: Value) -> None:
+    def _release(self, group: Group, slot: Value) -> None:
         """Give back the buffers of ``slot``, if there is one."""
         b = self.b
         exists = b.emit(Cmp, slot, b.constant(0, int32), predicate=CmpPredicate.GE)

@@ -68,6 +68,7 @@ class Context:
         self.warp = builder.lshr(self.thread, self.i32(5))
         self.shared_base: ir.Value | None = None
         self.tile_threads = LANES  # over which tiles are distributed
+        self.alone = False  # whether one thread runs what is emitted
         self.joined: dict[Wgmma, list[Wgmma]] = {}  # see ``joined_mma``
         self.maps: dict[Op, ir.Value] = {}  # the parameters that are tensor maps
 

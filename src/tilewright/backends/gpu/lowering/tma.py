@@ -66,7 +66,8 @@ def _mbarrier_init(cx: Context, op: MbarrierInit) -> None:
 
 
 def _mbarrier_expect(cx: Context, op: MbarrierExpect) -> None:
-    cx.asm(f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {op.bytes};", [], [cx.buffers[op.barrier].address])
+    text, address = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {op.bytes};", cx.buffers[op.barrier].address
+    _by_one(cx, text, [address])
 
 
 def _mbarrier_arrive(cx: Context, op: MbarrierArrive) -> None:
@@ -94,6 +95,14 @@ def _mbarrier_wait(cx: Context, op: MbarrierWait) -> None:
 def _leads_group(cx: Context) -> ir.Value:
     """Whether this is the first thread of a warp group."""
     return cx.builder.icmp_unsigned("==", cx.builder.and_(cx.thread, cx.i32(GROUP_WARPS * LANES - 1)), cx.i32(0))
+
+
+def _by_one(cx: Context, text: str, operands: list[ir.Value]) -> None:
+    """Emit what the thread does that loads: the only one that runs this, or the first of all."""
+    if cx.alone:
+        cx.asm(text, [], operands)
+    else:
+        cx.asm(f"@${len(operands)} {text}", [], [*operands, _is_first(cx)])
 
 
 def _is_first(cx: Context) -> ir.Value:
@@ -152,7 +161,7 @@ def _tma_load(cx: Context, op: TmaLoad) -> None:
     more = [cx.scalar(op.map), cx.buffers[op.barrier].address]
     if op.both is None:
         for box in found:
-            cx.asm(f"{copy} {places};", [], [*box, *more])
+            _by_one(cx, f"{copy} {places};", [*box, *more])
         return
     half = len(found) // 2
     with b.if_else(cx.scalar(op.both)) as (together, alone):
@@ -243,7 +252,9 @@ def _warp_specialize(cx: Context, op: WarpSpecialize) -> None:
         cx.asm(f"setmaxnreg.dec.sync.aligned.u32 {op.registers[0]};")
     b.cbranch(b.icmp_unsigned("==", cx.thread, cx.i32(cx.tile_threads)), alone, after)
     b.position_at_end(alone)
+    cx.alone = True
     _region(cx, op.producer.ops)
+    cx.alone = False
     b.branch(after)
     b.position_at_end(after)
 

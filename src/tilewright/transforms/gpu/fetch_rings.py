@@ -1,0 +1,253 @@
+"""Rings of buffers for tiles that the TMA unit copies ahead: which tiles arrive together, and how many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import int32
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.ops.arith import Add, Cmp, Select, Xor
+from tilewright.ir.ops.control import LoopOp
+from tilewright.ir.ops.gpu.barriers import MbarrierInit, barriers_type
+from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedCopy
+from tilewright.ir.ops.gpu.tiles import ConvertLayout
+from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, Fetch
+from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
+from tilewright.ir.types import SharedType
+from tilewright.transforms.gpu.allocate_shared import OutOfSharedMemory
+from tilewright.transforms.gpu.stage_stores import group_buffers, put_groups
+
+BARRIERS = 2048  # bytes for barriers, and what alignment takes
+
+
+@dataclass(eq=False)
+class Ring:
+    """``stages`` copies of tiles that arrive together, and for each copy who says full and empty.
+
+    ``types`` are those of its buffers, the largest first: of groups with smaller tiles only a part is used.
+    """
+
+    types: list[SharedType]
+    groups: list[Group] = field(default_factory=list)
+    stages: int = 1
+    buffers: list[Value] = field(default_factory=list)
+    full: Value | None = None
+    empty: Value | None = None
+
+    @property
+    def depth(self) -> int:
+        """So many loops are around the fetches, at most."""
+        return max(g.depth for g in self.groups)
+
+    @property
+    def bytes(self) -> int:
+        """Of one stage."""
+        return sum(t.bytes for t in self.types)
+
+    @property
+    def by_cluster(self) -> bool:
+        """Whether the CTAs of a cluster fill the slots of each other."""
+        return any(g.by_cluster for g in self.groups)
+
+    def barrier(self, b: Builder, slot: Value, *, full: bool) -> Value:
+        """That of ``slot``."""
+        return b.emit(SharedCopy, self.full if full else self.empty, slot)
+
+
+@dataclass(eq=False)
+class Group:
+    """Fetches of one block that share ``mmas``: they arrive together. ``depth`` loops are around them. ``views`` are
+    what others of them have fetched, seen in another layout."""
+
+    block: Block
+    depth: int
+    fetches: list[Fetch] = field(default_factory=list)
+    mmas: set[Wgmma] = field(default_factory=set)
+    views: dict[Fetch, Fetch] = field(default_factory=dict)
+    ring: Ring = field(default_factory=lambda: Ring([]))
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether all MMA ops are in the block of the fetches, not nested in it."""
+        return all(p.block is self.block for p in self.mmas)
+
+    @property
+    def by_cluster(self) -> bool:
+        """Whether the CTAs of a cluster fill the slots of each other."""
+        return any(f.both is not None for f in self.fetches)
+
+    @property
+    def last(self) -> Wgmma:
+        """The last MMA op, of a direct group."""
+        return max(self.mmas, key=self.block.ops.index)
+
+    def buffer(self, b: Builder, fetch: Fetch, slot: Value) -> Value:
+        """What is fetched to ``slot``."""
+        k = self.by_size.index(self.views.get(fetch, fetch))
+        other = None if self.ring.types[k] == fetch.type else fetch.type
+        return b.emit(SharedCopy, self.ring.buffers[k], slot, type=other)
+
+    @property
+    def by_size(self) -> list[Fetch]:
+        """The fetches, that of the largest tile first."""
+        return sorted(self.fetches, key=lambda f: -f.type.bytes)
+
+    @property
+    def bytes(self) -> int:
+        """What arrives together."""
+        return sum(f.type.bytes for f in self.fetches)
+
+    def lands_before(self, other: Group) -> bool:
+        """Whether both are of one block, and the MMA ops are waited for there before ``other`` fetches."""
+        if self.block is not other.block:
+            return False
+        result = self.last.result
+        while len(users := list(result.users)) == 1 and isinstance(users[0], Wgmma) and users[0].acc is result:
+            result = users[0].result  # added to, in flight
+        ops = self.block.ops
+        seen = [outer for op in result.users if (outer := op.ancestor_in(self.block)) is not None]
+        waits = [ops.index(op) for op in seen if op is not self.block.terminator]
+        return min(waits, default=len(ops)) < ops.index(other.fetches[0])
+
+    def leaves_cluster_to(self, other: Group) -> bool:
+        """Whether this group is over, in both CTAs of a cluster, when ``other``, of each for itself, begins: from then
+        on a CTA fills slots of its own, whose numbers the mate does not know."""
+        return self.by_cluster and not other.by_cluster and not set(_loops(self.block)) & set(_loops(other.block))
+
+    def holds_during(self, other: Group) -> bool:
+        """Whether tiles of this group are held while ``other`` fetches: then they cannot share a ring."""
+        first, last = (self.block.ops.index(op) for op in (self.fetches[0], self.last))
+        between = self.block.ops[first : last + 1]
+        return self.block is other.block or any(
+            other.block in (r for o in op.walk() for r in o.regions) for op in between
+        )
+
+
+@dataclass(frozen=True)
+class PipelineState:
+    """Where in its ring a group is: the slot, and the parity of the phase in which that is filled."""
+
+    slot: Value
+    parity: Value
+
+    def next(self, b: Builder, stages: int) -> PipelineState:
+        """The state after this one."""
+        after = b.emit(Add, self.slot, b.constant(1, int32))
+        ends = b.emit(Cmp, after, b.constant(stages, int32), predicate=CmpPredicate.EQ)
+        slot = b.emit(Select, ends, b.constant(0, int32), after)
+        flipped = b.emit(Xor, self.parity, b.constant(1, int32))
+        return PipelineState(slot, b.emit(Select, ends, flipped, self.parity))
+
+
+def fetch_groups(function: Function) -> list[Group]:
+    found: list[Group] = []
+    for op in function.walk():
+        if not isinstance(op, Fetch):
+            continue
+        assert op.block is not None
+        mmas, beside = set(_readers(op.result)), [g for g in found if g.block is op.block]
+        same = next((f for g in beside for f in g.fetches if _are_one(f, op)), None)
+        group = next((g for g in beside if (g.mmas & mmas if same is None else same in g.fetches)), None)
+        if group is None:
+            group = Group(op.block, len(list(_loops(op.block))))
+            found.append(group)
+        if same is None:
+            group.fetches.append(op)
+        else:
+            group.views[op] = same
+        group.mmas |= mmas
+    return found
+
+
+def _are_one(first: Fetch, other: Fetch) -> bool:
+    """Whether ``other`` fetches the same bytes as ``first``, with nothing but fetches between them."""
+    assert first.block is not None
+    ops = first.block.ops
+    between = ops[ops.index(first) : ops.index(other)]
+    return first.operands == other.operands and all(isinstance(op, Fetch) for op in between)
+
+
+def _readers(value: Value) -> Iterator[Wgmma]:
+    """The MMA ops that read what was fetched, or what threads make of it in shared memory."""
+    for op in value.users:
+        if isinstance(op, Wgmma):
+            yield op
+        else:
+            yield from _readers(op.results[0])
+
+
+def _loops(block: Block | None) -> Iterator[Op]:
+    """The loops around the ops of ``block``."""
+    while block is not None and (around := block.parent) is not None:
+        if isinstance(around, LoopOp):
+            yield around
+        block = around.block
+
+
+def rings_of(groups: Sequence[Group], *, tight: bool = False) -> list[Ring]:
+    """The rings of all groups: those that fetch as many tiles one after the other share one. Where memory is ``tight``,
+    also those of one block, of which the first ones are multiplied before the other ones are fetched."""
+    rings: list[Ring] = []
+    for group in groups:
+        types = [f.type for f in group.by_size]
+        group.ring = next((r for r in rings if len(r.types) == len(types) and _may_share(r, group, tight)), Ring(types))
+        group.ring.types = [max(pair, key=lambda t: t.bytes) for pair in zip(group.ring.types, types)]
+        group.ring.groups.append(group)
+        if group.ring not in rings:
+            rings.append(group.ring)
+    return rings
+
+
+def _may_share(ring: Ring, group: Group, tight: bool) -> bool:
+    """Whether the tiles of ``group`` and those of ``ring`` are given back before the other ones are fetched."""
+    return group.is_direct and all(
+        g.is_direct
+        and (g.by_cluster == group.by_cluster or g.leaves_cluster_to(group))
+        and (not (g.holds_during(group) or group.holds_during(g)) or (tight and g.lands_before(group)))
+        for g in ring.groups
+    )
+
+
+def choose_stages(rings: Sequence[Ring], room: int, most: int) -> None:
+    """Copies of the tiles of each ring: one; more for those in the innermost loops, as far as there is room."""
+    left = room - sum(r.bytes for r in rings)
+    if left < 0:
+        needed = sum(r.bytes for r in rings)
+        raise OutOfSharedMemory(
+            f"the tiles that are loaded for MMA ops need {needed} bytes of shared memory, and there are {room} for "
+            "them; use smaller tiles",
+            rings[0].groups[0].fetches[0].loc,
+        )
+    for depth in sorted({r.depth for r in rings if r.depth}, reverse=True):
+        for stages in range(2, most + 1):
+            for ring in rings:
+                if ring.depth == depth and ring.stages == stages - 1 and ring.bytes <= left:
+                    ring.stages = stages
+                    left -= ring.bytes
+
+
+def needed_elsewhere(function: Function) -> int:
+    """Shared memory that stores and conversions of layouts need, at most."""
+    stores = sum(t.bytes * count for t, count in map(group_buffers, put_groups(function)))
+    conversions = 0
+    for op in function.walk():
+        if isinstance(op, StageOperand):
+            stores += op.type.bytes
+        elif isinstance(op, ConvertLayout):
+            size = 8 if op.type.is_pointer else op.type.element.bytes
+            conversions = max(conversions, size * op.type.size)
+    return stores + conversions
+
+
+def allocate_ring(b: Builder, ring: Ring, arrivals: int) -> None:
+    """Shared memory of a ring, and its barriers: the consumers' warp groups say that a slot is empty."""
+    b.loc = ring.groups[0].fetches[0].loc
+    for of in ring.types:
+        t = SharedType(of.dtype, of.layout, ring.stages)
+        ring.buffers.append(b.emit(SharedAlloc, type=t, alignment=SWIZZLED_ALIGNMENT))
+    ring.full, ring.empty = (b.emit(SharedAlloc, type=barriers_type(ring.stages)) for _ in range(2))
+    b.emit_op(MbarrierInit, ring.full, count=1)
+    b.emit_op(MbarrierInit, ring.empty, count=2 * arrivals if ring.by_cluster else arrivals)

@@ -1,0 +1,193 @@
+"""Loads by the warps that multiply: without others that load, an SM has registers for more CTAs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.analysis.mma_graph import depends
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.effects import is_pure
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.gpu_stage import CTAS_OF_SM, num_warps
+from tilewright.ir.layouts import LANES
+from tilewright.ir.opdef import create
+from tilewright.ir.ops.arith import Add, Cmp
+from tilewright.ir.ops.control import For, If, Return, Yield
+from tilewright.ir.ops.gpu.barriers import MbarrierExpect, MbarrierWait
+from tilewright.ir.ops.gpu.memory import Barrier
+from tilewright.ir.ops.gpu.tma import Fetch, Put, TmaLoad, TmaStoreWait
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma
+from tilewright.ir.rewrite import clone_op, with_body
+from tilewright.ir.types import TileType
+from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, share_of_sm
+from tilewright.transforms.gpu.fetch_rings import (
+    BARRIERS,
+    Group,
+    allocate_ring,
+    choose_stages,
+    fetch_groups,
+    needed_elsewhere,
+    rings_of,
+)
+from tilewright.transforms.gpu.specialize_warps import SM_REGISTERS, Consumer, accumulators_beside, begun
+
+_CTAS = range(4, 1, -1)
+_OTHER_REGISTERS = 32  # of a thread for what is no accumulator
+_STAGES = 2
+_NARROW = 64  # heads, of which two warp groups gain by it, too
+
+
+def ctas_with_inline_fetches(function: Function, warps: int, limit: int = MOST_SHARED_BYTES) -> int:
+    """How many CTAs of one warp group an SM holds where its warps load themselves what they multiply; 0 where others
+    do: they do in kernels whose loops have MMA ops that follow from each other, with what is between in registers."""
+    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
+    last = [op for op in mmas if isinstance(op.x.type, TileType)]
+    groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
+    if asked == 1 or not last or any(isinstance(op, StageOperand) for op in function.walk()):
+        return 0
+    if warps > GROUP_WARPS and max(op.acc.tile.shape[1] for op in last) > _NARROW:
+        return 0
+    if not all(op in last or any(q.block is op.block and depends(q, op) for q in last) for op in mmas):
+        return 0
+    if any(g.by_cluster or g.depth > 1 or (g.depth and not _follows_number(g)) for g in groups):
+        return 0
+    stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in function.walk() if isinstance(op, Put))
+    needed = sum(r.bytes for r in rings_of(groups)) + stored + BARRIERS
+    threads = LANES * warps
+    words = max(accumulators_beside(mmas)) // threads + _OTHER_REGISTERS
+    return next((n for n in _CTAS if words * n * threads <= SM_REGISTERS and needed <= share_of_sm(limit, n)), 0)
+
+
+def _follows_number(group: Group) -> bool:
+    """Whether what is fetched in an iteration of a loop follows from its number."""
+    loop = group.block.parent
+    return group.is_direct and isinstance(loop, For) and _starts(group, loop) is not None
+
+
+def _starts(group: Group, loop: For) -> list[Op] | None:
+    """The ops of an iteration of ``loop`` that say where the fetches begin; None where the iteration before decides."""
+    found: set[Op] = set()
+    pending = [v for f in group.fetches for v in f.starts]
+    while pending:
+        value = pending.pop()
+        if value in loop.carried:
+            return None
+        op = value.op
+        if op is not None and op.block is loop.body and op not in found:
+            if op.regions or not is_pure(op):
+                return None
+            found.add(op)
+            pending += op.operands
+    return sorted(found, key=loop.body.ops.index)
+
+
+@dataclass(frozen=True)
+class InlineFetches:
+    """Has the first thread copy tiles into rings of buffers: those of the next iterations as soon as the MMA ops that
+    read a slot have ended. So many CTAs as the hint says share an SM. Runs in the place of ``specialize-warps``."""
+
+    name: ClassVar[str] = "inline-fetches"
+    limit: int = MOST_SHARED_BYTES
+
+    def run(self, function: Function) -> Function:
+        ctas = function.hints.get(CTAS_OF_SM)
+        if not isinstance(ctas, int):
+            return function
+        groups = fetch_groups(function)
+        rings = rings_of(groups)
+        choose_stages(rings, share_of_sm(self.limit, ctas) - needed_elsewhere(function) - BARRIERS, _STAGES)
+        b, values = begun(function)
+        for ring in rings:
+            allocate_ring(b, ring, num_warps(function) // GROUP_WARPS)
+        b.emit_op(Barrier)
+        inline = _Inline(function, groups, values)
+        inline.b = b
+        inline.partition()
+        made = with_body(function, b.block)
+        made.hints["occupancy"] = ctas
+        return made
+
+
+class _Inline(Consumer):
+    """All warps: what they wait for, the first thread of them copies."""
+
+    def __init__(self, function: Function, groups: Sequence[Group], values: dict[Value, Value]) -> None:
+        super().__init__(function, groups, values)
+        self._coming: list[Group] = []  # fetched once, and not waited for yet
+
+    def end(self) -> None:
+        if self._puts:
+            self.b.emit_op(TmaStoreWait)
+        self.b.emit_op(Return)
+
+    def _fetch(self, op: Fetch, group: Group) -> None:
+        slot = self.states[group.ring].slot
+        if op is group.fetches[0]:
+            if group.depth:
+                self._wait_for([group])
+            else:
+                self._copy(group, self.values, slot)
+                self._coming.append(group)
+        self.values[op.result] = group.buffer(self.b, op, slot)
+
+    def _wait_for(self, groups: Sequence[Group]) -> None:
+        for group in groups:
+            state = self.states[group.ring]
+            self.b.emit_op(MbarrierWait, group.ring.barrier(self.b, state.slot, full=True), state.parity)
+
+    def _mma(self, op: Wgmma) -> None:
+        self._wait_for(self._coming)
+        self._coming = []
+        super()._mma(op)
+
+    def control(self, op: Op, enclosing: list[Op]) -> None:
+        if isinstance(op, For):
+            for group in self.groups:
+                if group.block is op.body:
+                    self._begin(group, op)
+        self._wait_for(self._coming)
+        self._coming = []
+        super().control(op, enclosing)
+
+    def _begin(self, group: Group, loop: For) -> None:
+        """Copy what the first iterations need."""
+        state, index = self.states[group.ring], self.values.get(loop.lower, loop.lower)
+        for _ in range(group.ring.stages):
+            self._copy_of(group, loop, index, state.slot)
+            index = self.b.emit(Add, index, self.values.get(loop.step, loop.step))
+            state = state.next(self.b, group.ring.stages)
+
+    def _give_back(self, group: Group, slot: Value, exists: Value | None = None) -> None:
+        """Copy to ``slot`` what an iteration needs that is as far away as the ring has slots."""
+        loop = group.block.parent
+        if not isinstance(loop, For):
+            return
+        if num_warps(self.function) > GROUP_WARPS:
+            self.b.emit_op(Barrier)  # each group knows of its own MMA ops only
+        index = self.values.get(loop.body.args[0], loop.body.args[0])
+        for _ in range(group.ring.stages):
+            index = self.b.emit(Add, index, self.values.get(loop.step, loop.step))
+        self._copy_of(group, loop, index, slot)
+
+    def _copy_of(self, group: Group, loop: For, index: Value, slot: Value) -> None:
+        """Copy what the iteration ``index`` of ``loop`` needs, if there is one."""
+        b, then, orelse = self.b, Block(), Block()
+        values = {**self.values, loop.body.args[0]: index}
+        exists = b.emit(Cmp, index, self.values.get(loop.upper, loop.upper), predicate=CmpPredicate.LT)
+        with b.at(then):
+            for op in _starts(group, loop) or ():
+                b.insert(clone_op(op, values))
+            self._copy(group, values, slot)
+            b.emit_op(Yield, [])
+        with b.at(orelse):
+            b.emit_op(Yield, [])
+        b.block.append(create(If, [exists], {"types": (), "then": then, "orelse": orelse}, b.loc))
+
+    def _copy(self, group: Group, values: Mapping[Value, Value], slot: Value) -> None:
+        b, full = self.b, group.ring.barrier(self.b, slot, full=True)
+        b.emit_op(MbarrierExpect, full, bytes=group.bytes)
+        for f in group.fetches:
+            starts = [values.get(v, v) for v in f.starts]
+            b.emit_op(TmaLoad, group.buffer(b, f, slot), full, values.get(f.map, f.map), starts, None)
