@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 import json
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from tilewright.ir import enums
 from tilewright.ir import ops as _ops  # declares every op
@@ -45,6 +46,7 @@ _TOKEN = re.compile(
 _ENUMS: dict[str, type[enum.Enum]] = {
     name: cls for name, cls in vars(enums).items() if isinstance(cls, type) and issubclass(cls, enum.Enum)
 }
+_T = TypeVar("_T")
 _KEYWORDS: dict[str, Any] = {"none": None, "true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
 
 
@@ -114,9 +116,19 @@ class _Parser:
         self.next += 1
         return True
 
-    def expect(self, text: str) -> None:
-        if not self.accept(text):
-            raise self.error(f"expected {text!r}, found {self.peek()!r}")
+    def expect(self, *texts: str) -> None:
+        for text in texts:
+            if not self.accept(text):
+                raise self.error(f"expected {text!r}, found {self.peek()!r}")
+
+    def sequence(self, end: str, read: Callable[[], _T]) -> list[_T]:
+        """Entries up to ``end``, with commas between them."""
+        found: list[_T] = []
+        while not self.accept(end):
+            found.append(read())
+            if self.peek() != end:
+                self.expect(",")
+        return found
 
     def expect_end(self) -> None:
         if self.tokens[self.next][0] != "end":
@@ -156,12 +168,7 @@ class _Parser:
 
     def extents(self) -> tuple[int | None, ...]:
         self.expect("[")
-        found: list[int | None] = []
-        while not self.accept("]"):
-            found.append(None if self.accept("?") else self.integer())
-            if self.peek() != "]":
-                self.expect(",")
-        return tuple(found)
+        return tuple(self.sequence("]", lambda: None if self.accept("?") else self.integer()))
 
     def static_extents(self) -> tuple[int, ...]:
         extents = self.extents()
@@ -173,8 +180,7 @@ class _Parser:
         if self.accept("view"):
             return self.tensor_view()
         if self.accept("partition"):
-            self.expect("<")
-            self.expect("view")
+            self.expect("<", "view")
             view = self.tensor_view()
             self.expect(",")
             shape = self.static_extents()
@@ -210,25 +216,17 @@ class _Parser:
 
     def layout(self, shape: tuple[int, ...]) -> LinearLayout:
         start = self.tokens[self.next][2]
-        self.expect("#")
-        self.expect("layout")
-        self.expect("<")
-        dims: dict[str, list[tuple[int, ...]]] = {}
-        while not self.accept(">"):
-            name = self.take("word")
-            self.expect("=")
-            self.expect("[")
-            dims[name] = []
-            while not self.accept("]"):
-                dims[name].append(self.static_extents())
-                if self.peek() != "]":
-                    self.expect(",")
-            if self.peek() != ">":
-                self.expect(",")
+        self.expect("#", "layout", "<")
+        dims = self.sequence(">", self.layout_dimension)
         try:
-            return LinearLayout.of(shape, dims)
+            return LinearLayout.of(shape, dict(dims))
         except ValueError as e:
             raise self.error(str(e), start) from None
+
+    def layout_dimension(self) -> tuple[str, list[tuple[int, ...]]]:
+        name = self.take("word")
+        self.expect("=", "[")
+        return name, self.sequence("]", self.static_extents)
 
     def padding(self) -> PaddingMode:
         word = self.take("word")
@@ -261,12 +259,7 @@ class _Parser:
         if self.accept("!"):
             return self.value_type()
         if self.accept("("):
-            items = []
-            while not self.accept(")"):
-                items.append(self.attribute_value())
-                if self.peek() != ")":
-                    self.expect(",")
-            return tuple(items)
+            return tuple(self.sequence(")", self.attribute_value))
         if text in _KEYWORDS:
             self.next += 1
             return _KEYWORDS[text]
@@ -288,14 +281,12 @@ class _Parser:
         return self.element_type()
 
     def entries(self, end: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        while not self.accept(end):
-            key = self.take("word")
-            self.expect("=")
-            found[key] = self.attribute_value()
-            if self.peek() != end:
-                self.expect(",")
-        return found
+        return dict(self.sequence(end, self.entry))
+
+    def entry(self) -> tuple[str, Any]:
+        key = self.take("word")
+        self.expect("=")
+        return key, self.attribute_value()
 
     def location(self) -> Loc:
         if not self.accept("loc"):
@@ -338,30 +329,14 @@ class _Parser:
             value.name = name[1:]
 
     def function(self) -> Function:
-        self.expect("func")
-        self.expect("@")
+        self.expect("func", "@")
         name = self.take("word")
         while self.accept(":"):  # a C++ name: space::kernel
             self.expect(":")
             name += f"::{self.take('word')}"
         self.expect("(")
         body = Block()
-        params = []
-        while not self.accept(")"):
-            value_name = self.take("value")
-            self.expect(":")
-            self.define(body.add_arg(self.value_type()), value_name)
-            self.expect("=")
-            argument = self.string()
-            self.expect(".")
-            role = self.take("word")
-            axis = None
-            if self.peek() == ".":
-                self.next += 1
-                axis = self.integer()
-            params.append(Param(argument, role, axis, self.accept("noalias")))
-            if self.peek() != ")":
-                self.expect(",")
+        params = self.sequence(")", lambda: self.param(body))
         hints: dict[str, Any] = {}
         if self.accept("hints"):
             self.expect("{")
@@ -371,6 +346,20 @@ class _Parser:
         self.expect("{")
         self.block_body(body)
         return Function(name, body, params, loc, hints, may_alias)
+
+    def argument(self, block: Block) -> None:
+        name = self.take("value")
+        self.expect(":")
+        self.define(block.add_arg(self.value_type()), name)
+
+    def param(self, body: Block) -> Param:
+        self.argument(body)
+        self.expect("=")
+        argument = self.string()
+        self.expect(".")
+        role = self.take("word")
+        axis = self.integer() if self.accept(".") else None
+        return Param(argument, role, axis, self.accept("noalias"))
 
     def block_body(self, block: Block) -> None:
         while not self.accept("}"):
@@ -400,11 +389,9 @@ class _Parser:
             raise self.error(f"unknown op {op_name!r}", start)
         groups = self.operand_groups(cls)
         keywords = self.entries("}") if self.has_attributes() and self.accept("{") else {}
-        declared = []
-        if self.accept(":"):
+        declared = [self.value_type()] if self.accept(":") else []
+        while declared and self.accept(","):
             declared.append(self.value_type())
-            while self.accept(","):
-                declared.append(self.value_type())
         loc = self.location()
         for r in cls.spec.regions:
             self.expect("{")
@@ -427,12 +414,7 @@ class _Parser:
         block, outer = Block(), len(self.names)
         if self.accept("^"):
             self.expect("(")
-            while not self.accept(")"):
-                name = self.take("value")
-                self.expect(":")
-                self.define(block.add_arg(self.value_type()), name)
-                if self.peek() != ")":
-                    self.expect(",")
+            self.sequence(")", lambda: self.argument(block))
         self.block_body(block)
         for name in self.names[outer:]:
             del self.values[name]
@@ -447,12 +429,7 @@ class _Parser:
                 self.expect(",")
             if f.arity is Arity.MANY:
                 self.expect("[")
-                many: list[Value] = []
-                while not self.accept("]"):
-                    many.append(self.operand())
-                    if self.peek() != "]":
-                        self.expect(",")
-                groups.append(many)
+                groups.append(self.sequence("]", self.operand))
             elif f.arity is Arity.OPTIONAL and self.accept("_"):
                 groups.append(None)
             else:
