@@ -158,7 +158,7 @@ def _describe_numpy_scalar(value: np.generic, runtime: RuntimeValues) -> Argumen
 
 
 def _describe_unsupported(value: Any, runtime: RuntimeValues) -> ArgumentKey:
-    return "unsupported", _advice(value)
+    return "refused", TypeError, _advice(value)
 
 
 def _classify(argument: Any) -> Describe:
@@ -347,10 +347,6 @@ def _refused(rule: Rule, ref: ArgumentRef, into: BoundArguments, error: type[Exc
     raise error(f"{ref} is {text}")
 
 
-def _unsupported(rule: Rule, ref: ArgumentRef, into: BoundArguments, advice: str) -> ArgumentSpec:
-    raise TypeError(f"{ref} is {advice}")
-
-
 # -- constants
 
 
@@ -400,5 +396,4 @@ _BINDERS: dict[str, Callable[..., ArgumentSpec]] = {
     "wide int": _wide_int,
     "declared": _declared,
     "refused": _refused,
-    "unsupported": _unsupported,
 }

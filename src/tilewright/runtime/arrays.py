@@ -129,15 +129,20 @@ def _is_empty(shape: Any) -> bool:
     return any(type(n) is int and n == 0 for n in shape)
 
 
+def _unusable(fault: str, error: type[Exception] = TypeError) -> ArgumentKey:
+    """The key of an array that kernels cannot take."""
+    return "unusable", error, fault
+
+
+def _refuse(ref: ArgumentRef, error: type[Exception], fault: str) -> Layout:
+    raise error(f"{ref} {fault}")
+
+
 def _describe_absent(array: Any, runtime: RuntimeValues) -> ArgumentKey:
-    return "absent", type(array).__name__
-
-
-def _absent(ref: ArgumentRef, kind: str) -> Layout:
-    raise TypeError(
-        f"{ref} is a {kind} with elements but without memory: its address is 0. Programs that are traced or compiled "
-        "have such stand-ins (FakeTensor, functional tensors); wrappers keep their elements in other arrays. Pass an "
-        "array that holds its elements"
+    return _unusable(
+        f"is a {type(array).__name__} with elements but without memory: its address is 0. Programs that are traced or "
+        "compiled have such stand-ins (FakeTensor, functional tensors); wrappers keep their elements in other arrays. "
+        "Pass an array that holds its elements"
     )
 
 
@@ -167,16 +172,20 @@ def _describe_torch(tensor: Any, runtime: RuntimeValues) -> ArgumentKey:
         facts = tensor.dtype, tensor.shape, tensor.stride(), address & 15, tensor.device, tensor.is_neg(), inference
         return "torch", *facts
     except RuntimeError:  # only strided tensors have an address and strides
-        return "odd tensor", tensor.layout
+        if str(tensor.layout) != "torch.strided":
+            return _unusable(
+                f"is a tensor of layout {tensor.layout}; tile code needs a strided one, such as x.to_dense()"
+            )
+        return _unusable(
+            "is a tensor without memory of its own: transformations such as torch.vmap, torch.func.grad and "
+            "torch.export hand out such stand-ins. Launch the kernel outside of them, or in an operator that is "
+            "registered with torch.library. Of a nested tensor, pass the parts"
+        )
 
 
 def _describe_wrapper(tensor: Any, runtime: RuntimeValues) -> ArgumentKey:
-    return "wrapper", type(tensor).__name__
-
-
-def _wrapper(ref: ArgumentRef, kind: str) -> Layout:
-    raise TypeError(
-        f"{ref} is a {kind}, which wraps other tensors and has no elements of its own; pass those, such as "
+    return _unusable(
+        f"is a {type(tensor).__name__}, which wraps other tensors and has no elements of its own; pass those, such as "
         "x.to_local() of a DTensor"
     )
 
@@ -201,16 +210,6 @@ def _torch(
     return layout(ref, dtype, shape, strides, *facts, byte_strides=False)
 
 
-def _odd_tensor(ref: ArgumentRef, kind: Any) -> Layout:
-    if str(kind) == "torch.strided":
-        raise TypeError(
-            f"{ref} is a tensor without memory of its own: transformations such as torch.vmap, torch.func.grad and "
-            "torch.export hand out such stand-ins. Launch the kernel outside of them, or in an operator that is "
-            "registered with torch.library. Of a nested tensor, pass the parts"
-        )
-    raise TypeError(f"{ref} is a tensor of layout {kind}; tile code needs a strided one, such as x.to_dense()")
-
-
 def describe_interface(array: Any, runtime: RuntimeValues) -> ArgumentKey:
     return _interface_key(array, _INTERFACE, "cpu", runtime)
 
@@ -225,7 +224,13 @@ def describe_cuda_interface(array: Any, runtime: RuntimeValues) -> ArgumentKey:
         address = runtime.numbers[-1]
         gpus = _gpus()
         index = gpus.index_of(address) if address and gpus is not None else 0
-    return ("unknown address", address) if index is None else (*key, index)
+    if index is not None:
+        return *key, index
+    return _unusable(
+        f"has the address {address:#x}, which its __cuda_array_interface__ says is GPU memory; the driver knows of "
+        "none there",
+        ValueError,
+    )
 
 
 def several_gpus() -> bool:
@@ -244,21 +249,25 @@ def _interface_key(array: Any, name: str, device: str, runtime: RuntimeValues) -
         interface = getattr(array, name)
         data = interface.get("data")
         if type(interface) is not dict or data is None or interface.get("mask") is not None:
-            return "odd interface", "with a mask, or without an address"
+            return _odd_interface("with a mask, or without an address")
         address, read_only = data
         address, typestr = operator.index(address), interface["typestr"]
         shape, strides = tuple(map(operator.index, interface["shape"])), interface.get("strides")
         strides = None if strides is None else tuple(map(operator.index, strides))
     except Exception as e:  # noqa: BLE001 - whatever the code of another library raises
-        return "odd interface", f"that is malformed ({type(e).__name__}: {e})"
+        return _odd_interface(f"that is malformed ({type(e).__name__}: {e})")
     fits = strides is None or len(strides) == len(shape)
     if not fits or not isinstance(typestr, str) or not 0 <= address < 1 << 64:
-        return "odd interface", f"that is malformed ({typestr!r}, address {address:#x}, {shape}, {strides})"
+        return _odd_interface(f"that is malformed ({typestr!r}, address {address:#x}, {shape}, {strides})")
     if not address and not _is_empty(shape):
         return _describe_absent(array, runtime)
     runtime.numbers.append(address)
     writable = not read_only and not _is_immutable(array)
     return "interface", typestr, shape, strides, address & 15, writable, device
+
+
+def _odd_interface(fault: str) -> ArgumentKey:
+    return _unusable(f"exposes an array interface {fault}; pass np.asarray(x)")
 
 
 def _interface(
@@ -281,22 +290,15 @@ def _interface(
     return layout(ref, dtype, shape, strides, misalignment, writable, device, index, byte_strides=True)
 
 
-def _unknown_address(ref: ArgumentRef, address: int) -> Layout:
-    raise ValueError(
-        f"{ref} has the address {address:#x}, which its __cuda_array_interface__ says is GPU memory; the driver "
-        "knows of none there"
-    )
-
-
-def _odd_interface(ref: ArgumentRef, fault: str) -> Layout:
-    raise TypeError(f"{ref} exposes an array interface {fault}; pass np.asarray(x)")
-
-
 def describe_dlpack(array: Any, runtime: RuntimeValues) -> ArgumentKey:
     try:
         found = dlpack.read(array)
     except Exception as e:  # noqa: BLE001 - whatever the code of another library raises
-        return "odd export", type(array).__name__, f"{type(e).__name__}: {e}".split("\n")[0]
+        kind = type(array).__name__
+        if kind.endswith("JaxprTracer"):
+            return _unusable(f"is a {kind}, not an array: JAX traces the function; call an operator there, see ct.op")
+        fault = f"{type(e).__name__}: {e}".split("\n")[0]
+        return _unusable(f"is a {kind} that cannot be had through DLPack: {fault}")
     if not found.address and not _is_empty(found.shape):
         return _describe_absent(array, runtime)
     runtime.owners.append(found.capsule)
@@ -306,23 +308,12 @@ def describe_dlpack(array: Any, runtime: RuntimeValues) -> ArgumentKey:
     return "dlpack", found.dtype, found.shape, found.strides, found.address & 15, writable, *where
 
 
-def _odd_export(ref: ArgumentRef, kind: str, fault: str) -> Layout:
-    if kind.endswith("JaxprTracer"):
-        raise TypeError(f"{ref} is a {kind}, not an array: JAX traces the function; call an operator there, see ct.op")
-    raise TypeError(f"{ref} is a {kind} that cannot be had through DLPack: {fault}")
-
-
 _with_byte_strides = functools.partial(layout, byte_strides=True)
 LAYOUTS: dict[str, Callable[..., Layout]] = {
     "numpy": _with_byte_strides,
     "cupy": _with_byte_strides,
     "torch": _torch,
-    "absent": _absent,
-    "odd tensor": _odd_tensor,
-    "wrapper": _wrapper,
     "interface": _interface,
-    "odd interface": _odd_interface,
-    "unknown address": _unknown_address,
     "dlpack": functools.partial(layout, byte_strides=False),
-    "odd export": _odd_export,
+    "unusable": _refuse,
 }
