@@ -6,38 +6,22 @@ stay the same.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 from tilewright.frontend.python.merge import (
     common_type,
     concrete,
+    fields_of,
     fits,
     fixed_alike,
     generalized,
-    generalized_lists,
-    generalized_views,
-    is_record,
     same,
     with_fields,
 )
 from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
-
-
-def fields_of(value: Any) -> tuple[str, ...] | None:
-    """The attributes of a composite value that may hold IR values; None for values without parts."""
-    if isinstance(value, Array):
-        return ("base", "shape", "strides")
-    if isinstance(value, TiledView):
-        return ("array", "view")
-    if isinstance(value, ArrayList):
-        return ("table", "length")
-    if is_record(value) and not isinstance(value, Tile):
-        return tuple(f.name for f in dataclasses.fields(value))
-    return None
 
 
 def spread(value: Any) -> list[Value]:
@@ -85,12 +69,12 @@ def fit(template: Any, value: Any, block: Block, builder: Builder) -> list[Value
     if isinstance(template, Array) and not (isinstance(value, Array) and _covers(template, value)):
         return None
     if isinstance(template, ArrayList) and isinstance(value, ArrayList):
-        lists = generalized_lists([template, value])
+        lists = generalized([template, value], (), builder)
         if lists is None or lists[0].element != template.element:
             return None
     if isinstance(template, TiledView) and isinstance(value, TiledView) and value.view.type != template.view.type:
         trial = Block()
-        views = generalized_views([template, value], [trial, block], builder)
+        views = generalized([template, value], [trial, block], builder)
         trial.clear()
         if views is None or views[1].view.type != template.view.type:
             return None
@@ -110,20 +94,14 @@ def _covers(template: Array, value: Array) -> bool:
 
 def loosen(template: Any, values: list[Any], block: Block, builder: Builder) -> Any:
     """``template`` with the numbers and extents in it that ``values`` disagree on made scalars of run time."""
-    if isinstance(template, Array) and all(isinstance(v, Array) for v in values):
-        arrays = generalized([template, *values], [block] * (1 + len(values)), builder)
-        return template if arrays is None else arrays[0]
-    if isinstance(template, TiledView) and all(isinstance(v, TiledView) for v in values):
-        views = generalized_views([template, *values], [block] * (1 + len(values)), builder)
-        return template if views is None else views[0]
-    if isinstance(template, ArrayList) and all(isinstance(v, ArrayList) for v in values):
-        lists = generalized_lists([template, *values])
-        return template if lists is None else lists[0]
+    if isinstance(template, (Array, TiledView, ArrayList)) and all(type(v) is type(template) for v in values):
+        found = generalized([template, *values], [block] * (1 + len(values)), builder)
+        return template if found is None else found[0]
     if isinstance(template, (bool, int, float)):
         if all(same(template, v) for v in values) or not all(isinstance(v, (Tile, bool, int, float)) for v in values):
             return template
-        found = common_type([template, *values])
-        return template if found is None or found.rank else Tile(concrete(template, block, found, builder))
+        wanted = common_type([template, *values])
+        return template if wanted is None or wanted.rank else Tile(concrete(template, block, wanted, builder))
     if type(template) is tuple:
         if not all(type(v) is tuple and len(v) == len(template) for v in values):
             return template

@@ -76,7 +76,7 @@ def merge(paths: Sequence[Path], outer: Mapping[str, Any], builder: Builder) -> 
 
     Adds to each path the IR values (``leaves``) that it passes on.
     """
-    merged = Merged([], {})
+    merger = _Merger(paths, builder)
     changed: dict[str, None] = {}  # an ordered set
     for path in paths:
         path.leaves = []
@@ -85,51 +85,97 @@ def merge(paths: Sequence[Path], outer: Mapping[str, Any], builder: Builder) -> 
                 changed[name] = None
     for name in changed:
         missing = Unusable(f"{name!r} may be undefined here: not every path assigns it. Assign it before them")
-        values = [p.names.get(name, missing) for p in paths]
-        merged.rebuild[name] = _join(name, values, paths, merged, builder)
-    return merged
+        merger.merged.rebuild[name] = merger.join(name, [p.names.get(name, missing) for p in paths])
+    return merger.merged
 
 
-def _join(name: str, values: list[Any], paths: Sequence[Path], merged: Merged, builder: Builder) -> Rebuild:
-    first = values[0]
-    # A run-time value may be defined inside the paths, so even a common one has to be passed out of them.
-    if not has_parts(first) and all(same(first, v) for v in values[1:]):
-        return lambda _: first
-    for v in values:
-        if isinstance(v, Unusable):
-            return lambda _, unusable=v: unusable  # type: ignore[misc]
-    if all(isinstance(v, tuple) and type(v) is tuple and len(v) == len(first) for v in values):
-        parts = [_join(name, [v[i] for v in values], paths, merged, builder) for i in range(len(first))]
-        return lambda it: tuple(part(it) for part in parts)
-    if all(isinstance(v, (Tile, bool, int, float)) for v in values):
-        return _join_tiles(name, values, paths, merged, builder)
-    if all(isinstance(v, Array) for v in values):
-        arrays = generalized(values, [p.block for p in paths], builder)
-        if arrays is None:
+class _Merger:
+    """Joins values of ``paths``, one of each: what their names are called is for messages."""
+
+    def __init__(self, paths: Sequence[Path], builder: Builder) -> None:
+        self.paths, self.builder = paths, builder
+        self.merged = Merged([], {})
+
+    def join(self, name: str, values: list[Any]) -> Rebuild:
+        first = values[0]
+        # A run-time value may be defined inside the paths, so even a common one has to be passed out of them.
+        if not has_parts(first) and all(same(first, v) for v in values[1:]):
+            return lambda _: first
+        for v in values:
+            if isinstance(v, Unusable):
+                return lambda _, unusable=v: unusable  # type: ignore[misc]
+        if all(isinstance(v, tuple) and type(v) is tuple and len(v) == len(first) for v in values):
+            parts = [self.join(name, [v[i] for v in values]) for i in range(len(first))]
+            return lambda it: tuple(part(it) for part in parts)
+        if all(isinstance(v, (Tile, bool, int, float)) for v in values):
+            return self.tiles(name, values)
+        if all(type(v) is type(first) for v in values):
+            joined = self.alike(name, values)
+            if joined is not None:
+                return joined
+        if all(isinstance(v, Value) for v in values) and len({v.type for v in values}) == 1:
+            return self.leaf(values, lambda value: value)
+        if all(same(first, v) for v in values[1:]):
+            return lambda _: first
+        return _conflict(name, values)
+
+    def alike(self, name: str, values: list[Any]) -> Rebuild | None:
+        """The join of composite values of one class, or of functions; None for other values."""
+        first = values[0]
+        if isinstance(first, LocalFunction):
+            return self.functions(name, values) or _conflict(name, values)
+        fields = fields_of(first)
+        if fields is None:
+            return None
+        found = generalized(values, [p.block for p in self.paths], self.builder) if fixed_alike(values) else None
+        if found is None:
             return _conflict(name, values)
-        return _join_fields(name, arrays, ("base", "shape", "strides"), paths, merged, builder)
-    if all(isinstance(v, TiledView) for v in values):
-        views = generalized_views(values, [p.block for p in paths], builder)
-        if views is None:
+        parts = {f: self.join(name, [getattr(v, f) for v in found]) for f in fields}
+        return lambda it: with_fields(found[0], {f: part(it) for f, part in parts.items()})
+
+    def functions(self, name: str, values: list[LocalFunction]) -> Rebuild | None:
+        """Functions of one definition, made by calls that have ended: their variables are joined. Else None.
+
+        Functions of a call that goes on are one with its variables, which may change yet.
+        """
+        first = values[0]
+        chains = [list(v.scope.chain()) for v in values]
+        active = next((s for s in chains[0] if all(s in c for c in chains)), None)
+        ended = [list(itertools.takewhile(lambda s: s is not active, c)) for c in chains]
+        if not all(ended) or any(v.source.node is not first.source.node for v in values):
+            return None
+        read = {n.id for n in ast.walk(first.source.node) if isinstance(n, ast.Name)}
+        seen = [{n: x for s in reversed(scopes) for n, x in s.names.items() if n in read} for scopes in ended]
+        roots = [scopes[-1] for scopes in ended]
+        alike = all(c.keys() == seen[0].keys() for c in seen) and all(
+            r.free.keys() == roots[0].free.keys() and all(r.free[n] is x for n, x in roots[0].free.items())
+            for r in roots
+        )
+        if not alike or any(x is v for c, v in zip(seen, values) for x in c.values()):
+            return None
+        captured = {n: self.join(n, [c[n] for c in seen]) for n in seen[0]}
+        defaults = self.join(name, [v.defaults for v in values])
+        by_keyword = {n: self.join(n, [v.keyword_defaults[n] for v in values]) for n in first.keyword_defaults}
+
+        def rebuild(it: Iterator[Value]) -> LocalFunction:
+            names = {n: part(it) for n, part in captured.items()}
+            scope = Scope(names, active, roots[0].free, roots[0].module)
+            return LocalFunction(first.source, scope, defaults(it), {n: part(it) for n, part in by_keyword.items()})
+
+        return rebuild
+
+    def leaf(self, values: list[Value], wrap: Callable[[Value], Any]) -> Rebuild:
+        for path, value in zip(self.paths, values):
+            path.leaves.append(value)
+        self.merged.types.append(values[0].type)
+        return lambda it: wrap(next(it))
+
+    def tiles(self, name: str, values: list[Any]) -> Rebuild:
+        wanted = common_type(values)
+        if wanted is None:
             return _conflict(name, values)
-        return _join_fields(name, views, ("array", "view"), paths, merged, builder)
-    if all(isinstance(v, ArrayList) for v in values):
-        lists = generalized_lists(values)
-        if lists is None:
-            return _conflict(name, values)
-        return _join_fields(name, lists, ("table", "length"), paths, merged, builder)
-    if is_record(first) and all(type(v) is type(first) for v in values):
-        if not fixed_alike(values):
-            return _conflict(name, values)
-        fields = tuple(f.name for f in dataclasses.fields(first))
-        return _join_fields(name, values, fields, paths, merged, builder)
-    if all(isinstance(v, LocalFunction) for v in values):
-        return _join_functions(name, values, paths, merged, builder) or _conflict(name, values)
-    if all(isinstance(v, Value) for v in values) and len({v.type for v in values}) == 1:
-        return _leaf(values, paths, merged, lambda value: value)
-    if all(same(first, v) for v in values[1:]):
-        return lambda _: first
-    return _conflict(name, values)
+        tiles = [concrete(v, p.block, wanted, self.builder) for v, p in zip(values, self.paths)]
+        return self.leaf(tiles, functools.partial(Tile, constant=_common_constant(values)))
 
 
 def has_parts(value: Any) -> bool:
@@ -155,8 +201,24 @@ def with_fields(record: Any, fields: dict[str, Any]) -> Any:
     return copied
 
 
-def generalized(arrays: Sequence[Array], blocks: Sequence[Block], builder: Builder) -> list[Array] | None:
-    """``arrays``, one a block, with those static extents only that all have; None when they are of different types."""
+def fields_of(value: Any) -> tuple[str, ...] | None:
+    """The attributes of a composite value that may hold IR values; None for values without parts."""
+    if type(value) in _FIELDS:
+        return _FIELDS[type(value)]
+    if is_record(value) and not isinstance(value, Tile):
+        return tuple(f.name for f in dataclasses.fields(value))
+    return None
+
+
+def generalized(values: Sequence[Any], blocks: Sequence[Block], builder: Builder) -> Sequence[Any] | None:
+    """``values`` of one class, one a block, that rely only on what is true of all; None when they are of different
+    types."""
+    generalize = _GENERALIZED.get(type(values[0]))
+    return values if generalize is None else generalize(values, blocks, builder)
+
+
+def _arrays(arrays: Sequence[Array], blocks: Sequence[Block], builder: Builder) -> list[Array] | None:
+    """``arrays`` with those static extents only that all have."""
     if len({(a.dtype, a.ndim, a.index_dtype) for a in arrays}) > 1:
         return None
     found = list(arrays)
@@ -173,9 +235,9 @@ def generalized(arrays: Sequence[Array], blocks: Sequence[Block], builder: Build
     return found
 
 
-def generalized_views(views: Sequence[TiledView], blocks: Sequence[Block], builder: Builder) -> list[TiledView] | None:
-    """``views`` of arrays that are ``generalized``; None when they are of different types."""
-    arrays = generalized([v.array for v in views], blocks, builder)
+def _views(views: Sequence[TiledView], blocks: Sequence[Block], builder: Builder) -> list[TiledView] | None:
+    """``views`` of arrays that are ``generalized``."""
+    arrays = _arrays([v.array for v in views], blocks, builder)
     if arrays is None or len({(v.tile_shape, v.traversal_steps, v.padding_mode) for v in views}) > 1:
         return None
     found = []
@@ -194,72 +256,13 @@ def generalized_views(views: Sequence[TiledView], blocks: Sequence[Block], build
     return found
 
 
-def generalized_lists(lists: Sequence[ArrayList]) -> list[ArrayList] | None:
-    """``lists`` that rely only on what is true of the arrays of all; None when these are of different types."""
+def _lists(lists: Sequence[ArrayList], blocks: Sequence[Block], builder: Builder) -> list[ArrayList] | None:
     element = shared_spec([v.element for v in lists])
     return None if element is None else [dataclasses.replace(v, element=element) for v in lists]
 
 
-def _join_fields(
-    name: str, values: list[Any], fields: tuple[str, ...], paths: Sequence[Path], merged: Merged, builder: Builder
-) -> Rebuild:
-    parts = {f: _join(name, [getattr(v, f) for v in values], paths, merged, builder) for f in fields}
-    first = values[0]
-
-    def rebuild(it: Iterator[Value]) -> Any:
-        return with_fields(first, {f: part(it) for f, part in parts.items()})
-
-    return rebuild
-
-
-def _join_functions(
-    name: str, values: list[LocalFunction], paths: Sequence[Path], merged: Merged, builder: Builder
-) -> Rebuild | None:
-    """Functions of one definition, made by calls that have ended: the variables of these calls are joined. Else None.
-
-    Functions of a call that goes on are one with its variables, which may change yet.
-    """
-    first = values[0]
-    chains = [list(v.scope.chain()) for v in values]
-    active = next((s for s in chains[0] if all(s in c for c in chains)), None)
-    ended = [list(itertools.takewhile(lambda s: s is not active, c)) for c in chains]
-    if not all(ended) or any(v.source.node is not first.source.node for v in values):
-        return None
-    read = {n.id for n in ast.walk(first.source.node) if isinstance(n, ast.Name)}
-    seen = [{n: x for s in reversed(scopes) for n, x in s.names.items() if n in read} for scopes in ended]
-    roots = [scopes[-1] for scopes in ended]
-    alike = all(c.keys() == seen[0].keys() for c in seen) and all(
-        r.free.keys() == roots[0].free.keys() and all(r.free[n] is x for n, x in roots[0].free.items()) for r in roots
-    )
-    if not alike or any(x is v for c, v in zip(seen, values) for x in c.values()):
-        return None
-    captured = {n: _join(n, [c[n] for c in seen], paths, merged, builder) for n in seen[0]}
-    defaults = _join(name, [v.defaults for v in values], paths, merged, builder)
-    by_keyword = {
-        n: _join(n, [v.keyword_defaults[n] for v in values], paths, merged, builder) for n in first.keyword_defaults
-    }
-
-    def rebuild(it: Iterator[Value]) -> LocalFunction:
-        names = {n: part(it) for n, part in captured.items()}
-        scope = Scope(names, active, roots[0].free, roots[0].module)
-        return LocalFunction(first.source, scope, defaults(it), {n: part(it) for n, part in by_keyword.items()})
-
-    return rebuild
-
-
-def _leaf(values: list[Value], paths: Sequence[Path], merged: Merged, wrap: Callable[[Value], Any]) -> Rebuild:
-    for path, value in zip(paths, values):
-        path.leaves.append(value)
-    merged.types.append(values[0].type)
-    return lambda it: wrap(next(it))
-
-
-def _join_tiles(name: str, values: list[Any], paths: Sequence[Path], merged: Merged, builder: Builder) -> Rebuild:
-    wanted = common_type(values)
-    if wanted is None:
-        return _conflict(name, values)
-    tiles = [concrete(v, p.block, wanted, builder) for v, p in zip(values, paths)]
-    return _leaf(tiles, paths, merged, functools.partial(Tile, constant=_common_constant(values)))
+_FIELDS = {Array: ("base", "shape", "strides"), TiledView: ("array", "view"), ArrayList: ("table", "length")}
+_GENERALIZED: dict[type, Callable[..., list[Any] | None]] = {Array: _arrays, TiledView: _views, ArrayList: _lists}
 
 
 def _common_constant(values: Sequence[Any]) -> bool | int | float | None:
