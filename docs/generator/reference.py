@@ -14,7 +14,7 @@ from parameters import sections
 from tables import markdown
 
 import tilewright as ct
-from tilewright import cli, compilation, cpp, language, lib, ops, sanitizer, tune
+from tilewright import cli, compilation, cpp, language, lib, ops, sanitizer, tileir, tune
 from tilewright.ir import ops as _ops
 from tilewright.ir.opdef import OPS, REQUIRED, Arity
 from tilewright.ir.printer import print_value
@@ -271,6 +271,7 @@ _PAGES: dict[str, Callable[[], str]] = {
     "tune": _module("Tuning", tune),
     "compilation": _module("Compiling ahead", compilation),
     "cpp": _module("Tile C++", cpp),
+    "tileir": _module("CUDA Tile IR files", tileir),
     "lib": _module("Functions beside the language", lib),
     "ops": _module("Operators", ops),
     "ir": _ir,

@@ -22,7 +22,7 @@ from tilewright.version import __version__
 from tilewright.view import view  # here, as its package has the same name
 
 if TYPE_CHECKING:
-    from tilewright import compilation, cpp, tune
+    from tilewright import compilation, cpp, lib, tileir, tune
     from tilewright.ops import op
     from tilewright.runtime.backend_choice import use_backend
     from tilewright.runtime.kernel import kernel
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tilewright.tune.autotune import autotune
 
 # What is loaded when it is asked for: programs in C++ start without it.
-_PACKAGES = ("compilation", "cpp", "tune")
+_PACKAGES = ("compilation", "cpp", "lib", "tileir", "tune")
 _MODULES = {
     "autotune": "tilewright.tune",
     "compiler_timeout": "tilewright.runtime.timeout",
@@ -51,8 +51,10 @@ __all__ = [
     "cpp",
     "kernel",
     "launch",
+    "lib",
     "op",
     "sanitize",
+    "tileir",
     "tune",
     "use_backend",
     "view",

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import tilewright as ct
-from tilewright import compilation, cpp, language, tune
+from tilewright import compilation, cpp, language, lib, tileir, tune
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -51,7 +51,7 @@ def test_the_promotion_table_is_that_of_the_compiler(generator: Callable[[str], 
 
 def test_the_reference_names_everything(generator: Callable[[str], Any]) -> None:
     text = "\n".join([*generator("reference").pages().values(), generator("tables").dtypes()])
-    values = {"compilation": compilation, "cpp": cpp, "language": language, "tune": tune}
+    values = {"compilation": compilation, "cpp": cpp, "language": language, "lib": lib, "tileir": tileir, "tune": tune}
     for module in values.values():
         for name in module.__all__:
             assert re.search(rf"`(ct\.)?{name}`", text), name

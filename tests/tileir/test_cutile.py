@@ -63,6 +63,12 @@ def test_as_the_disassembler_prints(name: str) -> None:
     assert renamed(print_module(read(file.read_bytes()))) == renamed(shown)
 
 
+def test_arrays_as_the_source_has_them_are_refused_with_what_to_write() -> None:
+    case = CASES["integers"]
+    with pytest.raises(TypeError, match=r"integers\w*\(\) takes an array as a pointer.*flattened\(\*arguments\)"):
+        ct.launch(None, case.grid, ct.tileir.load(file_of(case)).kernel(), case.arguments())
+
+
 def test_the_sanitizer_knows_the_source_lines() -> None:
     case = CASES["integers"]
     arguments = case.arguments()

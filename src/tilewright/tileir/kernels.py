@@ -180,7 +180,14 @@ class Kernel(Launchable):
 
     def _complete(self, args: Any) -> Any:
         """The arguments of a launch, and the memory that the kernel takes from its module."""
-        if not self._memory or type(args) is not tuple or len(args) != self.own_parameters:
+        if type(args) is not tuple or len(args) != self.own_parameters:
+            if type(args) is tuple and len(flattened(*args)) == self.own_parameters:
+                raise TypeError(
+                    f"{self.name}() takes an array as a pointer, its extents and its strides, "
+                    "as cuTile Python writes them: launch it with tilewright.tileir.flattened(*arguments)"
+                )
+            return args
+        if not self._memory:
             return args
         on_gpu = next((a for a in args if _on_gpu(a)), None)
         if on_gpu is not None:
