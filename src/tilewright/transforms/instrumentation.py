@@ -28,7 +28,6 @@ PASSES = (
     "split-rows",
     "fuse-loop-nests",
     "version-nests",
-    "prefetch-tiles",
     "hoist-checks",
     "vectorize-nests",
     "trim-stores",

@@ -137,7 +137,9 @@ def test_what_is_streamed() -> None:
     def code(kernel: Any, *arguments: Any) -> str:
         return lower(optimize(specialization(kernel, arguments, "cpu").function), target.host()).text
 
-    assert "!nontemporal" in code(combine, x, x, x, 256) and "sfence" in code(combine, x, x, x, 256)
+    streamed = code(combine, x, x, x, 256)
+    assert "!nontemporal" in streamed
+    assert ("sfence" in streamed) == ('triple = "x86_64' in streamed)  # others order these stores as all others
     assert "!nontemporal" not in code(twice, x, x, 256)
 
 

@@ -46,10 +46,6 @@ class LoopNest(Op):
     where the tile begins in its array, and all that is loaded for this part of it lies in its array, too.
     ``streaming`` ones are trimmed and store whole vectors past the caches: taken when the array is larger.
 
-    ``prefetch``, where there is any, has an axis for each tile that the body reads from an array, in order: the loops
-    fetch the next tile along it into the caches. None for tiles of which they do not: of these they fetch what is
-    ``prefetch_bytes`` ahead, where that is not 0.
-
     ``panels``, where there are any, are an offset in scratch memory and how many iterations of the loop around have
     room for their results there. Where the indices of what is loaded are those of an earlier run of the loop, a result
     that is there is not computed again.
@@ -71,8 +67,6 @@ class LoopNest(Op):
     same_index: tuple[bool, ...] = attribute(tuple, default=())
     copies: tuple[int, ...] = attribute(tuple, default=())
     copy_axes: tuple[int | None, ...] = attribute(tuple, default=())
-    prefetch: tuple[int | None, ...] = attribute(tuple, default=())
-    prefetch_bytes: int = attribute(int, default=0)
     panels: tuple[int, ...] = attribute(tuple, default=())
     body: Block = region()
 

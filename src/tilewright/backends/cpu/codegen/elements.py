@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from llvmlite import ir
@@ -49,8 +48,7 @@ class Elements:
     """The elements of one group: those that the loops of ``nest`` compute together.
 
     With ``masked``, views check their bounds; without, the whole tiles are known to lie inside, and the masks of the
-    loads ``unmasked`` to be true. With ``streaming``, aligned vectors are stored past the caches. What tiles of the
-    loads ``prefetched`` read is fetched into the caches for the next ones, so many bytes away.
+    loads ``unmasked`` to be true. With ``streaming``, aligned vectors are stored past the caches.
     """
 
     def __init__(
@@ -62,7 +60,6 @@ class Elements:
         unmasked: Collection[Op] = (),
         *,
         streaming: bool = False,
-        prefetched: Mapping[Op, ir.Value] = MappingProxyType({}),
     ) -> None:
         self.state = state
         self.nest = nest
@@ -70,7 +67,6 @@ class Elements:
         self.masked = masked
         self.unmasked = () if masked else unmasked
         self.streaming = streaming
-        self.prefetched = prefetched
         self.map = Mapper(nest)
         self._known: dict[tuple[Value, Position], Element] = {}
         self._splats: dict[tuple[int, int], ir.Value] = {}
@@ -289,9 +285,6 @@ def _load_view(self: Elements, op: LoadView, position: Position) -> Element:
     whole, level = views.all_inside(self.nest, tile, position) if self.masked else (None, 0)
     level = max(level, at.level)
     builder = self.nest.builders[level]
-    distance = self.prefetched.get(op)
-    if distance is not None and at.consecutive:
-        lanes.prefetch(builder, builder.add(at.address, distance))
 
     def load(mask: ir.Value | None) -> ir.Value:
         return views.load_elements(self.state, builder, tile.dtype, at, mask, padding)

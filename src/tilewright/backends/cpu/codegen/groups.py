@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import index, views
+from tilewright.backends.cpu.codegen import views
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.loop_nests import nest_work
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Position, open_chunks
-from tilewright.backends.cpu.codegen.state import State, storage_bytes
+from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.transpose import write_squares
 from tilewright.backends.cpu.codegen.views import ViewAccess
-from tilewright.backends.cpu.loops.fused import array_tiles, fused_ops, loop_values, root_of
+from tilewright.backends.cpu.loops.fused import fused_ops, loop_values, root_of
 from tilewright.backends.cpu.loops.kinds import is_array_tile
 from tilewright.backends.cpu.loops.vectorize import widest_bytes
 from tilewright.ir.core import Op, Value
@@ -132,29 +132,13 @@ def _version(state: State, group: Group, body: Body, unmasked: dict[Op, ir.Value
     """Emits the loops with or without bounds checks and masks."""
     label = f"nest{len(state.nests) + 1}"
     assert state.block is not None
-    prefetched = _prefetched(state, group.nest)
     state.nests.append(nest_work(label, group.nest, state.block, group.cause, group.values, group.lanes))
 
     def emit(masked: bool) -> list[ir.Value]:
-        elements = Elements(state, Nest(state.builder, label), state.accesses, masked, unmasked, prefetched=prefetched)
+        elements = Elements(state, Nest(state.builder, label), state.accesses, masked, unmasked)
         return list(body(elements, group.lanes, group.visit))
 
     return emit
-
-
-def _prefetched(state: State, nest: LoopNest) -> dict[Op, ir.Value]:
-    """The loads that fetch what will be read next, and how many bytes away that is."""
-    found: dict[Op, ir.Value] = {}
-    tiles = array_tiles(nest)
-    for value, axis in zip(tiles, nest.prefetch or (None,) * len(tiles)):
-        assert value.op is not None
-        if axis is None and nest.prefetch_bytes:
-            found[value.op] = index.as_value(nest.prefetch_bytes)
-        elif axis is not None:
-            tile = _access(state, value)
-            step = tile.view.type.steps[axis] * storage_bytes(tile.dtype)  # type: ignore[union-attr]
-            found[value.op] = index.as_value(index.mul(state.builder, tile.strides[axis], step))
-    return found
 
 
 def _access(state: State, value: Value) -> ViewAccess:

@@ -124,11 +124,3 @@ def copy(builder: ir.IRBuilder, target: ir.Value, source: ir.Value, size: int) -
     """Copy ``size`` bytes that do not overlap."""
     args = [target, source, ir.Constant(I64, size), ir.Constant(I1, 0)]
     _intrinsic(builder, "llvm.memcpy.p0.p0.i64", ir.VoidType(), args)
-
-
-def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
-    """Fetch the cache line at ``address`` for reading; nothing happens where no memory is."""
-    kind = ir.FunctionType(ir.VoidType(), [POINTER, *[ir.IntType(32)] * 3])
-    function = builder.module.declare_intrinsic("llvm.prefetch", (POINTER,), kind)
-    read, keep, data = (ir.Constant(ir.IntType(32), n) for n in (0, 3, 1))
-    builder.call(function, [builder.inttoptr(address, POINTER), read, keep, data])

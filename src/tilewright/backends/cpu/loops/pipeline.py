@@ -6,7 +6,6 @@ from tilewright.backends.cpu.loops.fusion import FuseLoopNests
 from tilewright.backends.cpu.loops.hoisting import HoistChecks
 from tilewright.backends.cpu.loops.merge_reductions import MergeReductions
 from tilewright.backends.cpu.loops.pack_panels import PackPanels
-from tilewright.backends.cpu.loops.prefetch import PrefetchTiles
 from tilewright.backends.cpu.loops.sink_stores import SinkStores
 from tilewright.backends.cpu.loops.split_rows import SplitRows
 from tilewright.backends.cpu.loops.streaming import StreamStores
@@ -35,7 +34,6 @@ def loop_form(function: Function, processor: Processor) -> Function:
     passes = (
         FuseLoopNests(processor),  # first: the others are about nests
         VersionNests(),  # after fusion, which decides what a nest loads and stores
-        PrefetchTiles(),  # after versioning, which makes the nests anew
         HoistChecks(),  # after versioning, which makes the checks
         VectorizeNests(processor.vector_bytes),  # after fusion: the widest element of a nest decides
         TrimStores(),  # after vectorization, which chooses what is stored at a time
