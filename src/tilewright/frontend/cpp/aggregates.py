@@ -8,22 +8,14 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+from tilewright.frontend.cpp import llvm_text as llvm
 from tilewright.frontend.cpp.layout import Layouts
-from tilewright.frontend.cpp.llvm_text import (
-    UNDEFINED,
-    BasicBlock,
-    Const,
-    Instruction,
-    LLVMFunction,
-    Local,
-    Operand,
-)
 
 _OPENING = ("{", "[", "%", "<")
 _WHOLE = ("phi", "select", "freeze", "load")  # what makes every part of a struct
 
 
-def split_aggregates(function: LLVMFunction, layouts: Layouts) -> LLVMFunction:
+def split_aggregates(function: llvm.LLVMFunction, layouts: Layouts) -> llvm.LLVMFunction:
     """``function`` without ``insertvalue``, ``extractvalue``, and phis, selections, loads and stores of structs."""
     if not any(t.startswith(_OPENING) for b in function.blocks for i in b.instructions for t in (i.type, *i.types)):
         return function
@@ -31,23 +23,23 @@ def split_aggregates(function: LLVMFunction, layouts: Layouts) -> LLVMFunction:
 
 
 class _Splitter:
-    def __init__(self, function: LLVMFunction, layouts: Layouts) -> None:
+    def __init__(self, function: llvm.LLVMFunction, layouts: Layouts) -> None:
         self.function = function
         self.layouts = layouts
         self.definitions = {str(i.name): i for b in function.blocks for i in b.instructions if i.name is not None}
-        self.parts: dict[str, list[Operand]] = {}
+        self.parts: dict[str, list[llvm.Operand]] = {}
         self.stores = itertools.count()
 
-    def run(self) -> LLVMFunction:
+    def run(self) -> llvm.LLVMFunction:
         blocks = []
         for block in self.function.blocks:
             instructions = [new for i in block.instructions for new in self._replaced(i)]
             # Phis come first, also those that a struct was split into.
             instructions.sort(key=lambda i: i.op != "phi")
-            blocks.append(BasicBlock(block.name, instructions))
+            blocks.append(llvm.BasicBlock(block.name, instructions))
         return replace(self.function, blocks=blocks)
 
-    def _replaced(self, i: Instruction) -> list[Instruction]:
+    def _replaced(self, i: llvm.Instruction) -> list[llvm.Instruction]:
         if i.op in ("insertvalue", "shufflevector") or (i.op == "extractvalue" and self._is_split(i)):
             return []
         if i.op in ("phi", "select", "freeze") and i.type.startswith(_OPENING):
@@ -58,11 +50,11 @@ class _Splitter:
             return self._stores(i)
         return [replace(i, operands=[self._scalar(o) for o in i.operands])]
 
-    def _is_split(self, i: Instruction) -> bool:
+    def _is_split(self, i: llvm.Instruction) -> bool:
         """Whether the parts of what ``i`` takes apart are known; they are not when a call or a load made it."""
         whole = i.operands[0]
         seen: set[str] = set()
-        while isinstance(whole, Local):
+        while isinstance(whole, llvm.Local):
             source = self.definitions.get(whole.name)
             if source is None or source.op not in ("insertvalue", "extractvalue", "shufflevector", *_WHOLE):
                 return False
@@ -72,7 +64,7 @@ class _Splitter:
             whole = source.operands[0]
         return True
 
-    def _per_part(self, i: Instruction) -> list[Instruction]:
+    def _per_part(self, i: llvm.Instruction) -> list[llvm.Instruction]:
         # The condition of a selection is one for all parts, or a vector of them.
         first = 1 if i.op == "select" and not i.types[0].startswith(_OPENING) else 0
         types = i.types[first:] or [i.type] * len(i.operands)
@@ -85,15 +77,15 @@ class _Splitter:
             made.append(replace(i, name=f"{i.name}.{k}", type=type, operands=operands, types=scalars))
         return made
 
-    def _loads(self, i: Instruction) -> list[Instruction]:
-        made: list[Instruction] = []
+    def _loads(self, i: llvm.Instruction) -> list[llvm.Instruction]:
+        made: list[llvm.Instruction] = []
         for k, (offset, type) in enumerate(self.layouts.of(i.type).leaves()):
             place = self._place(made, f"{i.name}.{k}.place", i, i.operands[0], offset)
             made.append(replace(i, name=f"{i.name}.{k}", type=type, operands=[place]))
         return made
 
-    def _stores(self, i: Instruction) -> list[Instruction]:
-        made: list[Instruction] = []
+    def _stores(self, i: llvm.Instruction) -> list[llvm.Instruction]:
+        made: list[llvm.Instruction] = []
         type = i.types[0]
         parts = self._parts(i.operands[0], type)
         for k, (part, (offset, scalar)) in enumerate(zip(parts, self.layouts.of(type).leaves())):
@@ -102,17 +94,19 @@ class _Splitter:
             made.append(replace(i, operands=[self._scalar(part), place], types=[scalar, "ptr"]))
         return made
 
-    def _place(self, made: list[Instruction], name: str, i: Instruction, pointer: Operand, offset: int) -> Operand:
+    def _place(
+        self, made: list[llvm.Instruction], name: str, i: llvm.Instruction, pointer: llvm.Operand, offset: int
+    ) -> llvm.Operand:
         """``pointer`` moved by ``offset`` bytes; ``made`` gets the instruction for it."""
         if offset == 0:
             return pointer
-        operands = [pointer, Const("i64", offset)]
-        made.append(Instruction(name, "getelementptr", "ptr", operands, ["ptr", "i64"], detail="i8", debug=i.debug))
-        return Local(name)
+        operands, types = [pointer, llvm.Const("i64", offset)], ["ptr", "i64"]
+        made.append(llvm.Instruction(name, "getelementptr", "ptr", operands, types, detail="i8", debug=i.debug))
+        return llvm.Local(name)
 
-    def _scalar(self, operand: Operand) -> Operand:
+    def _scalar(self, operand: llvm.Operand) -> llvm.Operand:
         """``operand`` with a part of a struct named directly."""
-        while isinstance(operand, Local):
+        while isinstance(operand, llvm.Local):
             source = self.definitions.get(operand.name)
             if source is None or source.op != "extractvalue" or not self._is_split(source):
                 break
@@ -122,21 +116,21 @@ class _Splitter:
             operand = parts[0]
         return operand
 
-    def _taken(self, i: Instruction) -> list[Operand]:
+    def _taken(self, i: llvm.Instruction) -> list[llvm.Operand]:
         start, count = self._range(i.types[0], i.detail)
         return self._parts(i.operands[0], i.types[0])[start : start + count]
 
-    def _parts(self, operand: Operand, type: str) -> list[Operand]:
+    def _parts(self, operand: llvm.Operand, type: str) -> list[llvm.Operand]:
         """The scalars of a struct, in order."""
         layout = self.layouts.of(type)
-        if isinstance(operand, Const):
+        if isinstance(operand, llvm.Const):
             return [scalar for _, scalar in layout.constants(operand)]
-        assert isinstance(operand, Local)
+        assert isinstance(operand, llvm.Local)
         known = self.parts.get(operand.name)
         if known is not None:
             return known
         source = self.definitions.get(operand.name)
-        found: list[Operand]
+        found: list[llvm.Operand]
         if source is not None and source.op == "insertvalue":
             found = list(self._parts(source.operands[0], type))
             start, count = self._range(type, source.detail)
@@ -147,9 +141,9 @@ class _Splitter:
         elif source is not None and source.op == "shufflevector":
             both = [part for o, t in zip(source.operands, source.types) for part in self._parts(o, t)]
             scalar = next(layout.leaves())[1]
-            found = [Const(scalar, UNDEFINED) if lane is None else both[lane] for lane in source.detail]
+            found = [llvm.Const(scalar, llvm.UNDEFINED) if lane is None else both[lane] for lane in source.detail]
         else:
-            found = [Local(f"{operand.name}.{k}") for k, _ in enumerate(layout.leaves())]
+            found = [llvm.Local(f"{operand.name}.{k}") for k, _ in enumerate(layout.leaves())]
         self.parts[operand.name] = found
         return found
 

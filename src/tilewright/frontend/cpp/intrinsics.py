@@ -10,25 +10,9 @@ from tilewright.frontend.cpp.values import Translation
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import DType, bool_, int64, uint8, uint16, uint32
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode, RoundingMode
-from tilewright.ir.ops import arith, memory
+from tilewright.ir.ops import arith, memory, shape
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.linear import Mma, Reduce, Scan, identity_of
-from tilewright.ir.ops.shape import (
-    Broadcast,
-    Cat,
-    Constant,
-    Extract,
-    IntToPtr,
-    Iota,
-    Pack,
-    Permute,
-    PtrDiff,
-    PtrOffset,
-    PtrToInt,
-    Reshape,
-    Undefined,
-    Unpack,
-)
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType
 
 # The tables below are in the order of the enumerations in the headers.
@@ -167,7 +151,7 @@ def _cast(state: Translation, i: Instruction) -> Value:
         return state.builder.emit(arith.Cmp, value, null, predicate=CmpPredicate.NE)
     if isinstance(have, PointerType) or isinstance(want, PointerType):
         return state.coerce(value, want)
-    if isinstance(value.op, Constant) and have.is_integer and value.op.value in (0, 1):  # zeros, ones
+    if isinstance(value.op, shape.Constant) and have.is_integer and value.op.value in (0, 1):  # zeros, ones
         number = float(value.op.value) if want.is_floating else int(value.op.value)
         return state.builder.constant(bool(number) if want.is_bool else number, want, value.tile.shape)
     return state.builder.emit(arith.Cast, value, dtype=want)
@@ -181,10 +165,10 @@ def _bitcast(state: Translation, i: Instruction) -> Value:
         return value
     emit = state.builder.emit
     if isinstance(have, PointerType) and isinstance(want, DType):
-        address = emit(PtrToInt, value, dtype=want if want.is_integer else int64)
+        address = emit(shape.PtrToInt, value, dtype=want if want.is_integer else int64)
         return address if want.is_integer else emit(arith.Bitcast, address, dtype=want)
     if isinstance(have, DType) and isinstance(want, PointerType):
-        return emit(IntToPtr, value if have.is_integer else emit(arith.Bitcast, value, dtype=int64), dtype=want)
+        return emit(shape.IntToPtr, value if have.is_integer else emit(arith.Bitcast, value, dtype=int64), dtype=want)
     if want is bool_:
         _require_bool(state, value)
     if want is bool_ or have is bool_:
@@ -194,9 +178,9 @@ def _bitcast(state: Translation, i: Instruction) -> Value:
 
 def _require_bool(state: Translation, value: Value) -> None:
     """State that the bits of ``value`` are those of false or true."""
-    emit, shape = state.builder.emit, value.tile.shape
-    number = state.coerce(value, uint8)
-    is_bool = emit(arith.Cmp, number, state.constant(1, uint8, shape), predicate=CmpPredicate.LE)
+    emit, number = state.builder.emit, state.coerce(value, uint8)
+    one = state.constant(1, uint8, value.tile.shape)
+    is_bool = emit(arith.Cmp, number, one, predicate=CmpPredicate.LE)
     state.builder.emit_op(
         memory.Assume, is_bool, [number], (), kind="invalid-bitcast", message="{} is neither false (0) nor true (1)"
     )
@@ -231,35 +215,35 @@ def _of_type(cls: type[Op]) -> Callable[[Translation, Instruction], Value]:
 def _reshape(state: Translation, i: Instruction) -> Value:
     want = state.type_argument(i.operands[0])
     value = state.tile(i.operands[1])
-    return value if value.tile.shape == want.shape else state.builder.emit(Reshape, value, shape=want.shape)
+    return value if value.tile.shape == want.shape else state.builder.emit(shape.Reshape, value, shape=want.shape)
 
 
 def _broadcast(state: Translation, i: Instruction) -> Value:
     want = state.type_argument(i.operands[0])
     value = state.tile(i.operands[1])
-    if isinstance(value.op, Constant):
-        return state.builder.emit(Constant, value=value.op.value, type=value.tile.with_shape(want.shape))
+    if isinstance(value.op, shape.Constant):
+        return state.builder.emit(shape.Constant, value=value.op.value, type=value.tile.with_shape(want.shape))
     aligned = (1,) * (want.rank - value.tile.rank) + value.tile.shape
     if aligned != value.tile.shape:
-        value = state.builder.emit(Reshape, value, shape=aligned)
-    return value if aligned == want.shape else state.builder.emit(Broadcast, value, shape=want.shape)
+        value = state.builder.emit(shape.Reshape, value, shape=aligned)
+    return value if aligned == want.shape else state.builder.emit(shape.Broadcast, value, shape=want.shape)
 
 
 def _permute(state: Translation, i: Instruction) -> Value:
     value = state.tile(i.operands[1])
     code = state.integer(i.operands[2])
-    return state.builder.emit(Permute, value, axes=tuple(code >> (4 * k) & 15 for k in range(value.tile.rank)))
+    return state.builder.emit(shape.Permute, value, axes=tuple(code >> (4 * k) & 15 for k in range(value.tile.rank)))
 
 
 def _cat(state: Translation, i: Instruction) -> Value:
     _, x, y, axis = i.operands
-    return state.builder.emit(Cat, state.tile(x), state.tile(y), axis=state.integer(axis))
+    return state.builder.emit(shape.Cat, state.tile(x), state.tile(y), axis=state.integer(axis))
 
 
 def _extract(state: Translation, i: Instruction) -> Value:
     want = state.type_argument(i.operands[0])
     indices = [state.value(o, t) for o, t in zip(i.operands[2:], i.types[2:])]
-    return state.builder.emit(Extract, state.tile(i.operands[1]), indices, shape=want.shape)
+    return state.builder.emit(shape.Extract, state.tile(i.operands[1]), indices, shape=want.shape)
 
 
 def _fold(state: Translation, i: Instruction, scan: bool) -> Value:
@@ -276,7 +260,7 @@ def _fold(state: Translation, i: Instruction, scan: bool) -> Value:
     if scan:
         return state.builder.emit(Scan, [value], axis=axis, identities=(number,), body=body)
     folded = state.builder.emit(Reduce, [value], axis=axis, identities=(number,), commutative=True, body=body)
-    return state.builder.emit(Reshape, folded, shape=want.shape)
+    return state.builder.emit(shape.Reshape, folded, shape=want.shape)
 
 
 # -- scalars
@@ -301,7 +285,7 @@ def _pack(state: Translation, i: Instruction) -> Value:
     value = state.tile(i.operands[1])
     if value.tile.dtype is bool_:
         value = emit(arith.Cast, value, dtype=uint8)
-    return emit(Reshape, emit(Unpack, emit(Pack, value), dtype=_OF_BYTES[i.type]), shape=())
+    return emit(shape.Reshape, emit(shape.Unpack, emit(shape.Pack, value), dtype=_OF_BYTES[i.type]), shape=())
 
 
 def _unpack(state: Translation, i: Instruction) -> Value:
@@ -309,13 +293,14 @@ def _unpack(state: Translation, i: Instruction) -> Value:
     want = state.type_argument(i.operands[0])
     dtype = uint8 if want.dtype is bool_ else want.element
     number = state.value(i.operands[1], i.types[1], _OF_BYTES[i.types[1]])
-    packed = number.op.x.op.x.op if isinstance(number.op, Reshape) and isinstance(number.op.x.op, Unpack) else None
-    if isinstance(packed, Pack) and packed.x.type == want.with_dtype(dtype):
+    reshaped = number.op.x.op if isinstance(number.op, shape.Reshape) else None
+    packed = reshaped.x.op if isinstance(reshaped, shape.Unpack) else None
+    if isinstance(packed, shape.Pack) and packed.x.type == want.with_dtype(dtype):
         value = packed.x
         if isinstance(value.op, arith.Cast) and value.op.x.type == want:
             return value.op.x
     else:
-        value = emit(Reshape, emit(Unpack, emit(Pack, number), dtype=dtype), shape=want.shape)
+        value = emit(shape.Reshape, emit(shape.Unpack, emit(shape.Pack, number), dtype=dtype), shape=want.shape)
     return emit(arith.Cast, value, dtype=bool_) if want.dtype is bool_ else value
 
 
@@ -458,7 +443,7 @@ def _load_view(state: Translation, i: Instruction) -> Value:
     tile = state.type_argument(code)
     view, indices, attributes = _partition(state, tile, state.integer(padding), base, list(zip(numbers, i.types[6:])))
     loaded = state.builder.emit(memory.LoadView, view, indices, **attributes, **_order(state, order, scope))
-    return state.builder.emit(IntToPtr, loaded, dtype=tile.dtype) if tile.is_pointer else loaded
+    return state.builder.emit(shape.IntToPtr, loaded, dtype=tile.dtype) if tile.is_pointer else loaded
 
 
 def _store_view(state: Translation, i: Instruction) -> None:
@@ -466,15 +451,15 @@ def _store_view(state: Translation, i: Instruction) -> None:
     tile, value = state.type_argument(code), state.tile(operand)
     view, indices, attributes = _partition(state, tile, state.integer(padding), base, list(zip(numbers, i.types[7:])))
     if tile.is_pointer:
-        value = state.builder.emit(PtrToInt, value, dtype=int64)
+        value = state.builder.emit(shape.PtrToInt, value, dtype=int64)
     state.builder.emit_op(memory.StoreView, view, value, indices, **attributes, **_order(state, order, scope))
 
 
 INTRINSICS: dict[str, Callable[[Translation, Instruction], Value | None]] = {
     "bid": _grid(memory.Bid),
     "num_blocks": _grid(memory.NumBlocks),
-    "undefined": _of_type(Undefined),
-    "iota": _of_type(Iota),
+    "undefined": _of_type(shape.Undefined),
+    "iota": _of_type(shape.Iota),
     "unary": _unary,
     "binary": _binary,
     "compare": _compare,
@@ -491,8 +476,8 @@ INTRINSICS: dict[str, Callable[[Translation, Instruction], Value | None]] = {
     "pack_i32": _pack,
     "unpack_i16": _unpack,
     "unpack_i32": _unpack,
-    "offset": _tiles(PtrOffset, in_array=True),
-    "difference": _tiles(PtrDiff, dtype=int64),
+    "offset": _tiles(shape.PtrOffset, in_array=True),
+    "difference": _tiles(shape.PtrDiff, dtype=int64),
     "mma": _tiles(Mma),
     "reduce": lambda state, i: _fold(state, i, scan=False),
     "scan": lambda state, i: _fold(state, i, scan=True),

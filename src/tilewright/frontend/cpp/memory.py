@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilewright.frontend.cpp import llvm_text as llvm
 from tilewright.frontend.cpp.layout import CType
-from tilewright.frontend.cpp.llvm_text import (
-    HANDLE,
-    UNDEFINED,
-    Const,
-    Instruction,
-    LLVMTextError,
-    Symbol,
-    parse_constant,
-)
 from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, signed
 from tilewright.frontend.cpp.values import VOID_POINTER, Translation
 from tilewright.ir.core import Value
@@ -28,18 +20,18 @@ _LARGEST_TABLE = 4096  # scalars of a constant table
 _NO_OPERANDS = ("printf", "__tw_hint", "llvm.memcpy", "llvm.memmove")  # calls that read constants themselves
 
 
-def allocate(state: Translation, i: Instruction) -> None:
+def allocate(state: Translation, i: llvm.Instruction) -> None:
     """Memory of the block. A reason against it is told where it is used, which has a place in the source."""
     name = str(i.name)
     try:
         layout = state.layouts.of(i.detail)
-    except LLVMTextError as e:
+    except llvm.LLVMTextError as e:
         state.unavailable[name] = str(e)
         return
-    count = i.operands[0].value if i.operands and isinstance(i.operands[0], Const) else None if i.operands else 1
+    count = i.operands[0].value if i.operands and isinstance(i.operands[0], llvm.Const) else None if i.operands else 1
     if count is None:
         state.unavailable[name] = "a local array needs a length that is known at compile time"
-    elif HANDLE in layout.scalars:
+    elif llvm.HANDLE in layout.scalars:
         state.unavailable[name] = (
             "an array of tiles that is indexed at run time, or a tile whose address is kept, is not available in tile "
             "code; index the array in a loop of constant length"
@@ -68,7 +60,7 @@ def copy_tables(state: Translation) -> None:
             if i.op == "call" and i.detail.startswith(_NO_OPERANDS):
                 continue
             for operand in i.operands:
-                if isinstance(operand, Symbol) and operand.name not in state.tables:
+                if isinstance(operand, llvm.Symbol) and operand.name not in state.tables:
                     scalars = _table(state, operand.name)
                     if scalars is not None:
                         layout, values = scalars
@@ -76,35 +68,35 @@ def copy_tables(state: Translation) -> None:
                         _store_all(state, base, values)
 
 
-def _table(state: Translation, name: str) -> tuple[CType, list[tuple[int, Const]]] | None:
+def _table(state: Translation, name: str) -> tuple[CType, list[tuple[int, llvm.Const]]] | None:
     """The layout and the scalars of the constant global variable ``name``; None when it is none, or holds addresses."""
-    constant = parse_constant(state.module.globals.get(name, ""))
+    constant = llvm.parse_constant(state.module.globals.get(name, ""))
     if constant is None:
         return None
     try:
         layout = state.layouts.of(constant[0])
-    except LLVMTextError:
+    except llvm.LLVMTextError:
         return None
-    values: list[tuple[int, Const]] = []
+    values: list[tuple[int, llvm.Const]] = []
     for offset, value in layout.constants(constant[1]):
-        if not isinstance(value, Const) or len(values) >= _LARGEST_TABLE:
+        if not isinstance(value, llvm.Const) or len(values) >= _LARGEST_TABLE:
             return None
         values.append((offset, value))
     return layout, values
 
 
-def _store_all(state: Translation, base: Value, values: list[tuple[int, Const]]) -> None:
+def _store_all(state: Translation, base: Value, values: list[tuple[int, llvm.Const]]) -> None:
     if len(values) > 1 and len({repr(v) for _, v in values}) == 1 and values[0][1].type in LLVM_DTYPES:
         dtype = _MEMORY_DTYPES[values[0][1].type]
         if values[-1][0] == (len(values) - 1) * dtype.bytes:
             _fill(state, state.coerce(base, PointerType(dtype)), values[0][1].value, len(values))
             return
     for offset, value in values:
-        if value.value is not UNDEFINED:
+        if value.value is not llvm.UNDEFINED:
             _store_scalar(state, state.moved(base, offset), value)
 
 
-def _store_scalar(state: Translation, pointer: Value, value: Const) -> None:
+def _store_scalar(state: Translation, pointer: Value, value: llvm.Const) -> None:
     dtype = _MEMORY_DTYPES[value.type]
     typed = _pointer_to(state, pointer, value.type)
     element = typed.tile.pointee
@@ -116,16 +108,16 @@ def _store_scalar(state: Translation, pointer: Value, value: Const) -> None:
 # -- addresses
 
 
-def element_pointer(state: Translation, i: Instruction) -> None:
+def element_pointer(state: Translation, i: llvm.Instruction) -> None:
     """``getelementptr``: the pointer keeps its element type where all steps are multiples of its size."""
     pointer = state.value(i.operands[0], "ptr")
     try:
         layout = state.layouts.of(i.detail)
-    except LLVMTextError as e:
+    except llvm.LLVMTextError as e:
         state.fail(str(e))
     constant, steps = 0, []
     for k, (operand, type) in enumerate(zip(i.operands[1:], i.types[1:])):
-        if isinstance(operand, Const):
+        if isinstance(operand, llvm.Const):
             start, inner = (int(operand.value) * layout.size, layout) if k == 0 else layout.member(int(operand.value))
             constant += start
         else:
@@ -157,7 +149,7 @@ def _pointer_to(state: Translation, pointer: Value, type: str) -> Value:
     """``pointer`` to elements as wide as ``type``; it keeps its own element type when that fits."""
     dtype = _MEMORY_DTYPES.get(type)
     if dtype is None:
-        what = "a tile" if type == HANDLE else f"a value of the LLVM type {type}"
+        what = "a tile" if type == llvm.HANDLE else f"a value of the LLVM type {type}"
         state.fail(f"{what} cannot be kept in memory in tile code")
     have = pointer.tile.dtype
     if isinstance(have, PointerType) and have.pointee is not None and have.pointee.bytes == dtype.bytes:
@@ -168,12 +160,12 @@ def _pointer_to(state: Translation, pointer: Value, type: str) -> Value:
 # -- single elements
 
 
-def _no_atomics(state: Translation, i: Instruction) -> None:
+def _no_atomics(state: Translation, i: llvm.Instruction) -> None:
     if i.flags & {"volatile", "atomic"}:
         state.fail(f"a volatile or atomic {i.op} is not available in tile code; use the atomic functions of tiles")
 
 
-def load(state: Translation, i: Instruction) -> None:
+def load(state: Translation, i: llvm.Instruction) -> None:
     _no_atomics(state, i)
     pointer = _pointer_to(state, state.value(i.operands[0], "ptr"), i.type)
     value = state.builder.emit(Load, pointer, None, None)
@@ -184,7 +176,7 @@ def load(state: Translation, i: Instruction) -> None:
     state.bind(i, value)
 
 
-def store(state: Translation, i: Instruction) -> None:
+def store(state: Translation, i: llvm.Instruction) -> None:
     _no_atomics(state, i)
     type = i.types[0]
     pointer = _pointer_to(state, state.value(i.operands[1], "ptr"), type)
@@ -199,21 +191,21 @@ def store(state: Translation, i: Instruction) -> None:
 # -- many bytes at once
 
 
-def transfer(state: Translation, i: Instruction) -> None:
+def transfer(state: Translation, i: llvm.Instruction) -> None:
     """``memcpy``, ``memmove`` and ``memset`` of a constant number of bytes."""
     target, source, size = i.operands[:3]
-    if not isinstance(size, Const):
+    if not isinstance(size, llvm.Const):
         state.fail("copying or filling a number of bytes that is known only at run time is not available in tile code")
     bytes = int(size.value)
     if bytes == 0:
         return
     pointer = state.value(target, "ptr")
     if i.detail.startswith("llvm.memset"):
-        if not isinstance(source, Const):
+        if not isinstance(source, llvm.Const):
             state.fail("filling memory with a byte that is known only at run time is not available in tile code")
         _fill_bytes(state, pointer, int(source.value) & 255, bytes)
         return
-    if isinstance(source, Symbol):
+    if isinstance(source, llvm.Symbol):
         table = _table(state, source.name)
         if table is not None:
             first = source.offset

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from tilewright.frontend.cpp import llvm_text as llvm
 from tilewright.frontend.cpp.hints import StatementHints
 from tilewright.frontend.cpp.layout import Layouts
-from tilewright.frontend.cpp.llvm_text import (
-    HANDLE,
-    UNDEFINED,
-    Const,
-    Instruction,
-    LLVMFunction,
-    LLVMModule,
-    Local,
-    Operand,
-    Symbol,
-)
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.names import source_name
 from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, tile_type
@@ -34,7 +24,7 @@ VOID_POINTER = PointerType(None)
 class Translation:
     """The state of translating ``function``. ``env`` maps LLVM names to IR values, ``types`` to their IR types."""
 
-    def __init__(self, module: LLVMModule, function: LLVMFunction, locations: Locations, body: Block) -> None:
+    def __init__(self, module: llvm.LLVMModule, function: llvm.LLVMFunction, locations: Locations, body: Block) -> None:
         self.module = module
         self.function = function
         self.locations = locations
@@ -49,21 +39,21 @@ class Translation:
         for block in function.blocks:
             for instruction in block.instructions:
                 for operand in instruction.operands:
-                    if isinstance(operand, Local):
+                    if isinstance(operand, llvm.Local):
                         self.uses[operand.name] = self.uses.get(operand.name, 0) + 1
 
     # -- values
 
-    def value(self, operand: Operand, type: str, want: ElementType | None = None) -> Value:
+    def value(self, operand: llvm.Operand, type: str, want: ElementType | None = None) -> Value:
         """The IR value of ``operand`` of LLVM type ``type``, as elements of ``want`` when given."""
-        if isinstance(operand, Local):
+        if isinstance(operand, llvm.Local):
             if operand.name in self.unavailable:
                 self.fail(self.unavailable[operand.name])
             if operand.name not in self.env:
                 self.fail("a struct or array that is computed at run time is not available in tile code")
             value = self.env[operand.name]
             return value if want is None else self.coerce(value, want)
-        if isinstance(operand, Symbol):
+        if isinstance(operand, llvm.Symbol):
             if operand.name not in self.module.globals:
                 self.fail("pointers to functions, and calls through them, are not available in tile code")
             if operand.name in self.tables:
@@ -76,8 +66,8 @@ class Translation:
             name = source_name(operand.name)
             self.fail(f"the global variable '{name}' is not available in tile code; pass it to the kernel")
         dtype = want if want is not None else self.default_element(type)
-        if operand.value is UNDEFINED:
-            if type == HANDLE:
+        if operand.value is llvm.UNDEFINED:
+            if type == llvm.HANDLE:
                 self.fail("a tile is used before it is given a value")
             return self.builder.emit(Undefined, type=TileType(dtype))
         own = LLVM_DTYPES.get(type)
@@ -85,11 +75,11 @@ class Translation:
             return self.coerce(self.constant(operand.value, own), dtype)  # the bits count, not the number
         return self.constant(operand.value, dtype)
 
-    def tile(self, operand: Operand, like: TileType | None = None) -> Value:
+    def tile(self, operand: llvm.Operand, like: TileType | None = None) -> Value:
         """The tile behind a handle."""
-        if isinstance(operand, Const) and like is not None:
+        if isinstance(operand, llvm.Const) and like is not None:
             return self.builder.emit(Undefined, type=like)
-        return self.value(operand, HANDLE)
+        return self.value(operand, llvm.HANDLE)
 
     def constant(self, value: Any, dtype: ElementType, shape: tuple[int, ...] = ()) -> Value:
         """A constant of ``dtype``; integers wrap, ``None`` is the null pointer."""
@@ -140,19 +130,19 @@ class Translation:
         base = self.coerce(pointer, PointerType(uint8))
         return self.coerce(self.builder.emit(PtrOffset, base, self.constant(offset, int64)), have)
 
-    def bind(self, instruction: Instruction, value: Value) -> None:
+    def bind(self, instruction: llvm.Instruction, value: Value) -> None:
         assert instruction.name is not None
         self.env[instruction.name] = value
 
     # -- constants that the headers pass
 
-    def integer(self, operand: Operand) -> int:
+    def integer(self, operand: llvm.Operand) -> int:
         """A constant argument of an intrinsic."""
-        if isinstance(operand, Const) and isinstance(operand.value, (int, bool)):
+        if isinstance(operand, llvm.Const) and isinstance(operand.value, (int, bool)):
             return int(operand.value)
         self.fail("an argument that must be a compile-time constant is computed at run time")
 
-    def type_argument(self, operand: Operand) -> TileType:
+    def type_argument(self, operand: llvm.Operand) -> TileType:
         return tile_type(self.integer(operand))
 
     # -- errors
