@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from tilewright.frontend.python.context import Context
 from tilewright.frontend.python.merge import describe
@@ -20,26 +20,31 @@ from tilewright.language.dtypes import to_dtype
 _E = TypeVar("_E", bound=enum.Enum)
 
 
+def wrong(ctx: Context, name: str, text: str) -> NoReturn:
+    """TileTypeError at the argument ``name`` of the call, of which ``text`` says what it must be."""
+    ctx.fail(TileTypeError, f"{name!r} {text}", argument=name)
+
+
 def const_int(ctx: Context, value: Any, name: str) -> int:
     """An integer constant."""
     known = constant_of(value)
     if isinstance(known, int) and not isinstance(known, bool):
         return known
     if isinstance(value, Tile) and value.constant is None:
-        ctx.fail(
-            TileTypeError,
-            f"{name!r} must be known at compile time, but it is a run-time value; pass it as a kernel parameter "
-            f"annotated ct.Constant[int], or write a literal",
-            argument=name,
+        wrong(
+            ctx,
+            name,
+            "must be known at compile time, but it is a run-time value; pass it as a kernel parameter "
+            "annotated ct.Constant[int], or write a literal",
         )
-    ctx.fail(TileTypeError, f"{name!r} must be an integer constant, not {describe(value)}", argument=name)
+    wrong(ctx, name, f"must be an integer constant, not {describe(value)}")
 
 
 def const_bool(ctx: Context, value: Any, name: str) -> bool:
     known = constant_of(value)
     if isinstance(known, bool):
         return known
-    ctx.fail(TileTypeError, f"{name!r} must be True or False, not {describe(value)}", argument=name)
+    wrong(ctx, name, f"must be True or False, not {describe(value)}")
 
 
 def ints(ctx: Context, value: Any, name: str) -> tuple[int, ...]:
@@ -68,7 +73,7 @@ def axis(ctx: Context, value: Any, rank: int, name: str = "axis") -> int:
     found = const_int(ctx, value, name)
     if not -rank <= found < rank:
         has = f"it must be from {-rank} to {rank - 1}" if rank else "a scalar has no axes"
-        ctx.fail(TileTypeError, f"{name!r} is {found}: {has}", argument=name)
+        wrong(ctx, name, f"is {found}: {has}")
     return found % rank
 
 
@@ -78,7 +83,7 @@ def dtype(ctx: Context, value: Any, name: str = "dtype") -> DType:
         plain = isinstance(value, (str, type)) or type(value).__name__ == "dtype"  # such as those of Triton
         hint = "; write ct.float32, ct.int32 and so on" if plain else ""
         shown = repr(value) if plain else describe(value)
-        ctx.fail(TileTypeError, f"{name!r} must be a dtype, not {shown}{hint}", argument=name)
+        wrong(ctx, name, f"must be a dtype, not {shown}{hint}")
     return found
 
 
@@ -90,21 +95,21 @@ def member(ctx: Context, cls: type[_E], value: Any, name: str) -> _E:
         return cls[value]
     choices = ", ".join(cls.__members__)
     shown = repr(value) if isinstance(value, str) else describe(value)
-    ctx.fail(TileTypeError, f"{name!r} must be a {cls.__name__} ({choices}), not {shown}", argument=name)
+    wrong(ctx, name, f"must be a {cls.__name__} ({choices}), not {shown}")
 
 
 def array(ctx: Context, value: Any, name: str = "array") -> Array:
     if isinstance(value, Array):
         return value
     if isinstance(value, TiledView):
-        ctx.fail(TileTypeError, f"{name!r} is a tiled view; call its methods load and store instead", argument=name)
-    ctx.fail(TileTypeError, f"{name!r} must be an array, not {describe(value)}", argument=name)
+        wrong(ctx, name, "is a tiled view; call its methods load and store instead")
+    wrong(ctx, name, f"must be an array, not {describe(value)}")
 
 
 def tile(ctx: Context, value: Any, name: str) -> Tile:
     if isinstance(value, Tile) or is_number(value):
         return to_tile(ctx, value)
-    ctx.fail(TileTypeError, f"{name!r} must be a tile, not {describe(value)}", argument=name)
+    wrong(ctx, name, f"must be a tile, not {describe(value)}")
 
 
 def scalar_index(ctx: Context, value: Any, name: str, *, signed: bool = True) -> Value:
@@ -135,11 +140,11 @@ def index(ctx: Context, value: Any, rank: int, what: str, name: str = "index") -
     entries: Sequence[Any] = value if isinstance(value, tuple) else (value,)
     if len(entries) != rank:
         plural = "entry" if len(entries) == 1 else "entries"
-        ctx.fail(
-            TileTypeError,
-            f"{name!r} has {len(entries)} {plural}, but {what} has {rank} dimension{'s' * (rank != 1)}: write "
+        wrong(
+            ctx,
+            name,
+            f"has {len(entries)} {plural}, but {what} has {rank} dimension{'s' * (rank != 1)}: write "
             f"one entry per dimension, such as {name}={_example(rank)}",
-            argument=name,
         )
     return [scalar_index(ctx, e, name) for e in entries]
 
@@ -156,13 +161,13 @@ def order(ctx: Context, value: Any, rank: int) -> tuple[int, ...]:
     if value == "F":
         return tuple(reversed(range(rank)))
     if not isinstance(value, tuple):
-        ctx.fail(TileTypeError, f"'order' must be 'C', 'F' or a permutation, not {describe(value)}", argument="order")
+        wrong(ctx, "order", f"must be 'C', 'F' or a permutation, not {describe(value)}")
     found = tuple(const_int(ctx, v, "order") for v in value)
     if len(found) == rank:
         found = tuple(v + rank if -rank <= v < 0 else v for v in found)
     if sorted(found) != list(range(rank)):
         wanted = f"a permutation of 0 to {rank - 1}"
-        ctx.fail(TileTypeError, f"'order' is {found}; for this array it must be {wanted}", argument="order")
+        wrong(ctx, "order", f"is {found}; for this array it must be {wanted}")
     return found
 
 

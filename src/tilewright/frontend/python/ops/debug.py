@@ -35,7 +35,7 @@ def print_values(ctx: Context, values: tuple[Any, ...], sep: Any = " ", end: Any
     """``print(*values, sep=sep, end=end)``."""
     for name, text in (("sep", sep), ("end", end)):
         if text is not None and not isinstance(text, str):
-            ctx.fail(TileTypeError, f"{name!r} must be a string, not {describe(text)}", argument=name)
+            check.wrong(ctx, name, f"must be a string, not {describe(text)}")
     separator, last = " " if sep is None else sep, "\n" if end is None else end
     parts: list[str | Hole] = []
     for i, value in enumerate(values):
@@ -52,7 +52,7 @@ def _print(ctx: Context, *args: Any, sep: Any = " ", end: Any = "\n") -> None:
 
 def _printf(ctx: Context, format: Any, *args: Any) -> None:
     if not isinstance(format, str):
-        ctx.fail(TileTypeError, f"'format' must be a constant string, not {describe(format)}", argument="format")
+        check.wrong(ctx, "format", f"must be a constant string, not {describe(format)}")
     parts: list[str | Hole] = []
     remaining = list(args)
     position = 0
@@ -94,12 +94,10 @@ def _printf(ctx: Context, format: Any, *args: Any) -> None:
 
 def _assert(ctx: Context, cond: Any, message: Any = None) -> None:
     if message is not None and not isinstance(message, str):
-        ctx.fail(TileTypeError, f"'message' must be a constant string, not {describe(message)}", argument="message")
+        check.wrong(ctx, "message", f"must be a constant string, not {describe(message)}")
     tile = check.tile(ctx, cond, "cond")
     if tile.value.tile.is_pointer or not tile.dtype.is_bool:
-        ctx.fail(
-            TileTypeError, f"'cond' must be a bool tile, not {describe(tile)}; write a comparison", argument="cond"
-        )
+        check.wrong(ctx, "cond", f"must be a bool tile, not {describe(tile)}; write a comparison")
     ctx.builder.emit_op(Assert, tile.value, [], message=message or "")
 
 

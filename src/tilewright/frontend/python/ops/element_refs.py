@@ -64,7 +64,7 @@ def raw_elements(ctx: Context, memory: Any, offset: Any, mask: Any) -> ElementRe
         ctx.fail(TileTypeError, f"expected raw memory, got {describe(memory)}")
     tile = check.tile(ctx, offset, "offset")
     if not tile.dtype.is_integer:
-        ctx.fail(TileTypeError, f"'offset' must be integers, not {describe(tile)}", argument="offset")
+        check.wrong(ctx, "offset", f"must be integers, not {describe(tile)}")
     base, wide = broadcast(ctx, memory.array.base, tile.shape), cast(ctx, tile.value, int64)
     where = _mask(ctx, mask, tile.shape, None)
     _promise_offset(ctx, memory.array, wide, where)
@@ -75,11 +75,11 @@ def _indices(ctx: Context, array: Array, indices: Any) -> list[Tile]:
     """One integer tile per dimension, of a common shape."""
     entries = indices if isinstance(indices, tuple) else (indices,)
     if len(entries) != array.ndim:
-        ctx.fail(
-            TileTypeError,
-            f"'indices' has {len(entries)} entr{'y' if len(entries) == 1 else 'ies'}, but the array has {array.ndim} "
+        check.wrong(
+            ctx,
+            "indices",
+            f"has {len(entries)} entr{'y' if len(entries) == 1 else 'ies'}, but the array has {array.ndim} "
             f"dimension{'s' * (array.ndim != 1)}: give one integer tile per dimension",
-            argument="indices",
         )
     tiles = []
     for e in entries:
@@ -169,11 +169,9 @@ def _mask(ctx: Context, mask: Any, shape: tuple[int, ...], inside: Value | None)
         return inside
     tile = check.tile(ctx, mask, "mask")
     if tile.value.tile.is_pointer or not tile.dtype.is_bool:
-        ctx.fail(
-            TileTypeError, f"'mask' must be a bool tile, not {describe(tile)}; compare to make one", argument="mask"
-        )
+        check.wrong(ctx, "mask", f"must be a bool tile, not {describe(tile)}; compare to make one")
     if broadcast_shapes(tile.shape, shape) != shape:
-        ctx.fail(TileTypeError, f"'mask' of shape {tile.shape} does not broadcast to {shape}", argument="mask")
+        check.wrong(ctx, "mask", f"of shape {tile.shape} does not broadcast to {shape}")
     wide = broadcast(ctx, tile.value, shape)
     return wide if inside is None else ctx.builder.emit(And, inside, wide)
 

@@ -52,9 +52,7 @@ def rounding(
         return default
     mode = check.member(ctx, RoundingMode, value, "rounding_mode")
     if not dtype.is_float:
-        ctx.fail(
-            TileTypeError, f"'rounding_mode' applies to floating-point operands, not {dtype}", argument="rounding_mode"
-        )
+        check.wrong(ctx, "rounding_mode", f"applies to floating-point operands, not {dtype}")
     if mode in (FULL, APPROX) and dtype is not float32 and mode in allowed:
         ctx.fail(TileTypeError, f"rounding mode {mode.name} is for float32 only, not {dtype}", argument="rounding_mode")
     if mode not in allowed:
@@ -69,7 +67,7 @@ def flush(ctx: Context, value: Any, dtype: DType) -> bool:
     """The ``flush_to_zero`` argument of an operation on ``dtype``."""
     found = check.const_bool(ctx, value, "flush_to_zero")
     if found and dtype is not float32:
-        ctx.fail(TileTypeError, f"'flush_to_zero' is for float32 only, not {dtype}", argument="flush_to_zero")
+        check.wrong(ctx, "flush_to_zero", f"is for float32 only, not {dtype}")
     return found
 
 
@@ -416,11 +414,7 @@ def _astype(ctx: Context, x: Any, dtype: Any, *, rounding_mode: Any = None) -> T
         return strict(ctx, x, target) if is_number(x) else converted(ctx, tile, target)
     mode = check.member(ctx, RoundingMode, rounding_mode, "rounding_mode")
     if not (source.is_floating and target.is_floating):
-        ctx.fail(
-            TileTypeError,
-            f"'rounding_mode' applies to float-to-float conversions, not {source} to {target}",
-            argument="rounding_mode",
-        )
+        check.wrong(ctx, "rounding_mode", f"applies to float-to-float conversions, not {source} to {target}")
     if not _rounds_to(mode, source, target):
         ctx.fail(
             TileTypeError,

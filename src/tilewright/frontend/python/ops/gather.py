@@ -65,14 +65,10 @@ def _advanced(ctx: Context, array: Any, indices: Any) -> tuple[Array, list[Tile]
     if source.ndim < 2:
         ctx.fail(TileTypeError, f"advanced indexing needs an array of rank 2 or more, not {source.ndim}; use ct.gather")
     if not isinstance(indices, tuple) or len(indices) != source.ndim:
-        ctx.fail(TileTypeError, f"'indices' must be a tuple of {source.ndim} entries", argument="indices")
+        check.wrong(ctx, "indices", f"must be a tuple of {source.ndim} entries")
     sparse = [i for i in indices if not isinstance(i, SliceIndex)]
     if len(sparse) != 1 or not isinstance(sparse[0], Tile) or sparse[0].ndim != 1 or not sparse[0].dtype.is_integer:
-        ctx.fail(
-            TileTypeError,
-            "'indices' needs exactly one 1-D integer tile, and ct.Slice for every other dimension",
-            argument="indices",
-        )
+        check.wrong(ctx, "indices", "needs exactly one 1-D integer tile, and ct.Slice for every other dimension")
     rank = source.ndim
     shape = tuple(i.length if isinstance(i, SliceIndex) else i.shape[0] for i in indices)
     tiles = []

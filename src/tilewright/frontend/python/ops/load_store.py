@@ -45,15 +45,9 @@ def order_and_scope(
     )
     if found not in allowed:
         choices = ", ".join(o.name for o in allowed)
-        ctx.fail(
-            TileTypeError,
-            f"'memory_order' {found.name} is not possible here; choose {choices}",
-            argument="memory_order",
-        )
+        check.wrong(ctx, "memory_order", f"{found.name} is not possible here; choose {choices}")
     if where is MemoryScope.CLUSTER:
-        ctx.fail(
-            TileTypeError, "'memory_scope' CLUSTER is not possible in tile code; use DEVICE", argument="memory_scope"
-        )
+        check.wrong(ctx, "memory_scope", "CLUSTER is not possible in tile code; use DEVICE")
     if (found is MemoryOrder.WEAK) is not (where is MemoryScope.NONE):
         ctx.fail(
             TileTypeError,
@@ -101,11 +95,11 @@ def tile_shape(ctx: Context, value: Any, rank: int, name: str = "shape") -> tupl
     if len(shape) != rank:
         wanted = ", ".join(map(str, (1,) * (rank - len(shape)) + shape)) if len(shape) < rank else ""
         advice = f"; write {name}=({wanted})" if wanted else ""
-        ctx.fail(
-            TileTypeError,
-            f"{name!r} is {shape}, but the array has {rank} dimension{'s' * (rank != 1)}: a tile has the rank of its "
+        check.wrong(
+            ctx,
+            name,
+            f"is {shape}, but the array has {rank} dimension{'s' * (rank != 1)}: a tile has the rank of its "
             f"array{advice}",
-            argument=name,
         )
     return shape
 
@@ -168,10 +162,10 @@ def _tiled_view(ctx: Context, array: Any, tile_shape_: Any, *, padding_mode: Any
     if traversal_steps is not None:
         steps = check.ints(ctx, traversal_steps, "traversal_steps")
         if len(steps) != source.ndim or any(s <= 0 for s in steps):
-            ctx.fail(
-                TileTypeError,
-                f"'traversal_steps' is {steps}; it needs one positive step for each of the {source.ndim} dimensions",
-                argument="traversal_steps",
+            check.wrong(
+                ctx,
+                "traversal_steps",
+                f"is {steps}; it needs one positive step for each of the {source.ndim} dimensions",
             )
     padding = check.member(ctx, PaddingMode, padding_mode, "padding_mode")
     view = partition(ctx, source, dims, tuple(range(source.ndim)), padding, steps)
@@ -233,11 +227,7 @@ def _slice(ctx: Context, array: Any, axis: Any, start: Any, stop: Any) -> Array:
     first, last = constant_of(start), constant_of(stop)
     for name, known in (("start", first), ("stop", last)):
         if isinstance(known, int) and known < 0:
-            ctx.fail(
-                TileTypeError,
-                f"{name!r} is {known}; the bounds of a slice count from the start of the axis",
-                argument=name,
-            )
+            check.wrong(ctx, name, f"is {known}; the bounds of a slice count from the start of the axis")
     if first is not None and last is not None and first > last:
         ctx.fail(TileTypeError, f"the slice is reversed: start {first} is after stop {last}", argument="stop")
     begin, end = check.scalar_index(ctx, start, "start"), check.scalar_index(ctx, stop, "stop")
@@ -328,9 +318,7 @@ def _raw_memory(ctx: Context, array: Any) -> RawMemory:
 def _from_foreign(ctx: Context, pointer: Any, shape: Any, strides: Any) -> Array:
     base = check.tile(ctx, pointer, "pointer")
     if not base.value.tile.is_pointer or base.ndim:
-        ctx.fail(
-            TileTypeError, f"'pointer' must be a foreign pointer scalar, not {describe(pointer)}", argument="pointer"
-        )
+        check.wrong(ctx, "pointer", f"must be a foreign pointer scalar, not {describe(pointer)}")
     if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):
         ctx.fail(TileTypeError, "'shape' and 'strides' must be tuples of equal length")
     extents = []

@@ -20,7 +20,7 @@ from tilewright.language import tiles as lang
 
 def _matrix(ctx: Context, value: Any, name: str) -> Tile:
     if is_number(value) or not isinstance(value, Tile):
-        ctx.fail(TileTypeError, f"{name!r} must be a tile, not {describe(value)}", argument=name)
+        check.wrong(ctx, name, f"must be a tile, not {describe(value)}")
     return numeric(ctx, value)
 
 
@@ -45,11 +45,11 @@ def _mma(ctx: Context, x: Any, y: Any, acc: Any, *, use_fast_acc: Any) -> Tile:
     fast = check.const_bool(ctx, use_fast_acc, "use_fast_acc")
     for name, tile in (("x", a), ("y", b), ("acc", c)):
         if tile.ndim < 2:
-            ctx.fail(
-                TileTypeError,
-                f"{name!r} must have two or more dimensions, not shape {tile.shape}; x[None, :] is a row, x[:, None] a "
+            check.wrong(
+                ctx,
+                name,
+                f"must have two or more dimensions, not shape {tile.shape}; x[None, :] is a row, x[:, None] a "
                 "column, and ct.matmul and @ take vectors",
-                argument=name,
             )
     if not mma_accepts(a.dtype, b.dtype, c.dtype):
         known = MMA_ACCUMULATORS.get(a.dtype.short, ())
@@ -59,11 +59,11 @@ def _mma(ctx: Context, x: Any, y: Any, acc: Any, *, use_fast_acc: Any) -> Tile:
         )
         ctx.fail(TileTypeError, f"mma of {a.dtype} by {b.dtype} into {c.dtype} is not possible: {advice}")
     if fast and a.dtype.short not in ("f8e4m3fn", "f8e5m2"):
-        ctx.fail(TileTypeError, f"'use_fast_acc' is for fp8 operands, not {a.dtype}", argument="use_fast_acc")
+        check.wrong(ctx, "use_fast_acc", f"is for fp8 operands, not {a.dtype}")
     p, q = _batch(ctx, a.value, b.value)
     expected = (*p.tile.shape[:-1], q.tile.shape[-1])
     if c.shape != expected:
-        ctx.fail(TileTypeError, f"'acc' has shape {c.shape}, but the product has shape {expected}", argument="acc")
+        check.wrong(ctx, "acc", f"has shape {c.shape}, but the product has shape {expected}")
     return Tile(ctx.builder.emit(Mma, p, q, c.value, fast_acc=fast))
 
 

@@ -25,7 +25,7 @@ def _grid(cls: type[Op]) -> OpBuilder:
     def build(ctx: Context, axis: Any) -> Tile:
         found = check.const_int(ctx, axis, "axis")
         if found not in (0, 1, 2):
-            ctx.fail(TileTypeError, f"'axis' is {found}; a grid has the axes 0, 1 and 2", argument="axis")
+            check.wrong(ctx, "axis", f"is {found}; a grid has the axes 0, 1 and 2")
         return Tile(ctx.builder.emit(cls, axis=found))
 
     return build
@@ -34,7 +34,7 @@ def _grid(cls: type[Op]) -> OpBuilder:
 def _assume_divisible_by(ctx: Context, x: Any, divisor: Any) -> Any:
     by = check.const_int(ctx, divisor, "divisor")
     if by < 1:
-        ctx.fail(TileTypeError, f"'divisor' is {by}; it must be positive", argument="divisor")
+        check.wrong(ctx, "divisor", f"is {by}; it must be positive")
     known = constant_of(x)
     if known is not None:
         if not isinstance(known, int) or known % by:
@@ -42,7 +42,7 @@ def _assume_divisible_by(ctx: Context, x: Any, divisor: Any) -> Any:
         return x
     tile = to_tile(ctx, x)
     if tile.ndim or tile.value.tile.is_pointer or not tile.dtype.is_integer:
-        ctx.fail(TileTypeError, f"'x' must be an integer scalar, not {describe(tile)}", argument="x")
+        check.wrong(ctx, "x", f"must be an integer scalar, not {describe(tile)}")
     return Tile(ctx.builder.emit(AssumeDivisible, tile.value, divisor=by))
 
 

@@ -71,7 +71,7 @@ def _axes(ctx: Context, axis: Any, rank: int) -> tuple[int, ...]:
     entries = axis if isinstance(axis, tuple) else (axis,)
     found = [check.axis(ctx, a, rank) for a in entries]
     if len(set(found)) != len(found):
-        ctx.fail(TileTypeError, f"'axis' {axis} names an axis twice", argument="axis")
+        check.wrong(ctx, "axis", f"{axis} names an axis twice")
     return tuple(sorted(found))
 
 
@@ -205,23 +205,19 @@ def _tiles(ctx: Context, x: Any) -> tuple[list[Tile], bool]:
     many = isinstance(x, tuple)
     values = x if isinstance(x, tuple) else (x,)
     if not values:
-        ctx.fail(TileTypeError, "'x' is an empty tuple; give at least one tile", argument="x")
+        check.wrong(ctx, "x", "is an empty tuple; give at least one tile")
     return broadcast_together(ctx, *(numeric(ctx, check.tile(ctx, v, "x")) for v in values)), many
 
 
 def _identities(ctx: Context, identity: Any, tiles: list[Tile], many: bool) -> tuple[bool | int | float, ...]:
     entries = identity if isinstance(identity, tuple) else (identity,)
     if len(entries) != len(tiles) or (isinstance(identity, tuple) and not many):
-        ctx.fail(
-            TileTypeError,
-            f"'identity' needs one constant per tile: {len(tiles)}, not {len(entries)}",
-            argument="identity",
-        )
+        check.wrong(ctx, "identity", f"needs one constant per tile: {len(tiles)}, not {len(entries)}")
     found = []
     for entry, tile in zip(entries, tiles):
         known = constant_of(entry)
         if known is None:
-            ctx.fail(TileTypeError, f"'identity' must be a constant, not {describe(entry)}", argument="identity")
+            check.wrong(ctx, "identity", f"must be a constant, not {describe(entry)}")
         found.append(rounded(known, tile.dtype))
     return tuple(found)
 
@@ -234,16 +230,12 @@ def _custom(ctx: Context, func: Any, tiles: list[Tile], many: bool) -> Combine:
         result = ctx.call(func, tuple(Tile(a) for a in args), {})
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(tiles) or (isinstance(result, tuple) is not many and len(tiles) > 1):
-            ctx.fail(
-                TileTypeError,
-                f"'func' must return {len(tiles)} value{'s' * (len(tiles) > 1)}, not {len(results)}",
-                argument="func",
-            )
+            check.wrong(ctx, "func", f"must return {len(tiles)} value{'s' * (len(tiles) > 1)}, not {len(results)}")
         values = []
         for value, tile in zip(results, tiles):
             cast = implicit_cast(ctx, value, tile.dtype, "the result of 'func'")
             if cast.ndim:
-                ctx.fail(TileTypeError, f"'func' must return scalars, not {describe(cast)}", argument="func")
+                check.wrong(ctx, "func", f"must return scalars, not {describe(cast)}")
             values.append(cast.value)
         for op in block.ops:
             if op.regions or op.spec.effect != Effect.NONE:

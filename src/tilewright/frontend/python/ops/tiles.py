@@ -42,7 +42,7 @@ def _arange(ctx: Context, size: Any, *, dtype: Any, start: Any, step: Any) -> Ti
         if scalar is None:
             tile = numeric(ctx, value)
             if tile.ndim:
-                ctx.fail(TileTypeError, f"{name!r} must be a scalar, not {describe(tile)}", argument=name)
+                check.wrong(ctx, name, f"must be a scalar, not {describe(tile)}")
             scalar = cast(ctx, tile.value, target)
         spread = broadcast(ctx, scalar, (n,))
         result = ctx.builder.emit(Mul if name == "step" else Add, result, spread)
@@ -111,11 +111,11 @@ def _as_vector(ctx: Context, tile: Tile) -> Any:
 def reshape(ctx: Context, x: Any, shape: Any) -> Tile:
     tile = check.tile(ctx, x, "x")
     if not isinstance(shape, tuple):
-        ctx.fail(TileTypeError, f"'shape' must be a tuple, not {describe(shape)}: write (n,)", argument="shape")
+        check.wrong(ctx, "shape", f"must be a tuple, not {describe(shape)}: write (n,)")
     dims = check.ints(ctx, shape, "shape")
     size = math.prod(tile.shape)
     if dims.count(-1) > 1:
-        ctx.fail(TileTypeError, f"'shape' {dims} has more than one -1", argument="shape")
+        check.wrong(ctx, "shape", f"{dims} has more than one -1")
     if -1 in dims:
         known = math.prod(n for n in dims if n != -1)
         if known <= 0 or size % known:
@@ -132,7 +132,7 @@ def reshape(ctx: Context, x: Any, shape: Any) -> Tile:
 def _broadcast_to(ctx: Context, x: Any, shape: Any) -> Tile:
     tile = check.tile(ctx, x, "x")
     if not isinstance(shape, tuple):
-        ctx.fail(TileTypeError, f"'shape' must be a tuple, not {describe(shape)}: write (n,)", argument="shape")
+        check.wrong(ctx, "shape", f"must be a tuple, not {describe(shape)}: write (n,)")
     dims = check.const_shape(ctx, shape)
     if broadcast_shapes(tile.shape, dims) != dims:
         ctx.fail(
@@ -152,10 +152,10 @@ def _expand_dims(ctx: Context, x: Any, axis: Any) -> Tile:
 def permute(ctx: Context, x: Any, axes: Any) -> Tile:
     tile = check.tile(ctx, x, "x")
     if not isinstance(axes, tuple):
-        ctx.fail(TileTypeError, f"'axes' must be a tuple, not {describe(axes)}", argument="axes")
+        check.wrong(ctx, "axes", f"must be a tuple, not {describe(axes)}")
     found = tuple(check.axis(ctx, a, tile.ndim, "axes") for a in axes)
     if sorted(found) != list(range(tile.ndim)):
-        ctx.fail(TileTypeError, f"'axes' {axes} is no permutation of the {tile.ndim} axes", argument="axes")
+        check.wrong(ctx, "axes", f"{axes} is no permutation of the {tile.ndim} axes")
     return Tile(ctx.builder.emit(Permute, tile.value, axes=found))
 
 
@@ -178,7 +178,7 @@ def _transpose(ctx: Context, x: Any, axis0: Any = None, axis1: Any = None) -> Ti
 def _cat(ctx: Context, tiles: Any, axis: Any) -> Tile:
     if not isinstance(tiles, tuple) or not 1 <= len(tiles) <= 2:
         given = f"a tuple of {len(tiles)}" if isinstance(tiles, tuple) else describe(tiles)
-        ctx.fail(TileTypeError, f"'tiles' must be a tuple of one or two tiles, not {given}", argument="tiles")
+        check.wrong(ctx, "tiles", f"must be a tuple of one or two tiles, not {given}")
     found = [check.tile(ctx, t, "tiles") for t in tiles]
     position = check.axis(ctx, axis, found[0].ndim)
     if len(found) == 1:
@@ -198,7 +198,7 @@ def _cat(ctx: Context, tiles: Any, axis: Any) -> Tile:
 def _grid_index(ctx: Context, index: Any, whole: tuple[int, ...], part: tuple[int, ...]) -> list[Any]:
     """The index of a subtile; constants are checked."""
     if len(part) != len(whole):
-        ctx.fail(TileTypeError, f"'shape' {part} and the tile of shape {whole} differ in rank", argument="shape")
+        check.wrong(ctx, "shape", f"{part} and the tile of shape {whole} differ in rank")
     for n, m in zip(whole, part):
         if n % m:
             ctx.fail(
@@ -229,9 +229,7 @@ def _extract(ctx: Context, x: Any, index: Any, shape: Any) -> Tile:
 def _insert(ctx: Context, x: Any, index: Any, value: Any) -> Tile:
     tile, part = check.tile(ctx, x, "x"), check.tile(ctx, value, "value")
     if tile.element_type != part.element_type:
-        ctx.fail(
-            TileTypeError, f"'value' is {part.element_type}, but the tile is {tile.element_type}", argument="value"
-        )
+        check.wrong(ctx, "value", f"is {part.element_type}, but the tile is {tile.element_type}")
     if not part.ndim and tile.ndim:
         part = reshape(ctx, part, (1,) * tile.ndim)
     return Tile(ctx.builder.emit(Insert, tile.value, part.value, _grid_index(ctx, index, tile.shape, part.shape)))
