@@ -110,11 +110,17 @@ class TensorView:
         return f"tensor_view<{_dims(self.shape)}{self.element}{shown}{attr}>"
 
 
-def _view_tail(view: TensorView, dim_map: tuple[int, ...]) -> str:
-    text = str(view)
-    if dim_map != tuple(range(len(dim_map))):
-        text += f", dim_map=[{', '.join(map(str, dim_map))}]"
-    return text
+def _view_text(name: str, tile_shape: tuple[int, ...], *parts: str) -> str:
+    return f"{name}<tile=({'x'.join(map(str, tile_shape))}), {', '.join(filter(None, parts))}>"
+
+
+def _padding(padding: str | None) -> str:
+    return "" if padding is None else f"padding_value = {padding}"
+
+
+def _dim_map(dim_map: tuple[int, ...]) -> str:
+    """What is not said of axes in their order."""
+    return "" if dim_map == tuple(range(len(dim_map))) else f"dim_map=[{', '.join(map(str, dim_map))}]"
 
 
 @dataclass(frozen=True)
@@ -127,9 +133,8 @@ class PartitionView:
     padding: str | None = None
 
     def __str__(self) -> str:
-        padding = "" if self.padding is None else f", padding_value = {self.padding}"
-        tail = _view_tail(self.view, self.dim_map)
-        return f"partition_view<tile=({'x'.join(map(str, self.tile_shape))}){padding}, {tail}>"
+        parts = _padding(self.padding), str(self.view), _dim_map(self.dim_map)
+        return _view_text("partition_view", self.tile_shape, *parts)
 
 
 @dataclass(frozen=True)
@@ -143,12 +148,9 @@ class StridedView:
     padding: str | None = None
 
     def __str__(self) -> str:
-        padding = "" if self.padding is None else f", padding_value = {self.padding}"
-        tail = _view_tail(self.view, self.dim_map)
-        steps = ",".join(map(str, self.steps))
-        return (
-            f"strided_view<tile=({'x'.join(map(str, self.tile_shape))}), traversal_strides=[{steps}]{padding}, {tail}>"
-        )
+        steps = f"traversal_strides=[{','.join(map(str, self.steps))}]"
+        parts = steps, _padding(self.padding), str(self.view), _dim_map(self.dim_map)
+        return _view_text("strided_view", self.tile_shape, *parts)
 
 
 @dataclass(frozen=True)
@@ -161,9 +163,8 @@ class GatherScatterView:
     padding: str | None = None
 
     def __str__(self) -> str:
-        padding = "" if self.padding is None else f", padding_value = {self.padding}"
-        shape = "x".join(map(str, self.tile_shape))
-        return f"gather_scatter_view<tile=({shape}){padding}, {self.view}, sparse_dim={self.sparse_dim}>"
+        parts = _padding(self.padding), str(self.view), f"sparse_dim={self.sparse_dim}"
+        return _view_text("gather_scatter_view", self.tile_shape, *parts)
 
 
 @dataclass(frozen=True)
