@@ -12,6 +12,11 @@ Shape = tuple[Dim, ...]
 Check = Callable[[Any, Callable[[], str]], None]  # raises the error of a framework unless the condition holds
 
 
+def _check(condition: Any, message: Callable[[], str]) -> None:
+    if not condition:
+        raise ValueError(message())
+
+
 @dataclass(frozen=True)
 class Dims:
     """The dimensions of the ``inputs`` and the ``outputs``. One name stands for one extent."""
@@ -45,9 +50,10 @@ class Dims:
         return {d for shape in (*self.inputs, *self.outputs) for d in shape if isinstance(d, str)}
 
     def extents(
-        self, operator: str, arguments: Sequence[str], shapes: Sequence[Sequence[Any]], check: Check
+        self, operator: str, arguments: Sequence[str], shapes: Sequence[Sequence[Any]], check: Check = _check
     ) -> dict[str, Any]:
-        """The extents of the names, from the ``shapes`` of the ``arguments``; ``check`` raises where they disagree."""
+        """The extents of the names, from the ``shapes`` of the ``arguments``. Where they disagree, ``check`` raises an
+        error: ValueError, unless it is given."""
         found: dict[str, tuple[Any, str]] = {}
         for argument, dims, shape in zip(arguments, self.inputs, shapes):
             check(

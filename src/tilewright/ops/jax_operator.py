@@ -67,15 +67,10 @@ def _results(op: Operator, arrays: Arrays) -> list[tuple[tuple[int, ...], Any]]:
     for name, array in zip(op.inputs, arrays):
         if to_dtype(array.dtype) is None:
             raise TypeError(f"{op.name}: '{name}' has the dtype {array.dtype}, which kernels do not take")
-    extents = op.dims.extents(op.name, op.inputs, [a.shape for a in arrays], _check)
+    extents = op.dims.extents(op.name, op.inputs, [a.shape for a in arrays])
     dtypes = [array_dtype(d, op.inputs, [a.dtype for a in arrays]) for d in op.dtypes]
     changed = [(a.shape, a.dtype) for name, a in zip(op.inputs, arrays) if name in op.mutates]
     return [*zip(op.dims.results(extents), dtypes), *changed]
-
-
-def _check(condition: Any, message: Callable[[], str]) -> None:
-    if not condition:
-        raise ValueError(message())
 
 
 def _differentiable(op: Operator, numbers: tuple[Any, ...]) -> Callable[..., Any]:

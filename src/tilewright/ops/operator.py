@@ -251,7 +251,7 @@ class Operator:
                     "NumPy"
                 )
         numbers = tuple(n.value(self.name, given) for n, given in zip(self.numbers, args[len(arrays) :]))
-        extents = self.dims.extents(self.name, self.inputs, [a.shape for a in arrays], _check)
+        extents = self.dims.extents(self.name, self.inputs, [a.shape for a in arrays])
         if self.mutates:
             memories = [Memory(a.ctypes.data, a.shape, a.strides, a.itemsize) for a in arrays]
             for message in overlaps(self.name, self.inputs, self.mutates, memories):
@@ -294,11 +294,6 @@ def _declared(module: str, name: str) -> Operator:
     if found is None:
         raise LookupError(f"{module} declares no operator {name}; declare it when the module is imported")
     return found
-
-
-def _check(condition: Any, message: Callable[[], str]) -> None:
-    if not condition:
-        raise ValueError(message())
 
 
 def array_dtype(declared: str, inputs: Sequence[str], dtypes: Sequence[Any]) -> Any:
