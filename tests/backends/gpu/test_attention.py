@@ -20,6 +20,7 @@ from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierInit, MbarrierWait, PassTurn, TakeTurn
+from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import ThreadReduce
 from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
@@ -202,6 +203,19 @@ def test_loops_share_rings() -> None:
     """Queries, keys and values: tiles of one kind go to the same buffers, wherever they are fetched."""
     function = run(interpreted, 256, 64, 64, causal=True)
     assert sum(isinstance(op, MbarrierInit) for op in function.walk()) == 2 * 3
+
+
+def test_what_the_other_warp_group_multiplies_is_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    insert, kept = InsertBarriers.run, [True]  # the first one, after which there are mbarriers
+
+    class Without(Rewriter):
+        def rewrite(self, op: Op, builder: Any) -> list[Any] | None:
+            return [] if isinstance(op, Barrier) and not (kept and kept.pop()) else None
+
+    monkeypatch.setattr(InsertBarriers, "run", lambda self, function: Without().function(insert(self, function)))
+    with pytest.raises(Fault, match="gpu.tma_load .* no barrier between") as found:
+        run(interpreted, 512, 128, 128)
+    assert found.value.category == "race"
 
 
 def _pending(wait: WgmmaWait) -> None:

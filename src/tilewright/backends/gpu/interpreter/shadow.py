@@ -83,6 +83,11 @@ class Shadow:
         self.written[2, places] = self.number(op)
         self.written[3, places] = self.group_epoch
 
+    def require_read(self, op: Op, places: Array) -> None:
+        """The first thread overwrites ``places``; Fault when others read them since the last barrier."""
+        places, threads = _flat(places, np.zeros(len(places), np.int64))
+        self._check(op, "writes", places, threads, self.loaded, "read")
+
     def _check(self, op: Op, verb: str, places: Array, threads: Array, earlier: Array, did: str) -> None:
         thread, epoch, by, _ = earlier[:, places]
         wrong = (epoch == self.epoch) & (thread != threads) & ~self._group_done(earlier, places, threads)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.backends.gpu.interpreter.cluster import Waiting
 from tilewright.backends.gpu.interpreter.distribution import collect, distribute
-from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, OUT_OF_RANGE, Fault
+from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, OUT_OF_RANGE, RACE, Fault
 from tilewright.backends.gpu.interpreter.mbarriers import Arrival
 from tilewright.backends.gpu.interpreter.ordering import SIDES
 from tilewright.backends.gpu.interpreter.shadow import Array
@@ -246,6 +246,8 @@ def _tma_load(
         mine = _of_my_half(cta, buffer, tensor_map, places)
         places, raw = places[mine], raw[mine]
         targets = [cta, cta.cluster.mate(cta, op)]
+    if not cta.is_side:
+        _require_multiplied(cta, op, places)
     for target in targets:
         target.shared.begin_arrival(op, places)
     known = cta.cluster.clocks.release()
@@ -254,6 +256,14 @@ def _tma_load(
         target.mbarriers.at(op, barrier.offset, by_mate=target is not cta).arriving.append(arrival)
         target.mbarriers.changes += 1
     return ()
+
+
+def _require_multiplied(cta: CtaInterpreter, op: TmaLoad, places: Array) -> None:
+    """A warp that multiplies, too, knows when its group has read ``places``; of others it has to wait for."""
+    for _, mma, read, _ in cta.mmas.in_flight:
+        if np.isin(places, read).any():
+            raise Fault(RACE, op, f"writes what the MMA op at {mma.loc} reads, which is in flight")
+    cta.shared.shadow.require_read(op, places)
 
 
 def _of_my_half(cta: CtaInterpreter, buffer: Buffer, tensor_map: TensorMap, places: Array) -> Array:
@@ -352,6 +362,9 @@ def _retire(cta: CtaInterpreter, pending: int, by: Op, held: Sequence[Value]) ->
     while len(mmas.in_flight) > pending:
         _, op, places, staged = mmas.in_flight.pop(0)
         cta.shared.ordering.read(op, places)
+        if not cta.is_side:  # by each warp group: the last one is another than that of the thread that loads
+            last = np.full(len(places), cta.threads - 1) // (LANES * GROUP_WARPS) * (LANES * GROUP_WARPS)
+            cta.shared.shadow.read(op, places[:, None], last)
         if staged is not None:
             _read_by_group(cta, op, staged)
         if isinstance(op.x.type, TileType) and op.x not in held:
