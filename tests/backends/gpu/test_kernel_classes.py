@@ -131,6 +131,7 @@ def test_attention_that_is_taken() -> None:
     assert is_taken(128, 128, 128) and is_taken(128, 128, 128, True, ml_dtypes.bfloat16) and is_taken(128, 64, 256)
     assert is_taken(128, 128, 256) and is_taken(256, 128, 128) and is_taken(256, 128, 64, True)
     assert is_taken(128, 64, 128) and is_taken(128, 32, 128, True) and not is_taken(128, 32, 256)
+    assert is_taken(128, 128, 64) and not is_taken(128, 64, 64)
     assert is_taken(64, 64, 256) and is_taken(64, 128, 256, True) and not is_taken(64, 32, 256)
     assert is_taken(128, 128, 128, hints={"occupancy": 2}) and is_taken(256, 128, 128, hints={"occupancy": 1})
 
@@ -138,7 +139,6 @@ def test_attention_that_is_taken() -> None:
 @pytest.mark.parametrize(
     ("rows", "keys", "width", "how"),
     [
-        (128, 128, 64, {}),
         (128, 16, 128, {}),
         (64, 128, 128, {}),
         (256, 64, 64, {}),
@@ -161,6 +161,22 @@ def test_attention_of_bytes_that_is_taken(dtype: Any) -> None:
     assert not is_attention(attended(128, 128, 128, dtype=dtype), GpuBackend("sm_90"))
 
 
+@ct.kernel
+def with_sums(q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array, sums: ct.Array) -> None:
+    x, total, size = ct.load(q, (0, 0), (128, 128)), ct.zeros((128, 128), ct.float32), ct.zeros((128,), ct.float32)
+    for j in range(ct.cdiv(k.shape[0], 128)):
+        y, z = ct.load(k, (j, 0), (128, 128)), ct.load(v, (j, 0), (128, 128))
+        weights = ct.exp(ct.mma(x, ct.transpose(y), ct.zeros((128, 128), ct.float32)))
+        size, total = size * 0.5 + ct.sum(weights, axis=1), ct.mma(weights.astype(q.dtype), z, total * 0.5)
+    ct.store(o, (0, 0), total.astype(o.dtype))
+    ct.store(sums, (0,), size)
+
+
+def test_attention_that_stores_sums_is_taken() -> None:
+    arrays = (*(aligned((256, 128), np.float16) for _ in range(4)), aligned((256,), np.float32))
+    assert is_attention(specialization(with_sums, arrays, "reference").function, GpuBackend("sm_90"))
+
+
 def test_backward_passes_that_are_taken() -> None:
     def is_backward(kernel: Any, outputs: int, tile: tuple[int, int, int], dtype: Any = np.float16) -> bool:
         arrays = [aligned((256, tile[2]), dtype) for _ in range(4 + outputs)]
@@ -168,7 +184,7 @@ def test_backward_passes_that_are_taken() -> None:
         function = specialization(kernel, (*arrays, *tile), "reference").function
         return is_attention_backward(function, GpuBackend("sm_90"))
 
-    for tile in ((64, 64, 64), (128, 64, 64), (128, 128, 128)):
+    for tile in ((64, 64, 64), (128, 64, 128), (128, 128, 128)):
         assert is_backward(backward_of_queries, 1, tile)
     assert is_backward(backward_of_keys, 2, (64, 64, 64)) and is_backward(backward_of_keys, 2, (128, 64, 64))
     assert not is_backward(backward_of_keys, 2, (64, 128, 64))

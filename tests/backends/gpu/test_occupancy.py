@@ -20,14 +20,14 @@ from tilewright.ir.ops.gpu.wgmma import WgmmaWait
 @pytest.mark.parametrize(
     ("shape", "occupancy", "ctas"),
     [
-        ((64, 64, 128), 2, 3),
-        ((64, 64, 128), None, 3),
+        ((64, 64, 128), 2, 4),
+        ((64, 64, 128), None, 4),
         ((64, 64, 128), 1, 1),
         ((64, 64, 64), 3, 4),
-        ((64, 64, 256), 2, 1),  # two have no room in shared memory
+        ((64, 64, 256), 2, 1),  # whose products take longer than a softmax
         ((128, 64, 64), 2, 3),  # one warp group has registers for 128 rows
         ((128, 128, 64), 2, 2),  # two warp groups
-        ((128, 64, 128), 2, 1),  # whose products take longer than a softmax
+        ((128, 64, 128), 2, 1),
     ],
 )
 def test_ctas_of_one_warp_group_share_an_sm(shape: tuple[int, int, int], occupancy: int | None, ctas: int) -> None:

@@ -28,10 +28,10 @@ def buffer(name: str) -> str:
     return f"\n  %{name} = gpu.shared_alloc() {{type = !{BUFFER}, alignment = 1024}} : {BUFFER}"
 
 
-def stored(buffer: str, value: str, start: str, pending: str) -> str:
-    """Waits until ``buffer`` may be filled again, fills it, and has it stored."""
+def stored(buffer: str, value: str, start: str, pending: str, buffers: str = "") -> str:
+    """Waits until ``buffer`` may be filled again, fills it, and has it stored; before the first use of ``buffers``."""
     return f"""
-  gpu.tma_store_wait(){pending}
+  gpu.tma_store_wait(){pending}{buffers}
   gpu.shared_store(%{buffer}, %{value}) {{vector = 2}}
   gpu.async_fence()START
   gpu.tma_store(%{buffer}, %map, [%n, %{start}])"""
@@ -41,24 +41,26 @@ PUT = "\n  gpu.put(%map, %x, [%n, %m]) {inner = 1}"
 
 
 def test_a_tile_of_one_box() -> None:
-    after = stored("a", "x", "m", "").replace("START", "")
-    check(StageStores(), HEAD + MAP + tile(64, RESULT) + PUT + END, HEAD + buffer("a") + MAP + tile(64, RESULT) + after + END, names=False)  # fmt: skip
+    after = stored("a", "x", "m", "", buffer("a")).replace("START", "")
+    before = HEAD + MAP + tile(64, RESULT)
+    check(StageStores(), before + PUT + END, before + after + END, names=False)
 
 
 def test_two_buffers_take_turns() -> None:
     """One is filled while the other one is stored."""
     second = "\n  %c = constant() {value = 64, type = !i32} : i32\n  %m2 = add(%m, %c) : i32"
+    both = buffer("a") + buffer("b")
     parts = "".join(
         f"\n  %{name} = gpu.part(%x) {{axis = 1, size = 64, index = {k}}} : f16[64,64]{RESULT}"
-        + stored("ab"[k], name, start, " {pending = 1}").replace("START", "" if k == 0 else second)
+        + stored("ab"[k], name, start, " {pending = 1}", both if k == 0 else "").replace("START", second if k else "")
         for k, (name, start) in enumerate((("left", "m"), ("right", "m2")))
     )
-    before = HEAD + MAP + tile(128, WIDE) + PUT + END
-    check(StageStores(), before, HEAD + buffer("a") + buffer("b") + MAP + tile(128, WIDE) + parts + END, names=False)
+    before = HEAD + MAP + tile(128, WIDE)
+    check(StageStores(), before + PUT + END, before + parts + END, names=False)
 
 
 def test_operands_of_products_have_a_buffer_of_their_own() -> None:
     staged = f"\n  %y = gpu.stage_operand(%x) {{type = !{BUFFER}}} : {BUFFER}"
     used = f"\n  %l = gpu.shared_load(%y) {{type = !f16[64,64]{RESULT}}} : f16[64,64]{RESULT}"
     after = "\n  gpu.shared_store(%y, %x) {vector = 2}\n  gpu.async_fence()"
-    check(StageStores(), HEAD + tile(64, RESULT) + staged + used + END, HEAD + buffer("y") + tile(64, RESULT) + after + used + END, names=False)  # fmt: skip
+    check(StageStores(), HEAD + tile(64, RESULT) + staged + used + END, HEAD + tile(64, RESULT) + buffer("y") + after + used + END, names=False)  # fmt: skip

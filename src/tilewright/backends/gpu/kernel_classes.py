@@ -37,10 +37,10 @@ _PAIRED_COLUMNS = 64
 _PART_COLUMNS = (32, 64)  # of MMA ops that are joined
 _KEYS = {128: 128 * 128, 256: 128 * 64}  # of attention: the least elements of keys and of values, for so many queries
 # For so many queries of such a width, in elements of so many bytes, without a soft cap: the least keys.
-_FEW_KEYS = {(128, 128, 1): 32, (128, 128, 2): 32, (64, 256, 2): 64}
+_FEW_KEYS = {(128, 128, 1): 32, (128, 128, 2): 32, (64, 256, 2): 64, (128, 64, 2): 128}
 # Of its backward pass, for so many MMA ops of a loop: rows and columns of the scores, and the width.
 _BACKWARD = {
-    3: {(64, 64, 64), (128, 64, 64), (128, 128, 64), (64, 64, 128), (128, 64, 128), (128, 128, 128)},
+    3: {(64, 64, 64), (128, 128, 64), (64, 64, 128), (128, 64, 128), (128, 128, 128)},
     4: {(64, 64, 64), (64, 128, 64), (64, 64, 128)},
 }
 _WIDTH = 256
@@ -89,7 +89,8 @@ def is_persistent_matmul_of_bytes(function: Function, backend: Backend) -> bool:
 def is_attention(function: Function, backend: Backend) -> bool:
     """Whether ``function`` is the forward pass of attention of 16-bit floats, for blocks of 64 to 256 queries: loops
     of two MMA ops, the second one of weights that follow from the first one, each with 128x128 elements of keys or
-    values or more, of 128x64 for 256 queries; without a soft cap also with fewer keys, see ``_FEW_KEYS``."""
+    values or more, of 128x64 for 256 queries; without a soft cap also with fewer keys, see ``_FEW_KEYS``. It may also
+    store a number of each query."""
     return _attends(function, backend, bytes=2)
 
 
@@ -112,7 +113,7 @@ def _attends(function: Function, backend: Backend, *, bytes: int, sequences: boo
     likely = target.has_wgmma and _are_all(function, bytes, _ATTENTION_HINTS, accesses)
     if not (likely and all(map(_may_be_attention, filter(None, loops)))):
         return False
-    by_threads = (lambda op: _is_element(op) or _stores(op)) if sequences else None
+    by_threads = (lambda op: _is_element(op) or _stores(op)) if sequences else _stores_row_numbers
     found = _choice(function, target, (SplitMma(target), LegalizeMma()), by_threads)
     if found is None:
         return False
@@ -240,6 +241,11 @@ def _is_element(op: Op) -> bool:
 
 def _stores(op: Op) -> bool:
     return isinstance(op, (Store, StoreView))
+
+
+def _stores_row_numbers(op: Op) -> bool:
+    """Whether ``op`` stores one number of each row, as the sums of weights."""
+    return isinstance(op, (Store, StoreView)) and op.value.tile.size in op.value.tile.shape
 
 
 def _multiplies(function: Function, bytes: int) -> bool:

@@ -28,7 +28,6 @@ from tilewright.transforms.gpu.fetch_rings import (
     allocate_ring,
     choose_stages,
     fetch_groups,
-    needed_elsewhere,
     rings_of,
 )
 from tilewright.transforms.gpu.specialize_warps import SM_REGISTERS, Consumer, accumulators_beside, begun
@@ -36,7 +35,7 @@ from tilewright.transforms.gpu.specialize_warps import SM_REGISTERS, Consumer, a
 _CTAS = range(4, 1, -1)
 _OTHER_REGISTERS = 32  # of a thread for what is no accumulator
 _STAGES = 2
-_NARROW = 64  # heads, of which two warp groups gain by it, too
+_MOST_WIDTH = 128  # of heads, times the warp groups, with which this pays: benchmarks/results/gpu_attention.md
 
 
 def ctas_with_inline_fetches(function: Function, warps: int, limit: int = MOST_SHARED_BYTES) -> int:
@@ -47,14 +46,14 @@ def ctas_with_inline_fetches(function: Function, warps: int, limit: int = MOST_S
     groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
     if asked == 1 or not last or any(isinstance(op, StageOperand) for op in function.walk()):
         return 0
-    if warps > GROUP_WARPS and max(op.acc.tile.shape[1] for op in last) > _NARROW:
+    if max(op.acc.tile.shape[1] for op in last) * warps // GROUP_WARPS > _MOST_WIDTH:
         return 0
     if not all(op in last or any(q.block is op.block and depends(q, op) for q in last) for op in mmas):
         return 0
     if any(g.by_cluster or g.depth > 1 or (g.depth and not _follows_number(g)) for g in groups):
         return 0
     stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in function.walk() if isinstance(op, Put))
-    needed = sum(r.bytes for r in rings_of(groups)) + stored + BARRIERS
+    needed = max(sum(r.bytes for r in rings_of(groups)), stored) + BARRIERS
     threads = LANES * warps
     words = max(accumulators_beside(mmas)) // threads + _OTHER_REGISTERS
     return next((n for n in _CTAS if words * n * threads <= SM_REGISTERS and needed <= share_of_sm(limit, n)), 0)
@@ -97,7 +96,7 @@ class InlineFetches:
             return function
         groups = fetch_groups(function)
         rings = rings_of(groups)
-        choose_stages(rings, share_of_sm(self.limit, ctas) - needed_elsewhere(function) - BARRIERS, _STAGES)
+        choose_stages(rings, share_of_sm(self.limit, ctas) - BARRIERS, _STAGES)  # results come later
         b, values = begun(function)
         for ring in rings:
             allocate_ring(b, ring, num_warps(function) // GROUP_WARPS)

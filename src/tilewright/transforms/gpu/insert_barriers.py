@@ -159,19 +159,12 @@ class _Dependences(DependenceWalk[_Pending]):
 
     def _accesses(self, op: Op) -> Iterator[_Access]:
         if isinstance(op, (SharedMemoryOp, AsyncCopy)):
-            allocation, copies = _allocation(op.buffer)
-            assert allocation.offset is not None, "shared memory is not allocated yet"
-            low, high = allocation.offset, allocation.offset + allocation.type.bytes
-            if copies is not None:
-                size = allocation.type.bytes // allocation.type.copies
-                low, high = low + copies * size, low + (copies + 1) * size
             writes = not isinstance(op, (SharedLoad, SharedExtract, TmaStore))
-            yield _Access(writes, low=low, high=high, group=_group(op))
+            yield _Access(writes, None, *_range(op.buffer), group=_group(op))
         if isinstance(op, Wgmma):
             for operand in (op.x, op.y):
-                if isinstance(operand.op, SharedAlloc):  # which threads write; rings have barriers of their own
-                    low = operand.op.offset or 0
-                    yield _Access(False, low=low, high=low + operand.op.type.bytes)
+                if isinstance(operand.type, SharedType):
+                    yield _Access(False, None, *_range(operand))
         if isinstance(op, AsyncCopy):
             yield _Access(False, self._alias.underlying_object(op.ptrs))
         if isinstance(op, MemoryOp):
@@ -195,6 +188,15 @@ def _group(op: SharedMemoryOp | AsyncCopy) -> int | None:
     if isinstance(op, TmaStore) and op.by_group and isinstance(op.map.op, TensorMap):
         return box_offset(t, op.map.op)
     return None
+
+
+def _range(buffer: Value) -> tuple[int, int]:
+    """Where the bytes of ``buffer`` begin and end."""
+    allocation, copies = _allocation(buffer)
+    assert allocation.offset is not None, "shared memory is not allocated yet"
+    size = allocation.type.bytes // allocation.type.copies
+    low = allocation.offset + (copies or 0) * size
+    return low, allocation.offset + allocation.type.bytes if copies is None else low + size
 
 
 def _allocation(buffer: Value) -> tuple[SharedAlloc, int | None]:

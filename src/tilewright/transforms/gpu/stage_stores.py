@@ -81,7 +81,7 @@ def group_buffers(group: Sequence[Put]) -> tuple[SharedType, int]:
 class _Stager(Rewriter):
     def __init__(self) -> None:
         super().__init__()
-        self.buffers: list[Op] = []  # for all of the function: they are read until the last store is waited for
+        self.buffers: list[Op] = []  # from the first use to the end: they are read until the last store is waited for
         self.of_puts: dict[Op, tuple[list[Value], bool]] = {}  # buffers, and whether they are those of others, too
         self.original: Op  # of that which is rewritten
 
@@ -93,7 +93,8 @@ class _Stager(Rewriter):
             self.buffers += allocations
             self.of_puts.update((op, ([a.result for a in allocations], len(group) > 1)) for op in group)
         made = super().function(function)
-        first = made.body.ops[0]
+        found = {op.result for op in self.buffers}
+        first = next(op for op in made.body.ops if any(v in found for o in op.walk() for v in o.operands))
         for op in self.buffers:
             made.body.insert(op, first)
         return made
