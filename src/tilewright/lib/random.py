@@ -18,12 +18,12 @@ def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any], *, rounds: 
     >>> [hex(int(w)) for w in lib.philox((0, 0, 0, 0), (0, 0))]
     ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
     """
-    c0, c1, c2, c3 = _word(counter[0]), _word(counter[1]), _word(counter[2]), _word(counter[3])
-    k0, k1 = _word(key[0]), _word(key[1])
+    c0, c1, c2, c3 = _low(counter[0]), _low(counter[1]), _low(counter[2]), _low(counter[3])
+    k0, k1 = _low(key[0]), _low(key[1])
     for i in ct.static_iter(range(rounds)):
         high0, low0 = _product(c0, _MULTIPLIERS[0])
         high1, low1 = _product(c2, _MULTIPLIERS[1])
-        step0, step1 = _word(i * _KEY_STEPS[0] % (1 << 32)), _word(i * _KEY_STEPS[1] % (1 << 32))
+        step0, step1 = _low(i * _KEY_STEPS[0] % (1 << 32)), _low(i * _KEY_STEPS[1] % (1 << 32))
         c0, c1, c2, c3 = high1 ^ c1 ^ (k0 + step0), low1, high0 ^ c3 ^ (k1 + step1), low0
     return c0, c1, c2, c3
 
@@ -87,8 +87,5 @@ def _product(x: Any, factor: int) -> tuple[Any, Any]:
 
 
 def _low(x: Any) -> Any:
-    return ct.astype(x, ct.uint32)
-
-
-def _word(x: Any) -> Any:
+    """The lower word of integers."""
     return ct.astype(x, ct.uint32)

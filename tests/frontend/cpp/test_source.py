@@ -38,7 +38,7 @@ def test_included_files_are_rewritten_too(tmp_path: Path) -> None:
     main.write_text(
         PREAMBLE + '#include "kernels.cuh"\nWIDE __tile_global__ void k(int* p) { *p = read(p) + WIDTH; }\n'
     )
-    module = Module.from_file(main, defines={"WIDTH": "(3)"})
+    module = Module(main.read_text(), str(main), defines={"WIDTH": "(3)"}, include_dirs=[tmp_path])
     function = module.kernel("k").function
     assert module.kernels == ("k",)
     assert module.files == (str(tmp_path / "kernels.cuh"),)
@@ -49,7 +49,7 @@ def test_included_files_are_rewritten_too(tmp_path: Path) -> None:
     assert (load.loc.caller.file, load.loc.caller.line) == (str(main), PREAMBLE.count("\n") + 2)
     (tmp_path / "kernels.cuh").write_text("\n\n[[cutile::hint(0)]] __tile__ void f();")
     with pytest.raises(TileSyntaxError) as caught:
-        Module.from_file(main).kernel("k")
+        Module(main.read_text(), str(main), include_dirs=[tmp_path]).kernel("k")
     assert caught.value.loc is not None
     assert (caught.value.loc.file, caught.value.loc.line) == (str(tmp_path / "kernels.cuh"), 3)
 

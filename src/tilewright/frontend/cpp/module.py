@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tilewright.frontend.cpp.debug_types import parameter_codes
@@ -68,13 +67,6 @@ class Module:
         self.include_dirs = tuple(include_dirs)
         self.files: tuple[str, ...] = ()  # what was included when the compiler ran last, but for headers of ours
         self._kernels: dict[str, CppKernel] = {}
-
-    @classmethod
-    def from_file(cls, path: str | os.PathLike[str], **options: Any) -> Module:
-        """The module of the file ``path``, whose directory is searched for its includes."""
-        file = Path(path)
-        directories = (file.parent, *options.pop("include_dirs", ()))
-        return cls(file.read_text(), str(file), include_dirs=directories, **options)
 
     @property
     def kernels(self) -> tuple[str, ...]:
