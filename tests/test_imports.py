@@ -70,7 +70,7 @@ ALLOWED: dict[str, set[str]] = {
     # the package itself
     "": {
         *("version", "system", "ir", "language", "runtime", "compilation", "composition", "cpp"),
-        *("ops", "tune", "sanitizer", "view"),
+        *("lib", "ops", "tileir", "tune", "sanitizer", "view"),
     },
 }
 UNRESTRICTED = {"cli", "compat", "__main__", "pytest_plugin"}  # nothing imports them: see test_nothing_imports_the_top
