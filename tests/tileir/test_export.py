@@ -363,6 +363,31 @@ def test_products_of_four_tfloat32_have_zeros_behind_them() -> None:
 
 
 @ct.kernel
+def replace_few(x, flags, total, y, z, out):
+    few, flag, one = ct.load(x, 0, 4), ct.load(flags, 0, 4), ct.gather(total, 0)
+    ct.store(x, 0, few + 1)
+    ct.store(flags, 0, ~flag)
+    ct.scatter(total, 0, one + 1)
+    ct.store(z, 0, ct.load(z, 0, 256) + 1)
+    ct.store(out, (0, 0), few[:, None] * ct.load(y, 0, 4) + ct.where(flag, one, 0))
+
+
+def test_few_elements_of_what_is_written_are_reduced_alone_with_the_bits_that_they_have() -> None:
+    """tileiras 13.5 loads tiles of fewer elements than threads again for each layout, behind stores, too."""
+    kernel = ct.kernel(replace_few.function)
+    parameters = array(1), array(1, ct.bool_), array(1, ct.int64), array(1), array(1), array(2)
+    folds = [op for op in exported(kernel, *parameters).entry("k").body.walk() if op.name == "reduce"]
+    assert [str(op.operands["operands"][0].type) for op in folds] == ["tile<4x1xi32>", "tile<4x1xi1>", "tile<1xi64>"]
+    trace = kernel.trace
+    kernel.trace = lambda signature: through_bytecode(trace(signature))
+    x, y, z = np.array([-0.0, np.nan, 3, -4], np.float32), np.ones(4, np.float32), np.zeros(256, np.float32)
+    flags, total, out = np.array([True, False, True, False]), np.array([-5]), np.zeros((4, 4), np.float32)
+    ct.launch(None, (1,), kernel, (x, flags, total, y, z, out), backend="reference")
+    assert np.array_equal(out[:, 0], [-5, np.nan, -2, -9], equal_nan=True) and total[0] == -4
+    assert np.array_equal(flags, [False, True, False, True]) and np.array_equal(x, [1, np.nan, 4, -3], equal_nan=True)
+
+
+@ct.kernel
 def told(n):
     ct.printf("%d\n", n)
 

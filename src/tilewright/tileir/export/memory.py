@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,9 +16,9 @@ from tilewright.ir.ops import control, memory, shape
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export.arith import convert
-from tilewright.tileir.export.emitter import Emitter, scalar
-from tilewright.tileir.module import Attribute, BoolAttr, DictAttr, HintsAttr, IntegerAttr, Value
-from tilewright.tileir.types import I32, TOKEN, PartitionView, StridedView, TensorView, Type
+from tilewright.tileir.export.emitter import Emitter, scalar, tile_of
+from tilewright.tileir.module import ArrayAttr, Attribute, Block, BoolAttr, DictAttr, HintsAttr, IntegerAttr, Value
+from tilewright.tileir.types import I32, SCALARS, TOKEN, PartitionView, Pointer, StridedView, TensorView, Type
 
 _SCOPES = {
     MemoryScope.BLOCK: "tl_blk",
@@ -25,6 +26,7 @@ _SCOPES = {
     MemoryScope.DEVICE: "device",
     MemoryScope.SYS: "sys",
 }
+_THREADS = 256  # that work on tiles, at num_worker_warps=8; 128 by default
 
 
 def order_of(op: Any) -> dict[str, Any]:
@@ -199,12 +201,33 @@ def _rank(view: core.Value) -> int:
     return view.type.view.rank
 
 
+def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes: dict[str, Any]) -> Value:
+    """A load. Where a tile of fewer elements than a CTA has threads is used in several layouts, ``tileiras`` 13.5 loads
+    it once more for each, behind stores to the same place, too. It does not do so behind a reduction, which here is one
+    of single elements, with their bits as they are."""
+    value = _ordered(e, op, name, operands, [e.result(op)], attributes)[0]
+    type = e.result(op)
+    bits = None if isinstance(type.element, Pointer) else SCALARS.get(f"i{type.element.bits}")
+    if bits is None or math.prod(type.shape) >= _THREADS or not e.tokens.is_written(op):
+        return value
+    if type.element is not bits:
+        value = e.one("bitcast", {"source": value}, tile_of(bits, type.shape))
+    value = e.one("reshape", {"source": value}, tile_of(bits, (*type.shape, 1)))
+    body = Block([Value(tile_of(bits)), Value(tile_of(bits))])
+    around, e.block = e.block, body
+    both = e.one("ori", {"lhs": body.args[0], "rhs": body.args[1]}, tile_of(bits))
+    e.add("yield", {"operands": [both]})
+    e.block = around
+    attributes = {"dim": len(type.shape), "identities": ArrayAttr((IntegerAttr(bits, 0),))}
+    kept = e.add("reduce", {"operands": [value]}, [tile_of(bits, type.shape)], [body], **attributes)[0]
+    return kept if type.element is bits else e.one("bitcast", {"source": kept}, type)
+
+
 def _load_view(e: Emitter, op: memory.LoadView) -> Value:
-    result = e.result(op)
     if not _rank(op.view):
-        return _ordered(e, op, "load_ptr_tko", {"source": e[op.view]}, [result], order_of(op))[0]
+        return _loaded(e, op, "load_ptr_tko", {"source": e[op.view]}, order_of(op))
     operands = {"view": e[op.view], "index": _indices(e, op.indices)}
-    return _ordered(e, op, "load_view_tko", operands, [result], _viewed(e, op))[0]
+    return _loaded(e, op, "load_view_tko", operands, _viewed(e, op))
 
 
 def _store_view(e: Emitter, op: memory.StoreView) -> None:
@@ -222,7 +245,7 @@ def _mask(e: Emitter, op: Any) -> Value | None:
 def _load(e: Emitter, op: memory.Load) -> Value:
     padding = None if op.padding is None or op.mask is None else e[op.padding]
     operands = {"source": e[op.ptrs], "mask": _mask(e, op), "paddingValue": padding}
-    return _ordered(e, op, "load_ptr_tko", operands, [e.result(op)], _hinted(e, op))[0]
+    return _loaded(e, op, "load_ptr_tko", operands, _hinted(e, op))
 
 
 def _store(e: Emitter, op: memory.Store) -> None:

@@ -100,6 +100,10 @@ class Tokens:
         the TMA unit has written, nor does the unit see what threads wrote. Other iterations write elsewhere."""
         return None in self._again or self._ops[op][0] in self._again
 
+    def is_written(self, op: Op) -> bool:
+        """Whether the function writes the memory of ``op``."""
+        return self._of(op)[0] in self._written
+
     def _access(self, op: Op) -> tuple[Hashable, int]:
         """What memory ``op`` reaches, and what it does there."""
         if not isinstance(op, memory.MemoryOp):
