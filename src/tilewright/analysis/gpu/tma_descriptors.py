@@ -22,19 +22,11 @@ from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import PaddingMode
 from tilewright.ir.gpu_parameters import LONGEST, SLICE_EXTENT, SMALLEST_BYTES, Descriptor, element_bits
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Bitcast, Cast, Mul, Select
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.wgmma import Interleave
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import (
-    AssumeBounded,
-    AssumeDivisible,
-    LoadView,
-    MakePartitionView,
-    MakeTensorView,
-    MemoryOp,
-    StoreView,
-)
 from tilewright.ir.ops.shape import Broadcast, Permute, PtrOffset, Reshape, constant_of
 from tilewright.ir.types import PartitionViewType, TensorViewType
 
@@ -62,7 +54,9 @@ def plan_lowering(
             plan_mma(plan, function)
             _cut_stores(plan, function)
         plan.found_before = _places(function, [op for op, d in plan.descriptors.items() if d.listed])
-    ordering = BarrierInsertion(function, roots, frozenset(op for op in plan.descriptors if isinstance(op, StoreView)))
+    ordering = BarrierInsertion(
+        function, roots, frozenset(op for op in plan.descriptors if isinstance(op, memory.StoreView))
+    )
     plan.barriers_before, plan.waits_before = ordering.barriers, ordering.waits
     plan.unpipelined = ordering.unpipelined
     return plan
@@ -70,7 +64,7 @@ def plan_lowering(
 
 def _leave_to_threads(plan: LoweringPlan, function: Function, roots: AliasAnalysis) -> None:
     """Arrays to which threads store too are not stored to by the TMA unit, which does not wait for their stores."""
-    writes = (op for op in function.walk() if isinstance(op, MemoryOp) and op.spec.effect & Effect.WRITE)
+    writes = (op for op in function.walk() if isinstance(op, memory.MemoryOp) and op.spec.effect & Effect.WRITE)
     stores = {op: roots.underlying_object(op.address) for op in writes}
     by_threads = {root for op, root in stores.items() if op not in plan.descriptors}
     for op, root in stores.items():
@@ -95,14 +89,14 @@ def _describe(
     if roots.shared is not None and roots.shared in written:
         mixed.add(roots.shared)
     for op in function.walk():
-        if not isinstance(op, (LoadView, StoreView)) or not _wants_descriptor(op, target):
+        if not isinstance(op, (memory.LoadView, memory.StoreView)) or not _wants_descriptor(op, target):
             continue
         root = roots.underlying_object(op.view)
         if may_alias(root, mixed):
             continue  # the TMA unit is not ordered with plain accesses
         may_realign = realign and isinstance(op.parent, For) and root not in written | mixed and None not in written
-        view = op.view.op.view.op if slices and isinstance(op.view.op, MakePartitionView) else None
-        part = _slice(view, params) if isinstance(view, MakeTensorView) else None
+        view = op.view.op.view.op if slices and isinstance(op.view.op, memory.MakePartitionView) else None
+        part = _slice(view, params) if isinstance(view, memory.MakeTensorView) else None
         found = descriptor(op, params, plan.tables, facts, target, may_realign=may_realign, part=part)
         if found is not None:
             if part is not None:
@@ -130,7 +124,7 @@ def _cut_stores(plan: LoweringPlan, function: Function) -> None:
     The cuts are along the axis whose elements a thread holds."""
     for loop in function.walk():
         for op in loop.body.walk() if isinstance(loop, For) else ():
-            d = plan.descriptors.get(op) if isinstance(op, StoreView) else None
+            d = plan.descriptors.get(op) if isinstance(op, memory.StoreView) else None
             axis = _axis_of_threads(op.value, plan) if d is not None else None  # type: ignore[attr-defined]
             if d is not None and axis is not None and len(d.block) == 2 and 1 not in d.block:
                 axis = op.view.type.order[axis]  # type: ignore[attr-defined]
@@ -157,11 +151,11 @@ def _axis_of_threads(value: Value, plan: LoweringPlan) -> int | None:
     return 0 if transposed ^ (plan.register_operand.get(op) == 1) else 1
 
 
-def _wants_descriptor(op: LoadView | StoreView, target: GpuTarget) -> bool:
+def _wants_descriptor(op: memory.LoadView | memory.StoreView, target: GpuTarget) -> bool:
     hint = resolved(op.allow_tma, target)
     if hint is False or not op.is_weak:
         return False
-    if isinstance(op, StoreView):
+    if isinstance(op, memory.StoreView):
         return hint is True or (_is_large(op.value) and not _is_transposed(op, target))
     return hint is True or _reaches_mma(op.results[0])
 
@@ -180,7 +174,7 @@ def _is_large(value: Value) -> bool:
     return value.tile.rank >= 2 and value.tile.size >= 4096
 
 
-def _is_transposed(store: StoreView, target: GpuTarget) -> bool:
+def _is_transposed(store: memory.StoreView, target: GpuTarget) -> bool:
     """Whether ``store`` writes along another axis what threads have read along one: they hold pieces of that, and would
     hand the tile to the TMA unit element by element."""
     value, axis = store.value, _innermost(store)
@@ -188,13 +182,13 @@ def _is_transposed(store: StoreView, target: GpuTarget) -> bool:
         if isinstance(op, Permute) and axis is not None:
             axis = op.axes[axis]
         value = op.x
-    if not isinstance(op, LoadView) or resolved(op.allow_tma, target) is True:
+    if not isinstance(op, memory.LoadView) or resolved(op.allow_tma, target) is True:
         return False
     read = _innermost(op)
     return None not in (axis, read) and axis != read
 
 
-def _innermost(access: LoadView | StoreView) -> int | None:
+def _innermost(access: memory.LoadView | memory.StoreView) -> int | None:
     """The axis of the tile along which memory is contiguous."""
     partition = access.view.type
     assert isinstance(partition, PartitionViewType)
@@ -202,7 +196,7 @@ def _innermost(access: LoadView | StoreView) -> int | None:
     return partition.order.index(unit[-1]) if unit else None
 
 
-def _slice(view: MakeTensorView, params: dict[Value, int]) -> Slice | None:
+def _slice(view: memory.MakeTensorView, params: dict[Value, int]) -> Slice | None:
     """The part of an array that ``view`` is, where that begins at a multiple of one of its strides."""
     t = view.type
     offset = view.base.op.offset.op if isinstance(view.base.op, PtrOffset) else None
@@ -235,7 +229,7 @@ def descriptor(
     partition: PartitionViewType = op.view.type
     t: TensorViewType = partition.view
     view = op.view.op.view.op if op.view.op is not None else None
-    if not isinstance(view, MakeTensorView) or t.rank > 5:
+    if not isinstance(view, memory.MakeTensorView) or t.rank > 5:
         return None
     listed = tables.cell(view.base)
     first = view.base if part is None else view.base.op.ptr  # type: ignore[union-attr]
@@ -268,9 +262,9 @@ def descriptor(
     block = tuple(tile[a] for a in axes)
     if any(n > _LARGEST_BOX and a != inner for n, a in zip(block, axes)) or len([n for n in block if n != 1]) < 2:
         return None
-    if isinstance(op, LoadView) and not _pads_with_zero(partition):
+    if isinstance(op, memory.LoadView) and not _pads_with_zero(partition):
         return None
-    if isinstance(op, StoreView) and not _has_whole_units(view, t, inner, facts):
+    if isinstance(op, memory.StoreView) and not _has_whole_units(view, t, inner, facts):
         return None  # the TMA unit would fill the last unit of each row
     if not SMALLEST_BYTES <= math.prod(block) * item <= target.shared_memory:
         return None  # the TMA unit takes a tile from shared memory, where one follows the other
@@ -327,7 +321,7 @@ def _multiple(value: Value, params: dict[Value, int]) -> tuple[int, int] | None:
     while (op := value.op) is not None:
         if isinstance(op, Mul) and (known := constant_of(op.rhs)) is not None:
             factor *= int(known)
-        elif not isinstance(op, (AssumeDivisible, AssumeBounded, Cast, Bitcast)) or _narrows(op):
+        elif not isinstance(op, (memory.AssumeDivisible, memory.AssumeBounded, Cast, Bitcast)) or _narrows(op):
             return None
         value = op.lhs if isinstance(op, Mul) else op.x
     return (params[value], factor) if value in params else None
@@ -340,7 +334,7 @@ def _narrows(op: Op) -> bool:
 def _divisor(value: Value, facts: IntegerRanges) -> int:
     if value.tile.is_pointer:
         found = 1
-        while isinstance(value.op, AssumeDivisible):
+        while isinstance(value.op, memory.AssumeDivisible):
             found = max(found, value.op.divisor)
             value = value.op.x
         return found

@@ -13,6 +13,7 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_stage import NUM_WARPS
 from tilewright.ir.layouts import REGISTER, LinearLayout
 from tilewright.ir.opdef import Arity, create, operand_groups
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, LoopOp, Return, Yield
 from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedLoad, shared_vector
@@ -21,22 +22,6 @@ from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Spl
 from tilewright.ir.ops.gpu.tma import Fetch, Put
 from tilewright.ir.ops.gpu.wgmma import Interleave, LoadFetched, StageOperand, Wgmma, left_layout, wgmma_layout
 from tilewright.ir.ops.linear import CombiningOp, Mma
-from tilewright.ir.ops.memory import (
-    Assert,
-    Assume,
-    AssumeBlocked,
-    AssumeBounded,
-    AssumeDivisible,
-    AtomicCas,
-    AtomicRmw,
-    Bid,
-    Load,
-    LocalArray,
-    NumBlocks,
-    PointerMemoryOp,
-    Print,
-    Store,
-)
 from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
 from tilewright.ir.rewrite import clone_block, with_body
 from tilewright.ir.types import SharedType, TileType, Type
@@ -189,9 +174,9 @@ class _Assigner:
             self._control(op, enclosing)
         elif op.spec.terminator:
             self._terminator(op, enclosing)
-        elif isinstance(op, (AtomicRmw, AtomicCas)) or (isinstance(op, Load) and not op.is_weak):
+        elif isinstance(op, (memory.AtomicRmw, memory.AtomicCas)) or (isinstance(op, memory.Load) and not op.is_weak):
             self._atomic(op)
-        elif isinstance(op, (Load, Store)):
+        elif isinstance(op, (memory.Load, memory.Store)):
             self._access(op)
         elif isinstance(op, (Extract, Insert, Cat)):
             self._rearrange(op)
@@ -214,16 +199,18 @@ class _Assigner:
             layout = self.layout(op.values[0])
             made = self._clone(op, lambda v: self.get(v, layout))
             self._define(op, made)
-        elif isinstance(op, (Print, Assert, Assume)):
+        elif isinstance(op, (memory.Print, memory.Assert, memory.Assume)):
             self._clone(op, self._beside(op))
-        elif isinstance(op, (Bid, NumBlocks, LocalArray)) or all(not v.tile.rank for v in (*op.results, *op.operands)):
+        elif isinstance(op, (memory.Bid, memory.NumBlocks, memory.LocalArray)) or all(
+            not v.tile.rank for v in (*op.results, *op.operands)
+        ):
             self._define(op, self._clone(op, lambda v: self.get(v, None)))
         elif isinstance(op, Reshape) and not op.shape:
             self._define(op, self._clone(op, self.at_home))
         else:
             self._tile_op(op)
 
-    def _atomic(self, op: AtomicRmw | AtomicCas | Load) -> None:
+    def _atomic(self, op: memory.AtomicRmw | memory.AtomicCas | memory.Load) -> None:
         """An atomic, or a load with a memory order: two of them may find different values where there is one.
 
         What the threads that own the elements find goes to all that hold them.
@@ -235,7 +222,7 @@ class _Assigner:
         else:
             types = {v: TileType(v.tile.dtype, (1,), layout) for v in op.operands}
             given = {v: self.b.emit(Splat, self.get(v, None), type=t) for v, t in types.items()}
-        if isinstance(op, Load):
+        if isinstance(op, memory.Load):
             made = self._global_load(op, lambda v: given[v], 1)
         else:
             made = self._clone(op, lambda v: given[v]).result
@@ -243,7 +230,7 @@ class _Assigner:
             found = made if layout.is_injective else from_owners(self.b, made)
             self._bind(op.result, found if rank else self.b.emit(Reshape, found, shape=()))
 
-    def _global_load(self, op: Load, given: Callable[[Value], Value], vector: int) -> Value:
+    def _global_load(self, op: memory.Load, given: Callable[[Value], Value], vector: int) -> Value:
         operands = [None if v is None else given(v) for v in (op.ptrs, op.mask, op.padding)]
         order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
         return self.b.emit(GlobalLoad, *operands, vector=vector, **order)
@@ -324,11 +311,11 @@ class _Assigner:
     def _cast(self, value: Value, dtype: DType) -> Value:
         return value if value.tile.element is dtype else self.b.emit(Cast, value, dtype=dtype)
 
-    def _access(self, op: Load | Store) -> None:
+    def _access(self, op: memory.Load | memory.Store) -> None:
         ptrs = op.ptrs
         layout = self._access_layout(op) if ptrs.tile.rank else None
         vector = 1 if layout is None or not op.is_weak else self._vector(op, layout)
-        if isinstance(op, Load):
+        if isinstance(op, memory.Load):
             self._bind(op.result, self._global_load(op, lambda v: self.get(v, layout), vector))
             return
         p = self.get(ptrs, layout)
@@ -336,17 +323,17 @@ class _Assigner:
         order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
         self.b.emit_op(GlobalStore, p, self.get(op.value, layout), mask, vector=vector, **order)
 
-    def _access_layout(self, op: Load | Store) -> LinearLayout:
+    def _access_layout(self, op: memory.Load | memory.Store) -> LinearLayout:
         """Where an access is made: a store keeps the layout of its value if that is as good, or is the only way."""
         layout = self.accesses.of(op)
-        if isinstance(op, Store):
+        if isinstance(op, memory.Store):
             home, t = self.homes.home(op.value), op.value.tile
             fits = t.size * t.element.bytes <= self.limit
             if home is not None and not (fits and self._vector(op, home) < self._vector(op, layout)):
                 return home
         return layout
 
-    def _vector(self, op: PointerMemoryOp, layout: LinearLayout) -> int:
+    def _vector(self, op: memory.PointerMemoryOp, layout: LinearLayout) -> int:
         """How many elements side by side in memory a thread has in consecutive registers, up to 16 bytes."""
         runs = self.accesses.contiguity.runs(op.ptrs)
         size = op.ptrs.tile.pointee.bytes
@@ -411,4 +398,4 @@ class _Assigner:
         self.b.emit_op(type(op), [self.get(v, self.layout(t)) for v, t in zip(op.operands, targets)])
 
 
-_ASSUMPTIONS = (AssumeBlocked, AssumeBounded, AssumeDivisible)
+_ASSUMPTIONS = (memory.AssumeBlocked, memory.AssumeBounded, memory.AssumeDivisible)

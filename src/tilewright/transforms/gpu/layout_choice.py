@@ -11,26 +11,12 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, float8_e4m3fn, float8_e5m2, float16
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, If, Loop, LoopOp, Yield
-from tilewright.ir.ops.gpu.mma import (
-    FMA,
-    Instruction,
-    accumulator_layout,
-    fma_accumulator_layout,
-    instruction_for,
-)
+from tilewright.ir.ops.gpu import mma
 from tilewright.ir.ops.gpu.tma import swizzle_of
 from tilewright.ir.ops.gpu.wgmma import INTERLEAVED, Interleave, LoadFetched, Wgmma, left_layout, wgmma_layout
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
-from tilewright.ir.ops.memory import (
-    AssumeBlocked,
-    AssumeBounded,
-    AssumeDivisible,
-    AtomicCas,
-    AtomicRmw,
-    Load,
-    PointerMemoryOp,
-)
 from tilewright.ir.ops.shape import Cat, Extract, Insert, Permute, Reshape
 from tilewright.ir.types import SharedType, TileType
 
@@ -54,13 +40,13 @@ class AccessLayouts:
         self._vectors: dict[tuple[_Shape, int], int] = {}
         self._layouts: dict[_Shape, LinearLayout] = {}
         self._own: dict[Op, LinearLayout] = {}
-        accesses = [op for op in function.walk() if isinstance(op, PointerMemoryOp) and op.ptrs.tile.rank]
+        accesses = [op for op in function.walk() if isinstance(op, memory.PointerMemoryOp) and op.ptrs.tile.rank]
         for op in accesses:
             self._vote(op)
         if not any(isinstance(op, LoopOp) for op in function.walk()):
             self._fit_stores(accesses)
 
-    def _vote(self, op: PointerMemoryOp) -> None:
+    def _vote(self, op: memory.PointerMemoryOp) -> None:
         t = op.ptrs.tile
         runs, size = self.contiguity.runs(op.ptrs), t.pointee.bytes
         order = tuple(sorted(range(t.rank), key=lambda k: (-runs.contiguity[k], -k)))
@@ -68,7 +54,7 @@ class AccessLayouts:
         vector = min(runs.contiguity[fastest], max(runs.alignment[fastest] // size, 1), max(VECTOR_BYTES // size, 1))
         if op.mask is not None:
             vector = min(vector, self.contiguity.runs(op.mask).constancy[fastest])
-        if isinstance(op, Load) and is_factor(op.result):
+        if isinstance(op, memory.Load) and is_factor(op.result):
             self._own[op] = blocked(t.shape, order, vector, self.warps)
             return
         votes = self._votes.setdefault(t.shape, {})
@@ -76,11 +62,11 @@ class AccessLayouts:
         key = t.shape, fastest
         self._vectors[key] = max(self._vectors.get(key, 1), vector)
 
-    def of(self, op: PointerMemoryOp) -> LinearLayout:
+    def of(self, op: memory.PointerMemoryOp) -> LinearLayout:
         """The layout in which ``op`` accesses memory."""
         return self._own.get(op) or self.layout(op.ptrs.tile.shape or (1,))
 
-    def _fit_stores(self, accesses: Sequence[PointerMemoryOp]) -> None:
+    def _fit_stores(self, accesses: Sequence[memory.PointerMemoryOp]) -> None:
         """No more elements of a thread side by side than its widest store takes: the stores of a warp would have gaps,
         which what is loaded of them has in the cache."""
         for op in accesses:
@@ -173,12 +159,16 @@ def along_axis(shape: _Shape, axis: int, warps: int) -> LinearLayout:
 def mma_home(op: Mma, warps: int) -> LinearLayout:
     """The layout of the accumulator of an MMA op."""
     instruction, shape = mma_instruction(op), op.acc.tile.shape
-    return fma_accumulator_layout(shape, warps) if instruction == FMA else accumulator_layout(instruction, shape, warps)
+    return (
+        mma.fma_accumulator_layout(shape, warps)
+        if instruction == mma.FMA
+        else mma.accumulator_layout(instruction, shape, warps)
+    )
 
 
-def mma_instruction(op: Mma) -> Instruction:
+def mma_instruction(op: Mma) -> mma.Instruction:
     """The instruction that multiplies the operands of ``op``, converted to ``mma_dtype``."""
-    return instruction_for(mma_dtype(op.x.tile.element), op.x.tile.shape[-1])
+    return mma.instruction_for(mma_dtype(op.x.tile.element), op.x.tile.shape[-1])
 
 
 def mma_dtype(dtype: DType) -> DType:
@@ -186,7 +176,7 @@ def mma_dtype(dtype: DType) -> DType:
     return float16 if dtype in (float8_e4m3fn, float8_e5m2) else dtype
 
 
-_LIKE_OPERAND = (AssumeBlocked, AssumeBounded, AssumeDivisible, Scan)
+_LIKE_OPERAND = (memory.AssumeBlocked, memory.AssumeBounded, memory.AssumeDivisible, Scan)
 
 
 class Homes:
@@ -269,7 +259,7 @@ class Homes:
             return mma_home(op, self._accesses.warps)
         if isinstance(op, Wgmma):
             return wgmma_layout(op.acc.tile.shape, self._accesses.warps)
-        if isinstance(op, Load):
+        if isinstance(op, memory.Load):
             return self._accesses.of(op)
         if isinstance(op, LoadFetched):
             return fetched_layout(op, self._accesses.warps)
@@ -278,7 +268,7 @@ class Homes:
                 return left_layout(value.tile.shape, self._accesses.warps, value.tile.element.bytes)
             home = self.home(op.x)
             return None if home is None else home.reshape(op.split).permute(op.order).reshape(value.tile.shape)
-        if isinstance(op, (AtomicRmw, AtomicCas, Extract, Insert, Cat)):
+        if isinstance(op, (memory.AtomicRmw, memory.AtomicCas, Extract, Insert, Cat)):
             return self._accesses.layout(value.tile.shape)
         return None
 

@@ -14,14 +14,7 @@ from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
 from tilewright.ir.ops.arith import And, Cmp, Select
 from tilewright.ir.ops.control import Yield
-from tilewright.ir.ops.gpu.tiles import (
-    BroadcastDistributed,
-    ConvertLayout,
-    DropBits,
-    Shuffle,
-    ThreadReduce,
-    ThreadScan,
-)
+from tilewright.ir.ops.gpu import tiles
 from tilewright.ir.ops.linear import CombiningOp, Reduce, Scan
 from tilewright.ir.ops.shape import Constant, Iota, Reshape
 from tilewright.ir.rewrite import Rewriter, clone_block
@@ -65,7 +58,7 @@ class _Lowering(Rewriter):
         found = stages.reduce(values) if isinstance(op, Reduce) else stages.scan(values)
         for old, new in zip(op.results, found):
             if new.type != old.type:
-                new = builder.emit(ConvertLayout, new, type=old.type)
+                new = builder.emit(tiles.ConvertLayout, new, type=old.type)
             new.name = new.name or old.name
             self.values[old] = new
 
@@ -98,14 +91,14 @@ class _Stages:
     def _within_threads(self, values: Tiles) -> Tiles:
         if not values[0].layout.axis_bits(REGISTER, self.axis):
             return values
-        return self.b.emit_op(ThreadReduce, values, axis=self.axis, body=clone_block(self.body, {})).results
+        return self.b.emit_op(tiles.ThreadReduce, values, axis=self.axis, body=clone_block(self.body, {})).results
 
     def _across_lanes(self, values: Tiles) -> Tiles:
         """The butterfly, from the lowest bit of the axis to the highest: then all lanes have the result."""
         layout = values[0].layout
         lanes = {image[self.axis]: 1 << i for i, image in enumerate(layout.images(LANE)) if image[self.axis]}
         for bit in sorted(lanes):
-            others = [self.b.emit(Shuffle, v, lane_xor=lanes[bit]) for v in values]
+            others = [self.b.emit(tiles.Shuffle, v, lane_xor=lanes[bit]) for v in values]
             if self.commutative:
                 values = self.combine(values, others)
             else:
@@ -114,7 +107,7 @@ class _Stages:
         return self._without(values, sum(lanes))
 
     def _without(self, values: Tiles, bits: int) -> Tiles:
-        return [self.b.emit(DropBits, v, axis=self.axis, bits=bits) for v in values] if bits else values
+        return [self.b.emit(tiles.DropBits, v, axis=self.axis, bits=bits) for v in values] if bits else values
 
     def _across_warps(self, values: Tiles) -> Tiles:
         layout = values[0].layout
@@ -141,7 +134,7 @@ class _Stages:
         assert isinstance(self.op, Scan)
         reverse = self.op.reverse
         body = clone_block(self.body, {})
-        scanned = self.b.emit_op(ThreadScan, values, axis=axis + 1, reverse=reverse, body=body).results
+        scanned = self.b.emit_op(tiles.ThreadScan, values, axis=axis + 1, reverse=reverse, body=body).results
         if split[axis] > 1:
             totals = [self._total(v, axis + 1, reverse) for v in scanned]
             scanned = self._after(scanned, *self._before(totals, reverse))
@@ -158,7 +151,7 @@ class _Stages:
         with self.b.at(body):
             from_end = body.args[0 if reverse else 1]
             _yield(self.b, from_end)
-        return self.b.emit(ThreadReduce, [scanned], axis=axis, body=body)
+        return self.b.emit(tiles.ThreadReduce, [scanned], axis=axis, body=body)
 
     def _before(self, totals: Tiles, reverse: bool) -> tuple[Tiles, Value]:
         """What is combined of the totals of all lanes before each, and which lanes have one before them."""
@@ -166,7 +159,7 @@ class _Stages:
         lanes = {image[axis]: 1 << i for i, image in enumerate(layout.images(LANE)) if image[axis]}
         before, seen = totals, 0
         for bit in sorted(lanes):
-            others = [self.b.emit(Shuffle, v, lane_xor=lanes[bit]) for v in totals]
+            others = [self.b.emit(tiles.Shuffle, v, lane_xor=lanes[bit]) for v in totals]
             behind = self._has_bits(layout, axis, bit, clear=reverse)
             joined = others
             if seen:
@@ -182,7 +175,7 @@ class _Stages:
     def _after(self, scanned: Sequence[Value], before: Tiles, valid: Value) -> Tiles:
         layout = scanned[0].layout
         spread = [
-            self.b.emit(BroadcastDistributed, v, type=TileType(v.tile.dtype, layout.shape, layout))
+            self.b.emit(tiles.BroadcastDistributed, v, type=TileType(v.tile.dtype, layout.shape, layout))
             for v in (*before, valid)
         ]
         return self._select(spread[-1], self.combine(spread[:-1], scanned), scanned)
@@ -192,7 +185,7 @@ class _Stages:
     def _converted(self, values: Tiles, layout: LinearLayout) -> Tiles:
         if values[0].layout == layout:
             return values
-        return [self.b.emit(ConvertLayout, v, type=v.tile.with_layout(layout)) for v in values]
+        return [self.b.emit(tiles.ConvertLayout, v, type=v.tile.with_layout(layout)) for v in values]
 
     def _select(self, condition: Value, x: Sequence[Value], y: Sequence[Value]) -> Tiles:
         return [self.b.emit(Select, condition, a, b) for a, b in zip(x, y)]

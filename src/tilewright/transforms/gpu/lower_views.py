@@ -11,19 +11,8 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, int32, int64
 from tilewright.ir.enums import CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Max, Min, Mul, Sub
-from tilewright.ir.ops.memory import (
-    AtomicRmw,
-    AtomicView,
-    Load,
-    LoadView,
-    MakePartitionView,
-    MakeTensorView,
-    Store,
-    StoreView,
-    ViewMemoryOp,
-    padding_value,
-)
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, PtrOffset, Reshape
 from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
@@ -41,7 +30,7 @@ class LowerViews:
     name: ClassVar[str] = "lower-views"
 
     def run(self, function: Function) -> Function:
-        if not any(isinstance(op, (MakeTensorView, MakePartitionView)) for op in function.walk()):
+        if not any(isinstance(op, (memory.MakeTensorView, memory.MakePartitionView)) for op in function.walk()):
             return function
         return _Lowering(function).function(function)
 
@@ -64,44 +53,45 @@ class _Lowering(Rewriter):
 
     def insert(self, op: Op, builder: Builder) -> None:
         builder.loc = op.loc
-        if isinstance(op, MakeTensorView):
+        if isinstance(op, memory.MakeTensorView):
             shape, strides = iter(self.all(op.shape)), iter(self.all(op.strides))
             t = op.type
             extents = tuple(next(shape) if n is None else n for n in t.shape)
             steps = tuple(next(strides) if n is None else n for n in t.strides)
             self.views[op.result] = _View(t, self.value(op.base), extents, steps)
-        elif isinstance(op, MakePartitionView):
+        elif isinstance(op, memory.MakePartitionView):
             self.views[op.result] = self.views[op.view]
-        elif isinstance(op, ViewMemoryOp):
+        elif isinstance(op, memory.ViewMemoryOp):
             self._access(op, builder)
         else:
             super().insert(op, builder)
 
-    def _access(self, op: ViewMemoryOp, b: Builder) -> None:
+    def _access(self, op: memory.ViewMemoryOp, b: Builder) -> None:
         view, t = self.views[op.view], op.view.type
         assert isinstance(t, PartitionViewType)
-        single = isinstance(op, LoadView) and op.result.tile.size == 1  # a scalar, which one thread can load, too
+        # A scalar one thread can load, too.
+        single = isinstance(op, memory.LoadView) and op.result.tile.size == 1
         shape = () if single else t.tile_shape
         pointers, mask = self._tile(op, view, t, shape, b)
-        if isinstance(op, LoadView):
+        if isinstance(op, memory.LoadView):
             padding = None
             if mask is not None and t.padding is not PaddingMode.UNDETERMINED:
-                padding = b.constant(padding_value(t.padding, t.view.dtype), t.view.dtype, shape)
+                padding = b.constant(memory.padding_value(t.padding, t.view.dtype), t.view.dtype, shape)
             order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
-            loaded = b.emit(Load, pointers, mask, padding, latency=op.latency, **order)
+            loaded = b.emit(memory.Load, pointers, mask, padding, latency=op.latency, **order)
             self.values[op.result] = b.emit(Reshape, loaded, shape=t.tile_shape) if single else loaded
-        elif isinstance(op, StoreView):
+        elif isinstance(op, memory.StoreView):
             order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
-            b.emit_op(Store, pointers, self.value(op.value), mask, latency=op.latency, **order)
+            b.emit_op(memory.Store, pointers, self.value(op.value), mask, latency=op.latency, **order)
         else:
-            assert isinstance(op, AtomicView)
+            assert isinstance(op, memory.AtomicView)
             order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
             if op.memory_order is MemoryOrder.WEAK:
                 order = {"memory_order": MemoryOrder.RELAXED, "memory_scope": MemoryScope.DEVICE}
-            b.emit_op(AtomicRmw, pointers, self.value(op.value), mask, kind=op.kind, **order)
+            b.emit_op(memory.AtomicRmw, pointers, self.value(op.value), mask, kind=op.kind, **order)
 
     def _tile(
-        self, op: ViewMemoryOp, view: _View, t: PartitionViewType, shape: tuple[int, ...], b: Builder
+        self, op: memory.ViewMemoryOp, view: _View, t: PartitionViewType, shape: tuple[int, ...], b: Builder
     ) -> tuple[Value, Value | None]:
         """The pointers to the elements of the tile, seen as of ``shape``, and which of them lie in the array (None:
         all)."""

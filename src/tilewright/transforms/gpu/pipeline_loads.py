@@ -16,17 +16,7 @@ from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, And, Cmp, Mul, Select
 from tilewright.ir.ops.control import Continue, For
-from tilewright.ir.ops.gpu.memory import (
-    AsyncCommit,
-    AsyncCopy,
-    AsyncWait,
-    GlobalLoad,
-    SharedAlloc,
-    SharedCopy,
-    SharedLoad,
-    SharedMemoryOp,
-    is_vector,
-)
+from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout, Splat
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
@@ -71,7 +61,7 @@ _Path = tuple["Permute | Reshape", ...]  # ops that give a tile another shape
 class _OperandLoad:
     """A load, and the conversions that make operands of it, with the ops between them that give it another shape."""
 
-    op: GlobalLoad
+    op: memory.GlobalLoad
     uses: tuple[tuple[ConvertLayout, _Path], ...]
 
     @property
@@ -114,21 +104,21 @@ def _operand_loads(loop: For) -> list[_OperandLoad]:
         return []
     if any(isinstance(op, (Continue, For)) and op is not body.terminator for op in nested):
         return []
-    if any(effect_of(op) & Effect.WRITE and not isinstance(op, SharedMemoryOp) for op in body.ops):
+    if any(effect_of(op) & Effect.WRITE and not isinstance(op, memory.SharedMemoryOp) for op in body.ops):
         return []
     inside = {v: op for op in body.ops for v in op.results}
     found = []
     for op in body.ops:
-        if isinstance(op, GlobalLoad) and _can_be_copied(op) and address_slice(op, body, inside) is not None:
+        if isinstance(op, memory.GlobalLoad) and _can_be_copied(op) and address_slice(op, body, inside) is not None:
             uses = list(_operand_uses(op.result))
             if uses and None not in uses:
                 load = _OperandLoad(op, tuple(u for u in uses if u is not None))
-                if is_vector(load.buffer, load.source, op.vector):
+                if memory.is_vector(load.buffer, load.source, op.vector):
                     found.append(load)
     return found
 
 
-def _can_be_copied(op: GlobalLoad) -> bool:
+def _can_be_copied(op: memory.GlobalLoad) -> bool:
     layout = op.ptrs.tile.layout
     zero = op.padding is None or constant_of(op.padding) == 0
     size = op.vector * op.result.tile.element.bytes
@@ -146,7 +136,7 @@ def _operand_uses(value: Value, path: _Path = ()) -> Iterator[tuple[ConvertLayou
             yield None
 
 
-def address_slice(op: GlobalLoad, body: Block, inside: dict[Value, Op]) -> list[Op] | None:
+def address_slice(op: memory.GlobalLoad, body: Block, inside: dict[Value, Op]) -> list[Op] | None:
     """The ops of ``body`` that compute addresses and mask of ``op``, in order; None unless the induction variable and
     values from outside are all that they need."""
     needed: set[Op] = set()
@@ -202,7 +192,7 @@ class _Loop:
         inside = {v: o for o in op.body.ops for v in o.results}
         self.rings = []
         for load in loads:
-            buffer = b.emit(SharedAlloc, type=SharedType(load.op.result.tile.element, load.buffer, stages))
+            buffer = b.emit(memory.SharedAlloc, type=SharedType(load.op.result.tile.element, load.buffer, stages))
             self.rings.append(_Ring(load, address_slice(load.op, op.body, inside) or [], buffer))
 
     def emit(self) -> None:
@@ -217,12 +207,12 @@ class _Loop:
         body = open_block(op.body, values)
         reading, writing = (body.add_arg(inits[-1].type) for _ in range(2))
         with b.at(body):
-            b.emit_op(AsyncWait, pending=self.stages - 2)
+            b.emit_op(memory.AsyncWait, pending=self.stages - 2)
             distance = b.emit(Mul, step, b.constant(self.stages - 1, number))
             self._copy(b.emit(Add, body.args[0], distance), upper, writing)
             self._body(reading, writing)
         made = b.emit_op(For, lower, upper, step, inits, body=body)
-        b.emit_op(AsyncWait)
+        b.emit_op(memory.AsyncWait)
         stand_for(op, made, values)
 
     def _copy(self, at: Value, upper: Value, slot: Value) -> None:
@@ -239,8 +229,10 @@ class _Loop:
             mask = b.emit(Splat, exists, type=pointers.tile.with_dtype(bool_))
             if load.mask is not None:
                 mask = b.emit(And, values.get(load.mask, load.mask), mask)
-            b.emit_op(AsyncCopy, b.emit(SharedCopy, ring.buffer, slot), pointers, mask, vector=load.vector)
-        b.emit_op(AsyncCommit)
+            b.emit_op(
+                memory.AsyncCopy, b.emit(memory.SharedCopy, ring.buffer, slot), pointers, mask, vector=load.vector
+            )
+        b.emit_op(memory.AsyncCommit)
 
     def _body(self, reading: Value, writing: Value) -> None:
         """The ops of the loop; operands are read from the slot ``reading``."""
@@ -258,9 +250,9 @@ class _Loop:
                 continue
             if isinstance(op, ConvertLayout) and op in operands:
                 ring, path = operands[op]
-                slot = b.emit(SharedCopy, ring.buffer, reading)
+                slot = b.emit(memory.SharedCopy, ring.buffer, reading)
                 t = ring.load.op.result.tile.with_layout(_as_loaded(op, path))
-                loaded = b.emit(SharedLoad, slot, type=t)
+                loaded = b.emit(memory.SharedLoad, slot, type=t)
                 for shaping in path:
                     if isinstance(shaping, Permute):
                         loaded = b.emit(Permute, loaded, axes=shaping.axes)

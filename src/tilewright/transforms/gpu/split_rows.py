@@ -17,19 +17,9 @@ from tilewright.ir.dtypes import int32
 from tilewright.ir.effects import has_early_exit
 from tilewright.ir.gpu_stage import ROW_PART
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.linear import Reduce
-from tilewright.ir.ops.memory import (
-    AssumeBlocked,
-    AssumeBounded,
-    AssumeDivisible,
-    Load,
-    LoadView,
-    MakePartitionView,
-    Store,
-    StoreView,
-    ViewMemoryOp,
-)
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Reshape, Undefined
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_block, open_block
 from tilewright.ir.types import PartitionViewType, TileType
@@ -39,8 +29,8 @@ from tilewright.transforms.pipelines import optimize
 
 _LARGE = 32768  # elements of a row: half of the registers of an SM, whose others hold what is computed of them
 _PART = 8192
-_LOADS, _STORES = (Load, LoadView), (Store, StoreView)
-_ASSUMPTIONS = (AssumeBlocked, AssumeBounded, AssumeDivisible)
+_LOADS, _STORES = (memory.Load, memory.LoadView), (memory.Store, memory.StoreView)
+_ASSUMPTIONS = (memory.AssumeBlocked, memory.AssumeBounded, memory.AssumeDivisible)
 _OTHERS = (*_LOADS, *_ASSUMPTIONS, Broadcast, Constant, Iota, Reshape, Undefined)
 
 
@@ -106,7 +96,7 @@ class _Rows:
     parts: int
     small: Sequence[Sequence[Op]]
     reductions: Sequence[Sequence[Reduce]]
-    stores: Sequence[Store | StoreView]
+    stores: Sequence[memory.Store | memory.StoreView]
 
 
 def _rows(block: Block, part: int) -> _Rows | None:
@@ -115,7 +105,7 @@ def _rows(block: Block, part: int) -> _Rows | None:
     levels: dict[Value, int] = {}
     small: dict[int, list[Op]] = defaultdict(list)
     reductions: dict[int, list[Reduce]] = defaultdict(list)
-    stores: list[Store | StoreView] = []
+    stores: list[memory.Store | memory.StoreView] = []
     for op in block.ops:
         needed = (*op.operands, *op.captured())
         level = max((levels.get(v, 0) for v in needed), default=0)
@@ -148,7 +138,7 @@ class _Check:
     def reduces(self, op: Reduce) -> bool:
         return op.commutative and all(map(self.splits, op.values))
 
-    def stores(self, op: Store | StoreView) -> bool:
+    def stores(self, op: memory.Store | memory.StoreView) -> bool:
         return all(map(self.splits, op.operands)) and self._divides(op)
 
     def splits(self, value: Value) -> bool:
@@ -168,12 +158,12 @@ class _Check:
 
     def _divides(self, op: Op) -> bool:
         """Whether the tiles of ``op``, where it has a view, begin with parts."""
-        if not isinstance(op, ViewMemoryOp):
+        if not isinstance(op, memory.ViewMemoryOp):
             return True
         t = op.view.type
         assert isinstance(t, PartitionViewType)
         whole = t.tile_shape[-1] == self._size and t.steps[-1] % (self._size // self._parts) == 0
-        return whole and isinstance(op.view.op, MakePartitionView)
+        return whole and isinstance(op.view.op, memory.MakePartitionView)
 
 
 class _Splitter(Rewriter):
@@ -265,7 +255,7 @@ class _Part:
         """``op`` of parts."""
         self._b.loc = op.loc
         operands = [self.get(v) for v in op.operands]
-        if isinstance(op, ViewMemoryOp):
+        if isinstance(op, memory.ViewMemoryOp):
             self._narrow(op, operands)
         attributes = dict(op.attributes)
         if isinstance(attributes.get("type"), TileType):
@@ -278,10 +268,10 @@ class _Part:
     def _narrowed(self, t: TileType) -> TileType:
         return t.with_shape((*t.shape[:-1], self._rows.size // self._rows.parts))
 
-    def _narrow(self, op: ViewMemoryOp, operands: list[Value]) -> None:
+    def _narrow(self, op: memory.ViewMemoryOp, operands: list[Value]) -> None:
         """Let ``operands`` of an access say where its part is."""
         view = op.view
-        assert isinstance(view.op, MakePartitionView)
+        assert isinstance(view.op, memory.MakePartitionView)
         part = self._rows.size // self._rows.parts
         whole, t = self._splitter.value(view.op.view), view.op.type
         operands[0], operands[-1] = part_of_view(

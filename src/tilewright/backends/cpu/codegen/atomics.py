@@ -21,19 +21,8 @@ from tilewright.backends.vector import storage_type
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.loops import LoopNest
-from tilewright.ir.ops.memory import (
-    AtomicCas,
-    AtomicRmw,
-    AtomicView,
-    Load,
-    LoadView,
-    MemoryOp,
-    PointerMemoryOp,
-    Store,
-    StoreView,
-    padding_value,
-)
 
 _ORDERINGS = {
     MemoryOrder.RELAXED: "monotonic",
@@ -57,7 +46,7 @@ _UNROLL = 4  # elements per iteration
 Access = Callable[[ir.IRBuilder, ir.Value, Sequence[ir.Value]], ir.Value]
 
 
-def _ordering(op: MemoryOp) -> str:
+def _ordering(op: memory.MemoryOp) -> str:
     return _ORDERINGS[op.memory_order]
 
 
@@ -82,7 +71,7 @@ def _from_bits(state: State, builder: ir.IRBuilder, dtype: DType, bits: ir.Value
     return state.emitter(builder).to_register(dtype, builder.bitcast(bits, storage_type(dtype)))
 
 
-def _rmw(state: State, dtype: DType, op: AtomicRmw | AtomicView) -> Access:
+def _rmw(state: State, dtype: DType, op: memory.AtomicRmw | memory.AtomicView) -> Access:
     kind, ordering = op.kind, _ordering(op)
     instruction = _instruction(dtype, kind)
 
@@ -259,7 +248,7 @@ def _guarded(
     return phi
 
 
-def _through_pointers(op: PointerMemoryOp) -> Target:
+def _through_pointers(op: memory.PointerMemoryOp) -> Target:
     """Elements that a pointer tile refers to; all, or those that the mask chooses."""
 
     def target(elements: Elements, position: Position) -> tuple[ir.Value, ir.Value | None]:
@@ -283,13 +272,13 @@ def _constant(state: State, dtype: DType, value: float) -> Callable[[Elements, P
     return lambda elements, position: state.emitter().constant(dtype, value)
 
 
-def emit_atomic_rmw(state: State, nest: LoopNest, op: AtomicRmw) -> None:
+def emit_atomic_rmw(state: State, nest: LoopNest, op: memory.AtomicRmw) -> None:
     t = op.result.tile
     access, values = _rmw(state, t.element, op), [op.value]
     _each(state, nest, t.shape, _through_pointers(op), values, access, _constant(state, t.element, 0))
 
 
-def emit_atomic_cas(state: State, nest: LoopNest, op: AtomicCas) -> None:
+def emit_atomic_cas(state: State, nest: LoopNest, op: memory.AtomicCas) -> None:
     t, expected = op.result.tile, op.expected
     access = _cas(state, t.element, _ordering(op))
 
@@ -299,12 +288,12 @@ def emit_atomic_cas(state: State, nest: LoopNest, op: AtomicCas) -> None:
     _each(state, nest, t.shape, _through_pointers(op), [expected, op.desired], access, otherwise)
 
 
-def emit_atomic_view(state: State, nest: LoopNest, op: AtomicView) -> None:
+def emit_atomic_view(state: State, nest: LoopNest, op: memory.AtomicView) -> None:
     tile = state.accesses[op] = views.access(state, op)
     _each(state, nest, tile.shape, _in_view(tile), [op.value], _rmw(state, tile.dtype, op))
 
 
-def emit_ordered_load(state: State, nest: LoopNest, op: Load) -> None:
+def emit_ordered_load(state: State, nest: LoopNest, op: memory.Load) -> None:
     t, padding = op.result.tile, op.padding
 
     def otherwise(elements: Elements, position: Position) -> ir.Value:
@@ -315,19 +304,19 @@ def emit_ordered_load(state: State, nest: LoopNest, op: Load) -> None:
     _each(state, nest, t.shape, _through_pointers(op), [], _load(state, t.element, _ordering(op)), otherwise)
 
 
-def emit_ordered_load_view(state: State, nest: LoopNest, op: LoadView) -> None:
+def emit_ordered_load_view(state: State, nest: LoopNest, op: memory.LoadView) -> None:
     tile = state.accesses[op] = views.access(state, op)
-    padding = padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
+    padding = memory.padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
     access = _load(state, tile.dtype, _ordering(op))
     _each(state, nest, tile.shape, _in_view(tile), [], access, _constant(state, tile.dtype, padding))
 
 
-def emit_ordered_store(state: State, nest: LoopNest, op: Store) -> None:
+def emit_ordered_store(state: State, nest: LoopNest, op: memory.Store) -> None:
     t = op.value.tile
     _each(state, nest, t.shape, _through_pointers(op), [op.value], _store(state, t.element, _ordering(op)))
 
 
-def emit_ordered_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
+def emit_ordered_store_view(state: State, nest: LoopNest, op: memory.StoreView) -> None:
     """Its access is known already."""
     tile = state.accesses[op]
     _each(state, nest, tile.shape, _in_view(tile), [op.value], _store(state, tile.dtype, _ordering(op)))

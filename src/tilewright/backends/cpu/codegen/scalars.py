@@ -14,16 +14,8 @@ from tilewright.backends.vector import VectorEmitter, register_type
 from tilewright.backends.vector.request import LEFT_IS_RESULT
 from tilewright.backends.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.ops import shape
 from tilewright.ir.ops.arith import Bitcast, operand_tile
-from tilewright.ir.ops.shape import (
-    Broadcast,
-    Constant,
-    Permute,
-    PtrDiff,
-    PtrOffset,
-    Reshape,
-    Undefined,
-)
 from tilewright.ir.types import ElementType, PointerType
 
 
@@ -55,12 +47,12 @@ def _pointee_bytes(dtype: ElementType) -> int:
 
 
 def _pointer(emitter: VectorEmitter, builder: ir.IRBuilder, op: Op, operands: Sequence[ir.Value]) -> ir.Value:
-    if isinstance(op, PtrOffset):
+    if isinstance(op, shape.PtrOffset):
         offset = op.offset.tile.element
         distance = _resize(emitter, builder, operands[1], offset.bitwidth, 64, offset.is_signed)
         item = ir.Constant(I64, _pointee_bytes(op.ptr.tile.dtype))
         return builder.add(operands[0], builder.mul(distance, lanes.splat(builder, item, emitter.lanes)))
-    if isinstance(op, PtrDiff):
+    if isinstance(op, shape.PtrDiff):
         distance = builder.sub(operands[0], operands[1])
         item = ir.Constant(I64, _pointee_bytes(op.lhs.tile.dtype))
         distance = builder.sdiv(distance, lanes.splat(builder, item, emitter.lanes))
@@ -106,12 +98,12 @@ def combine(
     for op in body.ops[:-1]:
         if op in facts:
             known[op.result] = emitter.constant(op.result.tile.dtype, facts[op])
-        elif isinstance(op, (Constant, Undefined)):
-            known[op.result] = emitter.constant(op.result.tile.dtype, op.value if isinstance(op, Constant) else 0)
+        elif isinstance(op, (shape.Constant, shape.Undefined)):
+            known[op.result] = emitter.constant(op.result.tile.dtype, op.value if isinstance(op, shape.Constant) else 0)
         elif type(op) in ELEMENTWISE:
             attributes = {**op.attributes, LEFT_IS_RESULT: running and _is_left(op, body.args[0])}
             known[op.result] = emit(emitter, builder, op, [register(v) for v in op.operands], attributes)
-        elif isinstance(op, (Reshape, Broadcast, Permute)):
+        elif isinstance(op, (shape.Reshape, shape.Broadcast, shape.Permute)):
             known[op.result] = register(op.x)
         else:
             raise unsupported(op, "a combiner of reduce or scan holds elementwise operations only")

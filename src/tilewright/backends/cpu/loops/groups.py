@@ -8,25 +8,18 @@ from tilewright.backends.cpu.loops.fused import FusedOps
 from tilewright.backends.cpu.loops.kinds import ELEMENTWISE, array_axis, by_squares, innermost
 from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.ops import arith
+from tilewright.ir.ops import arith, memory
 from tilewright.ir.ops.control import For, Loop
 from tilewright.ir.ops.linear import Mma, MmaScaled
 from tilewright.ir.ops.loops import LoopNest
-from tilewright.ir.ops.memory import (
-    AssumeBlocked,
-    AssumeBounded,
-    AssumeDivisible,
-    Load,
-    LoadView,
-)
 from tilewright.ir.ops.shape import Broadcast, Constant, Extract, IntToPtr, Iota, Permute, PtrToInt, Reshape, Undefined
 from tilewright.ir.types import TileType
 
 # What an element costs relative to an addition; 1 where nothing is said.
 COSTS: dict[type[Op], int] = {
     **dict.fromkeys((Constant, Iota, Undefined, Broadcast, Reshape, Permute, Extract), 0),
-    **dict.fromkeys((AssumeDivisible, AssumeBounded, AssumeBlocked, PtrToInt, IntToPtr), 0),
-    **dict.fromkeys((arith.Div, arith.Rem, arith.Sqrt, arith.Rsqrt, Load), 8),
+    **dict.fromkeys((memory.AssumeDivisible, memory.AssumeBounded, memory.AssumeBlocked, PtrToInt, IntToPtr), 0),
+    **dict.fromkeys((arith.Div, arith.Rem, arith.Sqrt, arith.Rsqrt, memory.Load), 8),
     **dict.fromkeys((arith.Exp, arith.Exp2, arith.Log, arith.Log2, arith.Sin, arith.Cos, arith.Tanh), 20),
     **dict.fromkeys((arith.Pow, arith.Tan, arith.Sinh, arith.Cosh, arith.Atan2), 40),
 }
@@ -66,7 +59,7 @@ class FusionGroup(FusedOps):
         ]
 
     def loads(self) -> list[Op]:
-        return [op for op in self.ops if isinstance(op, (Load, LoadView))]
+        return [op for op in self.ops if isinstance(op, (memory.Load, memory.LoadView))]
 
 
 def block_work(function: Function) -> int | None:
@@ -113,7 +106,7 @@ def element_cost(value: Value, is_there: Callable[[Value], bool]) -> int:
 
 def transposed_axis(schedule: Schedule, value: Value) -> int | None:
     """``_memory_axis`` of a deferred permute or load_view where ``by_squares`` holds of it; else None."""
-    if schedule.is_bound(value) or not isinstance(value.op, (Permute, LoadView)):
+    if schedule.is_bound(value) or not isinstance(value.op, (Permute, memory.LoadView)):
         return None
     return by_squares(value.tile, _memory_axis(schedule, value))
 
@@ -125,7 +118,7 @@ def _memory_axis(schedule: Schedule, value: Value) -> int | None:
         return innermost(value.tile)
     if schedule.is_bound(value) or op is None:
         return None
-    if isinstance(op, LoadView):
+    if isinstance(op, memory.LoadView):
         return array_axis(op)
     if isinstance(op, Permute):
         axis = _memory_axis(schedule, op.x)

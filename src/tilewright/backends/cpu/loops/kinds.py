@@ -8,36 +8,19 @@ from tilewright.backends.vector import ELEMENTWISE_OPS
 from tilewright.ir.core import Op, Value
 from tilewright.ir.effects import is_ordered
 from tilewright.ir.opdef import OPS
+from tilewright.ir.ops import memory, shape
 from tilewright.ir.ops.arith import Cast
-from tilewright.ir.ops.memory import (
-    AssumeBlocked,
-    AssumeBounded,
-    AssumeDivisible,
-    Load,
-    LoadView,
-    MakePartitionView,
-    MakeTensorView,
-    ViewMemoryOp,
-)
-from tilewright.ir.ops.shape import (
-    REARRANGING,
-    Constant,
-    IntToPtr,
-    Iota,
-    PtrDiff,
-    PtrOffset,
-    PtrToInt,
-    Undefined,
-)
 from tilewright.ir.types import PartitionViewType, TileType
 
-POINTER_OPS = frozenset({PtrOffset, PtrDiff, PtrToInt, IntToPtr})
-ASSUMPTIONS = (AssumeDivisible, AssumeBounded, AssumeBlocked)
+POINTER_OPS = frozenset({shape.PtrOffset, shape.PtrDiff, shape.PtrToInt, shape.IntToPtr})
+ASSUMPTIONS = (memory.AssumeDivisible, memory.AssumeBounded, memory.AssumeBlocked)
 ELEMENTWISE = frozenset(OPS[name] for name in ELEMENTWISE_OPS) | POINTER_OPS | set(ASSUMPTIONS)
 # Elements along a side of the squares that are transposed in registers: fewer are not worth it, more need too many.
 # Chosen; no measurement of them alone is on record.
 SMALLEST_SQUARE, LARGEST_SQUARE = 4, 16
-FUSIBLE = ELEMENTWISE | set(REARRANGING) | {Constant, Undefined, Iota, LoadView, Load}
+FUSIBLE = (
+    ELEMENTWISE | set(shape.REARRANGING) | {shape.Constant, shape.Undefined, shape.Iota, memory.LoadView, memory.Load}
+)
 
 
 def is_fusible(op: Op) -> bool:
@@ -47,7 +30,7 @@ def is_fusible(op: Op) -> bool:
 
 def is_array_tile(value: Value) -> bool:
     """Whether ``value`` is a tile of a view that its users read where it lies."""
-    return isinstance(value.op, LoadView) and not is_ordered(value.op) and value.tile.size > 1
+    return isinstance(value.op, memory.LoadView) and not is_ordered(value.op) and value.tile.size > 1
 
 
 def is_widening(op: Op) -> TypeGuard[Cast]:
@@ -64,12 +47,12 @@ def is_widening(op: Op) -> TypeGuard[Cast]:
 def known_integer(value: Value) -> int | None:
     """The integer that the scalar ``value`` always is, if that is known."""
     op = value.op
-    while isinstance(op, ASSUMPTIONS + REARRANGING):
+    while isinstance(op, ASSUMPTIONS + shape.REARRANGING):
         op = op.x.op
-    return int(op.value) if isinstance(op, Constant) else None
+    return int(op.value) if isinstance(op, shape.Constant) else None
 
 
-def view_strides(op: ViewMemoryOp) -> tuple[int | None, ...]:
+def view_strides(op: memory.ViewMemoryOp) -> tuple[int | None, ...]:
     """The strides in elements of the axes of the tile that ``op`` accesses, as far as they are known."""
     t = op.view.type
     assert isinstance(t, PartitionViewType)
@@ -77,8 +60,8 @@ def view_strides(op: ViewMemoryOp) -> tuple[int | None, ...]:
 
 
 def _strides(view: Value, static: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    made = view.op.view.op if isinstance(view.op, MakePartitionView) else view.op
-    given = iter(made.strides if isinstance(made, MakeTensorView) else ())
+    made = view.op.view.op if isinstance(view.op, memory.MakePartitionView) else view.op
+    given = iter(made.strides if isinstance(made, memory.MakeTensorView) else ())
     found = []
     for stride in static:
         value = next(given, None) if stride is None else None
@@ -86,7 +69,7 @@ def _strides(view: Value, static: tuple[int | None, ...]) -> tuple[int | None, .
     return tuple(found)
 
 
-def array_axis(load: LoadView) -> int | None:
+def array_axis(load: memory.LoadView) -> int | None:
     """The axis along which neighbours in the tile of ``load`` are neighbours in the array; None when unknown."""
     axes = [k for k, stride in enumerate(view_strides(load)) if stride == 1]
     return next((k for k in axes if load.result.tile.shape[k] > 1), None)

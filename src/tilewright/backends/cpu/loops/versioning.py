@@ -14,17 +14,9 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import bool_
 from tilewright.ir.effects import is_ordered
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.loops import CheckLoad, LoopNest, ReserveScratch
-from tilewright.ir.ops.memory import (
-    Load,
-    LoadView,
-    MemoryOp,
-    PointerMemoryOp,
-    Store,
-    StoreView,
-    ViewMemoryOp,
-)
 from tilewright.ir.rewrite import Rewriter, clone_block, clone_op, stand_for
 from tilewright.ir.types import PartitionViewType
 
@@ -71,9 +63,9 @@ class _Versioner(Rewriter):
     def _nest(self, nest: LoopNest, builder: Builder) -> None:
         root = root_of(nest)
         fused = fused_ops(nest, loop_values(nest))
-        store = root if isinstance(root, StoreView) and not is_ordered(root) else None
+        store = root if isinstance(root, memory.StoreView) and not is_ordered(root) else None
         unmasked, disjoint = self._checks(nest, root, fused, store, builder)
-        tiles = [op for op in fused.ops if isinstance(op, LoadView) and _may_overlap(fused, op, store)]
+        tiles = [op for op in fused.ops if isinstance(op, memory.LoadView) and _may_overlap(fused, op, store)]
         copied = [*tiles, *disjoint]
         positions = {op: k for k, op in enumerate(nest.body.ops)}
         attributes = nest.attributes | {
@@ -90,17 +82,17 @@ class _Versioner(Rewriter):
         stand_for(nest, made, self.values)
 
     def _checks(
-        self, nest: LoopNest, root: Op | None, fused: FusedOps, store: StoreView | None, builder: Builder
+        self, nest: LoopNest, root: Op | None, fused: FusedOps, store: memory.StoreView | None, builder: Builder
     ) -> tuple[dict[Op, Value], dict[Op, Value]]:
         """For loads through pointers: whether the mask is true everywhere; whether nothing that is loaded is stored."""
         unmasked: dict[Op, Value] = {}
         disjoint: dict[Op, Value] = {}
         if _one_by_one(root):
-            if isinstance(root, PointerMemoryOp) and root.mask is not None and self._worth_checking(nest, root):
+            if isinstance(root, memory.PointerMemoryOp) and root.mask is not None and self._worth_checking(nest, root):
                 (unmasked[root],) = self._check(nest, root, root.mask, None, builder)
             return unmasked, disjoint
-        for op in fused.ops if not isinstance(root, Store) else ():
-            if not isinstance(op, Load) or op.result.tile.size == 1:
+        for op in fused.ops if not isinstance(root, memory.Store) else ():
+            if not isinstance(op, memory.Load) or op.result.tile.size == 1:
                 continue
             masked, compared = possible_checks(self._ranges(nest, largest_search(op)), op, store)
             if masked or compared:
@@ -113,7 +105,7 @@ class _Versioner(Rewriter):
                 disjoint[op] = builder.constant(False, bool_)  # nothing tells: the loops always go on a copy
         return unmasked, disjoint
 
-    def _worth_checking(self, nest: LoopNest, root: PointerMemoryOp) -> bool:
+    def _worth_checking(self, nest: LoopNest, root: memory.PointerMemoryOp) -> bool:
         size = root.ptrs.tile.size
         return root.mask is not None and size >= _WORTH_CHECKING and self._ranges(nest, size).all_true(root.mask)
 
@@ -123,7 +115,12 @@ class _Versioner(Rewriter):
         return KnownRanges(lambda v: v.op not in inside, largest)
 
     def _check(
-        self, nest: LoopNest, op: PointerMemoryOp, mask: Value | None, store: StoreView | None, builder: Builder
+        self,
+        nest: LoopNest,
+        op: memory.PointerMemoryOp,
+        mask: Value | None,
+        store: memory.StoreView | None,
+        builder: Builder,
     ) -> list[Value]:
         """Emit the check of ``op``, an access through pointers: of its mask, and of its pointers against ``store``."""
         asked = [*([] if mask is None else [mask]), *([] if store is None else [op.ptrs])]
@@ -150,29 +147,31 @@ class _Versioner(Rewriter):
 
 def _one_by_one(root: Op | None) -> bool:
     """Whether the loops are for ``root``, a memory operation of one element after the other."""
-    return isinstance(root, MemoryOp) and (is_ordered(root) or not isinstance(root, (Store, StoreView)))
+    return isinstance(root, memory.MemoryOp) and (
+        is_ordered(root) or not isinstance(root, (memory.Store, memory.StoreView))
+    )
 
 
 def _versions(nest: LoopNest, root: Op | None, *, masked: bool, overlapping: bool) -> tuple[str, ...]:
     """``masked``: a check tells whether masks are true; ``overlapping``: what is loaded may be what is stored."""
     clipped = any(not all(op.promised) for op in accessed_views(nest))
     if _one_by_one(root):
-        tested = clipped or (isinstance(root, PointerMemoryOp) and root.mask is not None)
-        worthwhile = masked or (isinstance(root, ViewMemoryOp) and _tile_size(root) >= _WORTH_CHECKING)
+        tested = clipped or (isinstance(root, memory.PointerMemoryOp) and root.mask is not None)
+        worthwhile = masked or (isinstance(root, memory.ViewMemoryOp) and _tile_size(root) >= _WORTH_CHECKING)
         return (*["plain"] * (worthwhile or not tested), *["bounds_checked"] * tested)
     return ("plain", *["bounds_checked"] * (masked or clipped), *["on_copies"] * overlapping)
 
 
-def _tile_size(op: ViewMemoryOp) -> int:
+def _tile_size(op: memory.ViewMemoryOp) -> int:
     assert isinstance(op.view.type, PartitionViewType)
     return op.view.type.tile.size
 
 
 def _copy_axis(load: Op) -> int | None:
-    return by_squares(load.result.tile, array_axis(load)) if isinstance(load, LoadView) else None
+    return by_squares(load.result.tile, array_axis(load)) if isinstance(load, memory.LoadView) else None
 
 
-def _may_overlap(fused: FusedOps, load: LoadView, store: StoreView | None) -> bool:
+def _may_overlap(fused: FusedOps, load: memory.LoadView, store: memory.StoreView | None) -> bool:
     """Whether an element of ``load`` may be stored before it is loaded, for all that is known here."""
     if store is None or load.result.tile.size == 1:
         return False

@@ -29,6 +29,7 @@ from tilewright.backends.reference.values import Array, Pointers, rearrange
 from tilewright.ir.core import Op, Value
 from tilewright.ir.errors import TileError
 from tilewright.ir.layouts import LANES, REGISTER, LinearLayout
+from tilewright.ir.ops.gpu import tiles
 from tilewright.ir.ops.gpu.barriers import MbarrierWait
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier
 from tilewright.ir.ops.gpu.memory import (
@@ -47,16 +48,6 @@ from tilewright.ir.ops.gpu.memory import (
 )
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.tiles import (
-    BroadcastDistributed,
-    ConvertLayout,
-    DropBits,
-    Shuffle,
-    Splat,
-    ThreadReduce,
-    ThreadScan,
-    broadcast_sources,
-)
 from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Assert, AtomicCas, AtomicRmw, MemoryOp, Print
@@ -174,27 +165,27 @@ def _reshape(cta: CtaInterpreter, op: Reshape, x: Any) -> Any:
     return rearrange(lambda a: a.reshape(()), collect(op, x, _layout(op.x)))
 
 
-def _convert(cta: CtaInterpreter, op: ConvertLayout, x: Any) -> Any:
+def _convert(cta: CtaInterpreter, op: tiles.ConvertLayout, x: Any) -> Any:
     return distribute(collect(op, x, _layout(op.x)), _layout(op.result))
 
 
-def _splat(cta: CtaInterpreter, op: Splat, x: Any) -> Any:
+def _splat(cta: CtaInterpreter, op: tiles.Splat, x: Any) -> Any:
     shape = elements(_layout(op.result)).shape
     return rearrange(lambda a: np.broadcast_to(a, shape), x)
 
 
-def _broadcast(cta: CtaInterpreter, op: BroadcastDistributed, x: Any) -> Any:
-    registers = broadcast_sources(_layout(op.x), _layout(op.result))
+def _broadcast(cta: CtaInterpreter, op: tiles.BroadcastDistributed, x: Any) -> Any:
+    registers = tiles.broadcast_sources(_layout(op.x), _layout(op.result))
     assert registers is not None
     return rearrange(lambda a: a[:, list(registers)], x)
 
 
-def _shuffle(cta: CtaInterpreter, op: Shuffle, x: Any) -> Any:
+def _shuffle(cta: CtaInterpreter, op: tiles.Shuffle, x: Any) -> Any:
     partners = np.arange(cta.threads) ^ op.lane_xor
     return rearrange(lambda a: a[partners], x)
 
 
-def _drop_bits(cta: CtaInterpreter, op: DropBits, x: Any) -> Any:
+def _drop_bits(cta: CtaInterpreter, op: tiles.DropBits, x: Any) -> Any:
     before, after = _layout(op.x), _layout(op.result)
     kept = [i for i in range(len(before.bases(REGISTER))) if not before.free_mask(REGISTER) >> i & 1]
     registers = [sum((r >> i & 1) << bit for i, bit in enumerate(kept)) for r in range(after.num_registers)]
@@ -203,7 +194,7 @@ def _drop_bits(cta: CtaInterpreter, op: DropBits, x: Any) -> Any:
     return found
 
 
-def _thread_reduce(cta: CtaInterpreter, op: ThreadReduce, values: list[Array]) -> tuple[Any, ...]:
+def _thread_reduce(cta: CtaInterpreter, op: tiles.ThreadReduce, values: list[Array]) -> tuple[Any, ...]:
     combine = cta.combiner(op.body)
     groups = np.array(op.groups())
     rows = [[x[:, groups[:, k]] for x in values] for k in range(groups.shape[1])]
@@ -219,7 +210,7 @@ def _thread_reduce(cta: CtaInterpreter, op: ThreadReduce, values: list[Array]) -
     return tuple(x[:, chosen] for x in rows[0])
 
 
-def _thread_scan(cta: CtaInterpreter, op: ThreadScan, values: list[Array]) -> tuple[Any, ...]:
+def _thread_scan(cta: CtaInterpreter, op: tiles.ThreadScan, values: list[Array]) -> tuple[Any, ...]:
     combine = cta.combiner(op.body)
     groups = np.array(op.groups())
     order = range(groups.shape[1])[:: -1 if op.reverse else 1]
@@ -424,13 +415,13 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     Undefined: _filled,
     Reshape: _reshape,
     Permute: lambda cta, op, x: x,  # the same registers: only their coordinates are others
-    ConvertLayout: _convert,
-    Splat: _splat,
-    BroadcastDistributed: _broadcast,
-    Shuffle: _shuffle,
-    DropBits: _drop_bits,
-    ThreadReduce: _thread_reduce,
-    ThreadScan: _thread_scan,
+    tiles.ConvertLayout: _convert,
+    tiles.Splat: _splat,
+    tiles.BroadcastDistributed: _broadcast,
+    tiles.Shuffle: _shuffle,
+    tiles.DropBits: _drop_bits,
+    tiles.ThreadReduce: _thread_reduce,
+    tiles.ThreadScan: _thread_scan,
     GpuMma: _mma,
     GlobalLoad: _global_load,
     GlobalStore: _global_store,

@@ -14,20 +14,7 @@ from tilewright.backends.gpu.lowering.words import Words, bytes_of, number_of, p
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout, log2
-from tilewright.ir.ops.gpu.memory import (
-    AsyncCommit,
-    AsyncCopy,
-    AsyncWait,
-    Barrier,
-    GlobalLoad,
-    GlobalStore,
-    SharedAlloc,
-    SharedCopy,
-    SharedExtract,
-    SharedInsert,
-    SharedLoad,
-    SharedStore,
-)
+from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import ElementType, PointerType
@@ -91,13 +78,13 @@ def _store(
 # -- global memory
 
 
-def _qualified(op: GlobalLoad | GlobalStore, name: str) -> str:
+def _qualified(op: memory.GlobalLoad | memory.GlobalStore, name: str) -> str:
     if op.memory_order is MemoryOrder.WEAK:
         return f"{name}.global"
     return f"{name}.{op.memory_order.value}.{_SCOPES[op.memory_scope]}.global"
 
 
-def _global_load(cx: Context, op: GlobalLoad) -> None:
+def _global_load(cx: Context, op: memory.GlobalLoad) -> None:
     dtype, pointers = op.ptrs.tile.pointee, cx.of(op.ptrs)
     masks = None if op.mask is None else cx.of(op.mask)
     words = words_of(dtype.bytes, op.vector)
@@ -152,7 +139,7 @@ def _and(cx: Context, a: ir.Value | None, b: ir.Value | None) -> ir.Value | None
     return cx.builder.and_(a, b)
 
 
-def _global_store(cx: Context, op: GlobalStore) -> None:
+def _global_store(cx: Context, op: memory.GlobalStore) -> None:
     dtype, pointers, values = op.ptrs.tile.pointee, cx.of(op.ptrs), cx.of(op.value)
     masks = None if op.mask is None else cx.of(op.mask)
     words = words_of(dtype.bytes, op.vector)
@@ -237,7 +224,7 @@ def _shared_base(cx: Context) -> ir.Value:
     return cx.shared_base
 
 
-def _shared_alloc(cx: Context, op: SharedAlloc) -> None:
+def _shared_alloc(cx: Context, op: memory.SharedAlloc) -> None:
     assert op.offset is not None, "shared memory was not allocated"
     address = cx.builder.add(_shared_base(cx), cx.i32(op.offset)) if op.offset else _shared_base(cx)
     cx.buffers[op.result] = Buffer(op.type, address)
@@ -249,7 +236,7 @@ def _as_i32(cx: Context, index: ir.Value) -> ir.Value:
     return cx.builder.trunc(index, I32) if index.type.width > 32 else cx.builder.zext(index, I32)
 
 
-def _shared_copy(cx: Context, op: SharedCopy) -> None:
+def _shared_copy(cx: Context, op: memory.SharedCopy) -> None:
     buffer = cx.buffers[op.buffer]
     size = buffer.type.bytes // buffer.type.copies
     index = _as_i32(cx, cx.scalar(op.index))
@@ -334,19 +321,19 @@ def _store_shared(cx: Context, value: Value, offsets: _Offsets, vector: int) -> 
         _store(cx, "st.shared", words, address, stored, owner, constant)
 
 
-def _shared_load(cx: Context, op: SharedLoad) -> None:
+def _shared_load(cx: Context, op: memory.SharedLoad) -> None:
     buffer = cx.buffers[op.buffer]
     offsets = buffer.type.layout.invert_and_compose(op.result.layout)
     cx.values[op.result] = _load_shared(cx, op, _Offsets(cx, buffer, offsets, None), op.type.dtype, op.vector)
 
 
-def _shared_store(cx: Context, op: SharedStore) -> None:
+def _shared_store(cx: Context, op: memory.SharedStore) -> None:
     buffer = cx.buffers[op.buffer]
     offsets = buffer.type.layout.invert_and_compose(op.value.layout)
     _store_shared(cx, op.value, _Offsets(cx, buffer, offsets, None), op.vector)
 
 
-def _part(cx: Context, op: SharedExtract | SharedInsert, layout: LinearLayout) -> _Offsets:
+def _part(cx: Context, op: memory.SharedExtract | memory.SharedInsert, layout: LinearLayout) -> _Offsets:
     """The offsets of a part: those of its elements, and those of its first one, which the indices give."""
     buffer = cx.buffers[op.buffer]
     shape = buffer.type.shape
@@ -364,23 +351,23 @@ def _part(cx: Context, op: SharedExtract | SharedInsert, layout: LinearLayout) -
     return _Offsets(cx, buffer, offsets, first)
 
 
-def _shared_extract(cx: Context, op: SharedExtract) -> None:
+def _shared_extract(cx: Context, op: memory.SharedExtract) -> None:
     offsets = _part(cx, op, op.result.layout)
     cx.values[op.result] = _load_shared(cx, op, offsets, op.type.dtype, 1)
 
 
-def _shared_insert(cx: Context, op: SharedInsert) -> None:
+def _shared_insert(cx: Context, op: memory.SharedInsert) -> None:
     _store_shared(cx, op.value, _part(cx, op, op.value.layout), 1)
 
 
-def _barrier(cx: Context, op: Barrier) -> None:
+def _barrier(cx: Context, op: memory.Barrier) -> None:
     cx.asm(f"bar.sync {op.id};" if op.threads is None else f"bar.sync {op.id}, {op.threads};")
 
 
 # -- asynchronous copies
 
 
-def _async_copy(cx: Context, op: AsyncCopy) -> None:
+def _async_copy(cx: Context, op: memory.AsyncCopy) -> None:
     """cp.async: past the L1 cache where it can be; of size 0, which fills with zeros, where the mask is false."""
     buffer, pointers = cx.buffers[op.buffer], cx.of(op.ptrs)
     layout, size = op.ptrs.layout, buffer.type.dtype.bytes * op.vector
@@ -401,32 +388,32 @@ def _async_copy(cx: Context, op: AsyncCopy) -> None:
         cx.asm(text + ";", [], operands)
 
 
-def _async_commit(cx: Context, op: AsyncCommit) -> None:
+def _async_commit(cx: Context, op: memory.AsyncCommit) -> None:
     cx.asm("cp.async.commit_group;")
 
 
-def _async_wait(cx: Context, op: AsyncWait) -> None:
+def _async_wait(cx: Context, op: memory.AsyncWait) -> None:
     cx.asm(f"cp.async.wait_group {op.pending};")
 
 
-def shared_bytes(ops: Sequence[SharedAlloc]) -> int:
+def shared_bytes(ops: Sequence[memory.SharedAlloc]) -> int:
     """How much shared memory the allocations of a function take."""
     return max((math.ceil((op.offset or 0) + op.type.bytes) for op in ops), default=0)
 
 
 RULES: dict[type[Op], Rule] = {
-    GlobalLoad: _global_load,
-    GlobalStore: _global_store,
+    memory.GlobalLoad: _global_load,
+    memory.GlobalStore: _global_store,
     AtomicRmw: _atomic,
     AtomicCas: _atomic,
-    SharedAlloc: _shared_alloc,
-    SharedCopy: _shared_copy,
-    SharedLoad: _shared_load,
-    SharedStore: _shared_store,
-    SharedExtract: _shared_extract,
-    SharedInsert: _shared_insert,
-    Barrier: _barrier,
-    AsyncCopy: _async_copy,
-    AsyncCommit: _async_commit,
-    AsyncWait: _async_wait,
+    memory.SharedAlloc: _shared_alloc,
+    memory.SharedCopy: _shared_copy,
+    memory.SharedLoad: _shared_load,
+    memory.SharedStore: _shared_store,
+    memory.SharedExtract: _shared_extract,
+    memory.SharedInsert: _shared_insert,
+    memory.Barrier: _barrier,
+    memory.AsyncCopy: _async_copy,
+    memory.AsyncCommit: _async_commit,
+    memory.AsyncWait: _async_wait,
 }

@@ -26,52 +26,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.ops.arith import (
-    Abs,
-    Add,
-    And,
-    Atan2,
-    Bitcast,
-    Cast,
-    Ceil,
-    Cmp,
-    Cos,
-    Cosh,
-    Div,
-    Exp,
-    Exp2,
-    Floor,
-    Fma,
-    IsInf,
-    IsNan,
-    Log,
-    Log2,
-    Max,
-    Min,
-    Mul,
-    MulHi,
-    Neg,
-    Not,
-    Or,
-    Pow,
-    Rem,
-    Rsqrt,
-    Select,
-    Shl,
-    Shr,
-    Sin,
-    Sinh,
-    Sqrt,
-    Sub,
-    Tan,
-    Tanh,
-    Xor,
-    flushes_to_zero,
-    is_plain,
-    operand_dtype,
-    operand_tile,
-    rounding_of,
-)
+from tilewright.ir.ops import arith
 from tilewright.ir.ops.shape import IntToPtr, PtrDiff, PtrOffset, PtrToInt
 from tilewright.ir.types import ElementType, PointerType
 
@@ -86,8 +41,10 @@ _SUFFIX = {
     RoundingMode.FULL: "full",
     RoundingMode.APPROX: "approx",
 }
-_PLAIN: dict[type[Op], str] = {Add: "fadd", Sub: "fsub", Mul: "fmul"}  # instructions of LLVM for float32
-_LEAVE_RANGE = (Add, Sub, Mul, Fma, Neg, Abs, Not, Shl, Div)  # of narrow integers, in registers of 32 bits
+# Instructions of LLVM for float32.
+_PLAIN: dict[type[Op], str] = {arith.Add: "fadd", arith.Sub: "fsub", arith.Mul: "fmul"}
+# Results that may leave the range of narrow integers, in registers of 32 bits.
+_LEAVE_RANGE = (arith.Add, arith.Sub, arith.Mul, arith.Fma, arith.Neg, arith.Abs, arith.Not, arith.Shl, arith.Div)
 _LOG2_E = math.log2(math.e)
 
 
@@ -110,7 +67,7 @@ class ScalarEmitter:
     def of(self, op: Op) -> Callable[[Registers], ir.Value]:
         """``emit`` of ``op``, for all of its elements: what does not differ among them is found once."""
         method = _PLAIN.get(type(op))
-        if method is not None and operand_dtype(op) is float32 and is_plain(op):
+        if method is not None and arith.operand_dtype(op) is float32 and arith.is_plain(op):
             instruction = getattr(self.builder, method)
             return lambda operands: instruction(*operands)
         rule = functools.partial(RULES.get(type(op), _unsupported), self, op)
@@ -135,7 +92,7 @@ class ScalarEmitter:
     def shared(self, op: Op, operands: Registers) -> ir.Value:
         """By the formula that all processors have in common."""
         if self._latest[0] is not op:
-            element, result = widened(operand_tile(op).dtype), widened(op.result.tile.dtype)
+            element, result = widened(arith.operand_tile(op).dtype), widened(op.result.tile.dtype)
             self._latest = op, ElementOp(op.name, element, result, op.attributes)
         return self.vector.emit_op(self._latest[1], operands)
 
@@ -169,20 +126,22 @@ def _shared(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
 # -- arithmetic
 
 
-def _arithmetic(e: ScalarEmitter, op: Add | Sub | Mul | Div | Sqrt | Fma, operands: Registers) -> ir.Value:
-    dtype = operand_dtype(op)
-    if not dtype.is_float or is_plain(op):
+def _arithmetic(
+    e: ScalarEmitter, op: arith.Add | arith.Sub | arith.Mul | arith.Div | arith.Sqrt | arith.Fma, operands: Registers
+) -> ir.Value:
+    dtype = arith.operand_dtype(op)
+    if not dtype.is_float or arith.is_plain(op):
         return e.shared(op, operands)
-    mode = rounding_of(op)
+    mode = arith.rounding_of(op)
     if dtype.bitwidth == 16:
         return e.shared(op, operands)
-    ftz = ".ftz" if flushes_to_zero(op) else ""
+    ftz = ".ftz" if arith.flushes_to_zero(op) else ""
     return e.instruction(f"{op.name}.{_SUFFIX[mode]}{ftz}", operands)
 
 
-def _fma(e: ScalarEmitter, op: Fma, operands: Registers) -> ir.Value:
-    dtype = operand_dtype(op)
-    if dtype.bitwidth != 16 or not is_plain(op):
+def _fma(e: ScalarEmitter, op: arith.Fma, operands: Registers) -> ir.Value:
+    dtype = arith.operand_dtype(op)
+    if dtype.bitwidth != 16 or not arith.is_plain(op):
         return _arithmetic(e, op, operands)
     narrow = F16 if dtype.short == "f16" else BFLOAT
     bits = [e.builder.bitcast(e.builder.fptrunc(x, narrow), I16) for x in operands]
@@ -190,8 +149,8 @@ def _fma(e: ScalarEmitter, op: Fma, operands: Registers) -> ir.Value:
     return e.builder.fpext(e.builder.bitcast(found, narrow), F32)
 
 
-def _mulhi(e: ScalarEmitter, op: MulHi, operands: Registers) -> ir.Value:
-    dtype, b = operand_dtype(op), e.builder
+def _mulhi(e: ScalarEmitter, op: arith.MulHi, operands: Registers) -> ir.Value:
+    dtype, b = arith.operand_dtype(op), e.builder
     if is_narrow(dtype):
         mask = ir.Constant(I32, (1 << dtype.bitwidth) - 1)
         product = b.mul(*(b.and_(x, mask) for x in operands))
@@ -199,7 +158,7 @@ def _mulhi(e: ScalarEmitter, op: MulHi, operands: Registers) -> ir.Value:
     return e.asm(f"mul.hi.u{dtype.bitwidth} $0, $1, $2;", operands, operands[0].type)
 
 
-def _add(e: ScalarEmitter, op: Add, operands: Registers) -> ir.Value:
+def _add(e: ScalarEmitter, op: arith.Add, operands: Registers) -> ir.Value:
     """A sum; ~x + 1 is -x, before LLVM finds out."""
     for x, y in (operands, operands[::-1]):
         if _is_integer(y, 1) and (flipped := _flipped(x)) is not None:
@@ -207,7 +166,7 @@ def _add(e: ScalarEmitter, op: Add, operands: Registers) -> ir.Value:
     return _arithmetic(e, op, operands)
 
 
-def _sub(e: ScalarEmitter, op: Sub, operands: Registers) -> ir.Value:
+def _sub(e: ScalarEmitter, op: arith.Sub, operands: Registers) -> ir.Value:
     """A difference, of which LLVM must not make an absolute value: of (x ^ s) - s where s is all of the sign of x."""
     x, y = operands
     if _is_integer(x, 0):
@@ -217,7 +176,7 @@ def _sub(e: ScalarEmitter, op: Sub, operands: Registers) -> ir.Value:
     return _arithmetic(e, op, operands)
 
 
-def _not(e: ScalarEmitter, op: Not, operands: Registers) -> ir.Value:
+def _not(e: ScalarEmitter, op: arith.Not, operands: Registers) -> ir.Value:
     """The complement; ~(x - 1) is -x, before LLVM finds out."""
     (x,) = operands
     if (kind := _opcode(x)) in ("add", "sub"):
@@ -244,7 +203,7 @@ def _flipped(x: ir.Value) -> ir.Value | None:
     return a if _is_integer(b, -1) else b if _is_integer(a, -1) else None
 
 
-def _mul(e: ScalarEmitter, op: Mul, operands: Registers) -> ir.Value:
+def _mul(e: ScalarEmitter, op: arith.Mul, operands: Registers) -> ir.Value:
     """A product, of which LLVM must not make an absolute value: of x and the 1 or -1 that has its sign."""
     for x, y in (operands, operands[::-1]):
         if _is_integer(x, -1):
@@ -267,9 +226,9 @@ def _is_integer(x: ir.Value, number: int) -> bool:
     return (int(x.value if isinstance(x, Splat) else x.constant) - number) % (1 << x.type.width) == 0
 
 
-def _neg(e: ScalarEmitter, op: Neg, operands: Registers) -> ir.Value:
+def _neg(e: ScalarEmitter, op: arith.Neg, operands: Registers) -> ir.Value:
     (x,) = operands
-    return e.shared(op, operands) if operand_dtype(op).is_float else _negated(e, x)
+    return e.shared(op, operands) if arith.operand_dtype(op).is_float else _negated(e, x)
 
 
 def _negated(e: ScalarEmitter, x: ir.Value) -> ir.Value:
@@ -277,10 +236,10 @@ def _negated(e: ScalarEmitter, x: ir.Value) -> ir.Value:
     return e.asm(f"neg.s{x.type.width} $0, $1;", [x], x.type)
 
 
-def _abs(e: ScalarEmitter, op: Abs, operands: Registers) -> ir.Value:
+def _abs(e: ScalarEmitter, op: arith.Abs, operands: Registers) -> ir.Value:
     """By a comparison: ptxas takes what it knows as an absolute value for a number that is not negative."""
     (x,) = operands
-    dtype = operand_dtype(op)
+    dtype = arith.operand_dtype(op)
     if not dtype.is_signed or dtype.is_float:
         return e.shared(op, operands)
     width = x.type.width
@@ -289,29 +248,29 @@ def _abs(e: ScalarEmitter, op: Abs, operands: Registers) -> ir.Value:
     return e.asm(text, operands, x.type)
 
 
-def _extremum(e: ScalarEmitter, op: Max | Min, operands: Registers) -> ir.Value:
-    dtype = operand_dtype(op)
+def _extremum(e: ScalarEmitter, op: arith.Max | arith.Min, operands: Registers) -> ir.Value:
+    dtype = arith.operand_dtype(op)
     if dtype.is_bool:
-        return (e.builder.or_ if isinstance(op, Max) else e.builder.and_)(*operands)
+        return (e.builder.or_ if isinstance(op, arith.Max) else e.builder.and_)(*operands)
     if not dtype.is_floating:
         return _integer_extremum(e, op, operands)
     if dtype.short == "f64":
         return _extremum_of_doubles(e, op, operands)
     # Of a maximum with 0 after a minimum with 1, ptxas makes a saturation, which gives 0 for NaN; not of this one.
-    nan = op.propagate_nan or (isinstance(op, Max) and is_maximum_of_numbers(op))
+    nan = op.propagate_nan or (isinstance(op, arith.Max) and is_maximum_of_numbers(op))
     return e.instruction(f"{op.name}{'.ftz' if op.flush_to_zero else ''}{'.NaN' if nan else ''}", operands)
 
 
-def _integer_extremum(e: ScalarEmitter, op: Max | Min, operands: Registers) -> ir.Value:
+def _integer_extremum(e: ScalarEmitter, op: arith.Max | arith.Min, operands: Registers) -> ir.Value:
     x = operands[0]
-    kind = "s" if operand_dtype(op).is_signed else "u"
+    kind = "s" if arith.operand_dtype(op).is_signed else "u"
     return e.asm(f"{op.name}.{kind}{x.type.width} $0, $1, $2;", operands, x.type)
 
 
-def _extremum_of_doubles(e: ScalarEmitter, op: Max | Min, operands: Registers) -> ir.Value:
+def _extremum_of_doubles(e: ScalarEmitter, op: arith.Max | arith.Min, operands: Registers) -> ir.Value:
     """There is no form that propagates NaN."""
     x, y = operands
-    if isinstance(op, Max) and is_maximum_of_numbers(op):  # of which ptxas makes a saturation after a minimum
+    if isinstance(op, arith.Max) and is_maximum_of_numbers(op):  # of which ptxas makes a saturation after a minimum
         text = "{ .reg .pred less; setp.lt.f64 less, $1, $2; selp.f64 $0, $2, $1, less; }"
         found = e.asm(text, operands, F64)
         if not any(map(_is_zero, operands)):
@@ -324,7 +283,7 @@ def _extremum_of_doubles(e: ScalarEmitter, op: Max | Min, operands: Registers) -
     return e.builder.select(either, e.const(F64, math.nan), found)
 
 
-def _select(e: ScalarEmitter, op: Select, operands: Registers) -> ir.Value:
+def _select(e: ScalarEmitter, op: arith.Select, operands: Registers) -> ir.Value:
     """A selection that is a maximum of numbers with 0 is that one: see ``analysis.gpu.clamps``."""
     tile = op.x.tile
     if not tile.is_pointer and tile.element.is_float and tile.element.short != "f64":
@@ -364,7 +323,7 @@ selp.f32 $0, infinite, $0, beyond; }""".replace("\n", " ")
 _TO_FP8 = {"f8e4m3fn": _TO_E4M3, "f8e5m2": _TO_E5M2}
 
 
-def _cast(e: ScalarEmitter, op: Cast, operands: Registers) -> ir.Value:
+def _cast(e: ScalarEmitter, op: arith.Cast, operands: Registers) -> ir.Value:
     if is_narrow(op.x.tile.element) or is_narrow(op.dtype):
         return _narrow_cast(e, op, op.x.tile.element, op.dtype, operands)
     text = _TO_FP8.get(op.dtype.short)
@@ -374,7 +333,7 @@ def _cast(e: ScalarEmitter, op: Cast, operands: Registers) -> ir.Value:
     return e.asm(text, operands, F32)
 
 
-def _narrow_cast(e: ScalarEmitter, op: Cast, source: DType, target: DType, operands: Registers) -> ir.Value:
+def _narrow_cast(e: ScalarEmitter, op: arith.Cast, source: DType, target: DType, operands: Registers) -> ir.Value:
     """From integers of 8 and 16 bits, all of which float32 holds, or to them, saturating from floats."""
     if target.is_floating and target.short not in ("f32", "f64"):
         number = e.vector.emit("cast", widened(source), operands, op.attributes, float32)
@@ -408,9 +367,9 @@ shl.b32 power, shifted, 23;
 mul.rn.f32 $0, f, power; }""".replace("\n", " ")
 
 
-def _exp(e: ScalarEmitter, op: Exp, operands: Registers) -> ir.Value:
+def _exp(e: ScalarEmitter, op: arith.Exp, operands: Registers) -> ir.Value:
     (x,) = operands
-    dtype = operand_dtype(op)
+    dtype = arith.operand_dtype(op)
     if dtype.short == "f64":
         return e.shared(op, operands)
     if op.rounding is RoundingMode.APPROX and dtype.short == "f32":
@@ -422,10 +381,10 @@ def _approximated(instruction: str) -> Rule:
     """The rule of an op that one instruction computes for floats of 32 bits and less."""
 
     def emit(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
-        dtype = operand_dtype(op)
+        dtype = arith.operand_dtype(op)
         if dtype.short == "f64":
             return e.shared(op, operands)
-        ftz = ".ftz" if flushes_to_zero(op) else ""
+        ftz = ".ftz" if arith.flushes_to_zero(op) else ""
         return _rounded(e, e.asm(f"{instruction}.approx{ftz}.f32 $0, $1;", operands, F32), dtype)
 
     return emit
@@ -452,8 +411,8 @@ setp.lt.f32 small, size, 0f3F200000; selp.f32 y, q, y, small;
 and.b32 sign, $1, 0x80000000; xor.b32 $0, y, sign; }""".replace("\n", " ")
 
 
-def _tanh(e: ScalarEmitter, op: Tanh, operands: Registers) -> ir.Value:
-    dtype = operand_dtype(op)
+def _tanh(e: ScalarEmitter, op: arith.Tanh, operands: Registers) -> ir.Value:
+    dtype = arith.operand_dtype(op)
     if dtype.short == "f64":
         return e.shared(op, operands)
     if dtype.short == "f32" and op.rounding is RoundingMode.APPROX:
@@ -469,10 +428,10 @@ def _rounded(e: ScalarEmitter, x: ir.Value, dtype: DType) -> ir.Value:
     return e.builder.fpext(e.builder.fptrunc(x, narrow), F32)
 
 
-def _round_to_integer(e: ScalarEmitter, op: Floor | Ceil, operands: Registers) -> ir.Value:
+def _round_to_integer(e: ScalarEmitter, op: arith.Floor | arith.Ceil, operands: Registers) -> ir.Value:
     (x,) = operands
     kind = "f64" if x.type == F64 else "f32"
-    return e.asm(f"cvt.{'rmi' if isinstance(op, Floor) else 'rpi'}.{kind}.{kind} $0, $1;", operands, x.type)
+    return e.asm(f"cvt.{'rmi' if isinstance(op, arith.Floor) else 'rpi'}.{kind}.{kind} $0, $1;", operands, x.type)
 
 
 # -- pointers, which are addresses
@@ -503,7 +462,7 @@ def _difference(e: ScalarEmitter, op: PtrDiff, operands: Registers) -> ir.Value:
     return extended(e.builder, found, op.dtype) if is_narrow(op.dtype) else found
 
 
-def _bitcast(e: ScalarEmitter, op: Bitcast, operands: Registers) -> ir.Value:
+def _bitcast(e: ScalarEmitter, op: arith.Bitcast, operands: Registers) -> ir.Value:
     source, target = op.x.tile.dtype, op.dtype
     if isinstance(source, PointerType) or isinstance(target, PointerType):
         bits = operands[0] if isinstance(source, PointerType) else e.to_storage(source, operands[0])
@@ -522,28 +481,33 @@ def _same(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
 
 
 RULES: dict[type[Op], Rule] = {
-    Sqrt: _arithmetic,
-    Add: _add,
-    Cast: _cast,
-    Not: _not,
-    Sub: _sub,
-    Mul: _mul,
-    Div: _arithmetic,
-    Fma: _fma,
-    MulHi: _mulhi,
-    Neg: _neg,
-    Abs: _abs,
-    **dict.fromkeys((Max, Min), _extremum),
-    Select: _select,
-    Exp: _exp,
-    Exp2: _approximated("ex2"),
-    Tanh: _tanh,
-    Rsqrt: _approximated("rsqrt"),
-    **dict.fromkeys((Floor, Ceil), _round_to_integer),
-    **dict.fromkeys((Rem, And, Or, Xor, Shl, Shr, Cmp, IsNan, IsInf), _shared),
-    **dict.fromkeys((Log, Log2, Sin, Cos, Tan, Sinh, Cosh, Pow, Atan2), _shared),
+    arith.Sqrt: _arithmetic,
+    arith.Add: _add,
+    arith.Cast: _cast,
+    arith.Not: _not,
+    arith.Sub: _sub,
+    arith.Mul: _mul,
+    arith.Div: _arithmetic,
+    arith.Fma: _fma,
+    arith.MulHi: _mulhi,
+    arith.Neg: _neg,
+    arith.Abs: _abs,
+    **dict.fromkeys((arith.Max, arith.Min), _extremum),
+    arith.Select: _select,
+    arith.Exp: _exp,
+    arith.Exp2: _approximated("ex2"),
+    arith.Tanh: _tanh,
+    arith.Rsqrt: _approximated("rsqrt"),
+    **dict.fromkeys((arith.Floor, arith.Ceil), _round_to_integer),
+    **dict.fromkeys(
+        (arith.Rem, arith.And, arith.Or, arith.Xor, arith.Shl, arith.Shr, arith.Cmp, arith.IsNan, arith.IsInf), _shared
+    ),
+    **dict.fromkeys(
+        (arith.Log, arith.Log2, arith.Sin, arith.Cos, arith.Tan, arith.Sinh, arith.Cosh, arith.Pow, arith.Atan2),
+        _shared,
+    ),
     PtrOffset: _offset,
     PtrDiff: _difference,
-    Bitcast: _bitcast,
+    arith.Bitcast: _bitcast,
     **dict.fromkeys((PtrToInt, IntToPtr), _same),
 }

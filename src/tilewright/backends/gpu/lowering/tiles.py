@@ -16,17 +16,8 @@ from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, u
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow
 from tilewright.ir.core import Block, Op
 from tilewright.ir.layouts import LANE, REGISTER, WARP
+from tilewright.ir.ops.gpu import tiles
 from tilewright.ir.ops.gpu.exit import Exit
-from tilewright.ir.ops.gpu.tiles import (
-    BroadcastDistributed,
-    ConvertLayout,
-    DropBits,
-    Shuffle,
-    Splat,
-    ThreadReduce,
-    ThreadScan,
-    broadcast_sources,
-)
 from tilewright.ir.ops.memory import Assume, AssumeBlocked, AssumeBounded, AssumeDivisible, Bid, NumBlocks
 from tilewright.ir.ops.shape import Constant, Iota, Permute, Reshape, Undefined
 
@@ -79,18 +70,18 @@ def _reshape(cx: Context, op: Reshape) -> None:
     cx.values[op.result] = registers if op.shape else registers[:1]
 
 
-def _splat(cx: Context, op: Splat) -> None:
+def _splat(cx: Context, op: tiles.Splat) -> None:
     cx.values[op.result] = cx.of(op.x) * op.result.layout.num_registers
 
 
-def _broadcast(cx: Context, op: BroadcastDistributed) -> None:
-    sources = broadcast_sources(op.x.layout, op.result.layout)
+def _broadcast(cx: Context, op: tiles.BroadcastDistributed) -> None:
+    sources = tiles.broadcast_sources(op.x.layout, op.result.layout)
     assert sources is not None
     registers = cx.of(op.x)
     cx.values[op.result] = [registers[r] for r in sources]
 
 
-def _drop_bits(cx: Context, op: DropBits) -> None:
+def _drop_bits(cx: Context, op: tiles.DropBits) -> None:
     before, after = op.x.layout, op.result.layout
     kept = [i for i in range(len(before.bases(REGISTER))) if not before.free_mask(REGISTER) >> i & 1]
     registers = cx.of(op.x)
@@ -119,11 +110,11 @@ def exchanged(cx: Context, x: ir.Value, mode: str, lane: ir.Value) -> ir.Value:
     return _resized(b, word(_resized(b, x, I32)), type_)
 
 
-def _shuffle(cx: Context, op: Shuffle) -> None:
+def _shuffle(cx: Context, op: tiles.Shuffle) -> None:
     cx.values[op.result] = [exchanged(cx, x, "bfly", cx.i32(op.lane_xor)) for x in cx.of(op.x)]
 
 
-def _convert(cx: Context, op: ConvertLayout) -> None:
+def _convert(cx: Context, op: tiles.ConvertLayout) -> None:
     """Each register of the result is one of the own registers, or of those of a lane of the same warp."""
     conversion = within_warp(op.x.layout, op.result.layout)
     if conversion is None:
@@ -181,7 +172,7 @@ def combine(cx: Context, body: Block, left: Registers, right: Registers) -> Regi
     return [cx.scalar(v) for v in body.terminator.operands]
 
 
-def _thread_reduce(cx: Context, op: ThreadReduce) -> None:
+def _thread_reduce(cx: Context, op: tiles.ThreadReduce) -> None:
     layout = op.values[0].layout
     values = [cx.of(v) for v in op.values]
     rows = []
@@ -199,7 +190,7 @@ def _thread_reduce(cx: Context, op: ThreadReduce) -> None:
         cx.values[v] = [rows[c][k] for c in chosen]
 
 
-def _thread_scan(cx: Context, op: ThreadScan) -> None:
+def _thread_scan(cx: Context, op: tiles.ThreadScan) -> None:
     results = [list(cx.of(v)) for v in op.values]
     for group in op.groups():
         order = group[::-1] if op.reverse else group
@@ -236,13 +227,13 @@ RULES: dict[type[Op], Rule] = {
     Iota: _iota,
     **dict.fromkeys((Permute, AssumeBlocked, AssumeBounded, AssumeDivisible), _same),
     Reshape: _reshape,
-    Splat: _splat,
-    BroadcastDistributed: _broadcast,
-    DropBits: _drop_bits,
-    Shuffle: _shuffle,
-    ConvertLayout: _convert,
-    ThreadReduce: _thread_reduce,
-    ThreadScan: _thread_scan,
+    tiles.Splat: _splat,
+    tiles.BroadcastDistributed: _broadcast,
+    tiles.DropBits: _drop_bits,
+    tiles.Shuffle: _shuffle,
+    tiles.ConvertLayout: _convert,
+    tiles.ThreadReduce: _thread_reduce,
+    tiles.ThreadScan: _thread_scan,
     Bid: _bid,
     NumBlocks: _num_blocks,
     Assume: _nothing,

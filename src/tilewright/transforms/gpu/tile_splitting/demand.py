@@ -8,26 +8,17 @@ from math import prod
 from typing import Any
 
 from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import For, If, LoopOp, deciding_values, incoming
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
-from tilewright.ir.ops.memory import (
-    AssumeBlocked,
-    AssumeBounded,
-    AssumeDivisible,
-    Load,
-    LoadView,
-    Store,
-    StoreView,
-    ViewMemoryOp,
-)
 from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
 from tilewright.ir.types import PartitionViewType
 
 Axis = int | None  # the one along which a tile is halved; None: each block has the whole tile
 
 _ROWS, _COLUMNS = 64, 16  # of the result of an MMA op, at least, that a block computes
-STORES = (Store, StoreView)
-MOVES = (Load, LoadView, *STORES)
+STORES = (memory.Store, memory.StoreView)
+MOVES = (memory.Load, memory.LoadView, *STORES)
 
 
 class CannotSplit(Exception):
@@ -69,7 +60,7 @@ class DemandAnalysis:
         if sources is not None:
             self._need(sources, repeat(axis))
         elif op is not None:
-            if len(self.of(value)) > 1 and isinstance(op, (Mma, Load, LoadView)):
+            if len(self.of(value)) > 1 and isinstance(op, (Mma, memory.Load, memory.LoadView)):
                 raise CannotSplit  # each block would do it twice
             self._need(op.operands, operand_axes(op, axis))
             self._need(op.captured(), repeat(None))
@@ -86,12 +77,12 @@ def operand_axes(op: Op, axis: Axis) -> Sequence[Axis]:
         if isinstance(op, (Mma, MmaScaled)):
             raise CannotSplit
         return [None] * len(op.operands)
-    if isinstance(op, ViewMemoryOp):
+    if isinstance(op, memory.ViewMemoryOp):
         t = op.view.type
         assert isinstance(t, PartitionViewType)
         if t.steps[axis] % (t.tile_shape[axis] // 2):
             raise CannotSplit
-        stored = op.value if isinstance(op, StoreView) else None
+        stored = op.value if isinstance(op, memory.StoreView) else None
         return [axis if v is stored else None for v in op.operands]
     rule = _RULES.get(type(op))
     if rule is not None:
@@ -153,7 +144,7 @@ _RULES: dict[type[Op], Callable[[Any, int], Sequence[Axis]]] = {
     Extract: _parts_of_whole_length,
     Insert: _parts_of_whole_length,
     Mma: _multiplied,
-    AssumeDivisible: lambda op, axis: [axis],
-    AssumeBounded: lambda op, axis: [axis],
-    AssumeBlocked: lambda op, axis: [axis],
+    memory.AssumeDivisible: lambda op, axis: [axis],
+    memory.AssumeBounded: lambda op, axis: [axis],
+    memory.AssumeBlocked: lambda op, axis: [axis],
 }

@@ -7,17 +7,9 @@ from collections.abc import Iterable, Sequence
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import And, Shr
 from tilewright.ir.ops.control import CONTROL_FLOW, For, LoopOp, PassingOp, deciding_values
-from tilewright.ir.ops.memory import (
-    AssumeBlocked,
-    AssumeBounded,
-    AssumeDivisible,
-    Bid,
-    MakePartitionView,
-    NumBlocks,
-    ViewMemoryOp,
-)
 from tilewright.ir.ops.shape import Iota
 from tilewright.ir.rewrite import ValueMap, clone_block, open_block, with_body
 from tilewright.ir.types import TileType
@@ -42,7 +34,7 @@ class TileSplitter:
         copied: ValueMap = {}
         self._b.block = open_block(self._function.body, copied)
         self._values = {(old, None): new for old, new in copied.items()}
-        self._part = self._b.emit(And, self._b.emit(Bid, axis=0), self._b.constant(1, int32))
+        self._part = self._b.emit(And, self._b.emit(memory.Bid, axis=0), self._b.constant(1, int32))
         self._fill(self._function.body)
         return with_body(self._function, self._b.block)
 
@@ -109,7 +101,7 @@ class TileSplitter:
         if found is None:
             attributes = dict(op.attributes)
             if axis is not None:
-                if isinstance(op, ViewMemoryOp):
+                if isinstance(op, memory.ViewMemoryOp):
                     self._narrow(op, axis, operands)
                 if isinstance(attributes.get("type"), TileType):
                     attributes["type"] = _half(attributes["type"], axis)
@@ -126,18 +118,18 @@ class TileSplitter:
     def _replaced(self, op: Op, axis: Axis, operands: Sequence[Value]) -> list[Value] | None:
         """What stands for the results of ``op`` where it is not ``op`` of halves."""
         b = self._b
-        if isinstance(op, (Bid, NumBlocks)) and op.axis == 0:
+        if isinstance(op, (memory.Bid, memory.NumBlocks)) and op.axis == 0:
             return [b.emit(Shr, b.emit(type(op), axis=0), b.constant(1, int32))]
-        if isinstance(op, (AssumeDivisible, AssumeBounded, AssumeBlocked)) and axis is not None:
+        if isinstance(op, (memory.AssumeDivisible, memory.AssumeBounded, memory.AssumeBlocked)) and axis is not None:
             return [operands[0]]
         if isinstance(op, Iota) and axis is not None:
             return [part_of_iota(b, _half(op.result.tile, axis), self._part)]
         return None
 
-    def _narrow(self, op: ViewMemoryOp, axis: int, operands: list[Value]) -> None:
+    def _narrow(self, op: memory.ViewMemoryOp, axis: int, operands: list[Value]) -> None:
         """Let ``operands`` of an access say where its half is."""
         view = op.view.op
-        assert isinstance(view, MakePartitionView)
+        assert isinstance(view, memory.MakePartitionView)
         place = len(operands) - len(view.type.tile_shape) + axis
         half, whole = view.type.tile_shape[axis] // 2, self._get(view.view, None)
         operands[0], operands[place] = part_of_view(
