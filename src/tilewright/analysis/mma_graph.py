@@ -14,6 +14,7 @@ from tilewright.ir.ops.gpu.wgmma import Interleave, Wgmma, WgmmaWait
 from tilewright.ir.ops.linear import Mma, MmaOp
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.ir.reachable import operands_within, reachable
 
 
 def mma_loops(function: Function) -> list[For]:
@@ -27,16 +28,7 @@ def mma_ops(loop: LoopOp) -> list[MmaOp]:
 
 def depends(later: MmaOp, earlier: Op) -> bool:
     """Whether a factor of ``later`` is computed from the result of ``earlier`` in the same iteration."""
-    seen: set[Op] = set()
-    pending = [v.op for v in (later.x, later.y) if v.op is not None]
-    while pending:
-        op = pending.pop()
-        if op is earlier:
-            return True
-        if op not in seen:
-            seen.add(op)
-            pending += [v.op for o in op.walk() for v in o.operands if v.op is not None]
-    return False
+    return any(v.op is earlier for v in reachable((later.x, later.y), operands_within))
 
 
 def is_only_multiplied(value: Value) -> bool:
@@ -96,16 +88,8 @@ def is_recurrent(loop: For) -> bool:
     blocks."""
     found = mma_ops(loop)
     accumulators = {arg for arg, value in zip(loop.carried, loop.next_values) if value.op in found}
-    seen: set[Value] = set()
-    pending = [v for op in found for v in (op.x, op.y)]
-    while pending:
-        value = pending.pop()
-        if value in accumulators:
-            return True
-        if value not in seen and value.op is not None:
-            seen.add(value)
-            pending += value.op.operands
-    return False
+    factors = (v for op in found for v in (op.x, op.y))
+    return any(v in accumulators for v in reachable(factors, lambda v: () if v.op is None else v.op.operands))
 
 
 def is_factor(value: Value, through: tuple[type[Op], ...] = (Permute, Reshape)) -> bool:

@@ -8,6 +8,7 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import effect_of, is_ordered
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Continue, Loop, deciding_values, ends_of
+from tilewright.ir.reachable import reachable
 
 
 def may_wait(op: Op) -> bool:
@@ -42,13 +43,12 @@ def _decides_the_same(loop: Loop) -> bool:
 
 def _carried_sources(loop: Loop, values: Iterable[Value]) -> Iterable[Value]:
     """What ``loop`` carries that ``values`` are computed from in the same iteration."""
-    pending, seen = list(values), set[Value]()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+
+    def sources(value: Value) -> list[Value]:
         owner = value.owner.parent if isinstance(value.owner, Block) else value.owner
-        if isinstance(owner, Op) and owner is not loop and owner.ancestor_in(loop.body) is not None:
-            pending += [operand for op in owner.walk() for operand in op.operands]
-    return [arg for arg in loop.body.args if arg in seen]
+        if not isinstance(owner, Op) or owner is loop or owner.ancestor_in(loop.body) is None:
+            return []
+        return [operand for op in owner.walk() for operand in op.operands]
+
+    found = set(reachable(values, sources))
+    return [arg for arg in loop.body.args if arg in found]

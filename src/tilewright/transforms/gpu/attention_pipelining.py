@@ -20,6 +20,7 @@ from tilewright.ir.ops.arith import Add, Cmp, Sub
 from tilewright.ir.ops.control import Continue, For, If, Yield
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import constant_of
+from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import Rewriter, clone_op
 from tilewright.ir.types import TileType
 
@@ -90,16 +91,10 @@ def _users(body: Block, value: Value) -> set[Op]:
 def _right_operand(mma: MmaOp, body: Block) -> list[Op] | None:
     """The ops of ``body`` that compute the right operand of ``mma``. None when they need carried values, or load
     what others read too."""
-    inside, found = set(body.ops), set()
-    pending = [mma.y]
-    while pending:
-        value = pending.pop()
-        if value in body.args[1:]:
-            return None
-        if value.op in inside and value.op not in found:
-            found.add(value.op)
-            pending += value.op.operands
-    if any(op.regions for op in found):
+    inside = set(body.ops)
+    values = list(reachable([mma.y], lambda v: v.op.operands if v.op in inside else ()))
+    found = {v.op for v in values if v.op in inside}
+    if any(v in body.args[1:] for v in values) or any(op.regions for op in found):
         return None
     shared = any(_users(body, v) - found - {mma} for op in found for v in op.results if not _is_number(v))
     return None if shared else sorted(found, key=body.ops.index)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -42,6 +42,7 @@ from tilewright.ir.ops.gpu.wgmma import (
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MemoryOp, StoreView, ViewMemoryOp
 from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import Rewriter, with_body
 from tilewright.ir.types import PartitionViewType, SharedType, TileType
 
@@ -255,20 +256,14 @@ def _staged(t: TileType) -> SharedType | None:
 
 def _follows(value: Value, found: dict[Mma, Operands]) -> bool:
     """Whether ``value`` is computed, element by element, from one of the MMA ops ``found``; branches may choose."""
-    pending, seen = [value], {value}
-    while pending:
-        after = pending.pop()
+
+    def sources(after: Value) -> Sequence[Value]:
         op = after.op
-        if isinstance(op, Mma) and op in found:
-            return True
-        sources: Iterable[Value] = ()
         if isinstance(op, If):
-            sources = [end.values[after.index] for end in ends_of(op)]
-        elif op is not None and (op.spec.elementwise or isinstance(op, Interleave)):
-            sources = op.operands
-        pending += [v for v in sources if v not in seen]
-        seen.update(sources)
-    return False
+            return [end.values[after.index] for end in ends_of(op)]
+        return op.operands if op is not None and (op.spec.elementwise or isinstance(op, Interleave)) else ()
+
+    return any(isinstance(v.op, Mma) and v.op in found for v in reachable([value], sources))
 
 
 def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> str | None:

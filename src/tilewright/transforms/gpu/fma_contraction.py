@@ -23,6 +23,7 @@ from tilewright.ir.ops.arith import Abs, Add, Exp2, Fma, Max, Min, Mul, Neg, Sel
 from tilewright.ir.ops.control import If, ends_of
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
+from tilewright.ir.reachable import reachable
 from tilewright.transforms.base import InPlacePass
 
 _MODERATE = float(1 << 20)  # times a scale of about one: rounding it changes a power of two by a few percent
@@ -63,14 +64,7 @@ def _contract(op: Exp2) -> bool:
 
 def _is_moderate(value: Value) -> bool:
     """Whether ``value`` is computed from sums of products, single numbers, infinities and small constants."""
-    seen, pending = {value}, [value]
-    while pending:
-        of = _sources(pending.pop())
-        if of is None:
-            return False
-        pending += [v for v in of if v not in seen]
-        seen.update(of)
-    return True
+    return all(_sources(v) is not None for v in reachable([value], lambda v: _sources(v) or ()))
 
 
 def _sources(value: Value) -> list[Value] | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.effects import effect_of, is_pure
+from tilewright.ir.core import Block, Function, Op
+from tilewright.ir.effects import effect_of
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.rewrite import ValueMap, clone_op, open_block, with_body
 from tilewright.ir.types import TileType
+from tilewright.transforms.gpu.load_ahead import made_by, pure_slice
 
 _WORDS = 8  # registers of a thread that loads may take before their time: more would cost occupancy
 
@@ -53,31 +54,16 @@ class HoistLoads:
         loads = [op for op in ops if isinstance(op, GlobalLoad) and op.is_weak]
         if len(loads) < 2:
             return ops
-        made = {v: op for op in ops for v in op.results}
+        made = made_by(ops)
         first, room = ops.index(loads[0]), self.words
         kept = set(ops[: first + 1])
         early: dict[Op, None] = {}
         for load in loads[1:]:
-            needed = _slice(load, made)
+            needed = pure_slice(load, made)
             room -= _words(load)
             if needed is not None and room >= 0:
                 early.update(dict.fromkeys(op for op in (*needed, load) if op not in kept))
         return [*ops[: first + 1], *early, *(op for op in ops[first + 1 :] if op not in early)]
-
-
-def _slice(load: GlobalLoad, made: dict[Value, Op]) -> list[Op] | None:
-    """The pure ops that compute the operands of ``load``, in order; None where it waits for another load."""
-    found: set[Op] = set()
-    pending = list(load.operands)
-    while pending:
-        op = made.get(pending.pop())
-        if op is None or op in found:
-            continue
-        if not is_pure(op) or op.regions:
-            return None
-        found.add(op)
-        pending += op.operands
-    return [op for op in dict.fromkeys(made.values()) if op in found]
 
 
 def _words(load: GlobalLoad) -> int:

@@ -19,6 +19,7 @@ from tilewright.ir.ops.arith import Cmp, Max, Min
 from tilewright.ir.ops.control import For, If, Yield
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import constant_of
+from tilewright.ir.reachable import operands_within, reachable
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op
 
 _IN_BOUNDS = "in_bounds"  # an attribute of accesses: what the ranges of one loop prove may not hold in the other
@@ -80,15 +81,7 @@ def _pair(first: For) -> _Pair | None:
 
 def _follows_mma(value: Value) -> bool:
     """Whether ``value`` is computed from an MMA op: operands of MMA ops are best left as they are loaded."""
-    pending, seen = [value], {value}
-    while pending:
-        op = pending.pop().op
-        if isinstance(op, MmaOp):
-            return True
-        sources = [] if op is None else [v for o in op.walk() for v in o.operands if v not in seen]
-        pending += sources
-        seen.update(sources)
-    return False
+    return any(isinstance(v.op, MmaOp) for v in reachable([value], operands_within))
 
 
 def _following(first: For) -> For | None:

@@ -30,6 +30,7 @@ from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Assert, Bid, NumBlocks, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
+from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.types import ElementType, PointerType, TileType
 
@@ -239,12 +240,4 @@ def _is_known(number: Value, function: Function) -> bool:
 
 def _sources(values: Iterable[Value], enters: Callable[[Op], bool]) -> list[Value]:
     """``values`` and what they are computed from, by operations that ``enters`` says."""
-    found = dict.fromkeys(values)
-    todo = list(found)
-    while todo:
-        op = todo.pop().op
-        if op is not None and enters(op):
-            new = [v for v in op.operands if v not in found]
-            found.update(dict.fromkeys(new))
-            todo += new
-    return list(found)
+    return list(reachable(values, lambda v: v.op.operands if v.op is not None and enters(v.op) else ()))

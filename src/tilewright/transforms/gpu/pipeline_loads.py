@@ -8,20 +8,21 @@ from typing import ClassVar
 
 from tilewright.analysis.gpu.layout_conversion import copy_layout
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.dtypes import bool_, int32
-from tilewright.ir.effects import effect_of, is_pure
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.dtypes import int32
+from tilewright.ir.effects import effect_of
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.arith import Add, And, Cmp, Mul, Select
+from tilewright.ir.ops.arith import Add, Cmp, Mul, Select
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.mma import GpuMma
-from tilewright.ir.ops.gpu.tiles import ConvertLayout, Splat
+from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
-from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, open_block, stand_for
+from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, stand_for
 from tilewright.ir.types import SharedType
+from tilewright.transforms.gpu.load_ahead import AheadLoad
 
 _ALONE = 128  # registers of a thread for accumulators, with which eight warps have more than half of those of an SM
 _COPY_BYTES = (4, 8, 16)  # what cp.async takes: PTX ISA, "cp.async"
@@ -61,8 +62,12 @@ _Path = tuple["Permute | Reshape", ...]  # ops that give a tile another shape
 class _OperandLoad:
     """A load, and the conversions that make operands of it, with the ops between them that give it another shape."""
 
-    op: memory.GlobalLoad
+    ahead: AheadLoad
     uses: tuple[tuple[ConvertLayout, _Path], ...]
+
+    @property
+    def op(self) -> memory.GlobalLoad:
+        return self.ahead.op
 
     @property
     def target(self) -> LinearLayout:
@@ -106,14 +111,14 @@ def _operand_loads(loop: For) -> list[_OperandLoad]:
         return []
     if any(effect_of(op) & Effect.WRITE and not isinstance(op, memory.SharedMemoryOp) for op in body.ops):
         return []
-    inside = {v: op for op in body.ops for v in op.results}
     found = []
     for op in body.ops:
-        if isinstance(op, memory.GlobalLoad) and _can_be_copied(op) and address_slice(op, body, inside) is not None:
-            uses = list(_operand_uses(op.result))
+        ahead = AheadLoad.of(op, body) if isinstance(op, memory.GlobalLoad) and _can_be_copied(op) else None
+        if ahead is not None:
+            uses = list(_operand_uses(ahead.op.result))
             if uses and None not in uses:
-                load = _OperandLoad(op, tuple(u for u in uses if u is not None))
-                if memory.is_vector(load.buffer, load.source, op.vector):
+                load = _OperandLoad(ahead, tuple(u for u in uses if u is not None))
+                if memory.is_vector(load.buffer, load.source, load.op.vector):
                     found.append(load)
     return found
 
@@ -136,31 +141,11 @@ def _operand_uses(value: Value, path: _Path = ()) -> Iterator[tuple[ConvertLayou
             yield None
 
 
-def address_slice(op: memory.GlobalLoad, body: Block, inside: dict[Value, Op]) -> list[Op] | None:
-    """The ops of ``body`` that compute addresses and mask of ``op``, in order; None unless the induction variable and
-    values from outside are all that they need."""
-    needed: set[Op] = set()
-    pending = [v for v in (op.ptrs, op.mask, op.padding) if v is not None]
-    while pending:
-        value = pending.pop()
-        source = inside.get(value)
-        if source is None:
-            if value in body.args[1:]:
-                return None
-        elif source not in needed:
-            if source.regions or not is_pure(source):
-                return None
-            needed.add(source)
-            pending.extend(source.operands)
-    return [o for o in body.ops if o in needed]
-
-
 @dataclass
 class _Ring:
     """The buffer of a load: as many copies as there are stages."""
 
     load: _OperandLoad
-    slice: list[Op]
     buffer: Value
 
 
@@ -189,11 +174,10 @@ class _Loop:
         self.op = op
         self.stages = stages
         self.b = b
-        inside = {v: o for o in op.body.ops for v in o.results}
         self.rings = []
         for load in loads:
             buffer = b.emit(memory.SharedAlloc, type=SharedType(load.op.result.tile.element, load.buffer, stages))
-            self.rings.append(_Ring(load, address_slice(load.op, op.body, inside) or [], buffer))
+            self.rings.append(_Ring(load, buffer))
 
     def emit(self) -> None:
         op, b = self.op, self.b
@@ -220,18 +204,9 @@ class _Loop:
         b = self.b
         exists = b.emit(Cmp, at, upper, predicate=CmpPredicate.LT)
         for ring in self.rings:
-            load = ring.load.op
-            values = dict(self.outer.values)
-            values[self.op.body.args[0]] = at
-            for source in ring.slice:
-                b.insert(clone_op(source, values))
-            pointers = values.get(load.ptrs, load.ptrs)
-            mask = b.emit(Splat, exists, type=pointers.tile.with_dtype(bool_))
-            if load.mask is not None:
-                mask = b.emit(And, values.get(load.mask, load.mask), mask)
-            b.emit_op(
-                memory.AsyncCopy, b.emit(memory.SharedCopy, ring.buffer, slot), pointers, mask, vector=load.vector
-            )
+            pointers, mask, _ = ring.load.ahead.at(at, exists, self.outer.values, b)
+            copy = b.emit(memory.SharedCopy, ring.buffer, slot)
+            b.emit_op(memory.AsyncCopy, copy, pointers, mask, vector=ring.load.op.vector)
         b.emit_op(memory.AsyncCommit)
 
     def _body(self, reading: Value, writing: Value) -> None:

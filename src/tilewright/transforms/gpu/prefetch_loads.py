@@ -10,21 +10,19 @@ from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.dtypes import bool_
 from tilewright.ir.effects import effect_of, is_ordered
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.arith import Add, And, Cmp, Sub
+from tilewright.ir.ops.arith import Add, Cmp, Sub
 from tilewright.ir.ops.control import CONTROL_FLOW, Continue, For
 from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedMemoryOp
 from tilewright.ir.ops.gpu.mma import GpuMma
-from tilewright.ir.ops.gpu.tiles import Splat
 from tilewright.ir.ops.gpu.wgmma import Wgmma
-from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, open_block, stand_for
+from tilewright.ir.rewrite import Rewriter, open_block, stand_for
 from tilewright.ir.types import TileType
-from tilewright.transforms.gpu.pipeline_loads import address_slice
+from tilewright.transforms.gpu.load_ahead import AheadLoad
 
 _REGISTERS, _OTHER_REGISTERS, _REGISTERS_OF_A_THREAD = 65536, 30, 255
 _SPARE = 16  # registers of a thread: with fewer the assembler spills
@@ -50,29 +48,25 @@ class PrefetchLoads:
         return _Prefetcher(loops).function(function) if loops else function
 
 
-def _loads(loop: For, alias: AliasAnalysis) -> list[tuple[GlobalLoad, list[Op]]]:
-    """The loads of ``loop`` that can run ahead, each with what computes its addresses and mask."""
+def _loads(loop: For, alias: AliasAnalysis) -> list[AheadLoad]:
+    """The loads of ``loop`` that can run ahead."""
     nested = [op for op in loop.walk() if op is not loop]
     if any(isinstance(op, (*CONTROL_FLOW, SharedMemoryOp, GpuMma, Wgmma)) or is_ordered(op) for op in nested):
         return []
     if any(effect_of(op) & (Effect.WRITE | Effect.OUTPUT) and not isinstance(op, GlobalStore) for op in nested):
         return []
     written = {alias.underlying_object(op.ptrs) for op in nested if isinstance(op, GlobalStore)}
-    inside = {v: op for op in loop.body.ops for v in op.results}
-    found = []
-    for op in loop.body.ops:
-        if isinstance(op, GlobalLoad) and op.is_weak and not may_alias(alias.underlying_object(op.ptrs), written):
-            needed = address_slice(op, loop.body, inside)
-            if needed is not None:
-                found.append((op, needed))
-    return found if any(op.result.tile.rank for op, _ in found) else []
+    weak = [op for op in loop.body.ops if isinstance(op, GlobalLoad) and op.is_weak]
+    unwritten = (op for op in weak if not may_alias(alias.underlying_object(op.ptrs), written))
+    found = [load for op in unwritten if (load := AheadLoad.of(op, loop.body)) is not None]
+    return found if any(load.op.result.tile.rank for load in found) else []
 
 
-def _leaves_room(loop: For, loads: Sequence[tuple[GlobalLoad, list[Op]]], warps: int) -> bool:
+def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
     """Whether an SM has as many CTAs with the loaded tiles in registers as without, or enough."""
     largest = max((_words(v) for op in loop.body.ops for v in op.results), default=0)
     before = _OTHER_REGISTERS + largest + sum(map(_words, loop.body.args))
-    after = before + sum(_words(op.result) for op, _ in loads)
+    after = before + sum(_words(load.op.result) for load in loads)
     ctas = [_REGISTERS // (-(-registers // 8) * 8 * warps * LANES) for registers in (before, after)]
     most = min(_REGISTERS // (warps * LANES), _REGISTERS_OF_A_THREAD)
     return after + _SPARE <= most and ctas[1] > 0 and (ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
@@ -91,7 +85,7 @@ def _words(value: Value) -> int:
 
 
 class _Prefetcher(Rewriter):
-    def __init__(self, loops: dict[For, list[tuple[GlobalLoad, list[Op]]]]) -> None:
+    def __init__(self, loops: dict[For, list[AheadLoad]]) -> None:
         super().__init__()
         self.loops = loops
 
@@ -104,16 +98,15 @@ class _Prefetcher(Rewriter):
         b, values = builder, self.values
         lower, upper, step = (self.value(v) for v in op.bounds)
         exists = b.emit(Cmp, lower, upper, predicate=CmpPredicate.LT)
-        inits = [*self.all(op.inits), *self._loaded(loads, op, lower, exists, b)]
+        inits = [*self.all(op.inits), *self._loaded(loads, lower, exists, b)]
         body = open_block(op.body, values)
         ready = [body.add_arg(v.type) for v in inits[len(op.inits) :]]
         with b.at(body):
             at = body.args[0]
             more = b.emit(Cmp, step, b.emit(Sub, upper, at), predicate=CmpPredicate.LT)
-            following = self._loaded(loads, op, b.emit(Add, at, step), more, b)
-            for (load, _), value in zip(loads, ready):
-                values[load.result] = value
-            taken = {load for load, _ in loads}
+            following = self._loaded(loads, b.emit(Add, at, step), more, b)
+            taken = {load.op: value for load, value in zip(loads, ready)}
+            values.update((load.result, value) for load, value in taken.items())
             for nested in op.body.ops:
                 b.loc = nested.loc
                 if isinstance(nested, Continue):
@@ -123,23 +116,10 @@ class _Prefetcher(Rewriter):
         made = b.emit_op(For, lower, upper, step, inits, body=body)
         stand_for(op, made, values)
 
-    def _loaded(
-        self, loads: Sequence[tuple[GlobalLoad, list[Op]]], loop: For, at: Value, exists: Value, b: Builder
-    ) -> list[Value]:
-        """What the loads of ``loop`` give in the iteration ``at``, which may not exist."""
+    def _loaded(self, loads: Sequence[AheadLoad], at: Value, exists: Value, b: Builder) -> list[Value]:
+        """What ``loads`` give in the iteration ``at``, which may not exist."""
         found = []
-        for load, needed in loads:
-            b.loc = load.loc
-            values: ValueMap = dict(self.values)
-            values[loop.body.args[0]] = at
-            for source in needed:
-                b.insert(clone_op(source, values))
-            pointers = values.get(load.ptrs, load.ptrs)
-            mask = exists
-            if pointers.tile.rank:
-                mask = b.emit(Splat, exists, type=pointers.tile.with_dtype(bool_))
-            if load.mask is not None:
-                mask = b.emit(And, values.get(load.mask, load.mask), mask)
-            padding = None if load.padding is None else values.get(load.padding, load.padding)
-            found.append(b.emit(GlobalLoad, pointers, mask, padding, vector=load.vector))
+        for load in loads:
+            b.loc = load.op.loc
+            found.append(b.emit(GlobalLoad, *load.at(at, exists, self.values, b), vector=load.op.vector))
         return found

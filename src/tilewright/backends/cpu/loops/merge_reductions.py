@@ -17,6 +17,7 @@ from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.linear import Reduce, reduction_partials
 from tilewright.ir.ops.shape import Constant, Iota
+from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import clone_op
 from tilewright.transforms.base import InPlacePass
 
@@ -77,19 +78,13 @@ def _is_simple(op: Reduce) -> bool:
 
 def _data(values: Sequence[Value]) -> set[Value]:
     """The tiles of the shape of ``values`` that these are computed from, and they themselves."""
-    found, pending = set(values), list(values)
-    while pending:
-        op = pending.pop().op
-        for v in op.operands if op is not None and is_pure(op) else ():
-            if v not in found and _is_data(v, values[0]):
-                found.add(v)
-                pending.append(v)
-    return found
 
+    def sources(value: Value) -> list[Value]:
+        operands = value.op.operands if value.op is not None and is_pure(value.op) else ()
+        alike = (v for v in operands if getattr(v.type, "shape", None) == values[0].tile.shape)
+        return [v for v in alike if not isinstance(v.op, (Constant, Iota))]
 
-def _is_data(value: Value, like: Value) -> bool:
-    shape = getattr(value.type, "shape", None)
-    return shape == like.tile.shape and not isinstance(value.op, (Constant, Iota))
+    return set(reachable(values, sources))
 
 
 def _hoist(block: Block, first: Reduce, second: Reduce) -> bool:

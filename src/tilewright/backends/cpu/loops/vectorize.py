@@ -16,6 +16,7 @@ from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.loops import LoopNest, WritePart
 from tilewright.ir.ops.memory import Assert, Store, StoreView
 from tilewright.ir.ops.shape import REARRANGING
+from tilewright.ir.reachable import reachable
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 
@@ -71,16 +72,8 @@ _BY_VECTORS = (StoreView, Store, Reduce, Scan, WritePart, Assert, Mma, MmaScaled
 
 def widest_bytes(values: Sequence[Value]) -> int:
     """The size of the largest element among ``values`` and what they are computed from in the same loops."""
-    widest, pending, seen = 1, list(values), set(values)
-    while pending:
-        v = pending.pop()
-        if v.tile.size > 1:
-            widest = max(widest, element_bytes(v.tile.dtype))
-        for o in _computed_from(v):
-            if o not in seen:
-                seen.add(o)
-                pending.append(o)
-    return widest
+    tiles = (v.tile for v in reachable(values, _computed_from))
+    return max((element_bytes(t.dtype) for t in tiles if t.size > 1), default=1)
 
 
 def _computed_from(value: Value) -> list[Value]:

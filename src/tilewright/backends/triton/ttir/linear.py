@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tilewright.analysis.gpu.major_axis import has_major_axis
 from tilewright.backends.triton.ttir import convert
@@ -14,6 +14,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import float32
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.reachable import reachable
 from tilewright.ir.types import TileType
 
 Combine = Callable[[LoweringState, Op], None]
@@ -190,16 +191,13 @@ def _float32_precision(w: Writer, x: Val, y: Val) -> str:
 
 def _origin(value: Value) -> int:
     """Bits of the narrowest elements that ``value`` is made of, but no less than those of a byte."""
-    found, left, seen = 64, [value], {value}
-    while left:
-        v = left.pop()
-        if isinstance(v.type, TileType) and not v.type.is_pointer:
-            found = min(found, v.tile.element.bitwidth)
-        if v.op is not None and not v.op.spec.effect & Effect.READ and not v.op.regions:
-            new = [o for o in v.op.operands if o not in seen]
-            seen.update(new)
-            left += new
-    return max(found, _BYTE)
+
+    def sources(v: Value) -> Sequence[Value]:
+        return () if v.op is None or v.op.spec.effect & Effect.READ or v.op.regions else v.op.operands
+
+    types = (v.type for v in reachable([value], sources))
+    widths = (t.element.bitwidth for t in types if isinstance(t, TileType) and not t.is_pointer)
+    return max(min(widths, default=64), _BYTE)
 
 
 def dot(

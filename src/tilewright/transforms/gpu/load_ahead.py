@@ -1,0 +1,57 @@
+"""Loads that run ahead of their loop: what they are computed from, and the same for another iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.dtypes import bool_
+from tilewright.ir.effects import is_pure
+from tilewright.ir.ops.arith import And
+from tilewright.ir.ops.gpu.memory import GlobalLoad
+from tilewright.ir.ops.gpu.tiles import Splat
+from tilewright.ir.reachable import reachable
+from tilewright.ir.rewrite import ValueMap, clone_op
+
+
+def made_by(ops: Iterable[Op]) -> dict[Value, Op]:
+    """The results of ``ops``, each with its op."""
+    return {v: op for op in ops for v in op.results}
+
+
+def pure_slice(load: GlobalLoad, made: dict[Value, Op], carried: Iterable[Value] = ()) -> list[Op] | None:
+    """The ops of ``made`` that compute the operands of ``load``, in order; None where one is not pure, or needs what is
+    ``carried``."""
+    values = set(reachable(load.operands, lambda v: made[v].operands if v in made else ()))
+    needed = [op for op in dict.fromkeys(made.values()) if not values.isdisjoint(op.results)]
+    pure = all(is_pure(op) and not op.regions for op in needed)
+    return needed if pure and values.isdisjoint(carried) else None
+
+
+class AheadLoad(NamedTuple):
+    """A load, and the ops of its loop that compute its addresses and mask from the induction variable."""
+
+    op: GlobalLoad
+    slice: list[Op]
+
+    @classmethod
+    def of(cls, op: GlobalLoad, body: Block) -> AheadLoad | None:
+        """None unless the induction variable of ``body`` and values from outside are all that ``op`` needs."""
+        needed = pure_slice(op, made_by(body.ops), body.args[1:])
+        return None if needed is None else cls(op, needed)
+
+    def at(self, iteration: Value, exists: Value, values: ValueMap, b: Builder) -> tuple[Value, Value, Value | None]:
+        """Addresses, mask and padding in the ``iteration`` of that number, if that ``exists``."""
+        assert self.op.block is not None
+        values = {**values, self.op.block.args[0]: iteration}
+        for source in self.slice:
+            b.insert(clone_op(source, values))
+        load = self.op
+        pointers, mask = values.get(load.ptrs, load.ptrs), exists
+        if pointers.tile.rank:
+            mask = b.emit(Splat, exists, type=pointers.tile.with_dtype(bool_))
+        if load.mask is not None:
+            mask = b.emit(And, values.get(load.mask, load.mask), mask)
+        return pointers, mask, None if load.padding is None else values.get(load.padding, load.padding)
