@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from tilewright.backends.external import call_external
 from tilewright.backends.vector.features import HostFeatures
 from tilewright.backends.vector.types import F32, F64, I1, I32, I64, Number, Splat, scalar_of, with_lanes
 
@@ -49,12 +50,8 @@ class VectorBuilder:
         types = [a.value.type for a in args]
         named = ([] if result is None else [result]) + types[:overloads]
         full_name = ".".join(["llvm", name, *map(_mangle, named)])
-        function = self.builder.module.globals.get(full_name)
-        if function is None:
-            signature = ir.FunctionType(named[0], types + [I1] * len(flags))
-            function = ir.Function(self.builder.module, signature, full_name)
-        immediates = [ir.Constant(I1, int(flag)) for flag in flags]
-        return Val(self, self.builder.call(function, [*(a.value for a in args), *immediates]))
+        values = [*(a.value for a in args), *(ir.Constant(I1, int(flag)) for flag in flags)]
+        return Val(self, call_external(self.builder, full_name, named[0], values))
 
     @property
     def wide(self) -> bool:
@@ -64,12 +61,7 @@ class VectorBuilder:
     def instruction(self, name: str, scalar: ir.Type, *args: Val | int) -> Val:
         """Call ``llvm.x86.<name>``, whose result has lanes of ``scalar``; an int is an immediate of 32 bits."""
         values = [a.value if isinstance(a, Val) else ir.Constant(I32, a) for a in args]
-        full_name = f"llvm.x86.{name}"
-        function = self.builder.module.globals.get(full_name)
-        if function is None:
-            signature = ir.FunctionType(self.type(scalar), [v.type for v in values])
-            function = ir.Function(self.builder.module, signature, full_name)
-        return Val(self, self.builder.call(function, values))
+        return Val(self, call_external(self.builder, f"llvm.x86.{name}", self.type(scalar), values))
 
     def full_mask(self) -> Val:
         """The mask operand of an instruction that is to work on all lanes."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen.position import Pattern
+from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import I1, I32, I64
 
 POINTER = ir.PointerType()
@@ -44,22 +45,15 @@ def _mangled(type_: ir.Type) -> str:
     return f"i{type_.width}" if isinstance(type_, ir.IntType) else str(type_.intrinsic_name)
 
 
-def _intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, args: Sequence[ir.Value]) -> ir.Value:
-    function = builder.module.globals.get(name)
-    if function is None:
-        function = ir.Function(builder.module, ir.FunctionType(result, [a.type for a in args]), name)
-    return builder.call(function, args)
-
-
 def masked_load(builder: ir.IRBuilder, pointer: ir.Value, mask: ir.Value, other: ir.Value, align: int) -> ir.Value:
     """Consecutive elements from ``pointer`` where ``mask``, lanes of ``other`` elsewhere."""
     name = f"llvm.masked.load.{_mangled(other.type)}.p0"
-    return _intrinsic(builder, name, other.type, [pointer, ir.Constant(I32, align), mask, other])
+    return call_external(builder, name, other.type, [pointer, ir.Constant(I32, align), mask, other])
 
 
 def masked_store(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, mask: ir.Value, align: int) -> None:
     name = f"llvm.masked.store.{_mangled(value.type)}.p0"
-    _intrinsic(builder, name, ir.VoidType(), [value, pointer, ir.Constant(I32, align), mask])
+    call_external(builder, name, ir.VoidType(), [value, pointer, ir.Constant(I32, align), mask])
 
 
 def streaming_store(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, align: int) -> None:
@@ -71,7 +65,7 @@ def streaming_store(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, a
 def fence_streaming_stores(builder: ir.IRBuilder) -> None:
     """Order the non-temporal stores so far before all stores that follow, which other processors than x86 do anyway."""
     if builder.module.triple.startswith(("x86_64", "i686", "i386")):
-        _intrinsic(builder, "llvm.x86.sse.sfence", ir.VoidType(), [])
+        call_external(builder, "llvm.x86.sse.sfence", ir.VoidType(), [])
 
 
 def gather(builder: ir.IRBuilder, pointers: ir.Value, mask: ir.Value | None, other: ir.Value, align: int) -> ir.Value:
@@ -82,7 +76,7 @@ def gather(builder: ir.IRBuilder, pointers: ir.Value, mask: ir.Value | None, oth
     mask = integers(I1, [1] * lanes) if mask is None else mask
     typed = builder.inttoptr(pointers, ir.VectorType(POINTER, lanes))
     name = f"llvm.masked.gather.{_mangled(other.type)}.v{lanes}p0"
-    return _intrinsic(builder, name, other.type, [typed, ir.Constant(I32, align), mask, other])
+    return call_external(builder, name, other.type, [typed, ir.Constant(I32, align), mask, other])
 
 
 def _gather_narrow(builder: ir.IRBuilder, pointers: ir.Value, mask: ir.Value, other: ir.Value, align: int) -> ir.Value:
@@ -105,7 +99,7 @@ def scatter(builder: ir.IRBuilder, value: ir.Value, pointers: ir.Value, mask: ir
     mask = integers(I1, [1] * lanes) if mask is None else mask
     typed = builder.inttoptr(pointers, ir.VectorType(POINTER, lanes))
     name = f"llvm.masked.scatter.{_mangled(value.type)}.v{lanes}p0"
-    _intrinsic(builder, name, ir.VoidType(), [value, typed, ir.Constant(I32, align), mask])
+    call_external(builder, name, ir.VoidType(), [value, typed, ir.Constant(I32, align), mask])
 
 
 def addresses(builder: ir.IRBuilder, base: ir.Value, pattern: Pattern, scale: int) -> ir.Value:
@@ -123,4 +117,4 @@ def store_atomic(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, orde
 def copy(builder: ir.IRBuilder, target: ir.Value, source: ir.Value, size: int) -> None:
     """Copy ``size`` bytes that do not overlap."""
     args = [target, source, ir.Constant(I64, size), ir.Constant(I1, 0)]
-    _intrinsic(builder, "llvm.memcpy.p0.p0.i64", ir.VoidType(), args)
+    call_external(builder, "llvm.memcpy.p0.p0.i64", ir.VoidType(), args)

@@ -13,6 +13,7 @@ from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.loops.dot import LANES, VECTORS, DotInstruction
+from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import F32, I8, I16, I32, I64
 from tilewright.ir.dtypes import DType
 
@@ -168,12 +169,8 @@ class DotKernel:
 
     def _dot(self, nest: Nest, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
         """``total`` plus the products of the elements of each lane; that of bytes takes the unsigned side first."""
-        builder = nest.builder
-        function = builder.module.globals.get(self.dot.intrinsic)
-        if function is None:
-            type_ = ir.FunctionType(self.total, [self.total, _WORDS, _WORDS])
-            function = ir.Function(builder.module, type_, self.dot.intrinsic)
-        return builder.call(function, [total, right, left] if self.right_unsigned else [total, left, right])
+        arguments = [total, right, left] if self.right_unsigned else [total, left, right]
+        return call_external(nest.builder, self.dot.intrinsic, self.total, arguments, [self.total, _WORDS, _WORDS])
 
     def _panel(self, nest: Nest, group: Index, j: int) -> ir.Value:
         builder = nest.builder

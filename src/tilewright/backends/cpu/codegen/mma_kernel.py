@@ -13,6 +13,7 @@ from tilewright.backends.cpu.codegen.groups import close
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import F32, F64, I32, I64
 from tilewright.ir.dtypes import DType
 
@@ -259,10 +260,7 @@ class Kernel:
 
     def _fused(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         name = f"llvm.fma.v{self.block.lanes}{'f64' if self.type == F64 else 'f32'}"
-        function = builder.module.globals.get(name)
-        if function is None:
-            function = ir.Function(builder.module, ir.FunctionType(a.type, [a.type] * 3), name)
-        return builder.call(function, [a, b, c])
+        return call_external(builder, name, a.type, [a, b, c])
 
     def _separate(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         """Twice rounded, which the language allows here: without an instruction, fma is a library call."""

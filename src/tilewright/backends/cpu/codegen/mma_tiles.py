@@ -14,6 +14,7 @@ from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.mma_dot import DotKernel
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.loops.dot import LANES, TILE_ROWS
+from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import I8, I32, I64
 
 _REGISTERS, _ROW_BYTES = 8, 64
@@ -77,8 +78,5 @@ class TileKernel(DotKernel):
     def _do(self, builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
         """Call an intrinsic, which gives nothing back."""
         full_name = name if name.startswith("llvm.") else f"llvm.x86.{name}"
-        function = builder.module.globals.get(full_name)
-        if function is None:
-            type_ = ir.FunctionType(ir.VoidType(), [_POINTER if a.type.is_pointer else a.type for a in arguments])
-            function = ir.Function(builder.module, type_, full_name)
-        builder.call(function, arguments)
+        types = [_POINTER if a.type.is_pointer else a.type for a in arguments]
+        call_external(builder, full_name, ir.VoidType(), arguments, types)

@@ -15,6 +15,7 @@ from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.context import BETWEEN_BLOCKS, ENDED, Cancellation, Field, Python, Worker
 from tilewright.backends.cpu.loops.groups import op_work
+from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import I1, I8, I32, I64
 from tilewright.ir.core import Block
 from tilewright.ir.ops.control import For, Loop
@@ -249,11 +250,11 @@ def _clock(builder: ir.IRBuilder) -> ir.Value:
     """The nanoseconds of the monotonic clock, that of ``time.monotonic_ns``."""
     triple = str(builder.module.triple)
     if "windows" in triple:
-        ticks = builder.call(_external(builder.module, "GetTickCount64", I64), [])
+        ticks = call_external(builder, "GetTickCount64", I64, [])
         return builder.mul(ticks, ir.Constant(I64, 1_000_000))
     time = builder.alloca(I64, 2)
     which = _UPTIME_RAW if "apple" in triple else _MONOTONIC
-    builder.call(_external(builder.module, "clock_gettime", I32, I32, POINTER), [ir.Constant(I32, which), time])
+    call_external(builder, "clock_gettime", I32, [ir.Constant(I32, which), time], [I32, POINTER])
     seconds = builder.load(time, typ=I64)
     nanoseconds = builder.load(builder.gep(time, [ir.Constant(I64, 8)], source_etype=I8), typ=I64)
     return builder.add(builder.mul(seconds, ir.Constant(I64, 1_000_000_000)), nanoseconds)
@@ -277,13 +278,8 @@ def _wait(module: ir.Module) -> ir.Function:
             longest = ir.Constant(I32, _LONGEST_NAP_US)
             nap = builder.select(builder.icmp_signed("<", longer, ir.Constant(I64, _LONGEST_NAP_US)), nap, longest)
             nap = ir.Constant(I32, 1) if windows else nap
-            builder.call(_external(module, "Sleep" if windows else "usleep", I32, I32), [nap])
+            call_external(builder, "Sleep" if windows else "usleep", I32, [nap])
         with yields:
-            builder.call(_external(module, "SwitchToThread" if windows else "sched_yield", I32), [])
+            call_external(builder, "SwitchToThread" if windows else "sched_yield", I32, [])
     builder.ret_void()
     return function
-
-
-def _external(module: ir.Module, name: str, result: ir.Type, *parameters: ir.Type) -> ir.Function:
-    known = module.globals.get(name)
-    return ir.Function(module, ir.FunctionType(result, parameters), name) if known is None else known

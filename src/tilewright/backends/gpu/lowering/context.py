@@ -8,6 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from tilewright.backends.external import call_external
 from tilewright.backends.gpu.lowering import addresses
 from tilewright.backends.gpu.lowering.addresses import BaseOffsets
 from tilewright.backends.gpu.lowering.assembly import I32, assembly
@@ -87,10 +88,7 @@ class Context:
 
     def special(self, name: str) -> ir.Value:
         """The special register ``name``."""
-        full = f"llvm.nvvm.read.ptx.sreg.{name}"
-        module = self.builder.module
-        function = module.globals.get(full) or ir.Function(module, ir.FunctionType(I32, []), full)
-        return self.builder.call(function, [])
+        return call_external(self.builder, f"llvm.nvvm.read.ptx.sreg.{name}", I32, [])
 
     def asm(self, text: str, results: Sequence[ir.Type] = (), operands: Sequence[ir.Value] = ()) -> Registers:
         """An instruction with effects."""
