@@ -50,24 +50,10 @@ from tilewright.backends.native.lines import SourceLines
 from tilewright.backends.vector.types import F64, I8, I32, I64
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float64
+from tilewright.ir.ops import memory as memory_ops
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.loops import CheckLoad, CopyBuffer, LoopNest, ReserveScratch, ScratchPointer, WritePart
-from tilewright.ir.ops.memory import (
-    Assert,
-    AtomicCas,
-    AtomicRmw,
-    AtomicView,
-    Bid,
-    Load,
-    LoadView,
-    MakePartitionView,
-    MakeTensorView,
-    NumBlocks,
-    Print,
-    Store,
-    StoreView,
-)
 from tilewright.ir.ops.shape import Pack, Reshape, Unpack
 from tilewright.system.environment import switch
 
@@ -268,7 +254,7 @@ def _emit(state: State, op: Op) -> None:
     elif isinstance(op, Reshape) and op.result.tile.size > 1:
         state.bind(op.result, state.tile_buffer(op.x))
     else:
-        if isinstance(op, LoadView):
+        if isinstance(op, memory_ops.LoadView):
             state.accesses[op] = views.access(state, op)
         if op.result.tile.size == 1:
             state.bind(op.result, element_of(state, op.result))
@@ -309,11 +295,11 @@ def _check_load(state: State, op: CheckLoad) -> None:
         state.bind(r, v)
 
 
-def _bind_view(state: State, op: MakePartitionView) -> None:
+def _bind_view(state: State, op: memory_ops.MakePartitionView) -> None:
     state.bind(op.result, state.view(op.view))
 
 
-def _bind_grid_value(state: State, op: Bid | NumBlocks) -> None:
+def _bind_grid_value(state: State, op: memory_ops.Bid | memory_ops.NumBlocks) -> None:
     state.bind(op.result, state.grid[f"{op.name}{op.axis}"])
 
 
@@ -331,12 +317,12 @@ def _emit_return(state: State, op: Return) -> None:
 
 
 _STATEMENTS: dict[type[Op], Callable[[State, Any], None]] = {
-    Bid: _bind_grid_value,
-    NumBlocks: _bind_grid_value,
+    memory_ops.Bid: _bind_grid_value,
+    memory_ops.NumBlocks: _bind_grid_value,
     ReserveScratch: _reserve_scratch,
     ScratchPointer: _emit_scratch_pointer,
-    MakeTensorView: views.bind_tensor_view,
-    MakePartitionView: _bind_view,
+    memory_ops.MakeTensorView: views.bind_tensor_view,
+    memory_ops.MakePartitionView: _bind_view,
     LoopNest: _emit_nest,
     CheckLoad: _check_load,
     CopyBuffer: control.emit_copy,
@@ -347,18 +333,18 @@ _STATEMENTS: dict[type[Op], Callable[[State, Any], None]] = {
     Continue: control.emit_continue,
     Break: control.emit_break,
     Return: _emit_return,
-    Print: output.emit_print,
-    Assert: output.emit_assert,
+    memory_ops.Print: output.emit_print,
+    memory_ops.Assert: output.emit_assert,
 }
 # What a nest is for -> how it is emitted.
 _ROOTS: dict[type[Op], Callable[[State, LoopNest, Any], None]] = {
-    StoreView: memory.emit_store_view,
-    Store: memory.emit_store,
-    AtomicRmw: atomics.emit_atomic_rmw,
-    AtomicCas: atomics.emit_atomic_cas,
-    AtomicView: atomics.emit_atomic_view,
-    Load: atomics.emit_ordered_load,
-    LoadView: atomics.emit_ordered_load_view,
+    memory_ops.StoreView: memory.emit_store_view,
+    memory_ops.Store: memory.emit_store,
+    memory_ops.AtomicRmw: atomics.emit_atomic_rmw,
+    memory_ops.AtomicCas: atomics.emit_atomic_cas,
+    memory_ops.AtomicView: atomics.emit_atomic_view,
+    memory_ops.Load: atomics.emit_ordered_load,
+    memory_ops.LoadView: atomics.emit_ordered_load_view,
     Reduce: reduce.emit_reduce,
     Scan: reduce.emit_scan,
     Mma: mma.emit_mma,
@@ -366,5 +352,5 @@ _ROOTS: dict[type[Op], Callable[[State, LoopNest, Any], None]] = {
     WritePart: shape.emit_write_part,
     Pack: shape.emit_pack,
     Unpack: shape.emit_unpack,
-    Assert: output.emit_assert_tile,
+    memory_ops.Assert: output.emit_assert_tile,
 }

@@ -20,27 +20,10 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import effect_of, is_ordered
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.opdef import Effect, create
+from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.loops import ReserveScratch, ScratchPointer, WritePart
-from tilewright.ir.ops.memory import (
-    Assert,
-    AtomicCas,
-    AtomicRmw,
-    AtomicView,
-    Bid,
-    Load,
-    LoadView,
-    LocalArray,
-    MakePartitionView,
-    MakeTensorView,
-    NumBlocks,
-    PointerMemoryOp,
-    Print,
-    Store,
-    StoreView,
-    ViewMemoryOp,
-)
 from tilewright.ir.ops.shape import Cat, Insert, Pack, Unpack
 from tilewright.ir.rewrite import with_body
 from tilewright.ir.types import PointerType, TileType
@@ -108,7 +91,7 @@ def _defer(schedule: Schedule, op: Op) -> None:
         schedule.deferred.add(op)
         if schedule.deepen(op) == _DEEPEST:
             materialize(schedule, result)
-        elif isinstance(op, (Load, LoadView)):
+        elif isinstance(op, (memory.Load, memory.LoadView)):
             schedule.pending.append(op)
 
 
@@ -145,10 +128,10 @@ def _settle(schedule: Schedule, value: Value) -> None:
 # Statements
 
 
-def _local_array(schedule: Schedule, op: LocalArray) -> None:
-    memory = schedule.allocate_array(op.dtype, op.count)
+def _local_array(schedule: Schedule, op: memory.LocalArray) -> None:
+    array = schedule.allocate_array(op.dtype, op.count)
     made = schedule.emit(
-        ScratchPointer, offset=memory.offset, bytes=op.count * op.dtype.bytes, type=PointerType(op.dtype), loc=op.loc
+        ScratchPointer, offset=array.offset, bytes=op.count * op.dtype.bytes, type=PointerType(op.dtype), loc=op.loc
     )
     schedule.bind(op.result, made.result)
 
@@ -158,10 +141,10 @@ def _copy_end(op: Op) -> Callable[[Body], list[Value]]:
     return lambda body: body.copy(op).results
 
 
-def _store(schedule: Schedule, op: Store | StoreView) -> None:
+def _store(schedule: Schedule, op: memory.Store | memory.StoreView) -> None:
     if is_ordered(op):
         _element_by_element(schedule, op)
-    elif isinstance(op, StoreView):
+    elif isinstance(op, memory.StoreView):
         carried = control.carried_beside(schedule, op)
 
         def end(body: Body) -> list[Value]:
@@ -257,7 +240,7 @@ def _statement(schedule: Schedule, op: Op, buffers: list[Any]) -> None:
         schedule.bind(r, new, buffer)
 
 
-def _element_by_element(schedule: Schedule, op: PointerMemoryOp | ViewMemoryOp) -> None:
+def _element_by_element(schedule: Schedule, op: memory.PointerMemoryOp | memory.ViewMemoryOp) -> None:
     """Atomic operations, ordered loads and stores: one element after the other."""
     tiles = [v for v in op.operands if isinstance(v.type, TileType) and v.tile.size > 1]
     for v in tiles:  # loads go by vectors; one may be computed with another that needs it, and is gone then
@@ -266,26 +249,26 @@ def _element_by_element(schedule: Schedule, op: PointerMemoryOp | ViewMemoryOp) 
     for v in _values(op):
         if v.tile.size > 1 and cost(schedule, v) > CHEAP:
             materialize(schedule, v)
-    used = [r for r in op.results if not isinstance(op, AtomicRmw) or schedule.uses.remaining[r]]
+    used = [r for r in op.results if not isinstance(op, memory.AtomicRmw) or schedule.uses.remaining[r]]
     buffers = [schedule.allocate(r.tile) if r.tile.size > 1 else None for r in used]
     _statement(schedule, op, buffers)
 
 
 def _values(op: Op) -> list[Value]:
     """What ``op`` stores or compares with."""
-    if isinstance(op, AtomicCas):
+    if isinstance(op, memory.AtomicCas):
         return [op.expected, op.desired]
-    return [op.value] if isinstance(op, (AtomicRmw, AtomicView, Store, StoreView)) else []
+    return [op.value] if isinstance(op, (memory.AtomicRmw, memory.AtomicView, memory.Store, memory.StoreView)) else []
 
 
-def _print(schedule: Schedule, op: Print) -> None:
+def _print(schedule: Schedule, op: memory.Print) -> None:
     for v in op.operands:
         if v.tile.size > 1:
             materialize(schedule, v)
     schedule.keep(op)
 
 
-def _assert(schedule: Schedule, op: Assert) -> None:
+def _assert(schedule: Schedule, op: memory.Assert) -> None:
     if op.condition.tile.size == 1:
         schedule.keep(op)
     else:
@@ -293,12 +276,16 @@ def _assert(schedule: Schedule, op: Assert) -> None:
 
 
 _STATEMENTS: dict[type[Op], Callable[[Schedule, Any], None]] = {
-    **dict.fromkeys((Bid, NumBlocks, MakeTensorView, MakePartitionView, Return), Schedule.keep),
-    **dict.fromkeys((AtomicRmw, AtomicCas, AtomicView, Load, LoadView), _element_by_element),
+    **dict.fromkeys(
+        (memory.Bid, memory.NumBlocks, memory.MakeTensorView, memory.MakePartitionView, Return), Schedule.keep
+    ),
+    **dict.fromkeys(
+        (memory.AtomicRmw, memory.AtomicCas, memory.AtomicView, memory.Load, memory.LoadView), _element_by_element
+    ),
     **dict.fromkeys((Reduce, Scan), _combination),
     **dict.fromkeys((Pack, Unpack), _pack),
-    LocalArray: _local_array,
-    **dict.fromkeys((Store, StoreView), _store),
+    memory.LocalArray: _local_array,
+    **dict.fromkeys((memory.Store, memory.StoreView), _store),
     Mma: linear.schedule_mma,
     MmaScaled: linear.schedule_mma_scaled,
     Cat: _cat,
@@ -309,6 +296,6 @@ _STATEMENTS: dict[type[Op], Callable[[Schedule, Any], None]] = {
     Yield: control.schedule_yield,
     Continue: control.schedule_continue,
     Break: control.schedule_break,
-    Print: _print,
-    Assert: _assert,
+    memory.Print: _print,
+    memory.Assert: _assert,
 }

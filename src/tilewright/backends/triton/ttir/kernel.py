@@ -32,43 +32,11 @@ from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import acquires
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
+from tilewright.ir.ops import memory as memory_ops
+from tilewright.ir.ops import shape as shape_ops
 from tilewright.ir.ops.arith import Bitcast, Cast, Cmp
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
-from tilewright.ir.ops.memory import (
-    Assume,
-    AssumeBlocked,
-    AssumeBounded,
-    AssumeDivisible,
-    AtomicCas,
-    AtomicRmw,
-    AtomicView,
-    Bid,
-    Load,
-    LoadView,
-    MakePartitionView,
-    MakeTensorView,
-    NumBlocks,
-    Store,
-    StoreView,
-)
-from tilewright.ir.ops.shape import (
-    Broadcast,
-    Cat,
-    Constant,
-    Extract,
-    Insert,
-    IntToPtr,
-    Iota,
-    Pack,
-    Permute,
-    PtrDiff,
-    PtrOffset,
-    PtrToInt,
-    Reshape,
-    Undefined,
-    Unpack,
-)
 from tilewright.transforms.gpu.lower_reports import LOCAL, LOCAL_ALIGNMENT
 
 _TABLE_BYTES = 32764 - 2048  # of tables among the parameters, from CUDA 12.1 on; the rest is for others
@@ -181,7 +149,7 @@ def _divisors(function: Function) -> dict[int, int]:
     positions = {value: i for i, value in enumerate(function.body.args)}
     found: dict[int, int] = {}
     for op in function.body.ops:
-        if isinstance(op, AssumeDivisible) and op.x in positions and op.every is None:
+        if isinstance(op, memory_ops.AssumeDivisible) and op.x in positions and op.every is None:
             divisor = op.divisor
             i = positions[op.x]
             found[i] = max(found.get(i, 1), divisor & -divisor)
@@ -212,15 +180,15 @@ def _lower(s: LoweringState, op: Op) -> None:
             s.w.instruction("fence.proxy.async.global;")
 
 
-def _program_id(s: LoweringState, op: Bid) -> Val:
+def _program_id(s: LoweringState, op: memory_ops.Bid) -> Val:
     return s.w.emit(f"tt.get_program_id {'xyz'[op.axis]} : i32", "i32")
 
 
-def _program_count(s: LoweringState, op: NumBlocks) -> Val:
+def _program_count(s: LoweringState, op: memory_ops.NumBlocks) -> Val:
     return s.w.emit(f"tt.get_num_programs {'xyz'[op.axis]} : i32", "i32")
 
 
-def _nothing(s: LoweringState, op: Assume) -> None:
+def _nothing(s: LoweringState, op: memory_ops.Assume) -> None:
     """A promise."""
 
 
@@ -229,7 +197,9 @@ def _exit(s: LoweringState, op: Exit) -> None:
     s.w.end_block()
 
 
-def _first_operand(s: LoweringState, op: AssumeBlocked | AssumeBounded | AssumeDivisible) -> Val:
+def _first_operand(
+    s: LoweringState, op: memory_ops.AssumeBlocked | memory_ops.AssumeBounded | memory_ops.AssumeDivisible
+) -> Val:
     return s[op.x]
 
 
@@ -241,39 +211,39 @@ _ELEMENTWISE: dict[type[Op], Callable[[Any, Any, Sequence[Val]], Val]] = {
     Bitcast: convert.bitcast_op,
 }
 _VALUES: dict[type[Op], Callable[[LoweringState, Any], Val]] = {
-    Constant: shape.constant,
-    Iota: shape.iota,
-    Undefined: shape.undefined,
-    Reshape: shape.reshape,
-    Broadcast: shape.broadcast,
-    Permute: shape.permute,
-    Cat: shape.cat,
-    Extract: shape.extract,
-    Insert: shape.insert,
-    Pack: shape.pack,
-    Unpack: shape.unpack,
-    PtrOffset: memory.ptr_offset,
-    PtrDiff: memory.ptr_diff,
-    PtrToInt: memory.ptr_to_int,
-    IntToPtr: memory.int_to_ptr,
-    Load: memory.load,
-    AtomicRmw: memory.atomic_rmw,
-    AtomicCas: memory.atomic_cas,
-    LoadView: views.load_view,
+    shape_ops.Constant: shape.constant,
+    shape_ops.Iota: shape.iota,
+    shape_ops.Undefined: shape.undefined,
+    shape_ops.Reshape: shape.reshape,
+    shape_ops.Broadcast: shape.broadcast,
+    shape_ops.Permute: shape.permute,
+    shape_ops.Cat: shape.cat,
+    shape_ops.Extract: shape.extract,
+    shape_ops.Insert: shape.insert,
+    shape_ops.Pack: shape.pack,
+    shape_ops.Unpack: shape.unpack,
+    shape_ops.PtrOffset: memory.ptr_offset,
+    shape_ops.PtrDiff: memory.ptr_diff,
+    shape_ops.PtrToInt: memory.ptr_to_int,
+    shape_ops.IntToPtr: memory.int_to_ptr,
+    memory_ops.Load: memory.load,
+    memory_ops.AtomicRmw: memory.atomic_rmw,
+    memory_ops.AtomicCas: memory.atomic_cas,
+    memory_ops.LoadView: views.load_view,
     Mma: linear.mma,
     MmaScaled: linear.mma_scaled,
-    Bid: _program_id,
-    NumBlocks: _program_count,
-    AssumeDivisible: _first_operand,
-    AssumeBounded: _first_operand,
-    AssumeBlocked: _first_operand,
+    memory_ops.Bid: _program_id,
+    memory_ops.NumBlocks: _program_count,
+    memory_ops.AssumeDivisible: _first_operand,
+    memory_ops.AssumeBounded: _first_operand,
+    memory_ops.AssumeBlocked: _first_operand,
 }
 _EFFECTS: dict[type[Op], Callable[[LoweringState, Any], None]] = {
-    MakeTensorView: views.tensor_view,
-    MakePartitionView: views.partition_view,
-    Store: memory.store,
-    StoreView: views.store_view,
-    AtomicView: views.atomic_view,
-    Assume: _nothing,
+    memory_ops.MakeTensorView: views.tensor_view,
+    memory_ops.MakePartitionView: views.partition_view,
+    memory_ops.Store: memory.store,
+    memory_ops.StoreView: views.store_view,
+    memory_ops.AtomicView: views.atomic_view,
+    memory_ops.Assume: _nothing,
     Exit: _exit,
 }
