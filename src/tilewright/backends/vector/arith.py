@@ -39,19 +39,25 @@ def flushed(formula: Callable[..., Val], op: ElementOp, *operands: Val) -> Val:
 
 
 def arithmetic(op: ElementOp, *operands: Val) -> Val:
-    """add, sub, mul, div, sqrt and fma."""
+    """add, sub, mul and sqrt, and div and fma where these are instructions."""
     dtype = op.dtype
     if not dtype.is_floating:
-        if op.name == "div":
-            dividend, divisor = operands
-            return integer.divide(dividend, divisor, dtype, op.rounding)
         return _NEAREST[op.name](*operands)
     if op.rounding in _DIRECTED:
         return flushed(lambda *xs: round_directed(op.name, dtype, op.rounding, *xs), op, *operands)
-    if op.name == "fma" and (dtype.bitwidth == 16 or (dtype.bitwidth == 32 and not operands[0].at.features.fma)):
-        return flushed(lambda *xs: fused_narrow(dtype, RoundingMode.RN, *xs), op, *operands)
     result = flushed(_NEAREST[op.name], op, *operands)
     return round_to_dtype(result, dtype) if dtype.bitwidth == 16 else result
+
+
+def divide(op: ElementOp, a: Val, b: Val) -> Val:
+    return arithmetic(op, a, b) if op.dtype.is_floating else integer.divide(a, b, op.dtype, op.rounding)
+
+
+def multiply_add(op: ElementOp, a: Val, b: Val, c: Val) -> Val:
+    dtype, fma = op.dtype, a.at.features.fma
+    if op.rounding in _DIRECTED or not (dtype.bitwidth == 16 or (dtype.bitwidth == 32 and not fma)):
+        return arithmetic(op, a, b, c)
+    return flushed(lambda *xs: fused_narrow(dtype, RoundingMode.RN, *xs), op, a, b, c)
 
 
 def remainder(op: ElementOp, a: Val, b: Val) -> Val:

@@ -24,7 +24,9 @@ def _cast(op: ElementOp, x: Val) -> Val:
 
 
 _EMIT: dict[str, Callable[..., Val]] = {
-    **dict.fromkeys(("add", "sub", "mul", "div", "sqrt", "fma"), arith.arithmetic),
+    **dict.fromkeys(("add", "sub", "mul", "sqrt"), arith.arithmetic),
+    "div": arith.divide,
+    "fma": arith.multiply_add,
     "rem": arith.remainder,
     "neg": arith.negate,
     "abs": arith.absolute,
@@ -33,7 +35,8 @@ _EMIT: dict[str, Callable[..., Val]] = {
     **dict.fromkeys(("min", "max"), logic.extremum),
     **dict.fromkeys(("and", "or", "xor"), logic.bitwise),
     "not": logic.complement,
-    **dict.fromkeys(("shl", "shr"), logic.shift),
+    "shl": logic.shift_left,
+    "shr": logic.shift_right,
     "cmp": logic.compare,
     "select": logic.select,
     "isnan": logic.is_nan,

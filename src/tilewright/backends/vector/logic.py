@@ -38,8 +38,12 @@ def complement(op: ElementOp, x: Val) -> Val:
     return ~x
 
 
-def shift(op: ElementOp, a: Val, b: Val) -> Val:
-    return integer.shift_left(a, b) if op.name == "shl" else integer.shift_right(a, b, op.dtype)
+def shift_left(op: ElementOp, a: Val, b: Val) -> Val:
+    return integer.shift_left(a, b)
+
+
+def shift_right(op: ElementOp, a: Val, b: Val) -> Val:
+    return integer.shift_right(a, b, op.dtype)
 
 
 def compare(op: ElementOp, a: Val, b: Val) -> Val:
