@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.external import call_external
+from tilewright.backends.external import call_external, defined_once, mangled
 from tilewright.backends.vector.features import HostFeatures
 from tilewright.backends.vector.types import F32, F64, I1, I32, I64, Number, Splat, scalar_of, with_lanes
 
@@ -49,7 +49,7 @@ class VectorBuilder:
         """
         types = [a.value.type for a in args]
         named = ([] if result is None else [result]) + types[:overloads]
-        full_name = ".".join(["llvm", name, *map(_mangle, named)])
+        full_name = ".".join(["llvm", name, *map(mangled, named)])
         values = [*(a.value for a in args), *(ir.Constant(I1, int(flag)) for flag in flags)]
         return Val(self, call_external(self.builder, full_name, named[0], values))
 
@@ -74,21 +74,16 @@ class VectorBuilder:
         ``body`` up to the types of the arguments; the result has the type of the first one. A ``cold`` function is
         never inlined.
         """
-        module = self.builder.module
         types = [a.value.type for a in args]
-        full_name = ".".join(["tw", name, *map(_mangle, types)])
-        function = module.globals.get(full_name)
-        if function is None:
-            function = ir.Function(module, ir.FunctionType(types[0], types), full_name)
-            function.linkage = "internal"
-            function.attributes.add("nounwind")
-            function.attributes.add("readnone")
-            if cold:
-                function.attributes.add("noinline")
-                function.attributes.add("cold")
+        full_name = ".".join(["tw", name, *map(mangled, types)])
+        attributes = ("nounwind", "readnone", *(("noinline", "cold") if cold else ()))
+
+        def emit(function: ir.Function) -> None:
             inner = VectorBuilder(ir.IRBuilder(function.append_basic_block("entry")), self.lanes, self.features)
-            returned = body(*(Val(inner, a) for a in function.args))
-            inner.builder.ret(returned.value)
+            inner.builder.ret(body(*(Val(inner, a) for a in function.args)).value)
+
+        type_ = ir.FunctionType(types[0], types)
+        function = defined_once(self.builder.module, full_name, type_, attributes, emit)
         return Val(self, self.builder.call(function, [a.value for a in args]))
 
     def any(self, mask: Val) -> ir.Value:
@@ -343,15 +338,6 @@ class Val:
 
 
 Operand = Val | int | float
-
-
-def _mangle(type_: ir.Type) -> str:
-    """The spelling of a type in the name of an overloaded function."""
-    if isinstance(type_, ir.VectorType):
-        return f"v{type_.count}{_mangle(type_.element)}"
-    if isinstance(type_, ir.IntType):
-        return f"i{type_.width}"
-    return str(type_.intrinsic_name)
 
 
 def where(mask: Val, a: Operand, b: Operand) -> Val:

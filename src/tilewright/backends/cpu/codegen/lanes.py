@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen.position import Pattern
-from tilewright.backends.external import call_external
+from tilewright.backends.external import call_external, mangled
 from tilewright.backends.vector.types import I1, I32, I64
 
 POINTER = ir.PointerType()
@@ -39,20 +39,14 @@ def merge(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, chosen: Sequence[int]
     return builder.shuffle_vector(a, b, integers(I32, chosen))
 
 
-def _mangled(type_: ir.Type) -> str:
-    if isinstance(type_, ir.VectorType):
-        return f"v{type_.count}{_mangled(type_.element)}"
-    return f"i{type_.width}" if isinstance(type_, ir.IntType) else str(type_.intrinsic_name)
-
-
 def masked_load(builder: ir.IRBuilder, pointer: ir.Value, mask: ir.Value, other: ir.Value, align: int) -> ir.Value:
     """Consecutive elements from ``pointer`` where ``mask``, lanes of ``other`` elsewhere."""
-    name = f"llvm.masked.load.{_mangled(other.type)}.p0"
+    name = f"llvm.masked.load.{mangled(other.type)}.p0"
     return call_external(builder, name, other.type, [pointer, ir.Constant(I32, align), mask, other])
 
 
 def masked_store(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, mask: ir.Value, align: int) -> None:
-    name = f"llvm.masked.store.{_mangled(value.type)}.p0"
+    name = f"llvm.masked.store.{mangled(value.type)}.p0"
     call_external(builder, name, ir.VoidType(), [value, pointer, ir.Constant(I32, align), mask])
 
 
@@ -75,7 +69,7 @@ def gather(builder: ir.IRBuilder, pointers: ir.Value, mask: ir.Value | None, oth
         return _gather_narrow(builder, pointers, mask, other, align)
     mask = integers(I1, [1] * lanes) if mask is None else mask
     typed = builder.inttoptr(pointers, ir.VectorType(POINTER, lanes))
-    name = f"llvm.masked.gather.{_mangled(other.type)}.v{lanes}p0"
+    name = f"llvm.masked.gather.{mangled(other.type)}.v{lanes}p0"
     return call_external(builder, name, other.type, [typed, ir.Constant(I32, align), mask, other])
 
 
@@ -98,7 +92,7 @@ def scatter(builder: ir.IRBuilder, value: ir.Value, pointers: ir.Value, mask: ir
     lanes = value.type.count
     mask = integers(I1, [1] * lanes) if mask is None else mask
     typed = builder.inttoptr(pointers, ir.VectorType(POINTER, lanes))
-    name = f"llvm.masked.scatter.{_mangled(value.type)}.v{lanes}p0"
+    name = f"llvm.masked.scatter.{mangled(value.type)}.v{lanes}p0"
     call_external(builder, name, ir.VoidType(), [value, typed, ir.Constant(I32, align), mask])
 
 

@@ -22,6 +22,7 @@ from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.loops.dot import LANES, DotInstruction, dot_instruction
 from tilewright.backends.cpu.loops.kinds import is_array_tile
 from tilewright.backends.cpu.scratch import element_bytes
+from tilewright.backends.external import defined_once
 from tilewright.backends.vector.types import F32, I1, I16, I32, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, bfloat16, float32, int8
@@ -325,16 +326,11 @@ def _function(
     state: State, name: str, pointers: int, numbers: int, kernel: Callable[[ir.Function], Kernel | DotKernel]
 ) -> ir.Function:
     """The function ``name``, whose body ``kernel`` emits the first time that it is asked for."""
-    known = state.module.globals.get(name)
-    if known is not None:
-        return known
-    parameters = [*[ir.PointerType()] * pointers, *[I64] * numbers]
-    function = ir.Function(state.module, ir.FunctionType(ir.VoidType(), parameters), name)
-    function.linkage = "internal"
-    function.attributes.add("nounwind")
-    function.attributes.add("noinline")
-    for a in function.args:
-        if a.type != I64:
+
+    def emit(function: ir.Function) -> None:
+        for a in function.args[:pointers]:
             a.add_attribute("noalias")
-    kernel(function).emit()
-    return function
+        kernel(function).emit()
+
+    type_ = ir.FunctionType(ir.VoidType(), [*[ir.PointerType()] * pointers, *[I64] * numbers])
+    return defined_once(state.module, name, type_, ("nounwind", "noinline"), emit)

@@ -15,7 +15,7 @@ from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.context import BETWEEN_BLOCKS, ENDED, Cancellation, Field, Python, Worker
 from tilewright.backends.cpu.loops.groups import op_work
-from tilewright.backends.external import call_external
+from tilewright.backends.external import call_external, defined_once
 from tilewright.backends.vector.types import I1, I8, I32, I64
 from tilewright.ir.core import Block
 from tilewright.ir.ops.control import For, Loop
@@ -182,13 +182,11 @@ def _restore_thread(builder: ir.IRBuilder, table: ir.Value, worker: ir.Value) ->
 def _attend(module: ir.Module) -> ir.Function:
     """``attend(context, worker, block, number)``: what a poll does that finds its budget used up or the launch
     cancelled. Whether to stop."""
-    known = module.globals.get("attend")
-    if known is not None:
-        return known
-    function = ir.Function(module, ir.FunctionType(I1, [POINTER, POINTER, I64, I64]), "attend")
-    function.linkage = "internal"
-    for attribute in ("noinline", "cold", "nounwind"):
-        function.attributes.add(attribute)
+    type_ = ir.FunctionType(I1, [POINTER, POINTER, I64, I64])
+    return defined_once(module, "attend", type_, ("noinline", "cold", "nounwind"), _emit_attend)
+
+
+def _emit_attend(function: ir.Function) -> None:
     context, worker, block, number = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     onwards, stop = (function.append_basic_block(n) for n in ("onwards", "stop"))
@@ -238,7 +236,6 @@ def _attend(module: ir.Module) -> ir.Function:
         builder.store(number, poll)
         builder.store(block, _field(builder, worker, Worker.BLOCK))
     builder.ret(ir.Constant(I1, 1))
-    return function
 
 
 def emit_note_time(builder: ir.IRBuilder, worker: ir.Value, place: Worker) -> None:
@@ -262,12 +259,11 @@ def _clock(builder: ir.IRBuilder) -> ir.Value:
 
 def _wait(module: ir.Module) -> ir.Function:
     """``wait(count)``: let other threads run, after some iterations for longer."""
-    known = module.globals.get("wait")
-    if known is not None:
-        return known
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64]), "wait")
-    function.linkage = "internal"
-    function.attributes.add("noinline")
+    return defined_once(module, "wait", ir.FunctionType(ir.VoidType(), [I64]), ("noinline",), _emit_wait)
+
+
+def _emit_wait(function: ir.Function) -> None:
+    module = function.module
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     windows = "windows" in str(module.triple)
     naps = builder.sub(function.args[0], ir.Constant(I64, _PATIENT))
@@ -282,4 +278,3 @@ def _wait(module: ir.Module) -> ir.Function:
         with yields:
             call_external(builder, "SwitchToThread" if windows else "sched_yield", I32, [])
     builder.ret_void()
-    return function

@@ -83,26 +83,26 @@ class SharedMemory:
 
     def store(self, op: Op, buffer: Buffer, offsets: Array, threads: Array, values: Array) -> None:
         """Store ``values`` to ``offsets``, each by the thread beside it."""
-        places = self._places(buffer, offsets)
-        self._require_arrived(op, places)
-        self._require_left(op, places)
-        self.shadow.write(op, places, threads)
-        self.ordering.write(op, places)
-        self._holds[places] = buffer.allocation
+        places = self._written(op, buffer, offsets, threads)
         self._unfenced[places] = True
         self.bytes[places] = np.ascontiguousarray(values).view(np.uint8).reshape(places.shape)
 
     def begin_copy(self, op: Op, buffer: Buffer, offsets: Array, threads: Array, values: Array) -> None:
         """Issue a copy of ``values``, which arrive when the group of the copy is waited for."""
+        places = self._written(op, buffer, offsets, threads)
+        self._arriving[places] = self.shadow.number(op)
+        data = np.ascontiguousarray(values).view(np.uint8).reshape(places.shape)
+        self._open.append(AsyncCopyUnderWay(op, places, threads, data))
+
+    def _written(self, op: Op, buffer: Buffer, offsets: Array, threads: Array) -> Array:
+        """The places at ``offsets``, which ``threads`` may write now."""
         places = self._places(buffer, offsets)
         self._require_arrived(op, places)
         self._require_left(op, places)
         self.shadow.write(op, places, threads)
         self.ordering.write(op, places)
         self._holds[places] = buffer.allocation
-        self._arriving[places] = self.shadow.number(op)
-        data = np.ascontiguousarray(values).view(np.uint8).reshape(places.shape)
-        self._open.append(AsyncCopyUnderWay(op, places, threads, data))
+        return places
 
     def commit(self) -> None:
         """What was issued since the last time is a group."""
