@@ -159,16 +159,8 @@ def _require(b: Builder, condition: Value, values: Sequence[Value], message: str
 def _compare(b: Builder, predicate: CmpPredicate, x: Value, number: int) -> Value:
     known = constant_of(x)
     if known is not None:
-        return b.constant(_HOLDS[predicate](known, number), bool_, x.tile.shape)
+        return b.constant(getattr(operator, predicate.value)(known, number), bool_, x.tile.shape)
     return b.emit(Cmp, x, b.constant(number, x.tile.element, x.tile.shape), predicate=predicate)
-
-
-_HOLDS: dict[CmpPredicate, Callable[[int, int], bool]] = {
-    CmpPredicate.GE: operator.ge,
-    CmpPredicate.LE: operator.le,
-    CmpPredicate.EQ: operator.eq,
-    CmpPredicate.NE: operator.ne,
-}
 
 
 def _spread(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:

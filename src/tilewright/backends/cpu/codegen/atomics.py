@@ -24,22 +24,8 @@ from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.loops import LoopNest
 
-_ORDERINGS = {
-    MemoryOrder.RELAXED: "monotonic",
-    MemoryOrder.ACQUIRE: "acquire",
-    MemoryOrder.RELEASE: "release",
-    MemoryOrder.ACQ_REL: "acq_rel",
-}
 # What a failed compare-and-swap, which only loads, may order.
 _FAILURE = {"monotonic": "monotonic", "acquire": "acquire", "release": "monotonic", "acq_rel": "acquire"}
-_INTEGER_INSTRUCTIONS = {
-    AtomicKind.XCHG: "xchg",
-    AtomicKind.ADD: "add",
-    AtomicKind.AND: "and",
-    AtomicKind.OR: "or",
-    AtomicKind.XOR: "xor",
-}
-
 _UNROLL = 4  # elements per iteration
 
 # Emits the access to one element at an address and returns its result.
@@ -47,16 +33,16 @@ Access = Callable[[ir.IRBuilder, ir.Value, Sequence[ir.Value]], ir.Value]
 
 
 def _ordering(op: memory.MemoryOp) -> str:
-    return _ORDERINGS[op.memory_order]
+    order: str = op.memory_order.value
+    return "monotonic" if op.memory_order is MemoryOrder.RELAXED else order
 
 
 def _instruction(dtype: DType, kind: AtomicKind) -> str | None:
     """The LLVM atomicrmw of ``kind``; None where there is none, and compare-and-swap has to do."""
     if dtype.is_floating:
         return "xchg" if kind is AtomicKind.XCHG else None
-    if kind in (AtomicKind.MIN, AtomicKind.MAX):
-        return f"{'' if dtype.is_signed else 'u'}{kind.value}"
-    return _INTEGER_INSTRUCTIONS[kind]
+    unsigned = kind in (AtomicKind.MIN, AtomicKind.MAX) and not dtype.is_signed
+    return f"{'u' if unsigned else ''}{kind.value}"
 
 
 def _bits_type(dtype: DType) -> ir.IntType:

@@ -161,17 +161,6 @@ def _atomic_words(dtype: ElementType) -> Words:
     return Words({2: I16, 4: I32, 8: I64}[size], f"b{8 * size}", 1, 1)
 
 
-_KINDS = {
-    AtomicKind.XCHG: "exch",
-    AtomicKind.ADD: "add",
-    AtomicKind.MAX: "max",
-    AtomicKind.MIN: "min",
-    AtomicKind.AND: "and",
-    AtomicKind.OR: "or",
-    AtomicKind.XOR: "xor",
-}
-
-
 def _atomic_name(cx: Context, op: AtomicRmw | AtomicCas) -> str:
     """The instruction with order, scope, kind and type."""
     dtype = op.ptrs.tile.pointee
@@ -179,7 +168,7 @@ def _atomic_name(cx: Context, op: AtomicRmw | AtomicCas) -> str:
     start = f"atom.{op.memory_order.value}.{_SCOPES[op.memory_scope]}.global"
     if isinstance(op, AtomicCas):
         return f"{start}.cas.b{bits}"
-    kind = _KINDS[op.kind]
+    kind = "exch" if op.kind is AtomicKind.XCHG else op.kind.value
     if dtype.is_float and op.kind is AtomicKind.ADD:
         if dtype.short == "bf16" and cx.target.capability < 90:
             raise unsupported(op, f"atomic sums of bfloat16 need sm_90, and this is for {cx.target.name}")

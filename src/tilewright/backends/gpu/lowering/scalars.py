@@ -33,14 +33,6 @@ from tilewright.ir.types import ElementType, PointerType
 Registers = Sequence[ir.Value]
 FP8_CONVERSIONS = 89  # the compute capability from which on there are instructions for 8-bit floats
 FEATURES = HostFeatures(fma=True, half=True, bfloat_rounding=True)
-_SUFFIX = {
-    RoundingMode.RN: "rn",
-    RoundingMode.RZ: "rz",
-    RoundingMode.RM: "rm",
-    RoundingMode.RP: "rp",
-    RoundingMode.FULL: "full",
-    RoundingMode.APPROX: "approx",
-}
 # Instructions of LLVM for float32.
 _PLAIN: dict[type[Op], str] = {arith.Add: "fadd", arith.Sub: "fsub", arith.Mul: "fmul"}
 # Results that may leave the range of narrow integers, in registers of 32 bits.
@@ -136,7 +128,7 @@ def _arithmetic(
     if dtype.bitwidth == 16:
         return e.shared(op, operands)
     ftz = ".ftz" if arith.flushes_to_zero(op) else ""
-    return e.instruction(f"{op.name}.{_SUFFIX[mode]}{ftz}", operands)
+    return e.instruction(f"{op.name}.{mode.name.lower()}{ftz}", operands)
 
 
 def _fma(e: ScalarEmitter, op: arith.Fma, operands: Registers) -> ir.Value:

@@ -11,15 +11,6 @@ from tilewright.ir.dtypes import float32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Cmp
 
-_FLOAT_PREDICATES = {
-    CmpPredicate.EQ: "oeq",
-    CmpPredicate.NE: "une",
-    CmpPredicate.LT: "olt",
-    CmpPredicate.LE: "ole",
-    CmpPredicate.GT: "ogt",
-    CmpPredicate.GE: "oge",
-}
-
 
 def cmp_op(w: Writer, op: Cmp, operands: Sequence[Val]) -> Val:
     predicate: CmpPredicate = op.predicate
@@ -31,7 +22,8 @@ def cmp_op(w: Writer, op: Cmp, operands: Sequence[Val]) -> Val:
         return _integers(w, predicate, x, y, signed=t.element.is_signed and not t.element.is_bool)
     if t.element.is_restricted:
         x, y = cast(w, x, t.element, float32), cast(w, y, t.element, float32)
-    return w.compare(_FLOAT_PREDICATES[predicate], x, y)
+    ordered = "u" if predicate is CmpPredicate.NE else "o"  # with a NaN only NE is true
+    return w.compare(ordered + predicate.value, x, y)
 
 
 def _integers(w: Writer, predicate: CmpPredicate, x: Val, y: Val, *, signed: bool) -> Val:

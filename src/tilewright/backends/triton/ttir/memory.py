@@ -11,23 +11,12 @@ from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import element
 from tilewright.ir.core import Block, Value
+from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, Store
 from tilewright.ir.ops.shape import IntToPtr, PtrDiff, PtrOffset, PtrToInt
 from tilewright.ir.types import PointerType
-
-# kind -> the operation on signed integers, unsigned integers and floats
-_KINDS = {
-    AtomicKind.XCHG: ("exch", "exch", "exch"),
-    AtomicKind.ADD: ("add", "add", "fadd"),
-    AtomicKind.MAX: ("max", "umax", ""),
-    AtomicKind.MIN: ("min", "umin", ""),
-    AtomicKind.AND: ("and", "and", ""),
-    AtomicKind.OR: ("or", "or", ""),
-    AtomicKind.XOR: ("xor", "xor", ""),
-}
-
 
 # -- pointer arithmetic
 
@@ -148,17 +137,23 @@ def atomic(
     """Every atomic but compare-and-swap; 0 where the mask is false."""
     w = s.w
     dtype = value_of.tile.element
-    signed, unsigned, floating = _KINDS[op.kind]
-    kind = floating if dtype.is_floating else signed if dtype.is_signed else unsigned
     operands, types = [pointers, value], [pointers.type, value.type]
     if mask is not None:
         operands.append(mask)
         types.append(mask.type)
     names = ", ".join(v.name for v in operands)
-    how = f"{kind}, {ordered_memory.order(op)}, {ordered_memory.scope(op)}"
+    how = f"{_atomic_operation(op.kind, dtype)}, {ordered_memory.order(op)}, {ordered_memory.scope(op)}"
     text = f"tt.atomic_rmw {how}, {names} : ({', '.join(types)}) -> {value.type}"
     old = w.emit(text, value.element, value.shape)
     return w.select(mask, old, shapes.zero(w, old.element, old.shape)) if mask is not None else old
+
+
+def _atomic_operation(kind: AtomicKind, dtype: DType) -> str:
+    """``kind`` for elements of ``dtype``, as TTIR calls it."""
+    if kind is AtomicKind.XCHG:
+        return "exch"
+    unsigned = kind in (AtomicKind.MAX, AtomicKind.MIN) and not dtype.is_signed
+    return f"{'f' if dtype.is_floating else 'u' if unsigned else ''}{kind.value}"
 
 
 def atomic_rmw(s: LoweringState, op: AtomicRmw) -> Val:

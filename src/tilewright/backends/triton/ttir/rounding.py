@@ -11,14 +11,6 @@ from collections.abc import Callable, Sequence
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.enums import RoundingMode
 
-_SUFFIX = {
-    RoundingMode.RN: "rn",
-    RoundingMode.RZ: "rz",
-    RoundingMode.RM: "rm",
-    RoundingMode.RP: "rp",
-    RoundingMode.FULL: "full",
-    RoundingMode.APPROX: "approx",
-}
 _REGISTERS = {"f32": "f", "f64": "d"}
 # The codes of the field MODE.round of AMD's processors, of which bits 0 and 1 are for float32, 2 and 3 for float64.
 _MODE_CODES = {RoundingMode.RP: 1, RoundingMode.RM: 2, RoundingMode.RZ: 3}
@@ -74,7 +66,7 @@ def ptx(w: Writer, name: str, operands: Sequence[Val], mode: RoundingMode, *, ft
     element = operands[0].element
     register = _REGISTERS[element]
     places = ", ".join(f"${i}" for i in range(len(operands) + 1))
-    code = f"{name}.{_SUFFIX[mode]}{'.ftz' if ftz else ''}.{element} {places};"
+    code = f"{name}.{mode.name.lower()}{'.ftz' if ftz else ''}.{element} {places};"
     return w.asm(code, ",".join([f"={register}", *[register] * len(operands)]), operands, element)
 
 
