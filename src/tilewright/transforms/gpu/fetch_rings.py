@@ -126,6 +126,13 @@ class Group:
         )
 
 
+def next_slot(b: Builder, slot: Value, stages: int) -> tuple[Value, Value]:
+    """The slot after ``slot``, and whether it is the first one again."""
+    after = b.emit(Add, slot, b.constant(1, int32))
+    ends = b.emit(Cmp, after, b.constant(stages, int32), predicate=CmpPredicate.EQ)
+    return b.emit(Select, ends, b.constant(0, int32), after), ends
+
+
 @dataclass(frozen=True)
 class PipelineState:
     """Where in its ring a group is: the slot, and the parity of the phase in which that is filled."""
@@ -135,9 +142,7 @@ class PipelineState:
 
     def next(self, b: Builder, stages: int) -> PipelineState:
         """The state after this one."""
-        after = b.emit(Add, self.slot, b.constant(1, int32))
-        ends = b.emit(Cmp, after, b.constant(stages, int32), predicate=CmpPredicate.EQ)
-        slot = b.emit(Select, ends, b.constant(0, int32), after)
+        slot, ends = next_slot(b, self.slot, stages)
         flipped = b.emit(Xor, self.parity, b.constant(1, int32))
         return PipelineState(slot, b.emit(Select, ends, flipped, self.parity))
 

@@ -14,7 +14,7 @@ from tilewright.ir.effects import effect_of
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.arith import Add, Cmp, Mul, Select
+from tilewright.ir.ops.arith import Add, Cmp, Mul
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.mma import GpuMma
@@ -22,6 +22,7 @@ from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, stand_for
 from tilewright.ir.types import SharedType
+from tilewright.transforms.gpu.fetch_rings import next_slot
 from tilewright.transforms.gpu.load_ahead import AheadLoad
 
 _ALONE = 128  # registers of a thread for accumulators, with which eight warps have more than half of those of an SM
@@ -235,14 +236,7 @@ class _Loop:
                         loaded = b.emit(Reshape, loaded, shape=shaping.shape)
                 self.outer.values[op.result] = loaded
             elif isinstance(op, Continue):
-                following = [self._next(v) for v in (reading, writing)]
+                following = [next_slot(b, v, self.stages)[0] for v in (reading, writing)]
                 b.emit_op(Continue, [*self.outer.all(op.values), *following])
             else:
                 self.outer.insert(op, b)
-
-    def _next(self, slot: Value) -> Value:
-        """The slot after ``slot``, in turn."""
-        b = self.b
-        after = b.emit(Add, slot, b.constant(1, int32))
-        ends = b.emit(Cmp, after, b.constant(self.stages, int32), predicate=CmpPredicate.EQ)
-        return b.emit(Select, ends, b.constant(0, int32), after)

@@ -16,13 +16,7 @@ from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect, create
 from tilewright.ir.ops.arith import Cmp, Select, Xor
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, Loop, LoopOp, Return, Yield
-from tilewright.ir.ops.gpu.barriers import (
-    MbarrierArrive,
-    MbarrierExpect,
-    MbarrierWait,
-    PassTurn,
-    TakeTurn,
-)
+from tilewright.ir.ops.gpu import barriers
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier
 from tilewright.ir.ops.gpu.memory import Barrier, SharedLoad
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
@@ -46,7 +40,7 @@ from tilewright.transforms.gpu.fetch_rings import (
 from tilewright.transforms.gpu.overlap_mma import VECTOR_REGISTERS
 
 _STAGES, _MOST_STAGES = 4, 8  # of rings; of those of MMA ops that wait for nothing but loads
-_SUMS_BESIDE = 64  # registers of a thread for accumulators, with which there is room for a second CTA on an SM
+_FEW_ACCUMULATORS = 64  # registers of a thread, with which there is room for a second CTA on an SM
 # Both MMA ops of an element of the scores take as long as an exponential, with so many of k together. Turns pay for
 # attention of width 64 on an H100, not for 128 and 256: benchmarks/results/gpu_attention.md.
 _MOST_DEPTH = 128
@@ -168,7 +162,8 @@ def _choose_depth(function: Function, rings: Sequence[Ring], options: Specialize
     deeper = max(r.stages for r in rings)
     threads = LANES * num_warps(function)
     accumulators = sum(p.acc.tile.size // threads for p in mmas)
-    if options.stages or options.alone or not simple or threads > LANES * GROUP_WARPS or accumulators > _SUMS_BESIDE:
+    crowded = threads > LANES * GROUP_WARPS or accumulators > _FEW_ACCUMULATORS
+    if options.stages or options.alone or not simple or crowded:
         return 0
     half = options.limit // 2 - used
     if half < 2 * sum(r.bytes for r in rings):
@@ -333,8 +328,8 @@ class _Producer(Partition):
         full = ring.barrier(b, state.slot, full=True)
         if op is group.fetches[0]:
             emptied = b.emit(Xor, state.parity, b.constant(1, int32))
-            b.emit_op(MbarrierWait, ring.barrier(b, state.slot, full=False), emptied)
-            b.emit_op(MbarrierExpect, full, bytes=group.bytes)
+            b.emit_op(barriers.MbarrierWait, ring.barrier(b, state.slot, full=False), emptied)
+            b.emit_op(barriers.MbarrierExpect, full, bytes=group.bytes)
         buffer = group.buffer(b, op, state.slot)
         both = None if op.both is None else self.values.get(op.both, op.both)
         b.emit_op(TmaLoad, buffer, full, self.values.get(op.map, op.map), self.all(op.starts), both)
@@ -383,7 +378,7 @@ class Consumer(Partition):
 
     def partition(self) -> Block:
         if self._turns:
-            self.b.emit_op(PassTurn, first=True)
+            self.b.emit_op(barriers.PassTurn, first=True)
         return super().partition()
 
     def end(self) -> None:
@@ -394,7 +389,7 @@ class Consumer(Partition):
     def _fetch(self, op: Fetch, group: Group) -> None:
         b, state = self.b, self.states[group.ring]
         if op is group.fetches[0]:
-            b.emit_op(MbarrierWait, group.ring.barrier(b, state.slot, full=True), state.parity)
+            b.emit_op(barriers.MbarrierWait, group.ring.barrier(b, state.slot, full=True), state.parity)
         self.values[op.result] = group.buffer(b, op, state.slot)
 
     def _direct(self, block: Block) -> list[Group]:
@@ -410,10 +405,10 @@ class Consumer(Partition):
         adding = None if block.parent is None else self._adding.get(block.parent)
         if adding is None:
             if block in self._turns and op is _mmas(block)[0]:
-                b.emit_op(TakeTurn)
+                b.emit_op(barriers.TakeTurn)
             made = b.emit(Wgmma, x, y, acc, pending=None)
             if block in self._turns and op is _mmas(block)[-1]:
-                b.emit_op(PassTurn)
+                b.emit_op(barriers.PassTurn)
             done = [g for g in self._direct(block) if op is g.last]
             slots = [(g, self._advance(g)) for g in done]
             if self._flying and self._flying[-1].op.result is op.acc:
@@ -464,9 +459,9 @@ class Consumer(Partition):
     def _give_back(self, group: Group, slot: Value, exists: Value | None = None) -> None:
         """Give back the buffers of ``slot``, if it ``exists``: for the mate, too, where the next one may fill them."""
         b, barrier = self.b, group.ring.barrier(self.b, slot, full=False)
-        b.emit_op(MbarrierArrive, barrier, exists, cluster=group.by_cluster)
+        b.emit_op(barriers.MbarrierArrive, barrier, exists, cluster=group.by_cluster)
         if group.ring.by_cluster and not group.by_cluster:
-            b.emit_op(MbarrierArrive, barrier, exists)  # in the place of the mate
+            b.emit_op(barriers.MbarrierArrive, barrier, exists)  # in the place of the mate
 
     def _release(self, group: Group, slot: Value) -> None:
         """Give back the buffers of ``slot``, if there is one."""

@@ -13,18 +13,8 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add
+from tilewright.ir.ops.gpu import tma
 from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedCopy, SharedStore, shared_vector
-from tilewright.ir.ops.gpu.tma import (
-    SWIZZLED_ALIGNMENT,
-    AsyncFence,
-    Part,
-    Put,
-    TensorMap,
-    TmaStore,
-    TmaStoreWait,
-    can_part,
-    swizzled_layout,
-)
 from tilewright.ir.ops.gpu.wgmma import StageOperand
 from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import SharedType
@@ -46,33 +36,33 @@ class StageStores:
     name: ClassVar[str] = "stage-stores"
 
     def run(self, function: Function) -> Function:
-        if not any(isinstance(op, (Put, StageOperand)) for op in function.walk()):
+        if not any(isinstance(op, (tma.Put, StageOperand)) for op in function.walk()):
             return function
         return _Stager().function(function)
 
 
-def put_buffers(op: Put) -> tuple[SharedType, int]:
+def put_buffers(op: tma.Put) -> tuple[SharedType, int]:
     """The shared memory for a piece of what ``op`` stores, and how many of these there are."""
     t, tensor_map = op.value.tile, op.map.op
-    assert isinstance(tensor_map, TensorMap)
+    assert isinstance(tensor_map, tma.TensorMap)
     width = tensor_map.box[-1]
-    size = width if can_part(op.value.layout, op.inner, width) else t.shape[op.inner]
+    size = width if tma.can_part(op.value.layout, op.inner, width) else t.shape[op.inner]
     shape = [size if k == op.inner else n for k, n in enumerate(t.shape)]
-    shared = SharedType(t.element, swizzled_layout(shape, op.inner, tensor_map.swizzle, t.element.bytes))
+    shared = SharedType(t.element, tma.swizzled_layout(shape, op.inner, tensor_map.swizzle, t.element.bytes))
     several = size < t.shape[op.inner] and _BUFFERS * shared.bytes <= _MOST_BYTES
     return shared, _BUFFERS if several else 1
 
 
-def put_groups(function: Function) -> list[list[Put]]:
+def put_groups(function: Function) -> list[list[tma.Put]]:
     """What ``function`` puts, in groups that use the same buffers: the first ones of all blocks, the second ones."""
-    blocks: dict[Block | None, list[Put]] = {}
+    blocks: dict[Block | None, list[tma.Put]] = {}
     for op in function.walk():
-        if isinstance(op, Put):
+        if isinstance(op, tma.Put):
             blocks.setdefault(op.block, []).append(op)
     return [[op for op in group if op is not None] for group in zip_longest(*blocks.values())]
 
 
-def group_buffers(group: Sequence[Put]) -> tuple[SharedType, int]:
+def group_buffers(group: Sequence[tma.Put]) -> tuple[SharedType, int]:
     """The shared memory for a piece of the largest of a group, and how many of these there are."""
     types, counts = zip(*map(put_buffers, group))
     return max(types, key=lambda t: t.bytes), max(counts)
@@ -88,7 +78,7 @@ class _Stager(Rewriter):
     def function(self, function: Function) -> Function:
         for group in put_groups(function):
             t, count = group_buffers(group)
-            attributes = {"type": t, "alignment": SWIZZLED_ALIGNMENT}
+            attributes = {"type": t, "alignment": tma.SWIZZLED_ALIGNMENT}
             allocations = [create(SharedAlloc, [], dict(attributes), group[0].loc) for _ in range(count)]
             self.buffers += allocations
             self.of_puts.update((op, ([a.result for a in allocations], len(group) > 1)) for op in group)
@@ -106,18 +96,18 @@ class _Stager(Rewriter):
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
         if isinstance(op, StageOperand):
             return [self._operand(op, builder)]
-        return self._put(op, builder) if isinstance(op, Put) else None
+        return self._put(op, builder) if isinstance(op, tma.Put) else None
 
     def _operand(self, op: StageOperand, b: Builder) -> Value:
-        buffer = create(SharedAlloc, [], {"type": op.type, "alignment": SWIZZLED_ALIGNMENT}, op.loc)
+        buffer = create(SharedAlloc, [], {"type": op.type, "alignment": tma.SWIZZLED_ALIGNMENT}, op.loc)
         self.buffers.append(buffer)
         b.emit_op(SharedStore, buffer.result, op.value, vector=shared_vector(op.type, op.value.layout))
-        b.emit_op(AsyncFence)
+        b.emit_op(tma.AsyncFence)
         return buffer.result
 
-    def _put(self, op: Put, builder: Builder) -> list[Value]:
+    def _put(self, op: tma.Put, builder: Builder) -> list[Value]:
         b, t, (shared, count), tensor_map = builder, op.value.tile, put_buffers(op), op.map.op
-        assert isinstance(tensor_map, TensorMap)
+        assert isinstance(tensor_map, tma.TensorMap)
         size = shared.shape[op.inner]
         pieces = t.shape[op.inner] // size
         buffers, shares = self.of_puts[self.original]
@@ -125,14 +115,14 @@ class _Stager(Rewriter):
             zero = b.constant(0, int32)
             buffers = [b.emit(SharedCopy, v, zero, type=shared) for v in buffers[:count]]
         for i in range(pieces):
-            piece = op.value if pieces == 1 else b.emit(Part, op.value, axis=op.inner, size=size, index=i)
-            b.emit_op(TmaStoreWait, pending=0 if shares and not i else count - 1)  # others may have used one buffer
+            piece = op.value if pieces == 1 else b.emit(tma.Part, op.value, axis=op.inner, size=size, index=i)
+            b.emit_op(tma.TmaStoreWait, pending=0 if shares and not i else count - 1)  # others may have used one buffer
             vector = shared_vector(shared, piece.layout)
             b.emit_op(SharedStore, buffers[i % count], piece, vector=vector)
-            b.emit_op(AsyncFence)
+            b.emit_op(tma.AsyncFence)
             *outer, last = op.starts  # of the axes of the map, of which the last one is contiguous
             start = b.emit(Add, last, b.constant(i * size, int32)) if i else last
             alone = group_offset(shared.layout, piece.layout)
             by_group = alone is not None and alone == box_offset(shared, tensor_map)
-            b.emit_op(TmaStore, buffers[i % count], op.map, [*outer, start], by_group=by_group)
+            b.emit_op(tma.TmaStore, buffers[i % count], op.map, [*outer, start], by_group=by_group)
         return []

@@ -12,6 +12,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.ir.layouts import LANES, log2
 from tilewright.ir.ops.control import Yield
+from tilewright.ir.ops.gpu import tma
 from tilewright.ir.ops.gpu.barriers import (
     GroupBarrier,
     MbarrierArrive,
@@ -23,17 +24,6 @@ from tilewright.ir.ops.gpu.barriers import (
 )
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier, ClusterSize
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.tma import (
-    AsyncFence,
-    Part,
-    TensorMap,
-    TmaLoad,
-    TmaStore,
-    TmaStoreWait,
-    boxes,
-    outer_axis,
-    part_registers,
-)
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS
 
 _BARRIER_BYTES = 8
@@ -50,7 +40,7 @@ def mark_tensor_map(argument: ir.Argument) -> None:
         set.add(argument.attributes, attribute)  # llvmlite knows no attributes of targets
 
 
-def _tensor_map(cx: Context, op: TensorMap) -> None:
+def _tensor_map(cx: Context, op: tma.TensorMap) -> None:
     cx.values[op.result] = [cx.builder.ptrtoint(cx.maps[op], I64)]
 
 
@@ -139,10 +129,10 @@ def _places(first: int, count: int) -> str:
 def _boxes(cx: Context, buffer: Value, map_value: Value, starts: Sequence[Value]) -> list[list[ir.Value]]:
     """For each box of a tile its address in shared memory, and its coordinates, the innermost first."""
     shared, tensor_map = cx.buffers[buffer], map_value.op
-    assert isinstance(tensor_map, TensorMap)
-    outer = outer_axis(tensor_map)
+    assert isinstance(tensor_map, tma.TensorMap)
+    outer = tma.outer_axis(tensor_map)
     found = []
-    for row, column, byte in boxes(shared.type, tensor_map):
+    for row, column, byte in tma.boxes(shared.type, tensor_map):
         first = {len(starts) - 1: column} | ({outer: row} if outer is not None else {})
         coordinates = [_plus(cx, cx.scalar(v), first.get(k, 0)) for k, v in enumerate(starts)]
         found.append([_plus(cx, shared.address, byte), *reversed(coordinates)])
@@ -153,7 +143,7 @@ def _plus(cx: Context, value: ir.Value, constant: int) -> ir.Value:
     return cx.builder.add(value, ir.Constant(value.type, constant)) if constant else value
 
 
-def _tma_load(cx: Context, op: TmaLoad) -> None:
+def _tma_load(cx: Context, op: tma.TmaLoad) -> None:
     rank, b = len(op.starts), cx.builder
     copy = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
     places = f"[$0], [${rank + 1}, {_places(1, rank)}], [${rank + 2}]"
@@ -175,7 +165,7 @@ def _tma_load(cx: Context, op: TmaLoad) -> None:
                 cx.asm(f"{copy} {places};", [], [*box, *more])
 
 
-def _tma_store(cx: Context, op: TmaStore) -> None:
+def _tma_store(cx: Context, op: tma.TmaStore) -> None:
     rank, b = len(op.starts), cx.builder
     text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [${rank + 1}, {_places(1, rank)}], [$0];"
     with b.if_then(_leads_group(cx) if op.by_group else _is_first(cx)):
@@ -195,7 +185,7 @@ def _between(cx: Context, first: ir.Value, second: ir.Value, group: ir.Value) ->
     return first if first is second else b.select(b.icmp_unsigned("==", group, cx.i32(0)), first, second)
 
 
-def _tma_store_wait(cx: Context, op: TmaStoreWait) -> None:
+def _tma_store_wait(cx: Context, op: tma.TmaStoreWait) -> None:
     with cx.builder.if_then(_leads_group(cx)):
         cx.asm(f"cp.async.bulk.wait_group.read {op.pending};")
 
@@ -225,13 +215,13 @@ def _pass_turn(cx: Context, op: PassTurn) -> None:
         cx.asm(f"bar.arrive $0, {threads};", [], [_turn(cx, 1)])
 
 
-def _async_fence(cx: Context, op: AsyncFence) -> None:
+def _async_fence(cx: Context, op: tma.AsyncFence) -> None:
     cx.asm("fence.proxy.async.shared::cta;")
 
 
-def _part(cx: Context, op: Part) -> None:
+def _part(cx: Context, op: tma.Part) -> None:
     registers = cx.of(op.x)
-    cx.values[op.result] = [registers[r] for r in part_registers(op.x.layout, op.axis, op.size, op.index)]
+    cx.values[op.result] = [registers[r] for r in tma.part_registers(op.x.layout, op.axis, op.size, op.index)]
 
 
 # -- warps with different work
@@ -266,20 +256,20 @@ def _region(cx: Context, ops: Sequence[Op]) -> None:
 
 
 RULES: dict[type[Op], Rule] = {
-    TensorMap: _tensor_map,
+    tma.TensorMap: _tensor_map,
     MbarrierInit: _mbarrier_init,
     MbarrierExpect: _mbarrier_expect,
     MbarrierArrive: _mbarrier_arrive,
     MbarrierWait: _mbarrier_wait,
     ClusterSize: _cluster_size,
     ClusterBarrier: _cluster_barrier,
-    TmaLoad: _tma_load,
-    TmaStore: _tma_store,
-    TmaStoreWait: _tma_store_wait,
+    tma.TmaLoad: _tma_load,
+    tma.TmaStore: _tma_store,
+    tma.TmaStoreWait: _tma_store_wait,
     GroupBarrier: _group_barrier,
     TakeTurn: _take_turn,
     PassTurn: _pass_turn,
-    AsyncFence: _async_fence,
-    Part: _part,
+    tma.AsyncFence: _async_fence,
+    tma.Part: _part,
     WarpSpecialize: _warp_specialize,
 }
