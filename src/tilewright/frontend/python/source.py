@@ -79,11 +79,12 @@ def _source(code: types.CodeType, filename: str) -> Source:
     name = code.co_name
     first = code.co_firstlineno
     linecache.checkcache(filename)  # programs write kernels to a file again, and reload modules
-    if not linecache.getlines(filename):
-        filename = _of_input(code)
-    following = linecache.getlines(filename)[first - 1 :]
+    known = linecache.getlines(filename)
+    if filename == "<string>" or not known:  # Python 3.13.0 has the text of ``python -c`` there, whatever asks
+        filename, known = _of_input(code)
+    following = known[first - 1 :]
     if name == "<lambda>" and following:
-        return _lambda_source(code, filename)
+        return _lambda_source(code, filename, "".join(known))
     try:
         lines, tree = _definition(following)
     except SyntaxError as e:
@@ -104,20 +105,22 @@ def _source(code: types.CodeType, filename: str) -> Source:
     return Source(node, filename, first, indent, tuple(text.splitlines()), name)
 
 
-def _of_input(code: types.CodeType) -> str:
-    """The name under which ``linecache`` has, from now on, the input of a prompt or the text of ``python -c`` that
-    ``code`` comes from; that of its file where it comes from neither."""
+def _of_input(code: types.CodeType) -> tuple[str, list[str]]:
+    """The lines of the input of a prompt or of the text of ``python -c`` that ``code`` comes from, and the name under
+    which ``linecache`` has them from now on; that of its file and no lines where it comes from neither."""
     name = code.co_filename
-    lines: list[str] = getattr(linecache, "_getlines_from_code", lambda code: [])(
-        code
-    )  # of prompts, from Python 3.13.1 on
+    lines: list[str] = getattr(linecache, "_getlines_from_code", _none)(code)  # of prompts, from Python 3.13.1 on
     if name == "<string>":  # of texts for exec, too
         given = (textwrap.dedent(word) for word in sys.orig_argv if code.co_name.strip("<>") in word)
         lines = next((text.splitlines(True) for text in given if _has(text, code)), [])
         name = "<python -c>" if lines else name
     if lines:
         linecache.cache[name] = (0, None, lines, name)
-    return name
+    return name, lines
+
+
+def _none(code: types.CodeType) -> list[str]:
+    return []
 
 
 def _has(text: str, code: types.CodeType) -> bool:
@@ -169,9 +172,8 @@ def _kind(node: ast.stmt) -> str:
     return "an async function" if isinstance(node, ast.AsyncFunctionDef) else "not a function definition"
 
 
-def _lambda_source(code: types.CodeType, filename: str) -> Source:
+def _lambda_source(code: types.CodeType, filename: str, text: str) -> Source:
     """The lambda at the line of ``code``; where several start there, the one that encloses its instructions."""
-    text = "".join(linecache.getlines(filename))
     found = [n for n in _lambdas(text) if n.lineno == code.co_firstlineno]
     if len(found) > 1:
         positions = getattr(code, "co_positions", None)  # from Python 3.11 on
