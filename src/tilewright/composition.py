@@ -33,6 +33,7 @@ _TAKEN_BY_GPU = {
     "persistent matmuls of 16-bit matrices in tiles of 128 columns or more, in pairs of 64": "is_persistent_matmul",
     "matmuls of 16-bit matrices in tiles of several parts side by side": "is_matmul_of_parts",
     "persistent matmuls of aligned 8-bit floats along K with use_fast_acc": "is_persistent_matmul_of_bytes",
+    "matmuls of aligned 8-bit integers along K in tiles of 128x128 or more": "is_matmul_of_integers",
     "attention of 128 or 256 queries a block by 128 keys, as many elements, or few of width 128": "is_attention",
     "such attention of 8-bit floats, whose values lie along their columns": "is_attention_of_bytes",
     "such attention over sequences one after the other, or in pages": "is_attention_of_sequences",

@@ -18,6 +18,7 @@ from tilewright.backends.gpu.kernel_classes import (
     is_attention_of_bytes,
     is_large_matmul,
     is_latent_decoding,
+    is_matmul_of_integers,
     is_matmul_of_parts,
     is_persistent_matmul,
     is_persistent_matmul_of_bytes,
@@ -43,6 +44,7 @@ def classes(
         "persistent": is_persistent_matmul,
         "parts": is_matmul_of_parts,
         "bytes": is_persistent_matmul_of_bytes,
+        "integers": is_matmul_of_integers,
     }
     return [name for name, holds in predicates.items() if holds(function, backend)]
 
@@ -107,6 +109,26 @@ def test_8_bit_floats() -> None:
     assert classes(fast, dtype=e4m3, tile=(128, 256, 128)) == ["bytes"]
     assert not classes(fast, dtype=e4m3, tile=(64, 256, 128))
     assert not classes(dtype=e4m3, right=True, tile=(128, 256, 128))
+
+
+def integers(
+    a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int],
+    left: ct.Constant[bool], right: ct.Constant[bool], sums: ct.Constant[Any], rounded: ct.Constant[bool],
+) -> None:  # fmt: skip
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.int32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        y = ct.load(b, (j, k), (N, K)).transpose() if right else ct.load(b, (k, j), (K, N))
+        total = ct.mma(ct.load(a, (i, k), (M, K)), y, total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_8_bit_integers(dtype: Any) -> None:
+    assert classes(integers, dtype=dtype, right=True, tile=(128, 128, 128)) == ["integers"]
+    assert not classes(integers, dtype=dtype, right=True, tile=(64, 128, 128))
+    assert not classes(integers, dtype=dtype, right=True, tile=(128, 128, 32))
+    assert not classes(integers, dtype=dtype, tile=(128, 128, 128))
 
 
 def test_others_are_not() -> None:

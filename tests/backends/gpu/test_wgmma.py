@@ -15,7 +15,7 @@ import tilewright as ct
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.gpu.barriers import GroupBarrier, MbarrierArrive, MbarrierExpect, MbarrierWait
-from tilewright.ir.ops.gpu.memory import Barrier
+from tilewright.ir.ops.gpu.memory import Barrier, SharedStore
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import AsyncFence, Put, TmaLoad, TmaStore, TmaStoreWait
@@ -40,6 +40,10 @@ PRODUCTS = [
     Product(dtype=E5M2, right=True, tile=(64, 64, 32)),
     Product(dtype=np.int8, out=np.int32, right=True),
     Product(dtype=np.uint8, out=np.int32, right=True),
+    Product(dtype=E4M3),  # transposed by threads
+    Product((200, 80, 208), (64, 32, 64), np.int8, np.int32),
+    Product((64, 64, 64), (64, 32, 32), np.uint8, np.int32),
+    Product((128, 128, 128), (128, 64, 128), E5M2, BF16),  # by two warp groups
     Product(dtype=np.float32, right=True, tile=(64, 64, 32), rounded=True),
 ]
 
@@ -72,6 +76,24 @@ def test_products_as_ptx(product: Product) -> None:
     """Also the descriptors, which only PTX has."""
     with ptx_backend(None, "sm_90") as backend:
         product.run(backend)
+
+
+def partial_sums(
+    a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int],
+    left: ct.Constant[bool], right: ct.Constant[bool], sums: ct.Constant[Any], rounded: ct.Constant[bool],
+) -> None:  # fmt: skip
+    """Threads store the sums."""
+    i, j = ct.bid(0) // ct.cdiv(c.shape[1], N), ct.bid(0) % ct.cdiv(c.shape[1], N)
+    total = ct.zeros((M, N), sums)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        total = ct.mma(ct.load(a, (i, k), (M, K)), ct.load(b, (k, j), (K, N)), total)
+    ct.store(c, (i, j), total.astype(c.dtype), allow_tma=False)
+
+
+@pytest.mark.parametrize(("out", "converted"), [(np.float32, False), (np.float16, True)])
+def test_sums_that_threads_store(out: Any, converted: bool) -> None:
+    """Those of 32 bits fill sectors as they are, and take no shared memory; others are brought side by side."""
+    assert (SharedStore in kinds(seen(Product((64, 128, 64), out=out), partial_sums))) == converted
 
 
 ONE_STAGE = 81  # for more there is no room: no product stays in flight while the next tiles arrive

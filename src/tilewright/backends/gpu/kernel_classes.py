@@ -17,7 +17,7 @@ from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.hints import with_resolved_hints
 from tilewright.backends.gpu.row_kernels import is_row_kernel as is_row_kernel
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.dtypes import DType, float32
+from tilewright.ir.dtypes import DType, float32, int32
 from tilewright.ir.ops.arith import Cast, Tanh
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import Fetch
@@ -34,6 +34,7 @@ from tilewright.transforms.pipelines import optimize, run_passes
 _LARGE = 128 * 256  # accumulators of a tile
 _COLUMNS = 128
 _PAIRED_COLUMNS = 64
+_STEP = 64  # along K
 _PART_COLUMNS = (32, 64)  # of MMA ops that are joined
 _KEYS = {128: 128 * 128, 256: 128 * 64}  # of attention: the least elements of keys and of values, for so many queries
 # For so many queries of such a width, in elements of so many bytes, without a soft cap: the least keys.
@@ -84,6 +85,15 @@ def is_persistent_matmul_of_bytes(function: Function, backend: Backend) -> bool:
     found = _mmas(function, backend, bytes=1)
     rows = found is not None and all(op.fast_acc and op.acc.tile.shape[0] >= _COLUMNS for op in found.mmas)
     return found is not None and rows and found.are_persistent(_COLUMNS)
+
+
+def is_matmul_of_integers(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` multiplies aligned matrices of 8-bit integers along K in tiles of 128x128 or more and steps
+    of 64 or more."""
+    found = _mmas(function, backend, bytes=1, sums=int32)
+    return found is not None and all(
+        min(op.acc.tile.shape[-2:]) >= _COLUMNS and op.x.tile.shape[-1] >= _STEP for op in found.mmas
+    )
 
 
 def is_attention(function: Function, backend: Backend) -> bool:
@@ -185,10 +195,12 @@ class _Found:
         return wide and (self.paired or not self.multicast_pays)
 
 
-def _mmas(function: Function, backend: Backend, *, bytes: int, by_threads: bool = False) -> _Found | None:
+def _mmas(
+    function: Function, backend: Backend, *, bytes: int, sums: DType = float32, by_threads: bool = False
+) -> _Found | None:
     """The MMA ops of ``function``, where warp groups multiply all, and TMA loads all that it reads and stores all that
     it writes, if not ``by_threads``; None otherwise."""
-    if not _multiplies(function, bytes):
+    if not _multiplies(function, bytes, sums):
         return None
     target = _target(backend)
     if not target.has_wgmma:
@@ -248,10 +260,10 @@ def _stores_row_numbers(op: Op) -> bool:
     return isinstance(op, (Store, StoreView)) and op.value.tile.size in op.value.tile.shape
 
 
-def _multiplies(function: Function, bytes: int) -> bool:
-    """Whether ``function`` has MMA ops of loaded floats of so many bytes, and no others."""
+def _multiplies(function: Function, bytes: int, sums: DType) -> bool:
+    """Whether ``function`` has MMA ops of loaded numbers of so many bytes, and no others."""
     mmas = [op for op in function.walk() if isinstance(op, Mma)]
-    return _are_all(function, bytes) and all(_is_loaded(op.x) and _is_loaded(op.y) for op in mmas)
+    return _are_all(function, bytes, sums=sums) and all(_is_loaded(op.x) and _is_loaded(op.y) for op in mmas)
 
 
 def _are_all(
@@ -259,17 +271,18 @@ def _are_all(
     bytes: int,
     honoured: Collection[str] = _HINTS,
     accesses: tuple[type[Op], ...] = (LoadView, StoreView),
+    sums: DType = float32,
 ) -> bool:
-    """Whether MMA ops of floats of so many bytes are all that ``function`` has, no hints but ``honoured`` ones, and no
-    other ``accesses`` to memory."""
+    """Whether MMA ops of numbers of so many bytes, floats or integers as their ``sums``, are all that ``function`` has,
+    no hints but ``honoured`` ones, and no other ``accesses`` to memory."""
     mmas = [op for op in function.walk() if isinstance(op, Mma)]
     types = {op.x.tile.element for op in mmas}
     return (
         bool(mmas)
         and function.hints.keys() <= set(honoured)
         and function.hints.get("num_ctas") in (None, 1)
-        and all(isinstance(t, DType) and t.is_floating and t.bytes == bytes for t in types)
-        and all(op.acc.tile.element is float32 for op in mmas)
+        and all(isinstance(t, DType) and t.is_floating == sums.is_floating and t.bytes == bytes for t in types)
+        and all(op.acc.tile.element is sums for op in mmas)
         and all(isinstance(op, accesses) for op in function.walk() if isinstance(op, MemoryOp))
     )
 

@@ -10,8 +10,8 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, float16, float32
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.gpu_stage import NUM_WARPS
-from tilewright.ir.layouts import REGISTER, LinearLayout
+from tilewright.ir.gpu_stage import NUM_WARPS, WGMMA_WARPS
+from tilewright.ir.layouts import LANE, REGISTER, LinearLayout
 from tilewright.ir.opdef import Arity, create, operand_groups
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Cast
@@ -35,6 +35,8 @@ from tilewright.transforms.gpu.layout_choice import (
     mma_instruction,
 )
 from tilewright.transforms.gpu.through_shared import cat, extract, from_owners, insert
+
+_SECTOR = 32  # bytes
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class _Assigner:
         self.accesses = AccessLayouts(function, warps)
         self.homes = Homes(function, self.accesses)
         self.warps = warps
+        if WGMMA_WARPS in function.hints and self._follow_accumulators():
+            self.homes = Homes(function, self.accesses)
         self.made: dict[tuple[Value, LinearLayout | None], Value] = {}
         self.available: dict[Value, LinearLayout | None] = {}  # of anchored tiles: the layout in which they are there
         self.b = Builder(Block(), function.loc)
@@ -76,6 +80,19 @@ class _Assigner:
         made = with_body(self.function, body)
         made.hints[NUM_WARPS] = self.warps
         return made
+
+    def _follow_accumulators(self) -> bool:
+        """Have accesses to tiles of the shape of accumulators that threads store keep the layout of these, where a lane
+        stores two elements, and four lanes a sector: no conversion takes shared memory from loads. Whether any does."""
+        found = False
+        for op in self.function.walk():
+            home = self.homes.home(op.value) if isinstance(op, memory.Store) and op.is_weak else None
+            if home is None or not isinstance(op, memory.Store):
+                continue
+            pairs = tuple(home.bases(REGISTER)[:1]) == (1,) and tuple(home.bases(LANE)[:2]) == (2, 4)
+            if pairs and self._vector(op, home) > 1 and 8 * op.value.tile.element.bytes >= _SECTOR:
+                found |= self.accesses.keep(op.value.tile.shape, home)
+        return found
 
     # -- values
 

@@ -233,8 +233,14 @@ def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operan
     if isinstance(y, str) and (x is not None or not converted):
         return y
     # Beside a left operand that waits for another MMA op, threads have time to convert the right one.
-    y = None if isinstance(y, str) else y
+    y = None if isinstance(y, str) or (y is not None and _is_across_k(y, op)) else y
     return f"rows of {op.y.tile} are not swizzled" if y is None and _staged(op.y.tile) is None else (x, y)
+
+
+def _is_across_k(y: _Operand, op: Mma) -> bool:
+    """Whether threads transpose a right operand of 8 bits, as wgmma reads these along k alone."""
+    fetched = y.load.block is op.block and not (y.through or y.descriptor.needs_realign)
+    return y.type.dtype.bytes == 1 and not readable(y.type, 0) and fetched
 
 
 def _is_computed(value: Value, found: dict[Mma, Operands]) -> bool:
@@ -362,7 +368,7 @@ def _drop_shared_loads(found: dict[Mma, Operands], reasons: list[str]) -> None:
 
 
 def _stands(op: Mma, pair: Operands, found: dict[Mma, Operands], inside: set[Op]) -> bool:
-    if None in pair and not any(_follows(v, found) for v in (op.x, op.y)):
+    if None in pair and not any(_follows(v, found) for v in (op.x, op.y)) and not isinstance(op.y.op, LoadView):
         return False
     return all(o is None or (_is_around(o.load.block, op) and _may_fetch(o.load, op, inside)) for o in pair)
 

@@ -76,6 +76,13 @@ class AccessLayouts:
                     if key[0] == op.ptrs.tile.shape:
                         self._vectors[key] = min(vector, most)
 
+    def keep(self, shape: _Shape, layout: LinearLayout) -> bool:
+        """Have tiles of ``shape`` in ``layout``. Whether that is news."""
+        if self._layouts.get(shape) == layout:
+            return False
+        self._layouts[shape] = layout
+        return True
+
     def layout(self, shape: _Shape) -> LinearLayout:
         """The layout of tiles of ``shape``, of rank 1 or more."""
         if shape not in self._layouts:
@@ -117,10 +124,12 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
     (n, d), users = op.result.tile.shape, list(op.result.users)
     while len(users) == 1 and isinstance(users[0], Reshape):
         users = list(users[0].result.users)
-    if inner == 1 and any(isinstance(user, Interleave) for user in users):
-        # ``ldmatrix`` gives a lane two bytes of two rows, and transposes them in pairs: with those of the rows that
-        # ``Interleave`` puts beside them they are words to store by ``stmatrix``.
-        one, next_, *others = ((Interleave.source(1 << i), 0) for i in range(log2(INTERLEAVED)))
+    interleaved = any(isinstance(user, Interleave) for user in users)
+    if inner == 1 and (interleaved or (op.result.tile.element.bytes == 1 and min(n, d) >= INTERLEAVED)):
+        # ``ldmatrix`` gives a lane two bytes of two rows, and transposes them in pairs: with those of the next rows, or
+        # of those that ``Interleave`` puts beside them, they are words to store by ``stmatrix``.
+        rows = [1 << i for i in range(log2(INTERLEAVED))]
+        one, next_, *others = ((Interleave.source(row) if interleaved else row, 0) for row in rows)
         left = [
             *((0, INTERLEAVED << i) for i in range(log2(d // INTERLEAVED))),
             *((INTERLEAVED << i, 0) for i in range(log2(n // INTERLEAVED))),
