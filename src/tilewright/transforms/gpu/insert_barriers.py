@@ -16,18 +16,8 @@ from tilewright.ir.effects import ACQUIRES, RELEASES
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.barriers import GroupBarrier
-from tilewright.ir.ops.gpu.memory import (
-    AsyncCopy,
-    AsyncWait,
-    Barrier,
-    SharedAlloc,
-    SharedCopy,
-    SharedExtract,
-    SharedLoad,
-    SharedMemoryOp,
-    SharedStore,
-)
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TensorMap, TmaStore, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import Wgmma
@@ -129,10 +119,10 @@ class _Dependences(DependenceWalk[_Pending]):
         if isinstance(op, WarpSpecialize):
             self.walk(op.consumer, state)
             return
-        if isinstance(op, Barrier):
+        if isinstance(op, memory.Barrier):
             state.pending.clear()
             return
-        if isinstance(op, AsyncWait):
+        if isinstance(op, memory.AsyncWait):
             state.pending |= state.arriving  # as if the threads wrote it now
             if not op.pending:
                 state.arriving.clear()
@@ -150,7 +140,7 @@ class _Dependences(DependenceWalk[_Pending]):
             state.pending.clear()
         elif op in self.needed_by_group:
             state.pending = {replace(p, group_done=p.group is not None) for p in state.pending}
-        if isinstance(op, AsyncCopy):  # what has not arrived no barrier makes readable
+        if isinstance(op, memory.AsyncCopy):  # what has not arrived no barrier makes readable
             state.arriving.update(a for a in accesses if a.is_shared)
             accesses = [a for a in accesses if not a.is_shared]
         if isinstance(op, TmaStore):
@@ -158,14 +148,14 @@ class _Dependences(DependenceWalk[_Pending]):
         state.pending.update(accesses)
 
     def _accesses(self, op: Op) -> Iterator[_Access]:
-        if isinstance(op, (SharedMemoryOp, AsyncCopy)):
-            writes = not isinstance(op, (SharedLoad, SharedExtract, TmaStore))
+        if isinstance(op, (memory.SharedMemoryOp, memory.AsyncCopy)):
+            writes = not isinstance(op, (memory.SharedLoad, memory.SharedExtract, TmaStore))
             yield _Access(writes, None, *_range(op.buffer), group=_group(op))
         if isinstance(op, Wgmma):
             for operand in (op.x, op.y):
                 if isinstance(operand.type, SharedType):
                     yield _Access(False, None, *_range(operand))
-        if isinstance(op, AsyncCopy):
+        if isinstance(op, memory.AsyncCopy):
             yield _Access(False, self._alias.underlying_object(op.ptrs))
         if isinstance(op, MemoryOp):
             assert isinstance(op, PointerMemoryOp)
@@ -179,11 +169,11 @@ class _Dependences(DependenceWalk[_Pending]):
             yield _Access(writes or everything, root, 0, 0, op.ptrs if alone else None, atomic, everything)
 
 
-def _group(op: SharedMemoryOp | AsyncCopy) -> int | None:
+def _group(op: memory.SharedMemoryOp | memory.AsyncCopy) -> int | None:
     """The bit of an offset by which the bytes of two warp groups differ; None where they are not apart."""
     t = op.buffer.type
     assert isinstance(t, SharedType)
-    if isinstance(op, SharedStore) and op.value.tile.layout is not None:
+    if isinstance(op, memory.SharedStore) and op.value.tile.layout is not None:
         return group_offset(t.layout, op.value.tile.layout)
     if isinstance(op, TmaStore) and op.by_group and isinstance(op.map.op, TensorMap):
         return box_offset(t, op.map.op)
@@ -199,12 +189,12 @@ def _range(buffer: Value) -> tuple[int, int]:
     return low, allocation.offset + allocation.type.bytes if copies is None else low + size
 
 
-def _allocation(buffer: Value) -> tuple[SharedAlloc, int | None]:
+def _allocation(buffer: Value) -> tuple[memory.SharedAlloc, int | None]:
     """The allocation behind a buffer, and the number of the copy if that is known and not the only one."""
     op = buffer.op
-    if isinstance(op, SharedCopy):
+    if isinstance(op, memory.SharedCopy):
         return _allocation(op.buffer)[0], constant_of(op.index)
-    assert isinstance(op, SharedAlloc), buffer
+    assert isinstance(op, memory.SharedAlloc), buffer
     return op, None
 
 
@@ -222,7 +212,7 @@ class _Inserter(Rewriter):
     def insert(self, op: Op, builder: Builder) -> None:
         builder.loc = op.loc
         if op in self.found.needed:
-            builder.emit_op(Barrier, **self._barrier)
+            builder.emit_op(memory.Barrier, **self._barrier)
         elif op in self.found.needed_by_group:
             builder.emit_op(GroupBarrier)
         super().insert(op, builder)

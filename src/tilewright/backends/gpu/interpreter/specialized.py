@@ -24,31 +24,9 @@ from tilewright.ir.enums import RoundingMode
 from tilewright.ir.errors import TileError
 from tilewright.ir.layouts import LANES, OFFSET
 from tilewright.ir.ops.arith import Cast
-from tilewright.ir.ops.gpu.barriers import (
-    GroupBarrier,
-    MbarrierArrive,
-    MbarrierExpect,
-    MbarrierInit,
-    MbarrierWait,
-    PassTurn,
-    TakeTurn,
-)
+from tilewright.ir.ops.gpu import barriers, tma
 from tilewright.ir.ops.gpu.memory import SharedAlloc
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.tma import (
-    UNIT_BYTES,
-    AsyncFence,
-    Part,
-    TensorMap,
-    TmaLoad,
-    TmaStore,
-    TmaStoreWait,
-    box_rows,
-    boxes,
-    outer_axis,
-    part_registers,
-    swizzle_of,
-)
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.types import SharedType, TileType
@@ -110,7 +88,9 @@ def run_warp_specialize(cta: CtaInterpreter, op: WarpSpecialize, operands: list[
         changes = cta.mbarriers.changes
 
 
-def run_mbarrier_wait(cta: CtaInterpreter, op: MbarrierWait, operands: list[Any]) -> Generator[Any, None, None]:
+def run_mbarrier_wait(
+    cta: CtaInterpreter, op: barriers.MbarrierWait, operands: list[Any]
+) -> Generator[Any, None, None]:
     """Copies arrive as late as they can: when a side waits for them."""
     buffer, parity = operands
     barrier = cta.mbarriers.at(op, buffer.offset)
@@ -129,13 +109,13 @@ def run_mbarrier_wait(cta: CtaInterpreter, op: MbarrierWait, operands: list[Any]
     cta.cluster.clocks.acquire(barrier.known)
 
 
-def _init(cta: CtaInterpreter, op: MbarrierInit, buffer: Buffer) -> tuple[()]:
+def _init(cta: CtaInterpreter, op: barriers.MbarrierInit, buffer: Buffer) -> tuple[()]:
     for i in range(buffer.type.copies):
         cta.mbarriers.init(buffer.offset + i * BARRIER_BYTES, op.count)
     return ()
 
 
-def _expect(cta: CtaInterpreter, op: MbarrierExpect, buffer: Buffer) -> tuple[()]:
+def _expect(cta: CtaInterpreter, op: barriers.MbarrierExpect, buffer: Buffer) -> tuple[()]:
     barrier = cta.mbarriers.at(op, buffer.offset)
     barrier.bytes += op.bytes
     barrier.arrive(cta.cluster.clocks.release())
@@ -143,7 +123,7 @@ def _expect(cta: CtaInterpreter, op: MbarrierExpect, buffer: Buffer) -> tuple[()
     return ()
 
 
-def _arrive(cta: CtaInterpreter, op: MbarrierArrive, buffer: Buffer, mask: Array | None) -> tuple[()]:
+def _arrive(cta: CtaInterpreter, op: barriers.MbarrierArrive, buffer: Buffer, mask: Array | None) -> tuple[()]:
     barrier, groups = cta.mbarriers.at(op, buffer.offset), cta.threads // (LANES * GROUP_WARPS)
     if mask is None or bool(mask):
         known = cta.cluster.clocks.release()
@@ -159,18 +139,18 @@ def _arrive(cta: CtaInterpreter, op: MbarrierArrive, buffer: Buffer, mask: Array
 # -- copies
 
 
-def _tensor_map(cta: CtaInterpreter, op: TensorMap) -> TensorMap:
+def _tensor_map(cta: CtaInterpreter, op: tma.TensorMap) -> tma.TensorMap:
     return op
 
 
 def _addresses(
-    cta: CtaInterpreter, op: TmaLoad | TmaStore, t: SharedType, tensor_map: TensorMap, starts: list[Array]
+    cta: CtaInterpreter, op: tma.TmaLoad | tma.TmaStore, t: SharedType, tensor_map: tma.TensorMap, starts: list[Array]
 ) -> tuple[Pointers, Array]:
     """The address of each element of a tile, in the order of the tile, and which of them lie in the array."""
     numbers = [x if isinstance(x, Pointers) else int(x) for x in cta.arguments]
     base, shape, strides = tensor_map.descriptor.geometry(numbers)
     assert isinstance(base, Pointers)
-    found = swizzle_of(t)
+    found = tma.swizzle_of(t)
     assert found is not None
     inner, size = found[0], tensor_map.dtype.bytes
     steps = [strides[a] * size for a in tensor_map.axes]
@@ -178,7 +158,7 @@ def _addresses(
         raise Fault(MISALIGNED, op, "of an array whose address or strides are no multiples of 16 bytes")
     rows, columns = _rows_and_columns(t, inner)
     address, inside = np.full(rows.shape, int(base.address)), np.ones(rows.shape, bool)
-    outer = outer_axis(tensor_map)
+    outer = tma.outer_axis(tensor_map)
     for k, (axis, start, step) in enumerate(zip(tensor_map.axes, starts, steps)):
         along = columns if k == len(steps) - 1 else rows if k == outer else np.zeros_like(rows)
         place = int(start) + along
@@ -195,9 +175,9 @@ def _rows_and_columns(t: SharedType, inner: int) -> tuple[Array, Array]:
     return rows, columns
 
 
-def _box_places(op: Op, buffer: Buffer, tensor_map: TensorMap) -> Array:
+def _box_places(op: Op, buffer: Buffer, tensor_map: tma.TensorMap) -> Array:
     """As ``_places``, of the bytes that the TMA unit accesses: bits of the address exchange units of 16 bytes."""
-    t, found = buffer.type, swizzle_of(buffer.type)
+    t, found = buffer.type, tma.swizzle_of(buffer.type)
     assert found is not None
     inner, swizzle = found
     if buffer.offset % (8 * swizzle):
@@ -205,14 +185,14 @@ def _box_places(op: Op, buffer: Buffer, tensor_map: TensorMap) -> Array:
     size, width = t.dtype.bytes, tensor_map.box[-1]
     rows, columns = _rows_and_columns(t, inner)
     plain = buffer.offset + (columns // width * t.shape[1 - inner] + rows) * swizzle + columns % width * size
-    plain ^= (plain >> 7 & swizzle // UNIT_BYTES - 1) * UNIT_BYTES
+    plain ^= (plain >> 7 & swizzle // tma.UNIT_BYTES - 1) * tma.UNIT_BYTES
     return (plain.T if inner == 0 else plain).reshape(-1, 1) + np.arange(size)
 
 
 def _places(op: Op, buffer: Buffer) -> Array:
     """The bytes of each element of a tile in shared memory, in the order of the tile."""
     layout, size = buffer.type.layout, buffer.type.dtype.bytes
-    found = swizzle_of(buffer.type)
+    found = tma.swizzle_of(buffer.type)
     if found is not None and buffer.offset % (8 * found[1]):
         raise Fault(MISALIGNED, op, f"of a tile at byte {buffer.offset}, no multiple of {8 * found[1]}")
     offsets = np.empty(layout.size(OFFSET), np.int64)
@@ -222,10 +202,10 @@ def _places(op: Op, buffer: Buffer) -> Array:
 
 def _tma_load(
     cta: CtaInterpreter,
-    op: TmaLoad,
+    op: tma.TmaLoad,
     buffer: Buffer,
     barrier: Buffer,
-    tensor_map: TensorMap,
+    tensor_map: tma.TensorMap,
     starts: list[Array],
     both: Array | None,
 ) -> tuple[()]:
@@ -258,7 +238,7 @@ def _tma_load(
     return ()
 
 
-def _require_multiplied(cta: CtaInterpreter, op: TmaLoad, places: Array) -> None:
+def _require_multiplied(cta: CtaInterpreter, op: tma.TmaLoad, places: Array) -> None:
     """A warp that multiplies, too, knows when its group has read ``places``; of others it has to wait for."""
     for _, mma, read, _ in cta.mmas.in_flight:
         if np.isin(places, read).any():
@@ -266,9 +246,9 @@ def _require_multiplied(cta: CtaInterpreter, op: TmaLoad, places: Array) -> None
     cta.shared.shadow.require_read(op, places)
 
 
-def _of_my_half(cta: CtaInterpreter, buffer: Buffer, tensor_map: TensorMap, places: Array) -> Array:
+def _of_my_half(cta: CtaInterpreter, buffer: Buffer, tensor_map: tma.TensorMap, places: Array) -> Array:
     """Which elements of a tile are in the boxes that this CTA copies for both: ``places`` has the bytes of each one."""
-    found = boxes(buffer.type, tensor_map)
+    found = tma.boxes(buffer.type, tensor_map)
     size = buffer.type.bytes // len(found)
     half = len(found) // 2
     first = {byte // size for _, _, byte in found[cta.rank * half : (cta.rank + 1) * half]}
@@ -277,15 +257,15 @@ def _of_my_half(cta: CtaInterpreter, buffer: Buffer, tensor_map: TensorMap, plac
 
 
 def _tma_store(
-    cta: CtaInterpreter, op: TmaStore, buffer: Buffer, tensor_map: TensorMap, starts: list[Array]
+    cta: CtaInterpreter, op: tma.TmaStore, buffer: Buffer, tensor_map: tma.TensorMap, starts: list[Array]
 ) -> tuple[()]:
     pointers, inside = _addresses(cta, op, buffer.type, tensor_map, starts)
     places = _box_places(op, buffer, tensor_map)
     rows = np.arange(inside.size).reshape(inside.shape) // inside.shape[1]
-    found = swizzle_of(buffer.type)
+    found = tma.swizzle_of(buffer.type)
     assert found is not None
     rows = rows if found[0] == 1 else np.arange(inside.size).reshape(inside.shape) % inside.shape[1]
-    leaders = rows // box_rows(tensor_map) * (LANES * GROUP_WARPS) if op.by_group else np.zeros_like(rows)
+    leaders = rows // tma.box_rows(tensor_map) * (LANES * GROUP_WARPS) if op.by_group else np.zeros_like(rows)
     data = cta.shared.begin_departure(op, buffer, places, leaders.ravel()).reshape(inside.shape)
     try:
         chosen = Pointers(pointers.allocation[inside], pointers.address[inside])
@@ -295,35 +275,37 @@ def _tma_store(
     return ()
 
 
-def _tma_store_wait(cta: CtaInterpreter, op: TmaStoreWait) -> tuple[()]:
+def _tma_store_wait(cta: CtaInterpreter, op: tma.TmaStoreWait) -> tuple[()]:
     cta.shared.end_departures(op, op.pending)
     return ()
 
 
-def _group_barrier(cta: CtaInterpreter, op: GroupBarrier) -> tuple[()]:
+def _group_barrier(cta: CtaInterpreter, op: barriers.GroupBarrier) -> tuple[()]:
     cta.shared.shadow.advance_groups()
     return ()
 
 
-def _turn(cta: CtaInterpreter, op: TakeTurn | PassTurn) -> tuple[()]:
+def _turn(cta: CtaInterpreter, op: barriers.TakeTurn | barriers.PassTurn) -> tuple[()]:
     """Warp groups are side by side here: turns are taken and passed in turn, after the first one was passed."""
-    if isinstance(op, TakeTurn) != cta.shared.turn_is_free:
+    if isinstance(op, barriers.TakeTurn) != cta.shared.turn_is_free:
         raise Fault(
-            DEADLOCK, op, "of a turn that nobody passes" if isinstance(op, TakeTurn) else "of two turns at once"
+            DEADLOCK,
+            op,
+            "of a turn that nobody passes" if isinstance(op, barriers.TakeTurn) else "of two turns at once",
         )
     cta.shared.turn_is_free = not cta.shared.turn_is_free
     return ()
 
 
-def _async_fence(cta: CtaInterpreter, op: AsyncFence) -> tuple[()]:
+def _async_fence(cta: CtaInterpreter, op: tma.AsyncFence) -> tuple[()]:
     cta.shared.fence()
     return ()
 
 
-def _part(cta: CtaInterpreter, op: Part, x: Array) -> Array:
+def _part(cta: CtaInterpreter, op: tma.Part, x: Array) -> Array:
     layout = op.x.tile.layout
     assert layout is not None
-    return x[:, part_registers(layout, op.axis, op.size, op.index)]
+    return x[:, tma.part_registers(layout, op.axis, op.size, op.index)]
 
 
 # -- MMA ops
@@ -393,18 +375,18 @@ def finished(cta: CtaInterpreter, op: Op, value: Any) -> Any:
 
 
 RULES: dict[type[Op], Callable[..., Any]] = {
-    TensorMap: _tensor_map,
-    MbarrierInit: _init,
-    MbarrierExpect: _expect,
-    MbarrierArrive: _arrive,
-    TmaLoad: _tma_load,
-    TmaStore: _tma_store,
-    TmaStoreWait: _tma_store_wait,
-    GroupBarrier: _group_barrier,
-    TakeTurn: _turn,
-    PassTurn: _turn,
-    AsyncFence: _async_fence,
-    Part: _part,
+    tma.TensorMap: _tensor_map,
+    barriers.MbarrierInit: _init,
+    barriers.MbarrierExpect: _expect,
+    barriers.MbarrierArrive: _arrive,
+    tma.TmaLoad: _tma_load,
+    tma.TmaStore: _tma_store,
+    tma.TmaStoreWait: _tma_store_wait,
+    barriers.GroupBarrier: _group_barrier,
+    barriers.TakeTurn: _turn,
+    barriers.PassTurn: _turn,
+    tma.AsyncFence: _async_fence,
+    tma.Part: _part,
     Wgmma: _wgmma,
     WgmmaWait: _wgmma_wait,
 }
