@@ -96,6 +96,26 @@ def test_sums_that_threads_store(out: Any, converted: bool) -> None:
     assert (SharedStore in kinds(seen(Product((64, 128, 64), out=out), partial_sums))) == converted
 
 
+def two_heights(
+    a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int],
+    left: ct.Constant[bool], right: ct.Constant[bool], sums: ct.Constant[Any], rounded: ct.Constant[bool],
+) -> None:  # fmt: skip
+    """A tile of ``M`` rows, and one of half as many below."""
+    for i, rows in ct.static_iter(((0, M), (2, M // 2))):
+        total = ct.zeros((rows, N), sums)
+        for k in range(ct.cdiv(a.shape[1], K)):
+            total = ct.mma(ct.load(a, (i, k), (rows, K)), ct.load(b, (k, 0), (K, N)), total)
+        ct.store(c, (i, 0), total.astype(c.dtype))
+
+
+@pytest.mark.parametrize(("columns", "multiplies"), [(128, Wgmma), (256, GpuMma)])
+def test_loops_of_tiles_of_several_heights(columns: int, multiplies: type[Op]) -> None:
+    """One warp group multiplies both, unless it has no registers for the larger one."""
+    found = seen(Product((192, columns, 64), (128, columns, 64), out=np.float16), two_heights)
+    mmas = [type(op) for op in found.walk() if isinstance(op, (Wgmma, GpuMma))]
+    assert mmas == [Wgmma, multiplies]
+
+
 ONE_STAGE = 81  # for more there is no room: no product stays in flight while the next tiles arrive
 
 

@@ -129,7 +129,7 @@ def choose(function: Function, options: ChooseWgmma) -> Choice:
     ends = any(isinstance(op, Exit) for op in function.walk())
     reads = _reads(function)
     for op in mmas:
-        needed = _warps(op, warps, [other for other in mmas if other.block is op.block])
+        needed = _warps(op, warps, mmas)
         operands = _operands(op, plan, found)
         if ends:
             operands = "an assertion may end the block, of which the thread that loads would not know"
@@ -198,18 +198,21 @@ def _crosses_sectors(operand: _Operand, facts: IntegerRanges) -> bool:
     return t.dtype.bytes == 2 and not d.needs_realign and not pitch
 
 
-def _warps(op: Mma, given: int | None, beside: list[Mma]) -> int | None:
+def _warps(op: Mma, given: int | None, mmas: list[Mma]) -> int | None:
     """How many warps multiply: two warp groups where there are rows for both, as long as accumulators fit into
     registers.
 
     One, where the accumulators of all MMA ops ``beside`` it are small: it has more to multiply in a step, and leaves
-    registers to another CTA; and where one of these has rows for one.
+    registers to another CTA; and where one of these has rows for one, or one elsewhere, if that is enough for ``op``.
     """
     *_, m, n = op.acc.tile.shape
+    beside = [other for other in mmas if other.block is op.block]
     chained = any(_follows_left(later, earlier) for later in beside for earlier in beside)
     few = _SMALL_ACCUMULATORS_OF_ATTENTION if chained else _SMALL_ACCUMULATORS
     small = sum(other.acc.tile.size for other in beside) <= few * LANES * GROUP_WARPS
-    most = 1 if small or any(other.acc.tile.shape[-2] == ROWS for other in beside) else MOST_GROUPS
+    suffices = m * n <= MOST_ACCUMULATORS * LANES * GROUP_WARPS
+    few_rows = any(other.acc.tile.shape[-2] == ROWS for other in (mmas if suffices else beside))
+    most = 1 if small or few_rows else MOST_GROUPS
     for groups in range(most, 0, -1) if given is None else [given // GROUP_WARPS]:
         exact = given is None or given == groups * GROUP_WARPS
         if exact and groups and m % (ROWS * groups) == 0 and m * n <= MOST_ACCUMULATORS * LANES * GROUP_WARPS * groups:
