@@ -160,6 +160,7 @@ class _Inline(Consumer):
 
     def _give_back(self, group: Group, slot: Value, exists: Value | None = None) -> None:
         """Copy to ``slot`` what an iteration needs that is as far away as the ring has slots."""
+        assert exists is None, "MMA ops that fetch for themselves end in the iteration that begins them"
         loop = group.block.parent
         if not isinstance(loop, For):
             return
