@@ -4,7 +4,7 @@ MMA ops have ended, those of the one that gets the same slot; text in and text o
 from __future__ import annotations
 
 from support.passes import check
-from transforms.gpu.test_specialize_warps import BARRIER, MAP, SUM, TILE, constants, copy, ring
+from transforms.gpu.test_specialize_warps import BARRIER, MAP, SUM, TILE, constants, copy, following, ring
 from transforms.gpu.test_specialize_warps import BEFORE as PRODUCT
 from transforms.gpu.test_specialize_warps import HEAD as ONE_CTA
 
@@ -29,20 +29,6 @@ def fetched(index: str, slot: str, k: str) -> str:
   }} {{
     yield([])
   }}"""
-
-
-def following(slot: str, parity: str, k: str) -> str:
-    """The slot after ``slot``, of two, and its parity."""
-    return f"""
-  %i{k} = constant() {{value = 1, type = !i32}} : i32
-  %a{k} = add(%{slot}, %i{k}) : i32
-  %c{k} = constant() {{value = 2, type = !i32}} : i32
-  %e{k} = cmp(%a{k}, %c{k}) {{predicate = CmpPredicate.EQ}} : i1
-  %f{k} = constant() {{value = 0, type = !i32}} : i32
-  %slot{k} = select(%e{k}, %f{k}, %a{k}) : i32
-  %j{k} = constant() {{value = 1, type = !i32}} : i32
-  %g{k} = xor(%{parity}, %j{k}) : i32
-  %parity{k} = select(%e{k}, %g{k}, %{parity}) : i32"""
 
 
 def after(index: str, k: str) -> str:
