@@ -48,6 +48,7 @@ from tilewright.backends.registry import get_backend  # noqa: E402
 
 LOG2_E = 1 / math.log(2)
 _PATIENCE = 60  # seconds until a configuration, with its compilation, is taken to have no end
+_SHARE_BYTES = 10 << 30  # of the GPU's memory for a process that fills caches: cross entropy in float64 takes most
 
 
 def kernels_for(ct: types.ModuleType) -> types.ModuleType:
@@ -161,9 +162,10 @@ def compare(row: Row) -> None:
 
 
 def fill_caches() -> set[str]:
-    """Run every configuration once: this program again, with the same arguments, in a process per core. Gives those
-    that must not be run, since they did not end, or ended the process."""
-    count = min(os.cpu_count() or 1, 16)
+    """Run every configuration once: this program again, with the same arguments, in a process per core, as far as the
+    GPU's memory goes. Gives those that must not be run, since they did not end, or ended the process."""
+    free, _ = torch.cuda.mem_get_info()
+    count = max(1, min(os.cpu_count() or 1, 16, free // _SHARE_BYTES))
     with ThreadPoolExecutor(count) as pool:
         return set().union(*pool.map(lambda share: watch_share(share, count), range(count)))
 
