@@ -19,9 +19,10 @@ class Cycle:
 @pytest.fixture(autouse=True)
 def a_fresh_count(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(collector, "_left", 0)
+    gc.unfreeze()
     gc.collect()
     yield
-    gc.unfreeze()
+    gc.freeze()  # as at the start of the tests
     gc.enable()
 
 
