@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tilewright.backends import cuda_tools
-from tilewright.cpp.gpu import nvcc
+from tilewright.cpp.gpu import nvcc, nvrtc
 from tilewright.cpp.gpu import program as gpu
 from tilewright.cpp.gpu import ptx as device_code
 from tilewright.cpp.host.build import build_unit, link_units
@@ -59,8 +59,9 @@ def request_(tmp_path: Path) -> Request:
 
 @pytest.fixture(autouse=True)
 def clang(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where nvcc is not installed."""
+    """As where neither nvcc nor NVRTC is installed."""
     monkeypatch.setattr(nvcc, "tool", lambda name: None)
+    monkeypatch.setattr(nvrtc, "library", lambda: None)
 
 
 @pytest.fixture
@@ -200,6 +201,46 @@ def test_nvcc_compiles_where_it_is_installed(
     request_: Request, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(nvcc, "tool", cuda_tools.tool)
+    head, _, code = code_of_file(request_, "sm_90")[0].partition(b"\n")
+    kernels, variables = json.loads(head)
+    assert capsys.readouterr().err == "" and code.startswith(b"\x7fELF")
+    assert variables == {"factors": "factors", "_ZL7counter": "counter"} and list(kernels) == list(kernels.values())
+
+
+MIXED = """#include <cstdio>
+#include <vector>
+#include <cuda_tile.h>
+#include <cuda_fp16.h>
+namespace ct = cuda::tiles; namespace cg = cooperative_groups;
+using View = ct::tile<int>; using Real = float;
+std::vector<int> held; const int N = 4; enum Way { up, down };
+struct Pair { public: Pair(float v) : a(v) { puts("host"); } __device__ float twice() const { return 2 * a; } float a; };
+namespace inner { inline void host() { if (N) { puts("}"); } } __device__ int there[2] = {1, 2}; }
+__tile_global__ void tile(int* p) { ct::store(p, ct::load(p)); }
+template <int M> __global__ void simt(Real* p, Pair v) { p[threadIdx.x] = v.twice() * M; }
+int main() { simt<N><<<1, 32>>>(nullptr, Pair{1}); }
+"""
+
+
+def test_nvrtc_gets_code_of_the_device(tmp_path: Path) -> None:
+    (tmp_path / "cuda_fp16.h").write_text("")
+    text = nvrtc.device_text(MIXED, [tmp_path])
+    lines = text[text.index("#line 1\n") :].splitlines()[1:]
+    shown = [re.sub(" +", " ", line).strip() for line in lines]
+    kept = "struct Pair { public: __device__ float twice() const { return 2 * a; } float a; };"
+    assert shown == [
+        *("", "", "", "#include <cuda_fp16.h>", "namespace cg = cooperative_groups;", "using Real = float;"),
+        *("const int N = 4; enum Way { up, down };", kept, "namespace inner { __device__ int there[2] = {1, 2}; }", ""),
+        *("template <int M> __global__ void simt(Real* p, Pair v) { p[threadIdx.x] = v.twice() * M; }", ""),
+    ]
+
+
+@pytest.mark.skipif(nvrtc.library() is None, reason="NVRTC is not installed")
+def test_nvrtc_compiles_where_there_is_no_nvcc(
+    request_: Request, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(nvcc, "tool", lambda name: None)
     head, _, code = code_of_file(request_, "sm_90")[0].partition(b"\n")
     kernels, variables = json.loads(head)
     assert capsys.readouterr().err == "" and code.startswith(b"\x7fELF")

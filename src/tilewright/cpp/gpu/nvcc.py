@@ -12,11 +12,12 @@ from pathlib import Path
 from tilewright.backends.cuda_tools import failure_reason, run_tool, tool, tool_version
 from tilewright.cpp.translation import Request
 
+NAME = "nvcc"
 _FLAGS = ("-x", "cu", "-ptx", "--extended-lambda", "--expt-relaxed-constexpr", "-lineinfo", "-w")
 _TILE = (13, 3)  # the first version that has tile code
 _ERROR = re.compile(r"^(.*(?:error|fatal)\b.*)$", re.MULTILINE)
-_ENTRY = re.compile(r"^(?:\.visible |\.weak )*\.entry ([\w$.]+)", re.MULTILINE)
-_VARIABLE = re.compile(
+ENTRY = re.compile(r"^(?:\.visible |\.weak )*\.entry ([\w$.]+)", re.MULTILINE)
+VARIABLE = re.compile(
     r"^(?:\.visible |\.weak |\.extern )*\.(?:global|const) [^\n]*?([\w$.]+)(?:\[\d*\])*(?: =|;)", re.MULTILINE
 )
 # Parts of mangled names: literals, array bounds, what stands for parts before, and names after their lengths, those of
@@ -55,7 +56,7 @@ def identity() -> str:
     return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
 
 
-def compiled(request: Request, kernels: Sequence[str], variables: Sequence[str], target: str) -> Code:
+def compiled(request: Request, kernels: Iterable[str], variables: Sequence[str], target: str) -> Code:
     """The code of a file's SIMT ``kernels``, which may use ``variables``, for the architecture ``target``. Refused
     where nvcc does not take the file, or it is not certain what it calls a kernel."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
@@ -68,11 +69,11 @@ def compiled(request: Request, kernels: Sequence[str], variables: Sequence[str],
         # Drivers take machine code of later releases of a toolkit, but not its PTX.
         _run(["-cubin", f"-arch={target}", "-lineinfo", str(ptx)], cubin)
         text = ptx.read_text()
-        names = paired(kernels, _ENTRY.findall(text))
+        names = paired(kernels, ENTRY.findall(text))
         missing = [kernel for kernel in kernels if kernel not in names]
         if missing:
             raise Refused(f"which of its kernels {missing[0]} is, is not certain")
-        return Code(cubin.read_bytes(), names, paired(variables, _VARIABLE.findall(text)))
+        return Code(cubin.read_bytes(), names, paired(variables, VARIABLE.findall(text)))
 
 
 def _tile_flags(text: str) -> Sequence[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.cpp.gpu import nvcc
+from tilewright.cpp.gpu import nvcc, nvrtc
 from tilewright.cpp.host.stubs import VARIABLES
 from tilewright.cpp.translation import Request, through_cache
 from tilewright.gpu_runtime import driver
@@ -46,7 +46,7 @@ def simt_files(requests: Sequence[Request]) -> list[SimtFile]:
     found = []
     for request in requests:
         make = functools.partial(units.device_code, request, target)
-        made = through_cache(request, f"SIMT kernels for {target}, nvcc {nvcc.identity()}", make)
+        made = through_cache(request, f"SIMT kernels for {target}, {nvcc.identity()}, {nvrtc.identity()}", make)
         head, _, code = made.partition(b"\n")
         if code:
             kernels, variables = json.loads(head)

@@ -41,17 +41,21 @@ def compiled(request: Request) -> Made:
 
 def device_code(request: Request, target: str) -> Made:
     """The SIMT kernels of a file for GPUs: the names that their code has for them and for variables as JSON in a line,
-    and their code, of nvcc where it is installed and takes the file, and otherwise of Clang."""
+    and their code: of nvcc, or else NVRTC, where it is installed and takes the file, and otherwise of Clang."""
     llvm, files = _host_llvm(request, {"TW_SIMT_GPU": "1"})
-    kernels = _annotated(load("tilewright.frontend.cpp.module"), llvm, "tw.simt")
-    known, nvcc = variables(llvm, kernels), load("tilewright.cpp.gpu.nvcc")
-    if kernels and nvcc.available():
+    frontend = load("tilewright.frontend.cpp.module")
+    kernels = _annotated(frontend, llvm, "tw.simt")
+    known = variables(llvm, kernels)
+    compilers = (load(f"tilewright.cpp.gpu.{name}") for name in ("nvcc", "nvrtc"))
+    compiler = next((each for each in compilers if each.available()), None) if kernels else None
+    if compiler is not None:
+        named = {symbol: name for symbol, name, _ in frontend.described(llvm, kernels)}
         try:
-            code = nvcc.compiled(request, kernels, known, target)
+            code = compiler.compiled(request, named, known, target)
             return f"{json.dumps([code.kernels, code.variables])}\n".encode() + code.binary, files
-        except nvcc.Refused as e:
-            text = f"tilewright: the SIMT kernels of {request.name} are compiled by Clang, as nvcc does not do it: {e}"
-            print(text, file=sys.stderr, flush=True)
+        except load("tilewright.cpp.gpu.nvcc").Refused as e:
+            said = f"the SIMT kernels of {request.name} are compiled by Clang, as {compiler.NAME} does not do it: {e}"
+            print(f"tilewright: {said}", file=sys.stderr, flush=True)
     head = json.dumps([{name: name for name in kernels}, {name: name for name in known}])
     ptx = load("tilewright.cpp.gpu.ptx").to_ptx(llvm, kernels, target) + "\0" if kernels else ""
     return f"{head}\n{ptx}".encode(), files

@@ -94,6 +94,8 @@ def _callee(masked: str, end: int) -> int:
         end = len(masked[:end].rstrip())
         if masked[:end].endswith(">"):
             end = _group_start(masked, end, "<", ">")
+        elif masked[:end].endswith("]"):
+            end = _group_start(masked, end, "[", "]")
         elif masked[:end].endswith(")"):
             return _group_start(masked, end, "(", ")")
         word = re.search(r"(?:\btemplate\s+)?\w+\s*\Z", masked[:end]) if end > 0 else None
