@@ -356,6 +356,8 @@ LAUNCHES = {
     "(*f)<<<1, 1>>>\n(x);": "(::__tw_host::configure(1, 1), (*f)\n(x));",
     "T::template k<a<b>><<<1, 1>>>();": "(::__tw_host::configure(1, 1), T::template k<a<b>>());",
     "k<1 << 3, [](int x) -> int { return x; }><<<1, 1>>>();": "(::__tw_host::configure(1, 1), k<1 << 3, [](int x) -> int { return x; }>());",
+    "if (m) kernels.at[n](2)->k[0]<<<1, 1>>>();": "if (m) (::__tw_host::configure(1, 1), kernels.at[n](2)->k[0]());",
+    "else get<3>(a)<<<1, 1>>>(x);": "else (::__tw_host::configure(1, 1), get<3>(a)(x));",
     'f("<<<"); // <<<': 'f("<<<"); // <<<',
 }
 

@@ -14,6 +14,10 @@ from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.location import Loc
 
 _OPEN, _CLOSE = "([{", ")]}"
+_GROUPS = {">": ("<", ">"), ")": ("(", ")"), "]": ("[", "]")}  # by their ends
+_CALLED = re.compile(
+    r"\b(?!(?:if|while|for|switch|return|else|do)\b)\w+\s*\Z|[]>]\s*\Z"
+)  # before the arguments of a call
 _NO_BRACKET = re.compile(r"(?:->|<<|<=>|<=)\Z")  # operators among template arguments, which hold < or >
 
 
@@ -92,21 +96,20 @@ def _callee(masked: str, end: int) -> int:
     """The start of the expression that ends before ``end`` and names a kernel; -1 when there is none."""
     while True:
         end = len(masked[:end].rstrip())
-        if masked[:end].endswith(">"):
-            end = _group_start(masked, end, "<", ">")
-        elif masked[:end].endswith("]"):
-            end = _group_start(masked, end, "[", "]")
-        elif masked[:end].endswith(")"):
-            return _group_start(masked, end, "(", ")")
+        while end and (group := _GROUPS.get(masked[end - 1])) is not None:
+            end = _group_start(masked, end, *group)
+            if group == ("(", ")") and not _CALLED.search(masked[: max(end, 0)]):
+                return end
+            end = len(masked[: max(end, 0)].rstrip())
         word = re.search(r"(?:\btemplate\s+)?\w+\s*\Z", masked[:end]) if end > 0 else None
         if word is None:
             return -1
         end = word.start()
-        qualifier = re.search(r"::\s*\Z", masked[:end])
+        qualifier = re.search(r"(::|\.|->)\s*\Z", masked[:end])
         if qualifier is None:
             return end
         before = masked[: qualifier.start()].rstrip()
-        if not re.search(r"[\w>]\Z", before) or re.search(r"\b(?:return|else|do)\Z", before):
+        if qualifier[1] == "::" and (not re.search(r"[\w>]\Z", before) or re.search(r"\b(?:return|else|do)\Z", before)):
             return qualifier.start()
         end = qualifier.start()
 
