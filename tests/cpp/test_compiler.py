@@ -201,4 +201,4 @@ def test_a_project_of_cmake(project: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (done.stdout.splitlines(), done.returncode) == (EXPECTED, 3)
     assert "no work to do" in run(project, "ninja", "-C", "build")
     (project / "include" / "kernels.h").write_text(HEADER + "// changed\n")
-    assert "Building CUDA object" in run(project, "ninja", "-C", "build")
+    assert "Building CUDA object" in run(project, "ninja", "-C", "build", "-n")

@@ -27,14 +27,14 @@ def compile_and_drop(i):
     ct.launch(None, (1,), ct.kernel(namespace["kernel"]), (x, np.empty_like(x)))
     del linecache.cache[name]
 
-for i in range(60):
+for i in range(30):
     compile_and_drop(i)
 growth = []
-for start in range(60, 180, 40):
+for start in range(30, 105, 25):
     before = resident()
-    for i in range(start, start + 40):
+    for i in range(start, start + 25):
         compile_and_drop(i)
-    growth.append((resident() - before) // 40)
+    growth.append((resident() - before) // 25)
 print(min(growth))  # the allocator takes pages now and then; what leaks does each time
 """
 

@@ -76,9 +76,9 @@ def example_functions() -> Iterator[dict[str, Function]]:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_examples(example_functions: dict[str, Function], target: str) -> None:
-    """Two of the architectures have each kernel: sm_80 and sm_100, or sm_90 and gfx942."""
+    """Each kernel for one of the architectures."""
     assert len(example_functions) >= 10
-    for name in sorted(example_functions)[TARGETS.index(target) % 2 :: 2]:
+    for name in sorted(example_functions)[TARGETS.index(target) :: len(TARGETS)]:
         artifact = compile_for(example_functions[name], parse_target(target), {})
         assert artifact.binary.code, name
         assert artifact.binary.shared_bytes <= parse_target(target).shared_memory, name
