@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
@@ -169,16 +170,21 @@ def encoded(base: int, extents: Sequence[int], steps: Sequence[int]) -> bytes:
 
 
 class Compiler:
-    """A backend whose executables are those that ``make`` gives for a function and a variant, None at first."""
+    """A backend whose executables are those that ``make`` gives for a function and a variant, None at first.
+
+    Each has a target of its own: kernels that launches of others run are kept by target for as long as the process runs.
+    """
 
     name, device = "triton", "cuda"
     capabilities = Capabilities(direct_launch=True, variants=True)
+    _numbers = itertools.count()
 
     def __init__(self, make: Callable[[Any, Any], Any]) -> None:
         self.compile = lambda function, options, variant=None: make(function, variant)
+        self._number = next(self._numbers)  # an address would be that of a later one, too
 
     def target(self) -> str:
-        return f"tests {id(self)}"
+        return f"tests {self._number}"
 
 
 def versions(function: Any, make: Callable[[Any, Any], Any]) -> MultiVersioned:
