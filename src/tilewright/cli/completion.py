@@ -69,10 +69,6 @@ def _values(action: argparse.Action) -> list[str]:
     return list(map(str, action.choices or known.get(action.dest, ())))
 
 
-def _takes_value(action: argparse.Action) -> bool:
-    return action.nargs != 0
-
-
 def _bash(parsers: Parsers, helps: Mapping[str, str]) -> Iterator[str]:
     yield "_tilewright() {"
     yield '    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=""'
@@ -137,8 +133,8 @@ def _zsh(parsers: Parsers, helps: Mapping[str, str]) -> Iterator[str]:
 
 def _zsh_option(text: str, action: argparse.Action) -> str:
     repeated = "*" if isinstance(action, argparse._AppendAction) else ""
-    spec = f"{repeated}{text}[{_plain(_help(action))}]"
-    if not _takes_value(action):
+    spec = f"{repeated}{text}[{_plain(action.help or '')}]"
+    if action.nargs == 0:
         return spec
     values = f"({' '.join(_values(action))})" if _values(action) else "_files"
     return f"{spec}:value:{values}"
@@ -169,14 +165,10 @@ def _fish(parsers: Parsers, helps: Mapping[str, str]) -> Iterator[str]:
                 for text in action.option_strings
             )
             values = f" -x -a {_quoted(' '.join(_values(action)))}" if _values(action) else ""
-            required = " -r" if _takes_value(action) and not values else ""
-            yield f"{here} {spelt}{required}{values} -d {_quoted(_help(action))}"
+            required = " -r" if action.nargs != 0 and not values else ""
+            yield f"{here} {spelt}{required}{values} -d {_quoted(action.help or '')}"
         if _words(parser):
             yield f"{here} -f -a {_quoted(' '.join(_words(parser)))}"
-
-
-def _help(action: argparse.Action) -> str:
-    return action.help or ""
 
 
 def _quoted(text: str) -> str:

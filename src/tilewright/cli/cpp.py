@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,12 +89,21 @@ def is_cpp(path: str) -> bool:
 
 def requested(path: str, options: argparse.Namespace) -> Request:
     """The program in the file ``path``. UsageError when there is none, or for options that make no sense."""
-    defines: dict[str, str | int | None] = {}
-    for text in options.define:
-        name, assigned, value = text.partition("=")
-        defines[name] = value if assigned else 1
+    return checked_request(path, options.std or "c++20", macros(options.define), options.include)
+
+
+def macros(given: Sequence[str]) -> dict[str, str | int | None]:
+    """What ``-D`` defines."""
+    parts = (text.partition("=") for text in given)
+    return {name: value if assigned else 1 for name, assigned, value in parts}
+
+
+def checked_request(
+    path: str | Path, std: str, defines: dict[str, str | int | None], include: Sequence[str]
+) -> Request:
+    """``request_of`` with a UsageError for what it refuses."""
     try:
-        return request_of(path, options.std or "c++20", defines, options.include)
+        return request_of(path, std, defines, include)
     except (OSError, ValueError) as e:
         raise UsageError(str(e)) from None
 

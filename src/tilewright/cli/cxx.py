@@ -8,17 +8,17 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.cpp import is_cpp
+from tilewright.cli.cpp import checked_request, is_cpp, macros
 from tilewright.cli.errors import UsageError
 from tilewright.cpp.host import crashes, modules
 from tilewright.cpp.host.build import TOOLCHAIN, Libraries, build_object, link_objects
 from tilewright.cpp.library import write_library
-from tilewright.cpp.module import Module, request_of
+from tilewright.cpp.module import Module
 from tilewright.cpp.translation import Request, included_files
 from tilewright.frontend.cpp.toolchain import compiler_command
 from tilewright.ir.errors import TileError
@@ -50,22 +50,11 @@ _OPTIONS = (
     ("--help", None, "show this message"),
 )
 # Options with a value, in the same word or in the next.
-_WITH_VALUE = (
-    "-o",
-    "-I",
-    "-isystem",
-    "-D",
-    "-l",
-    "-L",
-    "-MF",
-    "-MT",
-    "-MQ",
-    "-x",
-    "-std",
-    "--std",
-    "--keep-dir",
-    "-kernel",
-)
+_WITH_VALUE = (*(option for option, value, _ in _OPTIONS if value), "-MQ", "-x", "--std")
+# Where the value goes: what there is one of, and what there may be more of.
+_SINGLE = {"-std": "std", "--std": "std", "-o": "output", "--keep-dir": "keep_folder", "-MF": "depends"}
+_SINGLE |= dict.fromkeys(("-MT", "-MQ"), "target")
+_REPEATED = {"-I": "includes", "-isystem": "includes", "-kernel": "kernels"}
 # What nvcc and other compilers are told that changes nothing here: debug information, optimization and warnings, GPU
 # architectures. The words of the second group have a value in the next word, unless it follows a =.
 _IGNORED = re.compile(
@@ -76,6 +65,12 @@ _IGNORED_PAIRS = re.compile(
     r"(-Xcompiler|-Xptxas|-Xlinker|-Xcudafe|--options-file|-arch|-gencode|--gpu-architecture|--generate-code|-code|-ccbin"
     r"|--compiler-bindir|-t|--threads|-diag-suppress|--diag-suppress|--cudart)(=.*)?"
 )
+_PRINTED: dict[str, Callable[[], object]] = {
+    "-print-toolchain": lambda: TOOLCHAIN,
+    "-print-cmake": lambda: TOOLCHAIN.parent,
+    "-print-tileiras": lambda: TOOLCHAIN.with_name("tileiras"),
+    "-print-compiler": lambda: ";".join(compiler_command()),
+}
 _ASKS = re.compile(r"--version|-dumpversion|-dumpmachine|-print-.*|-E|-dM|-###")
 
 
@@ -99,10 +94,7 @@ class _Job:
     shared: bool = False
 
     def request(self, source: str) -> Request:
-        try:
-            return request_of(Path(source), self.std, self.defines, self.includes)
-        except (OSError, ValueError) as e:
-            raise UsageError(str(e)) from None
+        return checked_request(Path(source), self.std, self.defines, self.includes)
 
 
 def add_parser(commands: Any) -> None:
@@ -122,17 +114,8 @@ def add_parser(commands: Any) -> None:
 
 def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     words: list[str] = options.words
-    if words == ["-print-toolchain"]:
-        print(TOOLCHAIN)
-        return 0
-    if words == ["-print-cmake"]:
-        print(TOOLCHAIN.parent)
-        return 0
-    if words == ["-print-tileiras"]:
-        print(TOOLCHAIN.with_name("tileiras"))
-        return 0
-    if words == ["-print-compiler"]:
-        print(";".join(compiler_command()))
+    if len(words) == 1 and words[0] in _PRINTED:
+        print(_PRINTED[words[0]]())
         return 0
     if words[:1] == ["-module"]:
         return _module(words[1:])
@@ -243,23 +226,12 @@ def _parsed(words: Sequence[str]) -> _Job:
 
 
 def _set(job: _Job, name: str, value: str) -> None:
-    if name in ("-I", "-isystem"):
-        job.includes.append(value)
+    if name in _REPEATED:
+        getattr(job, _REPEATED[name]).append(value)
+    elif name in _SINGLE:
+        setattr(job, _SINGLE[name], value)
     elif name == "-D":
-        macro, assigned, given = value.partition("=")
-        job.defines[macro] = given if assigned else 1
-    elif name in ("-std", "--std"):
-        job.std = value
-    elif name == "-kernel":
-        job.kernels.append(value)
-    elif name == "-o":
-        job.output = value
-    elif name == "--keep-dir":
-        job.keep_folder = value
-    elif name == "-MF":
-        job.depends = value
-    elif name in ("-MT", "-MQ"):
-        job.target = value
+        job.defines |= macros([value])
     elif name in ("-l", "-L"):
         job.linker.append(f"{name}{value}")
     elif value not in ("cu", "c++"):

@@ -15,7 +15,7 @@ from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument
 from tilewright.cli.errors import FINE, UsageError
 from tilewright.cli.files import check_program
 from tilewright.cli.grids import parse_index
-from tilewright.cli.kernels import load_kernel
+from tilewright.cli.kernels import load_kernel, split_target
 from tilewright.cli.parsers import add_command
 from tilewright.cli.tileir_debugger import debug as debug_tileir
 from tilewright.cli.tileir_names import is_tileir
@@ -54,14 +54,12 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     if is_tileir(options.kernel):
         return debug_tileir(options)
-    path, separator, name = options.kernel.rpartition("::")
-    if not separator:
-        raise UsageError(f"write FILE::KERNEL, such as kernels.py::add, not {options.kernel}")
+    path, name = split_target(options.kernel)
     if options.grid is not None and not options.arg:
         raise UsageError("--grid is the grid of a launch with --arg; without, the program launches the kernel")
     if options.arguments and options.arg:
         raise UsageError(f"{options.arguments[0]!r} is for the program, which does not run with --arg")
-    check_program(Path(path))
+    check_program(path)
     _check_kernel(path, name)
     block = None if options.block is None else parse_index(options.block, "block", 0)
     debugger = _Debugger(os.path.abspath(path), name, block)
@@ -71,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
             if kernel is not None:
                 _launch(kernel, options)
             else:
-                run_program(path, options.arguments)
+                run_program(str(path), options.arguments)
     except _Quit:
         return FINE
     except SystemExit:
@@ -82,9 +80,9 @@ def run(options: argparse.Namespace) -> int:
     return FINE
 
 
-def _check_kernel(path: str, name: str) -> None:
+def _check_kernel(path: Path, name: str) -> None:
     """UsageError where the file has no function of that name, which the program might run for long without calling."""
-    tree = ast.parse(Path(path).read_bytes())
+    tree = ast.parse(path.read_bytes())
     names = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     if name not in names:
         raise UsageError(f"{path} defines no function {name}; it defines: {', '.join(dict.fromkeys(names)) or 'none'}")

@@ -86,14 +86,9 @@ class Roof:
         """What bounds ``run``, and the seconds that it takes at least."""
         level = self.level_of(run.moved)
         memory, compute = run.moved / level.bandwidth, run.flops / self.peak
-        return (
-            (f"arithmetic, {self.peak / 1e9:.0f} GFLOP/s", compute)
-            if compute > memory
-            else (
-                f"{level.name}, {level.bandwidth / 1e9:.1f} GB/s",
-                memory,
-            )
-        )
+        if compute > memory:
+            return f"arithmetic, {self.peak / 1e9:.0f} GFLOP/s", compute
+        return f"{level.name}, {level.bandwidth / 1e9:.1f} GB/s", memory
 
 
 def roof_above(run: Run, attempts: int = 3) -> Roof:
@@ -165,10 +160,8 @@ def _elements(run: Run, roof: Roof) -> Iterator[str]:
     yield _line(x, y, x, axes.y(run.flops / least), "#888", dashed=True)
     yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{_POINT}"><title>{html.escape(run.name)}</title></circle>'
     label = f"{run.name}: {run.rate / 1e9:.1f} GFLOP/s"
-    if x > _WIDTH / 2:
-        yield _text(x - 10, y + 16, label, "end", weight="bold")
-    else:
-        yield _text(x + 10, y + 16, label, "start", weight="bold")
+    aside, anchor = (-10, "end") if x > _WIDTH / 2 else (10, "start")
+    yield _text(x + aside, y + 16, label, anchor, weight="bold")
     yield _text(_WIDTH / 2, 24, f"{run.name}: {least / run.seconds:.0%} of the limit of {what}", "middle", size=15)
     yield _text(_WIDTH / 2, _HEIGHT - 14, "floating-point operations per byte of its arrays", "middle")
     yield _text(8, _MARGIN - 14, "GFLOP/s", "start")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from tilewright.backends.base import Exporter
 from tilewright.backends.export import Export
 from tilewright.backends.registry import exporters
 from tilewright.compilation.architecture import check_architecture
@@ -56,23 +58,13 @@ def export_kernel(
     _check_signatures(signatures)
     if not isinstance(output_file, (str, bytes, os.PathLike)) and not hasattr(output_file, "write"):
         raise TypeError(f"output_file is {output_file!r}; give a path or a binary file that can be written")
-    writers = exporters()
-    if output_format not in (*writers, _BYTECODE):
-        raise ValueError(f"unknown output_format {output_format!r}; the formats are {', '.join((*writers, _BYTECODE))}")
+    writers: dict[str, Exporter] = {**exporters(), _BYTECODE: functools.partial(_write_bytecode, bytecode_version)}
+    if output_format not in writers:
+        raise ValueError(f"unknown output_format {output_format!r}; the formats are {', '.join(writers)}")
     if bytecode_version is not None and bytecode_version not in _BYTECODE_VERSIONS:
         raise ValueError(f"unknown bytecode_version {bytecode_version!r}; they are {', '.join(_BYTECODE_VERSIONS)}")
     if output_format == "cubin" and gpu_code is None:
         raise ValueError("a cubin is for one architecture: give gpu_code, such as 'sm_90'")
-    if output_format == _BYTECODE:
-        made = _exports(kernel, signatures)
-        if gpu_code is not None:
-            check_architecture(made, gpu_code)
-        data = bytecode(made, bytecode_version)
-        if isinstance(output_file, (str, bytes, os.PathLike)):
-            Path(os.fsdecode(output_file)).write_bytes(data)
-        else:
-            output_file.write(data)
-        return
     write_to = writers[output_format]
     exports = _exports(kernel, signatures)
     if isinstance(output_file, (str, bytes, os.PathLike)):
@@ -92,6 +84,14 @@ def _exports(kernel: Launchable, signatures: Sequence[KernelSignature]) -> list[
         if symbols.count(symbol) > 1:
             raise ValueError(f"two of the signatures have the symbol {symbol!r}; give them different ones")
     return exports
+
+
+def _write_bytecode(
+    version: str | None, exports: Sequence[Export], path: Path, output_format: str, gpu_code: str | None
+) -> None:
+    if gpu_code is not None:
+        check_architecture(exports, gpu_code)
+    path.write_bytes(bytecode(exports, version))
 
 
 def bytecode(exports: Sequence[Export], version: str | None = None) -> bytes:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from tilewright.backends.base import Backend, Capabilities, Devices, Exporter, Machine, Serialization
 from tilewright.gpu_runtime import driver, stopwatch
 from tilewright.gpu_runtime.artifact import Artifact
-from tilewright.gpu_runtime.executable import GpuExecutable, embed
-from tilewright.ir.core import Function
+from tilewright.gpu_runtime.executable import FIRST, GpuExecutable, embed
+from tilewright.ir.core import Function, Op
 
 _Target = TypeVar("_Target")
 
@@ -28,11 +28,27 @@ class DriverBackend(Backend, Generic[_Target]):
         """The architecture that kernels are compiled for. TileError when that is not possible."""
         raise NotImplementedError
 
+    def artifact(self, function: Function, options: Mapping[str, Any], variant: Any) -> Artifact:
+        """``function`` compiled with ``options`` as ``variant``. ValueError for unknown options."""
+        raise NotImplementedError
+
+    def reporting(self, function: Function) -> Sequence[Op]:
+        """The ops that print or assert, in the order of their numbers in the machine code."""
+        return ()
+
+    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> GpuExecutable:
+        return self.executable(function, self.artifact(function, options, variant or FIRST), options, variant)
+
     def executable(
         self, function: Function, artifact: Artifact, options: Mapping[str, Any], variant: Any
     ) -> GpuExecutable:
         """What launches ``artifact``, which was made of ``function`` with ``options`` as ``variant``."""
-        raise NotImplementedError
+        constraints = variant or FIRST
+
+        def texts() -> Mapping[str, str]:
+            return artifact.binary.texts or self.artifact(function, options, constraints).binary.texts
+
+        return GpuExecutable(function, artifact, constraints, texts, lambda: self.reporting(function))
 
     @classmethod
     def for_target(cls, target: str | None) -> Backend:

@@ -5,8 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 _PATH, _DIRECTORY = 1, 2  # what entries of a header of version 5 hold
-_STRING, _LINE_STRP, _STRP, _UDATA, _DATA16, _BLOCK_FORM = 0x08, 0x1F, 0x0E, 0x0F, 0x1E, 0x09
-_SIZES = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, _DATA16: 16}  # of forms of a fixed size
+ADDRESS, IMPLICIT = 0x01, 0x21  # forms
+_INDIRECT, _STRING, _LINE_STRP, _STRP = 0x16, 0x08, 0x1F, 0x0E
+# The forms of so many bytes, those of the size of offsets, and those of numbers of any size without and with a sign.
+_FIXED = {
+    form: size
+    for size, forms in {
+        0: (0x19,),
+        1: (0x0B, 0x0C, 0x11, 0x25, 0x29),
+        2: (0x05, 0x12, 0x26, 0x2A),
+        3: (0x27, 0x2B),
+        4: (0x06, 0x13, 0x28, 0x2C),
+        8: (ADDRESS, 0x07, 0x14, 0x20),
+        16: (0x1E,),
+    }.items()
+    for form in forms
+}
+_OFFSETS = (_STRP, 0x10, 0x17, 0x1C, _LINE_STRP)
+_UNSIGNED, _SIGNED = (0x0F, 0x15, 0x1A, 0x1B, 0x22, 0x23), 0x0D
+_BLOCKS = {0x0A: 1, 0x03: 2, 0x04: 4}  # with the bytes of their length, and those whose length is of any size
+_LONG_BLOCKS = (0x09, 0x18)
 
 
 @dataclass
@@ -20,8 +38,12 @@ class Reader:
         self.at += size
         return int.from_bytes(self.data[self.at - size : self.at], "little")
 
-    def skip(self, size: int) -> None:
-        self.at += size
+    def unit_end(self) -> tuple[int, int]:
+        """The end of a unit, whose length comes now, and the size of offsets in it."""
+        length, size = self.number(4), 4
+        if length == 0xFFFFFFFF:
+            length, size = self.number(8), 8
+        return self.at + length, size
 
     def unsigned(self) -> int:
         found = shift = 0
@@ -114,12 +136,30 @@ def _entries(reader: Reader, offset_size: int, contents: dict[str, bytes]) -> li
 def _value(reader: Reader, form: int, offset_size: int, contents: dict[str, bytes]) -> str | int:
     if form == _STRING:
         return reader.text()
-    if form in (_LINE_STRP, _STRP):
-        strings = contents.get(".debug_line_str" if form == _LINE_STRP else ".debug_str", b"")
-        return Reader(strings, reader.number(offset_size)).text()
-    if form == _UDATA:
-        return reader.unsigned()
-    if form == _BLOCK_FORM:
-        reader.skip(reader.unsigned())
-        return 0
-    return reader.number(_SIZES[form])
+    value, form = attribute(reader, form, offset_size)
+    if form not in (_LINE_STRP, _STRP):
+        return value
+    return Reader(contents.get(".debug_line_str" if form == _LINE_STRP else ".debug_str", b""), value).text()
+
+
+def attribute(reader: Reader, form: int, offset_size: int, constant: int = 0) -> tuple[int, int]:
+    """The value of an attribute, as a number where it is one, and its form; ``constant`` is that of implicit ones."""
+    if form == _INDIRECT:
+        return attribute(reader, reader.unsigned(), offset_size, constant)
+    size = offset_size if form in _OFFSETS else _FIXED.get(form)
+    if size is not None:
+        return reader.number(size), form
+    if form in _UNSIGNED:
+        return reader.unsigned(), form
+    if form == _SIGNED:
+        return reader.signed(), form
+    if form == IMPLICIT:
+        return constant, form
+    if form == _STRING:
+        reader.text()
+    elif form in _BLOCKS or form in _LONG_BLOCKS:
+        length = reader.number(_BLOCKS[form]) if form in _BLOCKS else reader.unsigned()
+        reader.at += length
+    else:
+        raise ValueError(f"debug information of the form {form:#x}")
+    return 0, form

@@ -5,40 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.system.dwarf import Header, Reader, file_table
+from tilewright.system.dwarf import ADDRESS, IMPLICIT, Header, Reader, attribute, file_table
 
 _INLINED, _SUBPROGRAM = 0x1D, 0x2E  # tags
 _STMT_LIST, _LOW, _HIGH, _RANGES, _CALL_LINE, _CALL_FILE = 0x10, 0x11, 0x12, 0x55, 0x59, 0x58  # attributes
 _DECL_FILE, _DECL_LINE = 0x3A, 0x3B
 _ADDR_BASE, _RNGLISTS_BASE = 0x73, 0x74
-_ADDRESS, _IMPLICIT, _INDIRECT = 0x01, 0x21, 0x16  # forms
-_FIXED = {
-    _ADDRESS: 8,
-    0x05: 2,
-    0x06: 4,
-    0x07: 8,
-    0x0B: 1,
-    0x0C: 1,
-    0x11: 1,
-    0x12: 2,
-    0x13: 4,
-    0x14: 8,
-    0x19: 0,
-    0x1E: 16,
-    0x20: 8,
-    0x25: 1,
-    0x26: 2,
-    0x27: 3,
-    0x28: 4,
-    0x29: 1,
-    0x2A: 2,
-    0x2B: 3,
-    0x2C: 4,
-}
-_OFFSETS = (0x0E, 0x10, 0x17, 0x1C, 0x1F)  # forms of the size of offsets
-_UNSIGNED = (0x0F, 0x15, 0x1A, 0x1B, 0x22, 0x23)
-_ADDRESS_INDEX = (0x1B, 0x29, 0x2A, 0x2B, 0x2C)
-_BLOCKS = {0x0A: 1, 0x03: 2, 0x04: 4}
+_ADDRESS_INDEX = (0x1B, 0x29, 0x2A, 0x2B, 0x2C)  # forms
 # Of lists of ranges.
 _END, _BASEX, _STARTX_ENDX, _STARTX_LENGTH, _OFFSET_PAIR, _BASE, _START_END, _START_LENGTH = range(8)
 _RNGLISTX = 0x23
@@ -95,10 +68,7 @@ def functions(contents: Mapping[str, bytes], addresses: Sequence[int]) -> dict[i
     found: dict[int, list[tuple[str, int]]] = {}
     reader = Reader(contents.get(".debug_info", b""))
     while reader.at < len(reader.data):
-        length, offset_size = reader.number(4), 4
-        if length == 0xFFFFFFFF:
-            length, offset_size = reader.number(8), 8
-        end = reader.at + length
+        end, offset_size = reader.unit_end()
         unit = _Unit(reader.number(2), offset_size, contents)
         kind = reader.number(1) if unit.version >= 5 else 1
         if unit.version >= 5:
@@ -130,7 +100,7 @@ def _unit(
         wanted = first or tag in (_INLINED, _SUBPROGRAM)
         values: dict[int, tuple[int, int]] = {}
         for name, form, constant in attributes:
-            value, form = _value(reader, form, constant, unit)
+            value, form = attribute(reader, form, unit.offset_size, constant)
             if wanted:
                 values[name] = value, form
         if not wanted:
@@ -165,36 +135,12 @@ def _covered(values: Mapping[int, tuple[int, int]], unit: _Unit, addresses: Sequ
         return []
     if _HIGH in values:
         value, form = values[_HIGH]
-        ranges = [(low, value if form == _ADDRESS else low + value)]
+        ranges = [(low, value if form == ADDRESS else low + value)]
     elif _RANGES in values:
         ranges = list(unit.ranges(*values[_RANGES]))
     else:
         return []
     return [address for address in addresses if any(0 < start <= address < end for start, end in ranges)]
-
-
-def _value(reader: Reader, form: int, constant: int, unit: _Unit) -> tuple[int, int]:
-    """The value of an attribute, as a number where it is one, and its form."""
-    if form == _INDIRECT:
-        return _value(reader, reader.unsigned(), constant, unit)
-    size = unit.offset_size if form in _OFFSETS else _FIXED.get(form)
-    if size is not None:
-        return reader.number(size), form
-    if form in _UNSIGNED:
-        return reader.unsigned(), form
-    if form == 0x0D:
-        return reader.signed(), form
-    if form == _IMPLICIT:
-        return constant, form
-    if form == 0x08:
-        reader.text()
-    elif form in _BLOCKS:
-        reader.skip(reader.number(_BLOCKS[form]))
-    elif form in (0x09, 0x18):
-        reader.skip(reader.unsigned())
-    else:
-        raise ValueError(f"debug information of the form {form:#x}")
-    return 0, form
 
 
 def _abbreviations(data: bytes, offset: int) -> Abbreviations:
@@ -204,7 +150,7 @@ def _abbreviations(data: bytes, offset: int) -> Abbreviations:
         attributes = []
         while True:
             name, form = reader.unsigned(), reader.unsigned()
-            constant = reader.signed() if form == _IMPLICIT else 0
+            constant = reader.signed() if form == IMPLICIT else 0
             if not name and not form:
                 break
             attributes.append((name, form, constant))

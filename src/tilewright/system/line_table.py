@@ -62,11 +62,8 @@ def _sequences(rows: Iterable[tuple[int, int, int] | None]) -> Iterator[list[tup
 def _units(contents: dict[str, bytes]) -> Iterator[tuple[Header, Iterator[tuple[int, int, int] | None]]]:
     reader = Reader(contents.get(".debug_line", b""))
     while reader.at < len(reader.data):
-        length, wide = reader.number(4), False
-        if length == 0xFFFFFFFF:
-            length, wide = reader.number(8), True
-        end = reader.at + length
-        header = file_table(reader, 8 if wide else 4, contents)
+        end, offset_size = reader.unit_end()
+        header = file_table(reader, offset_size, contents)
         yield header, _rows(reader.data, reader.at, end, header)
         reader.at = end
 

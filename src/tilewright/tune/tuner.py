@@ -142,31 +142,26 @@ class Tuner(Generic[T]):
         return found
 
     def _stored_or_new(self, arguments: Args, stream: Any, refresh: bool) -> TuningResult[T]:
-        if self._store is not None:
-            return self._shared_or_new(self._store, arguments, stream, refresh)
-        cache = disk_cache()
-        key = "" if cache is None else self._name(arguments)
-        data = None if cache is None or refresh else cache.get(key)
-        if data is not None:
-            return stored.decode(data, self.configs)
-        result = self._measure(arguments, stream)
-        if cache is not None:
-            cache.put(key, stored.encode(result, self.configs), f"the tuning of {self.kernel.name}")
-        return result
-
-    def _shared_or_new(
-        self, shared: MutableMapping[str, bytes], arguments: Args, stream: Any, refresh: bool
-    ) -> TuningResult[T]:
+        cache = disk_cache() if self._store is None else None
+        known = self._store if cache is None else cache
+        if known is None:
+            return self._measure(arguments, stream)
         key = self._name(arguments)
-        data = None if refresh else shared.get(key)
-        if data is None:
-            result = self._measure(arguments, stream)
-            shared[key] = stored.encode(result, self.configs)
-            return result
-        try:
-            return stored.decode(data, self.configs)
-        except (ValueError, LookupError, TypeError) as e:
-            raise ValueError(f"the entry {key!r} of the store is no result of a search: {e}; delete it") from e
+        data = None if refresh else known.get(key)
+        if data is not None:
+            try:
+                return stored.decode(data, self.configs)
+            except (ValueError, LookupError, TypeError) as e:
+                if cache is not None:
+                    raise
+                raise ValueError(f"the entry {key!r} of the store is no result of a search: {e}; delete it") from e
+        result = self._measure(arguments, stream)
+        encoded = stored.encode(result, self.configs)
+        if cache is not None:
+            cache.put(key, encoded, f"the tuning of {self.kernel.name}")
+        elif self._store is not None:
+            self._store[key] = encoded
+        return result
 
     def _measure(self, arguments: Args, stream: Any) -> TuningResult[T]:
         def choose(config: T) -> Chosen:

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.analysis.gpu.target import GpuTarget, parse_target
+from tilewright.backends.triton.ttir.text import Writer
 from tilewright.ir.dtypes import bfloat16, float16, float32, float64
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.location import UNKNOWN
@@ -141,6 +142,8 @@ class Evaluator:
         if element == "i1":
             array = array & 1
         return Computed(array.astype(DTYPES[element]), element)
+
+    resize: Any = Writer.resize  # by ``convert``
 
     def call(self, function: str, *operands: Computed) -> Computed:
         assert function == "sqrt"

@@ -22,8 +22,7 @@ from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.binary import GpuBinary
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
-from tilewright.gpu_runtime.executable import CAPACITIES, GpuExecutable
-from tilewright.ir.core import Function
+from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_stage import DEEPER, MAX_WARPS
 from tilewright.ir.layouts import LANES
@@ -33,7 +32,6 @@ from tilewright.transforms.pipelines import optimize
 
 _OPTIONS = ("num_warps", "num_stages")
 _FEW_SPILLED = 64  # bytes of a thread, stored and loaded, that are no reason to compile a kernel again
-_FIRST = Constraints(capacity=CAPACITIES[0])  # how kernels are compiled first
 _SWIZZLES = {32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
 
 
@@ -64,47 +62,17 @@ class GpuBackend(DriverBackend[str]):
     def exports(self) -> Mapping[str, Exporter]:
         return {"cubin": write_cubin}
 
-    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> GpuExecutable:
-        """``function`` as machine code, or as PTX where no ptxas is installed.
+    def artifact(self, function: Function, options: Mapping[str, Any], variant: Constraints) -> Artifact:
+        """``function`` as machine code, or as PTX where no ptxas is installed; under other constraints where registers
+        do not suffice. TileUnsupportedFeatureError, at the op, for what has no code yet."""
+        return compile_under(variant, functools.partial(self._attempt, function, options))
 
-        ValueError for unknown options. TileUnsupportedFeatureError, at the op, for what has no code yet.
-        """
-        constraints = variant or _FIRST
-        compiled, code, texts = self._made(function, options, constraints)
-        binary = GpuBinary(
-            code=code,
-            symbol=compiled.name,
-            num_warps=compiled.threads // LANES,
-            num_ctas=compiled.num_ctas,
-            shared_bytes=compiled.shared_bytes,
-            scratch_bytes=0,
-            descriptors=tuple(_box(op) for op in compiled.maps),
-            texts=texts,
-        )
-        added = compiled.reports + (compiled.local_bytes > 0)
-        artifact = Artifact(
-            binary,
-            (*formats_of(function), *["u64"] * added),
-            tuple(op.descriptor for op in compiled.maps),
-            0,
-            reports=compiled.reports,
-            local_bytes=compiled.local_bytes,
-            tables=compiled.tables,
-            capacity=compiled.capacity,
-            depths=(compiled.distributed.hints.get(DEEPER, 0), 0),
-        )
-        return self.executable(function, artifact, options, constraints)
-
-    def _made(
-        self, function: Function, options: Mapping[str, Any], how: Constraints
-    ) -> tuple[Compiled, bytes, dict[str, str]]:
-        """The PTX, what the driver loads, and the text of each stage; under other constraints where registers do not
-        suffice."""
-        return compile_under(how, functools.partial(self._attempt, function, options))
+    def reporting(self, function: Function) -> Sequence[Op]:
+        return sites(optimize(function))
 
     def _attempt(
         self, function: Function, options: Mapping[str, Any], how: Constraints, reasons: Sequence[str]
-    ) -> tuple[Compiled, bytes, dict[str, str]]:
+    ) -> Artifact:
         if not how.occupancy:
             function = replace(function, hints={**function.hints, "occupancy": 1})
         chosen = choose(function, options, parse_target(self.architecture().removesuffix("a")))
@@ -122,7 +90,7 @@ class GpuBackend(DriverBackend[str]):
         texts = compiled.texts()
         texts["compile decisions"] += render_reasons(reasons)
         if assemble.missing() is not None:
-            return compiled, compiled.ptx.encode() + b"\0", texts
+            return _artifact(function, compiled, compiled.ptx.encode() + b"\0", texts)
         several = compiled.distributed.hints.get("occupancy") not in (None, 1)
         try:
             assembled = assemble.assemble(compiled.ptx, compiled.target.name, function.name)
@@ -134,17 +102,32 @@ class GpuBackend(DriverBackend[str]):
         if spilled > _FEW_SPILLED and several:
             raise how.but(f"without the hint occupancy, with which {spilled} bytes are spilled", occupancy=False)
         texts["resources"] = assembled.resources.render(compiled.shared_bytes)
-        return compiled, assembled.cubin, texts
+        return _artifact(function, compiled, assembled.cubin, texts)
 
-    def executable(
-        self, function: Function, artifact: Artifact, options: Mapping[str, Any], variant: Constraints | None
-    ) -> GpuExecutable:
-        constraints = variant or _FIRST
 
-        def texts() -> Mapping[str, str]:
-            return artifact.binary.texts or self._made(function, options, constraints)[2]
-
-        return GpuExecutable(function, artifact, constraints, texts, lambda: sites(optimize(function)))
+def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Mapping[str, str]) -> Artifact:
+    binary = GpuBinary(
+        code=code,
+        symbol=compiled.name,
+        num_warps=compiled.threads // LANES,
+        num_ctas=compiled.num_ctas,
+        shared_bytes=compiled.shared_bytes,
+        scratch_bytes=0,
+        descriptors=tuple(_box(op) for op in compiled.maps),
+        texts=texts,
+    )
+    added = compiled.reports + (compiled.local_bytes > 0)
+    return Artifact(
+        binary,
+        (*formats_of(function), *["u64"] * added),
+        tuple(op.descriptor for op in compiled.maps),
+        0,
+        reports=compiled.reports,
+        local_bytes=compiled.local_bytes,
+        tables=compiled.tables,
+        capacity=compiled.capacity,
+        depths=(compiled.distributed.hints.get(DEEPER, 0), 0),
+    )
 
 
 def _box(op: TensorMap) -> dict[str, Any]:

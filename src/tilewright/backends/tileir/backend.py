@@ -58,9 +58,8 @@ class TileIRBackend(DriverBackend[str]):
             raise ValueError(f"{target} is not supported: tileiras {assembler.version()} knows {', '.join(known)}")
         return cls(target)
 
-    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> GpuExecutable:
-        """``function`` assembled; as the variant ``NEGATIVE_STRIDES`` for arrays that have some. ValueError for
-        options, of which there are none."""
+    def artifact(self, function: Function, options: Mapping[str, Any], variant: Any) -> Artifact:
+        """``function`` assembled; as the variant ``NEGATIVE_STRIDES`` for arrays that have some. No options."""
         if options:
             raise ValueError(f"the backend tileir has no option {next(iter(options))!r}; it has none")
         code, fallback = self._assembled(function, variant)
@@ -74,8 +73,7 @@ class TileIRBackend(DriverBackend[str]):
             descriptors=(),
             threads=1,
         )
-        artifact = Artifact(binary, formats_of(function), (), 0, tables=_tables(function), fallback=fallback)
-        return self.executable(function, artifact, options, variant)
+        return Artifact(binary, formats_of(function), (), 0, tables=_tables(function), fallback=fallback)
 
     def executable(
         self, function: Function, artifact: Artifact, options: Mapping[str, Any], variant: Any

@@ -44,7 +44,6 @@ from tilewright.gpu_runtime.abi import formats_of
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
-from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
@@ -82,23 +81,11 @@ class TritonBackend(DriverBackend[GpuTarget]):
     def exports(self) -> Mapping[str, Exporter]:
         return {} if compiler_missing() else {"cubin": _write_cubin}  # else the gpu backend does
 
-    def compile(
-        self, function: Function, options: Mapping[str, Any], variant: Constraints | None = None
-    ) -> GpuExecutable:
-        constraints = variant or FIRST
-        artifact = compile_for(function, self.gpu(), options, constraints)
-        return self.executable(function, artifact, options, constraints)
+    def artifact(self, function: Function, options: Mapping[str, Any], variant: Constraints) -> Artifact:
+        return compile_for(function, self.gpu(), options, variant)
 
-    def executable(
-        self, function: Function, artifact: Artifact, options: Mapping[str, Any], variant: Constraints | None
-    ) -> GpuExecutable:
-        constraints = variant or FIRST
-
-        def texts() -> Mapping[str, str]:
-            made = artifact if artifact.binary.texts else compile_for(function, self.gpu(), options, constraints)
-            return made.binary.texts
-
-        return GpuExecutable(function, artifact, constraints, texts, lambda: sites(optimize(function)))
+    def reporting(self, function: Function) -> Sequence[Op]:
+        return sites(optimize(function))
 
 
 def _write_cubin(kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:

@@ -25,6 +25,7 @@ import re
 from collections.abc import Sequence
 
 from tilewright.backends.triton.ptx import Statement, statements, successors
+from tilewright.ir.reachable import reachable
 
 _KINDS = {
     "barrier": re.compile(r"bar\.sync\s+0"),
@@ -121,10 +122,5 @@ def _inverse(edges: Sequence[Sequence[int]]) -> list[list[int]]:
 
 def _reached(start: int, edges: Sequence[Sequence[int]], kinds: Sequence[str], barriers: set[int]) -> set[str]:
     """The kinds of statements between the one at ``start`` and the nearest ``barriers`` along ``edges``."""
-    seen, todo = {start}, list(edges[start])
-    while todo:
-        at = todo.pop()
-        if at not in seen and at not in barriers:
-            seen.add(at)
-            todo += edges[at]
-    return {kinds[at] for at in seen - {start}} - {"none", "barrier", "meeting"}
+    between = reachable(edges[start], lambda at: () if at in barriers else edges[at])
+    return {kinds[at] for at in between} - {"none", "barrier", "meeting"}

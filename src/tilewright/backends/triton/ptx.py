@@ -129,10 +129,7 @@ _MAP = re.compile(r"\.param \.align 64 \.b8 (\w+)\[128\]")
 def wrapping(text: str) -> str:
     """``text``, whose MMA ops of integers wrap. Triton asks for accumulators that saturate, but not on the units of
     Hopper."""
-    if ".satfinite" not in text:
-        return text
-    lines = text.split("\n")
-    return "\n".join(line.replace(".satfinite.s32", ".s32") if "mma.sync" in line else line for line in lines)
+    return re.sub(r"(\tmma\.sync\S*)\.satfinite\.s32", r"\1.s32", text)
 
 
 def fetch_maps(text: str) -> str:

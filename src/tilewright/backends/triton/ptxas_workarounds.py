@@ -33,7 +33,7 @@ _MMA = re.compile(  # whose sum starts with it
 _WAIT = re.compile(r"\s*wgmma\.wait_group\.sync\.aligned\s+(\d+);")
 _FENCE, _END = "wgmma.fence.sync.aligned;", "wgmma.commit_group.sync.aligned;"
 _LABEL = re.compile(r"\s*[\w$]+:")
-_SUMS = re.compile(r"\s*add\.[us]16x2\s+(%r\d+), (%r\d+), (%r\d+);")
+_SUMS = re.compile(r"\tadd\.[us]16x2\s+(%r\d+), (%r\d+), (%r\d+);")
 _EXTREME = re.compile(r"^\s*(min|max)\.([su])16(x2)?\s+(%r\w+), ([^,]+), ([^;]+);", re.MULTILINE)
 _NEGATION = re.compile(r"^\s*neg\.s16\s+(%rs\d+), (%rs\d+);", re.MULTILINE)
 _ABSOLUTE = re.compile(r"^\s*abs\.s(16|32|64)\s+(%r[sd]?\d+), (%r[sd]?\d+);", re.MULTILINE)
@@ -41,7 +41,9 @@ _ABSOLUTE = re.compile(r"^\s*abs\.s(16|32|64)\s+(%r[sd]?\d+), (%r[sd]?\d+);", re
 
 def repair(text: str) -> str:
     """``text``, compiled right."""
-    return separate_descriptors(separate_sums(with_signs(_EXTREME.sub(_selected, text))))
+    for form, right in ((_EXTREME, _selected), (_ABSOLUTE, _by_sign), (_NEGATION, _as_sum), (_SUMS, _one_by_one)):
+        text = form.sub(right, text)
+    return separate_descriptors(text)
 
 
 def _selected(found: re.Match[str]) -> str:
@@ -60,11 +62,6 @@ def _selected(found: re.Match[str]) -> str:
 \tselp.b16 high, high, other_high, is_kept;
 \tmov.b32 {result}, {{low, high}};
 \t}}"""
-
-
-def with_signs(text: str) -> str:
-    """``text``, in which absolute values and negations of the least integers have its sign."""
-    return _NEGATION.sub(_as_sum, _ABSOLUTE.sub(_by_sign, text))
 
 
 def _as_sum(found: re.Match[str]) -> str:
@@ -86,13 +83,6 @@ def _by_sign(found: re.Match[str]) -> str:
 \tsetp.lt.s{bits} is_negative, {x}, 0;
 \tselp.b{bits} {result}, negated, {x}, is_negative;
 \t}}"""
-
-
-def separate_sums(text: str) -> str:
-    """``text``, in which no two sums are made at once."""
-    if "16x2" not in text:
-        return text
-    return "\n".join(_SUMS.sub(_one_by_one, line) for line in text.split("\n"))
 
 
 def _one_by_one(found: re.Match[str]) -> str:

@@ -61,7 +61,7 @@ def stage_hook(kernel: TtirKernel, target: GpuTarget, *, pipelined: bool) -> Cal
         if stages is None:
             return version, version
         if target.has_wgmma:
-            stages["ttgir"] = _change_ttgir(stages["ttgir"], pipelined=pipelined)
+            stages["ttgir"] = _then(stages["ttgir"], functools.partial(_change_ttgir, pipelined=pipelined))
         stages["llir"] = _check_shared_memory(stages["llir"], target.shared_memory)
         if target.is_cuda:
             stages["llir"] = _then(stages["llir"], llir.without_promises)
@@ -82,15 +82,11 @@ def _then(stage: Stage, change: Callable[[Any], Any]) -> Stage:
     return lambda source, metadata: change(stage(source, metadata))
 
 
-def _change_ttgir(make_ttgir: Stage, *, pipelined: bool) -> Stage:
-    def changed(source: Any, metadata: Any) -> Any:
-        module = make_ttgir(source, metadata)
-        text = str(module)
-        early = tma_prefetch.prefetch(wait_sinking.sink_waits(text)) if pipelined else text
-        final = ttgir.mended(invariant_operands.keep_in_shared_memory(early))
-        return module if final == text else parse_mlir(final, module.context)
-
-    return changed
+def _change_ttgir(module: Any, *, pipelined: bool) -> Any:
+    text = str(module)
+    early = tma_prefetch.prefetch(wait_sinking.sink_waits(text)) if pipelined else text
+    final = ttgir.mended(invariant_operands.keep_in_shared_memory(early))
+    return module if final == text else parse_mlir(final, module.context)
 
 
 def _change_wgmma(text: str) -> str:

@@ -23,8 +23,7 @@ def cast(w: Writer, x: Val, source: DType, target: DType, mode: RoundingMode = R
     if source is target:
         return x
     if source.is_restricted:
-        wide = float32
-        return cast(w, _restricted_to_f32(w, x, source), wide, target, mode)
+        return cast(w, _restricted_to_f32(w, x, source), float32, target, mode)
     if target.is_bool:
         if source.is_floating:
             return w.compare("une", x, w.like(0.0, x))
@@ -68,11 +67,9 @@ def _constant(w: Writer, x: Val, value: int) -> Val:
 
 
 def _to_integer(w: Writer, x: Val, source: DType, target: DType) -> Val:
-    name = element(target, w.target)
     if not source.is_floating:
-        if x.bits >= target.bitwidth and x.element != "i1":
-            return w.convert("arith.trunci", x, name)
-        return w.convert("arith.extsi" if source.is_signed else "arith.extui", x, name)
+        return w.resize(x, target.bitwidth, signed=source.is_signed)
+    name = element(target, w.target)
     if x.element in ("f16", "bf16"):
         x = w.convert("arith.extf", x, "f32")
     # Values outside the range give its ends, NaN gives 0; the conversion itself leaves both undefined.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maximum
+from tilewright.backends.triton.ttir.convert import cast
 from tilewright.backends.triton.ttir.divisibility import mixes
 from tilewright.backends.triton.ttir.rounding import (
     directed,
@@ -20,7 +21,7 @@ from tilewright.backends.triton.ttir.rounding import (
 )
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import DType
+from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops import arith
 from tilewright.ir.ops.shape import constant_of
@@ -270,9 +271,19 @@ def _shift(w: Writer, op: arith.Shl | arith.Shr, operands: Sequence[Val]) -> Val
     return w.select(wide, w.like(0, x), shifted)
 
 
-def pointer_bits(w: Writer, x: Val) -> Val:
-    """The addresses in ``x`` as i64."""
-    return w.emit(f"tt.ptr_to_int {x.name} : {x.type} -> {Val('', 'i64', x.shape).type}", "i64", x.shape)
+def _cmp(w: Writer, op: arith.Cmp, operands: Sequence[Val]) -> Val:
+    """Of numbers, or of pointers by their addresses."""
+    x, y = operands
+    t, name = op.lhs.tile, op.predicate.value
+    if not t.is_pointer and t.element.is_floating:
+        x, y = (cast(w, v, t.element, float32) if t.element.is_restricted else v for v in operands)
+        ordered = "u" if op.predicate is CmpPredicate.NE else "o"  # with a NaN only NE is true
+        return w.compare(ordered + name, x, y)
+    if t.is_pointer:
+        x, y = w.ptr_to_int(x), w.ptr_to_int(y)
+    if name not in ("eq", "ne"):
+        name = ("s" if not t.is_pointer and t.element.is_signed and not t.element.is_bool else "u") + name
+    return w.compare(name, x, y)
 
 
 def _select(w: Writer, op: arith.Select, operands: Sequence[Val]) -> Val:
@@ -333,5 +344,6 @@ RULES: dict[type[Op], Rule] = {
     arith.Not: _not,
     arith.Shl: _shift,
     arith.Shr: _shift,
+    arith.Cmp: _cmp,
     arith.Select: _select,
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.trip_counts import max_trip_count
 from tilewright.backends.triton.ttir.state import LoweringState
-from tilewright.backends.triton.ttir.text import Val, Writer
+from tilewright.backends.triton.ttir.text import Val
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.control import For
 
@@ -31,24 +31,19 @@ def normalized_loop(s: LoweringState, op: For, prefetched: int = 0) -> Normalize
     if _stays_inside(s.facts, op, dtype, prefetched):
         return NormalizedLoop(lower, upper, step, lambda i: i)
     if dtype.bitwidth < 32:
-        extend, narrow = "arith.extsi" if dtype.is_signed else "arith.extui", lower.element
-        lower, upper, step = (w.convert(extend, v, "i32") for v in (lower, upper, step))
-        return NormalizedLoop(lower, upper, step, lambda i: w.convert("arith.trunci", i, narrow))
+        lower, upper, step = (w.resize(v, 32, signed=dtype.is_signed) for v in (lower, upper, step))
+        return NormalizedLoop(lower, upper, step, lambda i: w.resize(i, dtype.bitwidth))
     # The number of iterations; one of 2**63 or more is never reached.
-    held = "i32" if max_trip_count(s.facts, op) < 1 << 31 else "i64"
+    bits = 32 if max_trip_count(s.facts, op) < 1 << 31 else 64
     steps = w.op("arith.divui", w.op("arith.subi", w.op("arith.subi", upper, lower), w.like(1, lower)), step)
     some = w.compare("slt" if dtype.is_signed else "ult", lower, upper)
-    zero, one = w.constant(0, held), w.constant(1, held)
-    count = w.select(some, w.op("arith.addi", _resized(w, steps, held), one), zero)
+    zero, one = w.constant(0, f"i{bits}"), w.constant(1, f"i{bits}")
+    count = w.select(some, w.op("arith.addi", w.resize(steps, bits, signed=False), one), zero)
 
     def value_of(i: Val) -> Val:
-        return w.op("arith.addi", lower, w.op("arith.muli", _resized(w, i, lower.element), step))
+        return w.op("arith.addi", lower, w.op("arith.muli", w.resize(i, lower.bits, signed=False), step))
 
     return NormalizedLoop(zero, count, one, value_of)
-
-
-def _resized(w: Writer, x: Val, element: str) -> Val:
-    return w.convert("arith.extui" if element == "i64" else "arith.trunci", x, element)
 
 
 def _stays_inside(facts: IntegerRanges, op: For, dtype: DType, prefetched: int) -> bool:

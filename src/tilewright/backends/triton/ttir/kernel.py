@@ -14,16 +14,7 @@ from tilewright.analysis.gpu.tma_descriptors import plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.list_tables import rank_of, row_width
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends.triton.ttir import (
-    compare,
-    convert,
-    elements,
-    linear,
-    math,
-    memory,
-    shape,
-    views,
-)
+from tilewright.backends.triton.ttir import convert, elements, linear, math, memory, shape, views
 from tilewright.backends.triton.ttir.control import ControlFlow
 from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val
@@ -34,7 +25,7 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
 from tilewright.ir.ops import memory as memory_ops
 from tilewright.ir.ops import shape as shape_ops
-from tilewright.ir.ops.arith import Bitcast, Cast, Cmp
+from tilewright.ir.ops.arith import Bitcast, Cast
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.transforms.gpu.lower_reports import LOCAL, LOCAL_ALIGNMENT
@@ -194,7 +185,7 @@ def _nothing(s: LoweringState, op: memory_ops.Assume) -> None:
 
 def _exit(s: LoweringState, op: Exit) -> None:
     s.w.located("gpu.barrier")
-    s.w.end_block()
+    s.w.instruction("exit;" if s.target.is_cuda else "s_endpgm")
 
 
 def _first_operand(
@@ -206,7 +197,6 @@ def _first_operand(
 _ELEMENTWISE: dict[type[Op], Callable[[Any, Any, Sequence[Val]], Val]] = {
     **elements.RULES,
     **math.RULES,
-    Cmp: compare.cmp_op,
     Cast: convert.cast_op,
     Bitcast: convert.bitcast_op,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from tilewright.analysis.gpu.major_axis import has_major_axis
@@ -11,7 +12,7 @@ from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
 from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import float32
+from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.reachable import reachable
@@ -132,9 +133,7 @@ def mma(s: LoweringState, op: Mma) -> Val:
 def _matrix(s: LoweringState, value: Value) -> Val:
     """The tensor of a matrix operand with rank 2, or 3 when batched."""
     *batch, m, n = value.tile.shape
-    count = 1
-    for b in batch:
-        count *= b
+    count = math.prod(batch)
     shape = (m, n) if count == 1 else (count, m, n)
     x = s[value]
     for position, axis in enumerate(shape):
@@ -155,7 +154,7 @@ def _mma(s: LoweringState, op: Mma, x: Val, y: Val, acc: Val) -> Val:
         x, y = convert.half(w, x), convert.half(w, y)
     short = acc.element == "f16"
     total = w.convert("arith.extf", acc, "f32") if short else acc
-    precision = _tf32_precision(w, x) if dtype.short == "tf32" else _float32_precision(w, x, y)
+    precision = _precision(w, x, y, dtype)
     imprecise = _fast_sums(w, x, op)
     total = dot(w, x, y, total, precision, imprecise, origin=min(_origin(op.x), _origin(op.y)))
     return w.convert("arith.truncf", total, "f16") if short else total
@@ -178,13 +177,11 @@ def _fast_sums(w: Writer, x: Val, op: Mma) -> int:
     return min(_FAST_SUM, max(x.shape[-1], _SMALLEST_K[_BYTE])) if w.target.has_wgmma and x.element in FP8 else 0
 
 
-def _tf32_precision(w: Writer, x: Val) -> str:
-    """Triton 3.6 has no tf32 MMA ops of AMD's for a K of 8; those of float32 give the same."""
-    return "tf32" if w.target.is_cuda or x.shape[-1] >= 16 else "ieee"
-
-
-def _float32_precision(w: Writer, x: Val, y: Val) -> str:
-    """float32 MMA ops as three tf32 ones on NVIDIA's tensor cores; the MMA op of both low parts is dropped."""
+def _precision(w: Writer, x: Val, y: Val, dtype: DType) -> str:
+    """float32 MMA ops as three tf32 ones on NVIDIA's tensor cores; the MMA op of both low parts is dropped. Triton 3.6
+    has no tf32 MMA ops of AMD's for a K of 8; those of float32 give the same."""
+    if dtype.short == "tf32":
+        return "tf32" if w.target.is_cuda or x.shape[-1] >= 16 else "ieee"
     large = x.element == "f32" and w.target.is_cuda and min(x.shape[-2], y.shape[-1]) >= 16
     return "tf32x3" if large else "ieee"
 

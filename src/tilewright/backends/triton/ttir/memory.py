@@ -6,7 +6,6 @@ from tilewright.analysis.list_tables import Cell
 from tilewright.backends.triton.ttir import ordered_memory
 from tilewright.backends.triton.ttir import shape as shapes
 from tilewright.backends.triton.ttir.divisibility import mixes
-from tilewright.backends.triton.ttir.elements import pointer_bits
 from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import element
@@ -32,7 +31,7 @@ def ptr_offset(s: LoweringState, op: PtrOffset) -> Val:
     pointers, by = s.all(op.operands)
     dtype = op.offset.tile.element
     if by.bits < 32 or (by.bits == 32 and not dtype.is_signed):
-        by = w.convert("arith.extsi" if dtype.is_signed else "arith.extui", by, "i32" if by.bits < 32 else "i64")
+        by = w.resize(by, 32 if by.bits < 32 else 64, signed=dtype.is_signed)
     return offset(w, pointers, by, w.any_multiple(pointers, by) if mixes(op) else "")
 
 
@@ -41,7 +40,7 @@ def ptr_diff(s: LoweringState, op: PtrDiff) -> Val:
     pointee = op.lhs.tile.dtype
     assert isinstance(pointee, PointerType)
     size = pointee.pointee.bytes if pointee.pointee is not None else 1
-    x, y = (pointer_bits(w, v) for v in s.all(op.operands))
+    x, y = map(w.ptr_to_int, s.all(op.operands))
     difference = w.op("arith.subi", x, y)
     if size != 1:
         difference = w.op("arith.divsi", difference, w.like(size, difference))
@@ -49,12 +48,11 @@ def ptr_diff(s: LoweringState, op: PtrDiff) -> Val:
 
 
 def ptr_to_int(s: LoweringState, op: PtrToInt) -> Val:
-    return pointer_bits(s.w, s[op.x])
+    return s.w.ptr_to_int(s[op.x])
 
 
 def int_to_ptr(s: LoweringState, op: IntToPtr) -> Val:
-    x, (name, shape) = s[op.x], s.tensor_type(op.result)
-    return s.w.emit(f"tt.int_to_ptr {x.name} : {x.type} -> {Val('', name, shape).type}", name, shape)
+    return s.w.int_to_ptr(s[op.x], s.element(op.result))
 
 
 # -- weak accesses
@@ -67,12 +65,11 @@ def load_values(s: LoweringState, pointers: Val, mask: Val | None, other: Val | 
         other = w.convert("arith.extui", other, "i8") if other is not None else None
         loaded = load_values(s, pointers, mask, other, "i8")
         return w.compare("ne", loaded, w.like(0, loaded))
-    result = Val("", name, pointers.shape)
     operands = pointers.name
     if mask is not None:
         other = other if other is not None else shapes.zero(w, name, pointers.shape)
         operands += f", {mask.name}, {other.name}"
-    return w.emit(f"tt.load {operands} : {pointers.type}", name, result.shape)
+    return w.emit(f"tt.load {operands} : {pointers.type}", name, pointers.shape)
 
 
 def store_values(s: LoweringState, pointers: Val, value: Val, mask: Val | None) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tilewright.backends.triton.ttir.elements import pointer_bits
 from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val, Writer, type_text
 from tilewright.ir.enums import MemoryOrder, MemoryScope
@@ -44,7 +43,7 @@ def load(s: LoweringState, op: MemoryOp, pointers: Val, mask: Val | None, other:
     name = s.element(op.results[0])
     bits = 8 if name == "i1" else Val("", name).bits
     held = "i64" if bits == 64 else "i32"
-    addresses = pointer_bits(w, pointers)
+    addresses = w.ptr_to_int(pointers)
     fallback = _as_integer(w, other, held) if other is not None else w.constant(0, held, pointers.shape)
     if s.target.is_cuda:
         found = _load_once(w, op, addresses, mask, fallback, bits)
@@ -128,7 +127,7 @@ def store(s: LoweringState, op: MemoryOp, pointers: Val, value: Val, mask: Val |
 def _store_narrow(s: LoweringState, op: MemoryOp, pointers: Val, value: Val, mask: Val | None) -> None:
     """The word around each element is swapped for one with the new bits until nobody else changed it meanwhile."""
     w, bits = s.w, value.bits
-    cells, shift = _words(w, pointer_bits(w, pointers), bits)
+    cells, shift = _words(w, w.ptr_to_int(pointers), bits)
     ones = w.op("arith.shli", w.constant((1 << bits) - 1, "i32", value.shape), shift)
     kept = w.op("arith.xori", ones, w.like(-1, ones))
     new = w.op("arith.shli", _as_integer(w, value, "i32"), shift)
@@ -183,11 +182,11 @@ def where_valid(
     w = s.w
     some = mask
     if mask.shape:
-        addresses = pointer_bits(w, pointers)
+        addresses = w.ptr_to_int(pointers)
         flat = w.reshape(w.select(mask, addresses, w.like(0, addresses)), (math.prod(mask.shape),))
         address = w.reduce("arith.maxui", flat, 0)
         some = w.compare("ne", address, w.like(0, address))
-        spare = w.splat(_pointer(w, address, pointers.element), pointers.shape)
+        spare = w.splat(w.int_to_ptr(address, pointers.element), pointers.shape)
         pointers = w.select(mask, pointers, spare)
     types = ", ".join(type_text(v.element, v.shape) for v in otherwise)
     found = [Val(w.name(), v.element, v.shape) for v in otherwise]
@@ -216,15 +215,10 @@ def _words(w: Writer, addresses: Val, bits: int) -> tuple[Val, Val]:
     """Pointers to the words of 32 or 64 bits that hold elements of ``bits`` at ``addresses``, and how far left of the
     lowest bit the elements are."""
     if bits >= 32:
-        return _pointer(w, addresses, f"!tt.ptr<i{bits}>"), w.constant(0, f"i{bits}", addresses.shape)
-    cells = _pointer(w, w.op("arith.andi", addresses, w.like(-4, addresses)), "!tt.ptr<i32>")
+        return w.int_to_ptr(addresses, f"!tt.ptr<i{bits}>"), w.constant(0, f"i{bits}", addresses.shape)
+    cells = w.int_to_ptr(w.op("arith.andi", addresses, w.like(-4, addresses)), "!tt.ptr<i32>")
     byte = w.convert("arith.trunci", w.op("arith.andi", addresses, w.like(3, addresses)), "i32")
     return cells, w.op("arith.shli", byte, w.like(3, byte))
-
-
-def _pointer(w: Writer, addresses: Val, element: str) -> Val:
-    text = f"tt.int_to_ptr {addresses.name} : {addresses.type} -> {type_text(element, addresses.shape)}"
-    return w.emit(text, element, addresses.shape)
 
 
 def _rmw(w: Writer, kind: str, op: MemoryOp, pointers: Val, value: Val, mask: Val | None) -> Val:

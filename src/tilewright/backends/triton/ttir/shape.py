@@ -125,26 +125,13 @@ def _through_integers(w: Writer, operands: Sequence[Val], f: Callable[[Sequence[
     if kind == "i1":
         found = f([w.convert("arith.extui", v, "i8") for v in operands])
         return w.convert("arith.trunci", found, "i1")
-    moved = [
-        w.emit(f"tt.ptr_to_int {v.name} : {v.type} -> {Val('', 'i64', v.shape).type}", "i64", v.shape) for v in operands
-    ]
-    found = f(moved)
-    return w.emit(f"tt.int_to_ptr {found.name} : {found.type} -> {Val('', kind, found.shape).type}", kind, found.shape)
+    return w.int_to_ptr(f([w.ptr_to_int(v) for v in operands]), kind)
 
 
 def extract(s: LoweringState, op: Extract) -> Val:
-    x, part = s[op.x], op.shape
-    return _extract(s, x, op.x.tile.shape, part, op)
-
-
-def _grid(whole: Shape, part: Shape) -> tuple[int, ...]:
-    return tuple(n // m for n, m in zip(whole, part))
-
-
-def _extract(s: LoweringState, x: Val, whole: Shape, part: Shape, op: Extract) -> Val:
     """Keeps what lies at the index along each split axis, by splitting in halves or, for run-time indices, by masks."""
-    w, shape = s.w, list(whole)
-    for axis, count in enumerate(_grid(whole, part)):
+    w, x, shape, part = s.w, s[op.x], list(op.x.tile.shape), op.shape
+    for axis, count in enumerate(_grid(op.x.tile.shape, part)):
         if count == 1:
             continue
         index = op.indices[axis]
@@ -157,6 +144,10 @@ def _extract(s: LoweringState, x: Val, whole: Shape, part: Shape, op: Extract) -
         shape[axis] = part[axis]
         x = w.reshape(found, squeezed(tuple(shape)))
     return x
+
+
+def _grid(whole: Shape, part: Shape) -> tuple[int, ...]:
+    return tuple(n // m for n, m in zip(whole, part))
 
 
 def _pick_constant(w: Writer, x: Val, before: int, count: int, after: int, index: int) -> Val:
@@ -199,10 +190,7 @@ def _pick_dynamic(s: LoweringState, x: Val, before: int, count: int, after: int,
 
 def _is_at(w: Writer, index: Val, count: int) -> Val:
     """For each of ``count`` positions whether it is ``index`` modulo count."""
-    if index.bits > 32:
-        index = w.convert("arith.trunci", index, "i32")
-    elif index.bits < 32:
-        index = w.convert("arith.extui", index, "i32")
+    index = w.resize(index, 32, signed=False)
     index = w.op("arith.andi", index, w.like(count - 1, index))
     return w.compare("eq", w.arange(count), w.splat(index, (count,)))
 

@@ -13,7 +13,7 @@ from tilewright.backends.triton.ttir.types import element, tensor_type
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
-from tilewright.ir.types import PointerType, TensorViewType, TileType, Type, tensor_view
+from tilewright.ir.types import PointerType, TileType, Type, tensor_view
 
 Extent = int | Val
 LARGEST_TENSOR = 1 << 20  # elements; Triton's limit
@@ -96,14 +96,10 @@ class LoweringState:
             if isinstance(t, TileType):
                 flat.append(tensor_type(t, self.target))
                 continue
-            flat += self._view_types(tensor_view(t))
+            view = tensor_view(t)
+            flat.append(tensor_type(TileType(PointerType(view.dtype)), self.target))
+            flat += [(f"i{view.index_dtype.bitwidth}", ()) for e in (*view.shape, *view.strides) if e is None]
         return flat
-
-    def _view_types(self, view: TensorViewType) -> list[tuple[str, Shape]]:
-        from_static = [*view.shape, *view.strides]
-        index = f"i{view.index_dtype.bitwidth}"
-        base = tensor_type(TileType(PointerType(view.dtype)), self.target)
-        return [base, *((index, ()) for e in from_static if e is None)]
 
     def flat(self, values: Sequence[Value]) -> list[Val]:
         flat: list[Val] = []

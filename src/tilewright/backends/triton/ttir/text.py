@@ -137,10 +137,7 @@ class Writer:
     def _hidden(self, x: Val) -> Val:
         """``x``, integers or pointers, of which Triton knows nothing."""
         if x.element.startswith("!"):
-            bits = self.optimization_barrier(
-                self.emit(f"tt.ptr_to_int {x.name} : {x.type} -> {type_text('i64', x.shape)}", "i64", x.shape)
-            )
-            return self.emit(f"tt.int_to_ptr {bits.name} : {bits.type} -> {x.type}", x.element, x.shape)
+            return self.int_to_ptr(self.optimization_barrier(self.ptr_to_int(x)), x.element)
         if x.bits == 8:
             return self.convert("arith.trunci", self.optimization_barrier(self.convert("arith.extsi", x, "i16")), "i8")
         return self.optimization_barrier(x)
@@ -152,8 +149,7 @@ class Writer:
             if key in scope:
                 return scope[key]
         if element.startswith("!tt.ptr"):
-            pointer = self.emit(f"tt.int_to_ptr {self.constant(int(value), 'i64').name} : i64 -> {element}", element)
-            return self.splat(pointer, shape)
+            return self.splat(self.int_to_ptr(self.constant(int(value), "i64"), element), shape)
         if element == "i1":
             text = "true" if value else "false"
         elif element.startswith("i"):
@@ -188,6 +184,19 @@ class Writer:
         if x.element == element:
             return x
         return self.emit(f"tt.bitcast {x.name} : {x.type} -> {type_text(element, x.shape)}", element, x.shape)
+
+    def resize(self, x: Val, bits: int, *, signed: bool = True) -> Val:
+        """Integers in ``bits`` bits."""
+        name = "arith.trunci" if x.bits > bits else "arith.extsi" if signed else "arith.extui"
+        return self.convert(name, x, f"i{bits}")
+
+    def ptr_to_int(self, x: Val) -> Val:
+        """The addresses in ``x`` as i64."""
+        return self.emit(f"tt.ptr_to_int {x.name} : {x.type} -> {type_text('i64', x.shape)}", "i64", x.shape)
+
+    def int_to_ptr(self, x: Val, element: str) -> Val:
+        """The addresses ``x`` as pointers of type ``element``."""
+        return self.emit(f"tt.int_to_ptr {x.name} : {x.type} -> {type_text(element, x.shape)}", element, x.shape)
 
     def compare(self, predicate: str, x: Val, y: Val) -> Val:
         """``arith.cmpi`` or, for floats, ``arith.cmpf``."""
@@ -267,10 +276,6 @@ class Writer:
             self.located(f"tt.reduce.return {both.name} : {x.element}")
         self.located(f"}}) : ({x.type}) -> {value.type}")
         return value
-
-    def end_block(self) -> None:
-        """Every thread that gets here ends."""
-        self.instruction("exit;" if self.target.is_cuda else "s_endpgm")
 
     def instruction(self, code: str) -> None:
         """One without operands, by every thread."""

@@ -62,19 +62,19 @@ def pointers_of(s: LoweringState, op: Any) -> Access:
         bits = type_.view.index_dtype.bitwidth
         start, reachable = start_of(s, type_, k, op.indices[k], bits, known=in_bounds[k])
         stride = view.strides[axis]
-        base = memory.offset(w, base, times(w, resized(w, start, 64), stride))
+        base = memory.offset(w, base, times(w, w.resize(start, 64), stride))
         at = start
         if k in kept:
             steps = w.arange(type_.tile_shape[k])
             most = (type_.tile_shape[k] - 1) * _largest_stride(s, op.view, axis)
             fits = reach + most < 1 << 31
-            moved = w.place(times(w, resized(w, steps, 32 if fits else 64), stride), (kept.index(k),), shape)
+            moved = w.place(times(w, w.resize(steps, 32 if fits else 64), stride), (kept.index(k),), shape)
             if fits:
                 reach += most
                 near = moved if near is None else w.op("arith.addi", near, moved)
             else:
                 far.append(moved)
-            at = w.op("arith.addi", w.splat(start, steps.shape), resized(w, steps, start.bits))
+            at = w.op("arith.addi", w.splat(start, steps.shape), w.resize(steps, start.bits))
         if not in_bounds[k]:
             inside = _inside(s, at, view.shape[axis], op.indices[k])
             masks.append(w.place(inside, (kept.index(k),) if k in kept else (), shape))
@@ -116,7 +116,7 @@ def start_of(
     Also a test that it did not overflow, where that could happen.
     """
     w, exact, step = s.w, s[index], type_.steps[k]
-    value = resized(w, exact, bits, signed=index.tile.element.is_signed)
+    value = w.resize(exact, bits, signed=index.tile.element.is_signed)
     start = value if step == 1 else w.op("arith.muli", value, w.like(step, value))
     limit = (1 << (bits - 2 if bits == 64 else bits - 1)) - type_.tile_shape[k]  # what follows it fits as well
     low, high = s.facts.range(index)
@@ -128,18 +128,11 @@ def start_of(
     return start, w.op("arith.andi", above, below)
 
 
-def resized(w: Writer, x: Val, bits: int, *, signed: bool = True) -> Val:
-    """Integers in ``bits`` bits."""
-    if x.bits > bits:
-        return w.convert("arith.trunci", x, f"i{bits}")
-    return w.convert("arith.extsi" if signed else "arith.extui", x, f"i{bits}")
-
-
 def scalar(w: Writer, extent: Extent, name: str) -> Val:
     """An extent as a value of element type ``name``."""
     if isinstance(extent, int):
         return w.constant(extent, name)
-    return resized(w, extent, int(name[1:]))
+    return w.resize(extent, int(name[1:]))
 
 
 def times(w: Writer, x: Val, stride: Extent) -> Val:
@@ -215,7 +208,7 @@ def _map_of(s: LoweringState, d: Descriptor, cell: Cell) -> Val:
     pointer = memory.entry(s, cell.table, cell.first, cell.row, MAP_BYTES * param.descriptors.index(d))
     if param.by_value:
         address = w.asm("cvta.param.u64 $0, $1;", "=l,l", [pointer], "i64")
-        pointer = w.emit(f"tt.int_to_ptr {address.name} : i64 -> !tt.ptr<i8>", "!tt.ptr<i8>")
+        pointer = w.int_to_ptr(address, "!tt.ptr<i8>")
     else:
         pointer = w.bitcast(pointer, "!tt.ptr<i8>")
         w.located(f"ttng.tensormap_fenceproxy_acquire {pointer.name} : !tt.ptr<i8>")  # as it was copied there
@@ -274,9 +267,8 @@ def _store_descriptor(s: LoweringState, op: Any, d: Descriptor, value: Val) -> N
     order = _tile_order(op, d)
     inverse = [order.index(i) for i in range(len(order))]
     if value.element == "f32" and w.target.is_cuda:
-        value = w.optimization_barrier(
-            value
-        )  # Triton would take shared memory for the accumulators before the loads have freed theirs
+        # Triton would take shared memory for the accumulators before the loads have freed theirs.
+        value = w.optimization_barrier(value)
     value = w.trans(value, inverse)
     kept = [k for k, n in enumerate(d.block) if n != 1]
     starts = _coordinates(s, op, d)
