@@ -54,6 +54,48 @@ def persistent(
         ct.store(c, (i, j), total.astype(c.dtype))
 
 
+def sum_of(a: ct.Array, b: ct.Array, i: int, j: int, M: int, N: int, K: int, stop: int) -> Any:
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(stop):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, ct.load(b, (k, j), (K, N), padding_mode=ct.PaddingMode.ZERO), total)
+    return total
+
+
+def strips(
+    a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int],
+    left: ct.Constant[bool], right: ct.Constant[bool], sums: ct.Constant[Any], rounded: ct.Constant[bool],
+) -> None:  # fmt: skip
+    """Whole tiles, and then strips of 16 columns, by each block for itself: the last one begins."""
+    steps, rows, columns = ct.cdiv(a.shape[1], K), ct.cdiv(c.shape[0], M), c.shape[1] // N
+    for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
+        i, j = tile // columns, tile % columns
+        ct.store(c, (i, j), sum_of(a, b, i, j, M, N, K, steps).astype(c.dtype))
+    for part in range(
+        ct.num_blocks(0) - 1 - ct.bid(0), rows * (ct.cdiv(c.shape[1], 16) - columns * (N // 16)), ct.num_blocks(0)
+    ):
+        i, j = part % rows, columns * (N // 16) + part // rows
+        ct.store(c, (i, j), sum_of(a, b, i, j, M, 16, K, steps).astype(c.dtype))
+
+
+def shares(
+    a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int],
+    left: ct.Constant[bool], right: ct.Constant[bool], sums: ct.Constant[Any], rounded: ct.Constant[bool],
+) -> None:  # fmt: skip
+    """Tiles as long as each block has one, and then one more for some: the pair says how many steps it takes."""
+    steps, columns = ct.cdiv(a.shape[1], K), ct.cdiv(c.shape[1], N)
+    tiles, block = ct.cdiv(c.shape[0], M) * columns, ct.bid(0)
+    rest = tiles % ct.num_blocks(0)
+    for tile in range(block, tiles - rest, ct.num_blocks(0)):
+        i, j = tile // columns, tile % columns
+        ct.store(c, (i, j), sum_of(a, b, i, j, M, N, K, steps).astype(c.dtype))
+    part = block // 2 * 2 + block % 2
+    last = tiles - rest + min(part, rest - 1)
+    total = sum_of(a, b, last // columns, last % columns, M, N, K, ct.where(block // 2 * 2 < rest, steps, 0))
+    if part < rest:
+        ct.store(c, (last // columns, last % columns), total.astype(c.dtype))
+
+
 def aligned(shape: Sequence[int], dtype: Any) -> Any:
     """Zeros at an address that is a multiple of 64."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize

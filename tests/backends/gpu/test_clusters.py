@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from support.gpu_interpreter import interpreter_backend
-from support.gpu_products import BF16, E4M3, Product, matmul, persistent, random_product
+from support.gpu_products import BF16, E4M3, Product, matmul, persistent, random_product, shares, strips
 from support.ptx import hopper
 from support.ptx.backend import ptx_backend
 
@@ -84,48 +83,6 @@ def test_persistent_loops(rows: int, blocks: int, kernel: Callable[..., None], m
     """With an odd number of tiles, and with pairs that need different tiles at times, too."""
     found = in_both(Product((rows, 192, 160), (64, 64, 32), out="float16"), kernel, blocks, monkeypatch)
     assert 0 < found[0] <= found[1]
-
-
-def sum_of(a: ct.Array, b: ct.Array, i: int, j: int, M: int, N: int, K: int, stop: int) -> Any:
-    total = ct.zeros((M, N), ct.float32)
-    for k in range(stop):
-        x = ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO)
-        total = ct.mma(x, ct.load(b, (k, j), (K, N), padding_mode=ct.PaddingMode.ZERO), total)
-    return total
-
-
-def strips(
-    a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int],
-    left: ct.Constant[bool], right: ct.Constant[bool], sums: ct.Constant[object], rounded: ct.Constant[bool],
-) -> None:  # fmt: skip
-    """Whole tiles, and then strips of 16 columns, by each block for itself: the last one begins."""
-    steps, rows, columns = ct.cdiv(a.shape[1], K), ct.cdiv(c.shape[0], M), c.shape[1] // N
-    for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
-        i, j = tile // columns, tile % columns
-        ct.store(c, (i, j), sum_of(a, b, i, j, M, N, K, steps).astype(c.dtype))
-    for part in range(
-        ct.num_blocks(0) - 1 - ct.bid(0), rows * (ct.cdiv(c.shape[1], 16) - columns * (N // 16)), ct.num_blocks(0)
-    ):
-        i, j = part % rows, columns * (N // 16) + part // rows
-        ct.store(c, (i, j), sum_of(a, b, i, j, M, 16, K, steps).astype(c.dtype))
-
-
-def shares(
-    a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int],
-    left: ct.Constant[bool], right: ct.Constant[bool], sums: ct.Constant[object], rounded: ct.Constant[bool],
-) -> None:  # fmt: skip
-    """Tiles as long as each block has one, and then one more for some: the pair says how many steps it takes."""
-    steps, columns = ct.cdiv(a.shape[1], K), ct.cdiv(c.shape[1], N)
-    tiles, block = ct.cdiv(c.shape[0], M) * columns, ct.bid(0)
-    rest = tiles % ct.num_blocks(0)
-    for tile in range(block, tiles - rest, ct.num_blocks(0)):
-        i, j = tile // columns, tile % columns
-        ct.store(c, (i, j), sum_of(a, b, i, j, M, N, K, steps).astype(c.dtype))
-    part = block // 2 * 2 + block % 2
-    last = tiles - rest + min(part, rest - 1)
-    total = sum_of(a, b, last // columns, last % columns, M, N, K, ct.where(block // 2 * 2 < rest, steps, 0))
-    if part < rest:
-        ct.store(c, (last // columns, last % columns), total.astype(c.dtype))
 
 
 @pytest.mark.parametrize(("kernel", "columns"), [(strips, 216), (shares, 184)])

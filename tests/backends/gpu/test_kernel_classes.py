@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support.gpu_attention import attended, attention, backward_of_keys, backward_of_queries, decoded
-from support.gpu_products import aligned, matmul, persistent
+from support.gpu_products import aligned, matmul, persistent, shares, strips
 
 import tilewright as ct
 from tilewright.backends.gpu.backend import GpuBackend
@@ -20,6 +20,7 @@ from tilewright.backends.gpu.kernel_classes import (
     is_latent_decoding,
     is_matmul_of_integers,
     is_matmul_of_parts,
+    is_matmul_with_strips,
     is_persistent_matmul,
     is_persistent_matmul_of_bytes,
 )
@@ -42,6 +43,7 @@ def classes(
     predicates = {
         "large": is_large_matmul,
         "persistent": is_persistent_matmul,
+        "strips": is_matmul_with_strips,
         "parts": is_matmul_of_parts,
         "bytes": is_persistent_matmul_of_bytes,
         "integers": is_matmul_of_integers,
@@ -76,6 +78,13 @@ def test_rows_that_do_not_start_on_sectors() -> None:
     assert classes(size=520) == ["large", "persistent"] and classes(matmul, size=520) == ["large"]
     assert classes(size=520, tile=WIDE) == classes(size=520, tile=NARROW) == ["persistent"]
     assert not classes(size=520, tile=(64, 32, 64)) and not classes(size=520, hints={"num_ctas": 1})
+
+
+def test_several_loops() -> None:
+    """What whole tiles leave is of each CTA for itself. Where rows are whole sectors nothing is paired."""
+    assert classes(strips, size=520) == ["strips"] and classes(shares, size=520) == ["large"]
+    assert not classes(strips) and not classes(strips, size=520, tile=WIDE)
+    assert not classes(strips, size=520, hints={"num_ctas": 1})
 
 
 def parts(
@@ -128,7 +137,9 @@ def test_8_bit_integers(dtype: Any) -> None:
     assert classes(integers, dtype=dtype, right=True, tile=(128, 128, 128)) == ["integers"]
     assert not classes(integers, dtype=dtype, right=True, tile=(64, 128, 128))
     assert not classes(integers, dtype=dtype, right=True, tile=(128, 128, 32))
-    assert not classes(integers, dtype=dtype, tile=(128, 128, 128))
+    assert classes(integers, dtype=dtype, tile=(128, 128, 128)) == ["integers"]
+    assert classes(integers, dtype=dtype, tile=(64, 64, 64)) == ["integers"]
+    assert not classes(integers, dtype=dtype, tile=(64, 32, 64)) and not classes(integers, dtype=dtype, size=520)
 
 
 def test_others_are_not() -> None:

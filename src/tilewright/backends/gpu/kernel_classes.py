@@ -35,6 +35,8 @@ _LARGE = 128 * 256  # accumulators of a tile
 _COLUMNS = 128
 _PAIRED_COLUMNS = 64
 _STEP = 64  # along K
+_ACROSS_K = 64  # rows and columns of tiles whose right operands threads transpose
+_STRIP_COLUMNS = 16
 _PART_COLUMNS = (32, 64)  # of MMA ops that are joined
 _KEYS = {128: 128 * 128, 256: 128 * 64}  # of attention: the least elements of keys and of values, for so many queries
 # For so many queries of such a width, in elements of so many bytes, without a soft cap: the least keys.
@@ -67,10 +69,22 @@ def is_persistent_matmul(function: Function, backend: Backend) -> bool:
     return found.are_persistent(_PAIRED_COLUMNS) if found.multicast_pays else found.are_persistent(_COLUMNS)
 
 
+def is_matmul_with_strips(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` multiplies matrices of 16-bit floats, whose rows are no whole sectors, in tiles of 128x256
+    or more in a loop over those that are left to a block, which pairs of CTAs run, and what whole tiles leave in other
+    loops, in strips of up to 16 columns; also in splits, whose sums threads store and load."""
+    found = _mmas(function, backend, bytes=2, by_threads=(MemoryOp,))
+    if found is None or not found.paired:
+        return False
+    inside = [_is_in_persistent_loop(op) and op.acc.tile.size >= _LARGE for op in found.mmas]
+    strips = [op for op, is_inside in zip(found.mmas, inside) if not is_inside]
+    return any(inside) and bool(strips) and all(op.acc.tile.shape[-1] <= _STRIP_COLUMNS for op in strips)
+
+
 def is_matmul_of_parts(function: Function, backend: Backend) -> bool:
     """Whether ``function`` multiplies matrices of 16-bit floats in tiles of several parts side by side, of 32 or 64
     columns each, which are one MMA op of all columns."""
-    found = _mmas(function, backend, bytes=2, by_threads=True)
+    found = _mmas(function, backend, bytes=2, by_threads=(Store, StoreView))
     if found is None or not (found.paired or not found.multicast_pays):
         return False
     blocks = [[op for op in found.mmas if op.block is block] for block in {op.block for op in found.mmas}]
@@ -88,11 +102,12 @@ def is_persistent_matmul_of_bytes(function: Function, backend: Backend) -> bool:
 
 
 def is_matmul_of_integers(function: Function, backend: Backend) -> bool:
-    """Whether ``function`` multiplies aligned matrices of 8-bit integers along K in tiles of 128x128 or more and steps
-    of 64 or more."""
-    found = _mmas(function, backend, bytes=1, sums=int32)
+    """Whether ``function`` multiplies aligned matrices of 8-bit integers in steps of 64 or more, and tiles of 128x128
+    or more along K, of 64x64 where the right one lies along its rows."""
+    found = _mmas(function, backend, bytes=1, sums=int32, across_k=True)
+    least = _ACROSS_K if found is not None and found.across_k else _COLUMNS
     return found is not None and all(
-        min(op.acc.tile.shape[-2:]) >= _COLUMNS and op.x.tile.shape[-1] >= _STEP for op in found.mmas
+        min(op.acc.tile.shape[-2:]) >= least and op.x.tile.shape[-1] >= _STEP for op in found.mmas
     )
 
 
@@ -183,12 +198,14 @@ def _may_be_attention(mmas: Sequence[MmaOp]) -> bool:
 
 @dataclass(frozen=True)
 class _Found:
-    """MMA ops, whether pairs of CTAs would pay, and whether there are such; whether TMA stores all."""
+    """MMA ops, whether pairs of CTAs would pay, and whether there are such; what threads load and store, and whether
+    they transpose right operands."""
 
     mmas: list[Mma]
     multicast_pays: bool
     paired: bool
-    stored_by_tma: bool
+    by_threads: list[Op]
+    across_k: bool
 
     def are_persistent(self, columns: int) -> bool:
         wide = all(op.acc.tile.shape[-1] >= columns and _is_in_persistent_loop(op) for op in self.mmas)
@@ -196,30 +213,40 @@ class _Found:
 
 
 def _mmas(
-    function: Function, backend: Backend, *, bytes: int, sums: DType = float32, by_threads: bool = False
+    function: Function,
+    backend: Backend,
+    *,
+    bytes: int,
+    sums: DType = float32,
+    by_threads: tuple[type[Op], ...] = (),
+    across_k: bool = False,
 ) -> _Found | None:
     """The MMA ops of ``function``, where warp groups multiply all, and TMA loads all that it reads and stores all that
-    it writes, if not ``by_threads``; None otherwise."""
-    if not _multiplies(function, bytes, sums):
+    it writes, except for accesses ``by_threads``, and right operands ``across_k``; None otherwise."""
+    if not _multiplies(function, bytes, sums, (LoadView, StoreView, *by_threads)):
         return None
     target = _target(backend)
     if not target.has_wgmma:
         return None
     found = AnalysisManager(function).get(_found, target)  # once for all classes
-    return found if found is not None and (by_threads or found.stored_by_tma) else None
+    if found is None or (found.across_k and not across_k):
+        return None
+    return found if all(isinstance(op, by_threads) for op in found.by_threads) else None
 
 
 def _found(function: Function, target: GpuTarget) -> _Found | None:
-    found = _choice(function, target, by_threads=_stores)
-    if found is None or any(None in pair for pair in found[1].mmas.values()):
+    found = _choice(function, target, by_threads=lambda op: True)
+    if found is None:
         return None
     optimized, chosen = found
+    if any(x is None or (y is None and not isinstance(op.y.op, LoadView)) for op, (x, y) in chosen.mmas.items()):
+        return None
     paired = False
     if chosen.multicast_pays:
         fetching = run_passes(optimized, (ChooseWgmma(target), MulticastFetches()))
         paired = any(isinstance(op, Fetch) and op.both is not None for op in fetching.walk())
-    by_tma = all(op in chosen.stores for op in optimized.walk() if _stores(op))
-    return _Found(list(chosen.mmas), chosen.multicast_pays, paired, by_tma)
+    across_k = any(y is None for _, y in chosen.mmas.values())
+    return _Found(list(chosen.mmas), chosen.multicast_pays, paired, _left_to_threads(optimized, chosen), across_k)
 
 
 def _target(backend: Backend) -> GpuTarget:
@@ -236,14 +263,15 @@ def _choice(
     optimized = run_passes(with_resolved_hints(optimize(function), target), passes)
     mmas = {op for op in optimized.walk() if isinstance(op, Mma)}
     chosen = AnalysisManager(optimized).get(choose, ChooseWgmma(target))
-    loaded: set[Op | None] = {operand.load for pair in chosen.mmas.values() for operand in pair if operand is not None}
-    loaded |= {operand_source(op.y) for op, (_, y) in chosen.mmas.items() if y is None and _is_loaded(op.y)}
-    moved = all(
-        op in loaded or op in chosen.stores or (by_threads is not None and by_threads(op))
-        for op in optimized.walk()
-        if isinstance(op, MemoryOp)
-    )
-    return (optimized, chosen) if moved and chosen.mmas.keys() == mmas else None
+    allowed = (by_threads is not None and by_threads(op) for op in _left_to_threads(optimized, chosen))
+    return (optimized, chosen) if chosen.mmas.keys() == mmas and all(allowed) else None
+
+
+def _left_to_threads(optimized: Function, chosen: Choice) -> list[Op]:
+    """What neither is loaded by TMA, or converted by threads for an MMA op, nor stored by TMA."""
+    moved: set[Op | None] = {operand.load for pair in chosen.mmas.values() for operand in pair if operand is not None}
+    moved |= {operand_source(op.y) for op, (_, y) in chosen.mmas.items() if y is None and _is_loaded(op.y)}
+    return [op for op in optimized.walk() if isinstance(op, MemoryOp) and op not in moved | chosen.stores]
 
 
 def _is_element(op: Op) -> bool:
@@ -260,10 +288,12 @@ def _stores_row_numbers(op: Op) -> bool:
     return isinstance(op, (Store, StoreView)) and op.value.tile.size in op.value.tile.shape
 
 
-def _multiplies(function: Function, bytes: int, sums: DType) -> bool:
-    """Whether ``function`` has MMA ops of loaded numbers of so many bytes, and no others."""
+def _multiplies(function: Function, bytes: int, sums: DType, accesses: tuple[type[Op], ...]) -> bool:
+    """Whether ``function`` has MMA ops of loaded numbers of so many bytes, and no others, nor other ``accesses``."""
     mmas = [op for op in function.walk() if isinstance(op, Mma)]
-    return _are_all(function, bytes, sums=sums) and all(_is_loaded(op.x) and _is_loaded(op.y) for op in mmas)
+    return _are_all(function, bytes, accesses=accesses, sums=sums) and all(
+        _is_loaded(op.x) and _is_loaded(op.y) for op in mmas
+    )
 
 
 def _are_all(
