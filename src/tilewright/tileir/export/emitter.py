@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 import numpy as np
 
 from tilewright.ir import core
-from tilewright.ir.dtypes import DType, float8_e5m3fnu, tfloat32
+from tilewright.ir.dtypes import DType
 from tilewright.ir.semantics.conversion import from_float64, to_float64
 from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.module import Attribute, Block, FloatAttr, IntegerAttr, Operation, Value
+from tilewright.tileir.numbers import FORMATS, encode
 from tilewright.tileir.optable import BY_NAME, NEWEST, NO_DEFAULT, OpSpec
 from tilewright.tileir.types import I8, I64, SCALARS, Element, Pointer, Scalar, Tile, Type
 
@@ -24,18 +25,12 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 W = TypeVar("W")
-_NAMES = {
-    "f8e4m3fn": "f8E4M3FN",
-    "f8e5m2": "f8E5M2",
-    "f8e8m0fnu": "f8E8M0FNU",
-    "f8e5m3fnu": "fnv8E5M3FNU",
-    "f4e2m1fn": "f4E2M1FN",
-}
+_NAMES = {dtype: name for name, dtype in FORMATS.items()}
 
 
 class _Scalars(dict[DType, Scalar]):
     def __missing__(self, dtype: DType) -> Scalar:
-        name = f"i{dtype.bitwidth}" if dtype.is_integer else _NAMES.get(dtype.short, dtype.short)
+        name = f"i{dtype.bitwidth}" if dtype.is_integer else _NAMES.get(dtype, dtype.short)
         found = self[dtype] = SCALARS[name]
         return found
 
@@ -83,10 +78,7 @@ def number_bits(dtype: DType, value: bool | float) -> int:
 @functools.lru_cache(maxsize=1024)
 def _float_bits(dtype: DType, value: float, sign: float) -> int:
     """As ``number_bits``; ``sign`` tells zeros apart."""
-    if dtype is float8_e5m3fnu:
-        return int(from_float64(np.array(value, np.float64), dtype))
-    raw = int.from_bytes(np.array(value, dtype.storage).tobytes(), "little")
-    return raw >> 13 if dtype is tfloat32 else raw & (1 << scalar(dtype).bits) - 1
+    return encode(dtype, value)
 
 
 Splat = tuple[Scalar, int, tuple[int, ...]]  # the type of the elements, the bits of one, and the shape

@@ -9,7 +9,6 @@ from typing import Any, Union
 from tilewright.ir import core
 from tilewright.ir.builder import Builder
 from tilewright.ir.dtypes import (
-    ALL_DTYPES,
     SIGNED_INTEGERS,
     UNSIGNED_INTEGERS,
     DType,
@@ -26,19 +25,12 @@ from tilewright.ir.ops.shape import Constant
 from tilewright.ir.types import ElementType, PointerType, TensorViewType, TileType
 from tilewright.tileir.errors import TileIRError
 from tilewright.tileir.module import Module, Operation, Value
+from tilewright.tileir.numbers import FORMATS
 from tilewright.tileir.types import GatherScatterView, Pointer, Scalar, TileView, Type
 from tilewright.tileir.types import Tile as TileIRTile
 
-_FLOATS = {
-    "f8E4M3FN": "f8e4m3fn",
-    "f8E5M2": "f8e5m2",
-    "f8E8M0FNU": "f8e8m0fnu",
-    "fnv8E5M3FNU": "f8e5m3fnu",
-    "f4E2M1FN": "f4e2m1fn",
-}
 NIBBLE = "i4"  # which our IR has no dtype for: int8 with the sign extended
 _UNSIGNED = dict(zip(SIGNED_INTEGERS, UNSIGNED_INTEGERS))
-_SHORT = {d.short for d in ALL_DTYPES}
 
 
 @dataclass(frozen=True)
@@ -72,9 +64,7 @@ def dtype_of(scalar: Scalar) -> DType:
     """The dtype of an element type; integers, of which Tile IR does not know the sign, are signed."""
     if scalar.name == NIBBLE:
         return int8
-    short = _FLOATS.get(scalar.name, scalar.name)
-    assert short in _SHORT, scalar
-    return dtype_from_short(short)
+    return FORMATS.get(scalar.name) or dtype_from_short(scalar.name)
 
 
 def unsigned(dtype: DType) -> DType:

@@ -6,12 +6,9 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from tilewright.ir.core import Value
-from tilewright.ir.dtypes import DType, float8_e5m3fnu, int8, int32, tfloat32, uint8
+from tilewright.ir.dtypes import DType, int8, int32, uint8
 from tilewright.ir.ops import arith, linear, memory, shape
-from tilewright.ir.semantics.conversion import to_float64
 from tilewright.ir.types import TileType
 from tilewright.tileir import constants
 from tilewright.tileir.importer.arith import nibble, scalar_of
@@ -25,6 +22,7 @@ from tilewright.tileir.module import (
     Operation,
     SameElementsAttr,
 )
+from tilewright.tileir.numbers import decode
 from tilewright.tileir.types import SCALARS, Scalar, Tile
 
 MOST_RUNS = 4096  # pieces of equal elements that a constant may have
@@ -37,10 +35,7 @@ def number(dtype: DType, bits: int) -> bool | int | float:
         return bool(bits)
     if dtype.is_integer:
         return bits - (1 << dtype.bitwidth) if bits >> (dtype.bitwidth - 1) and dtype.is_signed else bits
-    if dtype is tfloat32:
-        bits <<= 13
-    raw = np.frombuffer(bits.to_bytes(dtype.storage.itemsize, "little"), dtype.storage)
-    return float(to_float64(raw, dtype)[0] if dtype is float8_e5m3fnu else raw[0])
+    return decode(dtype, bits)
 
 
 def attribute_number(e: Context, dtype: DType, a: Any) -> bool | int | float:
