@@ -2,9 +2,9 @@
 
     python benchmarks/cpu_scale.py --output benchmarks/results      # cpu_scale.md, .svg and .png
 
-The simulation has the rule of the runtime (``blocks_together``), and takes from the command line what a thread costs
-until it begins and what taking blocks costs. Its speedup is that over one thread, of work that no memory limits. The
-measurement is that of a matmul, up to the processors there are.
+The simulation has the rules of the runtime (``blocks_together``, ``codegen/shares.py``), and takes from the command
+line what a thread costs until it begins and what taking blocks costs. Its speedup is that over one thread, of work that
+no memory limits. The measurement is that of a matmul, up to the processors there are.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ Blocks = Sequence[float]  # the seconds that each takes
 
 
 def launch_seconds(blocks: Blocks, threads: int, wake: float, take: float) -> float:
-    """The time of a launch: each thread wakes INVITED others, which begin ``wake`` seconds later, and a chunk costs
-    ``take``."""
-    chunk, total = blocks_together(len(blocks), threads), len(blocks)
-    ready = [0.0]
+    """The time of a launch: each thread wakes INVITED others, which begin ``wake`` seconds later, and it costs ``take``
+    to take a chunk, or to find none left in a range."""
+    chunk, size = blocks_together(len(blocks), threads), -(-len(blocks) // threads)
+    ready = [(0.0, 0, 0)]  # when each thread takes blocks, its number, and that of the range that it takes them of
     for k in range(1, threads):
-        ready.append(ready[(k - 1) // INVITED] + wake)
-    following, end = 0, 0.0
-    while following < total:
-        now = heapq.heappop(ready)
-        last = min(following + chunk, total)
-        now += take + sum(blocks[following:last])
-        following, end = last, max(end, now)
-        heapq.heappush(ready, now)
+        ready.append((ready[(k - 1) // INVITED][0] + wake, k, k))
+    left = [list(blocks[k * size : (k + 1) * size]) for k in range(threads)]
+    end = 0.0
+    while any(left):
+        now, thread, of = heapq.heappop(ready)
+        while not left[of]:
+            now, of = now + take, (of + 1) % threads
+        now += take + sum(left[of][:chunk])
+        del left[of][:chunk]
+        end = max(end, now)
+        heapq.heappush(ready, (now, thread, of))
     return end
 
 

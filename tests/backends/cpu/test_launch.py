@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from support.irbuild import KernelBuilder, launch_arguments, run
 
-from tilewright.backends.cpu import BACKEND
+import tilewright as ct
+from tilewright.backends.cpu import BACKEND, openmp, threads
 from tilewright.backends.registry import get_backend
 from tilewright.ir import dtypes
 from tilewright.ir.core import Function
@@ -40,9 +41,9 @@ def test_registry() -> None:
     assert BACKEND.device == "cpu"
 
 
-@pytest.mark.parametrize("threads", ["1", "2", "5"])
-def test_grid_and_threads(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", threads)
+@pytest.mark.parametrize("count", ["1", "2", "5"])
+def test_grid_and_threads(count: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", count)
     k = KernelBuilder()
     out = k.array("out", int32, 3)
     x, y, z = (k.bid(axis) for axis in range(3))
@@ -52,6 +53,25 @@ def test_grid_and_threads(threads: str, monkeypatch: pytest.MonkeyPatch) -> None
     found = np.zeros((5, 7, 11), np.int32)
     run(BACKEND, k.function(), (11, 7, 5), out=found)
     np.testing.assert_array_equal(found.ravel(), np.arange(5 * 7 * 11))
+
+
+def note_order(counter: ct.Array, order: ct.Array, rounds: int) -> None:
+    for _ in range(rounds):  # how many is not known: a launch that may take long
+        ct.scatter(order, ct.bid(0), ct.atomic_add(counter, 0, 1))
+
+
+@pytest.mark.parametrize(
+    "number, order", [(0, [0, 1, 2, 3, 4, 5, 6]), (1, [4, 5, 6, 0, 1, 2, 3]), (2, [1, 2, 3, 4, 5, 6, 0])]
+)
+def test_threads_begin_with_blocks_of_their_own(number: int, order: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three threads one comes, which runs the blocks of the others after its own."""
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "3")
+    monkeypatch.setattr(openmp, "runtime", lambda: None)
+    monkeypatch.setattr(threads, "number", lambda: number)
+    monkeypatch.setattr(threads.POOL, "run", lambda work, count, own, cancel: own())
+    counter, found = np.zeros(1, np.int32), np.zeros(7, np.int32)
+    ct.launch(None, (7,), ct.kernel(note_order), (counter, found, 1), backend="cpu")
+    assert found.tolist() == order
 
 
 def test_thread_count_must_be_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def test_scratch_memory_is_placed_by_the_thread_that_writes_to_it_first() -> Non
     size, threads, seen = 64 << 20, 4, []
 
     def look() -> None:
-        memory, team = Scratch(size), TeamMemory.take(threads, size // threads)
+        memory, team = Scratch(size), TeamMemory.take(threads, size // threads, ranges=True)
         assert not team.scratch % mmap.PAGESIZE and not team.stride % mmap.PAGESIZE  # threads share no page of it
         for start in (memory.address, team.scratch):
             seen.append(resident(start, size))

@@ -6,6 +6,7 @@ The records that a launch shares with the machine code, of 64-bit integers, and 
 from __future__ import annotations
 
 import enum
+from array import array
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -49,6 +50,9 @@ class Worker(enum.IntEnum):
     BLOCKS = 10  # of the thread that launches: how many blocks it has taken
     BEGAN = 11  # of the thread that launches: when it began to take blocks, in nanoseconds of the monotonic clock
     LEFT = 12  # of the thread that launches: when it found none left
+    SHARE = 13  # which of the ranges of blocks it begins with, and which of the records this one is
+    SHARES = 14  # ranges, where each worker has one, and their records follow each other; 0 where all share one
+    TAKEN = 15  # blocks of its range that threads have taken
 
 
 class Team(enum.IntEnum):
@@ -81,7 +85,7 @@ class Python(enum.IntEnum):
 
 
 PYTHON_FUNCTIONS = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals")  # in this order
-WORKER_BYTES = 128  # of a record of a thread: no two share a cache line, nor a pair of them
+WORKER_BYTES = 8 * len(Worker)  # of a record of a thread: no two share a cache line, nor a pair of them
 BETWEEN_BLOCKS = -1
 ENDED = -1
 
@@ -100,6 +104,15 @@ WORTH_A_THREAD = 100_000  # element operations: about as long as waking a thread
 # the kernels of examples/models/llama.py.
 WORTH_A_POOL, WORTH_A_TEAM = 110e-6, 10e-6
 CHUNKS_PER_THREAD = 64  # threads take several blocks at a time, few enough to share the work evenly; chosen like that
+
+
+def worker_records(count: int, *, ranges: bool) -> bytes:
+    """Those of ``count`` workers before a launch, each with a range of the blocks, or none."""
+    words = array("q", bytes(count * WORKER_BYTES))
+    if ranges:
+        words[Worker.SHARE :: len(Worker)] = array("q", range(count))
+        words[Worker.SHARES :: len(Worker)] = array("q", [count]) * count
+    return words.tobytes()
 
 
 def blocks_together(total: int, threads: int) -> int:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from tilewright.backends.cpu.context import CHUNKS_PER_THREAD, WORKER_BYTES, WORTH_A_THREAD, Field, launch_record
+from tilewright.backends.cpu.context import (
+    CHUNKS_PER_THREAD,
+    WORKER_BYTES,
+    WORTH_A_THREAD,
+    Field,
+    Worker,
+    launch_record,
+)
 from tilewright.backends.native import Embedded
 
 _YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
@@ -32,6 +39,10 @@ define internal void @tilewright_work(ptr %job) {{
   %aligned = and i64 %past, -64
   %worker = inttoptr i64 %aligned to ptr
   %scratch = getelementptr i8, ptr %worker, i64 {WORKER_BYTES}
+  %share = getelementptr i64, ptr %worker, i64 {Worker.SHARE.value}
+  store i64 0, ptr %share
+  %shares = getelementptr i64, ptr %worker, i64 {Worker.SHARES.value}
+  store i64 0, ptr %shares
   call void %code(ptr %values, ptr %context, ptr %scratch, ptr %worker)
   call void @free(ptr %memory)
   ret void

@@ -219,7 +219,7 @@ class CpuExecutable:
         chunk, limit = self._chunk(total, count), deadlines.deadline()
         context = Context(*launch_record(total, chunk, grid, 0, printer=self._print_address, python=PYTHON))
         context[Field.DEADLINE] = limit
-        launch = ParallelLaunch(self._locations, grid, packed, context, count)
+        launch = ParallelLaunch(self._locations, grid, packed, context, count, ranges=self._simple)
         work = functools.partial(launch.work, self._entry)
 
         def own() -> None:
@@ -247,7 +247,7 @@ class CpuExecutable:
     ) -> None:
         """Run ``total`` blocks in the ``size`` threads of ``runtime``."""
         count, limit = min(total, size), deadlines.deadline()
-        team = TeamMemory.take(count, self._scratch_bytes)
+        team = TeamMemory.take(count, self._scratch_bytes, ranges=self._simple)
         memory = team.memory
         try:
             chunk = self._chunk(total, count)

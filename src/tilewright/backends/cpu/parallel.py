@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.backends.cpu import threads
 from tilewright.backends.cpu.compiled import CompiledKernel
@@ -18,23 +18,23 @@ from tilewright.backends.cpu.context import (
     Cancellation,
     Field,
     Worker,
+    worker_records,
 )
 from tilewright.backends.deadlock import Deadlock, Index, describe_blocks
 from tilewright.ir.location import Loc
 
-_WORDS = WORKER_BYTES // 8
 Context = ctypes.c_int64 * len(Field)
+Record: TypeAlias = "ctypes.Array[ctypes.c_int64]"
+_RECORD = ctypes.c_int64 * len(Worker)
 Entry = Callable[[bytes, Any, int, int], None]
 
 
-class _Record:
-    """That of a worker: see ``context.Worker``."""
-
-    def __init__(self) -> None:
-        memory = (ctypes.c_int64 * (2 * _WORDS))()
-        self.address = -(-ctypes.addressof(memory) // WORKER_BYTES) * WORKER_BYTES
-        self.words = (ctypes.c_int64 * _WORDS).from_address(self.address)
-        self._memory = memory
+def _records(count: int, *, ranges: bool) -> list[Record]:
+    """Those of so many workers, one after the other: see ``context.Worker``."""
+    memory = ctypes.create_string_buffer((count + 1) * WORKER_BYTES)
+    start = -ctypes.addressof(memory) % WORKER_BYTES
+    ctypes.memmove(ctypes.addressof(memory) + start, worker_records(count, ranges=ranges), count * WORKER_BYTES)
+    return [_RECORD.from_buffer(memory, start + k * WORKER_BYTES) for k in range(count)]
 
 
 class BlockLocations(NamedTuple):
@@ -68,24 +68,40 @@ class ParallelLaunch:
     """
 
     def __init__(
-        self, kernel: BlockLocations, grid: Index, packed: bytes, context: ctypes.Array[ctypes.c_int64], count: int
+        self,
+        kernel: BlockLocations,
+        grid: Index,
+        packed: bytes,
+        context: ctypes.Array[ctypes.c_int64],
+        count: int,
+        *,
+        ranges: bool,
     ) -> None:
+        """``ranges``: each worker begins with blocks of its own (``codegen/shares.py``)."""
         self.context = context
         self._locations, self._grid, self._packed = kernel, grid, packed
-        self._records: list[_Record] = []
+        self._records: list[Record] = []  # of the workers that have begun
+        self._free = dict(enumerate(_records(count, ranges=ranges)))
         self.expected = count  # workers
         self._stuck: tuple[float, int, list[int]] | None = None  # since when, with which progress and iterations
 
-    def work(self, entry: Entry) -> ctypes.Array[ctypes.c_int64]:
-        """Run blocks until none is left; returns the words of the record of this thread."""
-        record = _Record()
+    def work(self, entry: Entry) -> Record:
+        """Run blocks until none is left; returns the record of this thread: that of its number, if it is free."""
+        record = self._take_record()
         self._records.append(record)
         memory = threads.take_scratch(self._locations.kernel.scratch_bytes)
         try:
-            entry(self._packed, self.context, memory.address, record.address)
-            return record.words
+            entry(self._packed, self.context, memory.address, ctypes.addressof(record))
+            return record
         finally:
             threads.give_scratch(memory)
+
+    def _take_record(self) -> Record:
+        try:
+            found = self._free.pop(threads.number(), None)
+            return self._free.popitem()[1] if found is None else found
+        except KeyError:  # more workers than were expected first: of blocks that wait, which have no ranges
+            return _records(1, ranges=False)[0]
 
     def cancel(self) -> None:
         """Let all blocks end soon."""
@@ -117,20 +133,20 @@ class ParallelLaunch:
             raise Deadlock(self._locations.of(self._grid, [(w[Worker.WAITS_AT], w[Worker.BLOCK]) for w in waiting]))
         return 0
 
-    def _waiting(self) -> tuple[list[ctypes.Array[ctypes.c_int64]], int] | None:
+    def _waiting(self) -> tuple[list[Record], int] | None:
         """The records of the workers that are left, when all of them wait, and what they have changed in all."""
         if len(self._records) < self.expected:
             return None
         waiting, progress = [], 0
         for record in self._records:
-            waited = record.words[Worker.WAITED]
+            waited = record[Worker.WAITED]
             if 0 <= waited < WAITS:
                 return None
-            progress += record.words[Worker.PROGRESS]
+            progress += record[Worker.PROGRESS]
             if waited != ENDED:
-                waiting.append(record.words)
+                waiting.append(record)
         return (waiting, progress) if waiting else None
 
     def explain(self, error: BaseException) -> None:
         """Note where the blocks were when they were cancelled."""
-        self._locations.note(error, self._grid, [(r.words[Worker.POLL], r.words[Worker.BLOCK]) for r in self._records])
+        self._locations.note(error, self._grid, [(r[Worker.POLL], r[Worker.BLOCK]) for r in self._records])

@@ -8,7 +8,7 @@ import struct
 from typing import NamedTuple
 
 from tilewright.backends.cpu import threads
-from tilewright.backends.cpu.context import WORKER_BYTES, Team, Worker
+from tilewright.backends.cpu.context import WORKER_BYTES, Team, Worker, worker_records
 from tilewright.backends.cpu.openmp import Runtime
 from tilewright.backends.cpu.scratch import aligned
 
@@ -25,12 +25,13 @@ class TeamMemory(NamedTuple):
     stride: int  # bytes of scratch memory per thread
 
     @classmethod
-    def take(cls, size: int, scratch_bytes: int) -> TeamMemory:
-        """To be given back in the same thread, by ``give_back``."""
+    def take(cls, size: int, scratch_bytes: int, *, ranges: bool) -> TeamMemory:
+        """To be given back in the same thread, by ``give_back``. ``ranges``: each thread begins with blocks of its own
+        (``codegen/shares.py``)."""
         unit = WORKER_BYTES if scratch_bytes < mmap.PAGESIZE else mmap.PAGESIZE
         stride, records = aligned(scratch_bytes, unit), size * WORKER_BYTES
         memory = threads.take_scratch(records + unit + size * stride)
-        ctypes.memmove(memory.worker, bytes(records), records)
+        ctypes.memmove(memory.worker, worker_records(size, ranges=ranges), records)
         return cls(memory, size, aligned(memory.worker + records, unit), stride)
 
     def give_back(self) -> None:

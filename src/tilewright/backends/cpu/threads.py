@@ -51,9 +51,15 @@ class _Kept(threading.local):
 
     def __init__(self) -> None:
         self.free: list[Scratch] = []
+        self.number = 0
 
 
 _KEPT = _Kept()
+
+
+def number() -> int:
+    """Which thread of the pool the calling one is, from 1; 0 for one that is none of it."""
+    return _KEPT.number
 
 
 def take_scratch(size: int) -> Scratch:
@@ -293,6 +299,7 @@ class Pool:
     def _serve(self) -> None:
         with self._lock:
             self._threads.append(threading.get_native_id())
+            _KEPT.number = len(self._threads)
             if self._avoided >= 0:
                 _restrict(self._threads[-1], os.sched_getaffinity(0) - {self._avoided})
         while True:

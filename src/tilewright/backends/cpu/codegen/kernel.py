@@ -27,6 +27,7 @@ from tilewright.backends.cpu.codegen import (
     polls,
     reduce,
     shape,
+    shares,
     team,
     views,
 )
@@ -160,20 +161,11 @@ def _driver(
     """The entry point ``symbol``, which takes blocks, beside other threads, until none is left."""
     builder, leave = _open_driver(module, symbol, state, python=python)
     _, context, _, worker = builder.function.args
-
-    def field(which: Field) -> ir.Value:
-        return builder.load(output.context_field(builder, context, which), typ=I64)
-
     if python:
         polls.emit_note_time(builder, worker, Worker.BEGAN)
-    total, chunk = field(Field.TOTAL), field(Field.CHUNK)
-    take, taken, run, poll, done = map(builder.append_basic_block, ("take", "taken", "run", "poll", "done"))
-    builder.branch(take)
-    builder.position_at_end(take)
-    start = builder.atomic_rmw("add", output.context_field(builder, context, Field.NEXT), chunk, "monotonic")
-    wanted = builder.add(start, chunk)
-    end = builder.select(builder.icmp_unsigned("<", wanted, total), wanted, total)
-    builder.cbranch(builder.icmp_unsigned("<", start, total), taken, done)
+    total = builder.load(output.context_field(builder, context, Field.TOTAL), typ=I64)
+    taken, run, poll, done = map(builder.append_basic_block, ("taken", "run", "poll", "done"))
+    take, start, end = shares.emit_take(builder, (context, worker), total, taken, done)
     builder.position_at_end(taken)
     if python:
         team.count_blocks(builder, worker, builder.sub(end, start))
@@ -185,7 +177,7 @@ def _driver(
         polls.emit_waited(builder, worker)
     following = builder.add(number, ir.Constant(I64, 1))
     number.add_incoming(start, taken)
-    builder.cbranch(builder.icmp_unsigned("<", following, total), poll, done)
+    builder.cbranch(builder.icmp_unsigned("<", following, total), poll, take)
     builder.position_at_end(poll)
     polls.emit_poll(builder, (context, worker), number, BETWEEN_BLOCKS, weight, done)
     number.add_incoming(following, builder.block)

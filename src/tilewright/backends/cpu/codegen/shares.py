@@ -1,0 +1,64 @@
+"""How the threads of a launch share its blocks.
+
+Each thread begins with a range of blocks of its own, the same one in every launch of a grid, so that what a launch has
+left in the caches of a processor serves the next one there. A thread that has none left takes those of the others.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import output
+from tilewright.backends.cpu.context import WORKER_BYTES, Field, Worker
+from tilewright.backends.vector.types import I8, I64
+
+
+def emit_take(
+    builder: ir.IRBuilder, record: tuple[ir.Value, ir.Value], total: ir.Value, taken: ir.Block, done: ir.Block
+) -> tuple[ir.Block, ir.Value, ir.Value]:
+    """Take the next blocks of a range, and go to ``taken``, or to ``done`` where all ranges are used up.
+
+    ``record`` has the addresses of the records of launch and worker. Returns the place to take more, the first block
+    taken, and the one after the last. Where all threads share one range, blocks begin in the order of their numbers.
+    """
+    context, worker = record
+    share, take, used_up = (builder.append_basic_block(n) for n in ("share", "take", "used_up"))
+    zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
+
+    def field(which: Field | Worker, record: ir.Value) -> ir.Value:
+        return builder.load(builder.gep(record, [ir.Constant(I64, int(which))], source_etype=I64), typ=I64)
+
+    chunk, own, count = field(Field.CHUNK, context), field(Worker.SHARE, worker), field(Worker.SHARES, worker)
+    records = builder.gep(worker, [builder.mul(own, ir.Constant(I64, -WORKER_BYTES))], source_etype=I8)
+    several = builder.icmp_unsigned("!=", count, zero)
+    ranges = builder.select(several, count, one)
+    size = builder.udiv(builder.add(total, builder.sub(ranges, one)), ranges)
+    before = builder.block
+    builder.branch(share)
+
+    builder.position_at_end(share)
+    number, visited = builder.phi(I64), builder.phi(I64)
+    number.add_incoming(own, before)
+    visited.add_incoming(one, before)
+    other = builder.gep(records, [builder.mul(number, ir.Constant(I64, WORKER_BYTES))], source_etype=I8)
+    counter = builder.gep(other, [ir.Constant(I64, int(Worker.TAKEN))], source_etype=I64)
+    counter = builder.select(several, counter, output.context_field(builder, context, Field.NEXT))
+    first = builder.mul(number, size)
+    left = builder.sub(total, first)
+    blocks = builder.select(builder.icmp_signed("<", left, size), left, size)
+    builder.branch(take)
+
+    builder.position_at_end(take)
+    begin = builder.atomic_rmw("add", counter, chunk, "monotonic")
+    wanted = builder.add(begin, chunk)
+    end = builder.select(builder.icmp_signed("<", wanted, blocks), wanted, blocks)
+    start, end = builder.add(first, begin), builder.add(first, end)
+    builder.cbranch(builder.icmp_signed("<", begin, blocks), taken, used_up)
+
+    builder.position_at_end(used_up)
+    following = builder.add(number, one)
+    following = builder.select(builder.icmp_unsigned("<", following, ranges), following, zero)
+    number.add_incoming(following, used_up)
+    visited.add_incoming(builder.add(visited, one), used_up)
+    builder.cbranch(builder.icmp_unsigned("<", visited, ranges), share, done)
+    return take, start, end
