@@ -7,6 +7,7 @@ import functools
 import hashlib
 import importlib.util
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -58,8 +59,10 @@ _MACROS = (
 _DELAY_TEMPLATES = ("-fdelayed-template-parsing",)
 _NO_EXCEPTIONS = ("-fno-exceptions", "-fno-rtti")
 _SIMT = ("-DTW_SIMT", "-Xclang", "-fdeclspec", "-fno-math-errno")  # of host code with SIMT kernels
-_HOST_FLAGS = ("-fPIC", "-g", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}")
-_FAST = ("-O2", "-fno-math-errno")
+# The instruction for bfloat16 makes zeros of subnormal numbers.
+_PRECISE = ("-mno-avx512bf16",) if platform.machine() in ("x86_64", "AMD64") else ()
+_HOST_FLAGS = (*_PRECISE, "-fPIC", "-g", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}")
+_FAST = (*_PRECISE, "-O2", "-fno-math-errno")
 _OBJECT_FLAGS = ("-c", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything")
 _RUNTIME_FLAGS = ("-std=c++20", "-O2", "-fno-exceptions", "-fno-rtti", "-isystem", str(INCLUDE_DIR))
 _LINK_FLAGS = ("-O1", "-fno-sanitize=all", "-pthread", "-ldl")

@@ -6,14 +6,14 @@
 #include "tilewright/half_functions.h"
 #include "tilewright/half_conversions.h"
 
+TW_RAW(__nv_bfloat16)
 struct __nv_bfloat16 {
+    TW_FROM_RAW(__nv_bfloat16, __nv_bfloat16_raw)
     TW_NATIVE_FLOAT(__nv_bfloat16, __bf16)
 };
 TW_NATIVE_OPERATORS(__nv_bfloat16)
 using nv_bfloat16 = __nv_bfloat16;
-struct alignas(4) __nv_bfloat162 {
-    __nv_bfloat16 x, y;
-};
+TW_PAIR(__nv_bfloat16, __nv_bfloat162)
 using nv_bfloat162 = __nv_bfloat162;
 TW_HALF_FUNCTIONS(__nv_bfloat16, __nv_bfloat162)
 TW_HALF_ELEMENT_MATH(__nv_bfloat16)
@@ -46,8 +46,6 @@ __tile__ constexpr __nv_bfloat162 __lows2bfloat162(__nv_bfloat162 a, __nv_bfloat
 __tile__ constexpr __nv_bfloat162 __highs2bfloat162(__nv_bfloat162 a, __nv_bfloat162 b) { return {a.y, b.y}; }
 #ifdef TW_SIMT
 TW_HALF_CONVERSIONS(__nv_bfloat16, __nv_bfloat162, bfloat16)
-TW_TO_INTEGER(__nv_bfloat16, bfloat16, int, int, rz, truncf)
-TW_TO_INTEGER(__nv_bfloat16, bfloat16, unsigned, uint, rz, truncf)
 TW_FROM_NEAREST(__nv_bfloat16, bfloat16, unsigned, uint)
 TW_FROM_NEAREST(__nv_bfloat16, bfloat16, long long, ll)
 #endif

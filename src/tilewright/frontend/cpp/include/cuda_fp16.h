@@ -6,14 +6,14 @@
 #include "tilewright/half_functions.h"
 #include "tilewright/half_conversions.h"
 
+TW_RAW(__half)
 struct __half {
+    TW_FROM_RAW(__half, __half_raw)
     TW_NATIVE_FLOAT(__half, _Float16)
 };
 TW_NATIVE_OPERATORS(__half)
 using half = __half;
-struct alignas(4) __half2 {
-    __half x, y;
-};
+TW_PAIR(__half, __half2)
 using half2 = __half2;
 TW_HALF_FUNCTIONS(__half, __half2)
 TW_HALF_ELEMENT_MATH(__half)
@@ -24,8 +24,6 @@ __tile__ constexpr __half __float2half_rn(float x) { return __half(x); }
 __tile__ constexpr __half __double2half(double x) { return __half(x); }
 __tile__ constexpr __half __int2half_rn(int x) { return __half(x); }
 __tile__ constexpr float __half2float(__half x) { return float(x); }
-__tile__ constexpr int __half2int_rz(__half x) { return int(x); }
-__tile__ constexpr unsigned __half2uint_rz(__half x) { return unsigned(float(x)); }
 __tile__ constexpr __half __uint2half_rn(unsigned x) { return __half(double(x)); }
 __tile__ constexpr __half __ll2half_rn(long long x) { return __half(double(x)); }
 __tile__ constexpr unsigned short __half_as_ushort(__half x) { return __builtin_bit_cast(unsigned short, x); }
@@ -50,4 +48,7 @@ __tile__ constexpr float __low2float(__half2 v) { return float(v.x); }
 __tile__ constexpr float __high2float(__half2 v) { return float(v.y); }
 #ifdef TW_SIMT
 TW_HALF_CONVERSIONS(__half, __half2, half)
+#else
+__tile__ constexpr int __half2int_rz(__half x) { return int(x); }
+__tile__ constexpr unsigned __half2uint_rz(__half x) { return unsigned(float(x)); }
 #endif

@@ -52,7 +52,7 @@ inline T rounded_towards(N value, int direction) {
     }                                                                                                     \
     inline bool __hb##name##u2(P a, P b) { return __h##name##u(a.x, b.x) && __h##name##u(a.y, b.y); }     \
     inline unsigned __h##name##2_mask(P a, P b) {                                                         \
-        return (a.x op b.x ? 0xffffu : 0u) | (a.y op b.y ? 0xffff0000u : 0u);                             \
+        return (__h##name(a.x, b.x) ? 0xffffu : 0u) | (__h##name(a.y, b.y) ? 0xffff0000u : 0u);           \
     }                                                                                                     \
     inline unsigned __h##name##u2_mask(P a, P b) {                                                        \
         return (__h##name##u(a.x, b.x) ? 0xffffu : 0u) | (__h##name##u(a.y, b.y) ? 0xffff0000u : 0u);     \
@@ -64,6 +64,8 @@ inline T rounded_towards(N value, int direction) {
     TW_TO_ROUNDED(T, name, unsigned short, ushort)                                                        \
     TW_TO_ROUNDED(T, name, long long, ll)                                                                 \
     TW_TO_ROUNDED(T, name, unsigned long long, ull)                                                       \
+    TW_TO_INTEGER(T, name, int, int, rz, truncf)                                                          \
+    TW_TO_INTEGER(T, name, unsigned, uint, rz, truncf)                                                    \
     TW_TO_INTEGER(T, name, short, short, rz, truncf)                                                      \
     TW_TO_INTEGER(T, name, unsigned short, ushort, rz, truncf)                                            \
     TW_TO_INTEGER(T, name, long long, ll, rz, truncf)                                                     \

@@ -2,6 +2,25 @@
 #pragma once
 #pragma clang system_header
 
+// The bits of a number and of a pair, and the pair.
+#define TW_RAW(T)                       \
+    struct alignas(2) T##_raw {         \
+        unsigned short x;               \
+    };                                  \
+    struct alignas(4) T##2_raw {        \
+        unsigned short x, y;            \
+    };
+#define TW_FROM_RAW(T, raw)                                                                          \
+    __tile__ constexpr T(raw bits) noexcept : T(__builtin_bit_cast(T, bits)) {}                      \
+    __tile__ constexpr operator raw() const noexcept { return __builtin_bit_cast(raw, *this); }
+#define TW_PAIR(T, P)                                                      \
+    struct alignas(4) P {                                                  \
+        T x, y;                                                            \
+        P() = default;                                                     \
+        __tile__ constexpr P(T low, T high) noexcept : x(low), y(high) {}  \
+        TW_FROM_RAW(P, P##_raw)                                            \
+    };
+
 #define TW_HALF_BINARY(T, name, op) \
     __tile__ constexpr T name(T a, T b) noexcept { return a op b; }
 #define TW_HALF_TEST(T, name, op) \
@@ -9,8 +28,14 @@
 #define TW_PAIR_BINARY(T, P, name, one) \
     __tile__ constexpr P name(P a, P b) noexcept { return P{one(a.x, b.x), one(a.y, b.y)}; }
 #define TW_PAIR_TEST(T, P, name, op)                                                                           \
-    __tile__ constexpr P __h##name##2(P a, P b) noexcept { return P{T(float(a.x op b.x)), T(float(a.y op b.y))}; } \
-    __tile__ constexpr bool __hb##name##2(P a, P b) noexcept { return a.x op b.x && a.y op b.y; }
+    __tile__ constexpr P __h##name##2(P a, P b) noexcept {                                                     \
+        return P{T(float(__h##name(a.x, b.x))), T(float(__h##name(a.y, b.y)))};                                \
+    }                                                                                                          \
+    __tile__ constexpr bool __hb##name##2(P a, P b) noexcept { return __h##name(a.x, b.x) && __h##name(a.y, b.y); } \
+    __tile__ constexpr bool operator op(P a, P b) noexcept { return a.x op b.x && a.y op b.y; }
+#define TW_PAIR_OPERATOR(P, op)                                                                      \
+    __tile__ constexpr P operator op(P a, P b) noexcept { return P{a.x op b.x, a.y op b.y}; }                  \
+    __tile__ constexpr P& operator op##=(P& a, P b) noexcept { return a = a op b; }
 #define TW_HALF_SATURATED(T, P, name, expression)                                                              \
     __tile__ constexpr T name##_sat(T a, T b) noexcept { return __tw_saturated(expression); }                  \
     __tile__ constexpr P name##2_sat(P a, P b) noexcept { return P{name##_sat(a.x, b.x), name##_sat(a.y, b.y)}; }
@@ -26,7 +51,7 @@
     TW_HALF_BINARY(T, __hsub_rn, -)                                                                            \
     TW_HALF_BINARY(T, __hmul_rn, *)                                                                            \
     TW_HALF_TEST(T, __heq, ==)                                                                                 \
-    TW_HALF_TEST(T, __hne, !=)                                                                                 \
+    __tile__ constexpr bool __hne(T a, T b) noexcept { return a < b || a > b; }                                \
     TW_HALF_TEST(T, __hlt, <)                                                                                  \
     TW_HALF_TEST(T, __hle, <=)                                                                                 \
     TW_HALF_TEST(T, __hgt, >)                                                                                  \
@@ -34,11 +59,19 @@
     __tile__ constexpr T __hneg(T a) noexcept { return -a; }                                                   \
     __tile__ constexpr T __habs(T a) noexcept { return float(a) <= 0.0f ? T(0.0f) - a : a; }                   \
     __tile__ constexpr bool __hisnan(T a) noexcept { return a != a; }                                          \
-    __tile__ constexpr T __hmin(T a, T b) noexcept { return b < a || a != a ? b : a; }                         \
-    __tile__ constexpr T __hmax(T a, T b) noexcept { return a < b || a != a ? b : a; }                         \
+    /* -0 is less than 0. */                                                                                   \
+    __tile__ constexpr bool __tw_less(T a, T b) noexcept {                                                     \
+        return a < b || (a == b && __builtin_bit_cast(short, a) < __builtin_bit_cast(short, b));               \
+    }                                                                                                          \
+    __tile__ constexpr T __hmin(T a, T b) noexcept { return __tw_less(b, a) || a != a ? b : a; }               \
+    __tile__ constexpr T __hmax(T a, T b) noexcept { return __tw_less(a, b) || a != a ? b : a; }               \
     __tile__ constexpr T __hfma(T a, T b, T c) noexcept {                                                      \
-        /* In 64 bits the product is exact, and the sum of so few bits rounds as one operation does. */       \
-        return T(double(a) * double(b) + double(c));                                                           \
+        /* In 64 bits the product is exact; what the sum loses makes its last bit odd, so that the second     \
+           rounding is as if it were the only one. */                                                         \
+        double p = double(a) * double(b), s = p + double(c), t = s - p, lost = (p - (s - t)) + (double(c) - t);    \
+        auto bits = __builtin_bit_cast(long long, s);                                                          \
+        if ((lost > 0 || lost < 0) && !(bits & 1)) bits += (lost > 0) == (s > 0) ? 1 : -1;                     \
+        return T(__builtin_bit_cast(double, bits));                                                            \
     }                                                                                                          \
     TW_PAIR_BINARY(T, P, __hadd2, __hadd)                                                                      \
     TW_PAIR_BINARY(T, P, __hsub2, __hsub)                                                                      \
@@ -46,10 +79,10 @@
     TW_PAIR_BINARY(T, P, __h2div, __hdiv)                                                                      \
     TW_PAIR_BINARY(T, P, __hmin2, __hmin)                                                                      \
     TW_PAIR_BINARY(T, P, __hmax2, __hmax)                                                                      \
-    TW_PAIR_BINARY(T, P, operator+, __hadd)                                                                    \
-    TW_PAIR_BINARY(T, P, operator-, __hsub)                                                                    \
-    TW_PAIR_BINARY(T, P, operator*, __hmul)                                                                    \
-    TW_PAIR_BINARY(T, P, operator/, __hdiv)                                                                    \
+    TW_PAIR_OPERATOR(P, +)                                                                                    \
+    TW_PAIR_OPERATOR(P, -)                                                                                    \
+    TW_PAIR_OPERATOR(P, *)                                                                                    \
+    TW_PAIR_OPERATOR(P, /)                                                                                    \
     TW_PAIR_TEST(T, P, eq, ==)                                                                                 \
     TW_PAIR_TEST(T, P, ne, !=)                                                                                 \
     TW_PAIR_TEST(T, P, lt, <)                                                                                  \
@@ -60,16 +93,19 @@
     TW_HALF_SATURATED(T, P, __hsub, a - b)                                                                     \
     TW_HALF_SATURATED(T, P, __hmul, a * b)                                                                     \
     __tile__ constexpr T __hfma_sat(T a, T b, T c) noexcept { return __tw_saturated(__hfma(a, b, c)); }        \
-    __tile__ constexpr T __hfma_relu(T a, T b, T c) noexcept { return __hmax(__hfma(a, b, c), T(0.0f)); }      \
-    __tile__ constexpr T __hmin_nan(T a, T b) noexcept { return a != a ? a : b != b || b < a ? b : a; }        \
-    __tile__ constexpr T __hmax_nan(T a, T b) noexcept { return a != a ? a : b != b || a < b ? b : a; }        \
+    __tile__ constexpr T __hmin_nan(T a, T b) noexcept { return a != a ? a : b != b ? b : __hmin(a, b); }      \
+    __tile__ constexpr T __hmax_nan(T a, T b) noexcept { return a != a ? a : b != b ? b : __hmax(a, b); }      \
+    __tile__ constexpr T __hfma_relu(T a, T b, T c) noexcept { return __hmax_nan(__hfma(a, b, c), T(0.0f)); }      \
     __tile__ constexpr P __habs2(P a) noexcept { return P{__habs(a.x), __habs(a.y)}; }                         \
+    __tile__ constexpr P operator+(P a) noexcept { return a; }                                                 \
+    __tile__ constexpr P operator-(P a) noexcept { return P{-a.x, -a.y}; }                                     \
     __tile__ constexpr P __hneg2(P a) noexcept { return P{-a.x, -a.y}; }                                       \
     __tile__ constexpr P __hfma2(P a, P b, P c) noexcept {                                                     \
         return P{__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};                                                \
     }
 #ifdef TW_SIMT
 #define TW_HALF_MATH(T, P)                                                     \
+    inline P atomicAdd(P* p, P v) { return P{atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y)}; }  \
     TW_PAIR_MATH(P, exp)                                                       \
     TW_PAIR_MATH(P, exp2)                                                      \
     TW_PAIR_MATH(P, log)                                                       \
