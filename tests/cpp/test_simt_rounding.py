@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 PROGRAM = r"""
 #include <cfenv>
@@ -23,10 +26,11 @@ __global__ void rounded(float const* x, float const* y, float const* z, float* f
 #define OF(way) *o++ = __fadd_##way(a, b); *o++ = __fsub_##way(a, b); *o++ = __fmul_##way(a, b); *o++ = __fmaf_##way(a, b, c); \
     *o++ = __fdiv_##way(a, b); *o++ = __frcp_##way(a); *o++ = __fsqrt_##way(fabsf(a)); *o++ = __double2float_##way(p);
     OF(rz) OF(ru) OF(rd)
-    double* e = d + i * results;
+    double* e = d + i * results; volatile double product = -p * q; double third = product * (i % 3); long long big = (long long)__double_as_longlong(p) >> 1 & 0x7fffffffffffffff;
 #define OF2(way) *e++ = __dadd_##way(p, q); *e++ = __dsub_##way(p, q); *e++ = __dmul_##way(p, q); *e++ = __ddiv_##way(p, q); \
-    *e++ = __dsqrt_##way(fabs(p));
+    *e++ = __dsqrt_##way(fabs(p)); *e++ = __fma_##way(p, q, third); *e++ = __ll2double_##way(big); *e++ = __ull2float_##way(big);
     OF2(rz) OF2(ru) OF2(rd)
+    e[5] = fma(p, q, third);
     unsigned m = __float_as_uint(a) * 2654435761u, n = __float_as_uint(b) * 40503u + 7, *v = w + i * results;
     *v++ = m; *v++ = n; *v++ = __vadd4(m, n); *v++ = __vsubss2(m, n); *v++ = __vaddus4(m, n); *v++ = __vmaxs2(m, n);
     *v++ = __vavgs4(m, n); *v++ = __vcmpgtu4(m, n); *v++ = __vabsdiffu4(m, n); *v++ = __vsadu4(m, n); *v++ = __vneg2(m);
@@ -55,7 +59,7 @@ int main() {
         volatile float a = x[i], b = y[i], c = z[i], r;
         volatile double p = double(a) + double(b) * 1e-9, q = double(c) * 1.0000001, t;
         for (int k = 0; k < 3; ++k) {
-            float* o = f + i * results + 8 * k; double* e = d + i * results + 5 * k;
+            float* o = f + i * results + 8 * k; double* e = d + i * results + 8 * k;
             std::fesetround(modes[k]);
             r = a + b; same("add", i, *o++, (float)r); r = a - b; same("sub", i, *o++, (float)r); r = a * b; same("mul", i, *o++, (float)r);
             r = std::fma((float)a, (float)b, (float)c); same("fma", i, *o++, (float)r); r = a / b; same("div", i, *o++, (float)r);
@@ -63,8 +67,13 @@ int main() {
             r = (float)p; same("convert", i, *o++, (float)r);
             t = p + q; same("dadd", i, *e++, (double)t); t = p - q; same("dsub", i, *e++, (double)t); t = p * q; same("dmul", i, *e++, (double)t);
             t = p / q; same("ddiv", i, *e++, (double)t); t = std::fabs((double)p); t = std::sqrt((double)t); same("dsqrt", i, *e++, (double)t);
+            volatile long long big = (long long)__builtin_bit_cast(long long, (double)p) >> 1 & 0x7fffffffffffffff;
+            ++e; t = (double)big; same("ll", i, *e++, (double)t); r = (float)(unsigned long long)big; same("ull", i, *e++, (double)r);
         }
         std::fesetround(FE_TONEAREST);
+        double *fused = d + i * results + 5, z = fused[0], up = fused[8], down = fused[16], mid = fused[24];
+        if (z != (mid > 0 ? down : up) || !(down <= mid && mid <= up) || (down != up && std::nextafter(down, INFINITY) != up))
+            printf("dfma %d: %.17g %.17g %.17g %.17g\n", i, z, up, down, mid), ++wrong;
         unsigned *v = w + i * results, m = *v++, n = *v++, want[12] = {};
         auto bytes = [&](unsigned u, int k) { return int(u >> 8 * k & 255); };
         auto halves = [&](unsigned u, int k) { return int(short(u >> 16 * k)); };
@@ -102,6 +111,25 @@ def output(tmp_path: Path, text: str) -> str:
 
 def test_directed_rounding_and_words(tmp_path: Path) -> None:
     assert output(tmp_path, PROGRAM) == "0 wrong\n"
+
+
+SCALARS = r"""#include <cstdio>
+#include <cuComplex.h>
+__global__ void k(double* o) {
+    o[0] = erfcx(-1.0); o[1] = erfcx(0.5); o[2] = erfcx(30.0); o[3] = erfcx(1e200); o[4] = erfcx(-30.0);
+    o[5] = cyl_bessel_i0(2.0); o[6] = cyl_bessel_i1(-2.0); o[7] = cyl_bessel_i0f(0.0f); o[8] = cyl_bessel_i1(300.0) / 1e128;
+    o[9] = __fns(0b101100, 0, 2) * 1000 + __fns(0b101100, 3, -2) * 10 + (__fns(1, 1, 1) == ~0u);
+    o[10] = cuCfma(make_cuDoubleComplex(1, 2), make_cuDoubleComplex(3, 4), make_cuDoubleComplex(5, 6)).y;
+    o[11] = sizeof(double4_32a) + make_double4_16a(1, 2, 3, 4).w / 8;
+}
+int main() { double* o; cudaMallocManaged(&o, 256); k<<<1, 1>>>(o); if (cudaDeviceSynchronize()) return 1; for (int i = 0; i < 12; ++i) printf("%.12g\n", o[i]); }
+"""
+
+
+def test_scalar_functions(tmp_path: Path) -> None:
+    erfcx = [5.008980080762, 0.6156903441929, 0.0187958888614, 5.6418958354776e-201, math.inf]  # of tables
+    others = [2.2795853023361, -1.5906368546373, 1, 4.46838138504, 3021, 16, 32.5]
+    assert [float(line) for line in output(tmp_path, SCALARS).split()] == pytest.approx([*erfcx, *others], rel=1e-8)
 
 
 CONVERSIONS = r"""#include <cstdio>

@@ -24,6 +24,7 @@ typedef cuFloatComplex cuComplex;
         NUMBER square = q.x * q.x + q.y * q.y;                                                                   \
         return PAIR{(p.x * q.x + p.y * q.y) / square, (p.y * q.x - p.x * q.y) / square};                         \
     }                                                                                                            \
+    __host__ __device__ inline PAIR cuCfma##S(PAIR a, PAIR b, PAIR c) { return cuCadd##S(cuCmul##S(a, b), c); }      \
     __host__ __device__ inline NUMBER cuCabs##S(PAIR a) { return ROOT(a.x, a.y); }
 TW_COMPLEX(f, float, cuFloatComplex, hypotf)
 TW_COMPLEX(, double, cuDoubleComplex, hypot)

@@ -72,7 +72,37 @@ inline float erfcinvf(float y) { return float(erfcinv(y)); }
 inline double normcdfinv(double y) { return -M_SQRT2 * erfcinv(2 * y); }
 inline float normcdfinvf(float y) { return float(normcdfinv(y)); }
 
+// exp(x * x) * erfc(x): above 10 by its series in 1 / x, below with what the square loses.
+inline double erfcx(double x) {
+    if (!(x > 10)) {
+        double square = x * x, lost = ::fma(x, x, -square);
+        return square > 709.8 ? (x != x ? x : INFINITY) : ::exp(square) * (1 + lost) * ::erfc(x);
+    }
+    double term = 1, sum = 1, step = -0.5 / x / x;
+    for (int i = 1; i < 24; i += 2) sum += term *= i * step;
+    return sum * (M_2_SQRTPI / 2) / x;
+}
+inline float erfcxf(float x) { return float(erfcx(x)); }
+// Sums of positive terms.
+inline double __tw_bessel_i(int order, double x) {
+    double quarter = x * x / 4, term = order ? x / 2 : 1, sum = term;
+    for (int k = 1; k < 2000 && ::fabs(term) > ::fabs(sum) * 1e-17; ++k) sum += term *= quarter / (double(k) * (k + order));
+    return sum;
+}
+inline double cyl_bessel_i0(double x) { return __tw_bessel_i(0, x); }
+inline double cyl_bessel_i1(double x) { return __tw_bessel_i(1, x); }
+inline float cyl_bessel_i0f(float x) { return float(__tw_bessel_i(0, x)); }
+inline float cyl_bessel_i1f(float x) { return float(__tw_bessel_i(1, x)); }
+
 // Integers.
+// Where the bit is that is set as the `offset`-th one from `base` on, or below it; all bits where there is none.
+inline unsigned __fns(unsigned mask, unsigned base, int offset) {
+    int step = offset < 0 ? -1 : 1, left = offset < 0 ? -offset : offset;
+    if (left == 0) return mask >> base & 1 ? base : ~0u;
+    for (int i = int(base); i >= 0 && i < 32; i += step)
+        if ((mask >> i & 1) && --left == 0) return unsigned(i);
+    return ~0u;
+}
 inline int __mul24(int x, int y) { return int((long long)(x << 8 >> 8) * (y << 8 >> 8)); }
 inline unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffff) * (y & 0xffffff); }
 inline int __mulhi(int x, int y) { return int((long long)x * y >> 32); }
@@ -199,7 +229,26 @@ TW_REDUCE(or, unsigned, 0, x | y)
 TW_REDUCE(xor, unsigned, 0, x ^ y)
 #undef TW_REDUCE
 
+// There is one space of addresses.
+#define TW_SPACE(name)                                                                \
+    inline size_t __cvta_generic_to_##name(void const* p) { return size_t(p); }       \
+    inline void* __cvta_##name##_to_generic(size_t address) { return (void*)address; }
+TW_SPACE(global) TW_SPACE(shared) TW_SPACE(local) TW_SPACE(constant) TW_SPACE(grid_constant)
+#undef TW_SPACE
+
 // What a CPU does not have.
+#define TW_NO_FUNCTION(name, why) \
+    template <typename... A>      \
+    __attribute__((unavailable(why))) unsigned name(A...);
+#define TW_NO_SPACE(name) TW_NO_FUNCTION(__is##name, "a CPU has one space of addresses; pass what kind a pointer is")
+#define TW_NO_BARRIER(name) TW_NO_FUNCTION(name, "barriers of a part of a block are not available on a CPU; call __syncthreads")
+TW_NO_SPACE(Global) TW_NO_SPACE(Shared) TW_NO_SPACE(Local) TW_NO_SPACE(Constant) TW_NO_SPACE(GridConstant)
+TW_NO_BARRIER(__barrier_sync) TW_NO_BARRIER(__barrier_sync_count)
+#undef TW_NO_BARRIER
+#undef TW_NO_SPACE
+#undef TW_NO_FUNCTION
+inline void __brkpt() { __builtin_debugtrap(); }
+inline void __prof_trigger(int) {}
 #define TW_NO_TEXTURE __attribute__((unavailable("textures and surfaces are not available on a CPU; read the array")))
 #define TW_TEXTURES(name)                       \
     template <typename T = void, typename... A> \

@@ -25,6 +25,16 @@ inline exact root(double x) {
     return {r, __builtin_fma(-r, r, x)};
 }
 inline exact fused(double product, double y) { return sum(product, y); }  // of floats, whose product is exact
+inline exact fused(double x, double y, double z) {
+    exact p = product(x, y), low = sum(z, p.rest), high = sum(p.value, low.value);
+    double near = __builtin_fma(x, y, z);
+    return {near, ((high.value - near) + high.rest) + low.rest, near == 0 && __builtin_signbit(p.value) != __builtin_signbit(z)};
+}
+template <typename I>
+inline exact whole(I x) {
+    double near = double(x);
+    return {near, double(__int128(x) - __int128(near))};
+}
 
 inline float next(float x, float to) { return __builtin_nextafterf(x, to); }
 inline double next(double x, double to) { return __builtin_nextafter(x, to); }
@@ -65,8 +75,15 @@ TW_DIRECTED(__dsqrt, double, (double x), root(x))
 TW_DIRECTED(__double2float, float, (double x), sum(x, 0))
 TW_DIRECTED(__int2float, float, (int x), sum(x, 0))
 TW_DIRECTED(__uint2float, float, (unsigned x), sum(x, 0))
+TW_DIRECTED(__fmaf_ieee, float, (float x, float y, float z), fused(double(x) * y, z))
+TW_DIRECTED(__fma, double, (double x, double y, double z), fused(x, y, z))
+TW_DIRECTED(__ll2float, float, (long long x), whole(x))
+TW_DIRECTED(__ull2float, float, (unsigned long long x), whole(x))
+TW_DIRECTED(__ll2double, double, (long long x), whole(x))
+TW_DIRECTED(__ull2double, double, (unsigned long long x), whole(x))
 #undef TW_DIRECTED
 #undef TW_TO
+inline float __fmaf_ieee_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 inline double __uint2double_rn(unsigned x) { return x; }
 inline double __ull2double_rn(unsigned long long x) { return double(x); }
 inline float __ull2float_rn(unsigned long long x) { return float(x); }

@@ -121,4 +121,15 @@ TW_VECTORS(ulonglong, unsigned long long, 16, 16)
 TW_VECTORS(float, float, 8, 16)
 TW_VECTORS(double, double, 16, 16)
 #undef TW_VECTORS
+#define TW_ALIGNED(name, type, bytes)                                                                      \
+    struct alignas(bytes) name { type x, y, z, w; };                                                       \
+    constexpr name make_##name(type x, type y, type z, type w) { return {x, y, z, w}; }
+#define TW_BOTH_ALIGNED(name, type) TW_ALIGNED(name##4_16a, type, 16) TW_ALIGNED(name##4_32a, type, 32)
+TW_BOTH_ALIGNED(long, long)
+TW_BOTH_ALIGNED(ulong, unsigned long)
+TW_BOTH_ALIGNED(longlong, long long)
+TW_BOTH_ALIGNED(ulonglong, unsigned long long)
+TW_BOTH_ALIGNED(double, double)
+#undef TW_BOTH_ALIGNED
+#undef TW_ALIGNED
 #undef TW_MAKE_VECTORS
