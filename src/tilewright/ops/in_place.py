@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import reduce
 from typing import NamedTuple
 
-import numpy as np
-
-from tilewright.runtime.overlap import exposed, share_memory
+from tilewright.runtime.overlap import elements_overlap, exposed, share_memory
 
 
 class Memory(NamedTuple):
@@ -32,22 +29,6 @@ class Memory(NamedTuple):
             return False
         return share_memory(exposed(*self), exposed(*other))
 
-    def overlaps_itself(self) -> bool:
-        """Whether two elements have a byte in common, as those of an expanded array and of sliding windows do."""
-        span = self.size
-        axes = sorted((abs(stride), n) for stride, n in zip(self.strides, self.shape) if n != 1)
-        for stride, n in axes:
-            if stride < span:
-                break
-            span = stride * (n - 1) + span
-        else:
-            return False
-        if any(stride == 0 for stride, _ in axes):
-            return 0 not in self.shape
-        offsets = reduce(np.add.outer, [np.arange(n) * stride for stride, n in axes]).ravel()
-        offsets.sort()
-        return bool((np.diff(offsets) < self.size).any())
-
 
 def overlaps(
     operator: str, inputs: Sequence[str], changed: Collection[str], memories: Sequence[Memory]
@@ -56,7 +37,7 @@ def overlaps(
     for name, memory in zip(inputs, memories):
         if name not in changed:
             continue
-        if memory.overlaps_itself():
+        if elements_overlap(memory.shape, memory.strides, memory.size):
             yield (
                 f"{operator}: '{name}' is changed in place, but several of its elements share memory, as those of an "
                 "expanded array do; pass a copy"

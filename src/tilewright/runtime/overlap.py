@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,23 @@ def share_memory(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
         return np.shares_memory(a, b, max_work=_EFFORT)
     except np.exceptions.TooHardError:
         return np.may_share_memory(a, b)
+
+
+def elements_overlap(shape: Sequence[int], strides: Sequence[int], size: int = 1) -> bool:
+    """Whether two elements have memory in common, as those of an expanded array and of sliding windows do.
+
+    Strides are in the unit of ``size``, that of an element.
+    """
+    if 0 in shape:
+        return False
+    axes = sorted((abs(stride), n) for stride, n in zip(strides, shape) if n != 1)
+    reach = [0, *itertools.accumulate(stride * (n - 1) for stride, n in axes)]
+    if all(stride >= before + size for (stride, _), before in zip(axes, reach)):
+        return False
+    if math.prod(shape) * size > reach[-1] + size:
+        return True
+    offsets = np.sort(reduce(np.add.outer, [np.arange(n) * stride for stride, n in axes]), axis=None)
+    return bool((np.diff(offsets) < size).any())
 
 
 class _Exposed:

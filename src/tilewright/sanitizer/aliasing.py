@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.launch_arguments import Buffer
+from tilewright.runtime.overlap import exposed
 from tilewright.sanitizer.categories import CATEGORIES
 from tilewright.sanitizer.launch import LaunchState
 from tilewright.sanitizer.report import ElementReference, Violation
@@ -48,17 +49,4 @@ def _array(buffer: Buffer) -> np.ndarray[Any, Any]:
     size = buffer.dtype.bytes
     shape = buffer.shape if buffer.shape is not None else ((buffer.high - buffer.low) // size,)
     strides = tuple(s * size for s in buffer.strides) if buffer.strides is not None else (size,)
-    return np.asarray(_Exposed(buffer.address, shape, strides, size))
-
-
-class _Exposed:
-    """Memory at an address, for ``np.asarray``."""
-
-    def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> None:
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (address, True),
-            "shape": shape,
-            "strides": strides,
-            "typestr": f"|V{size}",
-        }
+    return exposed(buffer.address, shape, strides, size)

@@ -10,8 +10,9 @@ import numpy as np
 
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array
+from tilewright.runtime.overlap import elements_overlap
 from tilewright.sanitizer.report import ElementReference
-from tilewright.sanitizer.windows import Lanes, elements_of
+from tilewright.sanitizer.windows import Lanes
 
 # What is remembered of every element: the last access of each of these kinds (see ``races``), and the last release.
 FIELDS = ("write", "strong", "strong_other", "read", "read_other", "released")
@@ -122,18 +123,7 @@ def _distance(buffer: Buffer, address: int, size: int) -> str:
 @functools.lru_cache(maxsize=256)
 def injective(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Whether different indices of a strided array are different elements."""
-    axes = sorted((abs(s), n) for n, s in zip(shape, strides) if n > 1)
-    reach = 0
-    for stride, n in axes:
-        if stride <= reach:
-            break
-        reach += stride * (n - 1)
-    else:
-        return True
-    if math.prod(shape) > 1 << 22:
-        return False
-    positions = elements_of(0, shape, strides)
-    return len(np.unique(positions)) == len(positions)
+    return not elements_overlap(shape, strides)
 
 
 def owner_of(buffers: Sequence[Buffer], address: int) -> int:

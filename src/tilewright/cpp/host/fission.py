@@ -15,12 +15,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tilewright.cpp.host.components import components
+from tilewright.cpp.host.control_flow import LABEL, components, loops
 from tilewright.cpp.host.debug_info import Line
 from tilewright.cpp.host.liveness import carried
 from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.strides import YIELD
 from tilewright.cpp.host.uniform import ACCESS, LOCAL, Block, uniform
+from tilewright.ir.reachable import reachable
 
 BARRIER = "__tw_simt_barrier"
 EXCHANGE = "__tw_simt_exchange"  # of values among lanes of a warp
@@ -34,7 +35,6 @@ RUNTIME = {  # functions of the runtime that split kernels call
 Transform = Callable[[str, set[str], tuple[str, ...]], str]
 
 _DEMOTE = ("register_to_memory", "instruction_namer")  # what is used in other blocks goes through memory
-_LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')
 _WAIT = re.compile(
     rf"^  (?:(?P<result>{LOCAL}) = )?(?:tail |notail )?call [^\n@]*@{BARRIER}\(i32 (?:noundef )?(?P<kind>\d+), "
     r"i32 (?:noundef )?(?P<predicate>[^,]+), ptr (?:\w+ )*(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
@@ -170,7 +170,8 @@ def split(body: str) -> Split | None:
         starts.append(target)
     if len(barriers) > _MOST:
         return None
-    return _with_frame(Split(barriers, [_reachable(whole, start) for start in starts], allocas))
+    regions = [[whole[name] for name in reachable([start], lambda n: whole[n].successors())] for start in starts]
+    return _with_frame(Split(barriers, regions, allocas))
 
 
 def _barrier(line: str) -> Barrier | None:
@@ -187,7 +188,7 @@ def _barrier(line: str) -> Barrier | None:
 def _blocks(body: str) -> list[Block]:
     blocks: list[Block] = []
     for line in body.split("\n"):
-        label = _LABEL.match(line)
+        label = LABEL.match(line)
         if label:
             blocks.append(Block(label[1], []))
         elif line.strip() and line != "}":
@@ -202,31 +203,17 @@ def _exits(blocks: dict[str, Block]) -> list[tuple[list[str], str, int]]:
     edges = {
         name: [f"%tw.after{block.barrier}"] if block.barrier else block.successors() for name, block in blocks.items()
     }
-    found, pending = [], [set(edges)]
-    while pending:
-        within = pending.pop()
-        for loop in components(within, edges):
-            headers = {n for name, after in edges.items() if name not in loop for n in after} & loop
-            pending.append(loop - (headers or set(sorted(loop)[:1])))
-            waits = {name for name in loop if blocks[name].barrier}
-            targets = {n for name in loop for n in edges[name]} - loop
-            if not waits or len(targets) != 1 or components(loop - waits, edges):
-                continue
-            (target,) = targets
-            leaving = sorted(name for name in loop if target in edges[name])
-            if not waits & set(leaving):
-                found.append((leaving, target, min(blocks[name].barrier for name in waits)))
+    found = []
+    for loop, _ in loops(edges):
+        waits = {name for name in loop if blocks[name].barrier}
+        targets = {n for name in loop for n in edges[name]} - loop
+        if not waits or len(targets) != 1 or components(loop - waits, edges):
+            continue
+        (target,) = targets
+        leaving = sorted(name for name in loop if target in edges[name])
+        if not waits & set(leaving):
+            found.append((leaving, target, min(blocks[name].barrier for name in waits)))
     return found
-
-
-def _reachable(blocks: dict[str, Block], start: str) -> list[Block]:
-    found, pending = {start: blocks[start]}, [start]
-    while pending:
-        for label in blocks[pending.pop()].successors():
-            if label not in found:
-                found[label] = blocks[label]
-                pending.append(label)
-    return list(found.values())
 
 
 def _with_frame(kernel: Split) -> Split:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.cpp.host import bounds
@@ -21,6 +21,7 @@ from tilewright.cpp.host.spins import reading, with_spins
 from tilewright.cpp.host.strides import with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
 from tilewright.frontend.cpp.calls import FUNCTION, NAME, call_graph, called_from
+from tilewright.ir.reachable import reachable
 
 _INDEX, _CURRENT = "__tw_simt_index", "__tw_simt_current"
 _WAITS = (BARRIER, EXCHANGE)
@@ -178,14 +179,11 @@ def _callers(calls: Mapping[str, set[str]], targets: Iterable[str], through: Ite
     for name, called in calls.items():
         for other in called:
             users.setdefault(other, set()).add(name)
-    found: set[str] = set()
-    pending = list(targets)
-    while pending:
-        for user in users.get(pending.pop(), set()) - found:
-            found.add(user)
-            if user not in through and not user.startswith("tw."):
-                pending.append(user)
-    return found
+
+    def further(name: str) -> Iterator[str]:
+        return (n for n in users.get(name, ()) if n not in through and not n.startswith("tw."))
+
+    return {user for name in reachable(targets, further) for user in users.get(name, ())}
 
 
 def _free_number(text: str) -> int:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tilewright.cpp.host.components import components
+from tilewright.cpp.host.control_flow import blocks_of, definitions_of, loops, successors
 from tilewright.cpp.host.uniform import LOCAL
 from tilewright.frontend.cpp.calls import FUNCTION, NAME
 
 SPIN = 6  # the kind of such a place
-_LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')
 _READS = re.compile(r" (?:load (?:volatile|atomic)|atomicrmw|cmpxchg) ")
 _INCOMING = re.compile(rf"\[ [^,]+, ({LOCAL}) \]")
 
@@ -48,32 +47,20 @@ class _Function:
     def __init__(self, text: str, reading: set[str]) -> None:
         self.head, *lines = text.split("\n")
         self.reading = reading
-        self.blocks: dict[str, list[str]] = {}
-        for line in lines:
-            label = _LABEL.match(line)
-            if label or not self.blocks:
-                name = f"%{label[1]}" if label else ""
-                self.blocks[name] = []
-            self.blocks[name].append(line)
-        self.edges = {name: re.findall(rf"label ({LOCAL})", "\n".join(b)) for name, b in self.blocks.items()}
-        self.definitions = {m[1]: line for line in lines if (m := re.match(rf"  ({LOCAL}) = ", line))}
+        self.blocks = blocks_of(lines)
+        self.edges = {name: successors(block) for name, block in self.blocks.items()}
+        self.definitions = definitions_of(lines)
 
     def edited(self, barrier: str) -> str:
-        count, pending = 0, [set(self.blocks)]
-        while pending:
-            within = pending.pop()
-            for loop in components(within, self.edges):
-                headers = {n for name, after in self.edges.items() if name not in loop for n in after} & loop
-                if self._waits(loop):
-                    for name in loop:
-                        if headers & set(self.edges[name]):
-                            at = next(
-                                i for i, line in enumerate(self.blocks[name]) if line.startswith(("  br ", "  switch "))
-                            )
-                            call = f"  %tw.spin{count} = call i32 @{barrier}(i32 {SPIN}, i32 0, ptr @{barrier}, i32 0)"
-                            self.blocks[name].insert(at, call)
-                            count += 1
-                pending.append(loop - (headers or set(sorted(loop)[:1])))
+        count = 0
+        for loop, headers in loops(self.edges):
+            for name in sorted(loop) if self._waits(loop) else ():
+                if headers & set(self.edges[name]):
+                    block = self.blocks[name]
+                    at = next(i for i, line in enumerate(block) if line.startswith(("  br ", "  switch ")))
+                    call = f"  %tw.spin{count} = call i32 @{barrier}(i32 {SPIN}, i32 0, ptr @{barrier}, i32 0)"
+                    block.insert(at, call)
+                    count += 1
         return "\n".join([self.head, *(line for block in self.blocks.values() for line in block)])
 
     def _waits(self, loop: set[str]) -> bool:

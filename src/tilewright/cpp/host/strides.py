@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from tilewright.cpp.host.control_flow import blocks_of, definitions_of, successors
 from tilewright.cpp.host.uniform import LOCAL
 from tilewright.frontend.cpp.calls import FUNCTION
+from tilewright.ir.reachable import reachable
 
 YIELD = 5  # the kind of such a barrier
-_LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')
 _PHI_LINE = re.compile(rf"^  {LOCAL} = phi ")
 _PHI = re.compile(
     rf"^  (?P<name>{LOCAL}) = phi (?P<type>i32|i64) \[ (?P<first>[^,]+), (?P<before>{LOCAL}) \], "
@@ -42,14 +43,7 @@ def without_yields(text: str, barrier: str) -> str:
 
 def _yielding(function: str, barrier: str) -> str:
     head, *lines = function.split("\n")
-    blocks: dict[str, list[str]] = {}
-    for line in lines:
-        label = _LABEL.match(line)
-        if label or not blocks:
-            name = f"%{label[1]}" if label else ""
-            blocks[name] = []
-        blocks[name].append(line)
-    definitions = {m[1]: line for line in lines if (m := re.match(rf"  ({LOCAL}) = ", line))}
+    blocks, definitions = blocks_of(lines), definitions_of(lines)
     for header in list(blocks):
         for line in list(blocks[header]):
             phi = _PHI.match(line)
@@ -65,14 +59,9 @@ def _body(blocks: Mapping[str, Sequence[str]], header: str, latch: str) -> set[s
     """The blocks of a loop but for its ``header``, if this goes to one of them, which nothing else does, or leaves."""
     before: dict[str, set[str]] = {}
     for name, lines in blocks.items():
-        for other in re.findall(rf"label ({LOCAL})", "\n".join(lines)):
+        for other in successors(lines):
             before.setdefault(other, set()).add(name)
-    found, pending = set[str](), [latch]
-    while pending:
-        name = pending.pop()
-        if name not in found and name != header:
-            found.add(name)
-            pending += before.get(name, ())
+    found = set(reachable({latch} - {header}, lambda name: before.get(name, set()) - {header}))
     entries = [name for name in found if header in before.get(name, ())]
     return found if len(entries) == 1 and before[entries[0]] == {header} and len(before[header]) == 2 else set()
 
@@ -114,7 +103,7 @@ def _yield_in(
 
     numbered = f"  {count} = phi {type} [ 0, {phi['before']} ], [ {count}.next, {phi['latch']} ]{place}"
     lines = [numbered if line == phi.string else line for line in blocks[header]]
-    after = re.findall(rf"label ({LOCAL})", "\n".join(lines))
+    after = successors(lines)
     last = max(i for i, line in enumerate(lines) if _PHI_LINE.match(line))
     blocks[header] = [*lines[: last + 1], *at(phi["name"], "first"), *lines[last + 1 :]]
     variable = re.compile(rf"{re.escape(phi['name'])}(?![-\w.$])")

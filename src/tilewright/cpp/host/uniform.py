@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.ir.reachable import reachable
+
 LOCAL = r'%(?:"[^"]*"|[-\w.$]+)'
 ACCESS = re.compile(rf"^  (?:{LOCAL} = load [^,]+, |store .+, )ptr (?P<name>{LOCAL}), align")
 _STORED = re.compile(r"^  store (?P<type>\w+) (?P<value>[^ ,]+), ptr ")
@@ -101,15 +103,13 @@ def _parted(region: Sequence[Block], known: Mapping[str, bool]) -> set[str]:
         condition = re.match(r"  (?:br i1|switch \w+) ([^,]+),", branch)
         if condition is None or _same(condition[1], known):
             continue
-        pending = list(after[name])
-        reached: set[str] = set()
-        while pending:
-            other = pending.pop()
-            if other not in reached and other not in joins[name] - {name}:
-                reached.add(other)
-                pending += after[other]
-        found |= reached
+        found |= _before(joins[name] - {name}, after, name)
     return {blocks[name].label for name in found}
+
+
+def _before(joined: set[str], after: Mapping[str, Sequence[str]], name: str) -> set[str]:
+    """The blocks on the ways from the block ``name`` until the first of ``joined``."""
+    return set(reachable(set(after[name]) - joined, lambda other: set(after[other]) - joined))
 
 
 def _post_dominators(after: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:

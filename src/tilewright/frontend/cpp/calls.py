@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from tilewright.ir.reachable import reachable
+
 NAME = r'@("[^"]*"|[-\w.$]+)'
 FUNCTION = re.compile(rf"^define [^\n]*?{NAME}\([^\n]*\{{\n(?:.*?\n)?\}}\n", re.M | re.S)
 
@@ -16,11 +18,4 @@ def call_graph(text: str) -> dict[str, set[str]]:
 
 def called_from(calls: Mapping[str, set[str]], kernels: Iterable[str]) -> set[str]:
     """The functions that ``kernels`` lead to, and these, of those that are defined."""
-    found: set[str] = set()
-    pending = list(kernels)
-    while pending:
-        name = pending.pop()
-        if name in calls and name not in found:
-            found.add(name)
-            pending += calls[name]
-    return found
+    return set(reachable(calls.keys() & set(kernels), lambda name: calls.keys() & calls[name]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilewright.frontend.cpp.llvm_text import BasicBlock, LLVMFunction
+from tilewright.ir.reachable import reachable
 
 
 class IrreducibleError(Exception):
@@ -87,6 +88,10 @@ class Graph:
                     changed = True
         return idom
 
+    def _leading_to(self, latch: str, header: str) -> set[str]:
+        """The blocks on the ways from ``header`` to ``latch``, but for ``header``."""
+        return set(reachable({latch} - {header}, lambda name: set(self.predecessors[name]) - {header}))
+
     def _natural_loops(self) -> dict[str, NaturalLoop]:
         loops: dict[str, NaturalLoop] = {}
         for name in self.order:
@@ -97,12 +102,7 @@ class Graph:
                     raise IrreducibleError(target)
                 loop = loops.setdefault(target, NaturalLoop(target, {target}, []))
                 loop.latches.append(name)
-                work = [name]
-                while work:
-                    block = work.pop()
-                    if block not in loop.blocks:
-                        loop.blocks.add(block)
-                        work.extend(self.predecessors[block])
+                loop.blocks |= self._leading_to(name, target)
         for loop in loops.values():
             inside = sorted(loop.blocks, key=self.index.__getitem__)
             left = (target for name in inside for target in self.blocks[name].terminator.labels)
