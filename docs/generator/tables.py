@@ -72,10 +72,20 @@ def runtime_api() -> str:
     return markdown(["function", "here"], [[f"`{name}`", answer] for name, answer in sorted(answers.items())])
 
 
+def driver_api() -> str:
+    """The entries of the CUDA driver, from the header that declares them."""
+    text = (INCLUDE_DIR / "cuda.h").read_text()
+    unsupported = re.findall(r"TW_NONE\((cu[A-Z]\w+)\)", text)
+    supported = re.findall(r"^(?:TW_CALL\(|(?:inline )?CUresult )(cu[A-Z]\w+)[,(]", text, re.M)
+    answers = {**dict.fromkeys(unsupported, "`CUDA_ERROR_NOT_SUPPORTED`"), **dict.fromkeys(supported, "supported")}
+    return markdown(["function", "here"], [[f"`{name}`", answer] for name, answer in sorted(answers.items())])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "dtypes": dtypes,
     "promotion": promotion,
     "casts": casts,
     "passes": passes,
     "runtime API": runtime_api,
+    "driver API": driver_api,
 }

@@ -108,3 +108,45 @@ def test_kernels_compiled_by_the_program(tmp_path: Path, alone: bool) -> None:
         "12 396",
     ]
     assert done.stderr == "tilewright: cuModuleLoadData() takes what nvrtcGetTileIR() gave here, not code for GPUs\n"
+
+
+DRIVER = r"""#include <cstdio>
+#include <cstring>
+#include <cuda.h>
+#define CU(call) if (CUresult error = (call)) { char const *n = "?", *t = "?"; cuGetErrorName(error, &n); cuGetErrorString(error, &t); printf("%s: %s, %s\n", #call, n, t); }
+__global__ void twice(int* p) { p[threadIdx.x] *= 2; }
+int main() {
+  CUdevice device; CUcontext context, before; char name[8]; int count = 0, major = 0; unsigned version = 0, kind = 0; CUuuid uuid; size_t size = 0, total = 0;
+  CU(cuInit(0)); CU(cuDeviceGetCount(&count)); CU(cuDeviceGet(&device, 0)); CU(cuDeviceGet(&device, 7)); CU(cuDeviceGetName(name, 8, device));
+  CU(cuDeviceGetUuid(&uuid, 0)); CU(cuDeviceTotalMem(&total, 0)); CU(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+  CU(cuDevicePrimaryCtxRetain(&context, 0)); CU(cuCtxPushCurrent(context)); CU(cuCtxPopCurrent(&before)); CU(cuCtxGetApiVersion(context, &version)); CU(cuCtxPushCurrent(nullptr));
+  CUdeviceptr p, q, base; CUstream stream; CUevent e, f; float ms; int *h, n[4];
+  CU(cuMemAlloc(&p, 4096)); CU(cuMemAllocManaged(&q, 4096, CU_MEM_ATTACH_GLOBAL)); CU(cuMemAllocHost((void**)&h, 4096)); CU(cuMemsetD32(p, 0x01020304, 1024)); CU(cuMemsetD16(p, 9, 2)); CU(cuMemsetD2D8(p + 1024, 64, 7, 8, 3)); CU(cuMemsetD32(p + 1, 0, 1));
+  CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING)); CU(cuEventCreate(&e, CU_EVENT_DEFAULT)); CU(cuEventCreate(&f, CU_EVENT_DEFAULT)); CU(cuEventRecord(e, stream));
+  CU(cuMemcpyDtoDAsync(q, p, 4096, stream)); CU(cuEventRecord(f, stream)); CU(cuStreamWaitEvent(stream, f, 0)); CU(cuStreamSynchronize(stream)); CU(cuEventQuery(f)); CU(cuEventElapsedTime(&ms, e, f));
+  twice<<<1, 4>>>((int*)q); CU(cuCtxSynchronize()); CU(cuMemcpyDtoH(h, q, 4096)); CU(cuMemcpyDtoH(n, q, 1 << 20));
+  CUDA_MEMCPY2D plane; memset(&plane, 0, sizeof plane); plane.srcMemoryType = CU_MEMORYTYPE_DEVICE; plane.srcDevice = q + 1024; plane.srcPitch = 64; plane.dstMemoryType = CU_MEMORYTYPE_HOST; plane.dstHost = n; plane.WidthInBytes = 4; plane.Height = 3;
+  CU(cuMemcpy2D(&plane)); plane.srcXInBytes = 64; CU(cuMemcpy2D(&plane)); CU(cuMemGetAddressRange(&base, &size, q + 100)); CU(cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_IS_MANAGED, q));
+  printf("%d %d %d %x %x %x %x %d %d %d\n", count, int(strlen(name)), version == CUDA_VERSION, h[0], h[1], h[4], n[2], base == q, int(size), kind);
+  CUmodule module; CUtexref texture; CU(cuModuleLoad(&module, "nowhere.cubin")); CU(cuTexRefCreate(&texture)); CU(cuTexRefCreate(&texture));
+  CU(cuEventDestroy(e)); CU(cuStreamDestroy(stream)); CU(cuMemFree(p)); CU(cuMemFree(q)); CU(cuMemFree(q)); CU(cuMemFreeHost(h)); CU(cuDevicePrimaryCtxRelease(0));
+}
+"""
+
+
+def test_the_driver(tmp_path: Path) -> None:
+    (tmp_path / "program.cu").write_text(DRIVER)
+    command = [sys.executable, "-m", "tilewright", "run", str(tmp_path / "program.cu")]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
+    assert done.stdout.splitlines() == [
+        "cuDeviceGet(&device, 7): CUDA_ERROR_INVALID_DEVICE, invalid device ordinal",
+        "cuCtxPushCurrent(nullptr): CUDA_ERROR_INVALID_CONTEXT, invalid device context",
+        "cuMemsetD32(p + 1, 0, 1): CUDA_ERROR_INVALID_VALUE, invalid argument",
+        "cuMemcpyDtoH(n, q, 1 << 20): CUDA_ERROR_INVALID_VALUE, invalid argument",
+        "cuMemcpy2D(&plane): CUDA_ERROR_INVALID_VALUE, invalid argument",
+        "1 7 1 120012 2040608 1020304 7070707 1 4096 1",
+        'cuModuleLoad(&module, "nowhere.cubin"): CUDA_ERROR_FILE_NOT_FOUND, file not found',
+        *["cuTexRefCreate(&texture): CUDA_ERROR_NOT_SUPPORTED, operation not supported"] * 2,
+        "cuMemFree(q): CUDA_ERROR_INVALID_VALUE, invalid argument",
+    ], done.stderr
+    assert done.stderr.count("cuTexRefCreate is not supported; it returns CUDA_ERROR_NOT_SUPPORTED") == 1

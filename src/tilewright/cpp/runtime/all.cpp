@@ -3,6 +3,7 @@
 #include "cores.cpp"
 #include "crash.cpp"
 #include "device.cpp"
+#include "driver.cpp"
 #include "graphs.cpp"
 #include "launch.cpp"
 #include "memory.cpp"

@@ -274,9 +274,9 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, void const* a
     return report(cudaSuccess);
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-    if (!free || !total) return report(cudaErrorInvalidValue);
-    *free = size_t(sysconf(_SC_PAGESIZE)) * size_t(sysconf(_SC_AVPHYS_PAGES));
-    *total = total_memory();
+    if (!free && !total) return report(cudaErrorInvalidValue);
+    if (free) *free = size_t(sysconf(_SC_PAGESIZE)) * size_t(sysconf(_SC_AVPHYS_PAGES));
+    if (total) *total = total_memory();
     return report(cudaSuccess);
 }
 

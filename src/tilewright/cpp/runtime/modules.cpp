@@ -260,6 +260,14 @@ CUresult cuModuleLoadData(CUmodule* module, void const* image) {
     *module = made_of(CUmod_st{finder ? copied(content, size) : nullptr, size, library});
     return CUDA_SUCCESS;
 }
+CUresult cuModuleLoad(CUmodule* module, char const* path) {
+    size_t size;
+    char* image = path ? read_file(path, &size) : nullptr;
+    if (!image) return path ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
+    CUresult error = size < sizeof magic ? CUDA_ERROR_INVALID_IMAGE : cuModuleLoadData(module, image);
+    free(image);
+    return error;
+}
 // Functions stay: Python holds their code.
 CUresult cuModuleUnload(CUmodule module) {
     if (!module) return CUDA_ERROR_INVALID_HANDLE;
@@ -296,6 +304,16 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* 
     *function = (CUfunction)known[known.count - 1];
     return CUDA_SUCCESS;
 }
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
+    if (!value || !function) return value ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? int(((kernel const*)function)->bound) : 0;
+    return CUDA_SUCCESS;
+}
+CUresult cuFuncGetName(char const** name, CUfunction function) {
+    if (!name || !function) return name ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+    *name = ((kernel const*)function)->name;
+    return CUDA_SUCCESS;
+}
 CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                         unsigned shared, CUstream stream, void** arguments, void** extra) {
     configuration how{{gx, gy, gz}, {bx, by, bz}, shared, stream};
@@ -306,37 +324,5 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned 
     if (error == cudaSuccess)
         error = capturing(stream) ? capture(stream, kernel_node(&what, how, arguments)) : run(what, how, arguments);
     return CUresult(report(error));
-}
-CUresult cuGetErrorName(CUresult error, char const** name) {
-    if (!name) return CUDA_ERROR_INVALID_VALUE;
-    switch (error) {
-#define TW_NAMED(code) \
-    case code: *name = #code; return CUDA_SUCCESS;
-        TW_NAMED(CUDA_SUCCESS)
-        TW_NAMED(CUDA_ERROR_INVALID_VALUE)
-        TW_NAMED(CUDA_ERROR_OUT_OF_MEMORY)
-        TW_NAMED(CUDA_ERROR_NOT_INITIALIZED)
-        TW_NAMED(CUDA_ERROR_NO_DEVICE)
-        TW_NAMED(CUDA_ERROR_INVALID_DEVICE)
-        TW_NAMED(CUDA_ERROR_INVALID_IMAGE)
-        TW_NAMED(CUDA_ERROR_INVALID_CONTEXT)
-        TW_NAMED(CUDA_ERROR_INVALID_HANDLE)
-        TW_NAMED(CUDA_ERROR_NOT_FOUND)
-        TW_NAMED(CUDA_ERROR_NOT_READY)
-        TW_NAMED(CUDA_ERROR_ILLEGAL_ADDRESS)
-        TW_NAMED(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)
-        TW_NAMED(CUDA_ERROR_ASSERT)
-        TW_NAMED(CUDA_ERROR_LAUNCH_FAILED)
-        TW_NAMED(CUDA_ERROR_NOT_SUPPORTED)
-        TW_NAMED(CUDA_ERROR_UNKNOWN)
-#undef TW_NAMED
-    }
-    *name = nullptr;
-    return CUDA_ERROR_INVALID_VALUE;
-}
-CUresult cuGetErrorString(CUresult error, char const** text) {
-    if (!text) return CUDA_ERROR_INVALID_VALUE;
-    *text = cudaGetErrorString(cudaError_t(error));
-    return CUDA_SUCCESS;
 }
 }

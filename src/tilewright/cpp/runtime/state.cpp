@@ -91,7 +91,8 @@ cudaError_t __tw_host_unsupported(char const* name) {
     for (char const* each : said)
         if (strcmp(each, name) == 0) return report(cudaErrorNotSupported);
     said.add(name);
-    say("%s is not supported; it returns cudaErrorNotSupported", name);
+    bool of_driver = strncmp(name, "cuda", 4) != 0;
+    say("%s is not supported; it returns %s", name, of_driver ? "CUDA_ERROR_NOT_SUPPORTED" : "cudaErrorNotSupported");
     return report(cudaErrorNotSupported);
 }
 

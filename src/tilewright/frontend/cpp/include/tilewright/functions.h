@@ -23,7 +23,15 @@ enum cudaFuncCache {
     cudaFuncCachePreferL1 = 2,
     cudaFuncCachePreferEqual = 3
 };
-enum cudaLimit { cudaLimitStackSize = 0, cudaLimitPrintfFifoSize = 1, cudaLimitMallocHeapSize = 2 };
+enum cudaLimit {
+    cudaLimitStackSize = 0,
+    cudaLimitPrintfFifoSize = 1,
+    cudaLimitMallocHeapSize = 2,
+    cudaLimitDevRuntimeSyncDepth = 3,
+    cudaLimitDevRuntimePendingLaunchCount = 4,
+    cudaLimitMaxL2FetchGranularity = 5,
+    cudaLimitPersistingL2CacheSize = 6
+};
 
 extern "C" {
 cudaError_t __tw_function_attributes(cudaFuncAttributes* attributes, void const* function);
