@@ -39,7 +39,7 @@ __global__ void warps(int* p) {
     p[threadIdx.x] = sum;  // after shuffles
 }
 __tile_global__ void tile(int* p) { *p = 1; }  // a tile
-__tile_global__ void follow(int** p) { **p = 1; }
+__tile_global__ void follow(int** p) { **p = 1; }  // found in memory
 int inner(int* p) {
     return *(volatile int*)p;  // load
 }
@@ -123,22 +123,25 @@ def test_an_access_of_a_tile_kernel_through_a_null_pointer_is_an_error_that_name
     assert "store through 'p', which is a null pointer, in block (0, 0, 0)" in done.stderr
 
 
-def test_a_crash_in_a_tile_kernel_names_it(program: Path) -> None:
+def test_a_crash_in_a_tile_kernel_names_it_and_its_line(program: Path) -> None:
     done = run(program, 8)
-    assert done.returncode == -signal.SIGSEGV and "tilewright: the tile kernel follow() was running\n" in done.stderr
+    where = f"tilewright: {program}:{line('found in memory')}: the program crashes: "
+    assert done.returncode == -signal.SIGSEGV and where in done.stderr
+    assert ", in the tile kernel follow()\n" in done.stderr
 
 
 def test_programs_without_python_name_lines_where_the_compiler_is_still_there(program: Path) -> None:
     command = [sys.executable, "-m", "tilewright", "c++", str(program), "-o", str(program.with_suffix(""))]
     subprocess.run(command, check=True, timeout=300)
     said = {}
-    for what in (0, 4, 7):
+    for what in (0, 4, 7, 8):
         native = [str(program.with_suffix("")), str(what)]
         done = subprocess.run(native, capture_output=True, text=True, timeout=300, check=False)
         said[what] = done.returncode, done.stdout, done.stderr
     error = "cudaErrorIllegalAddress cudaErrorIllegalAddress\n"
-    assert [code for code, _, _ in said.values()] == [0, -signal.SIGSEGV, 0], said
+    assert [code for code, _, _ in said.values()] == [0, -signal.SIGSEGV, 0, -signal.SIGSEGV], said
     assert said[0][1] == said[7][1] == error
     assert f"tilewright: {program}:{line('store')}: an access to address" in said[0][2]
     assert f"tilewright: {program}:{line('load')}: the program crashes: " in said[4][2]
     assert f"{program}:{line('a tile')}:" in said[7][2] and "through 'p', which is a null pointer" in said[7][2]
+    assert f"tilewright: {program}:{line('found in memory')}: the program crashes: " in said[8][2]

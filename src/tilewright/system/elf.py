@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 MAGIC = b"\x7fELF"
@@ -10,6 +11,7 @@ NO_BITS = 8  # the type of a section without contents, such as zeros
 _LITTLE_64 = b"\x02\x01"  # what follows: 64 bits, little-endian
 _FILE_HEADER = 64  # bytes
 _TABLE = struct.Struct("<Q10xHHH")  # from byte 40 on: where section headers are, their size, number, that of names
+_SYMBOL = struct.Struct("<IBBHQQ")
 _HEADER = struct.Struct("<IIQQQQIIQQ")
 
 
@@ -24,6 +26,26 @@ class Section(NamedTuple):
     info: int
     alignment: int
     content: bytes
+
+
+class Symbol(NamedTuple):
+    """A name with the number of its section, and its place and size there; ``kind`` as the format has it."""
+
+    name: str
+    kind: int
+    section: int
+    value: int
+    size: int
+
+
+def symbols(parts: Sequence[Section]) -> list[Symbol]:
+    """Those of an object file with these sections."""
+    table = next(part for part in parts if part.name == ".symtab")
+    names = parts[table.link].content
+    return [
+        Symbol(names[label : names.index(0, label)].decode(), info & 15, section, value, size)
+        for label, info, _, section, value, size in _SYMBOL.iter_unpack(table.content)
+    ]
 
 
 def sections(data: bytes) -> list[Section]:

@@ -12,15 +12,17 @@ from tilewright.backends.base import Work
 from tilewright.backends.cpu.codegen.kernel import lower
 from tilewright.backends.cpu.codegen.pipeline import optimize
 from tilewright.backends.cpu.compiled import CompiledKernel, Poll, Site
-from tilewright.backends.cpu.jit import assemble, compile_native, optimize_module
+from tilewright.backends.cpu.jit import assemble, compile_module, compile_native, optimize_module
 from tilewright.backends.cpu.library import write_library, write_program_code
 from tilewright.backends.cpu.loops.pipeline import loop_form
 from tilewright.backends.cpu.performance import performance, total_work
 from tilewright.backends.cpu.target import host
 from tilewright.ir.core import Function
 from tilewright.ir.printer import print_function
+from tilewright.system.elf import sections, symbols
+from tilewright.system.line_table import rows
 
-__all__ = ["compile_kernel", "host", "stages", "work", "write_library", "write_program_code"]
+__all__ = ["compile_kernel", "host", "source_line", "stages", "work", "write_library", "write_program_code"]
 
 
 def compile_kernel(function: Function) -> CompiledKernel:
@@ -35,6 +37,16 @@ def compile_kernel(function: Function) -> CompiledKernel:
         sites=tuple(map(Site.of, lowered.sites)),
         polls=tuple(map(Poll.of, lowered.polls)),
     )
+
+
+def source_line(function: Function, symbol: str, offset: int) -> int | None:
+    """The line of the source for code of ``function`` that lies ``offset`` bytes behind ``symbol``, by generating it
+    again."""
+    lowered = lower(optimize(function), host(), lines=True)
+    parts = sections(compile_module(lowered.text, host(), position_independent=True))
+    place = offset + next(each.value for each in symbols(parts) if each.name == symbol)
+    known = [line for at, line in sorted(rows({part.name: part.content for part in parts})) if at <= place]
+    return known[-1] if known and known[-1] else None
 
 
 def work(function: Function, grid: tuple[int, int, int], values: Sequence[Any]) -> Work:

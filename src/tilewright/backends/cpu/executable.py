@@ -89,6 +89,15 @@ class CpuExecutable:
         setattr(function, "code", self._native)  # noqa: B010  what can be called keeps its machine code alive
         return function
 
+    def line_at(self, address: int) -> int | None:
+        """The line of the source, if ``address`` is of this code and it is known."""
+        if not isinstance(self._native, LoadedImage):
+            return None
+        inside = any(start <= address < start + size for _, start, size in self._native.symbol_ranges())
+        offset = address - self._native.address(SYMBOL)
+        found: int | None = compiler().source_line(self._function, SYMBOL, offset) if inside else None
+        return found
+
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every block of ``grid``. A failed ``assert`` keeps further blocks from starting, and raises TileError;
         so do blocks that wait for each other for ever. What a signal handler raises ends all blocks, and is raised, and

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tilewright.backends.cpu import perf_map
 from tilewright.ir.core import Function
-from tilewright.system.elf import sections
+from tilewright.system.elf import sections, symbols
 from tilewright.system.environment import switch
 from tilewright.system.line_table import rows
 
@@ -22,7 +22,7 @@ _MAGIC, _VERSION = 0x4A695444, 1
 _HEADER, _PREFIX, _ENTRY = struct.Struct("<6I2Q"), struct.Struct("<2IQ"), struct.Struct("<Q2I")
 _LOAD, _DEBUG_INFO = 0, 2  # kinds of records
 _LOADED, _LINES = struct.Struct("<2I4Q"), struct.Struct("<2Q")
-_SYMBOL, _FUNCTION = struct.Struct("<IBBHQQ"), 2
+_FUNCTION = 2
 _MACHINE = slice(18, 20)  # of an ELF file: for which processors it is
 
 
@@ -40,14 +40,13 @@ def note(function: Function, code: bytes, symbol: str, address: int) -> None:
     if not switch("TILEWRIGHT_PERF_MAP") or sys.platform != "linux":
         return
     parts = sections(code)
-    table = next(s for s in parts if s.name == ".symtab")
-    symbols = [(_name(parts[table.link].content, s[0]), s) for s in _SYMBOL.iter_unpack(table.content)]
-    section, value = next((s[3], s[4]) for name, s in symbols if name == symbol)
+    known = symbols(parts)
+    section, value = next((s.section, s.value) for s in known if s.name == symbol)
     lines = rows({s.name: s.content for s in parts})
     file = os.path.abspath(function.loc.file).encode() + b"\0"
     records = []
-    for name, (_, kind, _, where, start, size) in symbols:
-        if kind & 15 != _FUNCTION or where != section:
+    for name, kind, where, start, size in known:
+        if kind != _FUNCTION or where != section:
             continue
         place = address - value + start
         entries = [
@@ -61,10 +60,6 @@ def note(function: Function, code: bytes, symbol: str, address: int) -> None:
         named = f"{perf_map.title(function)} {name}".encode() + b"\0"
         records.append(_record(_LOAD, loaded + named + ctypes.string_at(place, size)))
     os.write(_opened(os.getpid(), int.from_bytes(code[_MACHINE], "little"))[0], b"".join(records))
-
-
-def _name(names: bytes, start: int) -> str:
-    return names[start : names.index(0, start)].decode()
 
 
 def _record(kind: int, content: bytes) -> bytes:

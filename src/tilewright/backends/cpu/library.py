@@ -94,7 +94,7 @@ def write_program_code(kernels: Sequence[tuple[Export, Sequence[int]]], path: Pa
     texts = [TYPES, FIELDS, runtime, _PRINT.read_text(encoding="utf-8")]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
-        found = _compiled(exports, entries, folder, processor)
+        found = _compiled(exports, entries, folder, processor, lines=True)
         described = [(export.symbol, codes) for export, codes in kernels]
         texts.append(program_definitions([*zip(described, found, found[len(kernels) :])]))
         (folder / "program.c").write_text("\n".join(texts), encoding="utf-8")
@@ -103,11 +103,14 @@ def write_program_code(kernels: Sequence[tuple[Export, Sequence[int]]], path: Pa
         _compile(compiler, ["-r", *map(str, objects)], path, flags=())
 
 
-def _compiled(kernels: Sequence[Export], entries: Sequence[str], folder: Path, processor: Processor) -> list[Code]:
-    """The code of ``kernels``, whose entries get these names, in a file of ``folder`` each."""
+def _compiled(
+    kernels: Sequence[Export], entries: Sequence[str], folder: Path, processor: Processor, *, lines: bool = False
+) -> list[Code]:
+    """The code of ``kernels``, whose entries get these names, in a file of ``folder`` each; with ``lines``, a crash of
+    theirs has a place."""
     found = []
     for kernel, entry in zip(kernels, entries):
-        lowered = lower(optimize(kernel.function), processor, entry)
+        lowered = lower(optimize(kernel.function), processor, entry, lines=lines)
         code = compile_module(lowered.text, processor, position_independent=True)
         (folder / f"{entry}.o").write_bytes(code)
         sites, polls = [*map(Site.of, lowered.sites)], [*map(Poll.of, lowered.polls)]

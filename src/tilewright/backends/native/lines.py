@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -18,8 +17,7 @@ class SourceLines:
 
     def __init__(self, module: ir.Module, kernel: ir.Function, function: Function, emission: str) -> None:
         self._module = module
-        folder, name = os.path.split(function.loc.file)
-        self._file = module.add_debug_info("DIFile", {"filename": name, "directory": folder})
+        self._file = module.add_debug_info("DIFile", {"filename": function.loc.file, "directory": ""})
         unit = module.add_debug_info(
             "DICompileUnit",
             {

@@ -11,13 +11,16 @@ import functools
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from tilewright.backends.cpu.executable import CpuExecutable
+from tilewright.cpp.module import Kernel
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.system.line_table import SourceLine, places
 
 LOCATE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char), ctypes.c_int)
+TELL_TILE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t)
 # Headers of the compiler and of the system, the runtime, and what has no file of the user's.
 _LIBRARY = re.compile(r"/ziglang/lib/|/tilewright/cpp/runtime/|^/usr/(?:include|lib)/|/tilewright-\w+/\w+\.\w+$")
 _MEMORY = (signal.SIGSEGV, signal.SIGBUS)
@@ -41,6 +44,26 @@ def locator(program: Path) -> ctypes._CFunctionType:
         return len(written) > 1
 
     return locate
+
+
+def tile_teller(kernels: Collection[Kernel]) -> ctypes._CFunctionType:
+    """A function for the runtime that says where one of ``kernels`` was, in a copy of the process that has crashed; it
+    returns whether it could."""
+
+    @functools.partial(TELL_TILE)
+    def tell_tile(number: int, address: int, counter: int) -> int:
+        for kernel in kernels:
+            for found in kernel.inspect().specializations:
+                if not isinstance(found.executable, CpuExecutable):
+                    continue
+                line = found.executable.line_at(counter)
+                if line is not None:
+                    at = SourceLine(found.function.loc.file, line)
+                    _say(number, address, [at], f", in the tile kernel {kernel.name}()")
+                    return 1
+        return 0
+
+    return tell_tile
 
 
 def place(program: Path, offset: int) -> str:
@@ -68,10 +91,14 @@ def tell(program: str, number: str, address: str, *counters: str) -> None:
         found = _own([int(counter) for counter in counters], Path(program))
     except (OSError, ValueError, LookupError):
         found = []
-    name = signal.strsignal(int(number)) or f"signal {number}"
-    where = f" at address 0x{int(address):x}" if int(number) in _MEMORY else ""
+    _say(int(number), int(address), found)
+
+
+def _say(number: int, address: int, found: Sequence[SourceLine], kernel: str = "") -> None:
+    name = signal.strsignal(number) or f"signal {number}"
+    where = f" at address 0x{address:x}" if number in _MEMORY else ""
     head = f"{found[0].file}:{found[0].line}: " if found else ""
-    lines = [f"tilewright: {head}the program crashes: {name.lower()}{where}"]
+    lines = [f"tilewright: {head}the program crashes: {name.lower()}{where}{kernel}"]
     lines += [*_excerpt(found[0])] if found else []
     lines += [f"  called at {place.file}:{place.line}" for place in found[1 : 1 + _CALLERS]]
     print("\n".join(lines), file=sys.stderr, flush=True)

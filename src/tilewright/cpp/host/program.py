@@ -184,6 +184,8 @@ class _Process:
         words = [word.encode() for word in crashes.command(file)]
         self._locator = crashes.locator(file)
         self._library["__tw_set_crash_command"]((ctypes.c_char_p * len(words))(*words), len(words), self._locator)
+        self._tile_teller = crashes.tile_teller(kernels.values())
+        self._library["__tw_set_tile_teller"](self._tile_teller)
         if reporter is not None:
             self._reporter = CALLBACK(functools.partial(self._report, reporter))
             self._library["__tw_set_reporter"](self._reporter)

@@ -17,11 +17,13 @@ extern "C" __attribute__((weak)) char const* const __tw_compiler_command[];
 namespace tilewright {
 constexpr int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr int frames = 24, words = 8, digits = 24;
+constexpr unsigned seconds_to_tell = 20;
 static struct sigaction before[NSIG];
 static char const* command[words + frames + 4];  // and room for what is known once the program crashes
 static int given = 0;
 static int (*locate)(size_t offset, char* text, int room) = nullptr;
 char const* running_tile = nullptr;
+static int (*tell_tile)(int number, size_t address, size_t counter) = nullptr;
 
 // What was added to the addresses of the file when it was loaded.
 static size_t base() {
@@ -67,6 +69,19 @@ static void tell(int number, void* address, void* context) {
     }
     while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
 }
+// Has a copy of this process say where code of a tile kernel is, which Python has loaded: whether it could.
+static bool tile_is_told(int number, void* address, void* context) {
+    if (!tell_tile) return false;
+    pid_t child = fork();
+    if (child == 0) {
+        for (int each : signals) signal(each, SIG_DFL);
+        alarm(seconds_to_tell);  // threads that hold what Python waits for are not in the copy
+        _exit(tell_tile(number, size_t(address), counter(context)) ? 0 : 1);
+    }
+    int status = 1;
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    return child > 0 && status == 0;
+}
 static void handle(int number, siginfo_t* info, void* context) {
     int const error = errno;
     bool const faulted = info->si_code > 0 && number != SIGABRT;  // not sent by another process
@@ -78,20 +93,27 @@ static void handle(int number, siginfo_t* info, void* context) {
         }
         leave(here->current, state::done);  // never to come back
     }
-    static int telling = 0;
-    if (faulted && running_tile && !telling) {
-        char const* const texts[] = {"tilewright: the tile kernel ", running_tile, "() was running\n"};
-        for (char const* text : texts) (void)!write(STDERR_FILENO, text, strlen(text));
+    static pthread_t teller{};
+    pthread_t none{}, own = pthread_self();
+    if (__atomic_compare_exchange_n(&teller, &none, own, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        bool const in_tile = faulted && running_tile;
+        bool const told = in_tile && tile_is_told(number, info->si_addr, context);
+        if (in_tile && !told) {
+            char const* const texts[] = {"tilewright: the tile kernel ", running_tile, "() was running\n"};
+            for (char const* text : texts) (void)!write(STDERR_FILENO, text, strlen(text));
+        }
+        if (given && !told) tell(number, info->si_addr, context);
+    } else if (faulted && none != own) {
+        for (;;) pause();  // the other thread ends the process
     }
-    if (given && !__atomic_exchange_n(&telling, 1, __ATOMIC_ACQ_REL)) tell(number, info->si_addr, context);
     sigaction(number, before + number, nullptr);
     errno = error;
     if (!faulted) raise(number);
 }
 // Where nobody has asked for these signals, they come here from now on.
 static void catch_signals() {
-    constexpr size_t stack_size = 128 << 10;
-    void* memory = mmap(nullptr, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    constexpr size_t stack_size = 8 << 20;  // Python runs there
+    void* memory = mmap(nullptr, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     stack_t own{}, old{};
     own.ss_sp = memory;
     own.ss_size = stack_size;
@@ -166,6 +188,7 @@ __attribute__((constructor)) static void find_compiler() {
 
 }  // namespace tilewright
 
+extern "C" void __tw_set_tile_teller(int (*teller)(int, size_t, size_t)) { tilewright::tell_tile = teller; }
 extern "C" void __tw_set_crash_command(char const* const* words_of, int count, int (*locator)(size_t, char*, int)) {
     using namespace tilewright;
     locate = locator;

@@ -73,19 +73,22 @@ class Lowered:
     form: Function  # that the code is generated from
 
 
-def lower(function: Function, processor: Processor, entry: str | None = None) -> Lowered:
-    """Generate code. With ``entry`` that is the name of the only entry point, which has the meaning of SYMBOL.
+def lower(function: Function, processor: Processor, entry: str | None = None, *, lines: bool = False) -> Lowered:
+    """Generate code, with ``lines`` of the source beside it. With ``entry`` that is the name of the only entry point,
+    which has the meaning of SYMBOL.
 
     Raises TileUnsupportedFeatureError, with the location of the op, for what the CPU cannot do.
     """
     form = loop_form(function, processor)
-    module, state = emit_module(form, processor, entry)
+    module, state = emit_module(form, processor, entry, lines=lines)
     spins = any(may_wait(op) for op in function.walk())
     work = block_work(function)
     return Lowered(str(module), state.scratch_bytes, spins, work, state.sites, state.polls, state.nests, form)
 
 
-def emit_module(form: Function, processor: Processor, entry: str | None = None) -> tuple[ir.Module, State]:
+def emit_module(
+    form: Function, processor: Processor, entry: str | None = None, *, lines: bool = False
+) -> tuple[ir.Module, State]:
     """The LLVM module of the loop-level ``form``, and what was found out while it was emitted."""
     module = ir.Module(form.name)
     module.triple = processor.triple
@@ -93,7 +96,7 @@ def emit_module(form: Function, processor: Processor, entry: str | None = None) 
     block.linkage = "internal"
     for argument in block.args[:4]:
         argument.add_attribute("noalias")
-    state = _block_function(form, block, processor)
+    state = _block_function(form, block, processor, lines=lines)
     spins = any(may_wait(op) for op in form.walk())
     weight = polls.work(form.body)
     _driver(module, block, entry or SYMBOL, weight, state, spins=spins)
@@ -104,7 +107,7 @@ def emit_module(form: Function, processor: Processor, entry: str | None = None) 
     return module, state
 
 
-def _block_function(function: Function, llvm_function: ir.Function, processor: Processor) -> State:
+def _block_function(function: Function, llvm_function: ir.Function, processor: Processor, *, lines: bool) -> State:
     """``block(arguments, context, scratch, worker, number)`` runs one block of the grid."""
     arguments, context, scratch, worker, number = llvm_function.args
     entry = llvm_function.append_basic_block("entry")
@@ -112,7 +115,7 @@ def _block_function(function: Function, llvm_function: ir.Function, processor: P
     state = State(ir.IRBuilder(start), processor, scratch, context, worker, _emit_block)
     state.entry = entry
     state.exit = llvm_function.append_basic_block("exit")
-    if switch("TILEWRIGHT_DEBUG_INFO"):
+    if lines or switch("TILEWRIGHT_DEBUG_INFO"):
         state.lines = SourceLines(llvm_function.module, llvm_function, function, "LineTablesOnly")
         state.lines.locate(state.builder, None)
     _bind_grid(state, number)
