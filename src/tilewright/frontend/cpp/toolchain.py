@@ -60,7 +60,7 @@ _DELAY_TEMPLATES = ("-fdelayed-template-parsing",)
 _NO_EXCEPTIONS = ("-fno-exceptions", "-fno-rtti")
 _SIMT = ("-DTW_SIMT", "-Xclang", "-fdeclspec", "-fno-math-errno")  # of host code with SIMT kernels
 # The instruction for bfloat16 makes zeros of subnormal numbers.
-_PRECISE = ("-mno-avx512bf16",) if platform.machine() in ("x86_64", "AMD64") else ()
+_PRECISE = ("-Xclang", "-target-feature", "-Xclang", "-avx512bf16") if platform.machine() in ("x86_64", "AMD64") else ()
 _HOST_FLAGS = (*_PRECISE, "-fPIC", "-g", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}")
 _FAST = (*_PRECISE, "-O2", "-fno-math-errno")
 _OBJECT_FLAGS = ("-c", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything")
