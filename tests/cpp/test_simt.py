@@ -108,7 +108,7 @@ namespace ct = cuda::tiles;
 __global__ void simt(int* now, int* most, float* p) {
   if (threadIdx.x == 0) atomicMax(most, atomicAdd(now, 1) + 1);
   float x = p[threadIdx.x];
-  for (int i = 0; i < 20000; ++i) x = x * 0.5f + 1;
+  for (int i = 0; i < 5000; ++i) x = x * 0.5f + 1;
   p[threadIdx.x] = x;
   if (threadIdx.x == 0) atomicSub(now, 1);
 }
@@ -117,7 +117,7 @@ __tile_global__ void tile(int* now, int* most, float* p) {
   ct::atomic_max(most, ct::atomic_add(now, 1, relaxed) + 1, relaxed);
   auto at = p + ct::iota<ct::tile<int, ct::shape<64>>>();
   auto x = ct::load(at);
-  for (int i = 0; i < 20000; ++i) x = x * 0.5f + 1.0f;
+  for (int i = 0; i < 5000; ++i) x = x * 0.5f + 1.0f;
   ct::store(at, x);
   ct::atomic_sub(now, 1, relaxed);
 }
