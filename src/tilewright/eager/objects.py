@@ -5,7 +5,6 @@ Attributes and methods are those of the front end's tables, evaluated at once; `
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -17,7 +16,7 @@ from tilewright.backends.reference.values import Pointers
 from tilewright.eager.builder import ConcreteValue
 from tilewright.eager.session import current
 from tilewright.frontend.python import values
-from tilewright.frontend.python.constants import BINARY, COMPARE, UNARY
+from tilewright.frontend.python.constants import define_operators
 from tilewright.frontend.python.formatting import Hole, formatted, parts_of, text_of
 from tilewright.frontend.python.objects import find_method
 from tilewright.frontend.python.ops.convert import strict_constant, to_condition
@@ -315,20 +314,8 @@ def _result(operation: Callable[..., Any], *operands: Any) -> Any:
         raise e.with_traceback(None) from None
 
 
-def _define_operators() -> None:
-    for key, _, _ in BINARY.values():
-        stem = key.strip("_")
-        setattr(Tile, f"__{stem}__", _binary(key, False))
-        setattr(Tile, f"__r{stem}__", _binary(key, True))
-    for key, _, _ in COMPARE.values():
-        setattr(Tile, f"__{key}__", _binary(key, False))
-    for operator, (key, _, _) in UNARY.items():
-        if operator is not ast.Not:
-            setattr(Tile, f"__{key}__", _unary(key))
-    setattr(Tile, "__abs__", _unary("abs"))  # noqa: B010 - like the others
-    setattr(Tile, "__divmod__", _binary("divmod", False))  # noqa: B010
-    setattr(Tile, "__rdivmod__", _binary("divmod", True))  # noqa: B010
-    setattr(Tile, "__getitem__", lambda self, i: _result(current().subscript, self._value, unwrap(i)))  # noqa: B010
-
-
-_define_operators()
+define_operators(Tile, _binary, _unary)
+setattr(Tile, "__abs__", _unary("abs"))  # noqa: B010 - like the others
+setattr(Tile, "__divmod__", _binary("divmod", False))  # noqa: B010
+setattr(Tile, "__rdivmod__", _binary("divmod", True))  # noqa: B010
+setattr(Tile, "__getitem__", lambda self, i: _result(current().subscript, self._value, unwrap(i)))  # noqa: B010

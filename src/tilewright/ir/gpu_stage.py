@@ -23,34 +23,6 @@ ROW_PART = "row_part"  # and of one whose rows are too large for the registers: 
 MULTICAST_PAYS = "multicast_pays"  # and of one with operands whose rows do not start on sectors of the L2 cache
 MAX_WARPS = 32
 
-_TILE_OPS: frozenset[type[Op]] = frozenset(
-    (
-        Constant,
-        Iota,
-        Undefined,
-        Reshape,
-        Permute,
-        memory.Bid,
-        memory.NumBlocks,
-        memory.LocalArray,
-        memory.Print,
-        memory.Assert,
-        memory.Assume,
-        memory.AssumeBlocked,
-    )
-) | {
-    memory.AssumeBounded,
-    memory.AssumeDivisible,
-    memory.AtomicRmw,
-    memory.AtomicCas,
-    For,
-    Loop,
-    If,
-    Yield,
-    Continue,
-    Break,
-    Return,
-}
 _ALIKE = (
     memory.AssumeBlocked,
     memory.AssumeBounded,
@@ -58,6 +30,14 @@ _ALIKE = (
     memory.AtomicRmw,
     memory.AtomicCas,
 )  # as elementwise ops: one layout
+_TILE_OPS: frozenset[type[Op]] = frozenset(
+    (
+        *(Constant, Iota, Undefined, Reshape, Permute),
+        *(memory.Bid, memory.NumBlocks, memory.LocalArray, memory.Print, memory.Assert, memory.Assume),
+        *_ALIKE,
+        *(For, Loop, If, Yield, Continue, Break, Return),
+    )
+)
 
 
 def num_warps(function: Function) -> int:

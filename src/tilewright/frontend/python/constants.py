@@ -40,6 +40,23 @@ COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any], str]] = {
     ast.GtE: ("ge", operator.ge, ">="),
 }
 
+
+def define_operators(
+    cls: type, binary: Callable[[str, bool], Callable[..., Any]], unary: Callable[[str], Callable[..., Any]]
+) -> None:
+    """Give ``cls`` Python's operators: ``binary`` makes a method from the key of an operator and whether the operands
+    are reflected, ``unary`` from the key."""
+    for key, _, _ in BINARY.values():
+        stem = key.strip("_")
+        setattr(cls, f"__{stem}__", binary(key, False))
+        setattr(cls, f"__r{stem}__", binary(key, True))
+    for key, _, _ in COMPARE.values():
+        setattr(cls, f"__{key}__", binary(key, False))
+    for operator_, (key, _, _) in UNARY.items():
+        if operator_ is not ast.Not:
+            setattr(cls, f"__{key}__", unary(key))
+
+
 # The same operators as functions, for ``operator.add`` and the like in tile code.
 OPERATOR_FUNCTIONS: dict[Callable[..., Any], str] = {
     function: key for table in (BINARY, UNARY, COMPARE) for key, function, _ in table.values()

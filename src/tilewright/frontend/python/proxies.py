@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tilewright.frontend.python.constants import BINARY, COMPARE, UNARY
+from tilewright.frontend.python.constants import define_operators
 from tilewright.frontend.python.merge import describe, is_record, with_fields
 from tilewright.frontend.python.ops.table import METHODS
 from tilewright.frontend.python.scope import LocalFunction
@@ -114,14 +113,7 @@ def _unary(key: str) -> Any:
     return lambda self: as_host_value(self._tracer, self._tracer.operator(key, self._value))
 
 
-for _key in (entry[0] for entry in BINARY.values()):
-    _stem = _key.strip("_")
-    setattr(Proxy, f"__{_stem}__", _binary(_key, False))
-    setattr(Proxy, f"__r{_stem}__", _binary(_key, True))
-for _key in (entry[0] for entry in COMPARE.values()):
-    setattr(Proxy, f"__{_key}__", _binary(_key, False))
-for _key in (entry[0] for operator, entry in UNARY.items() if operator is not ast.Not):
-    setattr(Proxy, f"__{_key}__", _unary(_key))
+define_operators(Proxy, _binary, _unary)
 
 
 def _choose(name: str) -> Any:

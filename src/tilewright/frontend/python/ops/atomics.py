@@ -95,12 +95,12 @@ def _compare_and_swap(refs: Callable[..., ElementRefs]) -> OpBuilder:
 
 
 _KINDS = {k.value: k for k in AtomicKind}
-_COMBINING = ("add", "max", "min", "and", "or", "xor")
+COMBINING = ("add", "max", "min", "and", "or", "xor")
 
 BUILDERS: dict[Any, OpBuilder] = {
     lang.atomic_cas: _compare_and_swap(elements),
     RawStub.atomic_cas_offset: _compare_and_swap(raw_elements),
     **{getattr(lang, f"atomic_{name}"): _combining(kind, elements) for name, kind in _KINDS.items()},
     **{getattr(RawStub, f"atomic_{name}_offset"): _combining(kind, raw_elements) for name, kind in _KINDS.items()},
-    **{getattr(ViewStub, f"atomic_store_{name}"): _of_view(_KINDS[name]) for name in _COMBINING},
+    **{getattr(ViewStub, f"atomic_store_{name}"): _of_view(_KINDS[name]) for name in COMBINING},
 }

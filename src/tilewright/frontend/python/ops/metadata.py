@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.frontend.python.context import Context, OpBuilder
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops import arguments as check
+from tilewright.frontend.python.ops.atomics import COMBINING
 from tilewright.frontend.python.ops.convert import constant_of, to_tile
 from tilewright.frontend.python.values import Array, RawMemory, Tile, TiledView
 from tilewright.ir.core import Op
@@ -60,55 +61,37 @@ BUILDERS: dict[Any, OpBuilder] = {
 
 Getter = Callable[[Context, Any], Any]
 
+
+def _fields(*names: str) -> dict[str, Getter]:
+    """Attributes that are those of the value itself."""
+    return {name: lambda ctx, v, name=name: getattr(v, name) for name in names}  # type: ignore[misc]
+
+
+def _methods(stub: type, *names: str) -> dict[str, Any]:
+    return {name: getattr(stub, name) for name in names}
+
+
 ATTRIBUTES: dict[type, dict[str, Getter]] = {
-    Tile: {
-        "dtype": lambda ctx, v: v.element_type,
-        "shape": lambda ctx, v: v.shape,
-        "ndim": lambda ctx, v: v.ndim,
-    },
-    Array: {
-        "dtype": lambda ctx, v: v.dtype,
-        "ndim": lambda ctx, v: v.ndim,
-        "shape": lambda ctx, v: v.shape,
-        "strides": lambda ctx, v: v.strides,
-        "foreign_pointer": lambda ctx, v: Tile(v.base),
-    },
-    TiledView: {
-        "dtype": lambda ctx, v: v.dtype,
-        "tile_shape": lambda ctx, v: v.tile_shape,
-        "traversal_steps": lambda ctx, v: v.traversal_steps,
-    },
+    Tile: {"dtype": lambda ctx, v: v.element_type, **_fields("shape", "ndim")},
+    Array: {**_fields("dtype", "ndim", "shape", "strides"), "foreign_pointer": lambda ctx, v: Tile(v.base)},
+    TiledView: _fields("dtype", "tile_shape", "traversal_steps"),
     RawMemory: {"dtype": lambda ctx, v: v.array.dtype},
 }
 
-_COMBINING = ("add", "max", "min", "and", "or", "xor")
-
 METHODS: dict[type, dict[str, Any]] = {
     Tile: {
-        "item": TileStub.item,
-        "extract": extract,
-        "insert": insert,
-        "reshape": reshape,
-        "permute": permute,
-        "transpose": transpose,
-        "astype": TileStub.astype,
+        **_methods(TileStub, "item", "astype"),
+        **{operation.__name__: operation for operation in (extract, insert, reshape, permute, transpose)},
     },
-    Array: {
-        "slice": ArrayStub.slice,
-        "tiled_view": ArrayStub.tiled_view,
-        "get_raw_memory": ArrayStub.get_raw_memory,
-    },
-    TiledView: {
-        "load": ViewStub.load,
-        "store": ViewStub.store,
-        "num_tiles": ViewStub.num_tiles,
-        **{f"atomic_store_{n}": getattr(ViewStub, f"atomic_store_{n}") for n in _COMBINING},
-        # the guide's spelling
-        **{f"atomic_{n}": getattr(ViewStub, f"atomic_store_{n}") for n in _COMBINING},
-    },
-    RawMemory: {
-        "load_offset": RawStub.load_offset,
-        "store_offset": RawStub.store_offset,
-        **{f"atomic_{n}_offset": getattr(RawStub, f"atomic_{n}_offset") for n in (*_COMBINING, "xchg", "cas")},
-    },
+    Array: _methods(ArrayStub, "slice", "tiled_view", "get_raw_memory"),
+    TiledView: _methods(
+        ViewStub,
+        *("load", "store", "num_tiles"),
+        *(f"{store}_{name}" for store in ("atomic_store", "atomic") for name in COMBINING),
+    ),
+    RawMemory: _methods(
+        RawStub,
+        *("load_offset", "store_offset"),
+        *(f"atomic_{name}_offset" for name in (*COMBINING, "xchg", "cas")),
+    ),
 }

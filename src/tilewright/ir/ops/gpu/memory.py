@@ -275,12 +275,16 @@ class AsyncCommit(Op):
     """The asynchronous copies of a thread since the last one are a group."""
 
 
-@define("gpu.async_wait", effect=READ_WRITE, table=GPU_OPS)
-class AsyncWait(Op):
-    """Each thread waits until at most ``pending`` of its latest groups are not complete."""
+class GroupWait(Op):
+    """Shared: a wait for groups of copies, but for the latest ones."""
 
     pending: int = attribute(int, default=0)
 
     def infer(self) -> tuple[Type, ...]:
         require(self.pending >= 0, self, f"{self.pending} groups")
         return ()
+
+
+@define("gpu.async_wait", effect=READ_WRITE, table=GPU_OPS)
+class AsyncWait(GroupWait):
+    """Each thread waits until at most ``pending`` of its latest groups are not complete."""

@@ -17,7 +17,7 @@ from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.layouts import OFFSET, REGISTER, LinearLayout, log2
 from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, operands, optional_operand
 from tilewright.ir.ops.gpu.barriers import barrier
-from tilewright.ir.ops.gpu.memory import READ_WRITE, SharedMemoryOp, shared
+from tilewright.ir.ops.gpu.memory import READ_WRITE, GroupWait, SharedMemoryOp, shared
 from tilewright.ir.ops.gpu.tiles import with_layout
 from tilewright.ir.ops.rules import Unary, require, scalar_integer, tile
 from tilewright.ir.types import PointerType, SharedType, TileType, Type
@@ -262,14 +262,8 @@ class TmaStore(SharedMemoryOp):
 
 
 @define("gpu.tma_store_wait", effect=READ_WRITE, table=GPU_OPS)
-class TmaStoreWait(Op):
+class TmaStoreWait(GroupWait):
     """The first thread of each warp group waits until at most ``pending`` of its latest groups still read memory."""
-
-    pending: int = attribute(int, default=0)
-
-    def infer(self) -> tuple[Type, ...]:
-        require(self.pending >= 0, self, f"{self.pending} groups")
-        return ()
 
 
 @define("gpu.async_fence", effect=READ_WRITE, table=GPU_OPS)
