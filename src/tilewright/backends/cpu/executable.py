@@ -264,8 +264,10 @@ class CpuExecutable:
             context = Context.from_address(memory.context)
             before = time.monotonic_ns()
             team.run(runtime, self._team_code, packed)
-            own = self._learn_from(team.words(0))
-            openmp.note_use(own, (time.monotonic_ns() - before) * 1e-9 - own)
+            words = team.words(0)
+            own = self._learn_from(words)
+            last = own * chunk / max(words[Worker.BLOCKS], 1)
+            openmp.note_use(own, (time.monotonic_ns() - before) * 1e-9 - own - last)
             self._check(context, grid)
         except TileError:  # which says what happened where
             raise

@@ -37,6 +37,7 @@ class _ThreadState:
         self.looked = False  # for it
         self.penalty = 0  # launches that leave a team alone which was late
         self.left_alone = 0  # how many more of them there are to be
+        self.rested = False  # whether the team has been left alone since the last launch by it
         self.used = False  # whether a launch may have started threads
         self.forked = False  # in a child, the threads of the parent do not exist
 
@@ -56,18 +57,24 @@ def runtime() -> tuple[Runtime, int] | None:
         return None
     if _STATE.left_alone:
         _STATE.left_alone -= 1
+        _STATE.rested = True
         return None
     _STATE.used = True
     return found, found.threads()
 
 
 def note_use(own: float, late: float) -> None:
-    """The launching thread ran blocks for ``own`` seconds of a launch, and waited ``late`` seconds for other threads.
+    """The launching thread ran blocks for ``own`` seconds of a launch, and waited for other threads: ``late`` seconds
+    longer than their last blocks may have taken.
 
     A parallel region begins and ends when all threads of the team are there. Where other processes keep them from
-    running, that takes milliseconds: then the next launches leave the team alone, twice as many each time.
+    running, that takes milliseconds: then the next launches leave the team alone, twice as many each time. The first
+    one after these finds threads that sleep, which says nothing.
     """
-    _STATE.left_alone, _STATE.penalty = penalty_of(own, late, _STATE.penalty)
+    if _STATE.rested:
+        _STATE.rested = False
+    else:
+        _STATE.left_alone, _STATE.penalty = penalty_of(own, late, _STATE.penalty)
 
 
 def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
@@ -80,7 +87,7 @@ def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
 
 def use(found: Runtime | None) -> None:
     """Have launches use this runtime, or none."""
-    _STATE.looked, _STATE.runtime, _STATE.penalty, _STATE.left_alone = True, found, 0, 0
+    _STATE.looked, _STATE.runtime, _STATE.penalty, _STATE.left_alone, _STATE.rested = True, found, 0, 0, False
 
 
 def _is_main_thread() -> bool:
