@@ -117,6 +117,10 @@ class DType:
         return (dtype_from_name, (self.name,))
 
 
+_BY_NAME: dict[str, DType] = {}
+_BY_SHORT: dict[str, DType] = {}
+
+
 def _make(
     name: str, short: str, bitwidth: int, kind: Kind, storage: Any, exponent_bits: int = 0, mantissa_bits: int = 0
 ) -> DType:
@@ -124,6 +128,7 @@ def _make(
     dtype.name, dtype.short, dtype.bitwidth, dtype.kind = name, short, bitwidth, kind
     dtype.storage = np.dtype(storage)
     dtype.exponent_bits, dtype.mantissa_bits = exponent_bits, mantissa_bits
+    _BY_NAME[name] = _BY_SHORT[short] = dtype
     return dtype
 
 
@@ -149,35 +154,12 @@ float8_e8m0fnu = _make("float8_e8m0fnu", "f8e8m0fnu", 8, Kind.RESTRICTED, ml_dty
 float8_e5m3fnu = _make("float8_e5m3fnu", "f8e5m3fnu", 8, Kind.RESTRICTED, np.uint8, 5, 3)
 float4_e2m1fn = _make("float4_e2m1fn", "f4e2m1fn", 4, Kind.RESTRICTED, ml_dtypes.float4_e2m1fn, 2, 1)
 
-ALL_DTYPES: tuple[DType, ...] = (
-    bool_,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    int8,
-    int16,
-    int32,
-    int64,
-    float16,
-    bfloat16,
-    float32,
-    float64,
-    tfloat32,
-    float8_e4m3fn,
-    float8_e5m2,
-    float8_e8m0fnu,
-    float8_e5m3fnu,
-    float4_e2m1fn,
-)
+ALL_DTYPES: tuple[DType, ...] = tuple(_BY_NAME.values())
 SIGNED_INTEGERS: tuple[DType, ...] = (int8, int16, int32, int64)
 UNSIGNED_INTEGERS: tuple[DType, ...] = (uint8, uint16, uint32, uint64)
 INTEGERS: tuple[DType, ...] = UNSIGNED_INTEGERS + SIGNED_INTEGERS
 FLOATS: tuple[DType, ...] = (float16, bfloat16, float32, float64)
 RESTRICTED_FLOATS: tuple[DType, ...] = tuple(d for d in ALL_DTYPES if d.is_restricted)
-
-_BY_NAME = {d.name: d for d in ALL_DTYPES}
-_BY_SHORT = {d.short: d for d in ALL_DTYPES}
 
 
 def dtype_from_name(name: str) -> DType:

@@ -477,19 +477,11 @@ BUILDERS: dict[Any, OpBuilder] = {
 }
 
 OPERATORS: dict[str, OpBuilder] = {
-    "add": BUILDERS[lang.add],
-    "sub": BUILDERS[lang.sub],
-    "mul": BUILDERS[lang.mul],
-    "truediv": BUILDERS[lang.truediv],
-    "floordiv": _floordiv,
-    "mod": _mod,
-    "pow": _pow,
-    "divmod": _divmod,
-    "and_": BUILDERS[lang.bitwise_and],
-    "or_": BUILDERS[lang.bitwise_or],
-    "xor": BUILDERS[lang.bitwise_xor],
-    "lshift": BUILDERS[lang.bitwise_lshift],
-    "rshift": BUILDERS[lang.bitwise_rshift],
+    **{
+        name: BUILDERS[getattr(lang, name)]
+        for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "divmod", "abs")
+    },
+    **{key: BUILDERS[getattr(lang, f"bitwise_{key.strip('_')}")] for key in ("and_", "or_", "xor", "lshift", "rshift")},
     "lt": BUILDERS[lang.less],
     "le": BUILDERS[lang.less_equal],
     "gt": BUILDERS[lang.greater],
@@ -500,7 +492,6 @@ OPERATORS: dict[str, OpBuilder] = {
     "pos": _positive,
     "invert": _invert,
     "not_": _not,
-    "abs": _abs,
     "min": BUILDERS[lang.minimum],
     "max": BUILDERS[lang.maximum],
 }
