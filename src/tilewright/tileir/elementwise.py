@@ -7,42 +7,20 @@ from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops import arith
 from tilewright.tileir.optable import BY_NAME
 
+_OF_NUMBERS = (arith.Add, arith.Sub, arith.Mul, arith.Div, arith.Rem, arith.Max, arith.Min, arith.Neg, arith.Abs)
+_FUNCTIONS = (
+    *(arith.Fma, arith.Sqrt, arith.Select, arith.Rsqrt, arith.Floor, arith.Ceil, arith.Atan2),
+    *(arith.Exp, arith.Exp2, arith.Log, arith.Log2),
+    *(arith.Sin, arith.Cos, arith.Tan, arith.Sinh, arith.Cosh, arith.Tanh),
+)
 # Ops on floats; on integers CUDA Tile IR has others.
-FLOATS: dict[type[Op], str] = {
-    arith.Add: "addf",
-    arith.Sub: "subf",
-    arith.Mul: "mulf",
-    arith.Div: "divf",
-    arith.Rem: "remf",
-    arith.Max: "maxf",
-    arith.Min: "minf",
-    arith.Neg: "negf",
-    arith.Abs: "absf",
-}
+FLOATS: dict[type[Op], str] = {cls: f"{cls.spec.name}f" for cls in _OF_NUMBERS}
 # Ops on everything that they are for.
 SHARED: dict[type[Op], str] = {
-    arith.Fma: "fma",
-    arith.Sqrt: "sqrt",
-    arith.Pow: "fpowf",
+    **{cls: cls.spec.name for cls in _FUNCTIONS},
+    **{cls: f"{cls.spec.name}i" for cls in (arith.And, arith.Or, arith.Xor)},
     arith.MulHi: "mulhii",
-    arith.And: "andi",
-    arith.Or: "ori",
-    arith.Xor: "xori",
-    arith.Select: "select",
-    arith.Exp: "exp",
-    arith.Exp2: "exp2",
-    arith.Log: "log",
-    arith.Log2: "log2",
-    arith.Rsqrt: "rsqrt",
-    arith.Floor: "floor",
-    arith.Ceil: "ceil",
-    arith.Sin: "sin",
-    arith.Cos: "cos",
-    arith.Tan: "tan",
-    arith.Sinh: "sinh",
-    arith.Cosh: "cosh",
-    arith.Tanh: "tanh",
-    arith.Atan2: "atan2",
+    arith.Pow: "fpowf",
 }
 PREDICATES = {
     CmpPredicate.EQ: "equal",

@@ -40,6 +40,16 @@ COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any], str]] = {
     ast.GtE: ("ge", operator.ge, ">="),
 }
 
+# Operator on two values -> the methods that Python looks for: of the left operand, and of the right one.
+DUNDERS: dict[str, tuple[str, str]] = {
+    **{
+        key: (f"__{key.strip('_')}__", f"__r{key.strip('_')}__")
+        for key in ("divmod", *(key for key, _, _ in BINARY.values()))
+    },
+    **{a: (f"__{a}__", f"__{b}__") for a, b in (("lt", "gt"), ("le", "ge"), ("gt", "lt"), ("ge", "le"))},
+    **{key: (f"__{key}__", f"__{key}__") for key in ("eq", "ne")},
+}
+
 
 def define_operators(
     cls: type, binary: Callable[[str, bool], Callable[..., Any]], unary: Callable[[str], Callable[..., Any]]
@@ -47,11 +57,10 @@ def define_operators(
     """Give ``cls`` Python's operators: ``binary`` makes a method from the key of an operator and whether the operands
     are reflected, ``unary`` from the key."""
     for key, _, _ in BINARY.values():
-        stem = key.strip("_")
-        setattr(cls, f"__{stem}__", binary(key, False))
-        setattr(cls, f"__r{stem}__", binary(key, True))
+        for name, is_reflected in zip(DUNDERS[key], (False, True)):
+            setattr(cls, name, binary(key, is_reflected))
     for key, _, _ in COMPARE.values():
-        setattr(cls, f"__{key}__", binary(key, False))
+        setattr(cls, DUNDERS[key][0], binary(key, False))
     for operator_, (key, _, _) in UNARY.items():
         if operator_ is not ast.Not:
             setattr(cls, f"__{key}__", unary(key))

@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilewright.frontend.python.constants import FoldError, fold
+from tilewright.frontend.python.constants import DUNDERS, FoldError, fold
 from tilewright.frontend.python.formatting import FormattedString
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops.convert import to_tile
@@ -25,30 +25,6 @@ from tilewright.language.static import static_iter
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.semantics import ValueSemantics
-
-_DUNDERS = {
-    "add": ("__add__", "__radd__"),
-    "sub": ("__sub__", "__rsub__"),
-    "mul": ("__mul__", "__rmul__"),
-    "truediv": ("__truediv__", "__rtruediv__"),
-    "floordiv": ("__floordiv__", "__rfloordiv__"),
-    "mod": ("__mod__", "__rmod__"),
-    "divmod": ("__divmod__", "__rdivmod__"),
-    "pow": ("__pow__", "__rpow__"),
-    "matmul": ("__matmul__", "__rmatmul__"),
-    "and_": ("__and__", "__rand__"),
-    "or_": ("__or__", "__ror__"),
-    "xor": ("__xor__", "__rxor__"),
-    "lshift": ("__lshift__", "__rlshift__"),
-    "rshift": ("__rshift__", "__rrshift__"),
-    "eq": ("__eq__", "__eq__"),
-    "ne": ("__ne__", "__ne__"),
-    "lt": ("__lt__", "__gt__"),
-    "le": ("__le__", "__ge__"),
-    "gt": ("__gt__", "__lt__"),
-    "ge": ("__ge__", "__le__"),
-}
-
 
 FROZEN = "write @dataclass(frozen=True)"
 
@@ -84,7 +60,7 @@ def _is_generated(method: types.FunctionType) -> bool:
 
 def binary_method(t: ValueSemantics, key: str, x: Any, y: Any) -> tuple[bool, Any]:
     """The result of an operator that a dataclass defines. A method may give NotImplemented, as in Python."""
-    direct, reflected = _DUNDERS[key]
+    direct, reflected = DUNDERS[key]
     for name, receiver, other in ((direct, x, y), (reflected, y, x)):
         found, method = find_method(receiver, name)
         if found:
@@ -126,7 +102,7 @@ def apply_operator(t: ValueSemantics, key: str, function: Callable[..., Any], va
     """An operator given as a function, such as ``operator.add``."""
     if any(isinstance(v, Tile) for v in values):
         return t.operator(key, *values)
-    if key in _DUNDERS and len(values) == 2:
+    if key in DUNDERS and len(values) == 2:
         found, result = binary_method(t, key, *values)
         if found:
             return result
