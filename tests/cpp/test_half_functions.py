@@ -216,3 +216,44 @@ def different(row: Array, want: Array, off: int) -> Array:
     ordered = [np.where(b >> 15, -(b & 0x7FFF).astype(int), b & 0x7FFF) for b in (bits, want.view(np.uint16))]
     signs = np.signbit(have) != np.signbit(goal)
     return ~(np.isnan(have) & np.isnan(goal)) & ((np.abs(ordered[0] - ordered[1]) > off) | (signs & (off == 0)))
+
+
+EIGHT = r"""#include <cstdio>
+#include <cuda_fp8.h>
+#include <cuda_tf32.h>
+template <typename T> __global__ void store(T* out, unsigned char* loose, float* back, __nv_fp8_interpretation_t kind) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  out[i] = T(__builtin_bit_cast(float, i << 16));
+  loose[i] = __nv_cvt_float_to_fp8(__builtin_bit_cast(float, i << 16), __NV_NOSAT, kind);
+  if (i < 256) back[i] = float(__builtin_bit_cast(T, (unsigned char)i));
+}
+template <typename T> void show(__nv_fp8_interpretation_t kind) {
+  T* out; unsigned char* loose; float* back;
+  cudaMallocManaged(&out, 65536); cudaMallocManaged(&loose, 65536); cudaMallocManaged(&back, 1024);
+  store<<<256, 256>>>(out, loose, back, kind);
+  if (cudaDeviceSynchronize() == cudaSuccess) fwrite(out, 1, 65536, stdout), fwrite(loose, 1, 65536, stdout), fwrite(back, 4, 256, stdout);
+}
+int main() {
+  show<__nv_fp8_e4m3>(__NV_E4M3); show<__nv_fp8_e5m2>(__NV_E5M2);
+  __nv_fp8x4_e4m3 four(make_float4(1, -2, 3.3f, 500));
+  float4 v(four);
+  fprintf(stderr, "%g %g %g %g %g %g", v.x, v.y, v.z, v.w, float(__half(__nv_cvt_fp8_to_halfraw(0x3a, __NV_E4M3))), float(__nv_tf32(1.0004883f)));
+}
+"""
+
+
+def test_8_bit_floats_beside_tile_code(tmp_path: Path) -> None:
+    (tmp_path / "program.cu").write_text(EIGHT)
+    command = [sys.executable, "-m", "tilewright", "run", str(tmp_path / "program.cu")]
+    done = subprocess.run(command, capture_output=True, env=dict(os.environ), timeout=300, check=False)
+    assert done.stderr == b"1 -2 3.25 448 1.25 1.00098"
+    numbers = (np.arange(65536, dtype=np.uint32) << 16).view(np.float32)
+    size = 2 * 65536 + 1024
+    for k, (type, most) in enumerate([(ml_dtypes.float8_e4m3fn, 448), (ml_dtypes.float8_e5m2, 57344)]):
+        part = done.stdout[k * size : (k + 1) * size]
+        for at, wanted in ((0, np.clip(numbers, -most, most)), (65536, numbers)):
+            found = np.frombuffer(part[at : at + 65536], type).astype(np.float32)
+            with np.errstate(all="ignore"):
+                np.testing.assert_array_equal(found, wanted.astype(type).astype(np.float32))
+        back = np.frombuffer(part[2 * 65536 :], np.float32)
+        np.testing.assert_array_equal(back, np.arange(256, dtype=np.uint8).view(type).astype(np.float32))

@@ -4,11 +4,59 @@
 #pragma clang system_header
 #include "tilewright/scalar_types.h"
 
+typedef unsigned char __nv_fp8_storage_t;
+typedef unsigned short __nv_fp8x2_storage_t;
+typedef unsigned int __nv_fp8x4_storage_t;
+enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
+enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
 struct __nv_fp8_e4m3 {
-    unsigned char __x;
-    TW_STORAGE_FLOAT(__nv_fp8_e4m3)
+    __nv_fp8_storage_t __x;
+    TW_STORAGE_FLOAT(__nv_fp8_e4m3, __tw_stored::e4m3::bits(double(x), true), __tw_stored::e4m3::value(__x))
 };
 struct __nv_fp8_e5m2 {
-    unsigned char __x;
-    TW_STORAGE_FLOAT(__nv_fp8_e5m2)
+    __nv_fp8_storage_t __x;
+    TW_STORAGE_FLOAT(__nv_fp8_e5m2, __tw_stored::e5m2::bits(double(x), true), __tw_stored::e5m2::value(__x))
 };
+#ifdef TW_HOST
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+
+constexpr __nv_fp8_storage_t __nv_cvt_double_to_fp8(double x, __nv_saturation_t how, __nv_fp8_interpretation_t kind) {
+    bool finite = how == __NV_SATFINITE;
+    return kind == __NV_E4M3 ? __tw_stored::e4m3::bits(x, finite) : __tw_stored::e5m2::bits(x, finite);
+}
+constexpr __nv_fp8_storage_t __nv_cvt_float_to_fp8(float x, __nv_saturation_t how, __nv_fp8_interpretation_t kind) {
+    return __nv_cvt_double_to_fp8(x, how, kind);
+}
+#define TW_FROM_RAW_FLOAT(name, T)                                                                                        \
+    inline __nv_fp8_storage_t __nv_cvt_##name##raw_to_fp8(T##_raw x, __nv_saturation_t how, __nv_fp8_interpretation_t kind) { \
+        return __nv_cvt_double_to_fp8(double(T(x)), how, kind);                                                           \
+    }
+TW_FROM_RAW_FLOAT(half, __half)
+TW_FROM_RAW_FLOAT(bfloat16, __nv_bfloat16)
+#undef TW_FROM_RAW_FLOAT
+inline __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t x, __nv_fp8_interpretation_t kind) {
+    return __half(kind == __NV_E4M3 ? __tw_stored::e4m3::value(x) : __tw_stored::e5m2::value(x));
+}
+#define TW_FP8_VECTORS(T, kind, one)                                                                                  \
+    struct alignas(2) __nv_fp8x2_##kind {                                                                             \
+        __nv_fp8x2_storage_t __x;                                                                                     \
+        __nv_fp8x2_##kind() = default;                                                                                \
+        explicit __nv_fp8x2_##kind(float2 v) : __x((unsigned short)(one(v.x).__x | one(v.y).__x << 8)) {}             \
+        explicit __nv_fp8x2_##kind(__half2 v) : __nv_fp8x2_##kind(float2{float(v.x), float(v.y)}) {}                  \
+        explicit operator float2() const { return {float(T::value(__x & 255)), float(T::value(__x >> 8))}; }                        \
+        explicit operator __half2() const { return {__half(T::value(__x & 255)), __half(T::value(__x >> 8))}; }       \
+    };                                                                                                                \
+    struct alignas(4) __nv_fp8x4_##kind {                                                                             \
+        __nv_fp8x4_storage_t __x;                                                                                     \
+        __nv_fp8x4_##kind() = default;                                                                                \
+        explicit __nv_fp8x4_##kind(float4 v)                                                                          \
+            : __x(one(v.x).__x | one(v.y).__x << 8 | one(v.z).__x << 16 | unsigned(one(v.w).__x) << 24) {}            \
+        explicit operator float4() const {                                                                            \
+            return {float(T::value(__x & 255)), float(T::value(__x >> 8 & 255)), float(T::value(__x >> 16 & 255)), float(T::value(__x >> 24))};\
+        }                                                                                                             \
+    };
+TW_FP8_VECTORS(__tw_stored::e4m3, e4m3, __nv_fp8_e4m3)
+TW_FP8_VECTORS(__tw_stored::e5m2, e5m2, __nv_fp8_e5m2)
+#undef TW_FP8_VECTORS
+#endif

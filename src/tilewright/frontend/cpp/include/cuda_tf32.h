@@ -5,5 +5,5 @@
 
 struct __nv_tf32 {
     float __x;
-    TW_STORAGE_FLOAT(__nv_tf32)
+    TW_STORAGE_FLOAT(__nv_tf32, __tw_stored::tf32(float(x)), __x)
 };

@@ -61,8 +61,21 @@ inline constexpr bool is_other_native = __is_class(T) && !__is_same(T, U) && is_
         return r;                                                    \
     }
 
-// A type that is only stored and converted; the conversions are those of tile elements.
-#define TW_STORAGE_FLOAT(name)                                \
+// A type that is only stored and converted; the conversions are those of tile elements, and elsewhere `here` and `back`.
+#ifdef TW_HOST
+#include "tilewright/stored_floats.h"
+#define TW_STORAGE_FLOAT(name, here, back)                                  \
+    name() = default;                                                       \
+    template <cuda::tiles::detail::any_number T>                            \
+        requires(!__is_same(T, name))                                       \
+    constexpr explicit name(T x) noexcept : __x(here) {}                    \
+    template <cuda::tiles::detail::any_number T>                            \
+        requires(!__is_same(T, name))                                       \
+    constexpr explicit operator T() const noexcept {                        \
+        return T(back);                                                     \
+    }
+#else
+#define TW_STORAGE_FLOAT(name, here, back)                          \
     name() = default;                                         \
     template <cuda::tiles::detail::any_number T>              \
         requires(!__is_same(T, name))                         \
@@ -74,3 +87,4 @@ inline constexpr bool is_other_native = __is_class(T) && !__is_same(T, U) && is_
     __tile__ explicit operator T() const noexcept {           \
         return cuda::tiles::detail::convert_scalar<T>(*this); \
     }
+#endif
