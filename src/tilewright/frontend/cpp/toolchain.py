@@ -61,7 +61,7 @@ _NO_EXCEPTIONS = ("-fno-exceptions", "-fno-rtti")
 _SIMT = ("-DTW_SIMT", "-Xclang", "-fdeclspec", "-fno-math-errno")  # of host code with SIMT kernels
 # The instruction for bfloat16 makes zeros of subnormal numbers.
 _PRECISE = ("-Xclang", "-target-feature", "-Xclang", "-avx512bf16") if platform.machine() in ("x86_64", "AMD64") else ()
-_HOST_FLAGS = (*_PRECISE, "-fPIC", "-g", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}")
+_HOST_FLAGS = (*_PRECISE, "-DTW_HOST", "-fPIC", "-g", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}")
 _FAST = (*_PRECISE, "-O2", "-fno-math-errno")
 _OBJECT_FLAGS = ("-c", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything")
 _RUNTIME_FLAGS = ("-std=c++20", "-O2", "-fno-exceptions", "-fno-rtti", "-isystem", str(INCLUDE_DIR))

@@ -1,7 +1,6 @@
 // What nvcc's own headers include, so that host code may leave it out.
 #pragma once
 #pragma clang system_header
-#define TW_HOST  // code that runs beside tile code
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
