@@ -227,13 +227,8 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, int]]] = {
 }
 
 
-_MADE: dict[str, tuple[str, str]] = {}
-
-
 def compiled(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     """The PTX of a kernel without and with all of its barriers."""
-    if name in _MADE:
-        return _MADE[name]
     kernel, args, options = KERNELS[name]
     texts = []
     thin = barrier_elimination.eliminate
@@ -245,8 +240,10 @@ def compiled(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     monkeypatch.setattr(barrier_elimination, "eliminate", keep)
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
     stages = (kernel.replace_options("triton", **options) if options else kernel).compile_for("sm_90", args)
-    _MADE[name] = stages.stage("PTX"), texts[-1]
-    return _MADE[name]
+    return stages.stage("PTX"), texts[-1]
+
+
+ONE_BARRIER = ("small", "grid", "pairs of tiles", "pairs in a grid")  # for each step of their product
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -255,11 +252,7 @@ def test_what_needs_an_order_keeps_its_barrier(name: str, monkeypatch: pytest.Mo
     before, after = check(text)
     assert made.count("bar.sync") == after
     assert (after == before) == (name in ("layer norm", "transpose"))
-
-
-def test_a_step_of_a_product_has_one_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("small", "grid", "pairs of tiles", "pairs in a grid"):
-        made, text = compiled(name, monkeypatch)
+    if name in ONE_BARRIER:
         steps = [re.search(r"Loop Header.*?\$L", t, re.DOTALL)[0].count("bar.sync") for t in (text, made)]  # type: ignore
         most = 2 if (3, 7) <= version() < (3, 8) else 1  # of what Triton 3.7 makes one is left
         assert steps[0] > steps[1] and steps[1] <= most
