@@ -89,6 +89,20 @@ def test_threads_wake_each_other() -> None:
         pool.run(lambda: together.wait(30), 9)
 
 
+def test_a_caller_that_has_waited_for_the_work_waits_for_no_thread() -> None:
+    """Threads whose work is done may still have to get Python's lock."""
+    pool, began, over, ended = Pool(), threading.Event(), threading.Event(), []
+
+    def work() -> None:
+        began.set()
+        ended.append(over.wait(30))
+
+    pool.run(work, 2, own=lambda: began.wait(30))
+    assert not ended
+    over.set()
+    pool.run(lambda: None, 2)
+
+
 def test_what_the_work_raises_waits_for_the_threads() -> None:
     pool, main, joined, ended = Pool(), threading.get_ident(), threading.Barrier(2), []
 

@@ -46,12 +46,12 @@ class Worker(enum.IntEnum):
     WAITS_AT = 6  # 1 + the number of the poll of this loop
     PROGRESS = 7  # changes of memory in waiting loops, such loops that ended, and blocks of theirs
     SEEN = 8  # PROGRESS at the latest iteration
-    HELPERS = 9  # of the thread that launches: how many threads of its team are at work
+    HELPERS = 9  # of the first worker, which the thread is that launches: how many others are at work
     BLOCKS = 10  # of the thread that launches: how many blocks it has taken
     BEGAN = 11  # of the thread that launches: when it began to take blocks, in nanoseconds of the monotonic clock
     LEFT = 12  # of the thread that launches: when it found none left
-    SHARE = 13  # which of the ranges of blocks it begins with, and which of the records this one is
-    SHARES = 14  # ranges, where each worker has one, and their records follow each other; 0 where all share one
+    SHARE = 13  # which of the records, which follow each other, this one is, and which range of blocks it begins with
+    SHARES = 14  # ranges, where each worker has one; 0 where all share one
     TAKEN = 15  # blocks of its range that threads have taken
 
 
@@ -109,8 +109,8 @@ CHUNKS_PER_THREAD = 64  # threads take several blocks at a time, few enough to s
 def worker_records(count: int, *, ranges: bool) -> bytes:
     """Those of ``count`` workers before a launch, each with a range of the blocks, or none."""
     words = array("q", bytes(count * WORKER_BYTES))
+    words[Worker.SHARE :: len(Worker)] = array("q", range(count))
     if ranges:
-        words[Worker.SHARE :: len(Worker)] = array("q", range(count))
         words[Worker.SHARES :: len(Worker)] = array("q", [count]) * count
     return words.tobytes()
 

@@ -99,7 +99,18 @@ _give_way = _find_give_way()
 class _Job:
     """Work that several threads may join until it is closed."""
 
-    __slots__ = ("_cancel", "_closed", "_done", "_guests", "_helpers", "_idle", "_lock", "_queue", "_work")
+    __slots__ = (
+        "_abandoned",
+        "_cancel",
+        "_closed",
+        "_done",
+        "_guests",
+        "_helpers",
+        "_idle",
+        "_lock",
+        "_queue",
+        "_work",
+    )
 
     def __init__(
         self, work: Callable[[], object], cancel: Callable[[], None], queue: SimpleQueue[_Job], guests: int
@@ -113,7 +124,7 @@ class _Job:
         self._done = threading.Lock()  # held until threads have taken part and all of them have left
         self._done.acquire()
         self._helpers = 0
-        self._closed = False
+        self._closed = self._abandoned = False
 
     def invite(self, most: int = INVITED) -> None:
         """Wake threads to help."""
@@ -141,7 +152,7 @@ class _Job:
             if not self._helpers:
                 if self._done.locked():
                     self._done.release()
-                if self._closed:
+                if self._idle.locked():
                     self._idle.release()
 
     def is_done(self, seconds: float) -> bool:
@@ -163,9 +174,16 @@ class _Job:
         if raised is not None:
             raise raised
 
+    def abandon(self) -> None:
+        """Admit no more threads, and wait for none: those that take part have nothing left to do."""
+        with self._lock:
+            self._closed = self._abandoned = True
+
     def _wait(self) -> None:
         """Does what is left of that where it was left before."""
         with self._lock:
+            if self._abandoned:
+                return
             if self._helpers and not self._idle.locked():
                 self._idle.acquire()
             self._closed = True
@@ -202,8 +220,9 @@ class Pool:
         own: Callable[[], object] | None = None,
         cancel: Callable[[], None] = lambda: None,
     ) -> None:
-        """Call ``own`` (as a rule ``work``) in this thread and ``work`` in up to ``threads - 1`` others; return when
-        all calls have ended. What is raised in this thread meanwhile calls ``cancel``, which is to end them soon.
+        """Call ``own`` in this thread, which waits for what the others do, or else ``work``, and ``work`` in up to
+        ``threads - 1`` others; return when all have ended it. What is raised in this thread meanwhile calls ``cancel``,
+        which is to end them soon.
 
         Every call of this method gets threads of its own, as blocks of one kernel may wait for each other. Where the
         system gives no more threads, the others do the work.
@@ -215,6 +234,8 @@ class Pool:
             self._make_way(threads)
             job.invite()
             (own or work)()
+            if own is not None:
+                job.abandon()
         except BaseException:
             cancel()
             raise

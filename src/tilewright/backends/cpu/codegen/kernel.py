@@ -166,12 +166,14 @@ def _driver(
     _, context, _, worker = builder.function.args
     if python:
         polls.emit_note_time(builder, worker, Worker.BEGAN)
+    else:
+        shares.emit_begin(builder, worker)
     total = builder.load(output.context_field(builder, context, Field.TOTAL), typ=I64)
     taken, run, poll, done = map(builder.append_basic_block, ("taken", "run", "poll", "done"))
     take, start, end = shares.emit_take(builder, (context, worker), total, taken, done)
     builder.position_at_end(taken)
     if python:
-        team.count_blocks(builder, worker, builder.sub(end, start))
+        shares.count_blocks(builder, worker, builder.sub(end, start))
     builder.branch(run)
     builder.position_at_end(run)
     number = builder.phi(I64)
@@ -187,8 +189,11 @@ def _driver(
     builder.cbranch(builder.icmp_unsigned("<", following, end), run, take)
     builder.position_at_end(done)
     if python:
-        team.emit_join(builder, context, worker)
+        shares.emit_join(builder, context, worker)
     leave()
+    if not python:
+        shares.emit_end(builder, worker)
+    builder.ret_void()
 
 
 def _serial_driver(module: ir.Module, block: ir.Function, weight: int, state: State) -> None:
@@ -210,6 +215,7 @@ def _serial_driver(module: ir.Module, block: ir.Function, weight: int, state: St
     builder.branch(run)
     builder.position_at_end(done)
     leave()
+    builder.ret_void()
 
 
 def _open_driver(
@@ -228,7 +234,6 @@ def _open_driver(
         if state.stores_past_caches:
             fence_streaming_stores(builder)
         polls.leave(builder, context, worker, python=python)
-        builder.ret_void()
 
     return builder, leave
 

@@ -17,6 +17,8 @@ from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import Assert, Print
 
+_CLOSED = 1 << 62  # as the next block: none is left
+
 
 def context_field(builder: ir.IRBuilder, context: ir.Value, field: Field) -> ir.Value:
     """The address of a field of the launch record."""
@@ -54,9 +56,8 @@ def _fail(state: State, op: Op, element: ir.Value, values: list[ir.Value]) -> No
         for k, value in enumerate([element, *values]):
             place = context_field(builder, state.context, Field(Field.FAILED_ELEMENT + k))
             builder.store(value, place)
-    total = builder.load(context_field(builder, state.context, Field.TOTAL), typ=I64)
     following = context_field(builder, state.context, Field.NEXT)
-    lanes.store_atomic(builder, total, following, "monotonic", 8)
+    builder.atomic_rmw("or", following, ir.Constant(I64, _CLOSED), "monotonic")
     builder.branch(state.exit)
     builder.position_at_end(builder.append_basic_block("unreached"))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import output
+from tilewright.backends.cpu.codegen import lanes, output, polls
 from tilewright.backends.cpu.context import WORKER_BYTES, Field, Worker
 from tilewright.backends.vector.types import I8, I64
 
@@ -31,14 +31,14 @@ def emit_take(
     chunk, own, count = field(Field.CHUNK, context), field(Worker.SHARE, worker), field(Worker.SHARES, worker)
     records = builder.gep(worker, [builder.mul(own, ir.Constant(I64, -WORKER_BYTES))], source_etype=I8)
     several = builder.icmp_unsigned("!=", count, zero)
-    ranges = builder.select(several, count, one)
+    ranges, begins_with = builder.select(several, count, one), builder.select(several, own, zero)
     size = builder.udiv(builder.add(total, builder.sub(ranges, one)), ranges)
     before = builder.block
     builder.branch(share)
 
     builder.position_at_end(share)
     number, visited = builder.phi(I64), builder.phi(I64)
-    number.add_incoming(own, before)
+    number.add_incoming(begins_with, before)
     visited.add_incoming(one, before)
     other = builder.gep(records, [builder.mul(number, ir.Constant(I64, WORKER_BYTES))], source_etype=I8)
     counter = builder.gep(other, [ir.Constant(I64, int(Worker.TAKEN))], source_etype=I64)
@@ -62,3 +62,38 @@ def emit_take(
     visited.add_incoming(builder.add(visited, one), used_up)
     builder.cbranch(builder.icmp_unsigned("<", visited, ranges), share, done)
     return take, start, end
+
+
+def emit_begin(builder: ir.IRBuilder, worker: ir.Value) -> None:
+    """Count a worker that is not the launching thread, before it looks how many blocks there are: ``emit_join`` looks
+    in the other order."""
+    builder.atomic_rmw("add", _helpers(builder, worker), ir.Constant(I64, 1), "seq_cst")
+    builder.fence("seq_cst")
+
+
+def emit_end(builder: ir.IRBuilder, worker: ir.Value) -> None:
+    """What ``emit_begin`` counted has ended."""
+    builder.atomic_rmw("sub", _helpers(builder, worker), ir.Constant(I64, 1), "seq_cst")
+
+
+def _helpers(builder: ir.IRBuilder, worker: ir.Value) -> ir.Value:
+    """The address of the count, in the first record."""
+    share = builder.load(builder.gep(worker, [ir.Constant(I64, int(Worker.SHARE))], source_etype=I64), typ=I64)
+    first = builder.gep(worker, [builder.mul(share, ir.Constant(I64, -WORKER_BYTES))], source_etype=I8)
+    return builder.gep(first, [ir.Constant(I64, int(Worker.HELPERS))], source_etype=I64)
+
+
+def count_blocks(builder: ir.IRBuilder, worker: ir.Value, taken: ir.Value) -> None:
+    """Count blocks that the launching thread takes."""
+    place = builder.gep(worker, [ir.Constant(I64, int(Worker.BLOCKS))], source_etype=I64)
+    builder.store(builder.add(builder.load(place, typ=I64), taken), place)
+
+
+def emit_join(builder: ir.IRBuilder, context: ir.Value, worker: ir.Value) -> None:
+    """In the launching thread, the first worker: let no more workers begin, and wait for those that have."""
+    polls.emit_note_time(builder, worker, Worker.LEFT)
+    total = output.context_field(builder, context, Field.TOTAL)
+    lanes.store_atomic(builder, ir.Constant(I64, 0), total, "seq_cst", 8)
+    builder.fence("seq_cst")
+    helpers = builder.gep(worker, [ir.Constant(I64, int(Worker.HELPERS))], source_etype=I64)
+    polls.emit_wait_for_zero(builder, (context, worker), helpers)

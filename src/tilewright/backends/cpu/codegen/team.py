@@ -1,22 +1,19 @@
-"""A launch by the team of threads of another runtime: what each of them calls, and how the launching thread joins."""
+"""A launch by the team of threads of another runtime: what each of them calls."""
 
 from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import output, polls
 from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SYMBOL, TEAM_SYMBOL
-from tilewright.backends.cpu.context import WORKER_BYTES, Field, Team, Worker
+from tilewright.backends.cpu.context import WORKER_BYTES, Team
 from tilewright.backends.vector.types import I32, I64
-
-_CLOSED = 1 << 62  # as the next block: none is left
 
 
 def emit(module: ir.Module) -> None:
     """``kernel_team(record)``, which each thread of the team calls, with a record as ``context.Team`` describes.
 
-    Thread 0 is the launching one, and has Python's lock. It waits for threads that have begun only.
+    Thread 0 is the launching one, and has Python's lock.
     """
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), TEAM_SYMBOL)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
@@ -41,28 +38,7 @@ def emit(module: ir.Module) -> None:
     builder.position_at_end(helper)
     builder.cbranch(builder.icmp_signed("<", number, field(Team.COUNT)), work, done)
     builder.position_at_end(work)
-    helpers = builder.gep(pointer(records), [ir.Constant(I64, int(Worker.HELPERS))], source_etype=I64)
-    one = ir.Constant(I64, 1)
-    builder.atomic_rmw("add", helpers, one, "seq_cst")
-    builder.fence("seq_cst")  # before a block is taken: ``emit_join`` looks in the other order
     builder.call(module.globals[SYMBOL], arguments)
-    builder.atomic_rmw("sub", helpers, one, "seq_cst")
     builder.branch(done)
     builder.position_at_end(done)
     builder.ret_void()
-
-
-def count_blocks(builder: ir.IRBuilder, worker: ir.Value, taken: ir.Value) -> None:
-    """Count blocks that the launching thread takes."""
-    place = builder.gep(worker, [ir.Constant(I64, int(Worker.BLOCKS))], source_etype=I64)
-    builder.store(builder.add(builder.load(place, typ=I64), taken), place)
-
-
-def emit_join(builder: ir.IRBuilder, context: ir.Value, worker: ir.Value) -> None:
-    """In the launching thread: give away no more blocks, and wait for the helpers that have some."""
-    polls.emit_note_time(builder, worker, Worker.LEFT)
-    following = output.context_field(builder, context, Field.NEXT)
-    builder.atomic_rmw("or", following, ir.Constant(I64, _CLOSED), "seq_cst")
-    builder.fence("seq_cst")
-    helpers = builder.gep(worker, [ir.Constant(I64, int(Worker.HELPERS))], source_etype=I64)
-    polls.emit_wait_for_zero(builder, (context, worker), helpers)
