@@ -150,7 +150,7 @@ def random_product(seed: int) -> Product:
     dtype = r.choice([np.float16, BF16, np.float16, E4M3, E5M2, np.int8, np.uint8, np.float32])
     item = np.dtype(dtype).itemsize
     wide = item == 2
-    left, right = wide and r.random() < 0.4, not wide or r.random() < 0.5
+    left, right = wide and r.random() < 0.4, r.random() < 0.5
     m = r.choice([64, 128, 256] if r.random() < 0.7 else [64])
     n = r.choice([n for n in (16, 32, 64, 128) if right or n * item >= 32])
     k = r.choice([k for k in (16, 32, 64, 128) if k * item >= 32])

@@ -14,10 +14,11 @@ _UNIT = 16  # bytes that addresses and strides are multiples of: CUDA Driver API
 _LINE = 128  # bytes of a line of the L2 cache: rows that start on one are read faster
 # Bytes of an array per block of the grid up to which a copy pays: chosen, no measurement on record.
 _WORTH_PER_BLOCK = 1 << 21
-# Steps along K of all blocks from which a transposed copy of 8-bit elements pays, as blocks can transpose their tiles
-# themselves. Products by the gpu backend on an H100: with a copy 2^21 steps (2048x2048x2048, 1024x4096x4096) have 1.3
-# to 1.4 of the speed without one, 2^19 (512x4096x4096) 0.65 to 0.97, and 2^15 (512x512x512) a fifth.
-_WORTH_TRANSPOSING = 1 << 20
+# Steps along K of all blocks from which a transposed copy of elements of so many bytes pays, as blocks can transpose
+# their tiles themselves. Products by the gpu backend on an H100: of 8 bits 2^21 steps (2048x2048x2048, 1024x4096x4096)
+# have 1.15 to 1.25 of the speed without a copy, 2^19 (512x4096x4096) 0.65 to 0.97, and 2^15 (512x512x512) a fifth; of
+# tfloat32 2^18 and more (2048x2048x2048) 1.02 to 1.9, 2^17 (1024x1024x1024) 0.67 to 1.13.
+_WORTH_TRANSPOSING = {1: 1 << 20, 4: 1 << 18}
 _REMEMBERED = 64  # layouts of a kernel
 _TILE = 8, 256  # rows and elements; chosen, no measurement on record
 _WIDEST = 65535  # tiles of a row that a grid has
@@ -168,7 +169,7 @@ class AlignedArrays:
         """Whether the arrays are simple enough to be copied, and read often enough by ``blocks`` blocks."""
         return all(
             copy.columns <= min(copy.step, _WIDEST * copy.kind.tile[1])
-            and (not copy.transposed or copy.item > 1 or copy.rows * blocks >= _WORTH_TRANSPOSING)
+            and (not copy.transposed or copy.rows * blocks >= _WORTH_TRANSPOSING.get(copy.item, 0))
             and copy.rows * copy.columns * copy.item <= blocks * _WORTH_PER_BLOCK
             for copy in self.copies
         )

@@ -43,6 +43,8 @@ PRODUCTS = [
     Product(dtype=E4M3),  # transposed by threads
     Product((200, 80, 208), (64, 32, 64), np.int8, np.int32),
     Product((64, 64, 64), (64, 32, 32), np.uint8, np.int32),
+    Product((72, 80, 96), (64, 32, 32), np.float32, rounded=True),
+    Product((128, 64, 64), (128, 64, 64), np.float32, rounded=True),
     Product((128, 128, 128), (128, 64, 128), E5M2, BF16),  # by two warp groups
     Product(dtype=np.float32, right=True, tile=(64, 64, 32), rounded=True),
 ]
@@ -76,6 +78,11 @@ def test_products_as_ptx(product: Product) -> None:
     """Also the descriptors, which only PTX has."""
     with ptx_backend(None, "sm_90") as backend:
         product.run(backend)
+
+
+@pytest.mark.parametrize("product", [Product(dtype=E4M3), Product(dtype=np.float32, rounded=True)], ids=str)
+def test_products_whose_operands_threads_transpose_stay_in_flight(product: Product) -> None:
+    assert [op.pending for op in seen(product).walk() if isinstance(op, Wgmma)] == [1]
 
 
 def partial_sums(

@@ -234,10 +234,10 @@ def test_which_arrays_are_worth_a_copy(numbers: Any, blocks: int, worth: bool) -
 
 @pytest.mark.parametrize(
     ("item", "steps", "blocks", "worth"),
-    [(1, 512, 64, False), (1, 4096, 128, False), (1, 4096, 256, True), (1, 2048, 1024, True), (4, 512, 64, True)],
+    [(1, 512, 64, False), (1, 4096, 128, False), (1, 4096, 256, True), (4, 1024, 132, False), (4, 2048, 132, True)],
 )
 def test_which_arrays_are_worth_a_transposed_copy(item: int, steps: int, blocks: int, worth: bool) -> None:
-    """Of 8 bits those that blocks would transpose often."""
+    """Those that blocks would transpose often themselves."""
     shape, strides = (("p", 1, 1), ("p", 2, 1)), (("p", 3, 1), ("c", 1, 1))
     d = Descriptor(0, shape, strides, (1, 0), (64, 128), "i8", needs_realign=True, transposed=True)
     layout = realign.AlignedArrays([d], [{"elem_size": item}], dict(enumerate((16, steps, 4096, 4096))))

@@ -83,6 +83,30 @@ def test_operands_are_fetched_and_results_put() -> None:
     check(CHOOSE, text(ARRAYS, PRODUCT, STORE), after, names=False)
 
 
+# The same of bytes, of which wgmma reads no rows as a right operand.
+BYTES = "shared<f8e4m3fn[64,64]#layout<offset = [[0,1],[0,2],[0,4],[0,8],[0,16],[0,32],[1,0],[2,16],[4,32],[8,0],[16,0],[32,0]]>>"
+TURNED = "shared<f8e4m3fn[64,64]#layout<offset = [[1,0],[2,0],[4,0],[8,0],[16,0],[32,0],[0,1],[16,2],[32,4],[0,8],[0,16],[0,32]]>>"
+PUT_BACK = f"""{start("x0", "m")}{start("x1", "n")}
+  %x = gpu.fetch(%map, [%x0, %x1], _) {{type = !{BYTES}}} : {BYTES}{start("y0", "n")}{start("y1", "m")}
+  %f = gpu.fetch(%map, [%y0, %y1], _) {{type = !{BYTES}}} : {BYTES}
+  %l = gpu.load_fetched(%f) {{type = !f8e4m3fn[64,64]}} : f8e4m3fn[64,64]
+  %r = reshape(%l) {{shape = (64, 64)}} : f8e4m3fn[64,64]
+  %y = gpu.stage_operand(%r, %f) {{type = !{TURNED}}} : {TURNED}
+  %w = gpu.wgmma(%x, %y, %z) : f32[64,64]"""
+
+
+def test_threads_transpose_right_operands_of_bytes() -> None:
+    """And put them where they were fetched to."""
+    arrays, product = (part.replace("f16", "f8e4m3fn") for part in (ARRAYS, PRODUCT))
+    product = product.replace("\n  %y = permute(%l) {axes = (1, 0)} : f8e4m3fn[64,64]", "").replace("%l", "%y")
+    before, after = (
+        text(arrays, product),
+        text(arrays, PUT_BACK, maps=tensor_map("map", 0), hints=" hints {wgmma_warps = 4}"),
+    )
+    before, after = (t.replace("f16", "f8e4m3fn").replace('"f8e4m3fn"', '"f8E4M3FN"') for t in (before, after))
+    check(CHOOSE, before, after, names=False)
+
+
 def test_stores_of_rows_that_do_not_end_with_16_bytes_stay() -> None:
     """The TMA unit would write behind the last element of each."""
     odd = ARRAYS.replace("(%nq) {divisor = 16}", "(%nq) {divisor = 4}")

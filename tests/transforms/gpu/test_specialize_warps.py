@@ -113,6 +113,16 @@ def test_a_product_stays_in_flight_while_the_next_tiles_arrive() -> None:
     check(SpecializeWarps(2), BEFORE, AFTER, names=False)
 
 
+def test_operands_put_back_where_they_were_fetched_to_stay_in_flight() -> None:
+    """They leave the ring with the product that reads them; the thread that fetches knows nothing of them."""
+    put_back = f"""
+    %in = gpu.shared_load(%y) {{type = !f16[64,64]{SUM}, vector = 2}} : f16[64,64]{SUM}
+    %back = gpu.stage_operand(%in, %y) {{type = !shared<{TILE}>}} : shared<{TILE}>
+    %u = gpu.wgmma(%x, %back, %t)"""
+    texts = (text.replace("\n    %u = gpu.wgmma(%x, %y, %t)", put_back) for text in (BEFORE, AFTER))
+    check(SpecializeWarps(2), *texts, names=False)
+
+
 @pytest.mark.parametrize(("kib", "stages"), [(66, 4), (50, 3), (34, 2)])
 def test_as_many_stages_as_there_is_room_for(kib: int, stages: int) -> None:
     made = print_function(SpecializeWarps(limit=kib << 10, alone=True).run(parse_function(BEFORE)))

@@ -60,7 +60,17 @@ def test_two_buffers_take_turns() -> None:
 
 
 def test_operands_of_products_have_a_buffer_of_their_own() -> None:
-    staged = f"\n  %y = gpu.stage_operand(%x) {{type = !{BUFFER}}} : {BUFFER}"
+    staged = f"\n  %y = gpu.stage_operand(%x, _) {{type = !{BUFFER}}} : {BUFFER}"
     used = f"\n  %l = gpu.shared_load(%y) {{type = !f16[64,64]{RESULT}}} : f16[64,64]{RESULT}"
     after = "\n  gpu.shared_store(%y, %x) {vector = 2}\n  gpu.async_fence()"
     check(StageStores(), HEAD + tile(64, RESULT) + staged + used + END, HEAD + tile(64, RESULT) + buffer("y") + after + used + END, names=False)  # fmt: skip
+
+
+def test_operands_lie_where_they_were_fetched_to() -> None:
+    staged = f"\n  %y = gpu.stage_operand(%x, %f) {{type = !{BUFFER}}} : {BUFFER}"
+    after = (
+        f"\n  %z = constant() {{value = 0, type = !i32}} : i32\n  %y = gpu.shared_copy(%f, %z) {{type = !{BUFFER}}} : {BUFFER}"
+        "\n  gpu.shared_store(%y, %x) {vector = 2}\n  gpu.async_fence()"
+    )
+    before = HEAD + buffer("f") + tile(64, RESULT)
+    check(StageStores(), before + staged + END, before + after + END, names=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.ir.core import Function
+from tilewright.ir.core import Function, Op
 from tilewright.ir.gpu_stage import NUM_STAGES, ROW_PART, WGMMA_REFUSED, num_warps
 from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, GlobalStore, SharedAlloc, SharedCopy
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma
@@ -39,7 +39,7 @@ def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
         if isinstance(op, Wgmma):
             assert isinstance(op.y.type, SharedType)
             where = ", the left operand in registers" if isinstance(op.x.type, TileType) else ""
-            where += ", the right operand through shared memory" if isinstance(op.y.op, SharedAlloc) else ""
+            where += ", the right operand through shared memory" if _is_staged(op.y.op) else ""
             yield f"line {op.loc.line}: wgmma of {_sizes((*op.acc.tile.shape, op.y.type.shape[0]))}{where}"
         elif isinstance(op, GpuMma):
             name = "multiply-adds" if op.instruction == FMA else f"mma.sync of {_sizes(op.instruction)}"
@@ -65,6 +65,13 @@ def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
     refused = function.hints.get(WGMMA_REFUSED, ())
     assert isinstance(refused, tuple)
     yield from refused
+
+
+def _is_staged(buffer: Op | None) -> bool:
+    """Whether ``buffer`` is one of its own, or another tile in the place of what was fetched."""
+    return isinstance(buffer, SharedAlloc) or (
+        isinstance(buffer, SharedCopy) and isinstance(buffer.buffer.op, SharedCopy)
+    )
 
 
 def _sizes(sizes: tuple[int, ...]) -> str:

@@ -119,6 +119,9 @@ class _Assigner:
         """``value`` in its home, or in the layout of accesses if it has none; scalars as they are."""
         return self.get(value, self.layout(value))
 
+    def _tile_at_home(self, value: Value) -> Value:
+        return self.at_home(value) if isinstance(value.type, TileType) else self.get(value, None)
+
     def layout(self, value: Value) -> LinearLayout | None:
         if not value.tile.rank:
             return None
@@ -211,7 +214,7 @@ class _Assigner:
         elif isinstance(op, Put):
             self._clone(op, lambda v: self.at_home(v))
         elif isinstance(op, StageOperand):
-            self.made[op.result, None] = self._clone(op, self.at_home).result
+            self.made[op.result, None] = self._clone(op, self._tile_at_home).result
         elif isinstance(op, CombiningOp):
             layout = self.layout(op.values[0])
             made = self._clone(op, lambda v: self.get(v, layout))

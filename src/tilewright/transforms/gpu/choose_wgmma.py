@@ -167,8 +167,8 @@ def _converted(op: Mma, plan: LoweringPlan, reads: set[Op]) -> tuple[LoadView, _
             return None
         ops.add(user)
         value = user.results[0]
-    t = load.result.tile
-    found = _in_shared(load, d, t.element, transposed=False)
+    element = op.y.tile.element if op.y.op in plan.rounded else load.result.tile.element
+    found = _in_shared(load, d, element, transposed=False)
     if isinstance(found, str) or load.block is not op.block or not slice_covers(load, load.indices, reads):
         return None
     return load, _Operand(load, d, found, frozenset(ops))
@@ -241,9 +241,10 @@ def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operan
 
 
 def _is_across_k(y: _Operand, op: Mma) -> bool:
-    """Whether threads transpose a right operand of 8 bits, as wgmma reads these along k alone."""
-    fetched = y.load.block is op.block and not (y.through or y.descriptor.needs_realign)
-    return y.type.dtype.bytes == 1 and not readable(y.type, 0) and fetched
+    """Whether threads transpose a right operand of 8 or 32 bits, as wgmma reads these along k alone."""
+    seen_so = any(isinstance(through, (Permute, Reshape)) for through in y.through)
+    fetched = y.load.block is op.block and not (seen_so or y.descriptor.needs_realign)
+    return y.type.dtype.bytes in (1, 4) and not readable(y.type, 0) and fetched
 
 
 def _is_computed(value: Value, found: dict[Mma, Operands]) -> bool:
@@ -371,7 +372,8 @@ def _drop_shared_loads(found: dict[Mma, Operands], reasons: list[str]) -> None:
 
 
 def _stands(op: Mma, pair: Operands, found: dict[Mma, Operands], inside: set[Op]) -> bool:
-    if None in pair and not any(_follows(v, found) for v in (op.x, op.y)) and not isinstance(op.y.op, LoadView):
+    source = op.y.op.x if isinstance(op.y.op, Cast) else op.y
+    if None in pair and not any(_follows(v, found) for v in (op.x, op.y)) and not isinstance(source.op, LoadView):
         return False
     return all(o is None or (_is_around(o.load.block, op) and _may_fetch(o.load, op, inside)) for o in pair)
 
@@ -433,6 +435,10 @@ class _Chooser(Rewriter):
             if all(o.type != other.type for other in self.loaded.setdefault(o.load, [])):
                 self.loaded[o.load].append(o)
         self.gone = {op for o in operands for op in o.through}
+        staged = [
+            op.y.op for op, (_, y) in choice.mmas.items() if y is None and operand_source(op.y) in choice.converted
+        ]
+        self.gone |= {op for op in staged if op in choice.plan.rounded}  # when they are fetched
         read = self.gone | set(choice.mmas)
         self.shared = {
             op for op in (*self.loaded, *self.gone) if not _only(op.results[0], read)
@@ -472,9 +478,15 @@ class _Chooser(Rewriter):
             super().insert(op, builder)
 
     def _stage(self, y: Value, b: Builder) -> Value:
-        t = _staged(y.tile)
+        """``y`` in shared memory; where it was fetched to, if nothing else reads that."""
+        t, load = _staged(y.tile), operand_source(y)
         assert t is not None
-        return b.emit(StageOperand, self.value(y), type=t)
+        operand = self.choice.converted.get(load) if isinstance(load, LoadView) else None
+        buffer = None
+        if operand is not None and operand.bytes == t.bytes and len(y.users) == len(operand.load.result.users) == 1:
+            buffer = self.fetched[operand.load, operand.type]
+        made = self.value(y.op.x if isinstance(y.op, Cast) and y.op in self.gone else y)  # rounded when it was fetched
+        return b.emit(StageOperand, made, buffer, type=t)
 
     def _fetch(self, operand: _Operand, b: Builder) -> None:
         load, d = operand.load, operand.descriptor

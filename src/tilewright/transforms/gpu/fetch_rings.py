@@ -172,7 +172,8 @@ def _are_one(first: Fetch, other: Fetch) -> bool:
     assert first.block is not None
     ops = first.block.ops
     between = ops[ops.index(first) : ops.index(other)]
-    return first.operands == other.operands and all(isinstance(op, Fetch) for op in between)
+    overwritten = any(isinstance(user, StageOperand) for f in (first, other) for user in f.result.users)
+    return first.operands == other.operands and not overwritten and all(isinstance(op, Fetch) for op in between)
 
 
 def _readers(value: Value) -> Iterator[Wgmma]:
@@ -240,7 +241,7 @@ def needed_elsewhere(function: Function) -> int:
     conversions = 0
     for op in function.walk():
         if isinstance(op, StageOperand):
-            stores += op.type.bytes
+            stores += op.type.bytes if op.buffer is None else 0
         elif isinstance(op, ConvertLayout):
             size = 8 if op.type.is_pointer else op.type.element.bytes
             conversions = max(conversions, size * op.type.size)

@@ -141,6 +141,16 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
             (n, d),
             {REGISTER: [(0, 1), one, next_, *left[:own]], LANE: lanes, WARP: left[own:]},
         )
+    if inner == 1 and op.result.tile.element.bytes == 4 and n >= LANES and d >= INTERLEAVED:
+        # A thread transposes four rows of four. Those of a quarter of a warp are apart in both directions by as much as
+        # the swizzles of rows and columns need to keep them out of the same banks.
+        lanes = [(8, 4), (16, 8), (4, 0), (8, 0), (16, 0)]
+        left = [(0, INTERLEAVED << i) for i in range(log2(d // INTERLEAVED))]
+        left += [(LANES << i, 0) for i in range(log2(n // LANES))]
+        own = max(len(left) - log2(warps), 0)
+        left += [(0, 0)] * (log2(warps) - len(left))
+        registers = [(0, 1), (0, 2), (1, 0), (2, 0), *left[:own]]
+        return LinearLayout.of((n, d), {REGISTER: registers, LANE: lanes, WARP: left[own:]})
     return blocked(op.result.tile.shape, (inner, 1 - inner), VECTOR_BYTES // op.result.tile.element.bytes, warps)
 
 

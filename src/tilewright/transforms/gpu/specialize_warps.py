@@ -542,12 +542,12 @@ def _takes_turns(loop: For) -> bool:
 def _only_adds(loop: For) -> bool:
     """Whether what the MMA ops of a loop give is carried to the same MMA op, and seen by nothing else.
 
-    Then they can stay in flight: their operands are in rings alone.
+    Then they can stay in flight: their operands are in rings alone, or put there in the place of what was fetched.
     """
     mmas = _mmas(loop.body)
     return bool(mmas) and all(
         isinstance(mma.x.type, SharedType)
-        and not isinstance(mma.y.op, StageOperand)
+        and not (isinstance(mma.y.op, StageOperand) and mma.y.op.buffer is None)
         and mma.acc in loop.carried
         and list(mma.acc.users) == [mma]
         and list(mma.result.users) == [loop.body.terminator]

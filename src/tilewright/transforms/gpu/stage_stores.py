@@ -27,7 +27,8 @@ _MOST_BYTES = 32 * 1024  # of several buffers: more shared memory is better spen
 class StageStores:
     """Writes what ``gpu.put`` stores to shared memory, and has the TMA unit store it from there.
 
-    What ``gpu.stage_operand`` puts there has a buffer of its own, as an MMA op may read it until the iteration ends.
+    What ``gpu.stage_operand`` puts there has a buffer of its own, as an MMA op may read it until the iteration ends, if
+    it does not lie where it was fetched to.
     A piece is a box wide where registers alone choose between pieces, else the tile. Two buffers take turns. Results
     of a block have buffers of their own, which those of other blocks use, too.
     Runs before conversions are lowered, and before ``insert-barriers``, which adds the barriers that this needs.
@@ -83,6 +84,8 @@ class _Stager(Rewriter):
             self.buffers += allocations
             self.of_puts.update((op, ([a.result for a in allocations], len(group) > 1)) for op in group)
         made = super().function(function)
+        if not self.buffers:
+            return made
         found = {op.result for op in self.buffers}
         first = next(op for op in made.body.ops if any(v in found for o in op.walk() for v in o.operands))
         for op in self.buffers:
@@ -99,11 +102,15 @@ class _Stager(Rewriter):
         return self._put(op, builder) if isinstance(op, tma.Put) else None
 
     def _operand(self, op: StageOperand, b: Builder) -> Value:
-        buffer = create(SharedAlloc, [], {"type": op.type, "alignment": tma.SWIZZLED_ALIGNMENT}, op.loc)
-        self.buffers.append(buffer)
-        b.emit_op(SharedStore, buffer.result, op.value, vector=shared_vector(op.type, op.value.layout))
+        if op.buffer is None:
+            allocation = create(SharedAlloc, [], {"type": op.type, "alignment": tma.SWIZZLED_ALIGNMENT}, op.loc)
+            self.buffers.append(allocation)
+            buffer = allocation.result
+        else:
+            buffer = b.emit(SharedCopy, op.buffer, b.constant(0, int32), type=op.type)
+        b.emit_op(SharedStore, buffer, op.value, vector=shared_vector(op.type, op.value.layout))
         b.emit_op(tma.AsyncFence)
-        return buffer.result
+        return buffer
 
     def _put(self, op: tma.Put, builder: Builder) -> list[Value]:
         b, t, (shared, count), tensor_map = builder, op.value.tile, put_buffers(op), op.map.op

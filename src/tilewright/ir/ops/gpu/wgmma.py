@@ -12,7 +12,7 @@ from types import NoneType
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout, log2
-from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, operands
+from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, operands, optional_operand
 from tilewright.ir.ops.gpu.memory import READ_WRITE, shared
 from tilewright.ir.ops.gpu.tma import swizzle_of
 from tilewright.ir.ops.linear import MmaOp, mma_accepts
@@ -104,14 +104,19 @@ def readable(t: SharedType, k_axis: int) -> bool:
 
 @define("gpu.stage_operand", table=GPU_OPS)
 class StageOperand(Op):
-    """``value`` in shared memory, as an operand of ``gpu.wgmma``; ``stage-stores`` gives it a buffer."""
+    """``value`` in shared memory, as an operand of ``gpu.wgmma``: in the place of what was fetched to ``buffer``, or in
+    a buffer that ``stage-stores`` gives it."""
 
     value: Value = operand()
+    buffer: Value | None = optional_operand()
     type: SharedType = attribute(SharedType)
 
     def infer(self) -> tuple[Type, ...]:
         v, t = tile(self, self.value), self.type
         require((t.dtype, t.shape, t.copies) == (v.dtype, v.shape, 1), self, f"{v} as {t}")
+        if self.buffer is not None:
+            of = shared(self, self.buffer)
+            require((of.bytes, of.copies) == (t.bytes, 1), self, f"{t} in the place of {of}")
         return (t,)
 
 
