@@ -18,8 +18,10 @@ from tilewright.backends.gpu.kernel_classes import (
     is_attention_of_bytes,
     is_large_matmul,
     is_latent_decoding,
+    is_matmul_of_bytes_by_rows,
     is_matmul_of_integers,
     is_matmul_of_parts,
+    is_matmul_of_tfloat32,
     is_matmul_with_strips,
     is_persistent_matmul,
     is_persistent_matmul_of_bytes,
@@ -36,7 +38,7 @@ def classes(
 ) -> list[str]:
     arrays = tuple(aligned((size, size), dtype) for _ in range(2))
     out = aligned((size, size), np.float32 if np.dtype(dtype).itemsize == 1 else dtype)
-    arguments = (*arrays, out, *tile, False, how.pop("right", False), ct.float32, False)
+    arguments = (*arrays, out, *tile, False, how.pop("right", False), ct.float32, how.pop("rounded", False))
     made = ct.kernel(kernel, **how.pop("hints", {}))
     function = specialization(made, arguments, "reference").function
     backend = GpuBackend(how.pop("target", "sm_90"))
@@ -47,6 +49,8 @@ def classes(
         "parts": is_matmul_of_parts,
         "bytes": is_persistent_matmul_of_bytes,
         "integers": is_matmul_of_integers,
+        "bytes by rows": is_matmul_of_bytes_by_rows,
+        "tfloat32": is_matmul_of_tfloat32,
     }
     return [name for name, holds in predicates.items() if holds(function, backend)]
 
@@ -118,6 +122,50 @@ def test_8_bit_floats() -> None:
     assert classes(fast, dtype=e4m3, tile=(128, 256, 128)) == ["bytes"]
     assert not classes(fast, dtype=e4m3, tile=(64, 256, 128))
     assert not classes(dtype=e4m3, right=True, tile=(128, 256, 128))
+
+
+def test_8_bit_floats_by_rows() -> None:
+    def found(*tile: int, fast_acc: bool = True) -> list[str]:
+        return classes(by_rows, dtype=ml_dtypes.float8_e4m3fn, tile=tile, rounded=fast_acc)
+
+    assert found(128, 128, 64) == found(64, 64, 128) == ["bytes by rows"]
+    assert not found(64, 64, 64) and not found(64, 32, 128) and not found(128, 128, 64, fast_acc=False)
+
+
+def test_tfloat32() -> None:
+    def found(kernel: Any, *tile: int, right: bool = False, **how: Any) -> list[str]:
+        return classes(kernel, dtype=np.float32, tile=tile, right=right, rounded=True, **how)
+
+    assert found(matmul, 128, 256, 32, right=True) == found(rounded, 128, 128, 32) == ["tfloat32"]
+    assert not found(matmul, 128, 128, 32, right=True) and not found(matmul, 256, 128, 32, right=True)
+    assert not found(rounded, 128, 256, 32) and not found(rounded, 128, 128, 64)
+    assert not found(rounded, 128, 128, 32, size=510) and not classes(dtype=np.float32, tile=(128, 128, 32))
+
+
+def by_rows(
+    a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int],
+    left: ct.Constant[bool], right: ct.Constant[bool], sums: ct.Constant[Any], fast_acc: ct.Constant[bool],
+) -> None:  # fmt: skip
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        total = ct.mma(ct.load(a, (i, k), (M, K)), ct.load(b, (k, j), (K, N)), total, use_fast_acc=fast_acc)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def rounded(
+    a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int],
+    left: ct.Constant[bool], right: ct.Constant[bool], sums: ct.Constant[Any], rounded: ct.Constant[bool],
+) -> None:  # fmt: skip
+    """A persistent product of tfloat32."""
+    columns = ct.cdiv(c.shape[1], N)
+    for tile in range(ct.bid(0), ct.cdiv(c.shape[0], M) * columns, ct.num_blocks(0)):
+        i, j = tile // columns, tile % columns
+        total = ct.zeros((M, N), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], K)):
+            x, y = ct.load(a, (i, k), (M, K)), ct.load(b, (k, j), (K, N))
+            total = ct.mma(x.astype(ct.tfloat32), y.astype(ct.tfloat32), total)
+        ct.store(c, (i, j), total.astype(c.dtype))
 
 
 def integers(

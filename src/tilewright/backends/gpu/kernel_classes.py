@@ -35,6 +35,7 @@ _LARGE = 128 * 256  # accumulators of a tile
 _COLUMNS = 128
 _PAIRED_COLUMNS = 64
 _STEP = 64  # along K
+_STEP_OF_WORDS = 32  # of 32 bits
 _ACROSS_K = 64  # rows and columns of tiles whose right operands threads transpose
 _STRIP_COLUMNS = 16
 _PART_COLUMNS = (32, 64)  # of MMA ops that are joined
@@ -109,6 +110,34 @@ def is_matmul_of_integers(function: Function, backend: Backend) -> bool:
     return found is not None and all(
         min(op.acc.tile.shape[-2:]) >= least and op.x.tile.shape[-1] >= _STEP for op in found.mmas
     )
+
+
+def is_matmul_of_bytes_by_rows(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` multiplies aligned matrices of 8-bit floats, the right one along its rows, with
+    ``use_fast_acc``, in tiles of 64x64 or more, and more than 64x64x64 in a step."""
+    found = _mmas(function, backend, bytes=1, across_k=True)
+    return (
+        found is not None
+        and found.across_k
+        and all(
+            op.fast_acc
+            and min(op.acc.tile.shape[-2:]) >= _ACROSS_K
+            and op.acc.tile.size * op.x.tile.shape[-1] > _ACROSS_K**3
+            for op in found.mmas
+        )
+    )
+
+
+def is_matmul_of_tfloat32(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` multiplies aligned matrices of 32-bit floats, rounded to tfloat32, in steps of 32: along K
+    in tiles of 128x256; the right one along its rows in tiles of 128x128, in a loop over those that are left to a
+    block."""
+    found = _mmas(function, backend, bytes=4, across_k=True)
+    if found is None or any(op.x.tile.shape[-1] != _STEP_OF_WORDS for op in found.mmas):
+        return False
+    tile = (_COLUMNS, _COLUMNS) if found.across_k else (_COLUMNS, 2 * _COLUMNS)
+    measured = all(op.acc.tile.shape == tile for op in found.mmas)
+    return measured and (found.are_persistent(_COLUMNS) or not found.across_k)
 
 
 def is_attention(function: Function, backend: Backend) -> bool:
@@ -239,7 +268,7 @@ def _found(function: Function, target: GpuTarget) -> _Found | None:
     if found is None:
         return None
     optimized, chosen = found
-    if any(x is None or (y is None and not isinstance(op.y.op, LoadView)) for op, (x, y) in chosen.mmas.items()):
+    if any(x is None or (y is None and not _is_loaded(op.y)) for op, (x, y) in chosen.mmas.items()):
         return None
     paired = False
     if chosen.multicast_pays:
