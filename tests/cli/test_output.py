@@ -73,17 +73,20 @@ def test_our_own_output_may_be_cut_off() -> None:
     assert status("doctor", closed=True) == (0, "")
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment in which a demo finds what another one compiled."""
-    return {**os.environ, "TILEWRIGHT_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
+DEMO = """import runpy, sys
+from tilewright.cli import demo
+demo._SELECTION = demo._SELECTION[:1]
+sys.argv = ["tilewright", "demo", "--small"]
+runpy.run_module("tilewright", run_name="__main__")
+"""
 
 
 @pytest.mark.parametrize("closed", [1, 2])
-def test_streams_that_the_process_never_had(closed: int, compiled: dict[str, str]) -> None:
-    """The demo shows its progress on the standard error, and results on the standard output."""
-    command = f'exec "{sys.executable}" -m tilewright demo --small {closed}>&-'
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, env=compiled)
+def test_streams_that_the_process_never_had(closed: int, tmp_path: Path) -> None:
+    """The demo, here of one kernel, shows its progress on the standard error, and results on the standard output."""
+    (tmp_path / "demo.py").write_text(DEMO)
+    command = f'exec "{sys.executable}" "{tmp_path / "demo.py"}" {closed}>&-'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done
     assert ("kernels agree" in done.stdout, "[1/" in done.stderr) == (closed != 1, closed != 2)
 

@@ -8,6 +8,7 @@ stored meanwhile: ``Batch.stores`` are done afterwards, block by block.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -99,7 +100,7 @@ def batch_size(function: Function, effects: ArgumentEffects, memory: Memory, sta
     schedule, blocks = state.session.schedule, state.races.blocks
     if schedule.order != "in-order" or state.births or function.may_alias or effects.read & effects.written:
         return 1
-    if not all(_is_known(op) for op in function.walk()) or _overlap(memory, state):
+    if not all(_is_known(op) for op in function.walk()) or _overlap(state):
         return 1
     sizes = (v.type.size for op in function.walk() for v in op.results if isinstance(v.type, TileType))
     size = min(_ELEMENTS // max(sizes, default=1), _MOST, blocks)
@@ -113,15 +114,11 @@ def _is_known(op: Op) -> bool:
     return not has_pointers or isinstance(op, _WITH_POINTERS)
 
 
-def _overlap(memory: Memory, state: LaunchState) -> bool:
+def _overlap(state: LaunchState) -> bool:
     """Whether an array that the launch writes shares memory with another one."""
-    ranges = [(a.buffer.low, a.buffer.high) for a in state.arrays]
     return any(
-        low < other_high and other_low < high
-        for i, (array, (low, high)) in enumerate(zip(state.arrays, ranges))
-        if array.tracked
-        for j, (other_low, other_high) in enumerate(ranges)
-        if i != j
+        (a.tracked or b.tracked) and a.buffer.low < b.buffer.high and b.buffer.low < a.buffer.high
+        for a, b in itertools.combinations(state.arrays, 2)
     )
 
 

@@ -167,9 +167,9 @@ def _window(
     elif writes and weak and not injective(tuple(shape), tuple(strides)):
         text = f"the store writes elements of '{buffer.name}' more than once: the array repeats elements"
         block.report(op, "race-in-call", text, place=array.place(first, size))
-    if size == array.unit:
-        return array, Window((first - buffer.low) // size, tuple(shape), tuple(strides))
     window = Window((first - buffer.low) // size, tuple(shape), tuple(strides))
+    if size == array.unit:
+        return array, window
     return array, array.lanes(buffer.low + window.elements().reshape(-1) * size, size)
 
 
