@@ -19,6 +19,9 @@ _WORTH_PER_BLOCK = 1 << 21
 # have 1.15 to 1.25 of the speed without a copy, 2^19 (512x4096x4096) 0.65 to 0.97, and 2^15 (512x512x512) a fifth; of
 # tfloat32 2^18 and more (2048x2048x2048) 1.02 to 1.9, 2^17 (1024x1024x1024) 0.67 to 1.13.
 _WORTH_TRANSPOSING = {1: 1 << 20, 4: 1 << 18}
+# How often blocks read such an array then, at least: with 4 times (512x4096x4096, of 8 bits) and twice (256x4096x4096,
+# of tfloat32) a copy takes longer than what it saves, with 8 times (1024x1024x16384) it does not.
+_READ_OFTEN = 8
 _REMEMBERED = 64  # layouts of a kernel
 _TILE = 8, 256  # rows and elements; chosen, no measurement on record
 _WIDEST = 65535  # tiles of a row that a grid has
@@ -152,12 +155,14 @@ class AlignedArrays:
         self.copies: dict[AlignedCopy, int] = {}  # where each one starts
         self.size = 0
         self._arrays: list[tuple[bool, Geometry]] = []
-        for d, meta in zip(descriptors, metas):
-            array = d.geometry(numbers)
+        self._reads: dict[AlignedCopy, int] = {}  # how often blocks read an array of which there is a transposed copy
+        arrays = [d.geometry(numbers) for d in descriptors]
+        for d, meta, array in zip(descriptors, metas, arrays):
             copy = _copy_of(d, meta["elem_size"], *array)
             if copy is not None:
                 if copy not in self.copies:
                     self.copies[copy], self.size = self.size, self.size + copy.size
+                    self._reads[copy] = _reads(copy, descriptors, arrays)
                 array = self.copies[copy], array[1], copy.strides(d)
             self._arrays.append((copy is not None, array))
 
@@ -169,10 +174,24 @@ class AlignedArrays:
         """Whether the arrays are simple enough to be copied, and read often enough by ``blocks`` blocks."""
         return all(
             copy.columns <= min(copy.step, _WIDEST * copy.kind.tile[1])
-            and (not copy.transposed or copy.rows * blocks >= _WORTH_TRANSPOSING.get(copy.item, 0))
+            and (not copy.transposed or self._pays_transposed(copy, blocks))
             and copy.rows * copy.columns * copy.item <= blocks * _WORTH_PER_BLOCK
             for copy in self.copies
         )
+
+    def _pays_transposed(self, copy: AlignedCopy, blocks: int) -> bool:
+        return self._reads[copy] >= _READ_OFTEN and copy.rows * blocks >= _WORTH_TRANSPOSING.get(copy.item, 0)
+
+
+def _reads(copy: AlignedCopy, descriptors: Sequence[Descriptor], arrays: Sequence[Geometry]) -> int:
+    """How often blocks read the rows of an array: once for each row of tiles of another one that is as long as it is
+    high; often, where there is none."""
+    others = [
+        -(-shape[d.axes[0]] // d.block[0])
+        for d, (base, shape, _) in zip(descriptors, arrays)
+        if base != copy.source and len(d.axes) == 2 and shape[d.axes[-1]] == copy.rows
+    ]
+    return min(others, default=_READ_OFTEN)
 
 
 def layouts(

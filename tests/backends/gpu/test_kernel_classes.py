@@ -128,18 +128,18 @@ def test_8_bit_floats_by_rows() -> None:
     def found(*tile: int, fast_acc: bool = True) -> list[str]:
         return classes(by_rows, dtype=ml_dtypes.float8_e4m3fn, tile=tile, rounded=fast_acc)
 
-    assert found(128, 128, 64) == found(64, 64, 128) == ["bytes by rows"]
-    assert not found(64, 64, 64) and not found(64, 32, 128) and not found(128, 128, 64, fast_acc=False)
+    assert found(128, 128, 64) == found(64, 64, 64) == ["bytes by rows"]
+    assert not found(64, 64, 32) and not found(64, 32, 128) and not found(128, 128, 64, fast_acc=False)
 
 
 def test_tfloat32() -> None:
-    def found(kernel: Any, *tile: int, right: bool = False, **how: Any) -> list[str]:
+    def found(kernel: Any, *tile: int, right: bool = True, **how: Any) -> list[str]:
         return classes(kernel, dtype=np.float32, tile=tile, right=right, rounded=True, **how)
 
-    assert found(matmul, 128, 256, 32, right=True) == found(rounded, 128, 128, 32) == ["tfloat32"]
-    assert not found(matmul, 128, 128, 32, right=True) and not found(matmul, 256, 128, 32, right=True)
-    assert not found(rounded, 128, 256, 32) and not found(rounded, 128, 128, 64)
-    assert not found(rounded, 128, 128, 32, size=510) and not classes(dtype=np.float32, tile=(128, 128, 32))
+    assert found(matmul, 128, 256, 32) == found(rounded, 128, 256, 32) == found(rounded, 128, 128, 32) == ["tfloat32"]
+    assert not found(matmul, 128, 128, 32) and not found(matmul, 256, 128, 32) and not found(rounded, 128, 128, 64)
+    assert not found(rounded, 128, 128, 32, right=False) and not found(rounded, 128, 128, 32, size=510)
+    assert not classes(dtype=np.float32, tile=(128, 256, 32), right=True)
 
 
 def by_rows(
@@ -163,7 +163,8 @@ def rounded(
         i, j = tile // columns, tile % columns
         total = ct.zeros((M, N), ct.float32)
         for k in range(ct.cdiv(a.shape[1], K)):
-            x, y = ct.load(a, (i, k), (M, K)), ct.load(b, (k, j), (K, N))
+            y = ct.load(b, (j, k), (N, K)).transpose() if right else ct.load(b, (k, j), (K, N))
+            x = ct.load(a, (i, k), (M, K))
             total = ct.mma(x.astype(ct.tfloat32), y.astype(ct.tfloat32), total)
         ct.store(c, (i, j), total.astype(c.dtype))
 

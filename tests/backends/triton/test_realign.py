@@ -242,3 +242,15 @@ def test_which_arrays_are_worth_a_transposed_copy(item: int, steps: int, blocks:
     d = Descriptor(0, shape, strides, (1, 0), (64, 128), "i8", needs_realign=True, transposed=True)
     layout = realign.AlignedArrays([d], [{"elem_size": item}], dict(enumerate((16, steps, 4096, 4096))))
     assert [copy.rows for copy in layout.copies] == [steps] and layout.pays(blocks) == worth
+
+
+@pytest.mark.parametrize(("rows", "worth"), [(256, False), (896, False), (897, True), (4096, True)])
+def test_transposed_copies_are_of_arrays_that_are_read_often(rows: int, worth: bool) -> None:
+    """Once for each row of tiles of the left operand; another array of other sizes does not count."""
+    described = []
+    for first, axes in ((0, (1, 0)), (4, (0, 1)), (8, (0, 1))):
+        shape, strides = (("p", first + 1, 1), ("p", first + 2, 1)), (("p", first + 3, 1), ("c", 1, 1))
+        described.append(Descriptor(first, shape, strides, axes, (128, 128), "i8", first == 0, transposed=first == 0))
+    numbers = (16, 16384, 4096, 4096, 32, rows, 16384, 16384, 48, 64, 4096, 4096)
+    layout = realign.AlignedArrays(described, [{"elem_size": 1}] * 3, dict(enumerate(numbers)))
+    assert len(layout.copies) == 1 and layout.pays(132) == worth

@@ -114,30 +114,21 @@ def is_matmul_of_integers(function: Function, backend: Backend) -> bool:
 
 def is_matmul_of_bytes_by_rows(function: Function, backend: Backend) -> bool:
     """Whether ``function`` multiplies aligned matrices of 8-bit floats, the right one along its rows, with
-    ``use_fast_acc``, in tiles of 64x64 or more, and more than 64x64x64 in a step."""
+    ``use_fast_acc``, in steps of 64 or more and tiles of 64x64 or more."""
     found = _mmas(function, backend, bytes=1, across_k=True)
-    return (
-        found is not None
-        and found.across_k
-        and all(
-            op.fast_acc
-            and min(op.acc.tile.shape[-2:]) >= _ACROSS_K
-            and op.acc.tile.size * op.x.tile.shape[-1] > _ACROSS_K**3
-            for op in found.mmas
-        )
-    )
+    if found is None or not found.across_k or not all(op.fast_acc for op in found.mmas):
+        return False
+    return all(min(*op.acc.tile.shape[-2:], op.x.tile.shape[-1]) >= _ACROSS_K for op in found.mmas)
 
 
 def is_matmul_of_tfloat32(function: Function, backend: Backend) -> bool:
-    """Whether ``function`` multiplies aligned matrices of 32-bit floats, rounded to tfloat32, in steps of 32: along K
-    in tiles of 128x256; the right one along its rows in tiles of 128x128, in a loop over those that are left to a
-    block."""
-    found = _mmas(function, backend, bytes=4, across_k=True)
+    """Whether ``function`` multiplies aligned matrices of 32-bit floats, rounded to tfloat32, along K in steps of 32
+    and tiles of 128x256; of 128x128 in a loop over those that are left to a block."""
+    found = _mmas(function, backend, bytes=4)
     if found is None or any(op.x.tile.shape[-1] != _STEP_OF_WORDS for op in found.mmas):
         return False
-    tile = (_COLUMNS, _COLUMNS) if found.across_k else (_COLUMNS, 2 * _COLUMNS)
-    measured = all(op.acc.tile.shape == tile for op in found.mmas)
-    return measured and (found.are_persistent(_COLUMNS) or not found.across_k)
+    columns = (_COLUMNS, 2 * _COLUMNS) if found.are_persistent(_COLUMNS) else (2 * _COLUMNS,)
+    return all(op.acc.tile.shape[0] == _COLUMNS and op.acc.tile.shape[1] in columns for op in found.mmas)
 
 
 def is_attention(function: Function, backend: Backend) -> bool:
