@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from support.simt_programs import HEAD, KERNELS, MAIN, MORE
+
+from tilewright.cpp.host.build import build_unit
+from tilewright.cpp.module import request_of
+from tilewright.ir.errors import TileUnsupportedFeatureError
 
 
 def run(program: Path, text: str) -> subprocess.CompletedProcess[str]:
@@ -188,6 +193,36 @@ def test_functions_of_the_host_are_refused_in_kernels(tmp_path: Path) -> None:
     done = run(tmp_path / "program.cu", "#define BAD\n" + SPACES)
     assert done.returncode != 0
     assert "program.cu:15:11: k() runs on the device and calls host_only(), which is for the host alone" in done.stderr
+
+
+TILE_CODE = """#include <cuda_tile.h>
+namespace ct = cuda::tiles;
+__tile__ float twice(float x) { return ct::exp(x) * 2; }
+__tile__ float unused(float x) { return twice(x); }
+__tile_global__ void tile(float* p) { ct::store(p, twice(ct::load(p))); }
+void launch(float* p) { tile<<<1>>>(p); }
+#ifdef BAD
+BAD
+#endif
+"""
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (None, ""),
+        (
+            "float host() { return twice(1); }",
+            r"8:\d+: host\(\) is not tile code and calls twice\(\), which is tile code",
+        ),
+        ("__global__ void k(int* p) { *p = ct::bid().x; }", r"8:\d+: k\(\) is not tile code and calls .*bid\(\)"),
+    ],
+)
+def test_tile_code_is_refused_elsewhere(bad: str | None, message: str, tmp_path: Path) -> None:
+    (tmp_path / "program.cu").write_text(TILE_CODE.replace("BAD\n#endif", f"{bad}\n#endif"))
+    request = request_of(tmp_path / "program.cu", "c++20", {} if bad is None else {"BAD": 1}, [])
+    with nullcontext() if bad is None else pytest.raises(TileUnsupportedFeatureError, match=message):
+        build_unit(request)
 
 
 GROUPS = r"""#include <cstdio>

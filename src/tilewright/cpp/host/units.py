@@ -15,7 +15,7 @@ from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.source import needs_expansion, refuse_device_constructs, with_dynamic_shared
-from tilewright.frontend.cpp.spaces import SIMT, refuse_host_functions, texts_of
+from tilewright.frontend.cpp.spaces import SIMT, refuse_host_functions, refuse_tile_functions, texts_of
 from tilewright.frontend.cpp.toolchain import compile_to_llvm, expand, to_object
 from tilewright.system.forks import load
 
@@ -26,9 +26,10 @@ def compiled(request: Request) -> Made:
     frontend = load("tilewright.frontend.cpp.module")
     kernels, simt = (_annotated(frontend, llvm, note) for note in ("tw.kernel", "tw.simt"))
     passes = load("tilewright.frontend.cpp.optimize")
-    threads = SimtModule(llvm, {})
+    threads, texts = SimtModule(llvm, {}), texts_of(request.name, request.text, files)
+    refuse_tile_functions(llvm, kernels, texts, dict(request.defines))
     if simt:
-        refuse_host_functions(llvm, simt, SIMT, texts_of(request.name, request.text, files), dict(request.defines))
+        refuse_host_functions(llvm, simt, SIMT, texts, dict(request.defines))
         threads = with_threads(llvm, simt, passes.inlined, passes.transformed, checked=request.is_checked)
     described = frontend.described(llvm, [*kernels, *simt])
     names = {symbol: name for symbol, name, _ in described}

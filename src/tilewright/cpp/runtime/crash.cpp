@@ -15,7 +15,7 @@ extern "C" int backtrace(void** found, int room) __attribute__((weak));  // of g
 extern "C" __attribute__((weak)) char const* const __tw_compiler_command[];
 
 namespace tilewright {
-constexpr int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+constexpr int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
 constexpr int frames = 24, words = 8, digits = 24;
 constexpr unsigned seconds_to_tell = 20;
 static struct sigaction before[NSIG];

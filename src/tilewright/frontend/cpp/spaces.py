@@ -15,10 +15,12 @@ from tilewright.frontend.cpp.calls import FUNCTION, call_graph, called_from
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.names import source_name
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.location import UNKNOWN
+from tilewright.ir.location import UNKNOWN, Loc
+from tilewright.ir.reachable import reachable
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\(?:.|\n))*)", re.MULTILINE)
 _CALL = r'(?:call [^\n]*@"?{0}"?\([^\n]*|invoke [^\n]*@"?{0}"?\([^\n]*\n[^\n]*)!dbg !(\d+)'
+_TILE_DECLARATION = re.compile(r"^declare [^\n]*(?:addrspace\(100\)|@__tw_bid|@__tw_num_blocks)[^\n]*$", re.MULTILINE)
 _LAMBDA = re.compile(r"U[lT]")  # in the symbol of its operator(): it is for where it is written
 
 
@@ -49,33 +51,92 @@ def refuse_host_functions(
     called = called_from(calls, kernels) - set(kernels)
     if not called:
         return
-    given = "".join(f"#define {macro} {value}\n" for macro, value in defines.items())
-    words = re.compile(rf"\b(?:{'|'.join(_words(space, [*texts.values(), given]))})\b")
-    locations = Locations({int(n): line for n, line in re.findall(r"^!(\d+) = (.*)$", llvm, re.M)})
-    heads = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(llvm)}
-    masked = [mask(without_directives(each)) for each in texts.values()]
+    source = _Source(llvm, texts, defines)
     for symbol in sorted(called):
-        found = re.search(r"!dbg !(\d+) \{", heads[symbol].split("\n", 1)[0] + "\n")
-        fields = locations.fields(int(found[1])) if found is not None else {}
-        loc = locations.function(int(found[1])) if found is not None else None
-        artificial = "DIFlagArtificial" in fields.get("flags", "") or loc is None or not loc.line
-        function = re.sub(r"(?<!operator)<.*", "", fields.get("name", ""))
-        if artificial or loc is None or loc.file not in texts or not function:
-            continue
-        if function == "operator()" and _LAMBDA.search(symbol):
-            continue
-        declared = [head for each in masked for head in _heads(each, function)]
-        if not declared or any(words.search(head) or re.search(r"=\s*default\b", head) for head in declared):
+        function = source.function_without(space, symbol)
+        if function is None:
             continue
         for caller in sorted(called | set(kernels)):
-            call = re.search(_CALL.format(re.escape(symbol)), heads.get(caller, ""))
-            if call is not None:
-                at = locations.loc(int(call[1]))
+            at = source.call(caller, symbol)
+            if at is not None:
                 raise TileUnsupportedFeatureError(
                     f"{source_name(caller)}() {space.kind} and calls {function}(), which is for the host alone; "
                     f"declare it {space.advice}, or constexpr",
-                    loc if at is UNKNOWN else at,  # a header of ours calls it
+                    source.declaration(symbol) if at is UNKNOWN else at,  # a header of ours calls it
                 )
+
+
+def refuse_tile_functions(
+    llvm: str, kernels: Collection[str], texts: Mapping[str, str], defines: Mapping[str, str | int]
+) -> None:
+    """TileUnsupportedFeatureError, at the call, for tile code that other code calls, be it by way of our headers. The
+    tile ``kernels`` of the module are launched."""
+    intrinsics = {name for line in _TILE_DECLARATION.findall(llvm) for name in re.findall(r"@(__tw_\w+)\(", line)}
+    if not intrinsics:
+        return
+    calls = call_graph(llvm)
+    callers = {name: set[str]() for called in calls.values() for name in called}
+    for caller in calls.keys() - set(kernels):
+        for name in calls[caller]:
+            callers[name].add(caller)
+    tile = set(reachable(intrinsics & callers.keys(), lambda name: callers.get(name, set())))
+    source = _Source(llvm, texts, defines)
+    for caller in sorted(tile - intrinsics):
+        if source.function_without(TILE, caller) is None:
+            continue
+        for symbol in sorted(calls[caller] & tile):
+            at = source.call(caller, symbol)
+            if at is not None:
+                name = (
+                    "a function of tile code"
+                    if symbol in intrinsics
+                    else f"{source_name(symbol)}(), which is tile code"
+                )
+                message = (
+                    f"{source_name(caller)}() is not tile code and calls {name}; launch a tile kernel that calls it"
+                )
+                raise TileUnsupportedFeatureError(message, source.declaration(caller) if at is UNKNOWN else at)
+
+
+class _Source:
+    """What the user's files say of the functions of a module."""
+
+    def __init__(self, llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> None:
+        given = "".join(f"#define {macro} {value}\n" for macro, value in defines.items())
+        self._all = [*texts.values(), given]
+        self._texts = texts
+        self._words: dict[str, re.Pattern[str]] = {}  # by what is said of a space
+        self._locations = Locations({int(n): line for n, line in re.findall(r"^!(\d+) = (.*)$", llvm, re.M)})
+        self._heads = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(llvm)}
+        self._masked = [mask(without_directives(each)) for each in texts.values()]
+
+    def declaration(self, symbol: str) -> Loc | None:
+        found = re.search(r"!dbg !(\d+) \{", self._heads[symbol].split("\n", 1)[0] + "\n")
+        return None if found is None else self._locations.function(int(found[1]))
+
+    def function_without(self, space: Space, symbol: str) -> str | None:
+        """The name of a function of the user that is not declared to be of ``space``; None for all others."""
+        found = re.search(r"!dbg !(\d+) \{", self._heads[symbol].split("\n", 1)[0] + "\n")
+        fields = self._locations.fields(int(found[1])) if found is not None else {}
+        loc = self.declaration(symbol)
+        artificial = "DIFlagArtificial" in fields.get("flags", "") or loc is None or not loc.line
+        function = re.sub(r"(?<!operator)<.*", "", fields.get("name", ""))
+        if artificial or loc is None or loc.file not in self._texts or not function:
+            return None
+        if function == "operator()" and _LAMBDA.search(symbol):
+            return None
+        declared = [head for each in self._masked for head in _heads(each, function)]
+        if space.kind not in self._words:
+            self._words[space.kind] = re.compile(rf"\b(?:{'|'.join(_words(space, self._all))})\b")
+        words = self._words[space.kind]
+        if not declared or any(words.search(head) or re.search(r"=\s*default\b", head) for head in declared):
+            return None
+        return function
+
+    def call(self, caller: str, symbol: str) -> Loc | None:
+        """Where ``caller`` calls ``symbol``."""
+        call = re.search(_CALL.format(re.escape(symbol)), self._heads.get(caller, ""))
+        return None if call is None else self._locations.loc(int(call[1]))
 
 
 def texts_of(name: str, text: str, included: Iterable[str]) -> dict[str, str]:
