@@ -36,7 +36,7 @@ _TAKEN_BY_GPU = {
     "persistent matmuls of aligned 8-bit floats along K with use_fast_acc": "is_persistent_matmul_of_bytes",
     "matmuls of aligned 8-bit integers in tiles of 64x64 or more, along K of 128x128": "is_matmul_of_integers",
     "matmuls of aligned 8-bit floats with use_fast_acc, the right ones along their rows": "is_matmul_of_bytes_by_rows",
-    "matmuls of tfloat32 along K in tiles of 128x256, persistent ones also of 128x128": "is_matmul_of_tfloat32",
+    "matmuls of tfloat32 along K in 128x256, persistent ones in 128x128, by rows in 64x64": "is_matmul_of_tfloat32",
     "attention of 128 or 256 queries a block by 128 keys, as many elements, or few of width 128": "is_attention",
     "such attention of 8-bit floats, whose values lie along their columns": "is_attention_of_bytes",
     "such attention over sequences one after the other, or in pages": "is_attention_of_sequences",

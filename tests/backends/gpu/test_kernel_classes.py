@@ -138,7 +138,12 @@ def test_tfloat32() -> None:
 
     assert found(matmul, 128, 256, 32) == found(rounded, 128, 256, 32) == found(rounded, 128, 128, 32) == ["tfloat32"]
     assert not found(matmul, 128, 128, 32) and not found(matmul, 256, 128, 32) and not found(rounded, 128, 128, 64)
-    assert not found(rounded, 128, 128, 32, right=False) and not found(rounded, 128, 128, 32, size=510)
+    assert found(rounded, 64, 64, 32, right=False) == ["tfloat32"] and not found(matmul, 64, 64, 32, right=False)
+    assert (
+        not found(rounded, 64, 64, 32)
+        and not found(rounded, 128, 128, 32, right=False)
+        and not found(rounded, 128, 128, 32, size=510)
+    )
     assert not classes(dtype=np.float32, tile=(128, 256, 32), right=True)
 
 

@@ -36,6 +36,13 @@ _COLUMNS = 128
 _PAIRED_COLUMNS = 64
 _STEP = 64  # along K
 _STEP_OF_WORDS = 32  # of 32 bits
+# Of tfloat32: whether a loop over those of a block is around, and whether threads transpose right operands.
+_TILES_OF_WORDS: dict[tuple[bool, bool], set[tuple[int, ...]]] = {
+    (False, False): {(128, 256)},
+    (False, True): set(),
+    (True, False): {(128, 128), (128, 256)},
+    (True, True): {(64, 64)},
+}
 _ACROSS_K = 64  # rows and columns of tiles whose right operands threads transpose
 _STRIP_COLUMNS = 16
 _PART_COLUMNS = (32, 64)  # of MMA ops that are joined
@@ -122,13 +129,14 @@ def is_matmul_of_bytes_by_rows(function: Function, backend: Backend) -> bool:
 
 
 def is_matmul_of_tfloat32(function: Function, backend: Backend) -> bool:
-    """Whether ``function`` multiplies aligned matrices of 32-bit floats, rounded to tfloat32, along K in steps of 32
-    and tiles of 128x256; of 128x128 in a loop over those that are left to a block."""
-    found = _mmas(function, backend, bytes=4)
+    """Whether ``function`` multiplies aligned matrices of 32-bit floats, rounded to tfloat32, in steps of 32: along K
+    in tiles of 128x256; in a loop over those that are left to a block also of 128x128, and of 64x64 where the right one
+    lies along its rows."""
+    found = _mmas(function, backend, bytes=4, across_k=True)
     if found is None or any(op.x.tile.shape[-1] != _STEP_OF_WORDS for op in found.mmas):
         return False
-    columns = (_COLUMNS, 2 * _COLUMNS) if found.are_persistent(_COLUMNS) else (2 * _COLUMNS,)
-    return all(op.acc.tile.shape[0] == _COLUMNS and op.acc.tile.shape[1] in columns for op in found.mmas)
+    tiles = _TILES_OF_WORDS[found.are_persistent(_ACROSS_K), found.across_k]
+    return all(op.acc.tile.shape in tiles for op in found.mmas)
 
 
 def is_attention(function: Function, backend: Backend) -> bool:
