@@ -218,7 +218,7 @@ def test_attention_that_is_taken() -> None:
     assert is_taken(128, 128, 128) and is_taken(128, 128, 128, True, ml_dtypes.bfloat16) and is_taken(128, 64, 256)
     assert is_taken(128, 128, 256) and is_taken(256, 128, 128) and is_taken(256, 128, 64, True)
     assert is_taken(128, 64, 128) and is_taken(128, 32, 128, True) and not is_taken(128, 32, 256)
-    assert is_taken(128, 128, 64) and not is_taken(128, 64, 64)
+    assert is_taken(128, 128, 64) and is_taken(128, 32, 64, True) and not is_taken(128, 64, 64)
     assert is_taken(64, 64, 256) and is_taken(64, 128, 256, True) and not is_taken(64, 32, 256)
     assert is_taken(128, 128, 128, hints={"occupancy": 2}) and is_taken(256, 128, 128, hints={"occupancy": 1})
 

@@ -47,8 +47,9 @@ _ACROSS_K = 64  # rows and columns of tiles whose right operands threads transpo
 _STRIP_COLUMNS = 16
 _PART_COLUMNS = (32, 64)  # of MMA ops that are joined
 _KEYS = {128: 128 * 128, 256: 128 * 64}  # of attention: the least elements of keys and of values, for so many queries
-# For so many queries of such a width, in elements of so many bytes, without a soft cap: the least keys.
-_FEW_KEYS = {(128, 128, 1): 32, (128, 128, 2): 32, (64, 256, 2): 64, (128, 64, 2): 128}
+# For so many queries of such a width, in elements of so many bytes, without a soft cap: fewer keys that are taken.
+_FEW_KEYS = {(128, 128, 1): (32, 64), (128, 128, 2): (32, 64), (64, 256, 2): (64, 128), (128, 64, 2): (32, 128)}
+_ONE_GROUP = (128, 32, 64)  # queries, keys and width of attention that one warp group computes
 # Of its backward pass, for so many MMA ops of a loop: rows and columns of the scores, and the width.
 _BACKWARD = {
     3: {(64, 64, 64), (128, 128, 64), (64, 64, 128), (128, 64, 128), (128, 128, 128)},
@@ -175,11 +176,17 @@ def _attends(function: Function, backend: Backend, *, bytes: int, sequences: boo
     inside = [op for pair in pairs for op in pair if isinstance(op, Mma)]
     return (
         set(chosen.mmas) == set(inside)
-        and all(chosen.warps * ROWS == op.acc.tile.shape[0] * GROUP_WARPS for op in inside)
+        and all(chosen.warps == _warps(*pair) for pair in pairs)
         and all(None not in chosen.mmas[op] for op in inside[::2])
         and all(chosen.mmas[op][0] is None for op in inside[1::2])
         and all((chosen.mmas[op][1] is None) == (bytes == 1) for op in inside[1::2])
     )
+
+
+def _warps(scores: MmaOp, result: MmaOp) -> int:
+    """As many as have 64 queries in each warp group; one group has 128 of width 64 with few keys."""
+    (queries, keys), width = scores.acc.tile.shape[-2:], result.acc.tile.shape[-1]
+    return GROUP_WARPS if (queries, keys, width) == _ONE_GROUP else queries // ROWS * GROUP_WARPS
 
 
 def is_attention_backward(function: Function, backend: Backend) -> bool:
@@ -216,8 +223,8 @@ def _may_be_attention(mmas: Sequence[MmaOp]) -> bool:
         return False
     scores, result = mmas
     (queries, keys), width = scores.acc.tile.shape[-2:], scores.x.tile.shape[-1]
-    least = _FEW_KEYS.get((queries, width, scores.x.tile.element.bytes), math.inf)
-    if result.acc.tile.shape[-2:] == (queries, width) and keys >= least:
+    few = _FEW_KEYS.get((queries, width, scores.x.tile.element.bytes), ())
+    if result.acc.tile.shape[-2:] == (queries, width) and keys in few:
         assert scores.block is not None
         if not any(isinstance(op, Tanh) for op in scores.block.ops):
             return True
