@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import io
 import shutil
 import subprocess
@@ -29,7 +30,7 @@ from tilewright.ir.ops import control, linear
 from tilewright.tileir.bytecode import read, write
 from tilewright.tileir.debug import CallSite, FileLoc
 from tilewright.tileir.errors import TileIRError, VersionError
-from tilewright.tileir.export.function import HANDLERS, Kernel, export_function
+from tilewright.tileir.export.function import HANDLERS, Kernel, export_function, export_module
 from tilewright.tileir.module import Block, Module, Operation, Value
 from tilewright.tileir.text import print_module
 from tilewright.tileir.types import TOKEN
@@ -488,3 +489,21 @@ def test_the_version_is_the_first_that_has_what_a_kernel_needs(kernel: Any, dtyp
     assert exported(kernel, array(1), array(1, dtype)).minor == 4
     with pytest.raises(VersionError, match=said):
         exported(kernel, array(1), array(1, dtype), version="13.3")
+
+
+def test_export_leaves_nothing_to_the_garbage_collector() -> None:
+    @ct.kernel
+    def kernel(x: Any, n: int) -> None:
+        for i in range(n):
+            if i > 2:
+                ct.store(x, i, ct.cumsum(ct.load(x, i, 16)) + ct.sum(ct.load(x, i, 16)))
+
+    function = lower(kernel, KernelSignature([array(1), ScalarConstraint(ct.int32)], V1, "k")).function
+    write(export_module([Kernel(function)]))  # what is made once stays
+    gc.collect()
+    gc.disable()
+    try:
+        write(export_module([Kernel(function)]))
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

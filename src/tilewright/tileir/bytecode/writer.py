@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence, Sized
 from typing import Any
 
 from tilewright.system import collector
@@ -56,7 +56,7 @@ def _table(entries: Sequence[bytes | bytearray], width: int) -> bytes:
     return b"".join([_padded(varint(len(entries)), width), _packed(_offsets(entries), width), *entries])
 
 
-def _offsets(entries: Sequence[bytes | bytearray]) -> list[int]:
+def _offsets(entries: Sequence[Sized]) -> list[int]:
     """Where each entry begins, after those before it."""
     return [0, *itertools.accumulate(map(len, entries[:-1]))] if entries else []
 
@@ -225,14 +225,9 @@ class _Writer:
     def debug(self) -> bytes | None:
         if not self.lists and DEBUG not in self.layout.sections:
             return None
-        first: list[int] = []
-        indices: list[int] = []
-        known = self.locations.numbers
-        for locations in self.lists:
-            first.append(len(indices))
-            for loc in locations:
-                number = None if loc is None else known.get(loc)
-                indices.append(self.location(loc) if number is None else number + 1)
+        numbers = {loc: self.location(loc) for loc in dict.fromkeys(itertools.chain(*self.lists))}
+        indices = [numbers[loc] for loc in itertools.chain(*self.lists)]
+        first = _offsets(self.lists)
         payload = _padded(varint(len(first)), 4) + _packed(first, 4)
         payload = _padded(payload + varint(len(indices)), 8) + _packed(indices, 8)
         entries = [self.debug_attribute(loc) for loc in self.locations.items]

@@ -197,14 +197,6 @@ class _Control:
         self.e = emitter
         self.places = places
         self.loops: list[list[Slot]] = []  # the tokens that each enclosing loop carries
-        self.handlers: dict[type[Op], Callable[[Any], None]] = {
-            control.For: self.for_,
-            control.Loop: self.loop,
-            control.If: self.if_,
-            control.Return: self.return_,
-            linear.Reduce: self.fold,
-            linear.Scan: self.fold,
-        }
 
     def function(self, kernel: Kernel) -> None:
         self.e.tokens = Tokens(self.e, kernel.function, program_order=kernel.program_order)
@@ -215,6 +207,7 @@ class _Control:
             self.e.grid["get_num_tile_blocks"] = tiles.grid_values(self.e, "get_num_tile_blocks")
         self.e.tokens.begin()
         self.all(kernel.function.body.ops)
+        del self.e.tokens  # which knows the emitter: nothing is left to the garbage collector
 
     def all(self, ops: Sequence[Op]) -> None:
         e, values, handlers, places = self.e, self.e.values, HANDLERS, self.places
@@ -228,10 +221,10 @@ class _Control:
                 if made is not None:
                     values[op.results[0]] = made
                 continue
-            structured = self.handlers.get(type(op))
+            structured = _STRUCTURED.get(type(op))
             if structured is None:
                 raise e.error("there is no such op")
-            structured(op)
+            structured(self, op)
 
     def return_(self, op: control.Return) -> None:
         self.e.add("return", {})
@@ -335,3 +328,13 @@ class _Control:
         made = e.add(name, {"operands": operands}, results, [body], **attributes)
         for result, value, carrier, dtype in zip(op.results, made, carriers, dtypes):
             e.values[result] = arith.convert(e, value, carrier, dtype)
+
+
+_STRUCTURED: dict[type[Op], Callable[[_Control, Any], None]] = {
+    control.For: _Control.for_,
+    control.Loop: _Control.loop,
+    control.If: _Control.if_,
+    control.Return: _Control.return_,
+    linear.Reduce: _Control.fold,
+    linear.Scan: _Control.fold,
+}
