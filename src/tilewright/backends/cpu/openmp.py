@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _SOFT = 1  # omp_pause_soft
-_LATE, _LATE_PART = 200e-6, 0.25  # seconds, several times what waking a thread takes, and of the time of the launch
+# Seconds, about what threads of our own cost more on 16 processors, and of the time of the launch.
+_LATE, _LATE_PART = 1e-3, 0.25
 _LONGEST_PENALTY = 1024  # launches
 
 
