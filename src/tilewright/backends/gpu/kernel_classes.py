@@ -31,9 +31,10 @@ from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.pipelines import optimize, run_passes
 
+# What was measured of each class is in benchmarks/results: gpu_products.md and gpu_attention.md.
 _LARGE = 128 * 256  # accumulators of a tile
-_COLUMNS = 128
-_PAIRED_COLUMNS = 64
+_COLUMNS = 128  # of tiles of persistent matmuls, at least
+_PAIRED_COLUMNS = 64  # where CTAs share loads
 _STEP = 64  # along K
 _STEP_OF_WORDS = 32  # of 32 bits
 # Of tfloat32: whether a loop over those of a block is around, and whether threads transpose right operands.
@@ -44,7 +45,7 @@ _TILES_OF_WORDS: dict[tuple[bool, bool], set[tuple[int, ...]]] = {
     (True, True): {(64, 64)},
 }
 _ACROSS_K = 64  # rows and columns of tiles whose right operands threads transpose
-_STRIP_COLUMNS = 16
+_STRIP_COLUMNS = 16  # of what whole tiles leave, at most
 _PART_COLUMNS = (32, 64)  # of MMA ops that are joined
 _KEYS = {128: 128 * 128, 256: 128 * 64}  # of attention: the least elements of keys and of values, for so many queries
 # For so many queries of such a width, in elements of so many bytes, without a soft cap: fewer keys that are taken.
@@ -55,7 +56,7 @@ _BACKWARD = {
     3: {(64, 64, 64), (128, 128, 64), (64, 64, 128), (128, 64, 128), (128, 128, 128)},
     4: {(64, 64, 64), (64, 128, 64), (64, 64, 128)},
 }
-_WIDTH = 256
+_WIDTH = 256  # of the values of decoding attention, at least
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
 _ATTENTION_HINTS = {*_HINTS, "occupancy"}  # two warp groups that multiply fill the registers of an SM on both
 

@@ -48,7 +48,7 @@ from tilewright.ir.types import PartitionViewType, SharedType, TileType
 
 _SECTOR = 32  # bytes
 MOST_ACCUMULATORS = 128  # registers of a thread for accumulators: beside them there is room for what follows a loop
-MOST_GROUPS = 2
+MOST_GROUPS = 2  # of four warps that multiply: three would have 168 registers a thread, two have 255
 _SMALL_ACCUMULATORS = 64  # registers of a thread of one warp group
 # The same, where weights between MMA ops stay in registers: 128x64 tiles of width 64 have 363 TFLOP/s with one warp
 # group, of which an SM holds two, and 308 with two (``benchmarks/gpu_attention.py``, causal, one H200).

@@ -34,7 +34,7 @@ from tilewright.transforms.gpu.specialize_warps import SM_REGISTERS, Consumer, a
 
 _CTAS = range(4, 1, -1)
 _OTHER_REGISTERS = 32  # of a thread for what is no accumulator
-_STAGES = 2
+_STAGES = 2  # of each ring, at most; chosen, no measurement on record
 _MOST_WIDTH = 128  # of heads, times the warp groups, with which this pays: benchmarks/results/gpu_attention.md
 
 

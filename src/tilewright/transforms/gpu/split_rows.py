@@ -28,7 +28,7 @@ from tilewright.transforms.gpu.tile_splitting.views import part_of_iota, part_of
 from tilewright.transforms.pipelines import optimize
 
 _LARGE = 32768  # elements of a row: half of the registers of an SM, whose others hold what is computed of them
-_PART = 8192
+_PART = 8192  # elements; what such rows take is in benchmarks/results/gpu_memory.md, no other size is on record
 _LOADS, _STORES = (memory.Load, memory.LoadView), (memory.Store, memory.StoreView)
 _ASSUMPTIONS = (memory.AssumeBlocked, memory.AssumeBounded, memory.AssumeDivisible)
 _OTHERS = (*_LOADS, *_ASSUMPTIONS, Broadcast, Constant, Iota, Reshape, Undefined)
