@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backends.triton.test_compile import compiled, spills
+from backends.triton.compiled_kernels import compiled, spills
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.driver import Driver, encoded, versions

@@ -10,7 +10,7 @@ import pytest
 import tilewright as ct
 
 pytest.importorskip("triton", reason="the package triton is not installed")
-from backends.triton.test_compile import compiled
+from backends.triton.compiled_kernels import compiled
 
 from tilewright.backends.triton.llir import without_promises
 

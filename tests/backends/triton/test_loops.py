@@ -8,7 +8,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from backends.triton.test_compile import compiled, serialized, spills
+from backends.triton.compiled_kernels import compiled, serialized, spills
 
 import tilewright as ct
 

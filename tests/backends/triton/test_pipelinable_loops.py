@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backends.triton.test_compile import compiled
+from backends.triton.compiled_kernels import compiled
 
 import tilewright as ct
 from tilewright.analysis.gpu.pipelinable_loops import choose_num_stages, find_pipelinable_loops

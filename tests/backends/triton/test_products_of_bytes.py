@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from backends.triton.test_compile import compiled, product_of_transposed
+from backends.triton.compiled_kernels import compiled, product_of_transposed
 
 import tilewright as ct
 

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from backends.triton.test_compile import compiled
+from backends.triton.compiled_kernels import compiled
 
 import tilewright as ct
 
