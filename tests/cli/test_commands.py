@@ -20,9 +20,8 @@ import tilewright as ct
 from tilewright import cli
 from tilewright.backends.registry import backend_names, get_backend
 from tilewright.cli import demo, doctor, main, tune
-from tilewright.cli.arguments import parse_argument
+from tilewright.cli.arguments import parse_argument, parse_index
 from tilewright.cli.errors import FAILED, FINDINGS, MISUSE, UsageError
-from tilewright.cli.grids import parse_index
 
 KERNELS = """\
 from __future__ import annotations

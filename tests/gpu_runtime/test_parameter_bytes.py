@@ -18,8 +18,7 @@ from support.driver import Driver, encoded
 from tilewright.backends import native
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.gpu_runtime import driver
-from tilewright.gpu_runtime.artifact import Artifact
-from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
 from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
 from tilewright.ir.gpu_parameters import Descriptor
 

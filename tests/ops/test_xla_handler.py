@@ -22,8 +22,7 @@ import tilewright as ct
 from tilewright.backends import native, registry
 from tilewright.backends.base import Capabilities
 from tilewright.gpu_runtime import driver
-from tilewright.gpu_runtime.artifact import Artifact
-from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
 from tilewright.gpu_runtime.executable import FIRST as FIRST_TRIED
 from tilewright.gpu_runtime.executable import GpuExecutable, embed
 from tilewright.ir import dtypes

@@ -11,8 +11,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from tilewright.backends.base import Capabilities
-from tilewright.gpu_runtime.artifact import Artifact
-from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
 from tilewright.ir.gpu_parameters import Descriptor

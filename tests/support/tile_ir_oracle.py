@@ -28,10 +28,9 @@ from tilewright.backends import registry
 from tilewright.backends.gpu import BACKEND as OWN
 from tilewright.backends.tileir import BACKEND as TILEIR
 from tilewright.backends.triton import BACKEND as TRITON
-from tilewright.cli.arguments import filled, parse_argument
+from tilewright.cli.arguments import filled, parse_argument, parse_index
 from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import UsageError
-from tilewright.cli.grids import parse_index
 from tilewright.cli.kernels import add_kernel, find
 from tilewright.cli.tileir import arguments_for
 from tilewright.gpu_runtime import driver

@@ -8,11 +8,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.cli.errors import FAILED, MISUSE, STATUSES, Failure, UsageError
-from tilewright.cli.failures import show
+from tilewright.cli.errors import FAILED, MISUSE, STATUSES, Failure, UsageError, show
 from tilewright.cli.files import own_modules
-from tilewright.cli.misplaced import hint_at_misplaced
 from tilewright.cli.output import finish, open_streams, say
+from tilewright.cli.parsers import hint_at_misplaced
 from tilewright.ir.errors import TileError
 from tilewright.system.environment import SettingError, check_settings
 from tilewright.system.forks import load

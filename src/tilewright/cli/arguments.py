@@ -81,3 +81,15 @@ def filled(argument: Any) -> Any:
         numbers = np.arange(argument.size, dtype=np.int64)
         argument.reshape(-1)[:] = evaluate("cast", int64, {"dtype": dtype}, [numbers])
     return argument
+
+
+def parse_index(text: str, option: str, default: int) -> tuple[int, int, int]:
+    """Up to three numbers with commas between them, and ``default`` for the others. UsageError for anything else."""
+    parts = text.split(",")
+    try:
+        if len(parts) > 3 or "." in text:
+            raise ValueError
+        x, y, z = (*map(parse_size, parts), default, default)[:3]
+    except ValueError:
+        raise UsageError(f"--{option} {text}: write up to three numbers, such as 3,0,0 or 4K") from None
+    return x, y, z

@@ -4,22 +4,52 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tilewright.cli import roofline
-from tilewright.cli.arguments import SPECIFICATIONS, filled
+from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_index
 from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import FINE, UsageError
 from tilewright.cli.files import check_writable
-from tilewright.cli.grids import parse_index
 from tilewright.cli.kernels import add_kernel, arguments_of, find
 from tilewright.cli.output import say
 from tilewright.cli.parsers import add_command
-from tilewright.cli.timing import Times, timed
 from tilewright.runtime.launchable import Launchable
+
+_MIN_CALLS = 5
+_WARM_CALLS = 2
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of ``calls`` calls: the median, and the quartiles around it."""
+
+    median: float
+    low: float
+    high: float
+    calls: int
+
+
+def timed(run: Callable[[], object], seconds: float) -> Times:
+    """The times of calls for about ``seconds``, five of them at least, after two that do not count."""
+    for _ in range(_WARM_CALLS):
+        run()
+    found: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(found) < _MIN_CALLS or time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - start)
+    low, median, high = statistics.quantiles(found, n=4)
+    return Times(median, low, high, len(found))
+
 
 _EPILOG = f"""\
 {SPECIFICATIONS}

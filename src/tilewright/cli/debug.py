@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument
+from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument, parse_index
 from tilewright.cli.errors import FINE, UsageError
 from tilewright.cli.files import check_program
-from tilewright.cli.grids import parse_index
 from tilewright.cli.kernels import load_kernel, split_target
 from tilewright.cli.parsers import add_command
 from tilewright.cli.tileir_debugger import debug as debug_tileir

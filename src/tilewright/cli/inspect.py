@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.backends.registry import get_backend
-from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument
-from tilewright.cli.bench import report
+from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument, parse_index
+from tilewright.cli.bench import report, timed
 from tilewright.cli.cpp import add_options, refuse_options
 from tilewright.cli.errors import FINE, UsageError
 from tilewright.cli.files import check_writable
-from tilewright.cli.grids import parse_index
 from tilewright.cli.kernels import add_kernel, arguments_of, find
 from tilewright.cli.output import say
 from tilewright.cli.parsers import add_command
 from tilewright.cli.tileir import arguments_for, find_module
 from tilewright.cli.tileir_names import is_tileir
-from tilewright.cli.timing import timed
 from tilewright.ir.core import Function
 from tilewright.ir.printer import print_function
 from tilewright.runtime.backend_choice import requested, use_backend

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.cli.arguments import filled, parse_argument
+from tilewright.cli.arguments import filled, parse_argument, parse_index
 from tilewright.cli.errors import UsageError
-from tilewright.cli.grids import parse_index
 from tilewright.cli.output import say
 from tilewright.cli.tileir_names import TARGET
 from tilewright.ir.dtypes import float64

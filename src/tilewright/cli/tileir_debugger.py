@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.backends.reference.values import PartitionView, Pointers, TensorView
-from tilewright.cli.arguments import filled, parse_argument
+from tilewright.cli.arguments import filled, parse_argument, parse_index
 from tilewright.cli.errors import UsageError
-from tilewright.cli.grids import parse_index
 from tilewright.cli.output import say
 from tilewright.cli.tileir import arguments_for, find_kernel
 from tilewright.ir.core import Function, Op

@@ -9,15 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout, suppress
 from typing import Any
 
-from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument
-from tilewright.cli.bench import report
+from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument, parse_index
+from tilewright.cli.bench import report, timed
 from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import FINE, Failure, UsageError
-from tilewright.cli.grids import parse_index
 from tilewright.cli.kernels import add_kernel, find_tunable
 from tilewright.cli.output import say
 from tilewright.cli.parsers import add_command
-from tilewright.cli.timing import timed
 from tilewright.language import cdiv
 from tilewright.runtime.backend_choice import use_backend
 from tilewright.runtime.grid import checked_grid

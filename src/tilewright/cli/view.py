@@ -13,9 +13,8 @@ from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import Failure, UsageError
 from tilewright.cli.files import check_writable
 from tilewright.cli.output import say
-from tilewright.cli.parsers import add_command
+from tilewright.cli.parsers import add_command, add_schedule, schedule
 from tilewright.cli.run import run as run_program
-from tilewright.cli.schedule import add_schedule, schedule
 from tilewright.compat import add_program
 from tilewright.sanitizer import Report, sanitize
 from tilewright.sanitizer.output import to_json

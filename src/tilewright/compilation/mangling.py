@@ -14,15 +14,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.compilation.constraints import (
-    ArrayConstraint,
-    ConstantConstraint,
-    ListConstraint,
-    ParameterConstraint,
-    ScalarConstraint,
-    TupleConstraint,
-    alias_groups,
-)
+from tilewright.compilation import constraints
 from tilewright.compilation.convention import CallingConvention
 from tilewright.ir.dtypes import (
     ALL_DTYPES,
@@ -52,33 +44,35 @@ _NAMES = {d: name for name, d in _DTYPES.items()}
 _NAME = re.compile(r"(.+)_K([a-z]\d+)(?:_([A-Za-z0-9_]+))?")
 
 
-def mangle(function_name: str, convention: CallingConvention, parameters: Sequence[ParameterConstraint]) -> str:
+def mangle(
+    function_name: str, convention: CallingConvention, parameters: Sequence[constraints.ParameterConstraint]
+) -> str:
     """The mangled name; TypeError when ``function_name`` is no identifier."""
     if not isinstance(function_name, str) or not function_name.isidentifier():
         raise TypeError(f"function_name is {function_name!r}; it must be an identifier")
     numbers: dict[str, int] = {}
-    for _, names in alias_groups(parameters):
+    for _, names in constraints.alias_groups(parameters):
         for name in names:
             numbers.setdefault(name, len(numbers))
     texts = [_mangled(p, numbers) for p in parameters]
     return "_".join([function_name, f"K{convention.code}", *texts])
 
 
-def _mangled(p: ParameterConstraint, groups: dict[str, int]) -> str:
-    if isinstance(p, ScalarConstraint):
+def _mangled(p: constraints.ParameterConstraint, groups: dict[str, int]) -> str:
+    if isinstance(p, constraints.ScalarConstraint):
         return f"S{_NAMES[p.dtype]}"
-    if isinstance(p, TupleConstraint):
+    if isinstance(p, constraints.TupleConstraint):
         return f"T{len(p.items)}" + "".join(_mangled(item, groups) for item in p.items)
-    if isinstance(p, ListConstraint):
+    if isinstance(p, constraints.ListConstraint):
         return f"L{_group_list(p.alias_groups, groups)}{'i' * p.elements_may_alias}{_mangled(p.element, groups)}"
-    if isinstance(p, ArrayConstraint):
+    if isinstance(p, constraints.ArrayConstraint):
         return _mangled_array(p, groups)
     if isinstance(p.value, bool):
         return f"B{int(p.value)}"
     return f"I{_number(p.value)}" if isinstance(p.value, int) else f"F{struct.pack('>d', p.value).hex()}"
 
 
-def _mangled_array(p: ArrayConstraint, groups: dict[str, int]) -> str:
+def _mangled_array(p: constraints.ArrayConstraint, groups: dict[str, int]) -> str:
     promised: dict[int, str] = {}  # by set of axes
     for letter, (name, nothing) in _AXIS_FACTS.items():
         numbers: dict[int, int] = {}
@@ -101,7 +95,7 @@ def _number(value: int) -> str:
     return str(value).replace("-", "_")
 
 
-def demangle(symbol: str) -> tuple[str, CallingConvention, list[ParameterConstraint]]:
+def demangle(symbol: str) -> tuple[str, CallingConvention, list[constraints.ParameterConstraint]]:
     """The parts of a mangled name. Alias groups are called ``group0``, ``group1``, ... ValueError for other names."""
     found = _NAME.fullmatch(symbol)
     if found is None:
@@ -143,24 +137,24 @@ class _Reader:
             raise self.error(f"{name!r} is no dtype")
         return _DTYPES[name]
 
-    def parameter(self) -> ParameterConstraint:
+    def parameter(self) -> constraints.ParameterConstraint:
         kind = self.rest[:1]
         if kind == "A":
             return self.array()
         if kind == "L":
             found = self.match(r"L((?:g\d+)*)(i?)", "list")
             groups = _group_names(found[1])
-            return ListConstraint(self.array(), alias_groups=groups, elements_may_alias=bool(found[2]))
+            return constraints.ListConstraint(self.array(), alias_groups=groups, elements_may_alias=bool(found[2]))
         found = self.match(r"(?:T(\d+)|I(_?\d+)|S([a-z0-9]+)|B([01])|F([0-9a-f]{16}))", "parameter")
         if kind == "T":
-            return TupleConstraint(tuple(self.parameter() for _ in range(int(found[1]))))
+            return constraints.TupleConstraint(tuple(self.parameter() for _ in range(int(found[1]))))
         if kind == "S":
-            return ScalarConstraint(self.dtype(found[3]))
+            return constraints.ScalarConstraint(self.dtype(found[3]))
         if kind == "F":
-            return ConstantConstraint(struct.unpack(">d", bytes.fromhex(found[5]))[0])
-        return ConstantConstraint(found[4] == "1" if kind == "B" else _parsed(found[2]))
+            return constraints.ConstantConstraint(struct.unpack(">d", bytes.fromhex(found[5]))[0])
+        return constraints.ConstantConstraint(found[4] == "1" if kind == "B" else _parsed(found[2]))
 
-    def array(self) -> ArrayConstraint:
+    def array(self) -> constraints.ArrayConstraint:
         head = self.match(r"A(\d+)([a-z][a-z0-9]*)", "array")
         rank = int(head[1])
         facts: dict[str, list[Any]] = {name: [nothing] * rank for name, nothing in _AXIS_FACTS.values()}
@@ -173,7 +167,7 @@ class _Reader:
                     facts[_AXIS_FACTS[letter][0]][axis] = _parsed(number)
         whole = self.take(r"_(?=[pgiwu])(?:p(\d+))?((?:g\d+)*)(i?)([wu]?)")
         divisor, groups, aliases, index = whole.groups() if whole else (None, "", "", "")
-        return ArrayConstraint(
+        return constraints.ArrayConstraint(
             self.dtype(head[2]),
             rank,
             index_dtype=next(d for d, letter in _INDEX.items() if letter == index),

@@ -7,16 +7,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.compilation.constraints import (
-    ArrayConstraint,
-    ConstantConstraint,
-    ListConstraint,
-    ParameterConstraint,
-    ScalarConstraint,
-    TupleConstraint,
-    alias_groups,
-    to_constraint,
-)
+from tilewright.compilation import constraints
 from tilewright.compilation.convention import CallingConvention
 from tilewright.compilation.mangling import demangle, mangle
 from tilewright.frontend.signature import (
@@ -61,7 +52,7 @@ class KernelSignature:
             )
         if isinstance(self.parameters, str) or not isinstance(self.parameters, Sequence):
             raise TypeError(f"parameters is {self.parameters!r}; it must be a sequence of constraints")
-        object.__setattr__(self, "parameters", tuple(map(to_constraint, self.parameters)))
+        object.__setattr__(self, "parameters", tuple(map(constraints.to_constraint, self.parameters)))
         _check_alias_groups(self.parameters)
         for parameter in self.parameters:
             _check_convention(parameter, self.calling_convention)
@@ -98,30 +89,30 @@ class KernelSignature:
         return signature.with_mangled_symbol(kernel.name) if symbol is None else signature
 
 
-def _constraint(name: str, spec: ArgumentSpec, shapes: bool, overlapping: Set[str]) -> ParameterConstraint:
+def _constraint(name: str, spec: ArgumentSpec, shapes: bool, overlapping: Set[str]) -> constraints.ParameterConstraint:
     """The constraint that promises what ``spec`` relies on; without ``shapes`` only what annotations ask for.
 
     ``overlapping`` names the arrays whose own elements may share memory.
     """
     if isinstance(spec, ScalarSpec):
-        return ScalarConstraint(spec.dtype)
+        return constraints.ScalarConstraint(spec.dtype)
     if isinstance(spec, ConstantSpec):
-        return ConstantConstraint(spec.value)  # type: ignore[arg-type]  # it says what is wrong with another type
+        return constraints.ConstantConstraint(spec.value)  # type: ignore[arg-type]  # it says what is wrong with another type
     if isinstance(spec, TupleSpec):
-        return TupleConstraint(
+        return constraints.TupleConstraint(
             tuple(_constraint(f"{name}[{i}]", item, shapes, overlapping) for i, item in enumerate(spec.items))
         )
     if isinstance(spec, ListSpec):
         element = _array_constraint(spec.element, shapes, any(n.startswith(f"{name}[") for n in overlapping))
-        return ListConstraint(element, alias_groups=(), elements_may_alias=True)
+        return constraints.ListConstraint(element, alias_groups=(), elements_may_alias=True)
     if isinstance(spec, PointerSpec):
         raise TypeError("a kernel of Tile C++ declares its types: only Python kernels take a signature")
     return _array_constraint(spec, shapes, name in overlapping)
 
 
-def _array_constraint(spec: ArraySpec, shapes: bool, overlaps_itself: bool) -> ArrayConstraint:
+def _array_constraint(spec: ArraySpec, shapes: bool, overlaps_itself: bool) -> constraints.ArrayConstraint:
     unit = max(1, ALIGNMENT // spec.dtype.bytes)
-    return ArrayConstraint(
+    return constraints.ArrayConstraint(
         spec.dtype,
         spec.ndim,
         index_dtype=spec.index_dtype,
@@ -140,10 +131,10 @@ def _array_constraint(spec: ArraySpec, shapes: bool, overlaps_itself: bool) -> A
     )
 
 
-def _check_alias_groups(parameters: Sequence[ParameterConstraint]) -> None:
+def _check_alias_groups(parameters: Sequence[constraints.ParameterConstraint]) -> None:
     uses: Counter[str] = Counter()
     kinds: dict[str, type] = {}
-    for constraint, names in alias_groups(parameters):
+    for constraint, names in constraints.alias_groups(parameters):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"the alias group {name!r} occurs twice in {list(names)}")
@@ -159,14 +150,14 @@ def _check_alias_groups(parameters: Sequence[ParameterConstraint]) -> None:
             )
 
 
-def _check_convention(constraint: ParameterConstraint, convention: CallingConvention) -> None:
+def _check_convention(constraint: constraints.ParameterConstraint, convention: CallingConvention) -> None:
     if convention.version >= 2:
         return
-    if isinstance(constraint, TupleConstraint):
+    if isinstance(constraint, constraints.TupleConstraint):
         raise ValueError(f"{convention.name} has no tuple parameters; use CallingConvention.cutile_python_v2()")
-    if isinstance(constraint, ListConstraint):
+    if isinstance(constraint, constraints.ListConstraint):
         _check_convention(constraint.element, convention)
-    if isinstance(constraint, ArrayConstraint) and any(n is not None for n in constraint.shape_constant):
+    if isinstance(constraint, constraints.ArrayConstraint) and any(n is not None for n in constraint.shape_constant):
         raise ValueError(f"{convention.name} has no static shapes; use CallingConvention.cutile_python_v2()")
 
 

@@ -10,19 +10,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.gpu_runtime import driver
+from tilewright.ir import report_buffer
 from tilewright.ir.core import Op
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure, format_print
 from tilewright.ir.ops.memory import Assert, Print
-from tilewright.ir.report_buffer import (
-    FAILED_BLOCK,
-    FAILED_ELEMENT,
-    FAILED_SITE,
-    FAILED_VALUES,
-    HEADER,
-    WORDS,
-    record_words,
-)
 from tilewright.ir.types import PointerType, TileType
 
 Array = np.ndarray[Any, Any]
@@ -34,8 +26,8 @@ class Reports:
     def __init__(self, reporting: Sequence[Op]) -> None:
         self._sites = reporting
         address = ctypes.c_uint64()
-        driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(8 * WORDS))
-        driver.call("cuMemsetD8_v2", address, 0, ctypes.c_size_t(8 * HEADER))
+        driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(8 * report_buffer.WORDS))
+        driver.call("cuMemsetD8_v2", address, 0, ctypes.c_size_t(8 * report_buffer.HEADER))
         self.address = address.value
 
     def deliver(self, stream: int) -> None:
@@ -46,11 +38,11 @@ class Reports:
         if driver.is_capturing(stream):
             return
         driver.call("cuStreamSynchronize", ctypes.c_void_p(stream))
-        header = self._read(0, HEADER)
+        header = self._read(0, report_buffer.HEADER)
         if not header.any():
             return
-        records = self._read(HEADER, min(int(header[0]), WORDS - HEADER))
-        driver.call("cuMemsetD8_v2", ctypes.c_uint64(self.address), 0, ctypes.c_size_t(8 * HEADER))
+        records = self._read(report_buffer.HEADER, min(int(header[0]), report_buffer.WORDS - report_buffer.HEADER))
+        driver.call("cuMemsetD8_v2", ctypes.c_uint64(self.address), 0, ctypes.c_size_t(8 * report_buffer.HEADER))
         deliver(self._sites, header, records)
 
     def _read(self, start: int, words: int) -> Array:
@@ -64,7 +56,7 @@ class Reports:
 def deliver(sites: Sequence[Op], header: Array, records: Array) -> None:
     """Print the ``records`` of a buffer with this ``header``. TileError when an assert failed."""
     _print(sites, records, lost=int(header[0]) > len(records))
-    if header[FAILED_SITE]:
+    if header[report_buffer.FAILED_SITE]:
         raise _failed(sites, header)
 
 
@@ -73,7 +65,7 @@ def _print(sites: Sequence[Op], records: Array, *, lost: bool) -> None:
     while at < len(records):
         op = sites[int(records[at])]
         assert isinstance(op, Print)
-        words = record_words(op)
+        words = report_buffer.record_words(op)
         if at + words > len(records):
             break
         sys.stdout.write(_text(op, records[at : at + words]))
@@ -83,17 +75,17 @@ def _print(sites: Sequence[Op], records: Array, *, lost: bool) -> None:
 
 
 def _failed(sites: Sequence[Op], header: Array) -> TileError:
-    op = sites[int(header[FAILED_SITE]) - 1]
+    op = sites[int(header[report_buffer.FAILED_SITE]) - 1]
     assert isinstance(op, Assert)
-    block = tuple(map(int, header[FAILED_BLOCK : FAILED_BLOCK + 3]))
-    values = [int(v) for v in header[FAILED_VALUES:][: len(op.operands) - 1]]
+    block = tuple(map(int, header[report_buffer.FAILED_BLOCK : report_buffer.FAILED_BLOCK + 3]))
+    values = [int(v) for v in header[report_buffer.FAILED_VALUES :][: len(op.operands) - 1]]
     shape = op.condition.tile.shape
-    text = failure(op.message, shape, int(header[FAILED_ELEMENT]), values)
+    text = failure(op.message, shape, int(header[report_buffer.FAILED_ELEMENT]), values)
     return TileError(f"{text}, in block {block}", op.loc)
 
 
 def _text(op: Print, record: Array) -> str:
-    values, at = [], record_words(op) - sum(v.tile.size for v in op.operands)
+    values, at = [], report_buffer.record_words(op) - sum(v.tile.size for v in op.operands)
     for v in op.operands:
         values.append((_array(v.tile, record[at : at + v.tile.size]), v.tile.dtype))
         at += v.tile.size

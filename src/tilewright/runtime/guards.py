@@ -14,21 +14,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from tilewright.language.dtypes import to_dtype
-from tilewright.runtime.arrays import (
-    Describe,
-    array_describer,
-    describe_cuda_interface,
-    describe_dlpack,
-    describe_interface,
-)
+from tilewright.runtime import arrays
 from tilewright.runtime.rules import Rule
 
 _MOST = 1024  # arguments and entries of lists
 _ENTRY = Rule()
 _NUMBERS = (int, bool, float)
-_INTERFACES: dict[Describe | None, str] = {
-    describe_interface: "__array_interface__",
-    describe_cuda_interface: "__cuda_array_interface__",
+_INTERFACES: dict[arrays.Describe | None, str] = {
+    arrays.describe_interface: "__array_interface__",
+    arrays.describe_cuda_interface: "__cuda_array_interface__",
 }
 
 
@@ -108,9 +102,9 @@ def _emit_guard(rule: Rule, i: int, argument: Any, to: GuardBuilder, changed: bo
         return False
     elif kind in _NUMBERS:
         to.number(i, argument)
-    elif (describe := array_describer(argument)) in _INTERFACES:
+    elif (describe := arrays.array_describer(argument)) in _INTERFACES:
         to.interface(i, argument, _INTERFACES[describe])
-    elif describe is describe_dlpack:
+    elif describe is arrays.describe_dlpack:
         to.exported(i, argument)
     else:
         return False

@@ -1,10 +1,13 @@
-"""How many processors this process may keep busy."""
+"""What this process may use of processors: how many, and the tile registers of AMX."""
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 import os
+import platform
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -64,3 +67,14 @@ def _quota_of_version_2(folder: Path) -> float | None:
 def _quota_of_version_1(folder: Path) -> float | None:
     quota, period = (int((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
     return None if quota < 0 else quota / period
+
+
+_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18  # <asm/unistd_64.h>, <asm/prctl.h>, XSAVE's component
+
+
+@functools.cache
+def request_tiles() -> bool:
+    """Ask for them, for all threads of this process; False where there are none, or the kernel refuses."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return False
+    return bool(ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0)

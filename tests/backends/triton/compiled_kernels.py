@@ -14,8 +14,7 @@ from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.backend import compile_for
 from tilewright.backends.triton.fallbacks import compiler
 from tilewright.backends.triton.resource_usage import resource_usage
-from tilewright.gpu_runtime.artifact import Artifact
-from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.launchable import Launchable
 

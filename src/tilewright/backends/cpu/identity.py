@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from tilewright.backends.cpu.on_demand import host
-from tilewright.system.amx import request_tiles
 from tilewright.system.environment import switch
+from tilewright.system.processors import request_tiles
 
 _PROCESSORS = Path("/proc/cpuinfo")
 _ONE_PROCESSOR = 8192  # bytes: more than the description of the first one

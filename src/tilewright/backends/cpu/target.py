@@ -12,8 +12,8 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from tilewright.backends.vector.features import HostFeatures
-from tilewright.system.amx import request_tiles
 from tilewright.system.environment import SettingError, switch
+from tilewright.system.processors import request_tiles
 
 # Bytes of a last-level cache for each processor, at most: a virtual machine is told of the cache of a whole socket,
 # most of which others use. With two processors of 260 MiB, copies of 64 MiB were 1.27 times as fast past the caches.

@@ -18,9 +18,8 @@ from tilewright.backends.gpu.exporter import write_cubin
 from tilewright.backends.gpu.target import architecture
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
-from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
 from tilewright.gpu_runtime.backend import DriverBackend
-from tilewright.gpu_runtime.binary import GpuBinary
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileUnsupportedFeatureError

@@ -12,9 +12,8 @@ from tilewright.backends.native import LaunchStub
 from tilewright.backends.tileir import assembler
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
-from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
 from tilewright.gpu_runtime.backend import DriverBackend
-from tilewright.gpu_runtime.binary import GpuBinary
 from tilewright.gpu_runtime.constraints import CompileAgain, Constraints, compile_under
 from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.ir.core import Function, Op

@@ -10,34 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tilewright.analysis.gpu import pipelinable_loops
 from tilewright.analysis.gpu.dependent_mma import find_dependent_mma_loops
 from tilewright.analysis.gpu.lowering_plan import PipelineDepth
-from tilewright.analysis.gpu.pipelinable_loops import (
-    PipelinableLoop,
-    choose_num_stages,
-    find_pipelinable_loops,
-    prefers_few_warps,
-)
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Exporter
 from tilewright.backends.export import Export
+from tilewright.backends.triton import resources
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fallbacks, compiler
 from tilewright.backends.triton.heuristics import SHALLOW, choose, depths_of_few_blocks
 from tilewright.backends.triton.ptx import UnexpectedPtx
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
 from tilewright.backends.triton.resource_usage import resource_usage
-from tilewright.backends.triton.resources import (
-    AnalysisFailure,
-    OutOfRegisters,
-    OutOfSharedMemory,
-    check_length,
-    check_registers,
-    check_shared,
-    too_many_registers,
-    too_much_shared,
-)
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
@@ -126,9 +112,9 @@ def _attempt(
     dependent = (
         find_dependent_mma_loops(optimized, target, realign=realign) if descriptors and not how.sink_loads else []
     )
-    pipelinable = find_pipelinable_loops(optimized, target, descriptors=descriptors, realign=realign)
-    depths = choose_num_stages(pipelinable, target, options)
-    few_warps = target.is_cuda and prefers_few_warps(optimized, depths)
+    pipelinable = pipelinable_loops.find_pipelinable_loops(optimized, target, descriptors=descriptors, realign=realign)
+    depths = pipelinable_loops.choose_num_stages(pipelinable, target, options)
+    few_warps = target.is_cuda and pipelinable_loops.prefers_few_warps(optimized, depths)
     chosen = choose(optimized, target, options, chained=bool(dependent), few_warps=few_warps)
     chosen = replace(chosen, num_ctas=blocks, num_stages=stages or chosen.num_stages)
     if chosen.num_stages == 1:
@@ -149,19 +135,19 @@ def _attempt(
 
     kernel = lowered(depths)
     try:
-        check_registers(optimized, target, chosen.num_warps)
-        check_shared(optimized, target)
-        check_length(optimized)
+        resources.check_registers(optimized, target, chosen.num_warps)
+        resources.check_shared(optimized, target)
+        resources.check_length(optimized)
         made = compile_with_fallbacks(kernel, depths, lowered, target, chosen, options)
-    except OutOfRegisters as e:
-        raise _of_part(too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e), blocks) from e
-    except OutOfSharedMemory as e:
+    except resources.OutOfRegisters as e:
+        raise _of_part(resources.too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e), blocks) from e
+    except resources.OutOfSharedMemory as e:
         if not how.sink_loads:
             why = f"the tiles need {e.needed} bytes of shared memory, so loads wait for their use and none is shared"
             raise how.but(why, multicast=False, sink_loads=True) from e
-        raise _of_part(too_much_shared(optimized, e.needed, target.shared_memory), blocks) from e
+        raise _of_part(resources.too_much_shared(optimized, e.needed, target.shared_memory), blocks) from e
     except TileError as e:
-        if isinstance(e, AnalysisFailure) and not how.hide_divisibility:
+        if isinstance(e, resources.AnalysisFailure) and not how.hide_divisibility:
             raise how.but(
                 "an analysis of Triton fails on indices, so it knows less about them", hide_divisibility=True
             ) from e
@@ -217,7 +203,7 @@ def _hidden(texts: Mapping[str, str], declared: int) -> int:
 
 def _decisions(
     made: CompileResult,
-    pipelinable: Sequence[PipelinableLoop],
+    pipelinable: Sequence[pipelinable_loops.PipelinableLoop],
     function: Function,
     target: GpuTarget,
     given: Mapping[str, Any],
@@ -255,7 +241,7 @@ def _decisions(
 
 def _ignored(
     made: CompileResult,
-    pipelinable: Sequence[PipelinableLoop],
+    pipelinable: Sequence[pipelinable_loops.PipelinableLoop],
     function: Function,
     target: GpuTarget,
     given: Mapping[str, Any],

@@ -14,20 +14,13 @@ from triton.compiler import ASTSource
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.cancellation import Cancelled, until_cancelled
-from tilewright.backends.triton import ptx
+from tilewright.backends.triton import ptx, settings
 from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.resources import AnalysisFailure, CompilerFailure, OutOfRegisters, OutOfSharedMemory
-from tilewright.backends.triton.settings import (
-    TRITON_VERSION,
-    known_by_fingerprint,
-    output_to,
-    stages_changed_by,
-    tensor_memory,
-)
 from tilewright.backends.triton.stage_hooks import parse_mlir, sources, stage_hook
 from tilewright.backends.triton.tma_boxes import boxes
 from tilewright.backends.triton.ttir.kernel import TtirKernel
-from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.artifact import GpuBinary
 from tilewright.ir.errors import TileError
 
 _ANALYSES = ("AxisInfo.h", "TritonGPUCoalesce")  # of indices: what Triton says where it fails in one
@@ -97,10 +90,10 @@ def compile_ttir(
     with tempfile.TemporaryFile("w+") as noise:
         try:
             with until_cancelled(
-                output_to(noise),
-                known_by_fingerprint(),
-                tensor_memory(options.tensor_memory),
-                stages_changed_by(stage_hook(kernel, target, pipelined=pipelined)),
+                settings.output_to(noise),
+                settings.known_by_fingerprint(),
+                settings.tensor_memory(options.tensor_memory),
+                settings.stages_changed_by(stage_hook(kernel, target, pipelined=pipelined)),
             ):
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
         except (OutOfSharedMemory, ptx.UnexpectedPtx, Cancelled):
@@ -129,7 +122,7 @@ def _failure(kernel: TtirKernel, target: GpuTarget, options: Options, error: Exc
     handle, path = tempfile.mkstemp(prefix="tilewright-gpu-", suffix=".ttir")
     said = f"{type(error).__name__}: {error}\n{noise}"
     head = [
-        f"Triton {TRITON_VERSION} failed on this kernel. To repeat that:",
+        f"Triton {settings.TRITON_VERSION} failed on this kernel. To repeat that:",
         f"triton.compile({path!r}, target={triton_target(target)}, options={_options(options, target)})",
         "",
         *said.splitlines(),

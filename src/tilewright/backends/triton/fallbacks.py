@@ -13,7 +13,7 @@ from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.resource_usage import spilled
 from tilewright.backends.triton.resources import AnalysisFailure, CompilerFailure, OutOfRegisters, OutOfSharedMemory
 from tilewright.backends.triton.ttir.kernel import TtirKernel
-from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.artifact import GpuBinary
 from tilewright.ir.core import Op
 from tilewright.system.forks import load
 

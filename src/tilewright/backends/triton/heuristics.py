@@ -6,18 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tilewright.analysis import mma_graph
 from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import (
-    are_independent,
-    is_recurrent,
-    live_accumulators,
-    loaded_before,
-    loaded_bytes,
-    mma_loops,
-    mma_ops,
-)
 from tilewright.analysis.trip_counts import max_trip_count
 from tilewright.backends.triton.options import REGISTERS, Options
 from tilewright.backends.triton.resources import enough_warps, register_words
@@ -105,11 +97,11 @@ _RESERVED = 1024  # bytes of shared memory of each block that CUDA takes: NVIDIA
 def _guess_mma(function: Function, found: list[MmaOp], target: GpuTarget, chained: bool) -> Options:
     """Few warps while the results fit their registers. An MMA loop whose ops do not wait for each other hides its
     loads by a deep pipeline, one with others, such as attention, by several blocks per SM."""
-    loops = mma_loops(function)
-    groups = [mma_ops(loop) for loop in loops] or [found]
-    results = max(map(live_accumulators, loops)) if loops else sum(op.results[0].tile.size for op in found)
+    loops = mma_graph.mma_loops(function)
+    groups = [mma_graph.mma_ops(loop) for loop in loops] or [found]
+    results = max(map(mma_graph.live_accumulators, loops)) if loops else sum(op.results[0].tile.size for op in found)
     wide = any(op.x.tile.element.bitwidth > 16 for op in found)
-    recurrent = any(map(is_recurrent, loops))
+    recurrent = any(map(mma_graph.is_recurrent, loops))
     if all(len(group) == 1 for group in groups):
         limit = _WIDE_WORDS if wide else _NARROW_WORDS
     else:
@@ -120,15 +112,15 @@ def _guess_mma(function: Function, found: list[MmaOp], target: GpuTarget, chaine
         if warps == 4 and results > 4 * 32 * _CHAIN_WORDS and live <= 8 * 32 * _FEW_WORDS:
             return Options(num_warps=8, num_stages=1, maxnreg=REGISTERS // (2 * 8 * 32))
         return Options(num_warps=warps, num_stages=1)
-    loaded = max([1, *map(loaded_bytes, loops)])
-    apart = are_independent(groups)
+    loaded = max([1, *map(mma_graph.loaded_bytes, loops)])
+    apart = mma_graph.are_independent(groups)
     most, room = _MOST_STAGES, target.shared_memory
     if apart and min(found[0].results[0].tile.shape[-2:]) <= _THIN:
         most, room = _DEEPEST, room // 2  # what limits such MMA ops is memory
     elif apart and results <= _FEW_RESULTS and 2 * SHALLOW * loaded <= room:
         most = SHALLOW  # another block fits
     elif not (apart or recurrent) and warps == 4:
-        room = room // 2 - loaded_before(function)
+        room = room // 2 - mma_graph.loaded_before(function)
     return Options(num_warps=warps, num_stages=max(1, min(most, room // loaded)))
 
 
@@ -136,13 +128,16 @@ def depths_of_few_blocks(function: Function, target: GpuTarget, stages: int, sha
     """How many stages there is room for where no more than one or two blocks are on an SM, which then load
     ahead too little to keep the memory busy; 0 where that is not more than the ``stages``, which need ``shared`` bytes
     with all else."""
-    loops = mma_loops(function)
-    loaded = max(map(loaded_bytes, loops), default=0)
+    loops = mma_graph.mma_loops(function)
+    loaded = max(map(mma_graph.loaded_bytes, loops), default=0)
     # Bytes: fewer than none where tiles go through registers, with a stage less, or where loads are not pipelined.
     others = shared - stages * loaded
-    if not (loaded and target.has_wgmma and are_independent([mma_ops(loop) for loop in loops])) or others <= -loaded:
+    if (
+        not (loaded and target.has_wgmma and mma_graph.are_independent([mma_graph.mma_ops(loop) for loop in loops]))
+        or others <= -loaded
+    ):
         return 0, 0
-    if any(map(is_recurrent, loops)):
+    if any(map(mma_graph.is_recurrent, loops)):
         return 0, 0
     facts = AnalysisManager(function).get(IntegerRanges)
     most = min(_DEEPEST, max(max_trip_count(facts, loop) for loop in loops))

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.artifact import GpuBinary
 from tilewright.system.elf import sections
 
 # Attributes of ``.nv.info``. Each is a symbol and a number.

@@ -25,15 +25,8 @@ from tilewright.ir.ops.linear import CombiningOp, Mma
 from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
 from tilewright.ir.rewrite import clone_block, with_body
 from tilewright.ir.types import SharedType, TileType, Type
+from tilewright.transforms.gpu import layout_choice
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES
-from tilewright.transforms.gpu.layout_choice import (
-    VECTOR_BYTES,
-    AccessLayouts,
-    Homes,
-    mma_dtype,
-    mma_home,
-    mma_instruction,
-)
 from tilewright.transforms.gpu.through_shared import cat, extract, from_owners, insert
 
 _SECTOR = 32  # bytes
@@ -62,11 +55,11 @@ class _Assigner:
     def __init__(self, function: Function, warps: int, limit: int) -> None:
         self.function = function
         self.limit = limit
-        self.accesses = AccessLayouts(function, warps)
-        self.homes = Homes(function, self.accesses)
+        self.accesses = layout_choice.AccessLayouts(function, warps)
+        self.homes = layout_choice.Homes(function, self.accesses)
         self.warps = warps
         if WGMMA_WARPS in function.hints and self._follow_accumulators():
-            self.homes = Homes(function, self.accesses)
+            self.homes = layout_choice.Homes(function, self.accesses)
         self.made: dict[tuple[Value, LinearLayout | None], Value] = {}
         self.available: dict[Value, LinearLayout | None] = {}  # of anchored tiles: the layout in which they are there
         self.b = Builder(Block(), function.loc)
@@ -306,8 +299,8 @@ class _Assigner:
 
     def _mma(self, op: Mma) -> None:
         """An MMA op: operands in the layouts of its fragments; with FMAs, in the dtype that it adds in."""
-        layout, instruction = mma_home(op, self.warps), mma_instruction(op)
-        acc, dtype = self.get(op.acc, layout), mma_dtype(op.x.tile.element)
+        layout, instruction = layout_choice.mma_home(op, self.warps), layout_choice.mma_instruction(op)
+        acc, dtype = self.get(op.acc, layout), layout_choice.mma_dtype(op.x.tile.element)
         result = acc.tile.element
         if instruction == FMA:
             dtype = float32 if result is float16 else result
@@ -316,7 +309,7 @@ class _Assigner:
         factors = []
         for v, wanted in zip((op.x, op.y), layouts):
             factor = self.get(v, wanted)
-            keep = instruction != FMA and mma_dtype(v.tile.element) is v.tile.element
+            keep = instruction != FMA and layout_choice.mma_dtype(v.tile.element) is v.tile.element
             factors.append(factor if keep else self._cast(factor, dtype))
         mma = self.b.emit(GpuMma, *factors, acc, instruction=instruction)
         self._bind(op.result, self._cast(mma, result))
@@ -364,7 +357,7 @@ class _Assigner:
                 if image != tuple(1 << bits if k == axis else 0 for k in range(layout.rank)):
                     break
                 bits += 1
-            run = min(1 << bits, runs.contiguity[axis], max(VECTOR_BYTES // size, 1))
+            run = min(1 << bits, runs.contiguity[axis], max(layout_choice.VECTOR_BYTES // size, 1))
             while run > 1 and runs.aligned(axis, run) < run * size:
                 run //= 2
             if op.mask is not None:

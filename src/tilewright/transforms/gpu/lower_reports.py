@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright.ir import report_buffer
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Param, Value
 from tilewright.ir.dtypes import DType, float4_e2m1fn, int32, int64
@@ -17,18 +18,6 @@ from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.memory import Assert, AtomicCas, AtomicRmw, Bid, LocalArray, NumBlocks, Print, Store
 from tilewright.ir.ops.shape import Broadcast, Iota, PtrOffset, PtrToInt, Reshape
-from tilewright.ir.report_buffer import (
-    FAILED_BLOCK,
-    FAILED_ELEMENT,
-    FAILED_SITE,
-    FAILED_VALUES,
-    HEADER,
-    MOST_VALUES,
-    RECORD,
-    WORDS,
-    record_words,
-    sites,
-)
 from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import PointerType, TileType
 from tilewright.transforms.gpu.lower_packing import as_unsigned, float4_code
@@ -49,7 +38,7 @@ class LowerReports:
     name: ClassVar[str] = "lower-reports"
 
     def run(self, function: Function) -> Function:
-        reports, local = bool(sites(function)), local_bytes(function)
+        reports, local = bool(report_buffer.sites(function)), local_bytes(function)
         return _Lowering(function).function(function) if reports or local else function
 
 
@@ -69,7 +58,7 @@ def _local_sizes(function: Function) -> dict[Op, int]:
 class _Lowering(Rewriter):
     def __init__(self, function: Function) -> None:
         super().__init__()
-        self.sites = {op: i for i, op in enumerate(sites(function))}
+        self.sites = {op: i for i, op in enumerate(report_buffer.sites(function))}
         self.local_starts: dict[Op, int] = {}
         self.local_bytes = 0
         for op, size in _local_sizes(function).items():
@@ -106,14 +95,16 @@ class _Lowering(Rewriter):
 
     def _print(self, op: Print, b: Builder) -> None:
         """Takes room in the buffer and fills it; what does not fit is counted and lost."""
-        words, report = record_words(op), self.added[REPORT]
+        words, report = report_buffer.record_words(op), self.added[REPORT]
         start = b.emit(AtomicRmw, report, b.constant(words, int64), None, kind=AtomicKind.ADD, **_RELAXED)
-        fits = b.emit(Cmp, start, b.constant(WORDS - HEADER - words, int64), predicate=CmpPredicate.LE)
+        fits = b.emit(
+            Cmp, start, b.constant(report_buffer.WORDS - report_buffer.HEADER - words, int64), predicate=CmpPredicate.LE
+        )
         body = Block()
         with b.at(body):
-            at = b.emit(PtrOffset, report, b.emit(Add, start, b.constant(HEADER, int64)))
+            at = b.emit(PtrOffset, report, b.emit(Add, start, b.constant(report_buffer.HEADER, int64)))
             self._put_all(b, at, [b.constant(self.sites[op], int64), *_block(b)])
-            position = RECORD
+            position = report_buffer.RECORD
             for value in self.all(op.operands):
                 _put(b, at, position, _bits(b, value))
                 position += value.tile.size
@@ -134,17 +125,19 @@ class _Lowering(Rewriter):
         body = Block()
         with b.at(body):
             report = self.added[REPORT]
-            cell = b.emit(PtrOffset, report, b.constant(FAILED_SITE, int64))
+            cell = b.emit(PtrOffset, report, b.constant(report_buffer.FAILED_SITE, int64))
             site = b.constant(self.sites[op] + 1, int64)
             old = b.emit(AtomicCas, cell, b.constant(0, int64), site, None, **_RELAXED)
             first = b.emit(Cmp, old, b.constant(0, int64), predicate=CmpPredicate.EQ)
             told = Block()
             with b.at(told):
                 for i, word in enumerate(_block(b)):
-                    _put(b, report, FAILED_BLOCK + i, word)
-                _put(b, report, FAILED_ELEMENT, b.emit(Cast, element, dtype=int64))
-                for i, value in enumerate(self.all(op.values)[:MOST_VALUES]):
-                    _put(b, report, FAILED_VALUES + i, _element_of(b, value, condition.tile.shape, element))
+                    _put(b, report, report_buffer.FAILED_BLOCK + i, word)
+                _put(b, report, report_buffer.FAILED_ELEMENT, b.emit(Cast, element, dtype=int64))
+                for i, value in enumerate(self.all(op.values)[: report_buffer.MOST_VALUES]):
+                    _put(
+                        b, report, report_buffer.FAILED_VALUES + i, _element_of(b, value, condition.tile.shape, element)
+                    )
                 b.emit_op(Yield, [])
             _when(b, first, told)
             b.emit_op(Exit)

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import atomics, pointers, polls, trimming, views
+from tilewright.backends.cpu.codegen import atomics, groups, pointers, polls, trimming, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.groups import (
-    Trimmed,
-    Visit,
-    bind_results,
-    close,
-    emit_loops,
-    group_of,
-)
 from tilewright.backends.cpu.codegen.position import open_chunks, open_trimmed_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.views import LaneAddresses
@@ -28,49 +20,49 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
     if is_ordered(op):
         atomics.emit_ordered_store_view(state, nest, op)
         return
-    bind_results(state, nest, 0)
+    groups.bind_results(state, nest, 0)
     polls.note_store(state, state.builder)
     size = value.tile.size
     streaming = views.streaming(state, tile, nest.lanes) if "streaming" in nest.versions else None
     trim = trimming.trim(state, nest, op) if {"streaming", "trimmed"} & {*nest.versions} else None
 
-    def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
+    def body(elements: Elements, width: int, visit: groups.Visit) -> list[ir.Value]:
         position = open_chunks(elements.nest, value.tile.shape, min(width, size))
         element = elements.at(value, position)
         visit(elements, position)
         elements.store(tile, position, element)
-        close(elements.nest)
+        groups.close(elements.nest)
         return []
 
-    def trimmed(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
+    def trimmed(elements: Elements, width: int, visit: groups.Visit) -> list[ir.Value]:
         assert trim is not None
         first = streaming.first if streaming is not None and elements.streaming else 0
         position, moved = open_trimmed_chunks(elements.nest, trim.counts, width, first)
         element = elements.at(value, position)
         visit(elements, position)
         elements.store_in_row(tile, position, element, moved)
-        close(elements.nest)
+        groups.close(elements.nest)
         return []
 
     versions = []
     if streaming is not None and trim is not None:
         state.stores_past_caches = True
-        versions.append(Trimmed(trimmed, [streaming.worthwhile, *trim.conditions], streaming=True))
+        versions.append(groups.Trimmed(trimmed, [streaming.worthwhile, *trim.conditions], streaming=True))
     if "trimmed" in nest.versions and trim is not None:
-        versions.append(Trimmed(trimmed, trim.conditions))
-    emit_loops(state, group_of(state, nest, 0, tile), body, versions)
+        versions.append(groups.Trimmed(trimmed, trim.conditions))
+    groups.emit_loops(state, groups.group_of(state, nest, 0, tile), body, versions)
 
 
 def emit_store(state: State, nest: LoopNest, op: Store) -> None:
     if is_ordered(op):
         atomics.emit_ordered_store(state, nest, op)
         return
-    bind_results(state, nest, 0)
+    groups.bind_results(state, nest, 0)
     polls.note_store(state, state.builder)
     values = op.operands
     shape, size = values[0].tile.shape, values[0].tile.size
 
-    def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
+    def body(elements: Elements, width: int, visit: groups.Visit) -> list[ir.Value]:
         lanes = min(width, size)
         position = open_chunks(elements.nest, shape, lanes)
         at = pointers.locate(elements, values[0], position)
@@ -82,7 +74,7 @@ def emit_store(state: State, nest: LoopNest, op: Store) -> None:
             at = LaneAddresses(elements.vector(Element(at.address, None, at.level), count), count, False, at.level)
         dtype = values[1].tile.element
         views.store_elements(state, elements.nest.builder, dtype, at, mask, found[0])
-        close(elements.nest)
+        groups.close(elements.nest)
         return []
 
-    emit_loops(state, group_of(state, nest, 0), body)
+    groups.emit_loops(state, groups.group_of(state, nest, 0), body)

@@ -16,13 +16,8 @@ from tilewright.backends.gpu.interpreter.mbarriers import Mbarriers
 from tilewright.backends.gpu.interpreter.ordering import Clocks
 from tilewright.backends.gpu.interpreter.shadow import Shadow
 from tilewright.backends.gpu.interpreter.shared import Buffer, SharedMemory
+from tilewright.backends.reference import interpreter
 from tilewright.backends.reference.access import MEMORY
-from tilewright.backends.reference.interpreter import (
-    EVALUATORS,
-    BlockInterpreter,
-    Index,
-    grouped,
-)
 from tilewright.backends.reference.linear import PRODUCTS
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.values import Array, Pointers, rearrange
@@ -57,13 +52,13 @@ from tilewright.ir.semantics import constant_array
 SHARED_BYTES = 232448  # the most that a CTA can have on sm_90
 
 
-class CtaInterpreter(BlockInterpreter):
+class CtaInterpreter(interpreter.BlockInterpreter):
     """One CTA of ``warps`` warps: a distributed tile is an array ``[threads, registers]``, a scalar one number."""
 
     def __init__(
         self,
-        index: Index,
-        grid: Index,
+        index: interpreter.Index,
+        grid: interpreter.Index,
         memory: Memory,
         arguments: dict[Value, Any],
         warps: int,
@@ -81,7 +76,7 @@ class CtaInterpreter(BlockInterpreter):
         self.is_side = False  # whether other warps do something else
 
     structured: ClassVar[Mapping[type[Op], str]] = {
-        **BlockInterpreter.structured,
+        **interpreter.BlockInterpreter.structured,
         WarpSpecialize: "run_warp_specialize",
         MbarrierWait: "run_mbarrier_wait",
         ClusterBarrier: "run_cluster_barrier",
@@ -107,11 +102,11 @@ class CtaInterpreter(BlockInterpreter):
             operands = [specialized.finished(self, op, x) for x in operands]
         rule = RULES.get(type(op))
         if rule is not None:
-            found = rule(self, op, *grouped(op, operands))
+            found = rule(self, op, *interpreter.grouped(op, operands))
             return found if isinstance(found, tuple) else (found,)
         if isinstance(op, (Print, Assert)):
             values = [_whole(op, v, value) for v, value in zip(op.operands, operands)]
-            return (EVALUATORS[type(op)](op.attributes, values, [v.type for v in op.operands]),)
+            return (interpreter.EVALUATORS[type(op)](op.attributes, values, [v.type for v in op.operands]),)
         return super().evaluate(op, operands)
 
     def barrier(self) -> None:
@@ -155,7 +150,7 @@ def _whole(op: Op, value: Value, held: Any) -> Any:
 
 
 def _filled(cta: CtaInterpreter, op: Constant | Iota | Undefined) -> Any:
-    tile = EVALUATORS[type(op)](op.attributes, [], [])
+    tile = interpreter.EVALUATORS[type(op)](op.attributes, [], [])
     return tile if op.type.layout is None else distribute(tile, op.type.layout)
 
 

@@ -7,18 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maximum
+from tilewright.backends.triton.ttir import rounding
 from tilewright.backends.triton.ttir.convert import cast
 from tilewright.backends.triton.ttir.divisibility import mixes
-from tilewright.backends.triton.ttir.rounding import (
-    directed,
-    flushed,
-    fma_to_odd,
-    narrowed,
-    nearest,
-    negated,
-    ptx,
-    round_to_odd,
-)
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, float32
@@ -60,17 +51,17 @@ def _directed(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     mode, ftz = arith.rounding_of(op), arith.flushes_to_zero(op)
     element = operands[0].element
     if element in ("f16", "bf16"):
-        return narrowed(w, op.name, operands, mode)
+        return rounding.narrowed(w, op.name, operands, mode)
     if w.target.is_cuda:
-        return ptx(w, op.name, operands, mode, ftz=ftz)
-    return flushed(w, operands, lambda xs: _unflushed(w, op.name, xs, mode), ftz=ftz)
+        return rounding.ptx(w, op.name, operands, mode, ftz=ftz)
+    return rounding.flushed(w, operands, lambda xs: _unflushed(w, op.name, xs, mode), ftz=ftz)
 
 
 def _unflushed(w: Writer, name: str, operands: Sequence[Val], mode: RoundingMode) -> Val:
     """On AMD, where the correctly rounded result is also the one for the modes that allow an error."""
     if mode in (RoundingMode.RN, RoundingMode.FULL, RoundingMode.APPROX):
-        return nearest(w, name, operands)
-    return directed(w, name, operands, mode)
+        return rounding.nearest(w, name, operands)
+    return rounding.directed(w, name, operands, mode)
 
 
 def _arithmetic(w: Writer, op: arith.Add | arith.Mul | arith.Sub, operands: Sequence[Val]) -> Val:
@@ -99,7 +90,7 @@ def _fma(w: Writer, op: arith.Fma, operands: Sequence[Val]) -> Val:
         return w.asm(f"fma.rn.{element} $0, $1, $2, $3;", "=h,h,h,h", operands, element)
     if element == "bf16":  # the product is exact in float64, its sum with c is not
         wide = [w.convert("arith.extf", v, "f64") for v in operands]
-        return w.convert("arith.truncf", round_to_odd(w, fma_to_odd(w, wide)), element)
+        return w.convert("arith.truncf", rounding.round_to_odd(w, rounding.fma_to_odd(w, wide)), element)
     return w.op("math.fma", *operands)
 
 
@@ -109,13 +100,13 @@ def _div(w: Writer, op: arith.Div, operands: Sequence[Val]) -> Val:
     if x.element.startswith("i"):
         return integer_division(w, x, y, arith.operand_dtype(op), mode)[0]
     if mode is RoundingMode.RN and not op.flush_to_zero:
-        return _through_f32(w, operands, lambda xs: nearest(w, "div", xs))
+        return _through_f32(w, operands, lambda xs: rounding.nearest(w, "div", xs))
     return _directed(w, op, operands)
 
 
 def _sqrt(w: Writer, op: arith.Sqrt, operands: Sequence[Val]) -> Val:
     if arith.is_plain(op):
-        return _through_f32(w, operands, lambda xs: nearest(w, "sqrt", xs))
+        return _through_f32(w, operands, lambda xs: rounding.nearest(w, "sqrt", xs))
     return _directed(w, op, operands)
 
 
@@ -170,7 +161,7 @@ def _rem(w: Writer, op: arith.Rem, operands: Sequence[Val]) -> Val:
         differ = w.compare("olt" if mode is RoundingMode.RM else "ogt", _signed_product(w, r, b), zero)
         nonzero = w.compare("one", r, zero)
         adjust = w.op("arith.andi", differ, nonzero)
-        step = b if mode is RoundingMode.RM else negated(w, b)
+        step = b if mode is RoundingMode.RM else rounding.negated(w, b)
         adjusted = w.select(adjust, w.op("arith.addf", r, step), r)
         # A zero remainder has the sign of the divisor, as in Python.
         signed = w.call("copysign", zero, b)
@@ -189,7 +180,7 @@ def _neg(w: Writer, op: arith.Neg, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if x.element.startswith("i"):
         return w.op("arith.subi", w.like(0, x), x, attributes=w.any_multiple(x))
-    return negated(w, x)
+    return rounding.negated(w, x)
 
 
 def _abs(w: Writer, op: arith.Abs, operands: Sequence[Val]) -> Val:
@@ -231,7 +222,7 @@ def _minmax(w: Writer, op: arith.Max | arith.Min, operands: Sequence[Val]) -> Va
     def chosen(xs: Sequence[Val]) -> Val:
         return w.op(f"arith.{name}imumf" if nan else f"arith.{name}numf", *xs)
 
-    return flushed(w, operands, lambda xs: _through_f32(w, xs, chosen), ftz=op.flush_to_zero)
+    return rounding.flushed(w, operands, lambda xs: _through_f32(w, xs, chosen), ftz=op.flush_to_zero)
 
 
 def _at_least_zero(w: Writer, x: Val) -> Val:
