@@ -100,12 +100,8 @@ def _rem_range(facts: IntegerRanges, op: Rem) -> Range:
     return (0, high - 1) if low > 0 and floor else (dtype.min, dtype.max)
 
 
-def _truncate(a: int, b: int) -> int:
-    return abs(a) // b * (1 if a >= 0 else -1)
-
-
 _DIVISIONS: dict[RoundingMode, Callable[[int, int], int]] = {
-    RoundingMode.RZ: _truncate,
+    RoundingMode.RZ: lambda a, b: abs(a) // b * (1 if a >= 0 else -1),
     RoundingMode.RM: lambda a, b: a // b,
     RoundingMode.RP: lambda a, b: -(-a // b),
 }
@@ -113,10 +109,6 @@ _DIVISIONS: dict[RoundingMode, Callable[[int, int], int]] = {
 
 def _power_of_two(n: int) -> int:
     return n & -n
-
-
-def _constant_range(facts: IntegerRanges, op: Constant) -> Range:
-    return (int(op.value), int(op.value))
 
 
 def _cast_range(facts: IntegerRanges, op: Bitcast | Cast) -> Range:
@@ -142,7 +134,7 @@ def _bounded_range(facts: IntegerRanges, op: AssumeBounded) -> Range:
 
 
 _RANGE_RULES: dict[type[Op], Callable[[IntegerRanges, Any], Range]] = {
-    Constant: _constant_range,
+    Constant: lambda facts, op: (int(op.value), int(op.value)),
     Bid: lambda facts, op: (0, (1 << 24) - 2),
     NumBlocks: lambda facts, op: (1, (1 << 24) - 1),
     Add: _corners(lambda a, b: a + b),

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backends.launch_arguments import Buffer
 from tilewright.frontend.signature import (
     ArgumentSpec,
     ArraySpec,
@@ -52,6 +53,13 @@ class Region:
     def address(self, numbers: list[Any]) -> int:
         found = numbers[self.number]
         return int(found if self.entry is None else found[self.entry])
+
+    def buffer(self, numbers: list[Any]) -> Buffer:
+        """Its memory."""
+        address, layout = self.address(numbers), self.layout
+        low, high = layout.extent()
+        where = self.name, address, address + low, address + high
+        return Buffer(*where, layout.dtype, layout.writable, layout.shape, layout.strides)
 
 
 @dataclass(frozen=True)

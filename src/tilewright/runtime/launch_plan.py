@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, overload
+from typing import Any
 
 from tilewright.backends.base import Capabilities, DirectLaunch, Work
 from tilewright.backends.launch_arguments import Buffer, LaunchArguments, ListTable
@@ -29,22 +29,6 @@ _MAX_ATTEMPTS = 4  # ways in which launches of one key may differ otherwise, suc
 
 class LaunchPlan:
     """A launch but for its addresses, numbers and grid."""
-
-    __slots__ = (
-        "_attempts",
-        "_constants",
-        "_device",
-        "_direct",
-        "_kernel",
-        "_pick",
-        "_regions",
-        "_tables",
-        "_values",
-        "cached",
-        "capabilities",
-        "specialization",
-        "written",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -117,7 +101,7 @@ class LaunchPlan:
 
     def _arguments(self, runtime: RuntimeValues, stream: Any, check: bool) -> LaunchArguments:
         numbers = runtime.numbers
-        buffers: Sequence[Buffer] = _Buffers(self._regions, numbers)
+        buffers = [region.buffer(numbers) for region in self._regions]
         if check:
             written = self.specialization.written
             names = [argument_of(r, self._tables) for r in self._regions]
@@ -125,7 +109,7 @@ class LaunchPlan:
         tables = [ListTable(table.rows, numbers[table.number]) for table in self._tables]
         if tables:
             numbers = numbers.copy()
-            buffers = [*buffers, *self._fill_tables(tables, numbers, runtime)]
+            buffers += self._fill_tables(tables, numbers, runtime)
         values = self._pick(numbers + self._constants)
         if self._device is None:
             return LaunchArguments(values, buffers, tables=tables)
@@ -150,41 +134,6 @@ def _picker(values: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
         slots, constants = (slots + 1, constants) if value is RUNTIME_SLOT else (slots, constants + 1)
     # For one item ``itemgetter`` returns that item, not a tuple.
     return operator.itemgetter(*order) if len(order) > 1 else lambda numbers: numbers
-
-
-class _Buffers(Sequence[Buffer]):
-    """The memory of a launch, described when asked for: backends that run native code never do."""
-
-    __slots__ = ("_numbers", "_regions")
-
-    def __init__(self, regions: Sequence[Region], numbers: list[Any]) -> None:
-        self._regions = regions
-        self._numbers = numbers
-
-    def __len__(self) -> int:
-        return len(self._regions)
-
-    @overload
-    def __getitem__(self, index: int) -> Buffer: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Buffer]: ...
-    def __getitem__(self, index: int | slice) -> Buffer | Sequence[Buffer]:
-        if isinstance(index, slice):
-            return _Buffers(self._regions[index], self._numbers)
-        region = self._regions[index]
-        address = region.address(self._numbers)
-        low, high = region.layout.extent()
-        layout = region.layout
-        return Buffer(
-            region.name,
-            address,
-            address + low,
-            address + high,
-            layout.dtype,
-            layout.writable,
-            layout.shape,
-            layout.strides,
-        )
 
 
 def argument_of(region: Region, tables: Sequence[Table]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from tilewright.runtime.backend_choice import requested
@@ -56,13 +56,7 @@ class Elsewhere:
         """Its time is certain already."""
 
     def measurement(self) -> Measurement[Any]:
-        found = self.measured
-        return Measurement(
-            config=self.config,
-            mean_us=found.mean_us,
-            num_samples=found.num_samples,
-            error_margin_us=found.error_margin_us,
-        )
+        return replace(self.measured, config=self.config)
 
 
 class Attempts(Generic[T]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from tilewright.runtime.ahead import CacheEntry, CompileRequest, compile_at, compile_request
 from tilewright.runtime.cache import disk_cache
@@ -76,7 +76,7 @@ class Compilations(Generic[T]):
         under_way = [future for future in futures if isinstance(future, Future)]
         if len(under_way) == len(futures):
             ours = reversed(range(len(futures))) if self._workers is not None else ()
-            left = next((i for i in ours if not _begun(under_way[i])), None)
+            left = next((i for i in ours if not (under_way[i].running() or under_way[i].done())), None)
             found = wait(under_way, timeout=None if left is None else 0, return_when=FIRST_COMPLETED)
             return next((i for i, future in enumerate(futures) if future in found.done), left or 0)
         return next((i for i, future in enumerate(futures) if future is None), 0)
@@ -96,10 +96,6 @@ class Compilations(Generic[T]):
             future.cancel()
         if self._workers is not None:
             self._workers.close()
-
-
-def _begun(future: Future[Any]) -> bool:
-    return future.running() or future.done()
 
 
 def _request(config: T, choose: Callable[[T], Chosen]) -> CompileRequest | None:

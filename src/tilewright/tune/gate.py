@@ -115,7 +115,7 @@ class _Problem:
             if ours.dtype.kind in "biu":
                 wrong = ours != theirs
             else:
-                relative = _TOLERANCE[_element_bytes(a)] if tolerance is None else tolerance
+                relative = _TOLERANCE[int(a.dtype.itemsize)] if tolerance is None else tolerance
                 largest = np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0)
                 both_nan = np.isnan(ours) & np.isnan(theirs)
                 with np.errstate(invalid="ignore"):
@@ -129,10 +129,6 @@ class _Problem:
 
     def _outputs(self, args: Args) -> list[tuple[str, Any]]:
         return [(name, array) for name, array in named_arrays(self.kernel, args) if name in self.written]
-
-
-def _element_bytes(array: Any) -> int:
-    return int(array.dtype.itemsize)
 
 
 def _count(where: np.ndarray[Any, Any], name: str) -> str:

@@ -264,8 +264,8 @@ def descriptor(
         return None
     if isinstance(op, memory.LoadView) and not _pads_with_zero(partition):
         return None
-    if isinstance(op, memory.StoreView) and not _has_whole_units(view, t, inner, facts):
-        return None  # the TMA unit would fill the last unit of each row
+    if isinstance(op, memory.StoreView) and _extent_divisors(t.shape, view.shape, facts)[inner] * item % 16:
+        return None  # the TMA unit would fill the last unit, of 16 bytes, of each row
     if not SMALLEST_BYTES <= math.prod(block) * item <= target.shared_memory:
         return None  # the TMA unit takes a tile from shared memory, where one follows the other
     aligned = _divisor(first, facts) % 16 == 0 and has_pitch(view, t, inner, facts, 16)
@@ -282,11 +282,6 @@ def descriptor(
     return Descriptor(
         base, tuple(shape), tuple(steps), tuple(axes), block, element, not aligned, listed=listed is not None
     )
-
-
-def _has_whole_units(view: Any, t: TensorViewType, inner: int, facts: IntegerRanges) -> bool:
-    """Whether rows are known to be whole units of 16 bytes."""
-    return _extent_divisors(t.shape, view.shape, facts)[inner] * t.dtype.bytes % 16 == 0
 
 
 def has_pitch(view: Any, t: TensorViewType, inner: int, facts: IntegerRanges, unit: int) -> bool:

@@ -143,10 +143,6 @@ def make_tensor_view(
     )
 
 
-def make_partition_view(memory: Memory, attributes: Attributes, types: Types, view: TensorView) -> PartitionView:
-    return PartitionView(attributes["type"], view)
-
-
 def _window(
     memory: Memory, attributes: Attributes, partition: PartitionView, indices: list[Array], *, writing: bool
 ) -> tuple[tuple[slice, ...], Array | None]:
@@ -211,7 +207,7 @@ def atomic_view(
 
 MEMORY: dict[type[Op], Callable[..., Any]] = {
     MakeTensorView: make_tensor_view,
-    MakePartitionView: make_partition_view,
+    MakePartitionView: lambda memory, attributes, types, view: PartitionView(attributes["type"], view),
     Load: load,
     Store: store,
     AtomicRmw: atomic_rmw,

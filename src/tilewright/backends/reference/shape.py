@@ -27,14 +27,6 @@ def _filled(value: bool | float, attributes: Attributes) -> Any:
     return constant_array(value, type.dtype, type.shape)
 
 
-def _constant(attributes: Attributes, operands: Sequence[Any], types: Types) -> Any:
-    return _filled(attributes["value"], attributes)
-
-
-def _undefined(attributes: Attributes, operands: Sequence[Any], types: Types) -> Any:
-    return _filled(0, attributes)
-
-
 def _iota(attributes: Attributes, operands: Sequence[Any], types: Types) -> Array:
     type = attributes["type"]
     return np.arange(type.size).astype(type.element.storage).reshape(type.shape)
@@ -100,8 +92,8 @@ def _identity(attributes: Attributes, operands: Sequence[Any], types: Types) -> 
 
 
 SHAPE: dict[type[Op], Evaluator] = {
-    shape.Constant: _constant,
-    shape.Undefined: _undefined,
+    shape.Constant: lambda attributes, operands, types: _filled(attributes["value"], attributes),
+    shape.Undefined: lambda attributes, operands, types: _filled(0, attributes),
     shape.Iota: _iota,
     shape.Reshape: _reshape,
     shape.Broadcast: _broadcast,

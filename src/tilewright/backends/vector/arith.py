@@ -66,18 +66,5 @@ def remainder(op: ElementOp, a: Val, b: Val) -> Val:
     return integer.remainder(a, b, op.dtype, op.rounding)
 
 
-def negate(op: ElementOp, x: Val) -> Val:
-    return -x
-
-
 def absolute(op: ElementOp, x: Val) -> Val:
     return magnitude(x) if op.dtype.is_floating else integer.absolute(x, op.dtype)
-
-
-def multiply_high(op: ElementOp, a: Val, b: Val) -> Val:
-    return integer.multiply_high(a, b)
-
-
-def round_to_integer(op: ElementOp, x: Val) -> Val:
-    """floor and ceil."""
-    return x.at.intrinsic(op.name, x)

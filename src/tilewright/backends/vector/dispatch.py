@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
 
-from tilewright.backends.vector import arith, logic, storage, types
+from tilewright.backends.vector import arith, integer, logic, storage, types
 from tilewright.backends.vector.convert import cast
 from tilewright.backends.vector.features import HostFeatures
 from tilewright.backends.vector.functions import MATH_OPS
 from tilewright.backends.vector.request import ElementOp
 from tilewright.backends.vector.types import Number
-from tilewright.backends.vector.value import Val, VectorBuilder
+from tilewright.backends.vector.value import Val, VectorBuilder, magnitude, where
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import ElementType
 
@@ -28,19 +29,21 @@ _EMIT: dict[str, Callable[..., Val]] = {
     "div": arith.divide,
     "fma": arith.multiply_add,
     "rem": arith.remainder,
-    "neg": arith.negate,
+    "neg": lambda op, x: -x,
     "abs": arith.absolute,
-    "mulhi": arith.multiply_high,
-    **dict.fromkeys(("floor", "ceil"), arith.round_to_integer),
+    "mulhi": lambda op, a, b: integer.multiply_high(a, b),
+    **dict.fromkeys(("floor", "ceil"), lambda op, x: x.at.intrinsic(op.name, x)),
     **dict.fromkeys(("min", "max"), logic.extremum),
-    **dict.fromkeys(("and", "or", "xor"), logic.bitwise),
-    "not": logic.complement,
-    "shl": logic.shift_left,
-    "shr": logic.shift_right,
+    "and": lambda op, a, b: a & b,
+    "or": lambda op, a, b: a | b,
+    "xor": lambda op, a, b: a ^ b,
+    "not": lambda op, x: ~x,
+    "shl": lambda op, a, b: integer.shift_left(a, b),
+    "shr": lambda op, a, b: integer.shift_right(a, b, op.dtype),
     "cmp": logic.compare,
-    "select": logic.select,
-    "isnan": logic.is_nan,
-    "isinf": logic.is_inf,
+    "select": lambda op, condition, x, y: where(condition, x, y),
+    "isnan": lambda op, x: x.is_nan(),
+    "isinf": lambda op, x: magnitude(x).eq(math.inf),
     "cast": _cast,
     "bitcast": logic.bitcast,
     **MATH_OPS,

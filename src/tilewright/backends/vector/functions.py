@@ -12,7 +12,7 @@ from tilewright.backends.vector.arith import flushed
 from tilewright.backends.vector.convert import round_to_dtype
 from tilewright.backends.vector.request import ElementOp
 from tilewright.backends.vector.types import F32, F64
-from tilewright.backends.vector.value import Val
+from tilewright.backends.vector.value import Val, square_root
 
 Formula = Callable[..., Val]
 
@@ -26,7 +26,7 @@ _NATIVE: dict[str, Formula] = {
     "cos": trigonometry.cos,
     "tanh": exponential.tanh,
     "pow": power.power,
-    "rsqrt": power.reciprocal_root,
+    "rsqrt": lambda x: 1.0 / square_root(x),
 }
 # Formulas for float64 registers only: float32 goes through them.
 _DOUBLE: dict[str, Formula] = {

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable
-
-from tilewright.backends.vector import integer
 from tilewright.backends.vector.arith import flushed
 from tilewright.backends.vector.request import LEFT_IS_RESULT, ElementOp
 from tilewright.backends.vector.storage import to_register, to_storage
 from tilewright.backends.vector.types import F32, storage_type
-from tilewright.backends.vector.value import CURRENT_ROUNDING, Val, magnitude, where
+from tilewright.backends.vector.value import CURRENT_ROUNDING, Val
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.types import PointerType
 
-_BITWISE: dict[str, Callable[[Val, Val], Val]] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 _PREDICATES = {
     CmpPredicate.EQ: "==",
     CmpPredicate.NE: "!=",
@@ -30,30 +24,10 @@ _RANGE_LANES = 4, 8, 16
 _MINIMUM, _MAXIMUM, _SIGN_OF_RESULT = 0, 1, 4  # what the instruction for ranges is told
 
 
-def bitwise(op: ElementOp, a: Val, b: Val) -> Val:
-    return _BITWISE[op.name](a, b)
-
-
-def complement(op: ElementOp, x: Val) -> Val:
-    return ~x
-
-
-def shift_left(op: ElementOp, a: Val, b: Val) -> Val:
-    return integer.shift_left(a, b)
-
-
-def shift_right(op: ElementOp, a: Val, b: Val) -> Val:
-    return integer.shift_right(a, b, op.dtype)
-
-
 def compare(op: ElementOp, a: Val, b: Val) -> Val:
     """Numbers by value, pointers by address. With a NaN only NE is true."""
     signed = not isinstance(op.element, PointerType) and op.element.is_signed
     return a.compare(b, _PREDICATES[op.attrs["predicate"]], signed)
-
-
-def select(op: ElementOp, condition: Val, x: Val, y: Val) -> Val:
-    return where(condition, x, y)
 
 
 def extremum(op: ElementOp, a: Val, b: Val) -> Val:
@@ -84,14 +58,6 @@ def _in_range(name: str, a: Val, b: Val) -> Val:
 def _quiet(x: Val) -> Val:
     """``x`` with signaling NaN made quiet."""
     return _in_range("max", x, x)
-
-
-def is_nan(op: ElementOp, x: Val) -> Val:
-    return x.is_nan()
-
-
-def is_inf(op: ElementOp, x: Val) -> Val:
-    return magnitude(x).eq(math.inf)
 
 
 def bitcast(op: ElementOp, x: Val) -> Val:

@@ -9,7 +9,7 @@ from tilewright.backends.vector.exact import two_product
 from tilewright.backends.vector.exponential import EXP_SHORT, clamp, exp, exp_of_sum
 from tilewright.backends.vector.logarithm import LOG_SHORT, double_log, log_of_positive
 from tilewright.backends.vector.types import F32
-from tilewright.backends.vector.value import Val, magnitude, square_root, where
+from tilewright.backends.vector.value import Val, magnitude, where
 
 _EXPONENT_LIMIT = 2.0**70  # a larger exponent gives 0, 1 or infinity, just as this one does
 _RESULT_LIMIT = 800.0  # beyond the logarithms of all float64 numbers
@@ -66,7 +66,3 @@ def _with_special_cases(x: Val, y: Val, regular: Val) -> Val:
     undefined = (x < 0) & (size < math.inf) & floor.ne(y)
     result = where(undefined | x.is_nan() | y.is_nan(), math.nan, result)
     return where(x.eq(1.0) | y.eq(0.0), 1.0, result)
-
-
-def reciprocal_root(x: Val) -> Val:
-    return 1.0 / square_root(x)

@@ -228,16 +228,9 @@ class _Flattener(Rewriter):
             return some
         return b.emit(And, some, b.emit(Cmp, steps, b.constant(_FEW_STEPS, int64), predicate=CmpPredicate.LE))
 
-    def _bounds(self, loop: For) -> list[Value]:
-        return self.all(loop.bounds)
-
-    def _accumulators(self, nest: LoopNest) -> list[Value]:
-        """What the accumulators of every tile start with."""
-        return self.all(nest.inner.inits)
-
     def _count(self, loop: For, b: Builder, *, paired: bool = False) -> Value:
         """How often the body of ``loop`` runs, in the first block of a pair if it is ``paired``."""
-        lower, upper, step = (b.emit(Cast, v, dtype=int64) for v in self._bounds(loop))
+        lower, upper, step = (b.emit(Cast, v, dtype=int64) for v in self.all(loop.bounds))
         if paired:
             lower = b.emit(And, lower, b.constant(-2, int64))
         count = b.emit(Div, b.emit(Sub, upper, lower), step, rounding=RoundingMode.RP)
@@ -249,19 +242,20 @@ class _Flattener(Rewriter):
         values[nest.outer.body.args[0]] = body.add_arg(nest.outer.lower.type)
         with b.at(body):
             _clone(nest.before, values, b)
-            values.update(zip(nest.inner.results, self._accumulators(nest)))
+            values.update(zip(nest.inner.results, self.all(nest.inner.inits)))
             _clone(nest.after, values, b)
             b.emit_op(Continue, [])
-        b.emit_op(For, *self._bounds(nest.outer), [], body=body)
+        b.emit_op(For, *self.all(nest.outer.bounds), [], body=body)
 
     def _one_loop(self, nest: LoopNest, tiles: Value, steps: Value, b: Builder) -> None:
         """Carries the tile, the step, the numbers of the tile, and the accumulators. It starts after the last step of a
         tile before the first."""
-        lower, upper, step = self._bounds(nest.outer)
-        first_k, _, step_k = self._bounds(nest.inner)
-        inits = [
-            _transposed_splat(v, b) if nest.is_transposed(k) else v for k, v in enumerate(self._accumulators(nest))
-        ]
+        lower, upper, step = self.all(nest.outer.bounds)
+        first_k, _, step_k = self.all(nest.inner.bounds)
+        inits = self.all(nest.inner.inits)  # what the accumulators of every tile start with
+        for i, v in enumerate(inits):
+            if nest.is_transposed(i):  # a matrix of equal numbers
+                inits[i] = b.constant(constant_of(v), v.tile.element, v.tile.shape[::-1])
         rest = b.emit(Cast, b.emit(Sub, steps, b.constant(1, int64)), dtype=first_k.tile.element)
         last_k = b.emit(Add, first_k, b.emit(Mul, rest, step_k))
         numbers = [b.constant(0, v.tile.element) for v in nest.carried] + [
@@ -307,7 +301,7 @@ class _Flattener(Rewriter):
 
     def _next_tile(self, nest: LoopNest, new: Value, tile: Value, numbers: Sequence[Value], b: Builder) -> list[Value]:
         """The tile and its numbers, which change where ``new`` says."""
-        _, upper, step = self._bounds(nest.outer)
+        _, upper, step = self.all(nest.outer.bounds)
         changed, same = Block(), Block()
         with b.at(changed):
             following = real = b.emit(Add, tile, step)
@@ -329,11 +323,6 @@ class _Flattener(Rewriter):
         values = {**self.values, nest.outer.body.args[0]: tile}
         _clone(nest.before, values, b)
         return values
-
-
-def _transposed_splat(matrix: Value, b: Builder) -> Value:
-    """The transpose of a matrix of equal numbers."""
-    return b.constant(constant_of(matrix), matrix.tile.element, matrix.tile.shape[::-1])
 
 
 def _transposed_mma(mma: Mma, values: ValueMap, b: Builder) -> Value:

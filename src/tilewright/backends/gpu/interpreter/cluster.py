@@ -110,8 +110,4 @@ def run_barrier(cta: CtaInterpreter, op: ClusterBarrier, operands: list[Any]) ->
         yield Waiting(op)
 
 
-def _size(cta: CtaInterpreter, op: ClusterSize) -> int:
-    return len(cta.cluster.ctas)
-
-
-RULES: dict[type[Op], Callable[..., Any]] = {ClusterSize: _size}
+RULES: dict[type[Op], Callable[..., Any]] = {ClusterSize: lambda cta, op: len(cta.cluster.ctas)}

@@ -309,10 +309,6 @@ def _atomic(cta: CtaInterpreter, op: AtomicRmw | AtomicCas, *operands: Any) -> A
     return np.where(owners(layout), held, wrong)
 
 
-def _shared_alloc(cta: CtaInterpreter, op: SharedAlloc) -> Buffer:
-    return cta.shared.allocate(op)
-
-
 def _shared_copy(cta: CtaInterpreter, op: SharedCopy, buffer: Buffer, index: Array) -> Buffer:
     t = buffer.type
     if not 0 <= int(index) < t.copies:
@@ -422,7 +418,7 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     GlobalStore: _global_store,
     AtomicRmw: _atomic,
     AtomicCas: _atomic,
-    SharedAlloc: _shared_alloc,
+    SharedAlloc: lambda cta, op: cta.shared.allocate(op),
     SharedCopy: _shared_copy,
     SharedExtract: _shared_extract,
     SharedInsert: _shared_insert,

@@ -139,10 +139,6 @@ def _arrive(cta: CtaInterpreter, op: barriers.MbarrierArrive, buffer: Buffer, ma
 # -- copies
 
 
-def _tensor_map(cta: CtaInterpreter, op: tma.TensorMap) -> tma.TensorMap:
-    return op
-
-
 def _addresses(
     cta: CtaInterpreter, op: tma.TmaLoad | tma.TmaStore, t: SharedType, tensor_map: tma.TensorMap, starts: list[Array]
 ) -> tuple[Pointers, Array]:
@@ -375,7 +371,7 @@ def finished(cta: CtaInterpreter, op: Op, value: Any) -> Any:
 
 
 RULES: dict[type[Op], Callable[..., Any]] = {
-    tma.TensorMap: _tensor_map,
+    tma.TensorMap: lambda cta, op: op,
     barriers.MbarrierInit: _init,
     barriers.MbarrierExpect: _expect,
     barriers.MbarrierArrive: _arrive,

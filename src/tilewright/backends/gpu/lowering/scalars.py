@@ -468,10 +468,6 @@ def _from_bits(e: ScalarEmitter, dtype: DType, bits: ir.Value) -> ir.Value:
     return e.vector.to_register(dtype, e.builder.bitcast(bits, F64) if dtype.is_floating else bits)
 
 
-def _same(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
-    return operands[0]
-
-
 RULES: dict[type[Op], Rule] = {
     arith.Sqrt: _arithmetic,
     arith.Add: _add,
@@ -501,5 +497,5 @@ RULES: dict[type[Op], Rule] = {
     PtrOffset: _offset,
     PtrDiff: _difference,
     arith.Bitcast: _bitcast,
-    **dict.fromkeys((PtrToInt, IntToPtr), _same),
+    **dict.fromkeys((PtrToInt, IntToPtr), lambda e, op, operands: operands[0]),
 }

@@ -171,27 +171,9 @@ def _lower(s: LoweringState, op: Op) -> None:
             s.w.instruction("fence.proxy.async.global;")
 
 
-def _program_id(s: LoweringState, op: memory_ops.Bid) -> Val:
-    return s.w.emit(f"tt.get_program_id {'xyz'[op.axis]} : i32", "i32")
-
-
-def _program_count(s: LoweringState, op: memory_ops.NumBlocks) -> Val:
-    return s.w.emit(f"tt.get_num_programs {'xyz'[op.axis]} : i32", "i32")
-
-
-def _nothing(s: LoweringState, op: memory_ops.Assume) -> None:
-    """A promise."""
-
-
 def _exit(s: LoweringState, op: Exit) -> None:
     s.w.located("gpu.barrier")
     s.w.instruction("exit;" if s.target.is_cuda else "s_endpgm")
-
-
-def _first_operand(
-    s: LoweringState, op: memory_ops.AssumeBlocked | memory_ops.AssumeBounded | memory_ops.AssumeDivisible
-) -> Val:
-    return s[op.x]
 
 
 _ELEMENTWISE: dict[type[Op], Callable[[Any, Any, Sequence[Val]], Val]] = {
@@ -222,11 +204,11 @@ _VALUES: dict[type[Op], Callable[[LoweringState, Any], Val]] = {
     memory_ops.LoadView: views.load_view,
     Mma: linear.mma,
     MmaScaled: linear.mma_scaled,
-    memory_ops.Bid: _program_id,
-    memory_ops.NumBlocks: _program_count,
-    memory_ops.AssumeDivisible: _first_operand,
-    memory_ops.AssumeBounded: _first_operand,
-    memory_ops.AssumeBlocked: _first_operand,
+    memory_ops.Bid: lambda s, op: s.w.emit(f"tt.get_program_id {'xyz'[op.axis]} : i32", "i32"),
+    memory_ops.NumBlocks: lambda s, op: s.w.emit(f"tt.get_num_programs {'xyz'[op.axis]} : i32", "i32"),
+    **dict.fromkeys(
+        (memory_ops.AssumeDivisible, memory_ops.AssumeBounded, memory_ops.AssumeBlocked), lambda s, op: s[op.x]
+    ),
 }
 _EFFECTS: dict[type[Op], Callable[[LoweringState, Any], None]] = {
     memory_ops.MakeTensorView: views.tensor_view,
@@ -234,6 +216,6 @@ _EFFECTS: dict[type[Op], Callable[[LoweringState, Any], None]] = {
     memory_ops.Store: memory.store,
     memory_ops.StoreView: views.store_view,
     memory_ops.AtomicView: views.atomic_view,
-    memory_ops.Assume: _nothing,
+    memory_ops.Assume: lambda s, op: None,  # a promise
     Exit: _exit,
 }
