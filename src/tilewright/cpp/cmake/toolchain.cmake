@@ -28,6 +28,10 @@ else()
     string(REPLACE "clang++" "clang" CMAKE_C_COMPILER "${_program}")
 endif()
 
+if(NOT DEFINED CMAKE_CXX_STANDARD)
+    set(CMAKE_CXX_STANDARD 20)  # cuda_fp16.h and its like need it; those of the runtime and the driver do not
+endif()
+
 # Programs may call the compiler, too, as they would call nvcc.
 set(CMAKE_CUDA_COMPILER "${CMAKE_BINARY_DIR}/tilewright/nvcc")
 file(WRITE "${CMAKE_CUDA_COMPILER}" "#!/bin/sh\nexec \"${TILEWRIGHT}\" c++ \"$@\"\n")
@@ -57,6 +61,7 @@ endforeach()
 # Programs in C++ alone may call the runtime, too, as tuners do.
 set(CMAKE_CXX_LINK_EXECUTABLE "\"${TILEWRIGHT}\" c++ <LINK_FLAGS> <OBJECTS> -o <TARGET> <LINK_LIBRARIES>")
 set(_CMAKE_CUDA_WHOLE_FLAG "-c")
+set(_CMAKE_CUDA_RDC_FLAG "-rdc=true")  # of targets with CUDA_SEPARABLE_COMPILATION: all objects are alike
 set(CMAKE_CUDA_COMPILE_OBJECT "<CMAKE_CUDA_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -c <SOURCE> -o <OBJECT>")
 set(CMAKE_CUDA_LINK_EXECUTABLE "<CMAKE_CUDA_COMPILER> <LINK_FLAGS> <OBJECTS> -o <TARGET> <LINK_LIBRARIES>")
 set(CMAKE_CUDA_CREATE_SHARED_LIBRARY

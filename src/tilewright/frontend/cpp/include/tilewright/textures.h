@@ -25,20 +25,30 @@ struct cudaChannelFormatDesc {
 inline cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind f) {
     return {x, y, z, w, f};
 }
+namespace __tw_host {
+template <typename E>
+inline cudaChannelFormatDesc channels(int count) {
+    int bits = int(8 * sizeof(E)), width[4] = {};
+    for (int i = 0; i < count; ++i) width[i] = bits;
+    bool whole = E(0.5f) == E(0), negative = E(-1) < E(0);
+    return {width[0], width[1], width[2], width[3],
+            !whole     ? cudaChannelFormatKindFloat
+            : negative ? cudaChannelFormatKindSigned
+                       : cudaChannelFormatKindUnsigned};
+}
+template <typename T, typename E = decltype(T::x)>
+inline cudaChannelFormatDesc channels_of(int) {
+    return channels<E>(int(sizeof(T) / sizeof(E)));
+}
+template <typename T>
+inline cudaChannelFormatDesc channels_of(long) {
+    return channels<T>(1);
+}
+}  // namespace __tw_host
 // Of a number, or of a vector of these: its fields are as wide as its first one.
 template <typename T>
 inline cudaChannelFormatDesc cudaCreateChannelDesc() {
-    auto of = []<typename E>(E, int count) {
-        int bits = int(8 * sizeof(E)), width[4] = {};
-        for (int i = 0; i < count; ++i) width[i] = bits;
-        bool whole = E(0.5f) == E(0), negative = E(-1) < E(0);
-        return cudaChannelFormatDesc{width[0], width[1], width[2], width[3],
-                                     !whole     ? cudaChannelFormatKindFloat
-                                     : negative ? cudaChannelFormatKindSigned
-                                                : cudaChannelFormatKindUnsigned};
-    };
-    if constexpr (requires(T t) { t.x; }) return of(decltype(T::x)(0), int(sizeof(T) / sizeof(decltype(T::x))));
-    else return of(T(0), 1);
+    return __tw_host::channels_of<T>(0);
 }
 
 enum : unsigned int {
