@@ -17,6 +17,7 @@ from pathlib import Path
 from tilewright.cpp.gpu.nvcc import ENTRY, VARIABLE, Code, Refused, paired
 from tilewright.cpp.translation import Request
 from tilewright.frontend.cpp.attributes import blank, closing, mask, without_directives
+from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.frontend.cpp.names import source_name
 from tilewright.frontend.cpp.source import needs_expansion
 from tilewright.frontend.cpp.toolchain import expand
@@ -40,6 +41,12 @@ _OUTSIDE = (
 )
 _MEMBER = re.compile("")
 _STANDARD = "#include <cuda/std/cstdint>\nnamespace std { using namespace cuda::std; }\n"
+_EXPANDED = """#define __extension__
+extern "C" __device__ void __assertfail(const char*, const char*, unsigned, const char*, size_t);
+static __device__ inline void __assert_fail(const char* what, const char* file, unsigned line, const char* function) {
+    __assertfail(what, file, line, function, 1);
+}
+"""  # what `assert` of the C library leaves
 _INTEGERS = "".join(
     f"typedef {sign} {type} {prefix}int{bits}_t;\n"
     for sign, prefix in (("signed", ""), ("unsigned", "u"))
@@ -138,9 +145,8 @@ def device_text(text: str, folders: Sequence[Path]) -> str:
     standard = any((folder / "cuda/std/cstdint").is_file() for folder in folders)
 
     def include(match: re.Match[str]) -> str:
-        if match[2] == "cuda_tile.h":
-            return ""
-        if any((folder / match[2]).is_file() for folder in folders) or '"' in match[0]:
+        known = match[2] != "cuda_tile.h" and any((folder / match[2]).is_file() for folder in folders)
+        if known or ('"' in match[0] and not (INCLUDE_DIR / match[2]).is_file()):
             return match[0]
         ours = any((folder / "cuda/std" / match[2]).is_file() for folder in folders)
         return f"{match[1]}<cuda/std/{match[2]}>" if ours else ""
@@ -153,7 +159,7 @@ def device_text(text: str, folders: Sequence[Path]) -> str:
     )
     for start, end in reversed(list(_of_host(masked, 0, len(masked), outside, outside))):
         text = f"{text[:start]}{blank(text[start:end])}{text[end:]}"
-    return f"{_STANDARD if standard else _INTEGERS}#line 1\n{text}"
+    return f"{_STANDARD if standard else _INTEGERS}{_EXPANDED}#line 1\n{text}"
 
 
 def _of_host(
