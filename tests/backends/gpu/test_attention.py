@@ -75,6 +75,7 @@ def as_ptx() -> Any:
         (128, 128, 64, 64, False),
         (200, 64, 64, 64, False),
         (256, 128, 64, 64, True),  # two loops
+        (256, 128, 32, 64, True),  # one warp group computes 128 rows
         (128, 64, 64, 128, True),
         (256, 256, 128, 64, True),  # in two CTAs
     ],
