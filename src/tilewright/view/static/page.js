@@ -29,8 +29,8 @@ async function chooseLaunch(index) {
   fillLegend();
   fillViolations();
   fillSummary();
-  fitPictures();
   moveTo(recording.size);
+  fitPictures();
 }
 
 function card(about, i) {
@@ -58,7 +58,7 @@ function fitPictures() {
   const narrow = matchMedia("(max-width: 900px)").matches;
   const height = narrow ? innerHeight * 0.4 : (box.clientHeight - 24 - 12 * (down - 1)) / down - 50;
   view.pictures.forEach(p => p.resize(Math.max(150, height)));
-  draw(false); // at once: a canvas is empty when its size has changed
+  drawNow(); // a canvas is empty when its size has changed
 }
 
 // What the colours mean in the present mode.
@@ -262,9 +262,13 @@ function drawSoon(paint = false) {
   if (view.drawn !== null) return;
   view.drawn = requestAnimationFrame(() => {
     view.drawn = null;
-    draw(view.repaint);
-    view.repaint = false;
+    drawNow();
   });
+}
+
+function drawNow() {
+  draw(view.repaint);
+  view.repaint = false;
 }
 
 function draw(paint) {
@@ -280,7 +284,6 @@ function draw(paint) {
     picture.draw(palette, event);
   }
   drawStrip();
-  document.body.dataset.ready = "yes";
 }
 
 // The accesses over time: a column each, or for several the worst and the last one.
@@ -418,6 +421,8 @@ async function open(wanted) {
   await chooseLaunch(Math.min(launch, data.launches.length - 1));
   if (wanted.has("step")) moveTo(Number(wanted.get("step")));
   if (wanted.has("violation")) $("violations").querySelectorAll("button")[Number(wanted.get("violation"))]?.click();
+  drawNow();
+  document.body.dataset.ready = "yes";
 }
 
 start();
