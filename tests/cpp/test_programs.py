@@ -652,7 +652,20 @@ def test_several_files_and_options_after_the_program(tmp_path: Path, environment
         '  scale(p, factor);\n  shared<1><<<1>>>(p);\n  printf("%d %d %s\\n", *p, n, words[1]);\n  scale(p, 0);\n'
         "} catch (int) { return *p; }\n"
     )
-    words = ["scale.cu", "plain.cpp", "-Iheaders", "-D", "FACTOR=7", "-std=c++23", "-lm", "--", "-Iargument"]
+    words = [
+        "scale.cu",
+        "plain.cpp",
+        "-Iheaders",
+        "-D",
+        "FACTOR=7",
+        "-std=c++23",
+        "-lm",
+        "-lcudart",
+        "-lcuda",
+        "-lnvrtc",
+        "--",
+        "-Iargument",
+    ]
     command = [sys.executable, "-m", "tilewright", "run", "main.cu", *words]
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=300, check=False, cwd=tmp_path

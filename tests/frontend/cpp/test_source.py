@@ -54,6 +54,14 @@ def test_included_files_are_rewritten_too(tmp_path: Path) -> None:
     assert (caught.value.loc.file, caught.value.loc.line) == (str(tmp_path / "kernels.cuh"), 3)
 
 
+def test_headers_of_a_toolkit_do_not_hide_ours(tmp_path: Path) -> None:
+    (tmp_path / "crt").mkdir()
+    for name in ("crt/host_config.h", "cuda_fp16.h", "curand.h"):
+        (tmp_path / name).write_text('#error "for nvcc"\n' if name != "curand.h" else "using curand = int;\n")
+    text = PREAMBLE + "#include <cuda_fp16.h>\n#include <curand.h>\n__tile_global__ void k(curand* p) { *p = 1; }"
+    assert Module(text, include_dirs=[tmp_path]).kernels == ("k",)
+
+
 NAMES = [*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "LB", "UB", "Order", "Scope", "Tile", "Shape", "Value", "Mask", "Ptrs", "Idx"]
 
 

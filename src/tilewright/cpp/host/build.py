@@ -62,6 +62,8 @@ class Libraries:
 
 
 NO_LIBRARIES = Libraries()
+# Libraries of the toolkit whose functions are in our runtime, which is linked in any case.
+_IN_THE_RUNTIME = {"-lcudart", "-lcudart_static", "-lcudadevrt", "-lcuda", "-lnvrtc"}
 
 
 def build_unit(request: Request) -> HostUnit:
@@ -114,7 +116,8 @@ def link_objects(
         if needs_library and not library_is_built():
             print("tilewright: building the C++ standard library for this machine, once", file=sys.stderr, flush=True)
         inputs = [*objects, runtime_object()]
-        found = link(inputs, libraries.files, libraries.options, library=needs_library, shared=shared)
+        options = [option for option in libraries.options if option not in _IN_THE_RUNTIME]
+        found = link(inputs, libraries.files, options, library=needs_library, shared=shared)
         if cache is not None:
             cache.put(key, found)
     return found

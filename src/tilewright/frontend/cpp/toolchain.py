@@ -208,8 +208,9 @@ def _preprocessor_flags(
     defines: Mapping[str, str | int] | None, include_dirs: Sequence[str | os.PathLike[str]]
 ) -> list[str]:
     flags = [*_MACROS, "-isystem", str(INCLUDE_DIR)]
-    for path in include_dirs:
-        flags += ["-I", str(path)]
+    for path in include_dirs:  # a toolkit's headers are for nvcc; ours, of the same names, come first
+        is_toolkit = Path(path, "crt/host_config.h").is_file()
+        flags += ["-idirafter" if is_toolkit else "-I", str(path)]
     return [*flags, *(f"-D{key}={value}" for key, value in (defines or {}).items())]
 
 
