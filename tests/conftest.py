@@ -17,8 +17,8 @@ from tilewright.frontend.cpp.toolchain import find_compiler
 hypothesis.settings.register_profile("untimed", deadline=None)  # no test is about how long it takes
 hypothesis.settings.load_profile("untimed")
 
-# The collector goes through all objects of a generation: with Python's numbers and the objects of 13,000 tests among
-# them, an eighth of the suite's time. See also pytest_collection_finish.
+# The collector goes through all objects of a generation, those of all collected tests among them with Python's own
+# thresholds. See also pytest_collection_finish.
 gc.set_threshold(20_000, 20, 20)
 
 TILE_CPP = ("tests/cpp/", "tests/frontend/cpp/", "tests/fuzz/test_cpp.py", "tests/ops/test_cpp.py")

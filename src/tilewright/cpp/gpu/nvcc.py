@@ -15,7 +15,7 @@ from tilewright.cpp.translation import Request
 NAME = "nvcc"
 _FLAGS = ("-x", "cu", "-ptx", "--extended-lambda", "--expt-relaxed-constexpr", "-lineinfo", "-w")
 _TILE = (13, 3)  # the first version that has tile code
-_ERROR = re.compile(r"^(.*(?:error|fatal)\b.*)$", re.MULTILINE)
+ERROR = re.compile(r"^(.*(?:error|fatal)\b.*)$", re.MULTILINE)
 ENTRY = re.compile(r"^(?:\.visible |\.weak )*\.entry ([\w$.]+)", re.MULTILINE)
 VARIABLE = re.compile(
     r"^(?:\.visible |\.weak |\.extern )*\.(?:global|const) [^\n]*?([\w$.]+)(?:\[\d*\])*(?: =|;)", re.MULTILINE
@@ -49,7 +49,11 @@ def available() -> bool:
 
 def identity() -> str:
     """What tells the nvcc that is installed from another one, without running it: part of cache keys."""
-    path = tool("nvcc")
+    return identity_of(tool("nvcc"))
+
+
+def identity_of(path: Path | None) -> str:
+    """What tells a file from another version of it."""
     if path is None:
         return "none"
     status = path.resolve().stat()
@@ -88,7 +92,7 @@ def _tile_flags(text: str) -> Sequence[str]:
 def _run(arguments: Sequence[str], made: Path) -> None:
     ran = run_tool([str(tool("nvcc")), *arguments, "-o", str(made)])
     if ran.returncode or not made.is_file():
-        raise Refused(failure_reason(ran, _ERROR))
+        raise Refused(failure_reason(ran, ERROR))
 
 
 def paired(ours: Iterable[str], theirs: Iterable[str]) -> dict[str, str]:

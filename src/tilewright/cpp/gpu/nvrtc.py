@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tilewright.cpp.gpu.nvcc import ENTRY, VARIABLE, Code, Refused, paired
+from tilewright.cpp.gpu.nvcc import ENTRY, ERROR, VARIABLE, Code, Refused, identity_of, paired
 from tilewright.cpp.translation import Request
 from tilewright.frontend.cpp.attributes import blank, closing, mask, without_directives
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
@@ -25,7 +25,6 @@ from tilewright.frontend.cpp.toolchain import expand
 NAME = "NVRTC"
 _LIBRARY, _BUILTINS = "libnvrtc.so*", "libnvrtc-builtins.so*"
 _FLAGS = ("--generate-line-info", "--disable-warnings", "-default-device")
-_ERROR = re.compile(r"^(.*(?:error|fatal)\b.*)$", re.MULTILINE)
 _DEVICE = re.compile(r"\b(?:__global__|__device__|__constant__|__managed__|__shared__|constexpr|consteval)\b")
 _TILE = re.compile(r"\b__tile(?:_global|_builtin)?__\b")
 _TILE_NAMES = re.compile(r"\bnamespace\s+(\w+)\s*=\s*(?:::)?cuda::tiles\b")
@@ -74,8 +73,7 @@ def available() -> bool:
 
 def identity() -> str:
     """What tells the NVRTC that is installed from another one: part of cache keys."""
-    path = library()
-    return "none" if path is None else f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}"
+    return identity_of(library())
 
 
 @functools.cache
@@ -110,7 +108,7 @@ def compiled(request: Request, kernels: Mapping[str, str], variables: Sequence[s
         given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
         if api.nvrtcCompileProgram(program, len(options), given):
             log = _read(api, program, "ProgramLog").decode(errors="replace").rstrip("\0")
-            found = _ERROR.search(log)
+            found = ERROR.search(log)
             raise Refused(found[1].strip() if found is not None else log.strip() or "it does not say why")
         ptx = _read(api, program, "PTX").decode()
         names = paired(kernels, ENTRY.findall(ptx))

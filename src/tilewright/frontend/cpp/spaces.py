@@ -110,14 +110,20 @@ class _Source:
         self._heads = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(llvm)}
         self._masked = [mask(without_directives(each)) for each in texts.values()]
 
-    def declaration(self, symbol: str) -> Loc | None:
+    def _subprogram(self, symbol: str) -> int | None:
+        """The number of its metadata."""
         found = re.search(r"!dbg !(\d+) \{", self._heads[symbol].split("\n", 1)[0] + "\n")
-        return None if found is None else self._locations.function(int(found[1]))
+        return None if found is None else int(found[1])
+
+    def declaration(self, symbol: str) -> Loc | None:
+        """Where a function is defined."""
+        number = self._subprogram(symbol)
+        return None if number is None else self._locations.function(number)
 
     def function_without(self, space: Space, symbol: str) -> str | None:
         """The name of a function of the user that is not declared to be of ``space``; None for all others."""
-        found = re.search(r"!dbg !(\d+) \{", self._heads[symbol].split("\n", 1)[0] + "\n")
-        fields = self._locations.fields(int(found[1])) if found is not None else {}
+        number = self._subprogram(symbol)
+        fields = {} if number is None else self._locations.fields(number)
         loc = self.declaration(symbol)
         artificial = "DIFlagArtificial" in fields.get("flags", "") or loc is None or not loc.line
         function = re.sub(r"(?<!operator)<.*", "", fields.get("name", ""))
