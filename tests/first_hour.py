@@ -48,6 +48,29 @@ if __name__ == "__main__":
     ct.launch(None, (4,), add, (a, b, out))
     assert (out == a + 1).all()
 """
+# A program of one file, and one of two with a header.
+_CUDA_PROGRAMS = {
+    "prog.cu": """
+#include <cuda_tile.h>
+#include <cstdio>
+
+__tile_global__ void fill(float* out) {
+  namespace ct = cuda::tiles;
+  ct::store(out + ct::iota<ct::tile<int, ct::shape<16>>>(), ct::full<ct::tile<float, ct::shape<16>>>(2.0f));
+}
+
+int main() {
+  float* out;
+  cudaMalloc(&out, 16 * sizeof(float));
+  fill<<<1, 1>>>(out);
+  if (cudaDeviceSynchronize() != cudaSuccess || out[15] != 2.0f) return 1;
+  return std::puts("filled") < 0;
+}
+""",
+    "include/half.h": "int half(int);\n",
+    "main.cu": "#include <half.h>\n\nint main() { return half(N) != N / 2; }\n",
+    "other.cpp": "#include <half.h>\n\nint half(int n) { return n / 2; }\n",
+}
 _TILE_IR = """\
 entry @add(%a: tile<ptr<f32>>, %an: tile<i32>, %as: tile<i32>, %b: tile<ptr<f32>>, %bn: tile<i32>, %bs: tile<i32>, \
 %c: tile<ptr<f32>>, %cn: tile<i32>, %cs: tile<i32>) {
@@ -64,6 +87,10 @@ entry @add(%a: tile<ptr<f32>>, %an: tile<i32>, %as: tile<i32>, %b: tile<ptr<f32>
 """.replace("PARTS", "partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>")
 _VIEW = """%v{name} = make_tensor_view %{name}, shape = [%{name}n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
   %p{name} = make_partition_view %v{name} : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>"""
+
+
+# What a command holds that needs a package which the two commands need not have installed.
+_NEEDS = {"triton": "--target", "ziglang": ".cu"}
 
 
 class Failed(Exception):
@@ -167,11 +194,17 @@ class Hour:
         (self.scratch / "train.py").write_text(_PROGRAM.format(module="tilewright"), encoding="utf-8")
         shutil.copytree(self.clone / "examples", self.scratch / "examples", dirs_exist_ok=True)
         (self.scratch / "test_nothing.py").write_text("def test_nothing():\n    pass\n", encoding="utf-8")
+        for name, text in _CUDA_PROGRAMS.items():
+            (self.scratch / name).parent.mkdir(exist_ok=True)
+            (self.scratch / name).write_text(text, encoding="utf-8")
         program = str(self._bin / "tilewright")
         self._bytecode()
         absent = ["[arguments]", "--backend tileir", "llama.py", "-m pytest", "$("]
-        if not list(self.clone.glob(".venv/lib/*/site-packages/triton")):
-            absent.append("--target")
+        absent += [
+            words
+            for package, words in _NEEDS.items()
+            if not list(self.clone.glob(f".venv/lib/*/site-packages/{package}"))
+        ]
         ran, left = 0, 0
         for line in documented_commands(self.clone / "docs"):
             words = shlex.split(line, comments=True)
