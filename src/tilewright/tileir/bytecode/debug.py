@@ -113,23 +113,11 @@ def _getter(names: Sequence[str]) -> Callable[[Location], tuple[Any, ...]]:
     return lambda location: (only(location),)
 
 
-def _fields(
-    cls: type, kinds: str
-) -> tuple[Callable[[Location], tuple[Any, ...]], Callable[[Location], tuple[Any, ...]]]:
-    """What reads all fields of a location, and what reads those that are locations."""
-    names = [f.name for f in fields(cls)]
-    return _getter(names), _getter([name for name, kind in zip(names, kinds) if kind == "r"])
-
-
-_FIELDS = {cls: (tag, kinds, *_fields(cls, kinds)) for tag, (cls, kinds) in FIELDS.items()}
+# class -> its tag, the kinds of its fields, and what reads those
+_FIELDS = {cls: (tag, kinds, _getter([f.name for f in fields(cls)])) for tag, (cls, kinds) in FIELDS.items()}
 
 
 def parts(location: Location) -> tuple[int, str, tuple[Any, ...]]:
     """The tag of ``location``, the kinds of its fields, and their values."""
-    tag, kinds, values, _ = _FIELDS[type(location)]
+    tag, kinds, values = _FIELDS[type(location)]
     return tag, kinds, values(location)
-
-
-def references(location: Location) -> tuple[Location | None, ...]:
-    """The locations that ``location`` refers to."""
-    return _FIELDS[type(location)][3](location)

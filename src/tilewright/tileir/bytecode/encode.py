@@ -3,97 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tilewright.tileir.bytecode.attributes import Numbers, write_payload
-from tilewright.tileir.bytecode.encoders import Step, encoder
-from tilewright.tileir.bytecode.primitives import varint
+from tilewright.tileir.bytecode.encoders import Encoder, encoder, known_values
+from tilewright.tileir.bytecode.primitives import VARINTS, varint
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.module import Attribute, Block, Operation, Value
-from tilewright.tileir.optable import ENUM_SINCE, NEWEST
+from tilewright.tileir.optable import BY_OPCODE, ENUM_SINCE, ENUMS, NEWEST, AttributeSpec
 from tilewright.tileir.types import Type
 
-# By version and opcode, those that were needed so far.
-_ENCODERS: dict[int, dict[int, tuple[Step, ...]]] = {minor: {} for minor in range(1, NEWEST + 1)}
+
+class _Encoders(dict[int, Encoder]):
+    """By opcode, those of a version that were needed so far."""
+
+    def __init__(self, minor: int) -> None:
+        self.minor = minor
+
+    def __missing__(self, opcode: int) -> Encoder:
+        spec = BY_OPCODE[opcode]
+        if spec.since > self.minor:
+            raise VersionError(
+                f"the op {spec.name} needs bytecode 13.{spec.since}; it cannot be written as 13.{self.minor}"
+            )
+        found = self[opcode] = encoder(opcode, self.minor)
+        return found
+
+
+_ENCODERS = {minor: _Encoders(minor) for minor in range(1, NEWEST + 1)}
 
 
 class BodyWriter:
     """Writes the body of an entry; ``locations`` collects the location of each op in the order of the bytes.
 
-    ``values`` and ``count`` number what is defined, ``types`` are the numbers of types by the identity of the object,
-    which the module keeps alive.
+    ``values`` has the number of each value that is visible, as it is written; ``types`` those of types, by the identity
+    of the object, which the module keeps alive.
     """
 
     def __init__(self, minor: int, numbers: Numbers) -> None:
         self.minor = minor
         self.numbers = numbers
         self.locations: list[Location | None] = []
-        self.values: dict[Value, int] = {}
-        self.count = 0
-        self.types: dict[int, int] = {}
+        self.values: dict[Value, bytes] = {}
+        self.types: dict[int, bytes] = {}
         self.encoders = _ENCODERS[minor]
 
     def body(self, block: Block) -> bytes:
         """The ops of an entry, whose parameters are the arguments of ``block``."""
-        out = bytearray()
+        out: list[bytes] = []
         self.define(block.args)
         self.ops(block, out)
-        return bytes(out)
+        return b"".join(out)
 
-    def ops(self, block: Block, out: bytearray) -> None:
-        encoders, located = self.encoders, self.locations.append
+    def ops(self, block: Block, out: list[bytes]) -> None:
+        encoders, values, types, located = self.encoders, self.values, self.types, self.locations.append
         for op in block.ops:
-            steps = encoders.get(op.spec.opcode)
-            if steps is None:
-                steps = encoders[op.spec.opcode] = self.encoder(op)
             located(op.loc)
             try:
-                for step in steps:
-                    step(self, op, out)
-            except KeyError as lacking:
-                raise TileIRError(f"{op.name} lacks {lacking}") from None
-
-    def encoder(self, op: Operation) -> tuple[Step, ...]:
-        spec = op.spec
-        if spec.since > self.minor:
-            raise VersionError(
-                f"the op {spec.name} needs bytecode 13.{spec.since}; it cannot be written as 13.{self.minor}"
-            )
-        return encoder(spec.opcode, self.minor)
+                encoders[op.spec.opcode](self, op, out, values, types)
+            except (AttributeError, KeyError, TypeError, ValueError):
+                self.explain(op)
+                raise
 
     def define(self, values: Sequence[Value]) -> None:
         for value in values:
-            self.values[value] = self.count
-            self.count += 1
-
-    def release(self, block: Block) -> None:
-        """Forget the values of a block, whose numbers are given again."""
-        for values in (block.args, *(op.results for op in block.ops)):
-            for value in values:
-                self.values.pop(value, None)
+            self.values[value] = VARINTS[len(self.values)]
 
     # What encoders call.
 
-    def value(self, op: Operation, value: Value) -> bytes:
-        number = self.values.get(value)
-        return self.undefined(op) if number is None else varint(number)
-
-    def type(self, type: Type) -> int:
-        number = self.types[id(type)] = self.numbers.type(type)
+    def type(self, type: Type) -> bytes:
+        number = self.types[id(type)] = varint(self.numbers.type(type))
         return number
 
-    def region(self, block: Block | None, out: bytearray) -> None:
+    def region(self, block: Block | None, out: list[bytes]) -> None:
         if block is None:
-            out.append(0)
+            out.append(b"\0")
             return
-        outside = self.count
+        values = self.values
+        outside = len(values)
         self.define(block.args)
-        out += b"\1" + varint(len(block.args)) + b"".join(varint(self.type(a.type)) for a in block.args)
-        out += varint(len(block.ops))
+        out += (b"\1", varint(len(block.args)), *(self.type(a.type) for a in block.args), varint(len(block.ops)))
         self.ops(block, out)
-        self.count = outside
-        self.release(block)
+        while len(values) > outside:  # those of the block are forgotten, and their numbers given again
+            values.popitem()
 
     def payload(self, attribute: Attribute) -> bytes:
         return write_payload(attribute, self.numbers)
@@ -103,30 +96,44 @@ class BodyWriter:
         flags = given or (False,) * len(op.operands["index"])
         return varint(len(flags)) + bytes(flags)
 
-    # What they raise.
+    # What is wrong with an op.
 
-    def undefined(self, op: Operation) -> NoReturn:
-        raise TileIRError(f"{op.name} uses a value that is not defined before it")
+    def explain(self, op: Operation) -> None:
+        """Raise an error for the first rule that ``op`` breaks, if there is one."""
+        spec = op.spec
+        if spec.results is not None and len(op.results) != spec.results:
+            raise TileIRError(f"{op.name} has {len(op.results)} results, not {spec.results}")
+        for name in [*(a.name for a in spec.attributes), *spec.units]:
+            if name not in op.attributes:
+                raise TileIRError(f"{op.name} lacks {name!r}")
+        if self.minor < spec.flags_since:
+            given = {**op.operands, **op.attributes}
+            found = [n for n in spec.flag_bits if given[n] is not (False if n in spec.units else None)]
+            if found:
+                self.too_new(f"{', '.join(found)} of {op.name}", spec.flags_since)
+        for a in spec.attributes:
+            self.explain_attribute(op, a)
+        for o in spec.operands:
+            operand = op.operands.get(o.name)
+            if operand is None and not o.optional:
+                raise TileIRError(f"{op.name} lacks {o.name!r}")
+            for value in operand if isinstance(operand, list) else [operand]:
+                if value is not None and value not in self.values:
+                    raise TileIRError(f"{op.name} uses a value that is not defined before it")
 
-    def lacks(self, op: Operation, name: str) -> NoReturn:
-        raise TileIRError(f"{op.name} lacks {name!r}")
+    def explain_attribute(self, op: Operation, a: AttributeSpec) -> None:
+        value = op.attributes[a.name]
+        if self.minor < a.since:
+            if value != a.default and not (a.kind == "bools" and not any(value or ())):
+                self.too_new(f"{a.name} = {value} of {op.name}", a.since)
+        elif value is None:
+            if not a.optional and a.kind != "bools":
+                raise TileIRError(f"{op.name} lacks {a.name!r}")
+        elif a.kind in ENUMS and value not in known_values(a, self.minor):
+            since = ENUM_SINCE.get((a.kind, value))
+            if since is None:
+                raise TileIRError(f"{a.name} of {op.name} is {value!r}, which is no {a.kind}")
+            self.too_new(f"{a.name} = {value} of {op.name}", since)
 
-    def wrong_results(self, op: Operation) -> NoReturn:
-        raise TileIRError(f"{op.name} has {len(op.results)} results, not {op.spec.results}")
-
-    def wrong_flags(self, op: Operation, flags: int) -> NoReturn:
-        names = ", ".join(n for n, bit in op.spec.flag_bits.items() if flags >> bit & 1)
-        raise VersionError(
-            f"{names} of {op.name} needs bytecode 13.{op.spec.flags_since}; it cannot be written as 13.{self.minor}"
-        )
-
-    def too_new(self, op: Operation, name: str, value: Any, since: int) -> NoReturn:
-        raise VersionError(
-            f"{name} = {value} of {op.name} needs bytecode 13.{since}; it cannot be written as 13.{self.minor}"
-        )
-
-    def wrong_value(self, op: Operation, name: str, enumeration: str, value: Any) -> NoReturn:
-        since = ENUM_SINCE.get((enumeration, value))
-        if since is None:
-            raise TileIRError(f"{name} of {op.name} is {value!r}, which is no {enumeration}")
-        self.too_new(op, name, value, since)
+    def too_new(self, what: str, since: int) -> NoReturn:
+        raise VersionError(f"{what} needs bytecode 13.{since}; it cannot be written as 13.{self.minor}")

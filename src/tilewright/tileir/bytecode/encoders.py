@@ -1,7 +1,7 @@
 """Functions that write ops, made from the table: one for each op and version, as ``decoders`` read them.
 
-An encoder is a few steps, each for one part of the declaration. ``w`` is the writer of the body, ``out`` what was
-written before; numbers below 128, almost all, are one byte.
+Each is one expression of the parts that it appends, all of them bytes. What an op lacks, or a version does not know,
+raises an error in there; ``BodyWriter`` then finds out what it is.
 """
 
 from __future__ import annotations
@@ -10,231 +10,122 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.tileir.bytecode.attributes import write_predicate
-from tilewright.tileir.bytecode.primitives import integers, varint
-from tilewright.tileir.module import Operation
+from tilewright.tileir.bytecode.primitives import VARINTS, integers
+from tilewright.tileir.module import Operation, Value
 from tilewright.tileir.optable import BY_OPCODE, ENUM_SINCE, ENUMS, AttributeSpec, OpSpec
 
-Step = Callable[[Any, Operation, bytearray], None]
+Encoder = Callable[[Any, Operation, list[bytes], dict[Value, bytes], dict[int, bytes]], None]
 
 
-def encoder(opcode: int, minor: int) -> tuple[Step, ...]:
-    """The steps that write the op in files of version 13.``minor``, which has it."""
+def encoder(opcode: int, minor: int) -> Encoder:
+    """The function that writes the op in files of version 13.``minor``, which has it."""
     spec = BY_OPCODE[opcode]
-    if _is_plain(spec, minor):
-        return (_plain(spec, minor),)
-    steps = [_results(spec, minor)]
+    names: dict[str, Any] = {"varints": VARINTS, "integers": integers, "write_predicate": write_predicate}
+    lines, parts = _results(spec, minor)
+    parts = [repr(VARINTS[opcode]), *parts]
     if spec.flag_bits:
-        steps.append(_flags(spec, minor))
-    steps += [_attribute(spec, a, minor) for a in spec.attributes]
-    if spec.operands:
-        steps.append(_counted_operands if spec.layout == "C" else _operands(spec))
+        bits = f"({' | '.join(_bit(spec, name, bit) for name, bit in spec.flag_bits.items())})"
+        # older files have no flags, and none may be set
+        parts.append(f"varints[{bits}]" if minor >= spec.flags_since else f"{{0: b''}}[{bits}]")
+    parts += [_attribute(a, minor, names) for a in spec.attributes]
+    parts += _counted_operands(spec) if spec.layout == "C" else _operands(spec)
     if spec.regions:
-        steps.append(_regions)
+        parts.append(f"varints[{spec.regions}]")
+    text = ["def write(w, op, out, values, types):", *lines]
+    if spec.operands:
+        text.append("operands = op.operands")
+    if spec.attributes or spec.units:
+        text.append("attributes = op.attributes")
+    text.append(f"out += ({', '.join(parts)},)")
+    if spec.regions:
+        text.append("for block in op.regions: w.region(block, out)")
     if spec.results != 0 and minor >= spec.results_since:
-        steps.append(_define)
-    return tuple(steps)
+        text.append("for result in results: values[result] = varints[len(values)]")
+    exec(compile("\n    ".join(text), f"<encoder of {spec.name} in 13.{minor}>", "exec"), names)
+    write: Encoder = names["write"]
+    return write
 
 
-def _is_plain(spec: OpSpec, minor: int) -> bool:
-    """Whether an op has one result, a few operands that are always there, flags and enumerations: most have nothing
-    else."""
-    plain = spec.results == 1 and not spec.counted and not spec.regions
-    operands = all(not o.variadic and not o.optional for o in spec.operands) and spec.layout != "C"
-    attributes = all(a.kind in ENUMS and not a.optional and a.since <= minor for a in spec.attributes)
-    return plain and operands and attributes and minor >= spec.results_since
-
-
-def _plain(spec: OpSpec, minor: int) -> Step:
-    """All of such an op in one step."""
-    head = varint(spec.opcode)
-    names = tuple(o.name for o in spec.operands)
-    flags = _flags(spec, minor) if spec.flag_bits else None
-    enumerations = [(a.name, _known(a, minor), _enumeration(a, minor)) for a in spec.attributes]
-
-    def step(w: Any, op: Operation, out: bytearray) -> None:
-        if len(op.results) != 1:
-            w.wrong_results(op)
-        (result,) = op.results
-        out += head
-        values, operands = w.values, op.operands
-        number = w.types.get(id(result.type))
-        if number is None:
-            number = w.type(result.type)
-        if number < 128:
-            out.append(number)
-        else:
-            out += varint(number)
-        if flags is not None:
-            flags(w, op, out)
-        for name, known, checked in enumerations:
-            number = known.get(op.attributes[name])
-            if number is None:
-                checked(w, op, out)  # which says what is wrong
-            else:
-                out.append(number)
-        for name in names:
-            number = values.get(operands[name])
-            if number is None:
-                w.undefined(op)
-            elif number < 128:
-                out.append(number)
-            else:
-                out += varint(number)
-        values[result] = w.count
-        w.count += 1
-
-    return step
-
-
-def _results(spec: OpSpec, minor: int) -> Step:
-    counted = spec.counted or any(o.variadic for o in spec.operands)
+def _results(spec: OpSpec, minor: int) -> tuple[list[str], list[str]]:
+    """Lines that check the results, and the parts for their types."""
+    lines = ["results = op.results"]
+    if spec.results is not None:
+        lines.append(f"if len(results) != {spec.results}: raise ValueError")
     written = minor >= spec.results_since
-    head, wanted = varint(spec.opcode), spec.results
-
-    def step(w: Any, op: Operation, out: bytearray) -> None:
-        results = op.results
-        if wanted is not None and len(results) != wanted:
-            w.wrong_results(op)
-        out += head
-        if counted:
-            out += varint(len(results) if written else 0)
-        if written:
-            types = w.types
-            for result in results:
-                number = types.get(id(result.type))
-                if number is None:
-                    number = w.type(result.type)
-                if number < 128:
-                    out.append(number)
-                else:
-                    out += varint(number)
-
-    return step
+    parts = []
+    if spec.counted or any(o.variadic for o in spec.operands):
+        parts.append("varints[len(results)]" if written else "varints[0]")
+    if written and spec.results == 1:
+        parts.append("types.get(id(results[0].type)) or w.type(results[0].type)")
+    elif written and spec.results != 0:
+        parts.append("*[types.get(id(r.type)) or w.type(r.type) for r in results]")
+    return lines, parts
 
 
-def _flags(spec: OpSpec, minor: int) -> Step:
-    kept = {a.name for a in spec.attributes}
-    units = [(name, 1 << bit) for name, bit in spec.flag_bits.items() if name in spec.units]
-    attributes = [(name, 1 << bit) for name, bit in spec.flag_bits.items() if name in kept]
-    others = [(n, 1 << bit) for n, bit in spec.flag_bits.items() if n not in kept and n not in spec.units]
-    known = minor >= spec.flags_since
-
-    def step(w: Any, op: Operation, out: bytearray) -> None:
-        flags = 0
-        for name, bit in units:
-            if op.attributes[name]:
-                flags |= bit
-        for name, bit in attributes:
-            if op.attributes[name] is not None:
-                flags |= bit
-        for name, bit in others:
-            if op.operands[name] is not None:
-                flags |= bit
-        if known:
-            out.append(flags)  # there are fewer than seven
-        elif flags:
-            w.wrong_flags(op, flags)
-
-    return step
+def _bit(spec: OpSpec, name: str, bit: int) -> str:
+    if name in spec.units:
+        return f"({1 << bit} if attributes[{name!r}] else 0)"
+    kept = any(a.name == name for a in spec.attributes)
+    return f"({1 << bit} if {'attributes' if kept else 'operands'}[{name!r}] is not None else 0)"
 
 
-_WRITTEN: dict[str, Callable[[Any, Operation, Any], bytes]] = {
-    "int": lambda w, op, value: varint(value),
-    "bool": lambda w, op, value: b"\1" if value else b"\0",
-    "str": lambda w, op, value: varint(w.numbers.string(value)),
-    "const": lambda w, op, value: varint(w.numbers.constant(value)),
-    "i32s": lambda w, op, value: integers(tuple(value), 4),
-    "predicate": lambda w, op, value: write_predicate(value),
-    "hints": lambda w, op, value: w.payload(value),
-    "array": lambda w, op, value: w.payload(value),
+_WRITTEN = {
+    "int": "varints[{}]",
+    "bool": "varints[{} and 1]",
+    "str": "varints[w.numbers.string({})]",
+    "const": "varints[w.numbers.constant({})]",
+    "i32s": "integers(tuple({}), 4)",
+    "predicate": "write_predicate({})",
+    "hints": "w.payload({})",
+    "array": "w.payload({})",
+    "bools": "w.flags(op, {})",
 }
 
 
-def _attribute(spec: OpSpec, a: AttributeSpec, minor: int) -> Step:
-    if minor < a.since:
-        return _unwritten(a)
+def known_values(a: AttributeSpec, minor: int) -> dict[str, bytes]:
+    """The values of an enumeration that the version has, as they are written."""
+    return {v: VARINTS[i] for i, v in enumerate(ENUMS[a.kind]) if ENUM_SINCE.get((a.kind, v), 1) <= minor}
+
+
+def _attribute(a: AttributeSpec, minor: int, names: dict[str, Any]) -> str:
+    value = f"attributes[{a.name!r}]"
+    if minor < a.since:  # files of this version mean the default
+        return f"{{False: b''}}[any({value} or ())]" if a.kind == "bools" else f"{{{a.default!r}: b''}}[{value}]"
     if a.kind in ENUMS:
-        return _enumeration(a, minor)
-    name, optional = a.name, a.optional
-    if a.kind == "bools":
-        return lambda w, op, out: out.extend(w.flags(op, op.attributes[name]))
-    written = _WRITTEN[a.kind]
-
-    def step(w: Any, op: Operation, out: bytearray) -> None:
-        value = op.attributes[name]
-        if value is not None:
-            out += written(w, op, value)
-        elif not optional:
-            w.lacks(op, name)
-
-    return step
+        names[a.kind] = known_values(a, minor)
+        written = f"{a.kind}[{{}}]"
+    else:
+        written = _WRITTEN[a.kind]
+    return _optional(value, written) if a.optional else written.format(value)
 
 
-def _unwritten(a: AttributeSpec) -> Step:
-    """Files of this version mean the default."""
-
-    def step(w: Any, op: Operation, out: bytearray) -> None:
-        value = op.attributes[a.name]
-        if value != a.default and not (a.kind == "bools" and not any(value or ())):
-            w.too_new(op, a.name, value, a.since)
-
-    return step
+def _optional(value: str, written: str) -> str:
+    return f"b'' if (x := {value}) is None else {written.format('x')}"
 
 
-def _known(a: AttributeSpec, minor: int) -> dict[str, int]:
-    """The numbers of the values that the version has."""
-    return {v: i for i, v in enumerate(ENUMS[a.kind]) if ENUM_SINCE.get((a.kind, v), 1) <= minor}
+def _operands(spec: OpSpec) -> list[str]:
+    parts = []
+    for o in spec.operands:
+        value = f"operands[{o.name!r}]"
+        if o.variadic:
+            parts += [f"varints[len({value})]", f"*map(values.__getitem__, {value})"]
+        else:
+            parts.append(_optional(value, "values[{}]") if o.optional else f"values[{value}]")
+    return parts
 
 
-def _enumeration(a: AttributeSpec, minor: int) -> Step:
-    name, optional, kind = a.name, a.optional, a.kind
-    known = _known(a, minor)
-
-    def step(w: Any, op: Operation, out: bytearray) -> None:
-        value = op.attributes[name]
-        number = known.get(value)
-        if number is not None:
-            out.append(number)
-        elif value is not None or not optional:
-            w.wrong_value(op, name, kind, value)
-
-    return step
-
-
-def _counted_operands(w: Any, op: Operation, out: bytearray) -> None:
-    found = list(op.values())
-    out += varint(len(found))
-    for value in found:
-        out += w.value(op, value)
-
-
-def _operands(spec: OpSpec) -> Step:
-    operands = [(o.name, o.variadic, o.optional) for o in spec.operands]
-
-    def step(w: Any, op: Operation, out: bytearray) -> None:
-        for name, variadic, optional in operands:
-            operand = op.operands[name]
-            if variadic:
-                out += varint(len(operand))
-                for value in operand:
-                    out += w.value(op, value)
-            elif operand is not None:
-                out += w.value(op, operand)
-            elif not optional:
-                w.lacks(op, name)
-
-    return step
-
-
-def _regions(w: Any, op: Operation, out: bytearray) -> None:
-    out += varint(op.spec.regions)
-    for block in op.regions:
-        w.region(block, out)
-
-
-def _define(w: Any, op: Operation, out: bytearray) -> None:
-    number, values = w.count, w.values
-    for result in op.results:
-        values[result] = number
-        number += 1
-    w.count = number
+def _counted_operands(spec: OpSpec) -> list[str]:
+    """One count of all operands, and the operands."""
+    counts, parts = [], []
+    for o in spec.operands:
+        value = f"operands[{o.name!r}]"
+        if o.variadic:
+            counts.append(f"len({value})")
+            parts.append(f"*map(values.__getitem__, {value})")
+        elif o.optional:
+            counts.append(f"({value} is not None)")
+            parts.append(_optional(value, "values[{}]"))
+        else:
+            counts.append("1")
+            parts.append(f"values[{value}]")
+    return [f"varints[{' + '.join(counts)}]", *parts]

@@ -10,19 +10,24 @@ MASK64 = (1 << 64) - 1
 MAX_DEPTH = 64  # of attributes in attributes
 
 
-_SMALL = tuple(bytes((i,)) for i in range(128))
+class _Varints(dict[int, bytes]):
+    """Unsigned LEB128 by the number; that of small ones is made once."""
+
+    def __missing__(self, value: int) -> bytes:
+        out, rest = bytearray(), value
+        while rest > 127:
+            out.append(rest & 127 | 128)
+            rest >>= 7
+        out.append(rest)
+        made = bytes(out)
+        if value < _KEPT:
+            self[value] = made
+        return made
 
 
-def varint(value: int) -> bytes:
-    """``value`` as unsigned LEB128."""
-    if value < 128:
-        return _SMALL[value]
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+_KEPT = 1 << 14
+VARINTS = _Varints()
+varint = VARINTS.__getitem__
 
 
 def svarint(value: int) -> bytes:

@@ -9,9 +9,9 @@ from typing import Any
 
 from tilewright.system import collector
 from tilewright.tileir.bytecode.attributes import HINTS_TAG, write_payload, write_tagged
-from tilewright.tileir.bytecode.debug import parts, references
+from tilewright.tileir.bytecode.debug import parts
 from tilewright.tileir.bytecode.encode import BodyWriter
-from tilewright.tileir.bytecode.primitives import varint
+from tilewright.tileir.bytecode.primitives import VARINTS, varint
 from tilewright.tileir.bytecode.reader import (
     ALIGNMENTS,
     CONSTANT,
@@ -99,7 +99,8 @@ class _Writer:
         self.types = _Numbers(layout.types)
         self.constants = _Numbers(layout.constants)
         self.repeated = {id(c): i for i, c in enumerate(layout.constants) if type(c) is RepeatedConstant}
-        self.locations = _Numbers(layout.locations)
+        self.locations: dict[Location | None, int] = {None: 0}  # the numbers of those that are written
+        self.written: list[bytes] = []
         self.lists: list[list[Location | None]] = []
         self.heads: dict[tuple[Location | None, str], bytes] = {}
 
@@ -120,15 +121,13 @@ class _Writer:
         return self.constants.get(data)
 
     def location(self, location: Location | None) -> int:
-        """The number of a location, after all that it refers to; 0 for none."""
-        if location is None:
-            return 0
-        number = self.locations.numbers.get(location)
-        if number is None:
-            for value in references(location):
-                self.location(value)
-            number = self.locations.get(location)
-        return number + 1
+        """The number of a location, which is written after all that it refers to; 0 for none."""
+        number = self.locations.get(location)
+        if number is None and location is not None:
+            made = self.debug_attribute(location)
+            self.written.append(made)
+            number = self.locations[location] = len(self.written)
+        return number or 0
 
     # Sections.
 
@@ -225,14 +224,17 @@ class _Writer:
     def debug(self) -> bytes | None:
         if not self.lists and DEBUG not in self.layout.sections:
             return None
-        numbers = {loc: self.location(loc) for loc in dict.fromkeys(itertools.chain(*self.lists))}
-        indices = [numbers[loc] for loc in itertools.chain(*self.lists)]
+        known = self.layout.locations  # which may refer to later ones
+        self.locations |= {loc: number for number, loc in enumerate(known, 1)}
+        self.written = [self.debug_attribute(loc) for loc in known]
+        for loc in dict.fromkeys(itertools.chain(*self.lists)):
+            self.location(loc)
+        indices = list(map(self.locations.__getitem__, itertools.chain(*self.lists)))
         first = _offsets(self.lists)
         payload = _padded(varint(len(first)), 4) + _packed(first, 4)
         payload = _padded(payload + varint(len(indices)), 8) + _packed(indices, 8)
-        entries = [self.debug_attribute(loc) for loc in self.locations.items]
-        payload = _padded(payload + varint(len(entries)), 4) + _packed(_offsets(entries), 4)
-        return b"".join([payload, *entries])
+        payload = _padded(payload + varint(len(self.written)), 4) + _packed(_offsets(self.written), 4)
+        return b"".join([payload, *self.written])
 
     def head(self, location: FileLoc) -> bytes:
         """What all places in one scope and file begin with."""
@@ -240,22 +242,16 @@ class _Writer:
         made = self.heads[location.scope, location.file] = _FILE_LOC + varint(scope) + varint(file)
         return made
 
-    def debug_attribute(self, location: Location) -> bytes | bytearray:
+    def debug_attribute(self, location: Location) -> bytes:
         if type(location) is FileLoc:  # most are
-            line, column = location.line, location.column
             head = self.heads.get((location.scope, location.file)) or self.head(location)
-            return head + (bytes((line, column)) if line < 128 > column else varint(line) + varint(column))
+            return head + VARINTS[location.line] + VARINTS[location.column]
         tag, kinds, values = parts(location)
-        out = bytearray((tag,))
-        for kind, value in zip(kinds, values):
-            number = value if kind == "n" else self.string(value) if kind == "s" else self.location(value)
-            if number < 128:
-                out.append(number)
-            else:
-                out += varint(number)
+        numbers: dict[str, Callable[[Any], int]] = {"n": int, "s": self.string, "r": self.location}
+        out = [tag, *(numbers[kind](value) for kind, value in zip(kinds, values))]
         if tag == SUBPROGRAM and self.minor >= 5:
-            out += varint(values[-1])
-        return out
+            out.append(values[-1])
+        return b"".join(map(varint, out))
 
     def type_table(self) -> bytes | None:
         entries: list[bytes] = []
