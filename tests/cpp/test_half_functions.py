@@ -95,7 +95,8 @@ def expressions(name: str) -> Iterator[str]:
         yield from (f"(long long)__{name}2{word}_{way}(x)" for way in WAYS)
         yield from (f"bits(__{word}2{name}_{way}(({type})(n[i] >> 13)))" for way in WAYS)
     yield from (f"bits(__float2{name}_{way}(s[i]))" for way in WAYS)
-    yield from (f"bits(__double2{name}(d[i]))", "__hisnan(x)", f"bits(__{name}2{name}2(x).y)")
+    yield from (f"bits(__double2{name}(d[i]))", "__hisnan(x)", f"bits(__{name}2{name}2(x).y)", "__hisinf(x)")
+    yield from ("__high2float(w) == float(y)", "__low2float(__lowhigh2highlow(w)) == float(y)")
 
 
 def results(type: Any, x: Array, y: Array, z: Array, n: Array, d: Array) -> Iterator[tuple[Array, int]]:
@@ -123,6 +124,8 @@ def results(type: Any, x: Array, y: Array, z: Array, n: Array, d: Array) -> Iter
         yield from ((towards(whole_numbers, way, type), 0) for way in WAYS)
     yield from ((towards(d.astype(np.float32).astype(np.float64), way, type), 0) for way in WAYS)
     yield from [(nearest(d, type), 0), (np.isnan(a).astype(np.int64), 0), (x, 0)]
+    yield (np.where(np.isinf(a), np.sign(a), 0).astype(np.int64), 0)
+    yield from [((~np.isnan(b)).astype(np.int64), 0)] * 2
 
 
 def towards(values: Array, way: str, type: Any) -> Array:

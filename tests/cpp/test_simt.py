@@ -370,13 +370,22 @@ def test_launches_in_tile_kernels_are_refused(tmp_path: Path) -> None:
     assert done.returncode != 0 and message in done.stderr
 
 
-def test_blocks_have_no_more_threads_than_the_launch_bounds_of_their_kernel(tmp_path: Path) -> None:
+def test_limits_of_launches(tmp_path: Path) -> None:
     text = """#include <cstdio>
 template <int N> __global__ void __launch_bounds__(N, 1) reverse(int* p) {
     __shared__ int s[N];
     s[threadIdx.x] = threadIdx.x;
     __syncthreads();
     p[threadIdx.x] = s[N - 1 - threadIdx.x];
+}
+#define KERNEL __attribute__((global))
+__attribute__((device)) int twice(int x) { return 2 * x; }
+KERNEL void __maxnreg__(32) sized(int* p) {
+    extern __attribute__((shared)) int s[];
+    __attribute__ ((shared)) int one[1];
+    s[threadIdx.x] = one[0] = 3;
+    __syncthreads();
+    p[threadIdx.x] = twice(s[63 - threadIdx.x]);
 }
 constexpr int warp = 32;
 __launch_bounds__(2 * warp) __global__ void swap(int* p) { p[threadIdx.x] = __shfl_xor_sync(~0u, threadIdx.x, 1); }
@@ -388,15 +397,34 @@ int main() {
     reverse<64><<<1, 65>>>(p); done();
     swap<<<2, 64>>>(p); done();
     swap<<<1, dim3(64, 2)>>>(p); done();
-    cudaFuncAttributes about;
+    cudaFuncAttributes about, before, after;
     cudaFuncGetAttributes(&about, reverse<64>);
     cudaOccupancyMaxPotentialBlockSize(&grid, &block, swap);
-    printf("%d %d\\n", about.maxThreadsPerBlock, block);
+    printf("%d %d %zu\\n", about.maxThreadsPerBlock, block, about.sharedSizeBytes);
+    swap<<<dim3(1, 65536), 32>>>(p); done();
+    cudaFuncGetAttributes(&before, sized);
+    sized<<<1, 64, 50000>>>(p); done();
+    cudaFuncSetAttribute(sized, cudaFuncAttributeMaxDynamicSharedMemorySize, 50000);
+    sized<<<1, 64, 50000>>>(p); done();
+    cudaFuncGetAttributes(&after, sized);
+    printf("%d %d\\n", before.maxDynamicSharedSizeBytes, after.maxDynamicSharedSizeBytes);
+    cudaMemPool_t pool; int* q;
+    cudaDeviceGetDefaultMemPool(&pool, 0);
+    cudaMallocFromPoolAsync(&q, 4, pool, 0);
+    cudaMallocAsync(&q, 4, pool, 0); done();
 }
 """
     done = run(tmp_path / "program.cu", text)
-    answers = ["cudaSuccess 63", "cudaErrorInvalidValue 63", "cudaSuccess 1", "cudaErrorInvalidValue 1", "64 64"]
+    answers = ["cudaSuccess 63", "cudaErrorInvalidValue 63", "cudaSuccess 1", "cudaErrorInvalidValue 1", "64 64 256"]
+    answers += [
+        "cudaErrorInvalidConfiguration 1",
+        "cudaErrorInvalidValue 1",
+        "cudaSuccess 6",
+        "49148 50000",
+        "cudaSuccess 6",
+    ]
     assert done.stdout.splitlines() == answers, done.stderr
+    assert "50000 bytes of dynamic shared memory for sized(), which may have 49148: allow more by" in done.stderr
     assert "a block of 65 threads of reverse<64>(), whose __launch_bounds__ allow 64\n" in done.stderr
 
 

@@ -12,7 +12,7 @@ from typing import Any, Union
 from tilewright.backends.base import Backend
 from tilewright.backends.registry import backend_names
 from tilewright.cpp.translation import Request, kernel_function, kernel_names
-from tilewright.frontend.cpp.source import declared_kernels
+from tilewright.frontend.cpp.source import declared_kernels, with_keywords
 from tilewright.frontend.signature import Signature
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError, TileSyntaxError
@@ -81,7 +81,7 @@ def request_of(
         text, shown = _text_of(path), name or str(path)
         folders.insert(0, str(path.parent))
     macros = tuple((macro, "" if value is None else _macro(value)) for macro, value in (defines or {}).items())
-    return Request(text, shown, std, macros, tuple(folders))
+    return Request(with_keywords(text), shown, std, macros, tuple(folders))
 
 
 def _text_of(path: Path) -> str:

@@ -157,6 +157,18 @@ def variables(text: str, kernels: Iterable[str]) -> list[str]:
     ]
 
 
+def shared_types(text: str, kernels: Iterable[str]) -> dict[str, str]:
+    """A type of the size of the shared variables that each of ``kernels`` of the module ``text`` may use."""
+    calls = call_graph(text)
+    local = {m[1].strip('"'): m for m in GLOBAL.finditer(text) if "thread_local" in m["how"]}
+    found = {}
+    for symbol in kernels:
+        named = {name for each in called_from(calls, [symbol]) for name in calls[each]}
+        types = [parameter_type(m["rest"]) for name, m in local.items() if name in named and "external" not in m["how"]]
+        found[symbol] = f"{{ {', '.join(types)} }}" if types else "[0 x i8]"
+    return found
+
+
 def _unrolled(text: str, kernels: set[str], transform: Transform) -> str:
     """The module ``text`` in which short loops of ``kernels``, whose lanes wait for each other, are unrolled: distances
     of shuffles become constants. Those stay as they are that would wait at too many places."""

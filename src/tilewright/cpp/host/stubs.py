@@ -17,8 +17,9 @@ _DEFINITION = (
 )
 _CONSTRUCTORS = re.compile(r"^@llvm\.global_ctors = appending global \[(\d+) x \{ i32, ptr, ptr \}\] \[(.*)\]$", re.M)
 _TABLE = '@"tw.kernels"'
-# The stub, its symbol and name, sizes of parameters, how many these are, whether it is SIMT, its bound, its code.
-_ROW = "{ ptr, ptr, ptr, ptr, i32, i32, i32, ptr }"
+# The stub, its symbol and name, sizes of parameters, how many these are, whether it is SIMT, its bound, the size of its
+# shared variables, its code.
+_ROW = "{ ptr, ptr, ptr, ptr, i32, i32, i32, i32, ptr }"
 MAX_THREADS = 1024  # in a block, as `max_threads` of the runtime
 _BEFORE_OTHERS = 101  # constructors of the program may launch kernels
 VARIABLES = "__tw_variables_"  # and the file: the table of its variables of the device
@@ -34,11 +35,16 @@ def with_variables(text: str, names: Sequence[str], file: str) -> str:
 
 
 def with_stubs(
-    text: str, kernels: Mapping[str, str], simt: Mapping[str, Way], bounds: Mapping[str, int], written: str
+    text: str,
+    kernels: Mapping[str, str],
+    simt: Mapping[str, Way],
+    bounds: Mapping[str, int],
+    shared: Mapping[str, str],
+    written: str,
 ) -> str:
     """The module ``text`` with stubs for the functions ``kernels``, whose names these are; those in ``simt`` have code
-    and run in these ways, those in ``bounds`` with no more threads in a block. ``written`` is the module as the
-    compiler wrote it."""
+    and run in these ways, those in ``bounds`` with no more threads in a block; in ``shared`` are types of the size of
+    their shared variables. ``written`` is the module as the compiler wrote it."""
     text = re.sub(r"^declare !dbg !\d+ ", "declare ", text, flags=re.M)
     count, rows, constants = len(kernels), [], []
     for i, (symbol, name) in enumerate(kernels.items()):
@@ -54,7 +60,8 @@ def with_stubs(
             code = f'@"tw.code.{i}"'
             constants.append(f"{code} = private constant {code_of(symbol, simt[symbol])}")
         strings = f'ptr @"tw.symbol.{i}", ptr @"tw.name.{i}", ptr @"tw.sizes.{i}"'
-        numbers = f"i32 {len(sizes)}, i32 {(symbol in simt) + 2 * halves}, i32 {bounds.get(symbol, MAX_THREADS)}"
+        numbers = f"i32 {len(sizes)}, i32 {(symbol in simt) + 2 * halves}, i32 {bounds.get(symbol, MAX_THREADS)}, "
+        numbers += f"i32 {_size_of(shared.get(symbol, '[0 x i8]'))}"
         rows.append(f"{_ROW} {{ ptr @{_name(symbol)}, {strings}, {numbers}, ptr {code} }}")
     if kernels:
         text = _with_constructor(text)
@@ -74,6 +81,11 @@ def _name(symbol: str) -> str:
     return symbol if re.fullmatch(r"[-\w.]+", symbol) else f'"{symbol}"'
 
 
+def _size_of(type: str) -> str:
+    """The bytes of a type, as a constant of LLVM."""
+    return f"ptrtoint (ptr getelementptr ({type}, ptr null, i32 1) to i32)"
+
+
 def _string(name: str, value: str) -> str:
     data = value.encode()
     text = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\' else f"\\{b:02X}" for b in data)
@@ -91,7 +103,7 @@ def _with_stub(text: str, symbol: str, description: str) -> tuple[str, list[str]
         type, value = parameter_type(parameter), parameter.split()[-1]
         by_value = re.search(r"byval\((.*?)\) ", f"{parameter} ")
         lines += [f"  %tw.slot{i} = getelementptr ptr, ptr %tw.slots, i32 {i}"]
-        sizes.append(f"ptrtoint (ptr getelementptr ({by_value[1] if by_value else type}, ptr null, i32 1) to i32)")
+        sizes.append(_size_of(by_value[1] if by_value else type))
         if by_value:
             lines += [f"  store ptr {value}, ptr %tw.slot{i}"]
             continue

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.cpp.host.simt import SimtModule, variables, with_threads
+from tilewright.cpp.host.simt import SimtModule, shared_types, variables, with_threads
 from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request
 from tilewright.frontend.cpp.launches import launches_as_calls
@@ -33,7 +33,7 @@ def compiled(request: Request) -> Made:
         threads = with_threads(llvm, simt, passes.inlined, passes.transformed, checked=request.is_checked)
     described = frontend.described(llvm, [*kernels, *simt])
     names = {symbol: name for symbol, name, _ in described}
-    module = with_stubs(threads.llvm, names, threads.ways, _bounds(frontend, llvm), llvm)
+    module = with_stubs(threads.llvm, names, threads.ways, _bounds(frontend, llvm), shared_types(llvm, simt), llvm)
     if simt:
         module = with_variables(module, variables(llvm, simt), file_number(request))
     head = json.dumps(described[: len(kernels)])

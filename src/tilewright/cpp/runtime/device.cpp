@@ -7,7 +7,8 @@
 
 namespace tilewright {
 
-constexpr int max_grid = (1 << 24) - 1, version = CUDART_VERSION;
+constexpr int max_grid[] = {0x7fffffff, 65535, 65535}, max_block[] = {max_threads, max_threads, 64};
+constexpr int version = CUDART_VERSION;
 constexpr size_t shared_memory = 48 << 10, max_shared = 227 << 10;
 
 // Programs divide the number of multiprocessors among clusters of two, so there are two at least.
@@ -37,8 +38,8 @@ static cudaDeviceProp properties() {
     p.memoryBusWidth = 128;
     p.l2CacheSize = 32 << 20;
     for (int axis = 0; axis < 3; ++axis) {
-        p.maxThreadsDim[axis] = axis == 2 ? 64 : max_threads;
-        p.maxGridSize[axis] = max_grid;
+        p.maxThreadsDim[axis] = max_block[axis];
+        p.maxGridSize[axis] = max_grid[axis];
     }
     p.unifiedAddressing = p.managedMemory = p.integrated = p.canMapHostMemory = p.pageableMemoryAccess = 1;
     p.concurrentManagedAccess = p.asyncEngineCount = p.hostRegisterSupported = p.memoryPoolsSupported = 1;
@@ -51,12 +52,23 @@ static cudaDeviceProp properties() {
 }
 
 cudaError_t check(configuration const& c) {
-    unsigned const *g = c.grid, *b = c.block;
+    bool fits = double(c.block[0]) * c.block[1] * c.block[2] <= max_threads;
     for (int axis = 0; axis < 3; ++axis)
-        if (g[axis] == 0 || g[axis] > unsigned(max_grid) || b[axis] == 0) return cudaErrorInvalidConfiguration;
-    bool grid_fits = double(g[0]) * g[1] * g[2] < 9.2e18;
-    bool block_fits = b[2] <= 64 && double(b[0]) * b[1] * b[2] <= max_threads;
-    return grid_fits && block_fits && c.shared <= max_shared ? cudaSuccess : cudaErrorInvalidConfiguration;
+        fits &= c.grid[axis] - 1 < unsigned(max_grid[axis]) && c.block[axis] - 1 < unsigned(max_block[axis]);
+    return fits ? cudaSuccess : cudaErrorInvalidConfiguration;
+}
+
+// Kernels of which a launch may ask for more than 48 KiB, as CUDA has programs say it before.
+struct allowance {
+    kernel const* what;
+    size_t shared;
+};
+static list<allowance> allowances;
+size_t shared_room(kernel const& what) {
+    locked here;
+    for (allowance const& each : allowances)
+        if (each.what == &what) return each.shared;
+    return what.shared < shared_memory ? shared_memory - what.shared : 0;
 }
 
 static cudaError_t answer(int* out, int value) {
@@ -160,6 +172,7 @@ cudaError_t __tw_occupancy(int* blocks, void const* function, int threads, size_
     if (!blocks || threads < 1) return report(cudaErrorInvalidValue);
     kernel const* found = find_kernel(function);
     if (!found) return report(cudaErrorInvalidDeviceFunction);
+    shared += found->shared;
     int by_threads = threads > int(found->bound) ? 0 : 2 * max_threads / threads, by_memory = shared ? int(max_shared / shared) : 32;
     int least = by_threads < by_memory ? by_threads : by_memory;
     return answer(blocks, least < 32 ? least : 32);
@@ -168,13 +181,16 @@ cudaError_t __tw_function_attributes(cudaFuncAttributes* out, void const* functi
     if (!out) return report(cudaErrorInvalidValue);
     kernel const* found = find_kernel(function);
     if (!found) return report(cudaErrorInvalidDeviceFunction);
-    *out = {0, 0, 0, int(found->bound), 32, 90, 90, 0, int(shared_memory), -1};
+    *out = {found->shared, 0, 0, int(found->bound), 32, 90, 90, 0, int(shared_room(*found)), -1};
     return report(cudaSuccess);
 }
 cudaError_t __tw_set_function_attribute(void const* function, cudaFuncAttribute attribute, int value) {
-    if (!find_kernel(function)) return report(cudaErrorInvalidDeviceFunction);
-    bool fits = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize ? value >= 0 && value <= int(max_shared)
-                                                                         : value >= -1 && value <= 100;
+    kernel const* found = find_kernel(function);
+    if (!found) return report(cudaErrorInvalidDeviceFunction);
+    bool of_shared = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize;
+    bool fits = of_shared ? value >= 0 && value + found->shared <= max_shared : value >= -1 && value <= 100;
+    locked here;
+    if (fits && of_shared) allowances.insert(0, {found, size_t(value)});
     return report(fits ? cudaSuccess : cudaErrorInvalidValue);
 }
 cudaError_t __tw_function_name(char const** name, void const* function) {

@@ -72,7 +72,7 @@ struct running {
 };
 
 cudaError_t run_tile(kernel const& what, configuration const& how, void** slots) {
-    if (how.block[0] * how.block[1] * how.block[2] != 1) return cudaErrorInvalidConfiguration;
+    if (how.block[0] * how.block[1] * how.block[2] != 1 || how.grid[0] >= 1 << 24) return cudaErrorInvalidConfiguration;
     fflush(stdout);  // what the program has printed comes before what the kernel prints
     running here{what.name};
     if (launcher) return cudaError_t(launcher(what.symbol, how.grid, slots));
@@ -115,6 +115,10 @@ cudaError_t run(kernel const& what, configuration const& how, void** slots) {
         return cudaErrorInvalidValue;
     }
     if (!what.simt) return run_tile(what, how, slots);
+    if (how.shared > shared_room(what)) {
+        say("%zu bytes of dynamic shared memory for %s(), which may have %zu: allow more by cudaFuncSetAttribute", how.shared, what.name, shared_room(what));
+        return cudaErrorInvalidValue;
+    }
     if (!simt_launcher) return run_simt(what, how, slots);
     fflush(stdout);
     unsigned const *g = how.grid, *b = how.block, shape[] = {g[0], g[1], g[2], b[0], b[1], b[2]};

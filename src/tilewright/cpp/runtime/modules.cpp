@@ -300,7 +300,7 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* 
             return CUDA_SUCCESS;
         }
     auto* kept = (unsigned*)copied((char const*)sizes, count * sizeof *sizes);
-    known.add(made_of(kernel{nullptr, copied(symbol, strlen(symbol)), copied(name, strlen(name)), kept, count, 0, 0, max_threads, nullptr}));
+    known.add(made_of(kernel{nullptr, copied(symbol, strlen(symbol)), copied(name, strlen(name)), kept, count, 0, 0, max_threads, 0, nullptr}));
     *function = (CUfunction)known[known.count - 1];
     return CUDA_SUCCESS;
 }

@@ -68,7 +68,7 @@ struct kernel {
     char const* name;
     unsigned const* sizes;
     unsigned parameters, simt : 1, halves : 31;  // bits: those that are the second eight bytes of a struct before
-    unsigned bound;  // the most threads of a block
+    unsigned bound, shared;  // the most threads of a block, and the bytes of its shared variables
     void* code;  // of SIMT kernels: see simt.cpp
 };
 kernel const* find_kernel(void const* stub);
@@ -79,6 +79,7 @@ struct configuration {
     cudaStream_t stream;
 };
 cudaError_t check(configuration const& wanted);
+size_t shared_room(kernel const& what);  // the bytes of shared memory that a launch may ask for
 // Runs all blocks now. `slots` has the addresses of the arguments.
 cudaError_t run(kernel const& what, configuration const& how, void** slots);
 cudaError_t run_simt(kernel const& what, configuration const& how, void** slots);

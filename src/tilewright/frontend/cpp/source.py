@@ -18,6 +18,10 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
+# What CUDA's keywords stand for, which some programs write themselves.
+_ATTRIBUTE = re.compile(
+    r"\b__attribute__\s*\(\(\s*(global|device|host|shared|constant|managed|tile|tile_global)\s*\)\s*\)"
+)
 _SIMT = re.compile(r"\b__(?:global|device)__\b")
 _DEVICE = re.compile(r"\b__(?:global|device|tile_global|tile)__\b")
 # With these, a function is for other code too.
@@ -30,6 +34,11 @@ def prepare(text: str, name: str, *, launches: bool = False) -> str:
     text = without_simt_bodies(text)
     text = launches_as_calls(text, name, marked=True) if launches else without_launches(text, name)
     return rewrite_hints(text, name)
+
+
+def with_keywords(text: str) -> str:
+    """``text`` with ``__shared__`` for ``__attribute__((shared))``, and so on, at its place."""
+    return _ATTRIBUTE.sub(lambda m: f"__{m[1]}__" + blank(m.group()[len(m[1]) + 4 :]), text)
 
 
 def needs_expansion(text: str, include_dirs: Iterable[str | os.PathLike[str]]) -> bool:

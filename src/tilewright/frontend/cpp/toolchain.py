@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tilewright.frontend.cpp.diagnostics import errors, narrowing, raise_for, undefined_symbol
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
-from tilewright.frontend.cpp.source import headers_first
+from tilewright.frontend.cpp.source import headers_first, with_keywords
 from tilewright.ir.errors import TileCompilerExecutionError, TileError, TileUnsupportedFeatureError
 from tilewright.system.folders import private_folder, say_unusable, user_folder
 
@@ -190,7 +190,7 @@ def expand(
         files, found = _run(text, name, (*flags, *prelude), Path(directory), output, before)
         if found:
             raise found[0]
-        return _MARKER.sub(r"\1", output.read_text()), files
+        return with_keywords(_MARKER.sub(r"\1", output.read_text())), files
 
 
 def _prelude(text: str, *, host: bool) -> tuple[str, ...]:

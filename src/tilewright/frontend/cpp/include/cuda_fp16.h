@@ -28,13 +28,11 @@ __tile__ constexpr __half __uint2half_rn(unsigned x) { return __half(double(x));
 __tile__ constexpr __half __ll2half_rn(long long x) { return __half(double(x)); }
 __tile__ constexpr unsigned short __half_as_ushort(__half x) { return __builtin_bit_cast(unsigned short, x); }
 __tile__ constexpr __half __ushort_as_half(unsigned short x) { return __builtin_bit_cast(__half, x); }
-__tile__ constexpr bool __hisinf(__half x) { return (__half_as_ushort(x) & 0x7fff) == 0x7c00; }
 
 __tile__ constexpr __half2 __lows2half2(__half2 a, __half2 b) { return {a.x, b.x}; }
 __tile__ constexpr __half2 __highs2half2(__half2 a, __half2 b) { return {a.y, b.y}; }
 __tile__ constexpr __half2 __low2half2(__half2 v) { return {v.x, v.x}; }
 __tile__ constexpr __half2 __high2half2(__half2 v) { return {v.y, v.y}; }
-__tile__ constexpr __half2 __lowhigh2highlow(__half2 v) { return {v.y, v.x}; }
 __tile__ constexpr __half2 make_half2(__half x, __half y) { return {x, y}; }
 __tile__ constexpr __half2 __halves2half2(__half x, __half y) { return {x, y}; }
 __tile__ constexpr __half2 __half2half2(__half x) { return {x, x}; }
@@ -44,8 +42,6 @@ __tile__ constexpr __half2 __float22half2_rn(float2 v) { return {__half(v.x), __
 __tile__ constexpr float2 __half22float2(__half2 v) { return {float(v.x), float(v.y)}; }
 __tile__ constexpr __half __low2half(__half2 v) { return v.x; }
 __tile__ constexpr __half __high2half(__half2 v) { return v.y; }
-__tile__ constexpr float __low2float(__half2 v) { return float(v.x); }
-__tile__ constexpr float __high2float(__half2 v) { return float(v.y); }
 #ifdef TW_SIMT
 TW_HALF_CONVERSIONS(__half, __half2, half)
 #else

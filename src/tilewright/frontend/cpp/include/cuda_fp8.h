@@ -38,6 +38,18 @@ TW_FROM_RAW_FLOAT(bfloat16, __nv_bfloat16)
 inline __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t x, __nv_fp8_interpretation_t kind) {
     return __half(kind == __NV_E4M3 ? __tw_stored::e4m3::value(x) : __tw_stored::e5m2::value(x));
 }
+inline __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv_fp8_interpretation_t kind) {
+    return {__nv_cvt_fp8_to_halfraw(x & 255, kind).x, __nv_cvt_fp8_to_halfraw(x >> 8, kind).x};
+}
+#define TW_PAIR_TO_FP8(name, P, first, second, one)                                                               \
+    inline __nv_fp8x2_storage_t __nv_cvt_##name##_to_fp8x2(P v, __nv_saturation_t how, __nv_fp8_interpretation_t kind) { \
+        return __nv_fp8x2_storage_t(__nv_cvt_##one##_to_fp8(first, how, kind) | __nv_cvt_##one##_to_fp8(second, how, kind) << 8); \
+    }
+TW_PAIR_TO_FP8(float2, float2, v.x, v.y, float)
+TW_PAIR_TO_FP8(double2, double2, v.x, v.y, double)
+TW_PAIR_TO_FP8(halfraw2, __half2_raw, __half_raw{v.x}, __half_raw{v.y}, halfraw)
+TW_PAIR_TO_FP8(bfloat16raw2, __nv_bfloat162_raw, __nv_bfloat16_raw{v.x}, __nv_bfloat16_raw{v.y}, bfloat16raw)
+#undef TW_PAIR_TO_FP8
 #define TW_FP8_VECTORS(T, kind, one)                                                                                  \
     struct alignas(2) __nv_fp8x2_##kind {                                                                             \
         __nv_fp8x2_storage_t __x;                                                                                     \

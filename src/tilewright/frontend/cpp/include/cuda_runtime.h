@@ -142,6 +142,14 @@ inline cudaError_t cudaMallocAsync(T** address, size_t size, cudaStream_t stream
     return cudaMallocAsync((void**)address, size, stream);
 }
 template <typename T>
+inline cudaError_t cudaMallocFromPoolAsync(T** address, size_t size, cudaMemPool_t pool, cudaStream_t stream) {
+    return cudaMallocFromPoolAsync((void**)address, size, pool, stream);
+}
+template <typename T>
+inline cudaError_t cudaMallocAsync(T** address, size_t size, cudaMemPool_t pool, cudaStream_t stream) {
+    return cudaMallocFromPoolAsync((void**)address, size, pool, stream);
+}
+template <typename T>
 inline cudaError_t cudaMallocManaged(T** address, size_t size, unsigned int flags = cudaMemAttachGlobal) {
     return cudaMallocManaged((void**)address, size, flags);
 }
@@ -152,6 +160,10 @@ inline cudaError_t cudaMallocHost(T** address, size_t size, unsigned int = cudaH
 template <typename T>
 inline cudaError_t cudaHostAlloc(T** address, size_t size, unsigned int flags) {
     return cudaHostAlloc((void**)address, size, flags);
+}
+
+inline cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned int flags) {
+    return cudaEventCreateWithFlags(event, flags);
 }
 
 namespace __tw_host {

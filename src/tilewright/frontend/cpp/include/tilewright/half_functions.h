@@ -43,6 +43,12 @@
     __tile__ constexpr T __tw_saturated(T a) noexcept {                                                        \
         return a > T(1.0f) ? T(1.0f) : a > T(0.0f) ? a : T(0.0f);                                              \
     }                                                                                                          \
+    __tile__ constexpr int __hisinf(T a) noexcept {                                                            \
+        return a != a || a - a == a - a ? 0 : a > T(0.0f) ? 1 : -1;                                            \
+    }                                                                                                          \
+    __tile__ constexpr P __lowhigh2highlow(P a) noexcept { return P{a.y, a.x}; }                               \
+    __tile__ constexpr float __low2float(P a) noexcept { return float(a.x); }                                  \
+    __tile__ constexpr float __high2float(P a) noexcept { return float(a.y); }                                 \
     TW_HALF_BINARY(T, __hadd, +)                                                                               \
     TW_HALF_BINARY(T, __hsub, -)                                                                               \
     TW_HALF_BINARY(T, __hmul, *)                                                                               \

@@ -13,9 +13,13 @@
 #define __shared__ __attribute__((annotate("tw.shared")))
 #endif
 #define __grid_constant__
+#define __nv_pure__
+#define __maxnreg__(registers)
 #define __launch_bounds__(threads, ...) __attribute__((annotate("tw.bounds", int(threads))))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
+#define __builtin_align__(bytes) __align__(bytes)
+#define __inline_hint__ inline
 #define __global__ __attribute__((annotate("tw.simt"), used))
 #define __tile_global__ __attribute__((annotate("tw.kernel"), used))
 // A wish, which is left out: headers write __attribute__((__noinline__)), where no more than that may stand for it.

@@ -15,6 +15,7 @@ TW_ROUNDED(double, d)
 inline float __frsqrt_rn(float x) { return float(1 / ::sqrt(double(x))); }
 inline double __fma_rn(double x, double y, double z) { return ::fma(x, y, z); }
 inline float fdividef(float x, float y) { return x / y; }
+inline double fdivide(double x, double y) { return x / y; }
 inline float __log10f(float x) { return log10f(x); }
 inline float __exp10f(float x) { return powf(10.0f, x); }
 inline float __tanf(float x) { return tanf(x); }
