@@ -65,9 +65,8 @@ class Tile(Eager, stubs.Tile):
     def _known(self) -> Any:
         if self._data is None:
             current().fail(
-                TileTypeError,
                 "a combining function is pure arithmetic on scalars: it cannot branch on them or read them. Choose "
-                "between values with ct.where",
+                "between values with ct.where"
             )
         return self._data
 
@@ -279,7 +278,7 @@ def _described(tile: Tile) -> str:
 
 
 def _fail(message: str) -> NoReturn:
-    current().fail(TileTypeError, message)
+    current().fail(message)
 
 
 # -- operators

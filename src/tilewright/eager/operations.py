@@ -10,7 +10,7 @@ from tilewright.eager.rewrite import Program
 from tilewright.eager.session import HostFunction, current, in_kernel
 from tilewright.frontend.python.ops.table import BUILDERS, METHODS
 from tilewright.frontend.python.values import Tile
-from tilewright.ir.errors import StaticException, TileStaticAssertionError, TileTypeError
+from tilewright.ir.errors import StaticException, TileStaticAssertionError
 from tilewright.language import array as stubs
 from tilewright.language import static
 from tilewright.language.functions import TileFunction
@@ -63,11 +63,9 @@ def _eval(expr: Any) -> Any:
 def _assert(condition: Any, message: Any = None) -> None:
     known = condition if isinstance(condition, bool) else constant_of(condition)
     if not isinstance(known, bool):
-        current().fail(
-            TileTypeError, f"ct.static_assert needs a constant bool, not {condition!r}; use ct.assert_ at run time"
-        )
+        current().fail(f"ct.static_assert needs a constant bool, not {condition!r}; use ct.assert_ at run time")
     if not known:
-        current().fail(TileStaticAssertionError, "static assertion failed" if message is None else str(message))
+        current().fail("static assertion failed" if message is None else str(message), TileStaticAssertionError)
 
 
 def _exception(exc: Any) -> StaticException:

@@ -288,7 +288,7 @@ def _range(*bounds: Any) -> Iterator[Any]:
     bounds = tracer.range_bounds(found)
     lower, upper, step = (objects.data_of(v) for v in bounds)
     if step <= 0:
-        tracer.fail(TileError, f"the step of this loop is {int(step)}; it must be positive")
+        tracer.fail(f"the step of this loop is {int(step)}; it must be positive", TileError)
     kind = bounds[0].tile
     positions = range(int(lower), int(upper), int(step))
     return (objects.wrap(Tile(ConcreteValue(kind, np.array(i, lower.dtype)))) for i in positions)

@@ -20,7 +20,6 @@ from tilewright.frontend.python.values import Array
 from tilewright.frontend.signature import ArgumentSpec, ArraySpec, parameters
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import int64
-from tilewright.ir.errors import TileTypeError
 from tilewright.ir.semantics import constant_array
 from tilewright.runtime.arguments import RUNTIME_SLOT, BoundArguments, bind_argument, describe
 from tilewright.runtime.arrays import RuntimeValues
@@ -49,7 +48,7 @@ class EagerContext(ValueSemantics):
 
     def host_array(self, value: Any) -> Array:
         """An array of the host that is given to an operation."""
-        self.fail(TileTypeError, "an array of the host cannot be used in a kernel; pass it as an argument")
+        self.fail("an array of the host cannot be used in a kernel; pass it as an argument")
 
 
 class Session(EagerContext):
@@ -64,7 +63,7 @@ class Session(EagerContext):
         try:
             spec = bind_argument(DEFAULT, ref, describe(DEFAULT, value, flat), into)
         except (TypeError, ValueError, OverflowError) as e:
-            self.fail(TileTypeError, str(e))
+            self.fail(str(e))
         assert isinstance(spec, ArraySpec)
         (region,) = into.regions
         layout, address = region.layout, region.address(flat.numbers)

@@ -16,7 +16,7 @@ from tilewright.frontend.python.ops.convert import strict
 from tilewright.frontend.python.ops.debug import print_values
 from tilewright.frontend.python.values import ArrayList, Tile
 from tilewright.ir.dtypes import bool_
-from tilewright.ir.errors import TileTypeError, TileValueError, UnsupportedCallError
+from tilewright.ir.errors import TileValueError, UnsupportedCallError
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.semantics import ValueSemantics
@@ -39,7 +39,7 @@ def _arity(t: ValueSemantics, name: str, arguments: tuple[Any, ...], low: int, h
     high = low if high is None else high
     if not low <= len(arguments) <= high:
         wanted = str(low) if low == high else f"{low} to {high}"
-        t.fail(TileTypeError, f"{name}() takes {wanted} argument{'s' * (wanted != '1')}, {len(arguments)} given")
+        t.fail(f"{name}() takes {wanted} argument{'s' * (wanted != '1')}, {len(arguments)} given")
 
 
 def _range(t: ValueSemantics, *arguments: Any) -> Range:
@@ -52,13 +52,11 @@ def _range(t: ValueSemantics, *arguments: Any) -> Range:
             fraction = isinstance(a, float) or (isinstance(a, Tile) and a.dtype.is_float)
             advice = "; quotients of integers are written with //" if fraction else ""
             wanted = f"it must be a signed integer scalar{advice}"
-            t.fail(TileTypeError, f"argument {i + 1} of range() is {describe(a)}; {wanted}")
+            t.fail(f"argument {i + 1} of range() is {describe(a)}; {wanted}")
     start, stop, step = (0, arguments[0], 1) if len(arguments) == 1 else (*arguments, 1)[:3]
     known = step.constant if isinstance(step, Tile) else step
     if known is not None and known <= 0:
-        t.fail(
-            TileTypeError, f"the step of range() is {known}; only positive steps are possible. Count up and subtract"
-        )
+        t.fail(f"the step of range() is {known}; only positive steps are possible. Count up and subtract")
     return Range(start, stop, step)
 
 
@@ -72,13 +70,13 @@ def _len(t: ValueSemantics, *arguments: Any) -> Any:
     found, result = t.method_result(value, "__len__")
     if found:
         return result
-    t.fail(TileTypeError, f"{describe(value)} has no len(); use .shape")
+    t.fail(f"{describe(value)} has no len(); use .shape")
 
 
 def _pair(name: str) -> Callable[..., Any]:
     def function(t: ValueSemantics, *arguments: Any) -> Any:
         if len(arguments) != 2:
-            t.fail(TileTypeError, f"{name}() takes exactly two arguments in tile code; ct.{name} reduces a tile")
+            t.fail(f"{name}() takes exactly two arguments in tile code; ct.{name} reduces a tile")
         x, y = arguments
         if _is_number(x) and _is_number(y):
             return getattr(builtins, name)(x, y)
@@ -112,11 +110,11 @@ def _number(convert: Callable[[Any], Any], name: str) -> Callable[..., Any]:
                 result = convert(known)
                 check_range(result)
             except (ValueError, OverflowError, FoldError) as e:
-                t.fail(TileValueError, f"{name}({known!r}): {e}")
+                t.fail(f"{name}({known!r}): {e}", TileValueError)
             return result
         if isinstance(x, Tile):
-            t.fail(TileTypeError, f"{name}() needs a constant; convert a run-time value with .astype(ct.{name}32)")
-        t.fail(TileTypeError, f"{name}() cannot convert {describe(x)}")
+            t.fail(f"{name}() needs a constant; convert a run-time value with .astype(ct.{name}32)")
+        t.fail(f"{name}() cannot convert {describe(x)}")
 
     return function
 
@@ -138,7 +136,7 @@ def _tuple(t: ValueSemantics, *arguments: Any) -> tuple[Any, ...]:
     (value,) = arguments
     if isinstance(value, tuple):
         return tuple(value)
-    t.fail(TileTypeError, f"tuple() cannot iterate over {describe(value)}")
+    t.fail(f"tuple() cannot iterate over {describe(value)}")
 
 
 def _slice(t: ValueSemantics, *arguments: Any) -> slice:
@@ -155,7 +153,7 @@ def _getattr(t: ValueSemantics, *arguments: Any) -> Any:
     _arity(t, "getattr", arguments, 2, 3)
     value, name = arguments[:2]
     if not isinstance(name, str):
-        t.fail(TileTypeError, f"the second argument of getattr() is {describe(name)}; it must be a string")
+        t.fail(f"the second argument of getattr() is {describe(name)}; it must be a string")
     if len(arguments) == 3 and not t.has_attribute(value, name):
         return arguments[2]
     return t.attribute(value, name)
@@ -180,8 +178,8 @@ def _breakpoint(t: ValueSemantics, *arguments: Any) -> None:
     """Nothing, where the source is to be run as Python anyway."""
     if t.joins is None:
         t.fail(
-            UnsupportedCallError,
             "compiled code has no breakpoint(); run the kernel as Python: ct.launch(..., backend='python')",
+            UnsupportedCallError,
         )
 
 

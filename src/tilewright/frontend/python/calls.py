@@ -52,7 +52,7 @@ def call(t: ValueSemantics, function: Any, arguments: tuple[Any, ...], keywords:
         return cast_call(t, dtype, *_only_positional(t, dtype.name, arguments, keywords))
     hashable = _is_key(function)
     if hashable and function in static.SYNTACTIC:
-        t.fail(TileSyntaxError, f"{static.SYNTACTIC[function]} must be called by that name, not through a variable")
+        t.fail(f"{static.SYNTACTIC[function]} must be called by that name, not through a variable", TileSyntaxError)
     if hashable and function in BUILDERS:
         bound = _bind(t, function, arguments, keywords)
         return BUILDERS[function](t, *bound.args, **_keyword_defaults(function) | bound.kwargs)
@@ -63,14 +63,14 @@ def call(t: ValueSemantics, function: Any, arguments: tuple[Any, ...], keywords:
         if function is not print:
             arguments = _only_positional(t, function.__name__, arguments, keywords)
         elif not keywords.keys() <= {"sep", "end"}:
-            t.fail(TileTypeError, "print() takes no keyword arguments but 'sep' and 'end' in tile code")
+            t.fail("print() takes no keyword arguments but 'sep' and 'end' in tile code")
         return BUILTINS[function](t, *arguments, **keywords)
     if hashable and function in OPERATOR_FUNCTIONS:
         return _operator_function(t, function, *_only_positional(t, function.__name__, arguments, keywords))
     if isinstance(function, TileFunction):
         if not function.tile:
             t.fail(
-                UnsupportedCallError, f"{function.function.__name__}() is marked tile=False: it is for host code only"
+                f"{function.function.__name__}() is marked tile=False: it is for host code only", UnsupportedCallError
             )
         return call(t, function.function, arguments, keywords)
     managed = context_managers.managed_block(t, function, arguments, keywords)
@@ -133,43 +133,43 @@ def argument_node(node: ast.Call, callee: Any, name: str) -> ast.expr | None:
     return node.args[position] if 0 <= position < len(node.args) else None
 
 
-def _why_not(function: Any) -> tuple[type[TileError], str]:
+def _why_not(function: Any) -> tuple[str, type[TileError]]:
     """The error for a callee that tile code does not have."""
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or describe(function)
     module = getattr(function, "__module__", None)
     if getattr(function, "is_tile_kernel", False):
         return (
-            TileTypeError,
             f"{name} is a kernel; a kernel cannot be called from tile code. Move the shared code into a plain function",
+            TileTypeError,
         )
     if _is_key(function) and function in REJECTED:
-        return UnsupportedCallError, f"{name}() cannot be called in tile code; {REJECTED[function]}"
+        return f"{name}() cannot be called in tile code; {REJECTED[function]}", UnsupportedCallError
     if module == "math":
         advice = f"use ct.{name}" if hasattr(arithmetic, name) else "write it with the functions of ct"
-        return UnsupportedCallError, f"math.{name}() works on constants only; {advice}"
+        return f"math.{name}() works on constants only; {advice}", UnsupportedCallError
     if isinstance(function, types.FunctionType) and _is_ours(function):
-        return UnsupportedCallError, f"ct.{name}() is for host code; it cannot be called in tile code"
+        return f"ct.{name}() is for host code; it cannot be called in tile code", UnsupportedCallError
     if isinstance(function, functools.partial):
         return (
-            TileTypeError,
             "functools.partial objects cannot be called in tile code; write a lambda or a nested function",
+            TileTypeError,
         )
     if not callable(function):
-        return TileTypeError, f"{describe(function)} is not callable"
+        return f"{describe(function)} is not callable", TileTypeError
     advice = suggestions.instead_of_foreign(name.rpartition(".")[2], language.__all__)
     if isinstance(function, np.ufunc):
-        return TileTypeError, f"the NumPy function {name} cannot be called in tile code{advice}"
+        return f"the NumPy function {name} cannot be called in tile code{advice}", TileTypeError
     where = f"{module}.{name}" if module else name
     if not _is_foreign(function) or not advice:
         advice = "; call ct functions and plain Python functions"
-    return UnsupportedCallError, f"{where} cannot be called in tile code{advice}"
+    return f"{where} cannot be called in tile code{advice}", UnsupportedCallError
 
 
 def _only_positional(
     t: ValueSemantics, name: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> tuple[Any, ...]:
     if keywords:
-        t.fail(TileTypeError, f"{name}() takes no keyword arguments")
+        t.fail(f"{name}() takes no keyword arguments")
     return arguments
 
 
@@ -178,7 +178,7 @@ def _operator_function(t: ValueSemantics, function: Any, *values: Any) -> Any:
     try:
         inspect.signature(function).bind(*values)
     except TypeError as e:
-        t.fail(TileTypeError, f"{function.__name__}(): {e}")
+        t.fail(f"{function.__name__}(): {e}")
     return objects.apply_operator(t, key, function, values)
 
 
@@ -203,7 +203,7 @@ def _bind(
         unknown = [k for k in keywords if k not in _signature(function).parameters]
         advice = suggestions.instead_of_keyword(unknown[0], _signature(function).parameters) if unknown else ""
         signature = f"{function.__name__}{_plain(function)}"
-        t.fail(TileTypeError, f"{function.__name__}(): {e}{advice}; its signature is {signature}")
+        t.fail(f"{function.__name__}(): {e}{advice}; its signature is {signature}")
 
 
 class _Member(str):
@@ -241,7 +241,7 @@ def bind_arguments(
         names[parameter.arg] = value
     if len(arguments) > len(positional):
         if a.vararg is None:
-            t.fail(TileTypeError, f"{wanted}, but {len(arguments)} {'was' if len(arguments) == 1 else 'were'} given")
+            t.fail(f"{wanted}, but {len(arguments)} {'was' if len(arguments) == 1 else 'were'} given")
         names[a.vararg.arg] = arguments[len(positional) :]
     elif a.vararg is not None:
         names[a.vararg.arg] = ()
@@ -250,12 +250,12 @@ def bind_arguments(
     for name, value in keywords.items():
         if name in by_keyword:
             if name in names:
-                t.fail(TileTypeError, f"{source.name}() got two values for its argument {name!r}")
+                t.fail(f"{source.name}() got two values for its argument {name!r}")
             names[name] = value
         elif a.kwarg is not None:
             extra[name] = value
         else:
-            t.fail(TileTypeError, f"{source.name}() has no parameter {name!r}")
+            t.fail(f"{source.name}() has no parameter {name!r}")
     if a.kwarg is not None:
         names[a.kwarg.arg] = extra
     for parameter, default in zip(reversed(positional), reversed(defaults)):
@@ -264,5 +264,5 @@ def bind_arguments(
         names.setdefault(name, default)
     missing = [p.arg for p in (*positional, *a.kwonlyargs) if p.arg not in names]
     if missing:
-        t.fail(TileTypeError, f"{source.name}() is missing the argument{'s' * (len(missing) > 1)} {', '.join(missing)}")
+        t.fail(f"{source.name}() is missing the argument{'s' * (len(missing) > 1)} {', '.join(missing)}")
     return names

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from tilewright.frontend import signature as signatures
 from tilewright.frontend.python import control_flow
 from tilewright.frontend.python.joins import Joins
 from tilewright.frontend.python.ops.load_store import known_divisible
@@ -16,16 +17,6 @@ from tilewright.frontend.python.scope import CallFrame, Scope, captured
 from tilewright.frontend.python.source import Source, source_of
 from tilewright.frontend.python.tracer import Tracer
 from tilewright.frontend.python.values import Array, ArrayList, Tile
-from tilewright.frontend.signature import (
-    ArgumentSpec,
-    ArraySpec,
-    ConstantSpec,
-    ListSpec,
-    ScalarSpec,
-    Signature,
-    TupleSpec,
-    parameters,
-)
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Param, Value
 from tilewright.ir.errors import TileRecursionError, TileSyntaxError
@@ -37,7 +28,7 @@ _RECURSION_LIMIT = 50_000  # calls are traced in place, at about ten Python fram
 
 def trace(
     function: types.FunctionType,
-    signature: Signature,
+    signature: signatures.Signature,
     hints: Mapping[str, Any],
     name: str | None = None,
     joins: Joins | None = None,
@@ -55,7 +46,7 @@ def trace(
 
 def _trace(
     function: types.FunctionType,
-    signature: Signature,
+    signature: signatures.Signature,
     hints: Mapping[str, Any],
     name: str | None,
     joins: Joins | None,
@@ -70,7 +61,7 @@ def _trace(
     values: dict[str, Any] = {}
     for given, spec in zip(names, signature.arguments):
         args = []
-        for param, type_ in parameters(given, spec):
+        for param, type_ in signatures.parameters(given, spec):
             params.append(param)
             args.append(body.add_arg(type_, _value_name(param)))
         values[given] = argument(builder, given, spec, iter(args))
@@ -118,21 +109,21 @@ def _value_name(param: Param) -> str:
     )
 
 
-def argument(builder: Builder, name: str, spec: ArgumentSpec, args: Iterator[Value]) -> Any:
+def argument(builder: Builder, name: str, spec: signatures.ArgumentSpec, args: Iterator[Value]) -> Any:
     """The value of a kernel argument in tile code, over the function parameters it became."""
-    if isinstance(spec, ConstantSpec):
+    if isinstance(spec, signatures.ConstantSpec):
         return spec.value
-    if isinstance(spec, ScalarSpec):
+    if isinstance(spec, signatures.ScalarSpec):
         return Tile(next(args))
-    if isinstance(spec, TupleSpec):
+    if isinstance(spec, signatures.TupleSpec):
         return tuple(argument(builder, f"{name}[{i}]", item, args) for i, item in enumerate(spec.items))
-    if isinstance(spec, ListSpec):
+    if isinstance(spec, signatures.ListSpec):
         return ArrayList(next(args), Tile(next(args)), spec.element, name)
-    assert isinstance(spec, ArraySpec), "Python kernels declare no pointers"
+    assert isinstance(spec, signatures.ArraySpec), "Python kernels declare no pointers"
     return array(builder, name, spec, args)
 
 
-def array(builder: Builder, name: str, spec: ArraySpec, args: Iterator[Value]) -> Array:
+def array(builder: Builder, name: str, spec: signatures.ArraySpec, args: Iterator[Value]) -> Array:
     """An array over its base pointer and its dynamic extents and strides, with what is known of them stated."""
     base = known_divisible(builder, next(args), spec.base_divisible)
     extents: list[list[Any]] = []

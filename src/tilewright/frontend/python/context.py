@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
 from tilewright.ir.builder import Builder
-from tilewright.ir.errors import TileError
+from tilewright.ir.errors import TileError, TileTypeError
 
 
 class Context(Protocol):
@@ -14,7 +14,7 @@ class Context(Protocol):
 
     builder: Builder  # its ``loc`` is the location of the call being built
 
-    def fail(self, error: type[TileError], message: str, *, argument: str | None = None) -> NoReturn:
+    def fail(self, message: str, error: type[TileError] = TileTypeError, *, argument: str | None = None) -> NoReturn:
         """Raise ``error`` at the current call; ``argument`` names the parameter, whose expression gets the caret."""
 
     def call(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

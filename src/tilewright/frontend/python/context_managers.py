@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.frontend.python.paths import Cleanup
 from tilewright.frontend.python.scope import CallFrame, Scope, captured
 from tilewright.frontend.python.source import source_of
-from tilewright.ir.errors import TileSyntaxError, TileTypeError
+from tilewright.ir.errors import TileSyntaxError
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.semantics import ValueSemantics
@@ -33,12 +33,12 @@ def _with(t: Tracer, node: ast.With, i: int, body: Callable[[], bool]) -> bool:
     managed = t.eval(item.context_expr)
     t.locate(item.context_expr)
     if not isinstance(managed, ManagedBlock):
-        t.fail(TileSyntaxError, "'with' needs a call of a function marked @contextlib.contextmanager")
+        t.fail("'with' needs a call of a function marked @contextlib.contextmanager", TileSyntaxError)
     generator = managed.generator
     source = source_of(generator.__code__)
     assert isinstance(source.node, ast.FunctionDef)
     if managed.entered:
-        t.fail(TileTypeError, f"the context manager {generator.__name__}() is entered a second time; call it again")
+        t.fail(f"the context manager {generator.__name__}() is entered a second time; call it again")
     managed.entered = True
     scope = Scope({}, None, captured(generator), generator.__globals__)
     scope.names = t.bind_arguments(
@@ -79,7 +79,7 @@ def managed_block(
         return None
     generator = function.__wrapped__
     if not inspect.isgeneratorfunction(generator):
-        t.fail(TileTypeError, f"the context manager {function.__name__}() has no yield; it must have exactly one")
+        t.fail(f"the context manager {function.__name__}() has no yield; it must have exactly one")
     return ManagedBlock(generator, arguments, keywords)
 
 
@@ -102,13 +102,13 @@ def _around(t: Tracer, name: str, statements: Sequence[ast.stmt], block: Callabl
             return _at_yield(t, name, place, statements[i + 1 :], block)
         if not t.body([place]):
             return False
-    t.fail(TileTypeError, f"the context manager {name}() reaches no yield; it must have exactly one")
+    t.fail(f"the context manager {name}() reaches no yield; it must have exactly one")
 
 
 def _at_yield(t: Tracer, name: str, place: ast.stmt, after: Sequence[ast.stmt], block: Callable[[Any], bool]) -> bool:
     second = next((node for s in after for node in _yields(s)), None)
     if second is not None:
-        t.fail(TileTypeError, f"the context manager {name}() has two yields; it must have exactly one", at=second)
+        t.fail(f"the context manager {name}() has two yields; it must have exactly one", at=second)
     within: Callable[[], bool]
     if isinstance(place, ast.With):
         inner = place
@@ -125,7 +125,6 @@ def _at_yield(t: Tracer, name: str, place: ast.stmt, after: Sequence[ast.stmt], 
             return block(None if given is None else t.eval(given))
     else:
         t.fail(
-            TileTypeError,
             f"the yield of the context manager {name}() is in a branch, a loop or an expression; it must be a "
             "statement at the top level of the function, or of a 'with' there",
             at=place,
@@ -174,9 +173,9 @@ def _reachable(t: Tracer, name: str, statements: Sequence[ast.stmt]) -> list[ast
             continue
         if found_exit := _own(statement, (ast.Return, ast.Try)):
             t.fail(
-                TileSyntaxError,
                 f"the context manager {name}() has a return or try; what follows its yield is done at every way out "
                 "anyway",
+                TileSyntaxError,
                 at=found_exit[0],
             )
         found.append(statement)

@@ -20,7 +20,7 @@ from tilewright.frontend.python.values import Tile
 from tilewright.ir.core import Block, Value
 from tilewright.ir.dtypes import bool_
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.errors import TileSyntaxError, TileTypeError
+from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add, Cmp
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
@@ -354,7 +354,7 @@ def _finish_loop(
 def _no_else(t: Tracer, node: ast.While | ast.For) -> None:
     if node.orelse:
         t.fail(
-            TileSyntaxError, "tile code has no 'else' on loops; set a flag in the loop and test it afterwards", at=node
+            "tile code has no 'else' on loops; set a flag in the loop and test it afterwards", TileSyntaxError, at=node
         )
 
 
@@ -392,7 +392,7 @@ def run_function(t: Tracer, statements: Sequence[ast.stmt]) -> Any:
         place = t.frame.source.loc(t.frame.source.node, t.frame.caller)
         t.joins.record(place, [path.names for path in returns], {RETURN: result})
     if isinstance(result, Unusable):
-        t.fail(TileTypeError, result.reason.replace(repr(RETURN), "the result of this function"))
+        t.fail(result.reason.replace(repr(RETURN), "the result of this function"))
     return result
 
 

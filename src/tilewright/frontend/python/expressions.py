@@ -19,7 +19,7 @@ from tilewright.frontend.python.source import Source, assigned_names
 from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, bool_
-from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileValueError
+from tilewright.ir.errors import TileSyntaxError, TileValueError
 from tilewright.language import suggestions
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ def _constant(t: Tracer, node: ast.Constant) -> Any:
     if isinstance(value, (bytes, complex)) or value is Ellipsis:
         if value is Ellipsis:
             return value
-        t.fail(TileTypeError, f"tile code has no {type(value).__name__} values")
+        t.fail(f"tile code has no {type(value).__name__} values")
     try:
         check_range(value)
     except FoldError as e:
-        t.fail(TileValueError, str(e))
+        t.fail(str(e), TileValueError)
     return value
 
 
@@ -45,12 +45,12 @@ def _name(t: Tracer, node: ast.Name) -> Any:
     found, value = t.scope.find(node.id)
     local = node.id in t.scope.holder(node.id).names
     if isinstance(value, Unbound) or (not local and node.id in assigned_names(t.frame.source.node)):
-        t.fail(TileSyntaxError, f"{node.id!r} is read before it is assigned")
+        t.fail(f"{node.id!r} is read before it is assigned", TileSyntaxError)
     if not found:
         advice = suggestions.instead_of_undefined(node.id, t.scope.visible())
-        t.fail(TileSyntaxError, f"the name {node.id!r} is not defined{advice}")
+        t.fail(f"the name {node.id!r} is not defined{advice}", TileSyntaxError)
     if isinstance(value, Unusable):
-        t.fail(TileTypeError, value.reason)
+        t.fail(value.reason)
     return value if local else t.imported(value, node.id)
 
 
@@ -76,7 +76,7 @@ def _unary(t: Tracer, node: ast.UnaryOp) -> Any:
         return not condition if isinstance(condition, bool) else t.operator(key, Tile(condition))
     if isinstance(x, (bool, int, float)):
         return t.fold(function, symbol, x)
-    t.fail(TileTypeError, f"{symbol} cannot be applied to {describe(x)}")
+    t.fail(f"{symbol} cannot be applied to {describe(x)}")
 
 
 def _compare(t: Tracer, node: ast.Compare) -> Any:
@@ -143,7 +143,7 @@ def _bool(t: Tracer, node: ast.BoolOp) -> Any:
 def _conditional(t: Tracer, node: ast.IfExp) -> Any:
     result = conditional(t, node)
     if isinstance(result, Unusable):
-        t.fail(TileTypeError, result.reason)
+        t.fail(result.reason)
     return result
 
 
@@ -174,7 +174,7 @@ def conditional(t: Tracer, node: ast.IfExp) -> Any:
 def _attribute(t: Tracer, node: ast.Attribute) -> Any:
     if isinstance(node.value, ast.Name) and node.value.id in suggestions.FOREIGN and not t.scope.find(node.value.id)[0]:
         advice = suggestions.instead_of_foreign(node.attr, language.__all__)
-        t.fail(TileSyntaxError, f"the name {node.value.id!r} is not defined{advice}")
+        t.fail(f"the name {node.value.id!r} is not defined{advice}", TileSyntaxError)
     value = t.eval(node.value)
     t.locate(node)
     return t.attribute(value, node.attr)
@@ -206,7 +206,7 @@ def _call(t: Tracer, node: ast.Call) -> Any:
         extra = {keyword.arg: value} if keyword.arg is not None else t.mapping(value)
         for name, item in extra.items():
             if name in keywords:
-                t.fail(TileTypeError, f"the argument {name!r} is given twice")
+                t.fail(f"the argument {name!r} is given twice")
             keywords[name] = item
     t.locate(node)
     return t.call_at(node, function, arguments, keywords)
@@ -239,20 +239,20 @@ def _joined(t: Tracer, node: ast.JoinedStr) -> str | FormattedString:
 
 def _generator(t: Tracer, node: ast.GeneratorExp) -> Any:
     t.fail(
-        TileSyntaxError,
         "a generator expression is only possible as tuple(... for ... in ct.static_iter(...)); write a for loop",
+        TileSyntaxError,
     )
 
 
 def _starred(t: Tracer, node: ast.Starred) -> Any:
-    t.fail(TileSyntaxError, "a starred expression is only possible in a call or a tuple")
+    t.fail("a starred expression is only possible in a call or a tuple", TileSyntaxError)
 
 
 def rejected(what: str) -> Callable[[Tracer, ast.AST], Any]:
     """What handles syntax that tile code does not have."""
 
     def reject(t: Tracer, node: ast.AST) -> Any:
-        t.fail(TileSyntaxError, f"tile code has no {what}")
+        t.fail(f"tile code has no {what}", TileSyntaxError)
 
     return reject
 

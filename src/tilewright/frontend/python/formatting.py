@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.values import Array, PartlyFixed, Tile
 from tilewright.ir.dtypes import DType
-from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileUnsupportedFeatureError
+from tilewright.ir.errors import TileSyntaxError, TileUnsupportedFeatureError
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.semantics import ValueSemantics
@@ -60,12 +60,12 @@ def format_string(t: Tracer, node: ast.JoinedStr) -> str | FormattedString:
         assert isinstance(piece, ast.FormattedValue)
         if piece.conversion not in (-1, ord("s")):
             wrong = f"tile code has no !{chr(piece.conversion)} conversion in f-strings; leave it out"
-            t.fail(TileSyntaxError, wrong, at=piece)
+            t.fail(wrong, TileSyntaxError, at=piece)
         value = t.eval(piece.value)
         spec = "" if piece.format_spec is None else t.eval(piece.format_spec)
         t.locate(piece)
         if not isinstance(spec, str):
-            t.fail(TileSyntaxError, "the format of a value in an f-string must be literal text")
+            t.fail("the format of a value in an f-string must be literal text", TileSyntaxError)
         parts.extend(formatted(t, value if piece.conversion == -1 else text_of(t, value), spec))
     return joined(parts)
 
@@ -86,12 +86,12 @@ def formatted(t: ValueSemantics, value: Any, spec: str) -> tuple[str | Hole, ...
         try:
             return (format(known, spec),)
         except ValueError as e:
-            t.fail(TileTypeError, f"{known!r} cannot be formatted as {spec!r}: {e}")
+            t.fail(f"{known!r} cannot be formatted as {spec!r}: {e}")
     own = _method_text(t, value, "__format__", spec)
     if own is not None:
         return parts_of(own)
     if spec:
-        t.fail(TileTypeError, f"{describe(value)} cannot be formatted as {spec!r}")
+        t.fail(f"{describe(value)} cannot be formatted as {spec!r}")
     return parts_of(text_of(t, value))
 
 
@@ -102,13 +102,13 @@ def _conversion(t: ValueSemantics, tile: Tile, spec: str) -> str:
     match = _SPEC.match(spec)
     if match is None or match["align"] == "^":
         t.fail(
-            TileUnsupportedFeatureError,
             f"the format {spec!r} is not possible for run-time values; use [<>][sign][#][0][width][.precision][type]",
+            TileUnsupportedFeatureError,
         )
     floating = tile.dtype.is_floating
     letter = match["type"] or ("f" if floating else "d")
     if letter not in (_FLOAT_TYPES if floating else _INTEGER_TYPES):
-        t.fail(TileTypeError, f"the format {spec!r} does not suit {tile.dtype} values")
+        t.fail(f"the format {spec!r} does not suit {tile.dtype} values")
     if letter == "d" and not tile.dtype.is_signed:
         letter = "u"
     flags = match["sign"].replace("-", "") + match["alt"] + match["zero"] + ("-" if match["align"] == "<" else "")
@@ -140,7 +140,7 @@ def repr_of(t: ValueSemantics, value: Any) -> str | FormattedString:
             parts += parts_of(repr_of(t, item))
         return joined([*parts, ",)" if len(value) == 1 else ")"])
     if isinstance(value, Array):
-        t.fail(TileTypeError, "an array cannot be printed; load a tile of it")
+        t.fail("an array cannot be printed; load a tile of it")
     if _is_record(value):
         own = _method_text(t, value, "__repr__")
         return _dataclass_text(t, value) if own is None else own
@@ -157,7 +157,7 @@ def _method_text(t: ValueSemantics, value: Any, name: str, *arguments: Any) -> s
     """What the method ``name`` of the program's own dataclass returns; None where it has none."""
     found, result = t.method_result(value, name, *arguments)
     if found and not isinstance(result, (str, FormattedString)):
-        t.fail(TileTypeError, f"{name} of {describe(value)} does not return a string")
+        t.fail(f"{name} of {describe(value)} does not return a string")
     return result if found else None
 
 

@@ -19,7 +19,7 @@ from tilewright.frontend.python.ops.table import ATTRIBUTES, METHODS
 from tilewright.frontend.python.values import Array, ArrayList, BoundMethod, Tile, TiledView
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType
-from tilewright.ir.errors import TileTypeError, TileValueError
+from tilewright.ir.errors import TileValueError
 from tilewright.language import suggestions
 from tilewright.language.static import static_iter
 
@@ -109,12 +109,12 @@ def apply_operator(t: ValueSemantics, key: str, function: Callable[..., Any], va
     try:
         return fold(function, *values)
     except FoldError as e:
-        t.fail(e.error, f"{function.__name__}({', '.join(map(repr, values))}) cannot be computed: {e}")
+        t.fail(f"{function.__name__}({', '.join(map(repr, values))}) cannot be computed: {e}", e.error)
 
 
 def truth(t: ValueSemantics, value: Any) -> bool | Value:
     if isinstance(value, (Array, TiledView)):
-        t.fail(TileTypeError, f"{describe(value)} cannot be a condition; compare a loaded scalar")
+        t.fail(f"{describe(value)} cannot be a condition; compare a loaded scalar")
     found, method = find_method(value, "__bool__")
     if found:
         return t.truth(t.call(method, (value,), {}))
@@ -124,7 +124,7 @@ def truth(t: ValueSemantics, value: Any) -> bool | Value:
     if isinstance(value, (tuple, dict)):
         return bool(value)
     if isinstance(value, ArrayList):
-        t.fail(TileTypeError, "a list of arrays cannot be a condition; compare len(...) with 0")
+        t.fail("a list of arrays cannot be a condition; compare len(...) with 0")
     if isinstance(value, FormattedString):
         return True
     if isinstance(value, enum.Enum):
@@ -141,7 +141,7 @@ def attribute(t: ValueSemantics, value: Any, name: str) -> Any:
     if found:
         return result
     if isinstance(value, types.ModuleType):
-        t.fail(TileTypeError, f"the module {value.__name__} has no {name!r}{_advice_of_module(value, name)}")
+        t.fail(f"the module {value.__name__} has no {name!r}{_advice_of_module(value, name)}")
     advice = ""
     if isinstance(value, (Tile, bool, int, float)):
         advice = suggestions.instead_of_attribute(name, (*ATTRIBUTES[Tile], *METHODS[Tile]))
@@ -149,7 +149,7 @@ def attribute(t: ValueSemantics, value: Any, name: str) -> Any:
         advice = suggestions.instead_of_attribute_of_arrays(name, (*ATTRIBUTES[Array], *METHODS[Array]))
     elif isinstance(value, enum.EnumMeta):
         advice = suggestions.instead_of(name, value.__members__, f"{value.__name__}.") or _choices(value)
-    t.fail(TileTypeError, f"{describe(value)} has no attribute {name!r} in tile code{advice}")
+    t.fail(f"{describe(value)} has no attribute {name!r} in tile code{advice}")
 
 
 def _choices(members: enum.EnumMeta) -> str:
@@ -239,12 +239,11 @@ def subscript(t: ValueSemantics, value: Any, index: Any) -> Any:
     if isinstance(value, dict):
         if index in value:
             return value[index]
-        t.fail(TileTypeError, f"there is no keyword argument {index!r}")
+        t.fail(f"there is no keyword argument {index!r}")
     if isinstance(value, Array):
         t.fail(
-            TileTypeError,
             f"arrays have no [] in tile code; load a tile with ct.load({value.name}, index, shape), or single elements "
-            f"with ct.gather({value.name}, indices)",
+            f"with ct.gather({value.name}, indices)"
         )
     found, method = find_method(value, "__getitem__")
     if found:
@@ -252,27 +251,27 @@ def subscript(t: ValueSemantics, value: Any, index: Any) -> Any:
     if isinstance(value, type) and issubclass(value, enum.Enum) and isinstance(index, str):
         if index in value.__members__:
             return value[index]
-        t.fail(TileValueError, f"{value.__name__} has no member {index!r}")
+        t.fail(f"{value.__name__} has no member {index!r}", TileValueError)
     if hasattr(value, "__class_getitem__"):
         return value
-    t.fail(TileTypeError, f"{describe(value)} has no [] in tile code")
+    t.fail(f"{describe(value)} has no [] in tile code")
 
 
 def _item(t: ValueSemantics, value: Any, index: Any) -> Any:
     if isinstance(index, Tile) and index.constant is not None:
         index = index.constant
     if isinstance(index, Tile):
-        t.fail(TileTypeError, "the index of a tuple must be a constant; a run-time index needs an array and ct.gather")
+        t.fail("the index of a tuple must be a constant; a run-time index needs an array and ct.gather")
     if isinstance(index, slice):
         bounds = (index.start, index.stop, index.step)
         parts = tuple(p.constant if isinstance(p, Tile) and p.constant is not None else p for p in bounds)
         if all(p is None or isinstance(p, int) for p in parts) and parts[2] != 0:
             return value[slice(*parts)]
-        t.fail(TileTypeError, "the bounds of a slice of a tuple must be integer constants")
+        t.fail("the bounds of a slice of a tuple must be integer constants")
     if not isinstance(index, int):
-        t.fail(TileTypeError, f"the index of a tuple must be an integer, not {describe(index)}")
+        t.fail(f"the index of a tuple must be an integer, not {describe(index)}")
     if not -len(value) <= index < len(value):
-        t.fail(TileTypeError, f"index {index} is out of range for a tuple of {len(value)}")
+        t.fail(f"index {index} is out of range for a tuple of {len(value)}")
     return value[index]
 
 
@@ -282,7 +281,7 @@ def set_item(t: ValueSemantics, receiver: Any, index: Any, value: Any) -> None:
         advice = (
             "ct.store(array, index, tile) or ct.scatter" if isinstance(receiver, Array) else "ct.insert or ct.where"
         )
-        t.fail(TileTypeError, f"{describe(receiver)} cannot be changed by item assignment in tile code; use {advice}")
+        t.fail(f"{describe(receiver)} cannot be changed by item assignment in tile code; use {advice}")
     t.call(method, (receiver, index, value), {})
 
 
@@ -294,9 +293,9 @@ def contains(t: ValueSemantics, x: Any, container: Any, negate: bool) -> Any:
     if isinstance(container, dict) or (isinstance(container, str) and isinstance(x, str)):
         return (x in container) is not negate
     if not isinstance(container, tuple):
-        t.fail(TileTypeError, f"'in' needs a tuple, not {describe(container)}")
+        t.fail(f"'in' needs a tuple, not {describe(container)}")
     for tile in (v for v in (x, *container) if isinstance(v, Tile) and v.ndim):
-        t.fail(TileTypeError, f"'in' compares scalars, and this is {describe(tile)}; compare with == and reduce")
+        t.fail(f"'in' compares scalars, and this is {describe(tile)}; compare with == and reduce")
     result: Any = False
     for item in container:
         equal = apply_equal(t, x, item)
@@ -324,7 +323,7 @@ def apply_equal(t: ValueSemantics, x: Any, y: Any) -> Any:
 def compare_tuples(t: ValueSemantics, key: str, x: tuple[Any, ...], y: tuple[Any, ...]) -> Any:
     """``==`` and ``!=`` of tuples that contain run-time scalars."""
     if key not in ("eq", "ne"):
-        t.fail(TileTypeError, "tuples with run-time values can only be compared with == and !=")
+        t.fail("tuples with run-time values can only be compared with == and !=")
     if len(x) != len(y):
         return key == "ne"
     result: Any = True
@@ -339,11 +338,11 @@ def compare_tuples(t: ValueSemantics, key: str, x: tuple[Any, ...], y: tuple[Any
 
 def compare_constants(t: ValueSemantics, key: str, function: Callable[..., Any], symbol: str, x: Any, y: Any) -> bool:
     if isinstance(x, (Array, TiledView)) or isinstance(y, (Array, TiledView)):
-        t.fail(TileTypeError, f"{describe(x)} and {describe(y)} cannot be compared; load tiles first")
+        t.fail(f"{describe(x)} and {describe(y)} cannot be compared; load tiles first")
     try:
         return bool(function(x, y))
     except (TypeError, ValueError):  # ValueError: a host object whose comparison is no bool
-        t.fail(TileTypeError, f"{describe(x)} and {describe(y)} cannot be compared with {symbol}")
+        t.fail(f"{describe(x)} and {describe(y)} cannot be compared with {symbol}")
 
 
 # -- construction
@@ -351,36 +350,36 @@ def compare_constants(t: ValueSemantics, key: str, function: Callable[..., Any],
 
 def enum_member(t: ValueSemantics, cls: type[enum.Enum], *arguments: Any) -> enum.Enum:
     if len(arguments) != 1:
-        t.fail(TileTypeError, f"{cls.__name__}() takes one value")
+        t.fail(f"{cls.__name__}() takes one value")
     (value,) = arguments
     if isinstance(value, Tile):
         if value.constant is None:
-            t.fail(TileTypeError, f"{cls.__name__}() needs a constant; this value is known only at run time")
+            t.fail(f"{cls.__name__}() needs a constant; this value is known only at run time")
         value = value.constant
     try:
         return cls(value)
     except ValueError:
-        t.fail(TileValueError, f"{value!r} is no value of {cls.__name__}")
+        t.fail(f"{value!r} is no value of {cls.__name__}", TileValueError)
 
 
 def construct(t: ValueSemantics, cls: type, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """An instance of a frozen dataclass, made without running host code on run-time values."""
     params = cls.__dataclass_params__  # type: ignore[attr-defined]
     if not params.frozen:
-        t.fail(TileTypeError, f"{cls.__name__} is a mutable dataclass; {FROZEN}")
+        t.fail(f"{cls.__name__} is a mutable dataclass; {FROZEN}")
     if not params.init:
-        t.fail(TileTypeError, f"{cls.__name__} is a dataclass without __init__, which tile code cannot make")
+        t.fail(f"{cls.__name__} is a dataclass without __init__, which tile code cannot make")
     fields = dataclasses.fields(cls)
     for name in ("__new__", "__init__"):
         own = getattr(cls, name)
         if isinstance(own, types.FunctionType) and not _is_generated(own):
-            t.fail(TileTypeError, f"{cls.__name__} has its own {name}, which tile code cannot call")
+            t.fail(f"{cls.__name__} has its own {name}, which tile code cannot call")
     if any(f.default_factory is not dataclasses.MISSING or not f.init for f in fields):
-        t.fail(TileTypeError, f"{cls.__name__} has fields with default_factory or init=False; give plain defaults")
+        t.fail(f"{cls.__name__} has fields with default_factory or init=False; give plain defaults")
     try:
         bound = inspect.signature(cls).bind(*arguments, **keywords)
     except TypeError as e:
-        t.fail(TileTypeError, f"{cls.__name__}(): {e}")
+        t.fail(f"{cls.__name__}(): {e}")
     bound.apply_defaults()
     instance: Any = object.__new__(cls)
     for name, value in bound.arguments.items():
@@ -394,9 +393,9 @@ def construct(t: ValueSemantics, cls: type, arguments: tuple[Any, ...], keywords
 def replace(t: ValueSemantics, instance: Any, **changes: Any) -> Any:
     """``dataclasses.replace``."""
     if not is_instance(instance):
-        t.fail(TileTypeError, f"dataclasses.replace() needs a dataclass instance, not {describe(instance)}")
+        t.fail(f"dataclasses.replace() needs a dataclass instance, not {describe(instance)}")
     values = {f.name: getattr(instance, f.name) for f in dataclasses.fields(instance)}
     unknown = set(changes) - set(values)
     if unknown:
-        t.fail(TileTypeError, f"{type(instance).__name__} has no field {', '.join(sorted(unknown))}")
+        t.fail(f"{type(instance).__name__} has no field {', '.join(sorted(unknown))}")
     return construct(t, type(instance), (), {**values, **changes})

@@ -39,7 +39,12 @@ class ValueSemantics:
         self.joins = joins  # records what the joins of control flow make of numbers
 
     def fail(
-        self, error: type[TileError], message: str, *, argument: str | None = None, at: ast.AST | None = None
+        self,
+        message: str,
+        error: type[TileError] = TileTypeError,
+        *,
+        argument: str | None = None,
+        at: ast.AST | None = None,
     ) -> NoReturn:
         """Raise ``error`` here; a walker of source raises it at ``at``, or at the ``argument`` of a call."""
         raise error(message, self.builder.loc)
@@ -59,7 +64,7 @@ class ValueSemantics:
     def mapping(self, value: Any) -> Mapping[str, Any]:
         """The items of ``**value``."""
         if not isinstance(value, dict):
-            self.fail(TileTypeError, f"only the dictionary of keyword arguments can follow '**', not {describe(value)}")
+            self.fail(f"only the dictionary of keyword arguments can follow '**', not {describe(value)}")
         return value
 
     def truth(self, value: Any) -> bool | Value:
@@ -78,24 +83,24 @@ class ValueSemantics:
             kind, advice = type(value).__name__, "make it a tuple or a number"
             if isinstance(value, (dict, list)):
                 advice = f"read it while the kernel is compiled, as in ct.static_eval({name}[...])"
-            self.fail(TileTypeError, f"{name!r} is a {kind}, which tile code cannot use; {advice}")
+            self.fail(f"{name!r} is a {kind}, which tile code cannot use; {advice}")
         if not isinstance(value, type) and (hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__")):
-            self.fail(TileTypeError, f"{name!r} is an array of the host; pass it to the kernel as an argument")
+            self.fail(f"{name!r} is an array of the host; pass it to the kernel as an argument")
         if objects.is_mutable(value):
             kind = type(value).__name__
-            self.fail(TileTypeError, f"{name!r} is an instance of {kind}, a mutable dataclass; {objects.FROZEN}")
+            self.fail(f"{name!r} is an instance of {kind}, a mutable dataclass; {objects.FROZEN}")
         if isinstance(value, int):
             try:
                 check_range(value)
             except FoldError as e:
-                self.fail(TileValueError, f"{name!r} cannot be used in tile code: {e}")
+                self.fail(f"{name!r} cannot be used in tile code: {e}", TileValueError)
         return value
 
     def operator(self, key: str, *values: Any) -> Any:
         """An operator of which at least one operand is a tile."""
         for v in values:
             if not isinstance(v, Tile) and not is_number(v):
-                self.fail(TileTypeError, f"{describe(v)} cannot be combined with a tile here")
+                self.fail(f"{describe(v)} cannot be combined with a tile here")
         return OPERATORS[key](self, *values)
 
     def fold(self, function: Callable[..., Any], symbol: str, *values: Any) -> Any:
@@ -108,7 +113,7 @@ class ValueSemantics:
                 shown = f"{symbol}({', '.join(operands)})"
             else:
                 shown = f" {symbol} ".join(operands) if len(values) > 1 else f"{symbol}{operands[0]}"
-            self.fail(e.error, f"{shown} cannot be computed: {e}")
+            self.fail(f"{shown} cannot be computed: {e}", e.error)
 
     def binary(self, entry: tuple[str, Callable[[Any, Any], Any], str], x: Any, y: Any) -> Any:
         key, function, symbol = entry
@@ -126,12 +131,12 @@ class ValueSemantics:
         if key == "mul" and isinstance(x, tuple) and isinstance(y, int):
             return x * y
         advice = "; load tiles of arrays with ct.load" if isinstance(x, Array) or isinstance(y, Array) else ""
-        self.fail(TileTypeError, f"{describe(x)} and {describe(y)} cannot be combined with {symbol}{advice}")
+        self.fail(f"{describe(x)} and {describe(y)} cannot be combined with {symbol}{advice}")
 
     def compare(self, op: ast.cmpop, x: Any, y: Any) -> Any:
         if isinstance(op, (ast.Is, ast.IsNot)):
             if x is not None and y is not None:
-                self.fail(TileTypeError, "'is' compares with None only; use == for values")
+                self.fail("'is' compares with None only; use == for values")
             return (x is y) is isinstance(op, ast.Is)
         if isinstance(op, (ast.In, ast.NotIn)):
             return objects.contains(self, x, y, isinstance(op, ast.NotIn))

@@ -13,7 +13,7 @@ from tilewright.frontend.python.expressions import conditional, local_function, 
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.paths import RETURN
 from tilewright.frontend.python.values import Array, Tile
-from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileValueError
+from tilewright.ir.errors import TileSyntaxError, TileValueError
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.tracer import Tracer
@@ -26,22 +26,22 @@ def assign(t: Tracer, target: ast.expr, value: Any) -> None:
     elif isinstance(target, (ast.Tuple, ast.List)):
         _unpack(t, target, value)
     elif isinstance(target, ast.Starred):
-        t.fail(TileSyntaxError, "tile code has no starred assignment targets; index the tuple instead", at=target)
+        t.fail("tile code has no starred assignment targets; index the tuple instead", TileSyntaxError, at=target)
     elif isinstance(target, ast.Subscript):
         t.set_item(target, value)
     else:
-        t.fail(TileSyntaxError, "tile code cannot assign to attributes: objects are immutable", at=target)
+        t.fail("tile code cannot assign to attributes: objects are immutable", TileSyntaxError, at=target)
 
 
 def _unpack(t: Tracer, target: ast.Tuple | ast.List, value: Any) -> None:
     t.locate(target)
     if not isinstance(value, tuple):
         advice = "; a tile is not iterable: use ct.extract" if isinstance(value, Tile) else ""
-        t.fail(TileTypeError, f"cannot unpack {describe(value)}; only tuples can be unpacked{advice}")
+        t.fail(f"cannot unpack {describe(value)}; only tuples can be unpacked{advice}")
     if any(isinstance(e, ast.Starred) for e in target.elts):
-        t.fail(TileSyntaxError, "tile code has no starred assignment targets; index the tuple instead")
+        t.fail("tile code has no starred assignment targets; index the tuple instead", TileSyntaxError)
     if len(value) != len(target.elts):
-        t.fail(TileValueError, f"cannot unpack {len(value)} values into {len(target.elts)} targets")
+        t.fail(f"cannot unpack {len(value)} values into {len(target.elts)} targets", TileValueError)
     for element, item in zip(target.elts, value):
         assign(t, element, item)
 
@@ -66,11 +66,9 @@ def _augmented(t: Tracer, node: ast.AugAssign) -> bool:
     if isinstance(node.target, ast.Name):
         current = t.eval(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
     elif isinstance(node.target, ast.Subscript):
-        t.fail(
-            TileTypeError, "tiles and arrays are immutable in tile code; use ct.store, ct.scatter or ct.insert", at=node
-        )
+        t.fail("tiles and arrays are immutable in tile code; use ct.store, ct.scatter or ct.insert", at=node)
     else:
-        t.fail(TileSyntaxError, "tile code cannot assign to attributes: objects are immutable", at=node.target)
+        t.fail("tile code cannot assign to attributes: objects are immutable", TileSyntaxError, at=node.target)
     value = t.eval(node.value)
     t.locate(node)
     assign(t, node.target, t.binary(BINARY[type(node.op)], current, value))
@@ -89,7 +87,7 @@ def _pass(t: Tracer, node: ast.Pass) -> bool:
 
 def _for(t: Tracer, node: ast.For) -> bool:
     if node.orelse:
-        t.fail(TileSyntaxError, "tile code has no 'else' on loops; set a flag in the loop and test it afterwards")
+        t.fail("tile code has no 'else' on loops; set a flag in the loop and test it afterwards", TileSyntaxError)
     items = static.static_items(t, node.iter)
     if items is not None:
         return static.unroll(t, node, items)
@@ -102,9 +100,9 @@ def _for(t: Tracer, node: ast.For) -> bool:
         )
         if isinstance(value, (Tile, Array)):
             advice = "loop over range(...) and use ct.extract or ct.load"
-        t.fail(TileTypeError, f"a for loop cannot iterate over {what}; {advice}")
+        t.fail(f"a for loop cannot iterate over {what}; {advice}")
     if not isinstance(node.target, ast.Name):
-        t.fail(TileSyntaxError, "the variable of a for loop over range(...) must be a plain name", at=node.target)
+        t.fail("the variable of a for loop over range(...) must be a plain name", TileSyntaxError, at=node.target)
     return control_flow.range_loop(t, node, node.target.id, t.range_bounds(value))
 
 
@@ -120,17 +118,17 @@ def _continue(t: Tracer, node: ast.Continue) -> bool:
 
 def _inside_loop(t: Tracer, word: str) -> None:
     if t.contexts[-1].static:
-        t.fail(TileSyntaxError, f"{word!r} is not possible in a loop over ct.static_iter(...), which is unrolled")
+        t.fail(f"{word!r} is not possible in a loop over ct.static_iter(...), which is unrolled", TileSyntaxError)
     if not t.contexts[-1].is_loop:
-        t.fail(TileSyntaxError, f"{word!r} outside a loop")
+        t.fail(f"{word!r} outside a loop", TileSyntaxError)
 
 
 def _return(t: Tracer, node: ast.Return) -> bool:
     if t.contexts[-1].static:
-        t.fail(TileSyntaxError, "'return' is not possible in a loop over ct.static_iter(...), which is unrolled")
+        t.fail("'return' is not possible in a loop over ct.static_iter(...), which is unrolled", TileSyntaxError)
     value = None if node.value is None else t.eval(node.value)
     if value is not None and t.frame.depth == 0:
-        t.fail(TileTypeError, "a kernel cannot return a value; store results with ct.store", at=node.value)
+        t.fail("a kernel cannot return a value; store results with ct.store", at=node.value)
     t.locate(node)
     t.scope.names = {**t.scope.names, RETURN: value}
     return control_flow.leave(t, RETURN)
@@ -138,7 +136,7 @@ def _return(t: Tracer, node: ast.Return) -> bool:
 
 def _function(t: Tracer, node: ast.FunctionDef) -> bool:
     if node.decorator_list:
-        t.fail(TileSyntaxError, "a nested function cannot have decorators; define it at module level", at=node)
+        t.fail("a nested function cannot have decorators; define it at module level", TileSyntaxError, at=node)
     assign(t, ast.Name(node.name, ast.Store()), local_function(t, node, node.name))
     return True
 

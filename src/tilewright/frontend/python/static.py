@@ -26,14 +26,7 @@ from tilewright.frontend.python.proxies import (
 from tilewright.frontend.python.scope import Scope, Unbound, Unusable, captured, names_of
 from tilewright.frontend.python.source import assigned_names
 from tilewright.frontend.python.values import Keywords, Tile
-from tilewright.ir.errors import (
-    StaticException,
-    TileError,
-    TileStaticAssertionError,
-    TileStaticEvalError,
-    TileSyntaxError,
-    TileTypeError,
-)
+from tilewright.ir import errors
 from tilewright.language.functions import COMPILE_TIME
 from tilewright.language.static import ensure_constant, static_assert, static_eval, static_exception, static_iter
 
@@ -84,7 +77,7 @@ def evaluate_call(t: Tracer, node: ast.Call, callee: Any) -> Any:
     if callee is static_assert:
         return _assert(t, node)
     where = "the iterable of a for loop or of tuple(...)" if callee is static_iter else "raise ct.static_exception(...)"
-    t.fail(TileSyntaxError, f"{SYNTACTIC[callee]} is only possible as {where}")
+    t.fail(f"{SYNTACTIC[callee]} is only possible as {where}", errors.TileSyntaxError)
 
 
 def _argument(t: Tracer, node: ast.Call, callee: Any, name: str) -> ast.expr | None:
@@ -92,10 +85,10 @@ def _argument(t: Tracer, node: ast.Call, callee: Any, name: str) -> ast.expr | N
     try:
         bound = inspect.signature(callee).bind(*node.args, **{str(k.arg): k.value for k in node.keywords})
     except TypeError as e:
-        t.fail(TileSyntaxError, f"{SYNTACTIC[callee]}(): {e}")
+        t.fail(f"{SYNTACTIC[callee]}(): {e}", errors.TileSyntaxError)
     found: ast.expr | None = bound.arguments.get(name)
     if isinstance(found, ast.Starred):
-        t.fail(TileTypeError, f"{SYNTACTIC[callee]}() cannot take its arguments from a tuple", at=found)
+        t.fail(f"{SYNTACTIC[callee]}() cannot take its arguments from a tuple", at=found)
     return found
 
 
@@ -113,10 +106,7 @@ def _assert(t: Tracer, node: ast.Call) -> None:
     t.locate(node)
     known = condition.constant if isinstance(condition, Tile) else condition
     if not isinstance(known, bool):
-        t.fail(
-            TileTypeError,
-            f"ct.static_assert needs a constant bool, not {describe(condition)}; use ct.assert_ at run time",
-        )
+        t.fail(f"ct.static_assert needs a constant bool, not {describe(condition)}; use ct.assert_ at run time")
     if known:
         return
     message = ""
@@ -124,7 +114,7 @@ def _assert(t: Tracer, node: ast.Call) -> None:
         value = as_host_value(t, _either_eval(t, text))
         message = "" if value is None else str(value)
     t.locate(node)
-    t.fail(TileStaticAssertionError, message or "static assertion failed")
+    t.fail(message or "static assertion failed", errors.TileStaticAssertionError)
 
 
 def _either_eval(t: Tracer, node: ast.expr) -> Any:
@@ -198,11 +188,11 @@ def host_eval(t: Tracer, node: ast.expr) -> Any:
     """Evaluate ``node`` as ordinary Python on the variables of tile code."""
     for child in ast.walk(node):
         if isinstance(child, ast.NamedExpr):
-            t.fail(TileSyntaxError, "an assignment expression is not possible in ct.static_eval", at=child)
+            t.fail("an assignment expression is not possible in ct.static_eval", errors.TileSyntaxError, at=child)
         if isinstance(child, (ast.Yield, ast.YieldFrom, ast.Await)):
-            t.fail(TileSyntaxError, "'yield' and 'await' are not possible in ct.static_eval", at=child)
+            t.fail("'yield' and 'await' are not possible in ct.static_eval", errors.TileSyntaxError, at=child)
         if isinstance(child, ast.Name) and isinstance(t.scope.find(child.id)[1], Unbound):
-            t.fail(TileSyntaxError, f"{child.id!r} is read before it is assigned", at=child)
+            t.fail(f"{child.id!r} is read before it is assigned", errors.TileSyntaxError, at=child)
     source = t.frame.source
     # With the lines of the file, so that a lambda in it finds its source.
     placed = ast.increment_lineno(copy.deepcopy(node), source.first_line - 1)
@@ -212,11 +202,11 @@ def host_eval(t: Tracer, node: ast.expr) -> Any:
     outer = COMPILE_TIME.set(tile_operation_at_compile_time)
     try:
         return eval(code, globals_)
-    except TileError as e:
+    except errors.TileError as e:
         e.loc = e.loc or where
         raise
     except Exception as e:
-        raise StaticException(f"{type(e).__name__}: {e}", where) from e
+        raise errors.StaticException(f"{type(e).__name__}: {e}", where) from e
     finally:
         COMPILE_TIME.reset(outer)
 
@@ -251,18 +241,18 @@ def static_items(t: Tracer, node: ast.expr) -> list[Any] | None:
         for item in iterable:
             if isinstance(item, (list, set, dict)):
                 kind = type(item).__name__
-                raise TileStaticEvalError(f"ct.static_iter: an item is a {kind}; tile code needs a tuple", where)
+                raise errors.TileStaticEvalError(f"ct.static_iter: an item is a {kind}; tile code needs a tuple", where)
             items.append(from_host_value(t, item))
             if len(items) > MAX_ITEMS:
-                raise TileStaticEvalError(
+                raise errors.TileStaticEvalError(
                     f"ct.static_iter would unroll more than {MAX_ITEMS} iterations; loop over range(...)", where
                 )
-    except TileError:
+    except errors.TileError:
         raise
     except TypeError as e:
-        raise TileTypeError(f"ct.static_iter: {e}", where) from e
+        raise errors.TileTypeError(f"ct.static_iter: {e}", where) from e
     except Exception as e:  # of a generator
-        raise StaticException(f"{type(e).__name__}: {e}", where) from e
+        raise errors.StaticException(f"{type(e).__name__}: {e}", where) from e
     return items
 
 
@@ -297,7 +287,7 @@ def comprehension(t: Tracer, node: ast.GeneratorExp) -> tuple[Any, ...]:
 def _items_of(t: Tracer, generator: ast.comprehension) -> list[Any]:
     items = static_items(t, generator.iter)
     if items is None:
-        t.fail(TileSyntaxError, "a comprehension must iterate over ct.static_iter(...)", at=generator.iter)
+        t.fail("a comprehension must iterate over ct.static_iter(...)", errors.TileSyntaxError, at=generator.iter)
     return items
 
 
@@ -307,7 +297,7 @@ def _comprehend(t: Tracer, node: ast.GeneratorExp, level: int, items: list[Any],
         t.assign(generator.target, item)
         conditions = [t.condition(c) for c in generator.ifs]
         if not all(isinstance(c, bool) for c in conditions):
-            t.fail(TileTypeError, "the condition of a comprehension must be a constant", at=generator.ifs[0])
+            t.fail("the condition of a comprehension must be a constant", at=generator.ifs[0])
         if not all(conditions):
             continue
         if level + 1 == len(node.generators):
@@ -321,18 +311,18 @@ def _comprehend(t: Tracer, node: ast.GeneratorExp, level: int, items: list[Any],
 
 def raise_statement(t: Tracer, node: ast.Raise) -> bool:
     if node.cause is not None:
-        t.fail(TileSyntaxError, "tile code has no 'raise ... from'")
+        t.fail("tile code has no 'raise ... from'", errors.TileSyntaxError)
     if node.exc is None or syntactic_callee(t, node.exc) is not static_exception:
         t.fail(
-            TileSyntaxError,
             "tile code can only raise ct.static_exception(...), at compile time; use ct.assert_ at run time",
+            errors.TileSyntaxError,
         )
     assert isinstance(node.exc, ast.Call)
     exception = _host_argument(t, node.exc, static_exception, "exc")
     t.locate(node)
     if not isinstance(exception, BaseException):
-        t.fail(TileStaticEvalError, f"ct.static_exception needs an exception, not {describe(exception)}")
-    raise StaticException(f"{type(exception).__name__}: {exception}", t.builder.loc)
+        t.fail(f"ct.static_exception needs an exception, not {describe(exception)}", errors.TileStaticEvalError)
+    raise errors.StaticException(f"{type(exception).__name__}: {exception}", t.builder.loc)
 
 
 def constant_or_fail(t: Tracer, value: Any) -> Any:
@@ -341,7 +331,10 @@ def constant_or_fail(t: Tracer, value: Any) -> Any:
         if isinstance(part, tuple):
             constant_or_fail(t, part)
         elif isinstance(part, Tile) and part.constant is None:
-            t.fail(TileStaticAssertionError, f"this value is {describe(part)} known only at run time, not a constant")
+            t.fail(
+                f"this value is {describe(part)} known only at run time, not a constant",
+                errors.TileStaticAssertionError,
+            )
     return value
 
 

@@ -54,7 +54,12 @@ class Tracer(ValueSemantics):
         self.builder.locate(functools.partial(frame.source.loc, node, frame.caller))
 
     def fail(
-        self, error: type[TileError], message: str, *, argument: str | None = None, at: ast.AST | None = None
+        self,
+        message: str,
+        error: type[TileError] = TileTypeError,
+        *,
+        argument: str | None = None,
+        at: ast.AST | None = None,
     ) -> NoReturn:
         """Raise ``error`` here, at ``at``, or at the expression given for the parameter ``argument`` of a call."""
         if argument is not None and self.call_node is not None:
@@ -71,7 +76,7 @@ class Tracer(ValueSemantics):
             self.locate(statement)
             handler = statement_table.STATEMENTS.get(type(statement))
             if handler is None:
-                self.fail(TileSyntaxError, f"tile code has no {type(statement).__name__} statement")
+                self.fail(f"tile code has no {type(statement).__name__} statement", TileSyntaxError)
             if not handler(self, statement):
                 return False
         return True
@@ -81,7 +86,7 @@ class Tracer(ValueSemantics):
         self.locate(node)
         handler = EXPRESSIONS.get(type(node))
         if handler is None:
-            self.fail(TileSyntaxError, f"tile code has no {type(node).__name__} expression")
+            self.fail(f"tile code has no {type(node).__name__} expression", TileSyntaxError)
         return handler(self, node)
 
     def elements(self, nodes: Sequence[ast.expr]) -> list[Any]:
@@ -93,7 +98,7 @@ class Tracer(ValueSemantics):
                 continue
             value = self.eval(node.value)
             if not isinstance(value, tuple):
-                self.fail(TileTypeError, f"only a tuple can follow '*', not {describe(value)}", at=node)
+                self.fail(f"only a tuple can follow '*', not {describe(value)}", at=node)
             found.extend(value)
         return found
 
@@ -131,10 +136,10 @@ class Tracer(ValueSemantics):
         """Trace the body of a function in place, in a frame of its own."""
         if self.frame.depth >= MAX_DEPTH:
             self.fail(
-                TileRecursionError,
                 f"{source.name}() recurses more than {MAX_DEPTH} calls deep while the kernel is compiled. Calls "
                 "are expanded in place, so recursion must end at a condition that is known at compile time; "
                 "otherwise write a loop",
+                TileRecursionError,
             )
         scope.names = calls.bind_arguments(self, source, defaults, keyword_defaults, arguments, keywords)
         where, call_node = self.builder.loc, self.call_node

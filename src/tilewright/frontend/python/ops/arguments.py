@@ -12,7 +12,7 @@ from tilewright.frontend.python.ops.convert import constant_of, is_number, to_ti
 from tilewright.frontend.python.values import Array, Tile, TiledView
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType
-from tilewright.ir.errors import TileTypeError, TileValueError
+from tilewright.ir.errors import TileValueError
 from tilewright.ir.hints import ByTarget
 from tilewright.ir.types import check_tile_shape
 from tilewright.language.dtypes import to_dtype
@@ -22,7 +22,7 @@ _E = TypeVar("_E", bound=enum.Enum)
 
 def wrong(ctx: Context, name: str, text: str) -> NoReturn:
     """TileTypeError at the argument ``name`` of the call, of which ``text`` says what it must be."""
-    ctx.fail(TileTypeError, f"{name!r} {text}", argument=name)
+    ctx.fail(f"{name!r} {text}", argument=name)
 
 
 def const_int(ctx: Context, value: Any, name: str) -> int:
@@ -64,7 +64,7 @@ def const_shape(ctx: Context, value: Any, name: str = "shape") -> tuple[int, ...
         if bad and bad[0] > 0:
             up = 1 << bad[0].bit_length()
             advice = f". Use {up // 2} or {up}; loads beyond the array are padded and stores dropped"
-        ctx.fail(TileTypeError, f"{problem}{advice}", argument=name)
+        ctx.fail(f"{problem}{advice}", argument=name)
     return shape
 
 
@@ -116,19 +116,14 @@ def scalar_index(ctx: Context, value: Any, name: str, *, signed: bool = True) ->
     """An integer scalar of run-time or constant value."""
     known = constant_of(value)
     if known is not None and (isinstance(known, bool) or not isinstance(known, int)):
-        ctx.fail(TileTypeError, f"an entry of {name!r} is {known!r}; it must be an integer", argument=name)
+        ctx.fail(f"an entry of {name!r} is {known!r}; it must be an integer", argument=name)
     if not isinstance(value, Tile) and known is None:
-        ctx.fail(
-            TileTypeError, f"an entry of {name!r} is {describe(value)}; it must be an integer scalar", argument=name
-        )
+        ctx.fail(f"an entry of {name!r} is {describe(value)}; it must be an integer scalar", argument=name)
     found = to_tile(ctx, value)
     if found.ndim or found.value.tile.is_pointer or not found.dtype.is_integer:
-        ctx.fail(
-            TileTypeError, f"an entry of {name!r} is {describe(found)}; it must be an integer scalar", argument=name
-        )
+        ctx.fail(f"an entry of {name!r} is {describe(found)}; it must be an integer scalar", argument=name)
     if signed and not found.dtype.is_signed:
         ctx.fail(
-            TileTypeError,
             f"an entry of {name!r} is {found.dtype}; indices are signed: write .astype(ct.int32) or .astype(ct.int64)",
             argument=name,
         )
@@ -177,7 +172,7 @@ def latency(ctx: Context, value: Any) -> Any:
     for v in choices:
         found = const_int(ctx, v, "latency")
         if not 1 <= found <= 10:
-            ctx.fail(TileValueError, f"'latency' is {found}; it must be between 1 and 10", argument="latency")
+            ctx.fail(f"'latency' is {found}; it must be between 1 and 10", TileValueError, argument="latency")
     return value if isinstance(value, ByTarget) or value is None else const_int(ctx, value, "latency")
 
 

@@ -15,7 +15,6 @@ from tilewright.frontend.python.values import Tile, TiledView
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder
-from tilewright.ir.errors import TileTypeError
 from tilewright.ir.ops.memory import ATOMIC_DTYPES, CAS_DTYPES, AtomicCas, AtomicRmw, AtomicView
 from tilewright.ir.types import PartitionViewType
 from tilewright.language import memory as lang
@@ -29,7 +28,7 @@ def _check_dtype(ctx: Context, kind: AtomicKind | None, dtype: DType) -> None:
     allowed = CAS_DTYPES if kind is None else ATOMIC_DTYPES[kind]
     if dtype.short not in allowed:
         name = "compare-and-swap" if kind is None else f"atomic {kind.value}"
-        ctx.fail(TileTypeError, f"{name} is not available for arrays of {dtype}; it takes {', '.join(allowed)}")
+        ctx.fail(f"{name} is not available for arrays of {dtype}; it takes {', '.join(allowed)}")
 
 
 def _update(ctx: Context, kind: AtomicKind, value: Any, dtype: DType, shape: tuple[int, ...]) -> Value:
@@ -39,9 +38,8 @@ def _update(ctx: Context, kind: AtomicKind, value: Any, dtype: DType, shape: tup
         found = to_tile(ctx, value)
         if found.element_type is not dtype:
             ctx.fail(
-                TileTypeError,
                 f"the update is {found.element_type}, but the array is {dtype}: bitwise atomics need equal "
-                f"dtypes; write ct.{dtype}(...) or astype",
+                f"dtypes; write ct.{dtype}(...) or astype"
             )
     return spread(ctx, value, dtype, shape, "the update")
 
@@ -62,7 +60,7 @@ def _combining(kind: AtomicKind, refs: Callable[..., ElementRefs]) -> OpBuilder:
 def _of_view(kind: AtomicKind) -> OpBuilder:
     def build(ctx: Context, view: Any, index: Any, update: Any) -> None:
         if not isinstance(view, TiledView):
-            ctx.fail(TileTypeError, f"expected a tiled view, got {describe(view)}")
+            ctx.fail(f"expected a tiled view, got {describe(view)}")
         type_: PartitionViewType = view.view.type  # type: ignore[assignment]
         entries = check.index(ctx, index, len(type_.tile_shape), "the view")
         value = _update(ctx, kind, update, view.dtype, type_.tile_shape)

@@ -10,21 +10,13 @@ import numpy as np
 from tilewright.frontend.python.context import Context
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.values import Array, Tile
+from tilewright.ir import promotion
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, bool_, float64
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.errors import TileTypeError, TileValueError
+from tilewright.ir.errors import TileValueError
 from tilewright.ir.ops.arith import Cast, Cmp
 from tilewright.ir.ops.shape import Broadcast, Reshape
-from tilewright.ir.promotion import (
-    broadcast_shapes,
-    casts_implicitly,
-    common_dtype,
-    common_with_number,
-    fits,
-    loose_dtype,
-    number_casts_implicitly,
-)
 from tilewright.ir.semantics import constant_array, evaluate
 from tilewright.ir.semantics.conversion import cast as convert
 from tilewright.ir.semantics.conversion import to_float64
@@ -65,9 +57,9 @@ def rounded(number: bool | int | float, dtype: DType) -> bool | int | float:
 def constant(ctx: Context, number: bool | int | float, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
     """A tile filled with ``number``, converted to ``dtype`` without range checks."""
     if dtype.is_floating and not dtype.is_signed and math.copysign(1, number) < 0:
-        ctx.fail(TileValueError, f"{number!r} cannot be a {dtype}: the format has no sign")
+        ctx.fail(f"{number!r} cannot be a {dtype}: the format has no sign", TileValueError)
     if dtype.short == "f4e2m1fn" and isinstance(number, float) and math.isnan(number):
-        ctx.fail(TileValueError, f"{dtype} has no NaN")
+        ctx.fail(f"{dtype} has no NaN", TileValueError)
     return ctx.builder.constant(rounded(number, dtype), dtype, shape)
 
 
@@ -84,7 +76,7 @@ def evaluated(ctx: Context, name: str, result: DType, /, *operands: Tile, **attr
     if any(o.constant is None for o in operands):
         return None
     if name in ("div", "rem") and operands[0].dtype.is_integer and operands[1].constant == 0:
-        ctx.fail(TileValueError, f"{operands[0].constant} divided by the constant 0 has no value")
+        ctx.fail(f"{operands[0].constant} divided by the constant 0 has no value", TileValueError)
     arrays = [constant_array(o.constant, o.dtype, ()) for o in operands if o.constant is not None]
     found = evaluate(name, operands[0].dtype, attributes, arrays)
     return strict(ctx, to_float64(found, result).item() if result.is_floating else found.item(), result)
@@ -94,7 +86,7 @@ def strict_constant(ctx: Context, value: np.generic) -> Tile:
     """A NumPy scalar as a strictly typed constant."""
     dtype = to_dtype(value.dtype)
     if dtype is None:
-        ctx.fail(TileTypeError, f"a NumPy scalar of dtype {value.dtype} cannot be used in tile code")
+        ctx.fail(f"a NumPy scalar of dtype {value.dtype} cannot be used in tile code")
     number: Any = value.item() if not dtype.is_floating else float(value)
     return strict(ctx, number, dtype)
 
@@ -102,9 +94,9 @@ def strict_constant(ctx: Context, value: np.generic) -> Tile:
 def cast_call(ctx: Context, dtype: DType, *arguments: Any) -> Tile:
     """``ct.int32(x)``: a strictly typed scalar, which is zero for ``ct.int32()``."""
     if len(arguments) > 1:
-        ctx.fail(TileTypeError, f"{dtype}() takes one value, {len(arguments)} given")
+        ctx.fail(f"{dtype}() takes one value, {len(arguments)} given")
     if dtype.bitwidth % 8:
-        ctx.fail(TileTypeError, f"{dtype} cannot be called; use ct.full or astype")
+        ctx.fail(f"{dtype} cannot be called; use ct.full or astype")
     (value,) = arguments or (0,)
     if isinstance(value, str):
         value = _number_in(ctx, value, dtype)
@@ -112,7 +104,7 @@ def cast_call(ctx: Context, dtype: DType, *arguments: Any) -> Tile:
         return strict(ctx, value, dtype)
     tile = numeric(ctx, value)
     if tile.ndim:
-        ctx.fail(TileTypeError, f"{dtype}() makes a scalar, not {describe(tile)}; use .astype(ct.{dtype})")
+        ctx.fail(f"{dtype}() makes a scalar, not {describe(tile)}; use .astype(ct.{dtype})")
     return converted(ctx, tile, dtype)
 
 
@@ -121,7 +113,7 @@ def _number_in(ctx: Context, text: str, dtype: DType) -> int | float:
     try:
         return float(text) if dtype.is_float else int(text)
     except ValueError as e:
-        ctx.fail(TileTypeError, f"{dtype}(): {e}")
+        ctx.fail(f"{dtype}(): {e}")
 
 
 def to_tile(ctx: Context, value: Any, dtype: DType | None = None) -> Tile:
@@ -129,10 +121,10 @@ def to_tile(ctx: Context, value: Any, dtype: DType | None = None) -> Tile:
     if isinstance(value, Tile):
         return value if dtype is None else converted(ctx, value, dtype)
     if is_number(value):
-        return strict(ctx, value, dtype or loose_dtype(value))
+        return strict(ctx, value, dtype or promotion.loose_dtype(value))
     if isinstance(value, Array):
-        ctx.fail(TileTypeError, f"{describe(value)} cannot be used as a tile; load one with ct.load({value.name}, ...)")
-    ctx.fail(TileTypeError, f"expected a tile or a number, got {describe(value)}")
+        ctx.fail(f"{describe(value)} cannot be used as a tile; load one with ct.load({value.name}, ...)")
+    ctx.fail(f"expected a tile or a number, got {describe(value)}")
 
 
 def cast(ctx: Context, value: Value, dtype: DType, rounding: RoundingMode = RoundingMode.RN) -> Value:
@@ -159,9 +151,8 @@ def to_condition(ctx: Context, value: Any) -> bool | Value:
     tile = to_tile(ctx, value)
     if tile.ndim:
         ctx.fail(
-            TileTypeError,
             f"a condition must be a scalar, but this is {describe(tile)}. To choose element by element write "
-            "ct.where(condition, x, y); to test all or any of them, reduce first: ct.min(c.astype(ct.int32)) != 0",
+            "ct.where(condition, x, y); to test all or any of them, reduce first: ct.min(c.astype(ct.int32)) != 0"
         )
     return as_bool(ctx, tile).value
 
@@ -169,7 +160,7 @@ def to_condition(ctx: Context, value: Any) -> bool | Value:
 def as_bool(ctx: Context, tile: Tile) -> Tile:
     """Where a numeric tile is not zero."""
     if tile.value.tile.is_pointer:
-        ctx.fail(TileTypeError, "a pointer cannot be a condition")
+        ctx.fail("a pointer cannot be a condition")
     if tile.dtype is bool_:
         return tile
     if tile.constant is not None:
@@ -182,7 +173,7 @@ def numeric(ctx: Context, value: Any) -> Tile:
     """A numeric tile; pointers fail."""
     tile = to_tile(ctx, value)
     if tile.value.tile.is_pointer:
-        ctx.fail(TileTypeError, "foreign pointers have no arithmetic")
+        ctx.fail("foreign pointers have no arithmetic")
     return tile
 
 
@@ -200,18 +191,17 @@ def broadcast(ctx: Context, value: Value, shape: tuple[int, ...]) -> Value:
 def common_shape(ctx: Context, *tiles: Tile) -> tuple[int, ...]:
     shape: tuple[int, ...] = ()
     for tile in tiles:
-        found = broadcast_shapes(shape, tile.shape)
+        found = promotion.broadcast_shapes(shape, tile.shape)
         if found is None:
             shapes = " and ".join(str(t.shape) for t in tiles)
             ctx.fail(
-                TileTypeError,
                 f"the shapes {shapes} cannot be broadcast together: from the last axis on, extents must be equal or 1. "
-                "Insert axes with x[:, None], or reshape",
+                "Insert axes with x[:, None], or reshape"
             )
         shape = found
     problem = check_tile_shape(shape)
     if problem is not None:
-        ctx.fail(TileTypeError, f"the result of broadcasting is too large: {problem}")
+        ctx.fail(f"the result of broadcasting is too large: {problem}")
     return shape
 
 
@@ -223,24 +213,24 @@ def broadcast_together(ctx: Context, *tiles: Tile) -> list[Tile]:
 def promoted_dtype(ctx: Context, x: Any, y: Any) -> DType:
     """The common dtype of two operands, each a tile or a number."""
     if is_number(x) and is_number(y):
-        a, b = loose_dtype(x), loose_dtype(y)
-        found = common_dtype(a, b)
+        a, b = promotion.loose_dtype(x), promotion.loose_dtype(y)
+        found = promotion.common_dtype(a, b)
         return found if found is not None else (a if a.bitwidth >= b.bitwidth else b)
     if is_number(x) or is_number(y):
         number, typed = (x, y) if is_number(x) else (y, x)
         dtype = numeric(ctx, typed).dtype
-        found = common_with_number(dtype, number)
+        found = promotion.common_with_number(dtype, number)
         if found is None and dtype.is_restricted:
-            ctx.fail(TileTypeError, f"{dtype} has no arithmetic with numbers; convert with astype(ct.float32) first")
+            ctx.fail(f"{dtype} has no arithmetic with numbers; convert with astype(ct.float32) first")
         if found is None:
             ctx.fail(
-                TileValueError, f"the constant {number!r} is out of range for {dtype}; convert the tile with astype"
+                f"the constant {number!r} is out of range for {dtype}; convert the tile with astype", TileValueError
             )
         return found
     a, b = numeric(ctx, x).dtype, numeric(ctx, y).dtype
-    found = common_dtype(a, b)
+    found = promotion.common_dtype(a, b)
     if found is None:
-        ctx.fail(TileTypeError, _no_promotion(a, b))
+        ctx.fail(_no_promotion(a, b))
     return found
 
 
@@ -265,18 +255,17 @@ def promote(ctx: Context, x: Any, y: Any) -> tuple[Tile, Tile]:
 def implicit_cast(ctx: Context, value: Any, dtype: DType, what: str) -> Tile:
     """``value`` converted to ``dtype`` as stores, paddings and updates do."""
     if is_number(value):
-        if not number_casts_implicitly(value, dtype):
-            loose = loose_dtype(value)
-            if fits(value, dtype) or not (loose.is_integer and dtype.is_integer):
-                ctx.fail(TileTypeError, f"{what} is the constant {value!r}, which does not become {dtype} implicitly")
-            ctx.fail(TileValueError, f"{what} is the constant {value!r}, which is out of range for {dtype}")
+        if not promotion.number_casts_implicitly(value, dtype):
+            loose = promotion.loose_dtype(value)
+            if promotion.fits(value, dtype) or not (loose.is_integer and dtype.is_integer):
+                ctx.fail(f"{what} is the constant {value!r}, which does not become {dtype} implicitly")
+            ctx.fail(f"{what} is the constant {value!r}, which is out of range for {dtype}", TileValueError)
         return Tile(constant(ctx, value, dtype))
     tile = numeric(ctx, value)
     if tile.dtype is dtype:
         return tile
-    if not casts_implicitly(tile.dtype, dtype):
+    if not promotion.casts_implicitly(tile.dtype, dtype):
         ctx.fail(
-            TileTypeError,
-            f"{what} is {tile.dtype}, which does not become {dtype} implicitly; convert it with .astype(ct.{dtype})",
+            f"{what} is {tile.dtype}, which does not become {dtype} implicitly; convert it with .astype(ct.{dtype})"
         )
     return converted(ctx, tile, dtype)

@@ -10,7 +10,6 @@ from tilewright.frontend.python.formatting import FormattedString, Hole, parts_o
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops import arguments as check
 from tilewright.frontend.python.ops.convert import numeric
-from tilewright.ir.errors import TileTypeError
 from tilewright.ir.ops.memory import Assert, Print
 from tilewright.language import tiles as lang
 
@@ -65,30 +64,18 @@ def _printf(ctx: Context, format: Any, *args: Any) -> None:
             continue
         letter = match["type"]
         if letter not in _INTEGERS + _FLOATS:
-            ctx.fail(
-                TileTypeError,
-                f"the conversion {text!r} is not possible; use one of {_INTEGERS}{_FLOATS}",
-                argument="format",
-            )
+            ctx.fail(f"the conversion {text!r} is not possible; use one of {_INTEGERS}{_FLOATS}", argument="format")
         if not remaining:
-            ctx.fail(
-                TileTypeError,
-                f"the format {format!r} has more conversions than the {len(args)} arguments",
-                argument="format",
-            )
+            ctx.fail(f"the format {format!r} has more conversions than the {len(args)} arguments", argument="format")
         tile = numeric(ctx, remaining.pop(0))
         if tile.dtype.is_floating is not (letter in _FLOATS):
             fits = "one such as %f" if tile.dtype.is_floating else "one such as %d"
             wrong = f"the conversion {text!r} does not suit {tile.dtype} values; write {fits}"
-            ctx.fail(TileTypeError, wrong, argument="format")
+            ctx.fail(wrong, argument="format")
         length = match["length"] or ""
         parts.append(Hole(tile, text.replace(length + letter, letter)))
     if remaining:
-        ctx.fail(
-            TileTypeError,
-            f"the format {format!r} has fewer conversions than the {len(args)} arguments",
-            argument="format",
-        )
+        ctx.fail(f"the format {format!r} has fewer conversions than the {len(args)} arguments", argument="format")
     _emit(ctx, [*parts, format[position:]])
 
 

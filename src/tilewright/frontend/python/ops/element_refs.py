@@ -22,7 +22,6 @@ from tilewright.frontend.python.values import Array, RawMemory, Tile
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, int64
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.errors import TileTypeError
 from tilewright.ir.ops.arith import Add, And, Cmp, Max, Min, Mul, Not, Or, Sub
 from tilewright.ir.ops.memory import Assume
 from tilewright.ir.ops.shape import PtrOffset
@@ -61,7 +60,7 @@ def elements(ctx: Context, array: Any, indices: Any, check_bounds: Any, mask: An
 def raw_elements(ctx: Context, memory: Any, offset: Any, mask: Any) -> ElementRefs:
     """The elements of raw memory at ``offset`` from its base."""
     if not isinstance(memory, RawMemory):
-        ctx.fail(TileTypeError, f"expected raw memory, got {describe(memory)}")
+        ctx.fail(f"expected raw memory, got {describe(memory)}")
     tile = check.tile(ctx, offset, "offset")
     if not tile.dtype.is_integer:
         check.wrong(ctx, "offset", f"must be integers, not {describe(tile)}")
@@ -84,14 +83,10 @@ def _indices(ctx: Context, array: Array, indices: Any) -> list[Tile]:
     tiles = []
     for e in entries:
         if not isinstance(e, (Tile, int)) or isinstance(e, bool):
-            ctx.fail(
-                TileTypeError, f"an index is {describe(e)}; it must be an integer tile or scalar", argument="indices"
-            )
+            ctx.fail(f"an index is {describe(e)}; it must be an integer tile or scalar", argument="indices")
         tile = numeric(ctx, e)
         if not tile.dtype.is_integer:
-            ctx.fail(
-                TileTypeError, f"an index is {describe(tile)}; convert it with .astype(ct.int32)", argument="indices"
-            )
+            ctx.fail(f"an index is {describe(tile)}; convert it with .astype(ct.int32)", argument="indices")
         tiles.append(tile)
     return broadcast_together(ctx, *tiles)
 
@@ -181,9 +176,9 @@ def spread(
 ) -> Value:
     """A stored, update or padding value: cast implicitly and broadcast to ``shape``."""
     if not isinstance(value, (Tile, bool, int, float)):
-        ctx.fail(TileTypeError, f"{what} is {describe(value)}; it must be a tile or a number", argument=argument)
+        ctx.fail(f"{what} is {describe(value)}; it must be a tile or a number", argument=argument)
     tile = implicit_cast(ctx, value, dtype, what)
     if broadcast_shapes(tile.shape, shape) != shape:
         message = f"{what} has shape {tile.shape}, which does not broadcast to {shape}"
-        ctx.fail(TileTypeError, message, argument=argument)
+        ctx.fail(message, argument=argument)
     return broadcast(ctx, tile.value, shape)

@@ -33,7 +33,7 @@ from tilewright.frontend.python.values import Tile
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, bool_, float32, int32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.errors import TileTypeError, TileValueError
+from tilewright.ir.errors import TileValueError
 from tilewright.ir.opdef import OPS
 from tilewright.ir.ops.arith import Select
 from tilewright.language import arithmetic as lang
@@ -54,12 +54,10 @@ def rounding(
     if not dtype.is_float:
         check.wrong(ctx, "rounding_mode", f"applies to floating-point operands, not {dtype}")
     if mode in (FULL, APPROX) and dtype is not float32 and mode in allowed:
-        ctx.fail(TileTypeError, f"rounding mode {mode.name} is for float32 only, not {dtype}", argument="rounding_mode")
+        ctx.fail(f"rounding mode {mode.name} is for float32 only, not {dtype}", argument="rounding_mode")
     if mode not in allowed:
         choices = ", ".join(m.name for m in allowed)
-        ctx.fail(
-            TileTypeError, f"rounding mode {mode.name} is not possible here; choose {choices}", argument="rounding_mode"
-        )
+        ctx.fail(f"rounding mode {mode.name} is not possible here; choose {choices}", argument="rounding_mode")
     return mode
 
 
@@ -76,7 +74,7 @@ def fold_numbers(ctx: Context, function: Callable[..., Any], name: str, *numbers
     try:
         return fold(function, *numbers)
     except FoldError as e:
-        ctx.fail(e.error, f"{name}({', '.join(map(repr, numbers))}) cannot be computed: {e}")
+        ctx.fail(f"{name}({', '.join(map(repr, numbers))}) cannot be computed: {e}", e.error)
 
 
 def _loose(*values: Any) -> bool:
@@ -87,12 +85,12 @@ def _arithmetic_operands(ctx: Context, x: Any, y: Any, symbol: str) -> tuple[Til
     """Promoted operands of an arithmetic operation: no two bools, no restricted floats."""
     for v in (x, y):
         if not isinstance(v, Tile) and not is_number(v):
-            ctx.fail(TileTypeError, f"{symbol} needs tiles or numbers, not {describe(v)}")
+            ctx.fail(f"{symbol} needs tiles or numbers, not {describe(v)}")
     a, b = promote(ctx, x, y)
     if a.dtype.is_bool:
-        ctx.fail(TileTypeError, f"{symbol} is not defined for two bool operands; convert one with .astype(ct.int32)")
+        ctx.fail(f"{symbol} is not defined for two bool operands; convert one with .astype(ct.int32)")
     if a.dtype.is_restricted:
-        ctx.fail(TileTypeError, f"{a.dtype} has no arithmetic; convert with .astype(ct.float32) first, or use ct.mma")
+        ctx.fail(f"{a.dtype} has no arithmetic; convert with .astype(ct.float32) first, or use ct.mma")
     return a, b
 
 
@@ -147,7 +145,7 @@ def _divmod(ctx: Context, x: Any, y: Any) -> Any:
         return _floordiv(ctx, x, y), _mod(ctx, x, y)
     a, b = _arithmetic_operands(ctx, x, y, "divmod()")
     if a.dtype.is_float:
-        ctx.fail(TileTypeError, "divmod() is for integers; write x // y and x % y")
+        ctx.fail("divmod() is for integers; write x // y and x % y")
     return _floordiv(ctx, a, b), _mod(ctx, a, b)
 
 
@@ -156,7 +154,7 @@ def _cdiv(ctx: Context, x: Any, y: Any) -> Any:
         return fold_numbers(ctx, lambda a, b: -(-a // b), "cdiv", x, y)
     a, b = _arithmetic_operands(ctx, x, y, "cdiv()")
     if not a.dtype.is_integer:
-        ctx.fail(TileTypeError, f"cdiv() is for integers, not {a.dtype}; write ct.ceil(x / y)")
+        ctx.fail(f"cdiv() is for integers, not {a.dtype}; write ct.ceil(x / y)")
     return _emit(ctx, "div", a, b, rounding=RoundingMode.RP)
 
 
@@ -174,9 +172,7 @@ def _pow(ctx: Context, x: Any, y: Any) -> Any:
     else:
         a, b = _arithmetic_operands(ctx, x, y, "**")
     if not a.dtype.is_float:
-        ctx.fail(
-            TileTypeError, f"** is not defined for {a.dtype}; convert the base with .astype(ct.float32), or multiply"
-        )
+        ctx.fail(f"** is not defined for {a.dtype}; convert the base with .astype(ct.float32), or multiply")
     return _emit(ctx, "pow", a, b)
 
 
@@ -185,7 +181,7 @@ def _integer_power(ctx: Context, base: int, exponent: int, dtype: DType) -> int:
     if exponent >= 0:
         return pow(base, exponent, 1 << dtype.bitwidth)
     if base == 0:
-        ctx.fail(TileValueError, f"{base} ** {exponent} cannot be computed: zero to a negative power")
+        ctx.fail(f"{base} ** {exponent} cannot be computed: zero to a negative power", TileValueError)
     return base ** (exponent & 1) if abs(base) == 1 else 0
 
 
@@ -194,9 +190,7 @@ def _atan2(ctx: Context, x1: Any, x2: Any) -> Any:
         return fold_numbers(ctx, math.atan2, "atan2", x1, x2)
     a, b = _arithmetic_operands(ctx, x1, x2, "atan2()")
     if not a.dtype.is_float:
-        ctx.fail(
-            TileTypeError, f"atan2() is for floating-point operands, not {a.dtype}; convert with .astype(ct.float32)"
-        )
+        ctx.fail(f"atan2() is for floating-point operands, not {a.dtype}; convert with .astype(ct.float32)")
     return _emit(ctx, "atan2", a, b)
 
 
@@ -209,10 +203,10 @@ def _extremum(name: str) -> OpBuilder:
             return fold_numbers(ctx, lambda a, b: _choose(function, propagate, a, b), name, x, y)
         for v in (x, y):
             if not isinstance(v, Tile) and not is_number(v):
-                ctx.fail(TileTypeError, f"{name}() needs tiles or numbers, not {describe(v)}")
+                ctx.fail(f"{name}() needs tiles or numbers, not {describe(v)}")
         a, b = promote(ctx, x, y)
         if a.dtype.is_restricted:
-            ctx.fail(TileTypeError, f"{a.dtype} has no arithmetic; convert with .astype(ct.float32) first")
+            ctx.fail(f"{a.dtype} has no arithmetic; convert with .astype(ct.float32) first")
         return _emit(ctx, name, a, b, propagate_nan=propagate, flush_to_zero=flush(ctx, flush_to_zero, a.dtype))
 
     return build
@@ -231,9 +225,9 @@ def _comparison(predicate: CmpPredicate, function: Callable[..., Any]) -> OpBuil
             return fold_numbers(ctx, function, predicate.value, x, y)
         for v in (x, y):
             if not isinstance(v, Tile) and not is_number(v):
-                ctx.fail(TileTypeError, f"cannot compare with {describe(v)}; compare tiles and numbers")
+                ctx.fail(f"cannot compare with {describe(v)}; compare tiles and numbers")
             if isinstance(v, Tile) and v.value.tile.is_pointer:
-                ctx.fail(TileTypeError, "foreign pointers cannot be compared: only ct.Array.from_foreign takes them")
+                ctx.fail("foreign pointers cannot be compared: only ct.Array.from_foreign takes them")
         a, b = promote(ctx, x, y)
         return _emit(ctx, "cmp", a, b, predicate=predicate)
 
@@ -246,15 +240,10 @@ def _bitwise(name: str, symbol: str, function: Callable[..., Any]) -> OpBuilder:
             return fold_numbers(ctx, function, symbol, x, y)
         a, b = numeric(ctx, x), numeric(ctx, y)
         if isinstance(x, Tile) and isinstance(y, Tile) and a.dtype is not b.dtype:
-            ctx.fail(
-                TileTypeError,
-                f"{symbol} needs operands of one dtype, not {a.dtype} and {b.dtype}; convert one with astype",
-            )
+            ctx.fail(f"{symbol} needs operands of one dtype, not {a.dtype} and {b.dtype}; convert one with astype")
         p, q = promote(ctx, x, y)
         if not (p.dtype.is_bool or p.dtype.is_integer):
-            ctx.fail(
-                TileTypeError, f"{symbol} is for bool and integers, not {p.dtype}; bitcast to an integer dtype first"
-            )
+            ctx.fail(f"{symbol} is for bool and integers, not {p.dtype}; bitcast to an integer dtype first")
         return _emit(ctx, name, p, q)
 
     return build
@@ -266,7 +255,7 @@ def _shift(name: str, symbol: str, function: Callable[..., Any]) -> OpBuilder:
             return fold_numbers(ctx, function, symbol, x, y)
         for v in (x, y):
             if not numeric(ctx, v).dtype.is_integer:
-                ctx.fail(TileTypeError, f"{symbol} is for integers, not {numeric(ctx, v).dtype}")
+                ctx.fail(f"{symbol} is for integers, not {numeric(ctx, v).dtype}")
         a, b = promote(ctx, x, y)
         return _emit(ctx, name, a, b)
 
@@ -278,7 +267,7 @@ def _invert(ctx: Context, x: Any) -> Any:
         return fold_numbers(ctx, operator.invert, "~", x)
     a = numeric(ctx, x)
     if not (a.dtype.is_bool or a.dtype.is_integer):
-        ctx.fail(TileTypeError, f"~ is for bool and integers, not {a.dtype}")
+        ctx.fail(f"~ is for bool and integers, not {a.dtype}")
     return _emit(ctx, "not", a)
 
 
@@ -293,7 +282,7 @@ def _not(ctx: Context, x: Any) -> Any:
 def _signed(ctx: Context, x: Any, symbol: str) -> Tile:
     a = numeric(ctx, x)
     if a.dtype.is_restricted:
-        ctx.fail(TileTypeError, f"{symbol} is not defined for {a.dtype}; convert with .astype(ct.float32) first")
+        ctx.fail(f"{symbol} is not defined for {a.dtype}; convert with .astype(ct.float32) first")
     return a
 
 
@@ -321,10 +310,10 @@ def _abs(ctx: Context, x: Any) -> Any:
 def _float_operand(ctx: Context, x: Any, name: str) -> Tile:
     """bool and integers become float32; floats stay."""
     if not isinstance(x, Tile) and not is_number(x):
-        ctx.fail(TileTypeError, f"{name}() needs a tile or a number, not {describe(x)}")
+        ctx.fail(f"{name}() needs a tile or a number, not {describe(x)}")
     a = numeric(ctx, x)
     if a.dtype.is_restricted:
-        ctx.fail(TileTypeError, f"{name}() is not defined for {a.dtype}; convert with .astype(ct.float32) first")
+        ctx.fail(f"{name}() is not defined for {a.dtype}; convert with .astype(ct.float32) first")
     return a if a.dtype.is_float else to_tile(ctx, a, float32)
 
 
@@ -358,7 +347,7 @@ def _float_only(name: str) -> OpBuilder:
     def build(ctx: Context, x: Any) -> Tile:
         a = numeric(ctx, x)
         if not a.dtype.is_float:
-            ctx.fail(TileTypeError, f"{name}() is for floating-point tiles, not {a.dtype}")
+            ctx.fail(f"{name}() is for floating-point tiles, not {a.dtype}")
         return _emit(ctx, name, a)
 
     return build
@@ -410,17 +399,13 @@ def _astype(ctx: Context, x: Any, dtype: Any, *, rounding_mode: Any = None) -> T
     source = tile.dtype
     if rounding_mode is None:
         if target.short == "f8e8m0fnu" and source.is_floating and source is not target:
-            ctx.fail(TileTypeError, "a conversion to float8_e8m0fnu needs rounding_mode=RZ or RP")
+            ctx.fail("a conversion to float8_e8m0fnu needs rounding_mode=RZ or RP")
         return strict(ctx, x, target) if is_number(x) else converted(ctx, tile, target)
     mode = check.member(ctx, RoundingMode, rounding_mode, "rounding_mode")
     if not (source.is_floating and target.is_floating):
         check.wrong(ctx, "rounding_mode", f"applies to float-to-float conversions, not {source} to {target}")
     if not _rounds_to(mode, source, target):
-        ctx.fail(
-            TileTypeError,
-            f"rounding mode {mode.name} is not possible from {source} to {target}",
-            argument="rounding_mode",
-        )
+        ctx.fail(f"rounding mode {mode.name} is not possible from {source} to {target}", argument="rounding_mode")
     return Tile(cast(ctx, tile.value, target, mode))
 
 
@@ -428,11 +413,9 @@ def _bitcast(ctx: Context, x: Any, dtype: Any) -> Tile:
     target = check.dtype(ctx, dtype)
     tile = numeric(ctx, x)
     if tile.dtype.is_bool or target.is_bool:
-        ctx.fail(TileTypeError, "bool_ has no bit pattern to reinterpret; use astype")
+        ctx.fail("bool_ has no bit pattern to reinterpret; use astype")
     if tile.dtype.bitwidth != target.bitwidth:
-        ctx.fail(
-            TileTypeError, f"bitcast needs dtypes of equal width, not {tile.dtype} and {target}; use astype to convert"
-        )
+        ctx.fail(f"bitcast needs dtypes of equal width, not {tile.dtype} and {target}; use astype to convert")
     return _emit(ctx, "bitcast", tile, dtype=target)
 
 

@@ -15,7 +15,6 @@ from tilewright.frontend.python.ops.element_refs import ElementRefs, addresses, 
 from tilewright.frontend.python.values import Array, SliceIndex, Tile
 from tilewright.ir.dtypes import int64
 from tilewright.ir.enums import PaddingMode
-from tilewright.ir.errors import TileTypeError
 from tilewright.ir.ops.arith import Add
 from tilewright.ir.ops.memory import Load, Store, padding_value
 from tilewright.ir.ops.shape import Iota, Reshape
@@ -55,7 +54,7 @@ def _raw_load(ctx: Context, memory: Any, offset: Any, *, mask: Any, padding_valu
 def _slice_index(ctx: Context, start: Any, length: Any) -> SliceIndex:
     size = check.const_int(ctx, length, "length")
     if not is_power_of_two(size):
-        ctx.fail(TileTypeError, f"the length of a Slice is {size}; it must be a positive power of two")
+        ctx.fail(f"the length of a Slice is {size}; it must be a positive power of two")
     return SliceIndex(Tile(check.scalar_index(ctx, start, "start")), size)
 
 
@@ -63,7 +62,7 @@ def _advanced(ctx: Context, array: Any, indices: Any) -> tuple[Array, list[Tile]
     """The element indices that one sparse tile and slices stand for, broadcast against each other."""
     source = check.array(ctx, array)
     if source.ndim < 2:
-        ctx.fail(TileTypeError, f"advanced indexing needs an array of rank 2 or more, not {source.ndim}; use ct.gather")
+        ctx.fail(f"advanced indexing needs an array of rank 2 or more, not {source.ndim}; use ct.gather")
     if not isinstance(indices, tuple) or len(indices) != source.ndim:
         check.wrong(ctx, "indices", f"must be a tuple of {source.ndim} entries")
     sparse = [i for i in indices if not isinstance(i, SliceIndex)]
@@ -100,7 +99,7 @@ def _store_advanced(ctx: Context, array: Any, indices: Any, tile: Any, *, latenc
     check.allow_tma(ctx, allow_tma)
     value = check.tile(ctx, tile, "tile")
     if value.shape != shape:
-        ctx.fail(TileTypeError, f"the stored tile has shape {value.shape}; the indices select {shape}", argument="tile")
+        ctx.fail(f"the stored tile has shape {value.shape}; the indices select {shape}", argument="tile")
     ptrs, inside = addresses(ctx, target, tiles, True)
     stored = spread(ctx, tile, target.dtype, shape, "the stored tile")
     ctx.builder.emit_op(Store, ptrs, stored, inside, latency=check.latency(ctx, latency))

@@ -21,7 +21,6 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import int32, int64
 from tilewright.ir.enums import CmpPredicate, MemoryOrder, MemoryScope, PaddingMode, RoundingMode
-from tilewright.ir.errors import TileTypeError
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Add, And, Cmp, Div, Mul, Sub
 from tilewright.ir.ops.shape import IntToPtr, PtrOffset
@@ -50,7 +49,6 @@ def order_and_scope(
         check.wrong(ctx, "memory_scope", "CLUSTER is not possible in tile code; use DEVICE")
     if (found is MemoryOrder.WEAK) is not (where is MemoryScope.NONE):
         ctx.fail(
-            TileTypeError,
             f"'memory_order' {found.name} with 'memory_scope' {where.name}: a WEAK operation has scope NONE, and "
             "every other order needs a scope: BLOCK, DEVICE or SYS",
             argument="memory_scope",
@@ -142,7 +140,6 @@ def _store(ctx: Context, array: Any, index: Any, tile: Any, *, order: Any, **how
     shape = tile.shape if isinstance(tile, Tile) else ()
     if len(shape) != target.ndim and shape:
         ctx.fail(
-            TileTypeError,
             f"the stored tile has shape {shape}, but the array has {target.ndim} dimension{'s' * (target.ndim != 1)}: "
             "they must have one rank. Insert axes with tile[None, :], or reshape",
             argument="tile",
@@ -174,7 +171,7 @@ def _tiled_view(ctx: Context, array: Any, tile_shape_: Any, *, padding_mode: Any
 
 def _view(ctx: Context, value: Any) -> tuple[TiledView, PartitionViewType]:
     if not isinstance(value, TiledView):
-        ctx.fail(TileTypeError, f"expected a tiled view, got {describe(value)}")
+        ctx.fail(f"expected a tiled view, got {describe(value)}")
     return value, value.view.type  # type: ignore[return-value]
 
 
@@ -229,7 +226,7 @@ def _slice(ctx: Context, array: Any, axis: Any, start: Any, stop: Any) -> Array:
         if isinstance(known, int) and known < 0:
             check.wrong(ctx, name, f"is {known}; the bounds of a slice count from the start of the axis")
     if first is not None and last is not None and first > last:
-        ctx.fail(TileTypeError, f"the slice is reversed: start {first} is after stop {last}", argument="stop")
+        ctx.fail(f"the slice is reversed: start {first} is after stop {last}", argument="stop")
     begin, end = check.scalar_index(ctx, start, "start"), check.scalar_index(ctx, stop, "stop")
     wide = cast(ctx, begin, int64)
     _promise_slice(ctx, source, position, wide, cast(ctx, end, int64))
@@ -320,13 +317,13 @@ def _from_foreign(ctx: Context, pointer: Any, shape: Any, strides: Any) -> Array
     if not base.value.tile.is_pointer or base.ndim:
         check.wrong(ctx, "pointer", f"must be a foreign pointer scalar, not {describe(pointer)}")
     if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):
-        ctx.fail(TileTypeError, "'shape' and 'strides' must be tuples of equal length")
+        ctx.fail("'shape' and 'strides' must be tuples of equal length")
     extents = []
     for name, values in (("shape", shape), ("strides", strides)):
         for v in values:
             known = constant_of(v)
             if isinstance(known, int) and known < 0:
-                ctx.fail(TileTypeError, f"an entry of {name!r} is {known}; it cannot be negative", argument=name)
+                ctx.fail(f"an entry of {name!r} is {known}; it cannot be negative", argument=name)
         extents.append([check.scalar_index(ctx, v, name) for v in values])
     wide = any(v.tile.element.bitwidth == 64 for row in extents for v in row)
     dtype = int64 if wide else int32

@@ -11,7 +11,6 @@ from tilewright.frontend.python.ops.convert import broadcast, cast, constant, is
 from tilewright.frontend.python.values import Tile
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, dtype_from_short
-from tilewright.ir.errors import TileTypeError
 from tilewright.ir.ops.linear import MMA_ACCUMULATORS, MMA_SCALED_BLOCKS, Mma, MmaScaled, mma_accepts
 from tilewright.ir.ops.shape import Reshape
 from tilewright.ir.promotion import broadcast_shapes
@@ -30,13 +29,12 @@ def _batch(ctx: Context, x: Value, y: Value) -> tuple[Value, Value]:
     k2, n = y.tile.shape[-2:]
     if k != k2:
         ctx.fail(
-            TileTypeError,
             f"tiles of shapes {x.tile.shape} and {y.tile.shape} cannot be multiplied: the last extent of the "
-            f"first ({k}) must equal the last but one of the second ({k2}). ct.transpose swaps them",
+            f"first ({k}) must equal the last but one of the second ({k2}). ct.transpose swaps them"
         )
     batch = broadcast_shapes(x.tile.shape[:-2], y.tile.shape[:-2])
     if batch is None:
-        ctx.fail(TileTypeError, f"the batch dimensions of shapes {x.tile.shape} and {y.tile.shape} do not broadcast")
+        ctx.fail(f"the batch dimensions of shapes {x.tile.shape} and {y.tile.shape} do not broadcast")
     return broadcast(ctx, x, (*batch, m, k)), broadcast(ctx, y, (*batch, k, n))
 
 
@@ -57,7 +55,7 @@ def _mma(ctx: Context, x: Any, y: Any, acc: Any, *, use_fast_acc: Any) -> Tile:
         advice = (
             f"{a.dtype} operands of equal dtype accumulate in {choices}" if known else f"mma does not take {a.dtype}"
         )
-        ctx.fail(TileTypeError, f"mma of {a.dtype} by {b.dtype} into {c.dtype} is not possible: {advice}")
+        ctx.fail(f"mma of {a.dtype} by {b.dtype} into {c.dtype} is not possible: {advice}")
     if fast and a.dtype.short not in ("f8e4m3fn", "f8e5m2"):
         check.wrong(ctx, "use_fast_acc", f"is for fp8 operands, not {a.dtype}")
     p, q = _batch(ctx, a.value, b.value)
@@ -70,16 +68,14 @@ def _mma(ctx: Context, x: Any, y: Any, acc: Any, *, use_fast_acc: Any) -> Tile:
 def _matmul(ctx: Context, x: Any, y: Any) -> Tile:
     a, b = _matrix(ctx, x, "x"), _matrix(ctx, y, "y")
     if not a.ndim or not b.ndim:
-        ctx.fail(
-            TileTypeError, "matmul needs tiles of one or more dimensions, not scalars; write * for a scalar factor"
-        )
+        ctx.fail("matmul needs tiles of one or more dimensions, not scalars; write * for a scalar factor")
     dtype = (
         promoted_dtype(ctx, a, b) if a.dtype.short not in ("i8", "u8") or b.dtype.short not in ("i8", "u8") else None
     )
     if dtype is not None:
         accumulators = MMA_ACCUMULATORS.get(dtype.short)
         if accumulators is None:
-            ctx.fail(TileTypeError, f"matmul does not take {dtype}; convert the operands with astype")
+            ctx.fail(f"matmul does not take {dtype}; convert the operands with astype")
         a, b = Tile(cast(ctx, a.value, dtype)), Tile(cast(ctx, b.value, dtype))
         result: DType = dtype
     else:
@@ -108,11 +104,10 @@ def _mma_scaled(ctx: Context, x: Any, x_scale: Any, y: Any, y_scale: Any, acc: A
     blocks = MMA_SCALED_BLOCKS.get((a.dtype.short, s.dtype.short))
     if a.dtype is not b.dtype or s.dtype is not u.dtype or blocks is None or c.dtype.short != "f32":
         ctx.fail(
-            TileTypeError,
-            f"mma_scaled of {a.dtype} (scale {s.dtype}) by {b.dtype} (scale {u.dtype}) into {c.dtype} is not possible",
+            f"mma_scaled of {a.dtype} (scale {s.dtype}) by {b.dtype} (scale {u.dtype}) into {c.dtype} is not possible"
         )
     if min(t.ndim for t in (a, b, c, s, u)) < 2:
-        ctx.fail(TileTypeError, "mma_scaled needs tiles of two or more dimensions")
+        ctx.fail("mma_scaled needs tiles of two or more dimensions")
     k, groups = a.shape[-1], s.shape[-1]
     good = k % groups == 0 and k // groups in blocks
     good = good and s.shape == (*a.shape[:-1], groups) and u.shape == (*b.shape[:-2], groups, b.shape[-1])
@@ -120,9 +115,8 @@ def _mma_scaled(ctx: Context, x: Any, x_scale: Any, y: Any, y_scale: Any, acc: A
     good = good and b.shape[-2] == k and batch is not None and c.shape == (*batch, a.shape[-2], b.shape[-1])
     if not good:
         ctx.fail(
-            TileTypeError,
             f"the shapes {a.shape}, {s.shape}, {b.shape}, {u.shape} and {c.shape} do not fit: for x (M, K) and "
-            f"y (K, N), scales are (M, K / B) and (K / B, N) with B = {' or '.join(map(str, blocks))}, acc is (M, N)",
+            f"y (K, N), scales are (M, K / B) and (K / B, N) with B = {' or '.join(map(str, blocks))}, acc is (M, N)"
         )
     operands = (broadcast(ctx, t.value, (*(batch or ()), *t.shape[-2:])) for t in (a, s, b, u))
     return Tile(ctx.builder.emit(MmaScaled, *operands, c.value))

@@ -12,7 +12,6 @@ from tilewright.frontend.python.ops.atomics import COMBINING
 from tilewright.frontend.python.ops.convert import constant_of, to_tile
 from tilewright.frontend.python.values import Array, RawMemory, Tile, TiledView
 from tilewright.ir.core import Op
-from tilewright.ir.errors import TileTypeError
 from tilewright.ir.ops.memory import AssumeDivisible, Bid, NumBlocks
 from tilewright.language import memory as lang
 from tilewright.language.array import Array as ArrayStub
@@ -39,7 +38,7 @@ def _assume_divisible_by(ctx: Context, x: Any, divisor: Any) -> Any:
     known = constant_of(x)
     if known is not None:
         if not isinstance(known, int) or known % by:
-            ctx.fail(TileTypeError, f"the constant {known!r} is not divisible by {by}", argument="x")
+            ctx.fail(f"the constant {known!r} is not divisible by {by}", argument="x")
         return x
     tile = to_tile(ctx, x)
     if tile.ndim or tile.value.tile.is_pointer or not tile.dtype.is_integer:

@@ -21,7 +21,7 @@ from tilewright.frontend.python.values import Tile
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import DType, int32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.errors import TileSyntaxError, TileTypeError
+from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.opdef import OPS, Effect
 from tilewright.ir.ops.arith import And, Cmp, IsNan, Not, Or, Select
 from tilewright.ir.ops.control import Yield
@@ -37,7 +37,7 @@ def _operand(ctx: Context, x: Any, name: str) -> Tile:
     """bool becomes int32; restricted floats are refused."""
     tile = numeric(ctx, check.tile(ctx, x, "x"))
     if tile.dtype.is_restricted:
-        ctx.fail(TileTypeError, f"{name}() is not defined for {tile.dtype}; convert with .astype(ct.float32) first")
+        ctx.fail(f"{name}() is not defined for {tile.dtype}; convert with .astype(ct.float32) first")
     return to_tile(ctx, tile, int32) if tile.dtype.is_bool else tile
 
 
@@ -135,7 +135,7 @@ def _arg(name: str) -> OpBuilder:
         )
         value, shape = tile.value, tile.shape
         if isinstance(axis, tuple):
-            ctx.fail(TileTypeError, f"{name}() takes one axis or None, not a tuple", argument="axis")
+            ctx.fail(f"{name}() takes one axis or None, not a tuple", argument="axis")
         if axis is None:
             axes = tuple(range(tile.ndim))
             size = value.tile.size
@@ -240,9 +240,9 @@ def _custom(ctx: Context, func: Any, tiles: list[Tile], many: bool) -> Combine:
         for op in block.ops:
             if op.regions or op.spec.effect != Effect.NONE:
                 ctx.fail(
-                    TileSyntaxError,
                     f"'func' contains {_plain_name(op)}, which a combining function cannot have: it is pure "
                     "arithmetic on scalars. Choose between values with ct.where",
+                    TileSyntaxError,
                     argument="func",
                 )
         return values

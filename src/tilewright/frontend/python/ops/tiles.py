@@ -17,7 +17,6 @@ from tilewright.frontend.python.ops.convert import (
 )
 from tilewright.frontend.python.values import Tile
 from tilewright.ir.dtypes import int32, int64, uint8
-from tilewright.ir.errors import TileTypeError
 from tilewright.ir.ops.arith import Add, Mul
 from tilewright.ir.ops.shape import Cat, Extract, Insert, Iota, Pack, Permute, Reshape, Unpack
 from tilewright.ir.promotion import broadcast_shapes
@@ -36,7 +35,7 @@ def _arange(ctx: Context, size: Any, *, dtype: Any, start: Any, step: Any) -> Ti
     if (first, by) == (0, 1):
         return Tile(result)
     if not target.is_arithmetic or target.is_bool:
-        ctx.fail(TileTypeError, f"arange with start or step needs an arithmetic dtype, not {target}")
+        ctx.fail(f"arange with start or step needs an arithmetic dtype, not {target}")
     for name, value in (("step", step), ("start", start)):
         scalar = constant(ctx, known, target) if (known := constant_of(value)) is not None else None
         if scalar is None:
@@ -56,7 +55,7 @@ def _full(ctx: Context, shape: Any, fill_value: Any, dtype: Any) -> Tile:
         return Tile(constant(ctx, known, target, dims))
     value = numeric(ctx, fill_value)
     if value.ndim:
-        ctx.fail(TileTypeError, f"'fill_value' must be a scalar, not {describe(value)}; use ct.broadcast_to")
+        ctx.fail(f"'fill_value' must be a scalar, not {describe(value)}; use ct.broadcast_to")
     return Tile(broadcast(ctx, cast(ctx, value.value, target), dims))
 
 
@@ -70,9 +69,7 @@ def _astile(ctx: Context, value: Any, *, dtype: Any) -> Tile:
     probe = value
     while isinstance(probe, tuple):
         if not is_power_of_two(len(probe)):
-            ctx.fail(
-                TileTypeError, f"a tuple of {len(probe)} values cannot become a tile: lengths must be powers of two"
-            )
+            ctx.fail(f"a tuple of {len(probe)} values cannot become a tile: lengths must be powers of two")
         shape.append(len(probe))
         probe = probe[0]
     leaves = [_leaf(ctx, v, target) for v in _flatten(ctx, value, tuple(shape))]
@@ -87,10 +84,10 @@ def _astile(ctx: Context, value: Any, *, dtype: Any) -> Tile:
 def _flatten(ctx: Context, value: Any, shape: tuple[int, ...]) -> list[Any]:
     if not shape:
         if isinstance(value, tuple):
-            ctx.fail(TileTypeError, "a tuple becomes a tile only when it is nested uniformly")
+            ctx.fail("a tuple becomes a tile only when it is nested uniformly")
         return [value]
     if not isinstance(value, tuple) or len(value) != shape[0]:
-        ctx.fail(TileTypeError, "a tuple becomes a tile only when it is nested uniformly")
+        ctx.fail("a tuple becomes a tile only when it is nested uniformly")
     return [leaf for item in value for leaf in _flatten(ctx, item, shape[1:])]
 
 
@@ -100,7 +97,7 @@ def _leaf(ctx: Context, value: Any, target: Any) -> Tile:
         return Tile(constant(ctx, known, target))
     tile = numeric(ctx, value)
     if tile.ndim:
-        ctx.fail(TileTypeError, f"the items must be scalars, not {describe(tile)}")
+        ctx.fail(f"the items must be scalars, not {describe(tile)}")
     return Tile(cast(ctx, tile.value, target))
 
 
@@ -119,13 +116,11 @@ def reshape(ctx: Context, x: Any, shape: Any) -> Tile:
     if -1 in dims:
         known = math.prod(n for n in dims if n != -1)
         if known <= 0 or size % known:
-            ctx.fail(TileTypeError, f"{size} elements do not divide into shape {dims}", argument="shape")
+            ctx.fail(f"{size} elements do not divide into shape {dims}", argument="shape")
         dims = tuple(size // known if n == -1 else n for n in dims)
     dims = check.const_shape(ctx, dims)
     if math.prod(dims) != size:
-        ctx.fail(
-            TileTypeError, f"a tile of shape {tile.shape} has {size} elements; shape {dims} needs {math.prod(dims)}"
-        )
+        ctx.fail(f"a tile of shape {tile.shape} has {size} elements; shape {dims} needs {math.prod(dims)}")
     return Tile(ctx.builder.emit(Reshape, tile.value, shape=dims))
 
 
@@ -136,7 +131,6 @@ def _broadcast_to(ctx: Context, x: Any, shape: Any) -> Tile:
     dims = check.const_shape(ctx, shape)
     if broadcast_shapes(tile.shape, dims) != dims:
         ctx.fail(
-            TileTypeError,
             f"a tile of shape {tile.shape} does not broadcast to {dims}; new axes come from x[:, None]",
             argument="shape",
         )
@@ -162,13 +156,13 @@ def permute(ctx: Context, x: Any, axes: Any) -> Tile:
 def _transpose(ctx: Context, x: Any, axis0: Any = None, axis1: Any = None) -> Tile:
     tile = check.tile(ctx, x, "x")
     if tile.ndim < 2:
-        ctx.fail(TileTypeError, f"transpose needs a tile of rank 2 or more, not {describe(tile)}; x[None, :] is a row")
+        ctx.fail(f"transpose needs a tile of rank 2 or more, not {describe(tile)}; x[None, :] is a row")
     if axis0 is None and axis1 is None:
         if tile.ndim > 2:
-            ctx.fail(TileTypeError, f"transpose of a tile of rank {tile.ndim} needs axis0 and axis1")
+            ctx.fail(f"transpose of a tile of rank {tile.ndim} needs axis0 and axis1")
         axis0, axis1 = 0, 1
     if axis0 is None or axis1 is None:
-        ctx.fail(TileTypeError, "transpose needs both axis0 and axis1, or neither")
+        ctx.fail("transpose needs both axis0 and axis1, or neither")
     a, b = check.axis(ctx, axis0, tile.ndim, "axis0"), check.axis(ctx, axis1, tile.ndim, "axis1")
     axes = list(range(tile.ndim))
     axes[a], axes[b] = axes[b], axes[a]
@@ -185,13 +179,13 @@ def _cat(ctx: Context, tiles: Any, axis: Any) -> Tile:
         return found[0]
     a, b = found
     if a.element_type != b.element_type:
-        ctx.fail(TileTypeError, f"cat needs tiles of one dtype, not {a.element_type} and {b.element_type}")
+        ctx.fail(f"cat needs tiles of one dtype, not {a.element_type} and {b.element_type}")
     rest = [tuple(n for i, n in enumerate(t.shape) if i != position) for t in found]
     if a.ndim != b.ndim or rest[0] != rest[1]:
-        ctx.fail(TileTypeError, f"tiles of shapes {a.shape} and {b.shape} cannot be joined along axis {position}")
+        ctx.fail(f"tiles of shapes {a.shape} and {b.shape} cannot be joined along axis {position}")
     joined = a.shape[position] + b.shape[position]
     if not is_power_of_two(joined):
-        ctx.fail(TileTypeError, f"the joined axis would have {joined} elements, which is not a power of two")
+        ctx.fail(f"the joined axis would have {joined} elements, which is not a power of two")
     return Tile(ctx.builder.emit(Cat, a.value, b.value, axis=position))
 
 
@@ -201,16 +195,13 @@ def _grid_index(ctx: Context, index: Any, whole: tuple[int, ...], part: tuple[in
         check.wrong(ctx, "shape", f"{part} and the tile of shape {whole} differ in rank")
     for n, m in zip(whole, part):
         if n % m:
-            ctx.fail(
-                TileTypeError, f"a subtile of shape {part} does not divide a tile of shape {whole}", argument="shape"
-            )
+            ctx.fail(f"a subtile of shape {part} does not divide a tile of shape {whole}", argument="shape")
     entries = index if isinstance(index, tuple) else (index,)
     found = check.index(ctx, index, len(whole), "the tile")
     for entry, n, m in zip(entries, whole, part):
         known = constant_of(entry)
         if known is not None and not 0 <= known < n // m:
             ctx.fail(
-                TileTypeError,
                 f"index {known} is out of range: a tile of shape {whole} has {n // m} subtile{'s' * (n // m > 1)} of "
                 f"shape {part} along that axis",
                 argument="index",
@@ -239,23 +230,23 @@ def _pack(ctx: Context, x: Any) -> Tile:
     tile = numeric(ctx, check.tile(ctx, x, "x"))
     bits = math.prod(tile.shape) * tile.dtype.bitwidth
     if tile.dtype.is_bool or bits % 8:
-        ctx.fail(TileTypeError, f"{describe(tile)} cannot be packed into bytes")
+        ctx.fail(f"{describe(tile)} cannot be packed into bytes")
     return Tile(ctx.builder.emit(Pack, tile.value))
 
 
 def _unpack(ctx: Context, x: Any, dtype: Any) -> Tile:
     tile, target = numeric(ctx, check.tile(ctx, x, "x")), check.dtype(ctx, dtype)
     if tile.dtype is not uint8 or tile.ndim != 1:
-        ctx.fail(TileTypeError, f"unpack_from_bytes needs a 1-D uint8 tile, not {describe(tile)}")
+        ctx.fail(f"unpack_from_bytes needs a 1-D uint8 tile, not {describe(tile)}")
     if target.is_bool or tile.shape[0] * 8 % target.bitwidth:
-        ctx.fail(TileTypeError, f"{tile.shape[0]} bytes cannot be unpacked as {target}")
+        ctx.fail(f"{tile.shape[0]} bytes cannot be unpacked as {target}")
     return Tile(ctx.builder.emit(Unpack, tile.value, dtype=target))
 
 
 def _item(ctx: Context, x: Any) -> Tile:
     tile = check.tile(ctx, x, "x")
     if math.prod(tile.shape) != 1:
-        ctx.fail(TileTypeError, f"item() needs a tile of one element, not {describe(tile)}")
+        ctx.fail(f"item() needs a tile of one element, not {describe(tile)}")
     return Tile(ctx.builder.emit(Reshape, tile.value, shape=())) if tile.ndim else tile
 
 
@@ -267,13 +258,12 @@ def getitem(ctx: Context, x: Tile, index: Any) -> Tile:
     bare = index is None
     if not supported or not (isinstance(index, tuple) or bare) or sum(e is Ellipsis for e in entries) > 1:
         ctx.fail(
-            TileTypeError,
             "[] on a tile only inserts axes, as in x[:, None]. To pick a part write ct.extract(x, index, shape); to "
-            "read single elements of an array write ct.gather(array, indices)",
+            "read single elements of an array write ct.gather(array, indices)"
         )
     named = sum(isinstance(e, slice) for e in entries)
     if named > x.ndim:
-        ctx.fail(TileTypeError, f"too many axes: the tile has {x.ndim}, the subscript names {named}")
+        ctx.fail(f"too many axes: the tile has {x.ndim}, the subscript names {named}")
     rest = x.ndim - named
     dims, axis, expanded = [], 0, False
     for e in (*entries, *((Ellipsis,) if Ellipsis not in entries else ())):
