@@ -9,7 +9,7 @@ from cpp_harness import PREAMBLE
 
 from tilewright.frontend.cpp.module import Module
 from tilewright.frontend.cpp.source import prepare
-from tilewright.frontend.cpp.toolchain import compile_to_llvm
+from tilewright.frontend.cpp.toolchain import Options, compile_to_llvm
 from tilewright.ir.errors import TileError, TileSyntaxError
 
 
@@ -83,4 +83,4 @@ def test_host_code_beside_kernels_may_leave_includes_out() -> None:
     text = """__tile_global__ void k(uint32_t* p) { *p = 3; }
     int main() { void* v = malloc(strlen("a")); free(v); return std::max(abs(-1), int(std::sqrt(4.0) + time(nullptr))); }
     """
-    assert "define" in compile_to_llvm(text, "t.cu", exceptions=True).llvm
+    assert "define" in compile_to_llvm(text, "t.cu", Options(exceptions=True)).llvm

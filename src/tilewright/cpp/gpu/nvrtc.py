@@ -19,8 +19,7 @@ from tilewright.cpp.translation import Request
 from tilewright.frontend.cpp.attributes import blank, closing, mask, without_directives
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.frontend.cpp.names import source_name
-from tilewright.frontend.cpp.source import needs_expansion
-from tilewright.frontend.cpp.toolchain import expand
+from tilewright.frontend.cpp.toolchain import Options, expanded
 
 NAME = "NVRTC"
 _LIBRARY, _BUILTINS = "libnvrtc.so*", "libnvrtc-builtins.so*"
@@ -87,10 +86,9 @@ def _loaded() -> ctypes.CDLL:
 
 def compiled(request: Request, kernels: Mapping[str, str], variables: Sequence[str], target: str) -> Code:
     """The code of the SIMT ``kernels``, symbols and names, of a file, as ``nvcc.compiled`` gives it."""
-    api, program, folders, text = _loaded(), ctypes.c_void_p(), _header_folders(), request.text
-    if needs_expansion(text, request.include_dirs):
-        defines, includes = dict(request.defines), request.include_dirs
-        text, _ = expand(text, request.name, std=request.std, defines=defines, include_dirs=includes, host=True)
+    api, program, folders = _loaded(), ctypes.c_void_p(), _header_folders()
+    host = Options(request.std, dict(request.defines), request.include_dirs, host=True)
+    text, _ = expanded(request.text, request.name, host)
     source = device_text(text, folders).encode()
     api.nvrtcCreateProgram(ctypes.byref(program), source, request.name.encode(), 0, None, None)
     try:

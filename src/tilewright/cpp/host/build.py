@@ -18,15 +18,8 @@ from tilewright.backends.cpu.identity import target_key
 from tilewright.backends.cpu.on_demand import compiler, host
 from tilewright.backends.export import Export
 from tilewright.cpp.translation import Made, Request, included_files, launched_functions, through_cache
+from tilewright.frontend.cpp import toolchain
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
-from tilewright.frontend.cpp.toolchain import (
-    compile_runtime,
-    compile_table,
-    compiler_identity,
-    library_is_built,
-    link,
-    merge,
-)
 from tilewright.runtime.cache import cache_key, disk_cache
 from tilewright.system.forks import load
 
@@ -86,7 +79,7 @@ def build_object(request: Request) -> bytes:
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
             path = Path(folder) / "kernels.o"
             compiler().write_program_code(exports, path, host())
-            return merge([unit.binary, path.read_bytes()]), included_files(request, "host unit")
+            return toolchain.merge([unit.binary, path.read_bytes()]), included_files(request, "host unit")
 
     unit = build_unit(request)
     return unit.binary if not unit.kernels else through_cache(request, f"object for {target_key()}", make)
@@ -105,19 +98,24 @@ def link_objects(
     kernels while it runs, or crashes. TileError as of ``link_units``."""
     if compiler_words:
         table = ", ".join(json.dumps(word) for word in compiler_words)
-        objects = [*objects, compile_table(f"extern const char *const __tw_compiler_command[] = {{{table}, nullptr}};")]
+        objects = [
+            *objects,
+            toolchain.compile_table(f"extern const char *const __tw_compiler_command[] = {{{table}, nullptr}};"),
+        ]
     contents = [hashlib.sha256(content).hexdigest() for content in objects]
     contents += [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in libraries.files]
-    key = cache_key("linked program", compiler_identity(), _runtime_identity(), str(shared), repr(libraries), *contents)
+    key = cache_key(
+        "linked program", toolchain.compiler_identity(), _runtime_identity(), str(shared), repr(libraries), *contents
+    )
     cache = disk_cache()
     found = None if cache is None else cache.get(key)
     if found is None:
         needs_library = bool(libraries.files) or any(re.search(_LIBRARY_NAMES, content) for content in objects)
-        if needs_library and not library_is_built():
+        if needs_library and not toolchain.library_is_built():
             print("tilewright: building the C++ standard library for this machine, once", file=sys.stderr, flush=True)
         inputs = [*objects, runtime_object()]
         options = [option for option in libraries.options if option not in _IN_THE_RUNTIME]
-        found = link(inputs, libraries.files, options, library=needs_library, shared=shared)
+        found = toolchain.link(inputs, libraries.files, options, library=needs_library, shared=shared)
         if cache is not None:
             cache.put(key, found)
     return found
@@ -125,10 +123,10 @@ def link_objects(
 
 def runtime_object() -> bytes:
     """The CUDA runtime, as an object."""
-    cache, key = disk_cache(), cache_key("C++ runtime", compiler_identity(), _runtime_identity())
+    cache, key = disk_cache(), cache_key("C++ runtime", toolchain.compiler_identity(), _runtime_identity())
     found = None if cache is None else cache.get(key)
     if found is None:
-        found = compile_runtime(RUNTIME_DIR / "all.cpp")
+        found = toolchain.compile_runtime(RUNTIME_DIR / "all.cpp")
         if cache is not None:
             cache.put(key, found)
     return found

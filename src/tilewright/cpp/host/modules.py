@@ -15,16 +15,8 @@ from typing import Any
 from tilewright.backends.cpu.identity import target_key
 from tilewright.backends.cpu.on_demand import compiler, host
 from tilewright.backends.export import Export
+from tilewright.cpp import translation
 from tilewright.cpp.module import Kernel, request_of
-from tilewright.cpp.translation import (
-    Made,
-    Request,
-    included_files,
-    kernel_function,
-    kernel_functions,
-    kernel_names,
-    through_cache,
-)
 from tilewright.frontend.cpp.toolchain import compile_table, link
 from tilewright.frontend.cpp.typecodes import type_code
 from tilewright.ir.errors import TileError
@@ -74,7 +66,7 @@ class OptionError(ValueError):
     """An option that NVRTC does not have, or that has no value."""
 
 
-def requested(text: str, name: str, options: Sequence[str]) -> Request:
+def requested(text: str, name: str, options: Sequence[str]) -> translation.Request:
     """A program and how to compile it. TileError for what is wrong with it, OptionError for options that are."""
     defines: dict[str, str | int | None] = {}
     folders: list[str] = []
@@ -99,17 +91,17 @@ def requested(text: str, name: str, options: Sequence[str]) -> Request:
         else:
             std = value
     request = request_of(text + "\n", std, defines, folders, name)
-    kernel_names(request)
+    translation.kernel_names(request)
     return request
 
 
-def code(request: Request, expressions: Sequence[str]) -> bytes:
+def code(request: translation.Request, expressions: Sequence[str]) -> bytes:
     """A shared object with the code of a program's kernels, those that are no templates and those that ``expressions``
     name, for programs without Python."""
 
-    def make() -> Made:
-        names = [*dict.fromkeys([*kernel_names(request), *expressions])]
-        functions = kernel_functions(request, names)
+    def make() -> translation.Made:
+        names = [*dict.fromkeys([*translation.kernel_names(request), *expressions])]
+        functions = translation.kernel_functions(request, names)
         codes = [[type_code(value.tile.dtype) for value in function.body.args] for function in functions]
         unique = hashlib.sha256(repr((request, names)).encode()).hexdigest()[:16]
         symbols = [f"module {unique} {name}" for name in names]
@@ -124,12 +116,12 @@ def code(request: Request, expressions: Sequence[str]) -> bytes:
             compiler().write_program_code(exports, kernels, host())
             table = compile_table("\n".join([*texts, _TABLE.replace("ROWS", " ".join(rows))]))
             made = link([table, kernels.read_bytes()], (), (), library=False, shared=True)
-        return made, included_files(request, "names")
+        return made, translation.included_files(request, "names")
 
-    return through_cache(request, "\1".join([f"module for {target_key()}", *expressions]), make)
+    return translation.through_cache(request, "\1".join([f"module for {target_key()}", *expressions]), make)
 
 
-def image(request: Request) -> bytes:
+def image(request: translation.Request) -> bytes:
     """What ``cuModuleLoadData`` takes, with the code of the kernels of a program that are no templates."""
     content = code(request, ())
     return _MAGIC + len(content).to_bytes(_POINTER_SIZE, "little") + content
@@ -144,13 +136,13 @@ def loaded(image: bytes, expression: str) -> Kernel:
     """The kernel of an image that ``expression`` names. TileError where there is none."""
     fields = json.loads(image)
     defines = tuple((name, value) for name, value in fields.pop("defines"))
-    request = Request(**{**fields, "defines": defines, "include_dirs": tuple(fields["include_dirs"])})
+    request = translation.Request(**{**fields, "defines": defines, "include_dirs": tuple(fields["include_dirs"])})
     checked = functools.partial(_checked, request, expression)
-    return Kernel(expression, kernel_function(request, expression), checked, None, request)
+    return Kernel(expression, translation.kernel_function(request, expression), checked, None, request)
 
 
-def _checked(request: Request, expression: str) -> Any:
-    return kernel_function(request.checked(), expression)
+def _checked(request: translation.Request, expression: str) -> Any:
+    return translation.kernel_function(request.checked(), expression)
 
 
 class Modules:

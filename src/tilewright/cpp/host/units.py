@@ -7,22 +7,23 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tilewright.cpp.host.simt import SimtModule, shared_types, variables, with_threads
 from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request
 from tilewright.frontend.cpp.launches import launches_as_calls
-from tilewright.frontend.cpp.source import needs_expansion, refuse_device_constructs, with_dynamic_shared
+from tilewright.frontend.cpp.source import refuse_device_constructs, with_dynamic_shared
 from tilewright.frontend.cpp.spaces import SIMT, refuse_host_functions, refuse_tile_functions, texts_of
-from tilewright.frontend.cpp.toolchain import compile_to_llvm, expand, to_object
+from tilewright.frontend.cpp.toolchain import Options, Output, compile_to_llvm, expanded, to_object
 from tilewright.system.forks import load
 
 
 def compiled(request: Request) -> Made:
     """The host part of a file, as ``build_unit`` reads it: its tile kernels as JSON in a line, and an object."""
-    llvm, files = _host_llvm(request, {})
+    host = _host_llvm(request, {})
+    llvm, files = host.llvm, host.files
     frontend = load("tilewright.frontend.cpp.module")
     kernels, simt = (_annotated(frontend, llvm, note) for note in ("tw.kernel", "tw.simt"))
     passes = load("tilewright.frontend.cpp.optimize")
@@ -43,7 +44,8 @@ def compiled(request: Request) -> Made:
 def device_code(request: Request, target: str) -> Made:
     """The SIMT kernels of a file for GPUs: the names that their code has for them and for variables as JSON in a line,
     and their code: of nvcc, or else NVRTC, where it is installed and takes the file, and otherwise of Clang."""
-    llvm, files = _host_llvm(request, {"TW_SIMT_GPU": "1"})
+    host = _host_llvm(request, {"TW_SIMT_GPU": "1"})
+    llvm, files = host.llvm, host.files
     frontend = load("tilewright.frontend.cpp.module")
     kernels = _annotated(frontend, llvm, "tw.simt")
     known = variables(llvm, kernels)
@@ -67,32 +69,20 @@ def file_number(request: Request) -> str:
     return hashlib.sha256(f"{os.path.abspath(request.name)} {request.defines}".encode()).hexdigest()[:16]
 
 
-def _host_llvm(request: Request, defines: Mapping[str, str]) -> tuple[str, Sequence[str]]:
+def _host_llvm(request: Request, defines: Mapping[str, str]) -> Output:
     """The LLVM module of the host part of a file, and the files that it includes."""
-    options: dict[str, Any] = {
-        "std": request.std,
-        "defines": {**dict(request.defines), **defines},
-        "include_dirs": request.include_dirs,
-        "host": True,
-    }
-    text, included = request.text, None
-    if needs_expansion(text, request.include_dirs):
-        text, included = expand(text, request.name, **options)
+    options = Options(request.std, {**dict(request.defines), **defines}, request.include_dirs, host=True)
+    text, included = expanded(request.text, request.name, options)
     refuse_device_constructs(text, request.name)
     text = launches_as_calls(with_dynamic_shared(text), request.name)
-    output = compile_to_llvm(text, request.name, **options, expanded=included is not None)
-    return output.llvm, output.files if included is None else included
-
-
-def _annotations(frontend: Any, llvm: str) -> list[tuple[str, str, str]]:
-    return frontend.annotations_of(dict(re.findall(r"^@([-\w.$]+) = (.*)$", llvm, re.M)))
+    return compile_to_llvm(text, request.name, options, included)
 
 
 def _bounds(frontend: Any, llvm: str) -> dict[str, int]:
     """The functions with ``__launch_bounds__``, and the threads that these allow."""
     found = (
         (symbol, re.search(r"\{ i32 (\d+)", value))
-        for symbol, note, value in _annotations(frontend, llvm)
+        for symbol, note, value in frontend.function_notes(llvm)
         if note == "tw.bounds"
     )
     return {symbol: min(int(bound[1]), MAX_THREADS) for symbol, bound in found if bound is not None}
@@ -100,5 +90,5 @@ def _bounds(frontend: Any, llvm: str) -> dict[str, int]:
 
 def _annotated(frontend: Any, llvm: str, note: str) -> list[str]:
     """The symbols of the functions that are defined with an annotation."""
-    found = dict.fromkeys(symbol for symbol, text, _ in _annotations(frontend, llvm) if text == note)
+    found = dict.fromkeys(symbol for symbol, text, _ in frontend.function_notes(llvm) if text == note)
     return [symbol for symbol in found if re.search(rf"^define [^\n]*@\"?{re.escape(symbol)}\"?\(", llvm, re.M)]

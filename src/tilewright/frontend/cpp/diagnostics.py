@@ -7,14 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tilewright.ir.errors import (
-    TileCompilerExecutionError,
-    TileError,
-    TileSyntaxError,
-    TileTypeError,
-    TileUndefinedError,
-    TileUnsupportedFeatureError,
-)
+from tilewright.ir import errors as ir_errors
 from tilewright.ir.location import Loc
 
 _LINE = re.compile(
@@ -195,23 +188,23 @@ def parse(stderr: str) -> list[list[Message]]:
     return groups
 
 
-def narrowing(stderr: str) -> list[TileError]:
+def narrowing(stderr: str) -> list[ir_errors.TileError]:
     """The errors for narrowing in braces, which the compiler was told to report only as a warning.
 
     The documents initialize floats with ``1.0 / 0.0``, whose value Clang does not know and so calls narrowed.
     """
-    found: list[TileError] = []
+    found: list[ir_errors.TileError] = []
     for group in parse(stderr):
         if "narrow" in group[0].text and "from type 'double' to 'float'" not in group[0].text:
             place = group[0]
             text = place.text.partition(" [-W")[0]
-            found.append(TileTypeError(_plain(text), Loc(place.file, place.line, place.column - 1)))
+            found.append(ir_errors.TileTypeError(_plain(text), Loc(place.file, place.line, place.column - 1)))
     return found
 
 
 def raise_for(stderr: str) -> NoReturn:
     """Raise TileCompilerExecutionError for a compiler that failed without naming an error."""
-    raise TileCompilerExecutionError(f"the C++ compiler failed:\n{stderr.strip()}")
+    raise ir_errors.TileCompilerExecutionError(f"the C++ compiler failed:\n{stderr.strip()}")
 
 
 # What linkers say of names that nothing defines, lld and GNU ld: the name, and where it is used.
@@ -222,7 +215,7 @@ _UNDEFINED = (
 )
 
 
-def undefined_symbol(stderr: str, directory: str) -> TileError | None:
+def undefined_symbol(stderr: str, directory: str) -> ir_errors.TileError | None:
     """The error for the first name that a linker found no definition of, or None.
 
     ``directory`` is what the debug information calls the working directory.
@@ -234,7 +227,7 @@ def undefined_symbol(stderr: str, directory: str) -> TileError | None:
     if match["file"] is not None:
         loc = _use_of(match["name"], match["file"].removeprefix(f"{directory}/"), int(match["line"]))
     message = f"nothing defines {match['name']}; define it, or compile the file that does together with this one"
-    return TileUnsupportedFeatureError(message, loc)
+    return ir_errors.TileUnsupportedFeatureError(message, loc)
 
 
 def _use_of(symbol: str, file: str, line: int) -> Loc:
@@ -247,7 +240,7 @@ def _use_of(symbol: str, file: str, line: int) -> Loc:
     return Loc(file, line) if found is None else Loc(file, line, found.start(), line, found.end())
 
 
-def errors(stderr: str, headers: str) -> list[TileError]:
+def errors(stderr: str, headers: str) -> list[ir_errors.TileError]:
     """The errors that ``stderr`` describes, one for each line; ``headers`` is the directory of our own headers.
 
     The compiler's own text is their ``compiler_output``.
@@ -279,19 +272,19 @@ def _place(group: list[Message], headers: str) -> Message:
     return through_alias or at_line
 
 
-def _error(group: list[Message], headers: str) -> TileError:
+def _error(group: list[Message], headers: str) -> ir_errors.TileError:
     first = group[0]
     if any("shape_size_overflow" in m.text for m in group):
         return _undefined_in(group, headers)
     place = _place(group, headers)
     forbidden = next((words for sign, words in _FORBIDDEN.items() if sign in first.text), None)
     if forbidden is not None:
-        return TileUnsupportedFeatureError(forbidden, Loc(place.file, place.line, place.column - 1))
+        return ir_errors.TileUnsupportedFeatureError(forbidden, Loc(place.file, place.line, place.column - 1))
     text = _wording(group, headers)
     reason = "" if "deleted operator" in first.text or first.text == _NO_SUCH_KERNEL else _unmet_constraint(group)
     if reason and reason not in text:
         text = f"{text}: {reason}"
-    cls = TileSyntaxError if _SYNTAX.match(first.text) else TileTypeError
+    cls = ir_errors.TileSyntaxError if _SYNTAX.match(first.text) else ir_errors.TileTypeError
     return cls(_plain(text), Loc(place.file, place.line, place.column - 1))
 
 
@@ -307,10 +300,10 @@ def _wording(group: list[Message], headers: str) -> str:
     return text
 
 
-def _undefined_in(group: list[Message], headers: str) -> TileError:
+def _undefined_in(group: list[Message], headers: str) -> ir_errors.TileError:
     """A constant expression that the compiler cannot give a value, because the language leaves it undefined."""
     place = _place(group, headers)
-    return TileUndefinedError(
+    return ir_errors.TileUndefinedError(
         "the size of this shape does not fit size_t, so the program is undefined",
         Loc(place.file, place.line, place.column - 1),
         "shape-size-overflow",

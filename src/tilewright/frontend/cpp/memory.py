@@ -20,14 +20,14 @@ _LARGEST_TABLE = 4096  # scalars of a constant table
 _NO_OPERANDS = ("printf", "__tw_hint", "llvm.memcpy", "llvm.memmove")  # calls that read constants themselves
 
 
-def allocate(state: Translation, i: llvm.Instruction) -> None:
+def allocate(state: Translation, i: llvm.Instruction) -> Value | None:
     """Memory of the block. A reason against it is told where it is used, which has a place in the source."""
     name = str(i.name)
     try:
         layout = state.layouts.of(i.detail)
     except llvm.LLVMTextError as e:
         state.unavailable[name] = str(e)
-        return
+        return None
     count = i.operands[0].value if i.operands and isinstance(i.operands[0], llvm.Const) else None if i.operands else 1
     if count is None:
         state.unavailable[name] = "a local array needs a length that is known at compile time"
@@ -41,7 +41,8 @@ def allocate(state: Translation, i: llvm.Instruction) -> None:
             f"a local array has {MAX_LOCAL_BYTES} bytes at most; this one has {layout.size * count}"
         )
     else:
-        state.bind(i, _array(state, layout, count))
+        return _array(state, layout, count)
+    return None
 
 
 def _array(state: Translation, layout: CType, count: int = 1) -> Value:
@@ -108,7 +109,7 @@ def _store_scalar(state: Translation, pointer: Value, value: llvm.Const) -> None
 # -- addresses
 
 
-def element_pointer(state: Translation, i: llvm.Instruction) -> None:
+def element_pointer(state: Translation, i: llvm.Instruction) -> Value:
     """``getelementptr``: the pointer keeps its element type where all steps are multiples of its size."""
     pointer = state.value(i.operands[0], "ptr")
     try:
@@ -134,7 +135,7 @@ def element_pointer(state: Translation, i: llvm.Instruction) -> None:
         pointer, unit = state.coerce(pointer, PointerType(narrow)), narrow.bytes
     for index, size in steps:
         pointer = state.builder.emit(PtrOffset, pointer, _scaled(state, index, size // unit))
-    state.bind(i, state.coerce(state.moved(pointer, constant), have))
+    return state.coerce(state.moved(pointer, constant), have)
 
 
 def _scaled(state: Translation, index: Value, factor: int) -> Value:
@@ -165,7 +166,7 @@ def _no_atomics(state: Translation, i: llvm.Instruction) -> None:
         state.fail(f"a volatile or atomic {i.op} is not available in tile code; use the atomic functions of tiles")
 
 
-def load(state: Translation, i: llvm.Instruction) -> None:
+def load(state: Translation, i: llvm.Instruction) -> Value:
     _no_atomics(state, i)
     pointer = _pointer_to(state, state.value(i.operands[0], "ptr"), i.type)
     value = state.builder.emit(Load, pointer, None, None)
@@ -173,7 +174,7 @@ def load(state: Translation, i: llvm.Instruction) -> None:
         value = state.builder.emit(IntToPtr, state.coerce(value, int64), dtype=VOID_POINTER)
     elif signed(value.tile.element) != LLVM_DTYPES[i.type]:
         value = state.coerce(value, LLVM_DTYPES[i.type])
-    state.bind(i, value)
+    return value
 
 
 def store(state: Translation, i: llvm.Instruction) -> None:

@@ -6,19 +6,18 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.frontend.cpp.debug_types import parameter_codes
 from tilewright.frontend.cpp.hints import kernel_hints
 from tilewright.frontend.cpp.kernel import parameter_name, translate_kernel
-from tilewright.frontend.cpp.llvm_text import LLVMModule, parse_module
+from tilewright.frontend.cpp.llvm_text import parse_module
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.names import source_name
 from tilewright.frontend.cpp.optimize import optimize
 from tilewright.frontend.cpp.source import defines_main, needs_expansion, prepare
 from tilewright.frontend.cpp.spaces import TILE, refuse_host_functions, texts_of
 from tilewright.frontend.cpp.statements import refuse_statements
-from tilewright.frontend.cpp.toolchain import compile_to_llvm, expand
+from tilewright.frontend.cpp.toolchain import Options, compile_to_llvm, expanded
 from tilewright.frontend.cpp.typecodes import element_type
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileUnsupportedFeatureError, TileValueError
@@ -73,11 +72,7 @@ class Module:
         """The kernels that are no templates, by the names of their declarations, in source order."""
         unoptimized = self._compile(())
         _refuse_results(unoptimized)
-        module = parse_module(unoptimized, set())
-        found = []
-        for symbol, note, _ in function_notes(module):
-            if note == "tw.kernel":
-                found.append(source_name(symbol))
+        found = (source_name(symbol) for symbol, note, _ in function_notes(unoptimized) if note == "tw.kernel")
         return tuple(dict.fromkeys(found))
 
     def kernel(self, expression: str) -> CppKernel:
@@ -113,22 +108,12 @@ class Module:
             f'extern "C" __attribute__((used)) constinit const auto {_ENTRY}{i} = ::__tw::describe({_address(e)});'
             for i, e in enumerate(expressions)
         )
-        options: dict[str, Any] = {
-            "std": self.std,
-            "defines": self.defines,
-            "include_dirs": self.include_dirs,
-            "exceptions": launches or defines_main(self.text),  # of host code
-        }
-        text, included = self.text, None
-        if needs_expansion(text, self.include_dirs):
-            text, included = expand(text, self.name, **options)
-        output = compile_to_llvm(
-            prepare(text, self.name, launches=launches) + requests + "\n",
-            self.name,
-            **options,
-            expanded=included is not None,
-        )
-        self.files = output.files if included is None else included
+        exceptions = launches or defines_main(self.text)  # of host code
+        options = Options(self.std, self.defines, self.include_dirs, exceptions)
+        text, included = expanded(self.text, self.name, options)
+        text = prepare(text, self.name, launches=launches) + requests + "\n"
+        output = compile_to_llvm(text, self.name, options, included)
+        self.files = output.files
         return output.llvm
 
     def _load(self, expressions: Sequence[str]) -> None:
@@ -148,7 +133,7 @@ class Module:
         refuse_host_functions(unoptimized, symbols, TILE, texts, self.defines)
         refuse_statements(unoptimized, symbols, texts, columns=not needs_expansion(self.text, self.include_dirs))
         module = parse_module(optimize(unoptimized, symbols), symbols)
-        notes = function_notes(module)
+        notes = _notes(module.globals)
         kinds = {(s, note) for s, note, _ in notes}
         locations = Locations(module.metadata)
         for expression, (symbol, codes) in zip(expressions or [source_name(s) for s, _ in entries], entries):
@@ -198,12 +183,12 @@ _NOTE = re.compile(
 )
 
 
-def function_notes(module: LLVMModule) -> list[tuple[str, str, str]]:
-    """Function symbol, annotation and the definition of its arguments, for each annotation in the module."""
-    return annotations_of(module.globals)
+def function_notes(llvm: str) -> list[tuple[str, str, str]]:
+    """Function symbol, annotation and the definition of its arguments, for each annotation in the text of a module."""
+    return _notes(dict(re.findall(r"^@([-\w.$]+) = (.*)$", llvm, re.M)))
 
 
-def annotations_of(globals: Mapping[str, str]) -> list[tuple[str, str, str]]:
+def _notes(globals: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """The same, from the definitions of the global variables of a module."""
     found = []
     for symbol, text, arguments in _NOTE.findall(globals.get("llvm.global.annotations", "")):
@@ -212,8 +197,9 @@ def annotations_of(globals: Mapping[str, str]) -> list[tuple[str, str, str]]:
     return found
 
 
-def _notes_of(unoptimized: str) -> list[tuple[str, str, str]]:
-    return annotations_of(dict(re.findall(r"^@([-\w.$]+) = (.*)$", unoptimized, re.M)))
+def _definition(llvm: str, symbol: str) -> re.Match[str] | None:
+    """Where a function with debug information is defined: what is before its symbol, and the number of that."""
+    return re.search(rf'^define ([^@\n]*)@"?{re.escape(symbol)}"?\([^\n]*!dbg !(\d+)', llvm, re.M)
 
 
 def described(unoptimized: str, symbols: Sequence[str]) -> list[tuple[str, str, list[int]]]:
@@ -223,11 +209,11 @@ def described(unoptimized: str, symbols: Sequence[str]) -> list[tuple[str, str, 
     """
     _refuse_results(unoptimized)
     locations = Locations(parse_module(unoptimized, set()).metadata)
-    tile = {symbol for symbol, note, _ in _notes_of(unoptimized) if note == "tw.kernel"}
+    tile = {symbol for symbol, note, _ in function_notes(unoptimized) if note == "tw.kernel"}
     found = []
     for symbol in symbols:
-        head = re.search(rf'^define [^@\n]*@"?{re.escape(symbol)}"?\([^\n]*!dbg !(\d+)', unoptimized, re.M)
-        subprogram = -1 if head is None else int(head[1])
+        head = _definition(unoptimized, symbol)
+        subprogram = -1 if head is None else int(head[2])
         name = locations.fields(subprogram).get("name", source_name(symbol))
         found.append((symbol, name, parameter_codes(locations, subprogram) if symbol in tile else []))
     return found
@@ -235,8 +221,8 @@ def described(unoptimized: str, symbols: Sequence[str]) -> list[tuple[str, str, 
 
 def _refuse_results(unoptimized: str) -> None:
     """TileTypeError for a kernel that returns something."""
-    for symbol, note, _ in _notes_of(unoptimized):
-        head = re.search(rf'^define ([^@\n]*)@"?{re.escape(symbol)}"?\([^\n]*!dbg !(\d+)', unoptimized, re.M)
+    for symbol, note, _ in function_notes(unoptimized):
+        head = _definition(unoptimized, symbol)
         if note in ("tw.kernel", "tw.simt") and head is not None and not head[1].endswith("void "):
             loc = Locations(parse_module(unoptimized, set()).metadata).function(int(head[2]))
             raise TileTypeError(f"the kernel {source_name(symbol)} returns a value; a kernel returns void", loc)
@@ -244,7 +230,7 @@ def _refuse_results(unoptimized: str) -> None:
 
 def _refuse_direct_calls(unoptimized: str) -> None:
     """TileError for a kernel that is called like a function."""
-    for symbol, note, _ in _notes_of(unoptimized):
+    for symbol, note, _ in function_notes(unoptimized):
         call = re.search(
             rf'call void @"?{re.escape(symbol)}"?\([^\n]*!dbg !(\d+)\n(?! *call void @__tw_launched)', unoptimized
         )

@@ -90,14 +90,12 @@ _OPERANDS = {"abs": 1, "fabs": 1, "sqrt": 1, "floor": 1, "ceil": 1, "fma": 3}
 
 def translate(state: Translation, i: Instruction) -> None:
     """Emit the ops for ``i``, an instruction that is neither a call, a phi nor a jump."""
-    if i.op in _BINARY:
-        _binary(state, i)
-    elif i.op in _CASTS:
-        state.bind(i, _CASTS[i.op](state, i))
-    elif i.op in _OTHER:
-        _OTHER[i.op](state, i)
-    else:
+    emit = _EMITTERS.get(i.op)
+    if emit is None:
         state.fail(f"the instruction '{i.op}' is not available in tile code")
+    value = emit(state, i)
+    if value is not None:
+        state.bind(i, value)
 
 
 def integers(state: Translation, i: Instruction, read: Callable[[DType], DType] | None, count: int = 2) -> list[Value]:
@@ -117,22 +115,21 @@ def _common_dtype(state: Translation, i: Instruction, count: int) -> DType:
     return default
 
 
-def _binary(state: Translation, i: Instruction) -> None:
+def _binary(state: Translation, i: Instruction) -> Value:
     cls, read, attributes = _BINARY[i.op]
     lhs, rhs = integers(state, i, read)
     complement = i.operands[1]
     all_ones = True if i.type == "i1" else -1
     if i.op == "xor" and isinstance(complement, Const) and complement.value == all_ones:
-        state.bind(i, state.builder.emit(arith.Not, lhs))
-        return
+        return state.builder.emit(arith.Not, lhs)
     if lhs.tile.element.is_bool and i.op in ("add", "sub"):
         cls = arith.Xor
     elif lhs.tile.element.is_bool and i.op == "mul":
         cls = arith.And
-    state.bind(i, state.builder.emit(cls, lhs, rhs, **attributes))
+    return state.builder.emit(cls, lhs, rhs, **attributes)
 
 
-def _icmp(state: Translation, i: Instruction) -> None:
+def _icmp(state: Translation, i: Instruction) -> Value:
     predicate, read = _ICMP[i.detail]
     if i.types[0] == "ptr":
         operands = [state.value(o, t, VOID_POINTER) for o, t in zip(i.operands, i.types)]
@@ -140,14 +137,13 @@ def _icmp(state: Translation, i: Instruction) -> None:
         state.fail("handles of tiles cannot be compared")
     else:
         operands = integers(state, i, read)
-    state.bind(i, state.builder.emit(arith.Cmp, *operands, predicate=predicate))
+    return state.builder.emit(arith.Cmp, *operands, predicate=predicate)
 
 
-def _fcmp(state: Translation, i: Instruction) -> None:
+def _fcmp(state: Translation, i: Instruction) -> Value:
     x, y = (state.value(o, t) for o, t in zip(i.operands, i.types))
     if i.detail in ("true", "false"):
-        state.bind(i, state.builder.constant(i.detail == "true", bool_))
-        return
+        return state.builder.constant(i.detail == "true", bool_)
     negated = i.detail in _FCMP_NEGATED
     predicate = _FCMP_NEGATED.get(i.detail, i.detail)
     emit = state.builder.emit
@@ -159,7 +155,7 @@ def _fcmp(state: Translation, i: Instruction) -> None:
         )
     else:
         result = emit(arith.Cmp, x, y, predicate=_FCMP[predicate])
-    state.bind(i, emit(arith.Not, result) if negated else result)
+    return emit(arith.Not, result) if negated else result
 
 
 # -- conversions
@@ -219,29 +215,10 @@ def _integer_to_pointer(state: Translation, i: Instruction) -> Value:
     return state.builder.emit(IntToPtr, number, dtype=VOID_POINTER)
 
 
-def _reinterpret(state: Translation, i: Instruction) -> Value:
-    return state.value(i.operands[0], i.types[0], state.default_element(i.type))
-
-
-_CASTS: dict[str, Callable[[Translation, Instruction], Value]] = {
-    "zext": _widen(unsigned),
-    "sext": _widen(signed),
-    "trunc": _truncate,
-    "fptrunc": _convert(_same, _same),
-    "fpext": _convert(_same, _same),
-    "sitofp": _convert(signed, _same),
-    "uitofp": _convert(unsigned, _same),
-    "fptosi": _convert(_same, signed),
-    "fptoui": _convert(_same, unsigned),
-    "ptrtoint": _pointer_to_integer,
-    "inttoptr": _integer_to_pointer,
-    "bitcast": _reinterpret,
-}
-
 # -- selection
 
 
-def _select(state: Translation, i: Instruction) -> None:
+def _select(state: Translation, i: Instruction) -> Value:
     condition = state.value(i.operands[0], "i1")
     if i.type == HANDLE:
         known = next(o for o in i.operands[1:] if not isinstance(o, Const))
@@ -254,8 +231,7 @@ def _select(state: Translation, i: Instruction) -> None:
             x = state.value(i.operands[1], i.type, y.tile.dtype)
         y = state.value(i.operands[2], i.type, x.tile.dtype)
     if x.tile.rank == 0:
-        state.bind(i, state.builder.emit(arith.Select, condition, x, y))
-        return
+        return state.builder.emit(arith.Select, condition, x, y)
     # One of two whole tiles: branching does no elementwise work.
     branches = []
     for value in (x, y):
@@ -263,15 +239,7 @@ def _select(state: Translation, i: Instruction) -> None:
         with state.builder.at(block):
             state.builder.emit_op(Yield, [value])
         branches.append(block)
-    state.bind(i, state.builder.emit(If, condition, types=(x.type,), then=branches[0], orelse=branches[1]))
-
-
-def _freeze(state: Translation, i: Instruction) -> None:
-    state.bind(i, state.value(i.operands[0], i.types[0]))
-
-
-def _negate(state: Translation, i: Instruction) -> None:
-    state.bind(i, state.builder.emit(arith.Neg, state.value(i.operands[0], i.types[0])))
+    return state.builder.emit(If, condition, types=(x.type,), then=branches[0], orelse=branches[1])
 
 
 def _take_apart(state: Translation, i: Instruction) -> None:
@@ -282,12 +250,25 @@ def _unsupported(state: Translation, i: Instruction) -> None:
     state.fail(i.detail)
 
 
-_OTHER: dict[str, Callable[[Translation, Instruction], None]] = {
+_EMITTERS: dict[str, Callable[[Translation, Instruction], Value | None]] = {
+    **dict.fromkeys(_BINARY, _binary),
     "icmp": _icmp,
     "fcmp": _fcmp,
     "select": _select,
-    "freeze": _freeze,
-    "fneg": _negate,
+    "freeze": lambda state, i: state.value(i.operands[0], i.types[0]),
+    "fneg": lambda state, i: state.builder.emit(arith.Neg, state.value(i.operands[0], i.types[0])),
+    "zext": _widen(unsigned),
+    "sext": _widen(signed),
+    "trunc": _truncate,
+    "fptrunc": _convert(_same, _same),
+    "fpext": _convert(_same, _same),
+    "sitofp": _convert(signed, _same),
+    "uitofp": _convert(unsigned, _same),
+    "fptosi": _convert(_same, signed),
+    "fptoui": _convert(_same, unsigned),
+    "ptrtoint": _pointer_to_integer,
+    "inttoptr": _integer_to_pointer,
+    "bitcast": lambda state, i: state.value(i.operands[0], i.types[0], state.default_element(i.type)),
     "insertvalue": _take_apart,
     "extractvalue": _take_apart,
     "load": memory.load,

@@ -13,12 +13,12 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tilewright.frontend.cpp.diagnostics import errors, narrowing, raise_for, undefined_symbol
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
-from tilewright.frontend.cpp.source import headers_first, with_keywords
+from tilewright.frontend.cpp.source import headers_first, needs_expansion, with_keywords
 from tilewright.ir.errors import TileCompilerExecutionError, TileError, TileUnsupportedFeatureError
 from tilewright.system.folders import private_folder, say_unusable, user_folder
 
@@ -163,55 +163,51 @@ def require_compiler() -> Compiler:
     return compiler
 
 
-def expand(
-    text: str,
-    name: str,
-    *,
-    std: str = "c++20",
-    defines: Mapping[str, str | int] | None = None,
-    include_dirs: Sequence[str | os.PathLike[str]] = (),
-    exceptions: bool = False,
-    host: bool = False,
-) -> tuple[str, tuple[str, ...]]:
-    """``text`` with its macros and includes expanded, and the files that it includes, as in ``Output``.
+@dataclass(frozen=True)
+class Options:
+    """How a source is compiled. ``host`` is for code that this processor will run, ``exceptions`` for kernels with host
+    code next to them."""
 
-    The arguments are those of ``compile_to_llvm``, which gets the result.
-    """
+    std: str = "c++20"
+    defines: Mapping[str, str | int] = field(default_factory=dict)
+    include_dirs: Sequence[str | os.PathLike[str]] = ()
+    exceptions: bool = False
+    host: bool = False
+
+    def flags(self, text: str, defines: Mapping[str, str | int]) -> list[str]:
+        """Those for ``text``; ``defines`` are the definitions that no line before it makes."""
+        flags = [*_MACROS, "-isystem", str(INCLUDE_DIR)]
+        if self.host:
+            simt = "__global__" in text or "__tw_simt" in text
+            flags += (*_HOST_FLAGS, *(_SIMT if simt else ()))
+        else:
+            flags += _FLAGS if self.exceptions else (*_FLAGS, *_NO_EXCEPTIONS)
+        for path in self.include_dirs:  # a toolkit's headers are for nvcc; ours, of the same names, come first
+            is_toolkit = Path(path, "crt/host_config.h").is_file()
+            flags += ["-idirafter" if is_toolkit else "-I", str(path)]
+        return [*flags, f"-std={self.std}", *(f"-D{key}={value}" for key, value in defines.items())]
+
+    def prelude(self, text: str) -> tuple[str, ...]:
+        """What all programs know without an include: the keywords, the CUDA runtime, what describes kernels to us, and
+        what host code beside kernels may call."""
+        first = "cuda_runtime.h" if "cuda_tile.h" in text else "cuda_tile.h"
+        of_host = ("-include", "tilewright/host_headers.h") if self.host or self.exceptions else ()
+        return "-include", first, *of_host
+
+
+def expanded(text: str, name: str, options: Options) -> tuple[str, tuple[str, ...] | None]:
+    """``text`` with its macros and includes expanded, and the files that it includes, as in ``Output``; where nothing
+    has to be expanded to be rewritten, ``text`` itself and None."""
+    if not needs_expansion(text, options.include_dirs):
+        return text, None
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
         output = Path(directory) / "expanded.cu"
-        before, left = headers_first(text, defines or {}, include_dirs)
-        flags = (
-            *_EXPAND,
-            *_flags_for(host, exceptions, "__global__" in text or "__tw_simt" in text),
-            f"-std={std}",
-            *_preprocessor_flags(left, include_dirs),
-        )
-        prelude = _prelude(text, host=host or exceptions)
-        files, found = _run(text, name, (*flags, *prelude), Path(directory), output, before)
+        before, left = headers_first(text, options.defines, options.include_dirs)
+        flags = (*_EXPAND, *options.flags(text, left), *options.prelude(text))
+        files, found = _run(text, name, flags, Path(directory), output, before)
         if found:
             raise found[0]
         return with_keywords(_MARKER.sub(r"\1", output.read_text())), files
-
-
-def _prelude(text: str, *, host: bool) -> tuple[str, ...]:
-    """What all programs know without an include: the keywords, the CUDA runtime, what describes kernels to us, and
-    what ``host`` code beside kernels may call."""
-    first = "cuda_runtime.h" if "cuda_tile.h" in text else "cuda_tile.h"
-    return ("-include", first, *(("-include", "tilewright/host_headers.h") if host else ()))
-
-
-def _flags_for(host: bool, exceptions: bool, simt: bool) -> tuple[str, ...]:
-    return (*_HOST_FLAGS, *(_SIMT if simt else ())) if host else _FLAGS if exceptions else (*_FLAGS, *_NO_EXCEPTIONS)
-
-
-def _preprocessor_flags(
-    defines: Mapping[str, str | int] | None, include_dirs: Sequence[str | os.PathLike[str]]
-) -> list[str]:
-    flags = [*_MACROS, "-isystem", str(INCLUDE_DIR)]
-    for path in include_dirs:  # a toolkit's headers are for nvcc; ours, of the same names, come first
-        is_toolkit = Path(path, "crt/host_config.h").is_file()
-        flags += ["-idirafter" if is_toolkit else "-I", str(path)]
-    return [*flags, *(f"-D{key}={value}" for key, value in (defines or {}).items())]
 
 
 def _run(
@@ -258,36 +254,21 @@ def _line(error: TileError) -> tuple[str, int] | None:
     return None if error.loc is None else (error.loc.file, error.loc.line)
 
 
-def compile_to_llvm(
-    text: str,
-    name: str,
-    *,
-    std: str = "c++20",
-    defines: Mapping[str, str | int] | None = None,
-    include_dirs: Sequence[str | os.PathLike[str]] = (),
-    exceptions: bool = False,
-    host: bool = False,
-    expanded: bool = False,
-) -> Output:
-    """The unoptimized LLVM module of the C++ source ``text``, which the user knows as ``name``.
-
-    ``host`` is for code that this processor will run, ``exceptions`` for kernels with host code next to them;
-    ``expanded`` says that ``text`` comes from ``expand``.
+def compile_to_llvm(text: str, name: str, options: Options, included: tuple[str, ...] | None = None) -> Output:
+    """The unoptimized LLVM module of the C++ source ``text``, which the user knows as ``name``. ``included`` are the
+    files in what ``expanded`` has expanded.
 
     Raises TileSyntaxError or TileTypeError, at the user's line, for what the compiler refuses.
     """
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
         output = Path(directory) / "module.ll"
-        before, left = ("", {}) if expanded else headers_first(text, defines or {}, include_dirs)
-        flags = [
-            *_COMMON,
-            *_flags_for(host, exceptions, "__global__" in text or "__tw_simt" in text),
-            f"-std={std}",
-            *_preprocessor_flags(left, include_dirs),
-        ]
-        flags += () if expanded else _prelude(text, host=host or exceptions)
-        files = _compile(text, name, flags, Path(directory), output, before)
-        return Output(output.read_text(), files)
+        if included is None:
+            before, left = headers_first(text, options.defines, options.include_dirs)
+            flags = [*options.flags(text, left), *options.prelude(text)]
+        else:
+            before, flags = "", options.flags(text, {})
+        files = _compile(text, name, (*_COMMON, *flags), Path(directory), output, before)
+        return Output(output.read_text(), files if included is None else included)
 
 
 def to_object(llvm: str, *, fast: bool) -> bytes:
