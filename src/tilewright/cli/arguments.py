@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.cli.errors import UsageError
+from tilewright.cpp.host.parameters import split_parameters
 from tilewright.ir.dtypes import ALL_DTYPES, DType, int64
 from tilewright.ir.semantics import evaluate
 from tilewright.language.dtypes import to_dtype
@@ -32,7 +33,7 @@ def parse_argument(text: str) -> Any:
     """The argument that a specification stands for. UsageError when it is none."""
     text = text.strip()
     if text.startswith("(") and text.endswith(")"):
-        return tuple(map(parse_argument, _split(text[1:-1])))
+        return tuple(map(parse_argument, split_parameters(text[1:-1])))
     if text.startswith("ct."):
         found = next((d for d in ALL_DTYPES if d.name == text.removeprefix("ct.")), None)
         if found is None:
@@ -58,18 +59,6 @@ def parse_argument(text: str) -> Any:
         except ValueError:
             continue
     raise UsageError(f"{text!r} is no argument; write an array such as f32[1024,64], a dtype such as i32, or a number")
-
-
-def _split(text: str) -> list[str]:
-    """The entries of a tuple: ``text`` cut at the commas outside brackets."""
-    entries, depth = [""], 0
-    for c in text:
-        depth += (c in "([") - (c in ")]")
-        if c == "," and depth == 0:
-            entries.append("")
-        else:
-            entries[-1] += c
-    return [e for e in entries if e.strip()]
 
 
 def filled(argument: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.cli import roofline
 from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_index
 from tilewright.cli.cpp import add_options
-from tilewright.cli.errors import FINE, UsageError
+from tilewright.cli.errors import FINE, UsageError, misused, writing
 from tilewright.cli.files import check_writable
 from tilewright.cli.kernels import add_kernel, arguments_of, find
 from tilewright.cli.output import say
@@ -89,10 +89,8 @@ def run(options: argparse.Namespace) -> int:
     kernel = find(options)
     grid = parse_index(options.grid, "grid", 1)
     args = tuple(map(filled, arguments_of(kernel, options)))
-    try:
+    with misused(TypeError, ValueError, OverflowError, RuntimeError):
         times = timed(kernel.bind(grid, args, backend=options.backend), options.seconds)
-    except (TypeError, ValueError, OverflowError, RuntimeError) as e:
-        raise UsageError(str(e)) from e
     report(kernel, grid, args, times, options)
     return FINE
 
@@ -132,12 +130,8 @@ def check_elements(args: tuple[Any, ...], run: roofline.Run) -> None:
 
 def write_plot(file: Path, one: roofline.Run, roof: roofline.Roof) -> None:
     """Draw the roofline. UsageError where there is none, or the file cannot be written."""
-    try:
+    with misused(ValueError), writing(file):
         file.write_text(roofline.draw(one, roof), encoding="utf-8")
-    except ValueError as e:
-        raise UsageError(str(e)) from e
-    except OSError as e:
-        raise UsageError(f"cannot write {file}: {e.strerror}") from None
 
 
 def _shown(seconds: float) -> str:

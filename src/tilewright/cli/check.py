@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.cli.cpp import add_options
-from tilewright.cli.errors import FINDINGS, FINE, Failure, UsageError
+from tilewright.cli.errors import FINDINGS, FINE, Failure, UsageError, misused, writing
 from tilewright.cli.files import check_writable
 from tilewright.cli.output import say
 from tilewright.cli.parsers import add_schedule, schedule
@@ -71,10 +71,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _names(given: list[str]) -> list[str]:
     """The categories in options that may be repeated or hold several."""
-    try:
+    with misused(ValueError):
         return [category(name.strip()).name for text in given for name in text.split(",")]
-    except ValueError as e:
-        raise UsageError(str(e)) from None
 
 
 def _run_program(options: argparse.Namespace) -> int:
@@ -101,10 +99,8 @@ def _report(findings: Sequence[Finding]) -> None:
 
 def _write(report: Report, options: argparse.Namespace) -> None:
     if options.sarif is not None:
-        try:
+        with writing(options.sarif, Failure):
             Path(options.sarif).write_text(json.dumps(to_sarif(report), indent=2) + "\n")
-        except OSError as e:
-            raise Failure(f"cannot write {options.sarif}: {e.strerror}") from None
     if options.json:
         say(json.dumps(to_json(report), indent=2))
     else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.errors import UsageError
+from tilewright.cli.errors import UsageError, misused
 from tilewright.cpp.host.build import Libraries
 from tilewright.cpp.module import Module, request_of
 from tilewright.cpp.translation import Request
@@ -102,10 +102,8 @@ def checked_request(
     path: str | Path, std: str, defines: dict[str, str | int | None], include: Sequence[str]
 ) -> Request:
     """``request_of`` with a UsageError for what it refuses."""
-    try:
+    with misused(OSError, ValueError):
         return request_of(path, std, defines, include)
-    except (OSError, ValueError) as e:
-        raise UsageError(str(e)) from None
 
 
 def find_kernel(target: str, options: Any) -> Launchable | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.cli.cpp import checked_request, is_cpp, macros
-from tilewright.cli.errors import UsageError
+from tilewright.cli.errors import UsageError, writing
 from tilewright.cpp.host import crashes, modules
 from tilewright.cpp.host.build import TOOLCHAIN, Libraries, build_object, link_objects
 from tilewright.cpp.library import write_library
@@ -164,10 +164,8 @@ def _library(job: _Job) -> int:
     if not all(symbol.isidentifier() and name for symbol, _, name in pairs):
         raise UsageError("-kernel takes SYMBOL=NAME, such as 'scale_f32=scale<float, 64>'")
     module = Module(request)
-    try:
+    with writing(job.output):
         write_library([(symbol, module.kernel(name)) for symbol, _, name in pairs], Path(job.output))
-    except OSError as e:
-        raise UsageError(f"cannot write {job.output}: {e.strerror}") from None
     if job.depends is not None:
         _write(job.depends, _rule(job.target or job.output, job.sources[0], request, "names").encode())
     return 0
@@ -245,10 +243,8 @@ def _rule(target: str, source: str, request: Request, what: str) -> str:
 
 
 def _write(path: str, content: bytes) -> None:
-    try:
+    with writing(path):
         Path(path).write_bytes(content)
-    except OSError as e:
-        raise UsageError(f"cannot write {path}: {e.strerror}") from None
 
 
 def _umask() -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument, parse_index
-from tilewright.cli.errors import FINE, UsageError
+from tilewright.cli.errors import FINE, UsageError, misused
 from tilewright.cli.files import check_program
 from tilewright.cli.kernels import load_kernel, split_target
 from tilewright.cli.parsers import add_command
@@ -90,10 +90,8 @@ def _check_kernel(path: Path, name: str) -> None:
 def _launch(kernel: Launchable, options: argparse.Namespace) -> None:
     grid = (1,) if options.grid is None else parse_index(options.grid, "grid", 1)
     arguments = tuple(map(filled, map(parse_argument, options.arg)))
-    try:
+    with misused(TypeError, ValueError, OverflowError):
         launch(None, checked_grid(grid), kernel, arguments)
-    except (TypeError, ValueError, OverflowError) as e:
-        raise UsageError(str(e)) from e
 
 
 class _Quit(BaseException):

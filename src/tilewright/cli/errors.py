@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 FINE, FINDINGS, MISUSE, FAILED = range(4)
@@ -18,6 +20,24 @@ class UsageError(Exception):
 
 class Failure(Exception):
     """What was typed makes sense, and could not be carried out. The status is ``FAILED``."""
+
+
+@contextlib.contextmanager
+def misused(*kinds: type[Exception]) -> Iterator[None]:
+    """Errors of these ``kinds`` say what is wrong with what was typed."""
+    try:
+        yield
+    except kinds as e:
+        raise UsageError(str(e)) from e
+
+
+@contextlib.contextmanager
+def writing(path: object, kind: type[Exception] = UsageError) -> Iterator[None]:
+    """A file that cannot be written is an error of ``kind``."""
+    try:
+        yield
+    except OSError as e:
+        raise kind(f"cannot write {path}: {e.strerror}") from None
 
 
 _PACKAGE = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-from tilewright.cli.errors import UsageError
+from tilewright.cli.errors import UsageError, writing
 
 
 def check_program(path: Path) -> None:
@@ -35,12 +35,10 @@ def check_program(path: Path) -> None:
 def check_writable(path: Path) -> None:
     """UsageError where ``path`` cannot be written, so that a program need not run first to find that out."""
     exists = path.exists()
-    try:
+    with writing(path):
         path.open("ab").close()
         if not exists:
             path.unlink()
-    except OSError as e:
-        raise UsageError(f"cannot write {path}: {e.strerror}") from None
     if path.is_file() or not exists:
         with contextlib.suppress(PermissionError):  # of the folder; the file itself can be written
             _check_space(path.parent)

@@ -13,7 +13,7 @@ from tilewright.backends.registry import get_backend
 from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument, parse_index
 from tilewright.cli.bench import report, timed
 from tilewright.cli.cpp import add_options, refuse_options
-from tilewright.cli.errors import FINE, UsageError
+from tilewright.cli.errors import FINE, UsageError, misused
 from tilewright.cli.files import check_writable
 from tilewright.cli.kernels import add_kernel, arguments_of, find
 from tilewright.cli.output import say
@@ -78,13 +78,11 @@ def run(options: argparse.Namespace) -> int:
         args = arguments_for(kernel, [parse_argument(text) for text in options.arg])
     else:
         args = arguments_of(kernel, options)
-    try:
+    with misused(TypeError, ValueError, OverflowError, RuntimeError):
         with observed_passes(_show_pass) if options.stages else contextlib.nullcontext():
             found = compiled(kernel, args, options)
         if options.plot is not None:
             plot(kernel, args, options)
-    except (TypeError, ValueError, OverflowError, RuntimeError) as e:
-        raise UsageError(str(e)) from e
     if options.plot is None or wanted:
         show(kernel, found, wanted, options.json)
     return FINE

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.cli.arguments import filled, parse_argument, parse_index
-from tilewright.cli.errors import UsageError
+from tilewright.cli.errors import UsageError, misused
 from tilewright.cli.output import say
 from tilewright.cli.tileir_names import TARGET
 from tilewright.ir.dtypes import float64
@@ -24,10 +24,8 @@ def find_module(target: str) -> tuple[Module, str | None]:
     """The file that ``FILE`` or ``FILE::KERNEL`` names, and the name of the kernel. UsageError where there is none."""
     match = TARGET.fullmatch(target)
     assert match is not None
-    try:
+    with misused(OSError):
         return load(match["path"]), match["kernel"]
-    except OSError as e:
-        raise UsageError(str(e)) from None
 
 
 def find_kernel(target: str) -> Kernel:
@@ -73,10 +71,8 @@ def launch_on(kernel: Kernel, arguments: list[Any], grid: str, backend: str | No
             "pass one for each, such as --arg f32[64] --arg 64, or one for each array where it takes their pointers, "
             "extents and strides"
         )
-    try:
+    with misused(TypeError, ValueError, OverflowError):
         launch(None, parse_index(grid, "grid", 1), kernel, spread, backend=backend)
-    except (TypeError, ValueError, OverflowError) as e:
-        raise UsageError(str(e)) from e
 
 
 def _shown(array: np.ndarray[Any, Any]) -> str:

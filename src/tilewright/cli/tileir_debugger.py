@@ -6,11 +6,12 @@ import argparse
 import cmd
 import linecache
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from tilewright.backends.reference.values import PartitionView, Pointers, TensorView
 from tilewright.cli.arguments import filled, parse_argument, parse_index
-from tilewright.cli.errors import UsageError
+from tilewright.cli.errors import UsageError, misused
 from tilewright.cli.output import say
 from tilewright.cli.tileir import arguments_for, find_kernel
 from tilewright.ir.core import Function, Op
@@ -32,15 +33,11 @@ def debug(options: argparse.Namespace) -> int:
     if block is not None and not all(i < n for i, n in zip(block, grid)):
         raise UsageError(f"there is no block {block} in the grid {grid} of {kernel.name}()")
     arguments = arguments_for(kernel, [filled(parse_argument(text)) for text in options.arg])
-    try:
+    with misused(TypeError, ValueError, OverflowError):
         found = specialization(kernel, arguments, "reference")
         run: Any = kernel.bind(grid, arguments, backend="reference")
-    except (TypeError, ValueError, OverflowError) as e:
-        raise UsageError(str(e)) from e
-    try:
+    with suppress(Quit):
         run(observer=OpDebugger(found.function, block))
-    except Quit:
-        return 0
     return 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.cli.cpp import add_options
-from tilewright.cli.errors import Failure, UsageError
+from tilewright.cli.errors import Failure, UsageError, writing
 from tilewright.cli.files import check_writable
 from tilewright.cli.output import say
 from tilewright.cli.parsers import add_command, add_schedule, schedule
@@ -63,10 +63,8 @@ def _write(recorder: Recorder, report: Report, options: argparse.Namespace) -> N
     if not recordings:
         return
     output = _output(options)
-    try:
+    with writing(output, Failure):
         output.write_text(render(Path(options.program).name, recordings), encoding="utf-8")
-    except OSError as e:
-        raise Failure(f"cannot write {output}: {e.strerror}") from None
     accesses = sum(r.event_count for r in recordings)
     if options.json:
         found = {"page": str(output), "launches": len(recordings), "accesses": accesses, "report": to_json(report)}
