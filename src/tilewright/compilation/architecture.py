@@ -6,16 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tilewright.backends.export import Export
+from tilewright.ir import dtypes
 from tilewright.ir.core import Function, Op
-from tilewright.ir.dtypes import (
-    DType,
-    bfloat16,
-    float4_e2m1fn,
-    float8_e4m3fn,
-    float8_e5m2,
-    float8_e5m3fnu,
-    float8_e8m0fnu,
-)
 from tilewright.ir.enums import AtomicKind
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.location import Loc
@@ -23,12 +15,12 @@ from tilewright.ir.ops.memory import AtomicRmw, AtomicView
 from tilewright.ir.types import TileType
 
 # The first architecture that each is for.
-_SINCE: dict[DType, int] = {
-    float8_e4m3fn: 90,
-    float8_e5m2: 90,
-    float8_e8m0fnu: 100,
-    float4_e2m1fn: 100,
-    float8_e5m3fnu: 107,
+_SINCE: dict[dtypes.DType, int] = {
+    dtypes.float8_e4m3fn: 90,
+    dtypes.float8_e5m2: 90,
+    dtypes.float8_e8m0fnu: 100,
+    dtypes.float4_e2m1fn: 100,
+    dtypes.float8_e5m3fnu: 107,
 }
 _BFLOAT16_SUMS = 90
 
@@ -55,4 +47,6 @@ def _needs(function: Function) -> Iterator[tuple[str, int, Loc]]:
 
 
 def _adds_bfloat16(op: Op) -> bool:
-    return isinstance(op, (AtomicRmw, AtomicView)) and op.kind is AtomicKind.ADD and op.value.tile.dtype == bfloat16
+    return (
+        isinstance(op, (AtomicRmw, AtomicView)) and op.kind is AtomicKind.ADD and op.value.tile.dtype == dtypes.bfloat16
+    )

@@ -17,16 +17,7 @@ from tilewright.compilation.constraints import (
     alias_groups,
 )
 from tilewright.compilation.signature import KernelSignature
-from tilewright.frontend.signature import (
-    ArgumentSpec,
-    ArraySpec,
-    ConstantSpec,
-    ListSpec,
-    ScalarSpec,
-    Signature,
-    TupleSpec,
-    parameters,
-)
+from tilewright.frontend import signature as signatures
 from tilewright.ir.core import Function, Param
 from tilewright.ir.dtypes import uint32
 from tilewright.ir.types import PointerType, TileType
@@ -57,7 +48,7 @@ def lower(kernel: Launchable, signature: KernelSignature) -> Export:
             f"{', '.join(ref.argument for ref, _ in places)}"
         )
     specs = tuple(_spec(ref, rule, p) for (ref, rule), p in zip(places, signature.parameters))
-    function = kernel.trace(Signature(specs))
+    function = kernel.trace(signatures.Signature(specs))
     positions = {param: i for i, param in enumerate(function.params)}
     _let_alias(function, [ref.argument for ref, _ in places], signature.parameters)
     abi: list[Parameter] = []
@@ -78,7 +69,7 @@ def _let_alias(function: Function, names: Sequence[str], constraints: Sequence[P
         ]
 
 
-def _spec(ref: ArgumentRef, rule: Rule, constraint: ParameterConstraint) -> ArgumentSpec:
+def _spec(ref: ArgumentRef, rule: Rule, constraint: ParameterConstraint) -> signatures.ArgumentSpec:
     """What the kernel is specialised on for a parameter with this annotation and this constraint."""
     if isinstance(constraint, TupleConstraint):
         return _tuple_spec(ref, rule, constraint)
@@ -87,7 +78,7 @@ def _spec(ref: ArgumentRef, rule: Rule, constraint: ParameterConstraint) -> Argu
         wanted = "is annotated ct.Constant" if rule.constant else "is not annotated ct.Constant"
         raise TypeError(f"{ref} {wanted}, but its constraint is that of {_KINDS[type(constraint)]}")
     if isinstance(constraint, ConstantConstraint):
-        return ConstantSpec.of(constraint.value)
+        return signatures.ConstantSpec.of(constraint.value)
     wanted_kind = _annotated_kind(rule)
     if wanted_kind is not None and not isinstance(constraint, wanted_kind):
         raise TypeError(
@@ -96,9 +87,9 @@ def _spec(ref: ArgumentRef, rule: Rule, constraint: ParameterConstraint) -> Argu
     if isinstance(constraint, ScalarConstraint):
         if rule.scalar is not None and constraint.dtype is not rule.scalar:
             raise TypeError(f"{ref} is annotated as {rule.scalar}, but its constraint says {constraint.dtype}")
-        return ScalarSpec(constraint.dtype)
+        return signatures.ScalarSpec(constraint.dtype)
     if isinstance(constraint, ListConstraint):
-        return ListSpec(_array_spec(ref, rule.element, constraint.element))
+        return signatures.ListSpec(_array_spec(ref, rule.element, constraint.element))
     return _array_spec(ref, rule.array, constraint)
 
 
@@ -112,7 +103,7 @@ def _annotated_kind(rule: Rule) -> type | None:
     return ListConstraint if rule.element is not None else None
 
 
-def _tuple_spec(ref: ArgumentRef, rule: Rule, constraint: TupleConstraint) -> TupleSpec:
+def _tuple_spec(ref: ArgumentRef, rule: Rule, constraint: TupleConstraint) -> signatures.TupleSpec:
     if not rule.constant and _annotated_kind(rule) not in (None, TupleConstraint):
         raise TypeError(f"{ref} is annotated as no tuple, but its constraint is that of a tuple")
     if rule.items is not None and not rule.repeated and len(rule.items) != len(constraint.items):
@@ -120,10 +111,12 @@ def _tuple_spec(ref: ArgumentRef, rule: Rule, constraint: TupleConstraint) -> Tu
             f"{ref} is annotated as a tuple of {len(rule.items)} entries, but its constraint has "
             f"{len(constraint.items)}"
         )
-    return TupleSpec(tuple(_spec(ref.item(i), rule.item(i), item) for i, item in enumerate(constraint.items)))
+    return signatures.TupleSpec(
+        tuple(_spec(ref.item(i), rule.item(i), item) for i, item in enumerate(constraint.items))
+    )
 
 
-def _array_spec(ref: ArgumentRef, annotation: ArrayAnnotation | None, c: ArrayConstraint) -> ArraySpec:
+def _array_spec(ref: ArgumentRef, annotation: ArrayAnnotation | None, c: ArrayConstraint) -> signatures.ArraySpec:
     if c.index_dtype is uint32:
         raise TypeError(f"{ref} has a constraint with uint32 indices; kernels in Python have int32 or int64 ones")
     annotation = annotation or ArrayAnnotation()  # whose index dtype is for launches
@@ -134,7 +127,7 @@ def _array_spec(ref: ArgumentRef, annotation: ArrayAnnotation | None, c: ArrayCo
             )
     static_shape = _static(ref, annotation.static_shape_dims, c.shape_constant, "shape_constant")
     static_strides = _static(ref, annotation.static_stride_dims, c.stride_constant, "stride_constant")
-    return ArraySpec(
+    return signatures.ArraySpec(
         c.dtype,
         c.shape_constant,
         c.stride_constant,
@@ -159,12 +152,12 @@ def _static(ref: ArgumentRef, dims: tuple[int, ...], known: tuple[int | None, ..
     return tuple(sorted(dim % rank for dim in dims))
 
 
-def _abi(name: str, spec: ArgumentSpec, positions: dict[Param, int]) -> Iterator[Parameter]:
+def _abi(name: str, spec: signatures.ArgumentSpec, positions: dict[Param, int]) -> Iterator[Parameter]:
     """The parameters of the exported function for one argument: pointer, all extents and all strides for an array."""
-    if isinstance(spec, TupleSpec):
+    if isinstance(spec, signatures.TupleSpec):
         for i, item in enumerate(spec.items):
             yield from _abi(f"{name}[{i}]", item, positions)
-    elif isinstance(spec, ArraySpec):
+    elif isinstance(spec, signatures.ArraySpec):
         base, index = TileType(PointerType(spec.dtype)), TileType(spec.index_dtype)
         yield Parameter(_identifier(name), base, name, positions[Param(name, "base")], divisor=spec.base_divisible)
         for role, attribute, known, divisors in (
@@ -182,7 +175,7 @@ def _abi(name: str, spec: ArgumentSpec, positions: dict[Param, int]) -> Iterator
                     divisor=divisors[axis] if number is None else 1,
                 )
     else:
-        for param, type_ in parameters(name, spec):
+        for param, type_ in signatures.parameters(name, spec):
             suffix = {"table": "", "scalar": "", "length": "_length"}[param.role]
             yield Parameter(f"{_identifier(name)}{suffix}", type_, f"{name}{suffix}", positions[param])
 

@@ -16,17 +16,8 @@ from typing import Any
 
 from tilewright.compilation import constraints
 from tilewright.compilation.convention import CallingConvention
-from tilewright.ir.dtypes import (
-    ALL_DTYPES,
-    DType,
-    bool_,
-    float8_e4m3fn,
-    float8_e5m2,
-    float8_e8m0fnu,
-    int32,
-    int64,
-    uint32,
-)
+from tilewright.ir import dtypes
+from tilewright.ir.dtypes import DType
 
 # letter -> (field of ArrayConstraint, what it holds where nothing is promised)
 _AXIS_FACTS: dict[str, tuple[str, int | None]] = {
@@ -36,10 +27,10 @@ _AXIS_FACTS: dict[str, tuple[str, int | None]] = {
     "v": ("stride_divisible_by", 1),
     "l": ("stride_lower_bound_incl", None),
 }
-_INDEX = {int32: "", int64: "w", uint32: "u"}
+_INDEX = {dtypes.int32: "", dtypes.int64: "w", dtypes.uint32: "u"}
 # The spellings that are not those of the IR.
-_SPELLED = {bool_: "b8", float8_e4m3fn: "f8m3fn", float8_e5m2: "f8m2", float8_e8m0fnu: "f8m0fnu"}
-_DTYPES: dict[str, DType] = {_SPELLED.get(d, d.short): d for d in ALL_DTYPES}
+_SPELLED = {"i1": "b8", "f8e4m3fn": "f8m3fn", "f8e5m2": "f8m2", "f8e8m0fnu": "f8m0fnu"}
+_DTYPES: dict[str, DType] = {_SPELLED.get(d.short, d.short): d for d in dtypes.ALL_DTYPES}
 _NAMES = {d: name for name, d in _DTYPES.items()}
 _NAME = re.compile(r"(.+)_K([a-z]\d+)(?:_([A-Za-z0-9_]+))?")
 

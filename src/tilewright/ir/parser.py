@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tilewright.ir import enums
+from tilewright.ir import enums, types
 from tilewright.ir import ops as _ops  # declares every op
 from tilewright.ir.core import Block, Function, Op, Param, Value
 from tilewright.ir.dtypes import DType, dtype_from_short
@@ -17,16 +17,6 @@ from tilewright.ir.hints import ByTarget
 from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.location import UNKNOWN, Loc
 from tilewright.ir.opdef import TABLES, Arity, IRError, create
-from tilewright.ir.types import (
-    ElementType,
-    PartitionViewType,
-    PointerType,
-    SharedType,
-    TensorViewType,
-    TileType,
-    Type,
-    check_tile_shape,
-)
 from tilewright.ir.verifier import VerificationError, verify
 
 __all__ = ["IRParseError", "parse_function"]
@@ -151,13 +141,13 @@ class _Parser:
 
     # -- types
 
-    def element_type(self) -> ElementType:
+    def element_type(self) -> types.ElementType:
         word = self.take("word")
         if word == "ptr":
             self.expect("<")
             inner = self.take("word")
             self.expect(">")
-            return PointerType(None if inner == "void" else self.dtype(inner))
+            return types.PointerType(None if inner == "void" else self.dtype(inner))
         return self.dtype(word)
 
     def dtype(self, short: str) -> DType:
@@ -176,7 +166,7 @@ class _Parser:
             raise self.error("expected static extents")
         return extents  # type: ignore[return-value]
 
-    def value_type(self) -> Type:
+    def value_type(self) -> types.Type:
         if self.accept("view"):
             return self.tensor_view()
         if self.accept("partition"):
@@ -191,20 +181,20 @@ class _Parser:
             self.expect(",")
             steps = self.static_extents()
             self.expect(">")
-            return PartitionViewType(view, shape, order, padding, steps)
+            return types.PartitionViewType(view, shape, order, padding, steps)
         if self.accept("shared"):
             return self.shared_type()
         return self.tile_type()
 
-    def tile_type(self) -> TileType:
+    def tile_type(self) -> types.TileType:
         dtype = self.element_type()
         shape = self.static_extents() if self.peek() == "[" else ()
-        wrong = check_tile_shape(shape)
+        wrong = types.check_tile_shape(shape)
         if wrong is not None:
             raise self.error(wrong, self.last())
-        return TileType(dtype, shape, self.layout(shape) if self.peek() == "#" else None)
+        return types.TileType(dtype, shape, self.layout(shape) if self.peek() == "#" else None)
 
-    def shared_type(self) -> SharedType:
+    def shared_type(self) -> types.SharedType:
         self.expect("<")
         start = self.tokens[self.next][2]
         tile = self.tile_type()
@@ -212,7 +202,7 @@ class _Parser:
         self.expect(">")
         if tile.layout is None or tile.is_pointer:
             raise self.error("a tile in shared memory has numbers and a layout", start)
-        return SharedType(tile.element, tile.layout, copies)
+        return types.SharedType(tile.element, tile.layout, copies)
 
     def layout(self, shape: tuple[int, ...]) -> LinearLayout:
         start = self.tokens[self.next][2]
@@ -235,7 +225,7 @@ class _Parser:
         except ValueError:
             raise self.error(f"unknown padding mode {word!r}", self.last()) from None
 
-    def tensor_view(self) -> TensorViewType:
+    def tensor_view(self) -> types.TensorViewType:
         self.expect("<")
         dtype = self.dtype(self.take("word"))
         self.expect(",")
@@ -245,7 +235,7 @@ class _Parser:
         self.expect(",")
         index = self.dtype(self.take("word"))
         self.expect(">")
-        return TensorViewType(dtype, shape, strides, index)
+        return types.TensorViewType(dtype, shape, strides, index)
 
     # -- attributes and locations
 

@@ -10,15 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tilewright.frontend.signature import (
-    ArgumentSpec,
-    ArraySpec,
-    ConstantSpec,
-    ListSpec,
-    PointerSpec,
-    ScalarSpec,
-    Signature,
-)
+from tilewright.frontend import signature as signatures
 from tilewright.ir.core import Function
 from tilewright.ir.location import Loc
 from tilewright.ir.printer import print_function
@@ -78,23 +70,23 @@ class Compilation:
             yield f"    {reason}"
 
 
-def facts(names: Sequence[str], signature: Signature) -> tuple[Fact, ...]:
+def facts(names: Sequence[str], signature: signatures.Signature) -> tuple[Fact, ...]:
     """Everything that ``signature`` says of the arguments ``names``."""
     return tuple(fact for name, spec in zip(names, signature.arguments) for fact in _facts(name, spec))
 
 
-def _facts(name: str, spec: ArgumentSpec) -> Iterator[Fact]:
-    if isinstance(spec, ArraySpec):
+def _facts(name: str, spec: signatures.ArgumentSpec) -> Iterator[Fact]:
+    if isinstance(spec, signatures.ArraySpec):
         yield from _array_facts(name, spec)
-    elif isinstance(spec, PointerSpec):
+    elif isinstance(spec, signatures.PointerSpec):
         yield Fact(name, "kind", f"pointer to {spec.dtype or 'void'}")
         yield Fact(name, "address", _divisibility(spec.divisible))
-    elif isinstance(spec, ScalarSpec):
+    elif isinstance(spec, signatures.ScalarSpec):
         yield Fact(name, "kind", f"{spec.dtype} number")
-    elif isinstance(spec, ConstantSpec):
+    elif isinstance(spec, signatures.ConstantSpec):
         yield Fact(name, "kind", "constant")
         yield Fact(name, "value", repr(spec.value))
-    elif isinstance(spec, ListSpec):
+    elif isinstance(spec, signatures.ListSpec):
         yield Fact(name, "kind", "list of arrays")
         yield from _array_facts(f"{name}[...]", spec.element)
     else:
@@ -103,7 +95,7 @@ def _facts(name: str, spec: ArgumentSpec) -> Iterator[Fact]:
             yield from _facts(f"{name}[{i}]", item)
 
 
-def _array_facts(name: str, spec: ArraySpec) -> Iterator[Fact]:
+def _array_facts(name: str, spec: signatures.ArraySpec) -> Iterator[Fact]:
     yield Fact(name, "kind", f"{spec.dtype} array of rank {spec.ndim}")
     if spec.index_dtype.bitwidth != 32:
         yield Fact(name, "index dtype", spec.index_dtype.name)

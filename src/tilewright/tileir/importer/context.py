@@ -6,17 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from tilewright.ir import core
+from tilewright.ir import core, dtypes
 from tilewright.ir.builder import Builder
-from tilewright.ir.dtypes import (
-    SIGNED_INTEGERS,
-    UNSIGNED_INTEGERS,
-    DType,
-    bool_,
-    dtype_from_short,
-    int8,
-    int64,
-)
 from tilewright.ir.location import Loc
 from tilewright.ir.opdef import IRError
 from tilewright.ir.ops.arith import Cast
@@ -30,7 +21,7 @@ from tilewright.tileir.types import GatherScatterView, Pointer, Scalar, TileView
 from tilewright.tileir.types import Tile as TileIRTile
 
 NIBBLE = "i4"  # which our IR has no dtype for: int8 with the sign extended
-_UNSIGNED = dict(zip(SIGNED_INTEGERS, UNSIGNED_INTEGERS))
+_UNSIGNED = dict(zip(dtypes.SIGNED_INTEGERS, dtypes.UNSIGNED_INTEGERS))
 
 
 @dataclass(frozen=True)
@@ -60,14 +51,14 @@ class View:
 Made = Union[core.Value, TensorView, View]
 
 
-def dtype_of(scalar: Scalar) -> DType:
+def dtype_of(scalar: Scalar) -> dtypes.DType:
     """The dtype of an element type; integers, of which Tile IR does not know the sign, are signed."""
     if scalar.name == NIBBLE:
-        return int8
-    return FORMATS.get(scalar.name) or dtype_from_short(scalar.name)
+        return dtypes.int8
+    return FORMATS.get(scalar.name) or dtypes.dtype_from_short(scalar.name)
 
 
-def unsigned(dtype: DType) -> DType:
+def unsigned(dtype: dtypes.DType) -> dtypes.DType:
     return _UNSIGNED.get(dtype, dtype)
 
 
@@ -75,7 +66,7 @@ def element_type(element: Scalar | Pointer) -> ElementType:
     """What elements are in our IR: a pointer to pointers is one to 64-bit integers."""
     if isinstance(element, Scalar):
         return dtype_of(element)
-    return PointerType(int64 if isinstance(element.pointee, Pointer) else dtype_of(element.pointee))
+    return PointerType(dtypes.int64 if isinstance(element.pointee, Pointer) else dtype_of(element.pointee))
 
 
 def tile_type(type: Type) -> TileType:
@@ -85,7 +76,7 @@ def tile_type(type: Type) -> TileType:
     return TileType(element_type(type.element), type.shape)
 
 
-def number_type(type: Type) -> DType:
+def number_type(type: Type) -> dtypes.DType:
     """The dtype of a tile of numbers. TileIRError for others."""
     found = tile_type(type)
     if found.is_pointer:
@@ -143,11 +134,11 @@ class Context:
     def constant(self, value: bool | int | float, dtype: ElementType, shape: tuple[int, ...] = ()) -> core.Value:
         return self.emit(Constant, value=value, type=TileType(dtype, shape))
 
-    def cast(self, value: core.Value, dtype: DType) -> core.Value:
+    def cast(self, value: core.Value, dtype: dtypes.DType) -> core.Value:
         """``value`` with elements of ``dtype``: integers extend or wrap."""
         return value if value.tile.dtype is dtype else self.emit(Cast, value, dtype=dtype)
 
-    def number(self, value: core.Value | int, dtype: DType) -> core.Value:
+    def number(self, value: core.Value | int, dtype: dtypes.DType) -> core.Value:
         """An extent or a stride as a value."""
         return self.constant(value, dtype) if isinstance(value, int) else self.cast(value, dtype)
 
@@ -163,7 +154,7 @@ class Context:
         return TileIRError(f"{self.module.file or 'bytecode'}: at byte {self.op.offset}: {self.op.name}: {message}")
 
 
-def dtype_in(e: Context, value: core.Value) -> DType:
+def dtype_in(e: Context, value: core.Value) -> dtypes.DType:
     """The dtype of a tile of numbers. TileIRError for pointers."""
     if value.tile.is_pointer:
         raise e.error(f"{value.type} holds pointers; numbers are expected")
@@ -171,7 +162,7 @@ def dtype_in(e: Context, value: core.Value) -> DType:
 
 
 def is_bool(value: core.Value) -> bool:
-    return value.tile.dtype is bool_
+    return value.tile.dtype is dtypes.bool_
 
 
 def as_unsigned(e: Context, value: core.Value) -> core.Value:

@@ -5,40 +5,25 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tilewright.tileir import types
 from tilewright.tileir.optable import ENUMS
 from tilewright.tileir.text.scanner import Scanner
-from tilewright.tileir.types import (
-    MAX_POINTER_DEPTH,
-    SCALARS,
-    TOKEN,
-    Element,
-    Function,
-    GatherScatterView,
-    PartitionView,
-    Pointer,
-    Scalar,
-    StridedView,
-    TensorView,
-    Tile,
-    Type,
-    problem,
-)
 
 _EXTENT = re.compile(r"(\d+|\?)x")
 _SCALAR = re.compile(r"[a-z]+[0-9][A-Za-z0-9]*")
 
 
-def parse_type(s: Scanner) -> Type:
+def parse_type(s: Scanner) -> types.Type:
     """A type, with or without the prefix of the dialect."""
     start = s.pos
     found = _alias(s) or _type(s)
-    broken = problem(found)
+    broken = types.problem(found)
     if broken is not None:
         s.fail(broken, start)
     return found
 
 
-def _alias(s: Scanner) -> Type | None:
+def _alias(s: Scanner) -> types.Type | None:
     """The type that an alias stands for; None where there is none."""
     if not s.peek("!") or s.peek("!cuda_tile."):
         return None
@@ -50,7 +35,7 @@ def _alias(s: Scanner) -> Type | None:
     return found
 
 
-def _type(s: Scanner) -> Type:
+def _type(s: Scanner) -> types.Type:
     s.dialect("!")
     if s.accept("tile"):
         s.expect("<")
@@ -59,19 +44,19 @@ def _type(s: Scanner) -> Type:
         s.expect(">")
         if None in shape:
             s.fail("static extents of a tile")
-        return Tile(element, tuple(n for n in shape if n is not None))
+        return types.Tile(element, tuple(n for n in shape if n is not None))
     if s.accept("token"):
-        return TOKEN
+        return types.TOKEN
     for name, parse in _VIEWS.items():
         if s.accept(name):
             s.expect("<")
-            found: Type = parse(s)
+            found: types.Type = parse(s)
             s.expect(">")
             return found
     if s.accept("("):
         params = s.sequence(")", parse_type)
         s.expect("->", "(")
-        return Function(params, s.sequence(")", parse_type))
+        return types.Function(params, s.sequence(")", parse_type))
     return _element(s)
 
 
@@ -82,11 +67,11 @@ def _extents(s: Scanner) -> tuple[int | None, ...]:
     return tuple(found)
 
 
-def _element(s: Scanner, depth: int = 0) -> Element:
+def _element(s: Scanner, depth: int = 0) -> types.Element:
     s.dialect("!")
     if s.accept("ptr"):
-        if depth == MAX_POINTER_DEPTH:
-            s.fail(f"pointers to pointers at most {MAX_POINTER_DEPTH} deep")
+        if depth == types.MAX_POINTER_DEPTH:
+            s.fail(f"pointers to pointers at most {types.MAX_POINTER_DEPTH} deep")
         s.expect("<")
         pointee = _element(s, depth + 1)
         attr = None
@@ -94,17 +79,17 @@ def _element(s: Scanner, depth: int = 0) -> Element:
             s.accept("#cuda_tile.ptr_attr")
             attr = parse_enum(s, "PtrAttr")
         s.expect(">")
-        return Pointer(pointee, attr)
+        return types.Pointer(pointee, attr)
     return parse_scalar(s)
 
 
-def parse_scalar(s: Scanner) -> Scalar:
+def parse_scalar(s: Scanner) -> types.Scalar:
     """A number type."""
     start = s.pos
     match = s.match(_SCALAR)
-    if match is None or match.group() not in SCALARS:
+    if match is None or match.group() not in types.SCALARS:
         s.fail("a number type, such as f32", start)
-    return SCALARS[match.group()]
+    return types.SCALARS[match.group()]
 
 
 def parse_enum(s: Scanner, name: str) -> str:
@@ -124,7 +109,7 @@ def enum_value(s: Scanner, name: str, expected: str) -> str:
     return value
 
 
-def _tensor_view(s: Scanner) -> TensorView:
+def _tensor_view(s: Scanner) -> types.TensorView:
     shape = _extents(s)
     element = parse_scalar(s)
     strides: tuple[int | None, ...] = ()
@@ -136,7 +121,7 @@ def _tensor_view(s: Scanner) -> TensorView:
         else:
             s.expect("#cuda_tile.ptr_attr")
             attr = parse_enum(s, "PtrAttr")
-    return TensorView(element, shape, strides, attr)
+    return types.TensorView(element, shape, strides, attr)
 
 
 def _stride(s: Scanner) -> int | None:
@@ -170,7 +155,7 @@ def _padding(s: Scanner) -> str | None:
     return value
 
 
-def _view_and_map(s: Scanner) -> tuple[TensorView, tuple[int, ...]]:
+def _view_and_map(s: Scanner) -> tuple[types.TensorView, tuple[int, ...]]:
     view = _view(s)
     dim_map = tuple(range(len(view.shape)))
     if s.accept(","):
@@ -179,7 +164,7 @@ def _view_and_map(s: Scanner) -> tuple[TensorView, tuple[int, ...]]:
     return view, dim_map
 
 
-def _view(s: Scanner) -> TensorView:
+def _view(s: Scanner) -> types.TensorView:
     s.dialect("!")
     s.expect("tensor_view", "<")
     view = _tensor_view(s)
@@ -187,28 +172,28 @@ def _view(s: Scanner) -> TensorView:
     return view
 
 
-def _partition_view(s: Scanner) -> PartitionView:
+def _partition_view(s: Scanner) -> types.PartitionView:
     shape = _tile_extents(s)
     padding = _padding(s)
     view, dim_map = _view_and_map(s)
-    return PartitionView(shape, view, dim_map, padding)
+    return types.PartitionView(shape, view, dim_map, padding)
 
 
-def _strided_view(s: Scanner) -> StridedView:
+def _strided_view(s: Scanner) -> types.StridedView:
     shape = _tile_extents(s)
     s.expect(",", "traversal_strides", "=")
     steps = _integers(s)
     padding = _padding(s)
     view, dim_map = _view_and_map(s)
-    return StridedView(shape, steps, view, dim_map, padding)
+    return types.StridedView(shape, steps, view, dim_map, padding)
 
 
-def _gather_scatter_view(s: Scanner) -> GatherScatterView:
+def _gather_scatter_view(s: Scanner) -> types.GatherScatterView:
     shape = _tile_extents(s)
     padding = _padding(s)
     view = _view(s)
     s.expect(",", "sparse_dim", "=")
-    return GatherScatterView(shape, view, s.integer(), padding)
+    return types.GatherScatterView(shape, view, s.integer(), padding)
 
 
 _VIEWS: dict[str, Any] = {
