@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import json
 import re
 from collections.abc import Callable
@@ -100,16 +101,28 @@ class _Parser:
         self.next += 1
         return text
 
-    def accept(self, text: str) -> bool:
+    def accept(self, text: str, *rest: str) -> bool:
+        """Read ``text`` if it comes next, and ``rest``, which has to follow it."""
         if self.peek() != text:
             return False
         self.next += 1
+        self.expect(*rest)
         return True
 
     def expect(self, *texts: str) -> None:
         for text in texts:
             if not self.accept(text):
                 raise self.error(f"expected {text!r}, found {self.peek()!r}")
+
+    def parts(self, *parts: str | Callable[[], Any]) -> list[Any]:
+        """What the functions among ``parts`` read, in order; the texts have to stand between that."""
+        found: list[Any] = []
+        for part in parts:
+            if isinstance(part, str):
+                self.expect(part)
+            else:
+                found.append(part())
+        return found
 
     def sequence(self, end: str, read: Callable[[], _T]) -> list[_T]:
         """Entries up to ``end``, with commas between them."""
@@ -142,13 +155,17 @@ class _Parser:
     # -- types
 
     def element_type(self) -> types.ElementType:
-        word = self.take("word")
+        word = self.word()
         if word == "ptr":
-            self.expect("<")
-            inner = self.take("word")
-            self.expect(">")
+            (inner,) = self.parts("<", self.word, ">")
             return types.PointerType(None if inner == "void" else self.dtype(inner))
         return self.dtype(word)
+
+    def word(self) -> str:
+        return self.take("word")
+
+    def dtype_word(self) -> DType:
+        return self.dtype(self.word())
 
     def dtype(self, short: str) -> DType:
         try:
@@ -170,18 +187,9 @@ class _Parser:
         if self.accept("view"):
             return self.tensor_view()
         if self.accept("partition"):
-            self.expect("<", "view")
-            view = self.tensor_view()
-            self.expect(",")
-            shape = self.static_extents()
-            self.expect(",")
-            order = self.static_extents()
-            self.expect(",")
-            padding = self.padding()
-            self.expect(",")
-            steps = self.static_extents()
-            self.expect(">")
-            return types.PartitionViewType(view, shape, order, padding, steps)
+            extents = self.static_extents
+            fields = ("<", "view", self.tensor_view, ",", extents, ",", extents, ",", self.padding, ",", extents, ">")
+            return types.PartitionViewType(*self.parts(*fields))
         if self.accept("shared"):
             return self.shared_type()
         return self.tile_type()
@@ -214,28 +222,20 @@ class _Parser:
             raise self.error(str(e), start) from None
 
     def layout_dimension(self) -> tuple[str, list[tuple[int, ...]]]:
-        name = self.take("word")
+        name = self.word()
         self.expect("=", "[")
         return name, self.sequence("]", self.static_extents)
 
     def padding(self) -> PaddingMode:
-        word = self.take("word")
+        word = self.word()
         try:
             return PaddingMode(word)
         except ValueError:
             raise self.error(f"unknown padding mode {word!r}", self.last()) from None
 
     def tensor_view(self) -> types.TensorViewType:
-        self.expect("<")
-        dtype = self.dtype(self.take("word"))
-        self.expect(",")
-        shape = self.extents()
-        self.expect(",")
-        strides = self.extents()
-        self.expect(",")
-        index = self.dtype(self.take("word"))
-        self.expect(">")
-        return types.TensorViewType(dtype, shape, strides, index)
+        fields = ("<", self.dtype_word, ",", self.extents, ",", self.extents, ",", self.dtype_word, ">")
+        return types.TensorViewType(*self.parts(*fields))
 
     # -- attributes and locations
 
@@ -263,7 +263,7 @@ class _Parser:
         if text in _ENUMS:
             self.next += 1
             self.expect(".")
-            member = self.take("word")
+            member = self.word()
             try:
                 return _ENUMS[text][member]
             except KeyError:
@@ -274,24 +274,14 @@ class _Parser:
         return dict(self.sequence(end, self.entry))
 
     def entry(self) -> tuple[str, Any]:
-        key = self.take("word")
-        self.expect("=")
-        return key, self.attribute_value()
+        key, value = self.parts(self.word, "=", self.attribute_value)
+        return key, value
 
     def location(self) -> Loc:
-        if not self.accept("loc"):
-            return UNKNOWN
-        self.expect("(")
-        loc = self.loc_chain()
-        self.expect(")")
-        return loc
+        return self.parts("(", self.loc_chain, ")")[0] if self.accept("loc") else UNKNOWN
 
     def loc_chain(self) -> Loc:
-        file = self.string()
-        self.expect(":")
-        line = self.integer()
-        self.expect(":")
-        column = self.integer()
+        file, line, column = self.parts(self.string, ":", self.integer, ":", self.integer)
         end: tuple[int | None, int | None] = (None, None)
         if self.peek().startswith("-"):  # the tokenizer reads "-3:9" as the number -3
             end_line = -self.integer()
@@ -320,7 +310,7 @@ class _Parser:
 
     def function(self) -> Function:
         self.expect("func", "@")
-        name = self.take("word")
+        name = self.word()
         while self.accept(":"):  # a C++ name: space::kernel
             self.expect(":")
             name += f"::{self.take('word')}"
@@ -328,8 +318,7 @@ class _Parser:
         body = Block()
         params = self.sequence(")", lambda: self.param(body))
         hints: dict[str, Any] = {}
-        if self.accept("hints"):
-            self.expect("{")
+        if self.accept("hints", "{"):
             hints = self.entries("}")
         may_alias = self.accept("may_alias")
         loc = self.location()
@@ -338,16 +327,12 @@ class _Parser:
         return Function(name, body, params, loc, hints, may_alias)
 
     def argument(self, block: Block) -> None:
-        name = self.take("value")
-        self.expect(":")
-        self.define(block.add_arg(self.value_type()), name)
+        name, type = self.parts(functools.partial(self.take, "value"), ":", self.value_type)
+        self.define(block.add_arg(type), name)
 
     def param(self, body: Block) -> Param:
         self.argument(body)
-        self.expect("=")
-        argument = self.string()
-        self.expect(".")
-        role = self.take("word")
+        argument, role = self.parts("=", self.string, ".", self.word)
         axis = self.integer() if self.accept(".") else None
         return Param(argument, role, axis, self.accept("noalias"))
 
@@ -371,7 +356,7 @@ class _Parser:
         if names:
             self.expect("=")
         start = self.tokens[self.next][2]
-        op_name = self.take("word")
+        op_name = self.word()
         if self.accept("."):  # of a dialect
             op_name += f".{self.take('word')}"
         cls = next((table[op_name] for table in TABLES if op_name in table), None)
@@ -402,8 +387,7 @@ class _Parser:
 
     def region(self) -> Block:
         block, outer = Block(), len(self.names)
-        if self.accept("^"):
-            self.expect("(")
+        if self.accept("^", "("):
             self.sequence(")", lambda: self.argument(block))
         self.block_body(block)
         for name in self.names[outer:]:

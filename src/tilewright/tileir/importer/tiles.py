@@ -11,17 +11,9 @@ from tilewright.ir.dtypes import DType, int8, int32, uint8
 from tilewright.ir.ops import arith, linear, memory, shape
 from tilewright.ir.types import TileType
 from tilewright.tileir import constants
+from tilewright.tileir import module as tir
 from tilewright.tileir.importer.arith import nibble, scalar_of
 from tilewright.tileir.importer.context import NIBBLE, Context, as_unsigned, dtype_of, is_bool, number_type, tile_type
-from tilewright.tileir.module import (
-    BoolAttr,
-    BoundedAttr,
-    DivByAttr,
-    FloatAttr,
-    IntegerAttr,
-    Operation,
-    SameElementsAttr,
-)
 from tilewright.tileir.numbers import decode
 from tilewright.tileir.types import SCALARS, Scalar, Tile
 
@@ -40,16 +32,16 @@ def number(dtype: DType, bits: int) -> bool | int | float:
 
 def attribute_number(e: Context, dtype: DType, a: Any) -> bool | int | float:
     """The number of an attribute, such as the identity of a reduction."""
-    if isinstance(a, BoolAttr) and dtype.is_bool:
+    if isinstance(a, tir.BoolAttr) and dtype.is_bool:
         return a.value
-    if isinstance(a, (IntegerAttr, FloatAttr)) and isinstance(a.type, Scalar):
+    if isinstance(a, (tir.IntegerAttr, tir.FloatAttr)) and isinstance(a.type, Scalar):
         theirs = dtype_of(a.type)
         if (theirs.is_floating, theirs.bitwidth, theirs.is_bool) == (dtype.is_floating, dtype.bitwidth, dtype.is_bool):
-            return number(dtype, a.bits if isinstance(a, FloatAttr) else a.value & (1 << a.type.bits) - 1)
+            return number(dtype, a.bits if isinstance(a, tir.FloatAttr) else a.value & (1 << a.type.bits) - 1)
     raise e.error(f"{a} is no number of {dtype}")
 
 
-def _constant(e: Context, op: Operation) -> Value:
+def _constant(e: Context, op: tir.Operation) -> Value:
     type = op.results[0].type
     if not isinstance(type, Tile) or not isinstance(type.element, Scalar):
         raise e.error(f"a constant of type {type}; constants are tiles of numbers")
@@ -101,7 +93,7 @@ def _joined(e: Context, dtype: DType, numbers: Sequence[Any]) -> Value:
     return join(0, len(numbers))
 
 
-def _iota(e: Context, op: Operation) -> Value:
+def _iota(e: Context, op: tir.Operation) -> Value:
     t = tile_type(op.results[0].type)
     if number_type(op.results[0].type).is_integer:
         return e.emit(shape.Iota, type=t)
@@ -109,36 +101,36 @@ def _iota(e: Context, op: Operation) -> Value:
     return e.cast(e.emit(arith.And, wide, e.constant(1, int32, t.shape)), t.element)
 
 
-def _result_shape(op: Operation) -> tuple[int, ...]:
+def _result_shape(op: tir.Operation) -> tuple[int, ...]:
     return tile_type(op.results[0].type).shape
 
 
-def _reshape(e: Context, op: Operation) -> Value:
+def _reshape(e: Context, op: tir.Operation) -> Value:
     return e.emit(shape.Reshape, e[op.operands["source"]], shape=_result_shape(op))
 
 
-def _broadcast(e: Context, op: Operation) -> Value:
+def _broadcast(e: Context, op: tir.Operation) -> Value:
     return e.emit(shape.Broadcast, e[op.operands["source"]], shape=_result_shape(op))
 
 
-def _permute(e: Context, op: Operation) -> Value:
+def _permute(e: Context, op: tir.Operation) -> Value:
     return e.emit(shape.Permute, e[op.operands["source"]], axes=tuple(op.attributes["permutation"]))
 
 
-def _cat(e: Context, op: Operation) -> Value:
+def _cat(e: Context, op: tir.Operation) -> Value:
     return e.emit(shape.Cat, e[op.operands["lhs"]], e[op.operands["rhs"]], axis=op.attributes["dim"])
 
 
-def _extract(e: Context, op: Operation) -> Value:
+def _extract(e: Context, op: tir.Operation) -> Value:
     return e.emit(shape.Extract, e[op.operands["source"]], e.all(op.operands["indices"]), shape=_result_shape(op))
 
 
-def _insert(e: Context, op: Operation) -> Value:
+def _insert(e: Context, op: tir.Operation) -> Value:
     part, whole = e[op.operands["source"]], e[op.operands["destination"]]
     return e.emit(shape.Insert, whole, part, e.all(op.operands["indices"]))
 
 
-def _pack(e: Context, op: Operation) -> Value:
+def _pack(e: Context, op: tir.Operation) -> Value:
     x = e[op.operands["source"]]
     if scalar_of(e, op, "source").name == NIBBLE:
         pairs = e.emit(shape.Reshape, x, shape=(x.tile.size // 2, 2))
@@ -154,7 +146,7 @@ def _pack(e: Context, op: Operation) -> Value:
     return e.cast(e.emit(shape.Pack, x), int8)
 
 
-def _unpack(e: Context, op: Operation) -> Value:
+def _unpack(e: Context, op: tir.Operation) -> Value:
     x, target = e[op.operands["source"]], tile_type(op.results[0].type)
     made = op.results[0].type
     if isinstance(made, Tile) and made.element == SCALARS[NIBBLE]:
@@ -165,12 +157,12 @@ def _unpack(e: Context, op: Operation) -> Value:
     return e.emit(shape.Unpack, e.cast(x, uint8), dtype=number_type(made))
 
 
-def _mmaf(e: Context, op: Operation) -> Value:
+def _mmaf(e: Context, op: tir.Operation) -> Value:
     operands = e.all([op.operands[n] for n in ("lhs", "rhs", "acc")])
     return e.emit(linear.Mma, *operands, fast_acc=op.attributes["fast_acc"])
 
 
-def _mmai(e: Context, op: Operation) -> Value:
+def _mmai(e: Context, op: tir.Operation) -> Value:
     lhs, rhs, acc = e.all([op.operands[n] for n in ("lhs", "rhs", "acc")])
     sides = [
         v if op.attributes[f"signedness_{name}"] == "signed" else as_unsigned(e, v)
@@ -179,25 +171,25 @@ def _mmai(e: Context, op: Operation) -> Value:
     return e.emit(linear.Mma, *sides, acc)
 
 
-def _mma_scaled(e: Context, op: Operation) -> Value:
+def _mma_scaled(e: Context, op: tir.Operation) -> Value:
     order = ("lhs", "lhs_scale", "rhs", "rhs_scale", "acc")
     return e.emit(linear.MmaScaled, *e.all([op.operands[n] for n in order]))
 
 
-def _assume(e: Context, op: Operation) -> Value:
+def _assume(e: Context, op: tir.Operation) -> Value:
     x, promised = e[op.operands["value"]], op.attributes["predicate"]
     if is_bool(x):
         return x
-    if isinstance(promised, DivByAttr):
+    if isinstance(promised, tir.DivByAttr):
         facts = {"divisor": promised.divisor, "every": promised.every, "along": promised.along}
         return e.emit(memory.AssumeDivisible, x, **facts)
-    if isinstance(promised, BoundedAttr):
+    if isinstance(promised, tir.BoundedAttr):
         return e.emit(memory.AssumeBounded, x, lower=promised.lower, upper=promised.upper)
-    assert isinstance(promised, SameElementsAttr)
+    assert isinstance(promised, tir.SameElementsAttr)
     return e.emit(memory.AssumeBlocked, x, shape=promised.shape) if promised.shape else x
 
 
-def _grid(cls: type[Any]) -> Callable[[Context, Operation], list[Value]]:
+def _grid(cls: type[Any]) -> Callable[[Context, tir.Operation], list[Value]]:
     return lambda e, op: [e.emit(cls, axis=axis) for axis in range(len(op.results))]
 
 

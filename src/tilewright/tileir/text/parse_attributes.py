@@ -5,19 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tilewright.tileir import module as tir
 from tilewright.tileir import numbers
-from tilewright.tileir.module import (
-    Attribute,
-    BoolAttr,
-    BoundedAttr,
-    DictAttr,
-    DivByAttr,
-    FloatAttr,
-    HintsAttr,
-    IntegerAttr,
-    SameElementsAttr,
-    StringAttr,
-)
 from tilewright.tileir.text.parse_types import parse_scalar, parse_type
 from tilewright.tileir.text.scanner import Scanner
 from tilewright.tileir.types import I1, I32, I64, SCALARS, Scalar, Tile
@@ -105,15 +94,17 @@ def _from_bytes(s: Scanner, type: Tile, data: bytes, start: int) -> bytes:
     return _stored(element, list(data), splat=False) if element.bits == 1 else data
 
 
-def attribute(s: Scanner, integers: Scalar = I64, booleans: Callable[[bool], Attribute] = BoolAttr) -> Attribute:
+def attribute(
+    s: Scanner, integers: Scalar = I64, booleans: Callable[[bool], tir.Attribute] = tir.BoolAttr
+) -> tir.Attribute:
     """A tagged attribute. Numbers without a type have that of ``integers``, or f64; ``booleans`` makes truth values."""
     for word in ("true", "false"):
         if s.accept(word):
             return booleans(word == "true")
     if s.peek('"'):
-        return StringAttr(s.string())
+        return tir.StringAttr(s.string())
     if s.accept("{"):
-        return DictAttr(s.sequence("}", _entry))
+        return tir.DictAttr(s.sequence("}", _entry))
     start = s.pos
     text = s.number()
     type: Scalar | None = None
@@ -127,42 +118,39 @@ def attribute(s: Scanner, integers: Scalar = I64, booleans: Callable[[bool], Att
     type = type or (SCALARS["f64"] if floating else integers)
     bits = bits_of(s, type)
     s.pos = end
-    return IntegerAttr(type, bits) if type.is_integer else FloatAttr(type, bits)
+    return tir.IntegerAttr(type, bits) if type.is_integer else tir.FloatAttr(type, bits)
 
 
-def identity(s: Scanner) -> Attribute:
+def identity(s: Scanner) -> tir.Attribute:
     """The identity of a reduction, of which truth values are numbers of i1."""
-    return attribute(s, booleans=lambda value: IntegerAttr(I1, int(value)))
+    return attribute(s, booleans=lambda value: tir.IntegerAttr(I1, int(value)))
 
 
-def _entry(s: Scanner) -> tuple[str, Attribute]:
+def _entry(s: Scanner) -> tuple[str, tir.Attribute]:
     key = s.word("the name of a hint")
     s.expect("=")
     return key, attribute(s, integers=I32)
 
 
-def hints(s: Scanner) -> HintsAttr:
+def hints(s: Scanner) -> tir.HintsAttr:
     """``<sm_100 = {latency = 3}>``."""
     s.expect("<")
-    return HintsAttr(s.sequence(">", _entry))
+    return tir.HintsAttr(s.sequence(">", _entry))
 
 
-def predicate(s: Scanner) -> Attribute:
+def predicate(s: Scanner) -> tir.Attribute:
     """What an ``assume`` promises."""
     s.dialect("#")
-    if s.accept("div_by"):
-        s.expect("<")
+    if s.accept("div_by", "<"):
         divisor, every, along = s.integer(), None, None
-        if s.accept(","):
-            s.expect("every")
+        if s.accept(",", "every"):
             every = s.integer()
         if s.accept("along"):
             along = s.integer()
         s.expect(">")
-        return DivByAttr(divisor, every, along)
-    if s.accept("same_elements"):
-        s.expect("<", "[")
-        found = SameElementsAttr(s.sequence("]", Scanner.integer))
+        return tir.DivByAttr(divisor, every, along)
+    if s.accept("same_elements", "<", "["):
+        found = tir.SameElementsAttr(s.sequence("]", Scanner.integer))
         s.expect(">")
         return found
     s.expect("bounded", "<")
@@ -170,4 +158,4 @@ def predicate(s: Scanner) -> Attribute:
     s.expect(",")
     upper = None if s.accept("?") else s.integer()
     s.expect(">")
-    return BoundedAttr(lower, upper)
+    return tir.BoundedAttr(lower, upper)

@@ -37,8 +37,7 @@ def _alias(s: Scanner) -> types.Type | None:
 
 def _type(s: Scanner) -> types.Type:
     s.dialect("!")
-    if s.accept("tile"):
-        s.expect("<")
+    if s.accept("tile", "<"):
         shape = _extents(s)
         element = _element(s)
         s.expect(">")
@@ -48,8 +47,7 @@ def _type(s: Scanner) -> types.Type:
     if s.accept("token"):
         return types.TOKEN
     for name, parse in _VIEWS.items():
-        if s.accept(name):
-            s.expect("<")
+        if s.accept(name, "<"):
             found: types.Type = parse(s)
             s.expect(">")
             return found
@@ -115,8 +113,7 @@ def _tensor_view(s: Scanner) -> types.TensorView:
     strides: tuple[int | None, ...] = ()
     attr = None
     while s.accept(","):
-        if s.accept("strides"):
-            s.expect("=", "[")
+        if s.accept("strides", "=", "["):
             strides = s.sequence("]", _stride)
         else:
             s.expect("#cuda_tile.ptr_attr")
@@ -147,9 +144,8 @@ def _integers(s: Scanner) -> tuple[int, ...]:
 def _padding(s: Scanner) -> str | None:
     """``, padding_value = zero``, if it is there; reads the comma before the tensor view."""
     s.expect(",")
-    if not s.accept("padding_value"):
+    if not s.accept("padding_value", "="):
         return None
-    s.expect("=")
     value = enum_value(s, "Padding", "a padding value")
     s.expect(",")
     return value
@@ -158,8 +154,7 @@ def _padding(s: Scanner) -> str | None:
 def _view_and_map(s: Scanner) -> tuple[types.TensorView, tuple[int, ...]]:
     view = _view(s)
     dim_map = tuple(range(len(view.shape)))
-    if s.accept(","):
-        s.expect("dim_map", "=")
+    if s.accept(",", "dim_map", "="):
         dim_map = _integers(s)
     return view, dim_map
 

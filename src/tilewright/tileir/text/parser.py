@@ -104,8 +104,7 @@ class _Parser:
         s.accept("public")
         constant = s.accept("constant")
         name, alignment = s.symbol(), 0
-        if s.accept("alignment"):
-            s.expect("=")
+        if s.accept("alignment", "="):
             alignment = s.integer()
         type, value = attributes.constant(s)
         self.location()
@@ -119,8 +118,7 @@ class _Parser:
         s.expect("(")
         body = Block(self.arguments(")"))
         hints = None
-        if s.accept("optimization_hints"):
-            s.expect("=")
+        if s.accept("optimization_hints", "="):
             hints = attributes.hints(s)
         s.expect("{")
         self.fill(body, "return")
@@ -140,9 +138,8 @@ class _Parser:
     def location(self) -> Location | None:
         """``loc(...)``, if it is there."""
         s = self.s
-        if not s.accept("loc"):
+        if not s.accept("loc", "("):
             return None
-        s.expect("(")
         start, depth = s.pos, 1
         for match in re.compile(r'"(?:[^"\\\n]|\\.)*"|[()]').finditer(s.text, s.pos):
             depth += {"(": 1, ")": -1}.get(match.group(), 0)
@@ -292,8 +289,7 @@ class _Parser:
         s = self.s
         names: list[str] = []
         values: list[Value] = []
-        if s.accept("iter_values"):
-            s.expect("(")
+        if s.accept("iter_values", "("):
             while s.more(not names, ")"):
                 names.append(s.value())
                 s.expect("=")
@@ -347,8 +343,7 @@ class _Parser:
         s = self.s
         condition = self.value()
         types: list[Type] = []
-        if s.accept("->"):
-            s.expect("(")
+        if s.accept("->", "("):
             types = list(s.sequence(")", parse_type))
         then, other = self.opened([], [], "yield"), None
         if s.accept("else"):
@@ -475,8 +470,7 @@ class _Fields:
             self.s.listed(parse_type)
 
     def token(self, *words: str) -> None:
-        if self.s.accept("token"):
-            self.s.expect("=")
+        if self.s.accept("token", "="):
             self.operands["token"] = self.parser.value()
 
     def index(self) -> None:
@@ -494,20 +488,17 @@ class _Fields:
             self.checked(operand)
 
     def hints(self) -> None:
-        if self.s.accept("optimization_hints"):
-            self.s.expect("=")
+        if self.s.accept("optimization_hints", "="):
             self.attributes["optimization_hints"] = attributes.hints(self.s)
 
     def inbounds(self) -> None:
         self.attributes["inbounds"] = (False,) * len(self.operands["index"])
-        if self.s.accept("inbounds"):
-            self.s.expect("=", "[")
+        if self.s.accept("inbounds", "=", "["):
             self.attributes["inbounds"] = self.s.sequence("]", _bool)
 
     def reduction(self) -> None:
         self.attributes["reduction"] = "add"
-        if self.s.accept("attributes"):
-            self.s.expect("{", "reduction", "=", "#cuda_tile.multimem_reduction_kind")
+        if self.s.accept("attributes", "{", "reduction", "=", "#cuda_tile.multimem_reduction_kind"):
             self.attributes["reduction"] = parse_enum(self.s, "Reduction")
             self.s.expect("}")
 

@@ -5,36 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.tileir import module as tir
 from tilewright.tileir import numbers
 from tilewright.tileir.constants import elements, is_splat
 from tilewright.tileir.errors import TileIRError
-from tilewright.tileir.module import (
-    ArrayAttr,
-    Attribute,
-    Block,
-    BoolAttr,
-    BoundedAttr,
-    DictAttr,
-    DivByAttr,
-    Entry,
-    FloatAttr,
-    Global,
-    HintsAttr,
-    IntegerAttr,
-    Module,
-    Operation,
-    SameElementsAttr,
-    StringAttr,
-    TypeAttr,
-    Value,
-)
 from tilewright.tileir.text.syntax import LISTED, PARTS
 from tilewright.tileir.types import GatherScatterView, Scalar, TensorView, Tile
 
 MOST_ELEMENTS = 100  # that a constant lists; more are printed as bytes
 
 
-def print_module(module: Module) -> str:
+def print_module(module: tir.Module) -> str:
     """The text of ``module``."""
     lines = [f"// Producer: {module.producer}"] if module.producer else []
     lines += [_global(g) for g in module.globals]
@@ -43,7 +24,7 @@ def print_module(module: Module) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _global(g: Global) -> str:
+def _global(g: tir.Global) -> str:
     visibility = "private " if g.visibility == "private" else ""
     constant = " constant" if g.constant else ""
     alignment = f" alignment = {g.alignment}" if g.alignment else ""
@@ -97,48 +78,48 @@ def _nested(items: Sequence[str], shape: tuple[int, ...]) -> str:
     return f"[{', '.join(_nested(items[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0]))}]"
 
 
-def attribute_text(a: Attribute) -> str:
+def attribute_text(a: tir.Attribute) -> str:
     """A tagged attribute."""
-    if isinstance(a, BoolAttr):
+    if isinstance(a, tir.BoolAttr):
         return "true" if a.value else "false"
-    if isinstance(a, IntegerAttr):
+    if isinstance(a, tir.IntegerAttr):
         assert isinstance(a.type, Scalar)
         number = _number(a.type, a.value)
         return number if a.type.bits in (1, 64) else f"{number} : {a.type}"
-    if isinstance(a, FloatAttr):
+    if isinstance(a, tir.FloatAttr):
         text = numbers.show(a.type.name, a.bits)
         return text if a.type.name == "f64" and not text.startswith("0x") else f"{text} : {a.type}"
-    if isinstance(a, StringAttr):
+    if isinstance(a, tir.StringAttr):
         return quoted(a.value)
-    if isinstance(a, TypeAttr):
+    if isinstance(a, tir.TypeAttr):
         return str(a.type)
-    if isinstance(a, ArrayAttr):
+    if isinstance(a, tir.ArrayAttr):
         return f"[{', '.join(map(attribute_text, a.items))}]"
-    if isinstance(a, DictAttr):
+    if isinstance(a, tir.DictAttr):
         return f"{{{', '.join(f'{key} = {attribute_text(value)}' for key, value in sorted(a.entries))}}}"
-    if isinstance(a, HintsAttr):
+    if isinstance(a, tir.HintsAttr):
         return hints_text(a)
     return predicate_text(a)
 
 
-def predicate_text(a: Attribute) -> str:
+def predicate_text(a: tir.Attribute) -> str:
     """What an ``assume`` promises."""
-    if isinstance(a, DivByAttr):
+    if isinstance(a, tir.DivByAttr):
         every = "" if a.every is None else f", every {a.every}"
         along = "" if a.along is None else f" along {a.along}"
         return f"div_by<{a.divisor}{every}{along}>"
-    if isinstance(a, SameElementsAttr):
+    if isinstance(a, tir.SameElementsAttr):
         return f"same_elements<[{', '.join(map(str, a.shape))}]>"
-    assert isinstance(a, BoundedAttr)
+    assert isinstance(a, tir.BoundedAttr)
     lower, upper = ("?" if bound is None else bound for bound in (a.lower, a.upper))
     return f"bounded<{lower}, {upper}>"
 
 
-def hints_text(hints: HintsAttr) -> str:
+def hints_text(hints: tir.HintsAttr) -> str:
     """``<sm_100 = {latency = 3}>``: without the types of the numbers."""
     shown = []
     for architecture, values in sorted(hints.entries, key=lambda entry: entry[0]):
-        if isinstance(values, DictAttr):
+        if isinstance(values, tir.DictAttr):
             entries = sorted(values.entries, key=lambda entry: entry[0])
             text = f"{{{', '.join(f'{key} = {_hint(value)}' for key, value in entries)}}}"
         else:
@@ -147,7 +128,7 @@ def hints_text(hints: HintsAttr) -> str:
     return f"<{', '.join(shown)}>"
 
 
-def _hint(value: Attribute) -> str:
+def _hint(value: tir.Attribute) -> str:
     return attribute_text(value).split(" : ")[0]
 
 
@@ -155,29 +136,29 @@ class _Printer:
     """Prints one entry."""
 
     def __init__(self) -> None:
-        self.names: dict[Value, str] = {}
+        self.names: dict[tir.Value, str] = {}
         self.count = 0
 
     def fresh(self) -> str:
         self.count += 1
         return f"%{self.count - 1}"
 
-    def arguments(self, values: Sequence[Value]) -> list[str]:
+    def arguments(self, values: Sequence[tir.Value]) -> list[str]:
         for value in values:
             self.names[value] = self.fresh()
         return [f"{self.names[v]}: {v.type}" for v in values]
 
-    def names_of(self, values: Sequence[Value]) -> str:
+    def names_of(self, values: Sequence[tir.Value]) -> str:
         return ", ".join(self.names[v] for v in values)
 
-    def entry(self, entry: Entry) -> list[str]:
+    def entry(self, entry: tir.Entry) -> list[str]:
         hints = ""
         if entry.hints is not None and entry.hints.entries:
             hints = f" optimization_hints={hints_text(entry.hints)}"
         head = f"entry @{entry.name}({', '.join(self.arguments(entry.body.args))}){hints} {{"
         return [head, *self.block(entry.body, "  ", ""), "}"]
 
-    def block(self, block: Block, indent: str, implied: str) -> list[str]:
+    def block(self, block: tir.Block, indent: str, implied: str) -> list[str]:
         """The ops of a block, without a terminator called ``implied`` that has no operands."""
         lines: list[str] = []
         for op in block.ops:
@@ -186,7 +167,7 @@ class _Printer:
             lines += self.op(op, indent)
         return lines
 
-    def op(self, op: Operation, indent: str) -> list[str]:
+    def op(self, op: tir.Operation, indent: str) -> list[str]:
         structured = _STRUCTURED.get(op.name)
         if structured is not None:
             lines: list[str] = structured(self, op, indent)
@@ -195,7 +176,7 @@ class _Printer:
         text = self.custom(op)
         return [f"{indent}{self.results(op)}{text}"]
 
-    def results(self, op: Operation) -> str:
+    def results(self, op: tir.Operation) -> str:
         """The names of the results and an equals sign."""
         if not op.results:
             return ""
@@ -208,7 +189,7 @@ class _Printer:
             self.names[r] = f"{name}#{i}"
         return f"{name}:{len(op.results)} = "
 
-    def custom(self, op: Operation) -> str:
+    def custom(self, op: tir.Operation) -> str:
         if op.name == "constant":
             type = op.results[0].type
             if not isinstance(type, Tile):
@@ -219,7 +200,7 @@ class _Printer:
         text = "".join(self.part(op, part) for part in PARTS[op.name])
         return op.name if not text else f"{op.name}{'' if text.startswith(' ') else ' '}{text}"
 
-    def tensor_view(self, op: Operation) -> str:
+    def tensor_view(self, op: tir.Operation) -> str:
         view = op.results[0].type
         if not isinstance(view, TensorView):
             raise TileIRError(f"make_tensor_view gives a tensor view, not {view}")
@@ -240,7 +221,7 @@ class _Printer:
             types = f"{op.operands['base'].type} -> {view}"
         return f"make_tensor_view {self.names[op.operands['base']]}, shape = [{shape}], strides = [{strides}] : {types}"
 
-    def part(self, op: Operation, part: tuple[str, ...]) -> str:
+    def part(self, op: tir.Operation, part: tuple[str, ...]) -> str:
         kind, *rest = part
         if kind == "":
             return rest[0]
@@ -250,7 +231,7 @@ class _Printer:
             return text
         return self.field(op, kind)
 
-    def field(self, op: Operation, name: str) -> str:
+    def field(self, op: tir.Operation, name: str) -> str:
         """An operand or an attribute as it is."""
         if name in op.operands:
             operand = op.operands[name]
@@ -267,78 +248,78 @@ class _Printer:
 
     # Parts of templates.
 
-    def type(self, op: Operation, name: str) -> str:
+    def type(self, op: tir.Operation, name: str) -> str:
         return str(op.operands[name].type)
 
-    def result_types(self, op: Operation) -> str:
+    def result_types(self, op: tir.Operation) -> str:
         return ", ".join(str(r.type) for r in op.results)
 
-    def one_type(self, op: Operation) -> str:
+    def one_type(self, op: tir.Operation) -> str:
         return str(op.results[0].type) if op.results else ""
 
-    def flag(self, op: Operation, name: str) -> str:
+    def flag(self, op: tir.Operation, name: str) -> str:
         return f" {name}" if op.attributes[name] else ""
 
-    def custom_option(self, op: Operation, name: str, default: str, word: str) -> str:
+    def custom_option(self, op: tir.Operation, name: str, default: str, word: str) -> str:
         value = op.attributes[name]
         return "" if value == default else f"{word}<{value}>"
 
-    def option(self, op: Operation, name: str, default: str, word: str) -> str:
+    def option(self, op: tir.Operation, name: str, default: str, word: str) -> str:
         text = self.custom_option(op, name, default, word)
         return f" {text}" if text else ""
 
-    def word(self, op: Operation, name: str) -> str:
+    def word(self, op: tir.Operation, name: str) -> str:
         value = op.attributes[name]
         return "" if value is None else f" {value}"
 
-    def comma(self, op: Operation, name: str) -> str:
+    def comma(self, op: tir.Operation, name: str) -> str:
         operand = op.operands[name]
         return f", {self.field(op, name)}" if operand else ""
 
-    def comma_type(self, op: Operation, name: str) -> str:
+    def comma_type(self, op: tir.Operation, name: str) -> str:
         operand = op.operands[name]
         return "" if operand is None else f", {operand.type}"
 
-    def types(self, op: Operation, name: str) -> str:
-        operands: list[Value] = op.operands[name]
+    def types(self, op: tir.Operation, name: str) -> str:
+        operands: list[tir.Value] = op.operands[name]
         return f" : {', '.join(str(v.type) for v in operands)}" if operands else ""
 
-    def token(self, op: Operation, *words: str) -> str:
+    def token(self, op: tir.Operation, *words: str) -> str:
         token = op.operands["token"]
         return "" if token is None else f" {' '.join(words)}{' ' if words[1:] else ''}{self.names[token]}"
 
-    def close_token(self, op: Operation) -> str:
+    def close_token(self, op: tir.Operation) -> str:
         return self.token(op, "token", "=").lstrip()
 
-    def index(self, op: Operation) -> str:
+    def index(self, op: tir.Operation) -> str:
         return self.names_of(op.operands["index"])
 
-    def index_types(self, op: Operation) -> str:
+    def index_types(self, op: tir.Operation) -> str:
         if "index" not in op.operands:  # of extract and insert, whose operands have this name
             return self.names_of(op.operands["indices"])
         types = [str(v.type) for v in op.operands["index"]]
         gathered = isinstance(op.operands["view"].type, GatherScatterView)
         return ", ".join(types if gathered else types[:1])
 
-    def hints(self, op: Operation) -> str:
+    def hints(self, op: tir.Operation) -> str:
         hints = op.attributes["optimization_hints"]
         return "" if hints is None else f" optimization_hints = {hints_text(hints)}"
 
-    def inbounds(self, op: Operation) -> str:
+    def inbounds(self, op: tir.Operation) -> str:
         flags = op.attributes["inbounds"]
         return f" inbounds = [{', '.join('true' if f else 'false' for f in flags)}]" if any(flags) else ""
 
-    def close_inbounds(self, op: Operation) -> str:
+    def close_inbounds(self, op: tir.Operation) -> str:
         text = self.inbounds(op)
         return text if op.operands["token"] is not None else text.lstrip()
 
-    def reduction(self, op: Operation) -> str:
+    def reduction(self, op: tir.Operation) -> str:
         kind = op.attributes["reduction"]
         return "" if kind == "add" else f" attributes {{reduction = #cuda_tile.multimem_reduction_kind<{kind}>}}"
 
     # Ops with regions.
 
-    def for_(self, op: Operation, indent: str) -> list[str]:
+    def for_(self, op: tir.Operation, indent: str) -> list[str]:
         body = _only(op)
         names = [name.split(":")[0] for name in self.arguments(body.args)]
         lower, upper, step = (self.names[op.operands[n]] for n in ("lowerBound", "upperBound", "step"))
@@ -351,7 +332,7 @@ class _Printer:
         head = f"for {unsigned}{names[0]} in ({lower} to {upper}, step {step}) : {body.args[0].type}{carried} {{"
         return [head, *self.block(body, indent + "  ", "continue"), f"{indent}}}"]
 
-    def loop(self, op: Operation, indent: str) -> list[str]:
+    def loop(self, op: tir.Operation, indent: str) -> list[str]:
         body = _only(op)
         names = [name.split(":")[0] for name in self.arguments(body.args)]
         inits = op.operands["initValues"]
@@ -364,7 +345,7 @@ class _Printer:
             head += f"{' ' if inits else ''}-> {self.result_types(op)}"
         return [f"{head} {{", *self.block(body, indent + "  ", "continue"), f"{indent}}}"]
 
-    def if_(self, op: Operation, indent: str) -> list[str]:
+    def if_(self, op: tir.Operation, indent: str) -> list[str]:
         types = f" -> ({self.result_types(op)})" if op.results else ""
         then, other = op.regions
         lines = [f"if {self.names[op.operands['condition']]}{types} {{"]
@@ -373,7 +354,7 @@ class _Printer:
             lines += [f"{indent}}} else {{", *self.block(other, indent + "  ", "yield")]
         return [*lines, f"{indent}}}"]
 
-    def fold(self, op: Operation, indent: str) -> list[str]:
+    def fold(self, op: tir.Operation, indent: str) -> list[str]:
         body = _only(op)
         reverse = f" reverse={'true' if op.attributes['reverse'] else 'false'}" if op.name == "scan" else ""
         identities = ", ".join(map(attribute_text, op.attributes["identities"].items))
@@ -385,9 +366,9 @@ class _Printer:
         return [*lines, *self.block(body, indent + "  ", ""), f"{indent}}}"]
 
 
-def _only(op: Operation) -> Block:
+def _only(op: tir.Operation) -> tir.Block:
     body = op.regions[0]
-    return body if body is not None else Block()
+    return body if body is not None else tir.Block()
 
 
 _STRUCTURED: dict[str, Any] = {

@@ -68,11 +68,13 @@ class Scanner:
         word = text[-1].isalnum() or text[-1] == "_"
         return not (word and end < len(self.text) and (self.text[end].isalnum() or self.text[end] == "_"))
 
-    def accept(self, text: str) -> bool:
+    def accept(self, text: str, *rest: str) -> bool:
+        """Read ``text`` if it comes next, and ``rest``, which has to follow it."""
         if not self.peek(text):
             return False
         self.pos += len(text)
         self.skip()
+        self.expect(*rest)
         return True
 
     def expect(self, *texts: str) -> None:
