@@ -17,6 +17,7 @@ from tilewright.ops.dims import Shape
 from tilewright.ops.operator import Operator
 from tilewright.sanitizer.categories import CATEGORIES
 from tilewright.sanitizer.events import Access, Launch
+from tilewright.sanitizer.observation import first_true
 from tilewright.sanitizer.report import ElementReference, Violation
 from tilewright.sanitizer.session import Session, apart, current_session, watched
 
@@ -155,7 +156,7 @@ class _Watch:
         op = self._op
         for name, left in self._left.items():
             if left.any():
-                first = _first(left)
+                first = first_true(left)
                 said = (
                     f"{op.name} leaves {int(left.sum())} of {left.size} elements of its output '{name}' uninitialized"
                 )
@@ -167,11 +168,6 @@ class _Watch:
     def _add(self, said: str, at: tuple[Loc, str] | None, place: ElementReference | None) -> None:
         loc, kernel = at or (self._op.declared, self._kernel)
         self._session.add(Violation(_CATEGORY, said, kernel, loc, place=place))
-
-
-def _first(mask: np.ndarray[Any, Any]) -> tuple[int, ...]:
-    """The index of the first element of which it is true."""
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
 
 
 # -- parts
@@ -229,7 +225,7 @@ def _compare_parts(
                 f"{'summed' if summed else 'sharded'}, is split"
             )
             loc, kernel = stores.get(name, (op.declared, op.__name__))
-            first = _first(wrong)
+            first = first_true(wrong)
             operands = {"whole": wanted[first], "of the parts": given[first]}
             session.add(Violation(_CATEGORY, said, kernel, loc, operands=operands, elements=int(wrong.sum())))
             break

@@ -71,14 +71,8 @@ def _binary(block: CheckedBlock, op: Add | Mul | Sub, operands: list[Any], marks
         return
     overflows, sign = _BINARY[type(op)]
     a, b = operands
-    block.flag(
-        op,
-        f"{op.name}-overflow",
-        overflows(a, b),
-        f"{{lhs}} {sign} {{rhs}} does not fit {dtype}",
-        {"lhs": a, "rhs": b},
-        marks,
-    )
+    text = f"{{lhs}} {sign} {{rhs}} does not fit {dtype}"
+    block.flag(op, f"{op.name}-overflow", overflows(a, b), text, {"lhs": a, "rhs": b}, marks)
 
 
 def _least(block: CheckedBlock, op: Abs | Neg, operands: list[Any], marks: Marks) -> None:
@@ -149,19 +143,8 @@ def _offset(block: CheckedBlock, op: PtrOffset, operands: list[Any], marks: Mark
     i = int(np.flatnonzero(wrong)[0])
     owner = int(np.broadcast_to(pointers.allocation, wrong.shape).reshape(-1)[i])
     place = block.launch.place(owner, int(np.asarray(address).reshape(-1)[i]), size)
-    block.out_of_bounds_pointers.left(
-        op,
-        functools.partial(
-            block.flag,
-            op,
-            "pointer-arithmetic",
-            wrong,
-            "the pointer leaves its array",
-            {"offset": offset},
-            marks,
-            place=place,
-        ),
-    )
+    found = op, "pointer-arithmetic", wrong, "the pointer leaves its array", {"offset": offset}, marks
+    block.out_of_bounds_pointers.left(op, functools.partial(block.flag, *found, place=place))
 
 
 def _difference(block: CheckedBlock, op: PtrDiff, operands: list[Any], marks: Marks) -> None:

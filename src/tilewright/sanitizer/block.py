@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,15 @@ from tilewright.backends.reference.values import Array, Pointers
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.location import Loc
 from tilewright.ir.opdef import Arity
-from tilewright.ir.ops import shape
+from tilewright.ir.ops import memory, shape
 from tilewright.ir.ops.arith import Bitcast
 from tilewright.ir.ops.control import For, If
 from tilewright.ir.ops.linear import CombiningOp, Mma, MmaScaled, Reduce, Scan
-from tilewright.ir.ops.memory import Assume, MemoryOp
-from tilewright.sanitizer.accesses import ACCESSES
+from tilewright.sanitizer import pointer_accesses, view_accesses
 from tilewright.sanitizer.arithmetic import CHECKS, born
 from tilewright.sanitizer.categories import CATEGORIES
 from tilewright.sanitizer.launch import LaunchState
+from tilewright.sanitizer.observation import Outcome, first_true
 from tilewright.sanitizer.out_of_bounds_pointers import OutOfBoundsPointers
 from tilewright.sanitizer.races import Thread
 from tilewright.sanitizer.reductions import check_reduction
@@ -34,6 +34,17 @@ _BIRTHS = (
 )
 
 
+# Each does one access under observation, and returns its result and the undefined elements of that. Elements whose
+# access would be wrong are reported and left out, so that a launch goes on without harm.
+_ACCESSES: dict[type[Op], Callable[[Any, Any, list[Any], Marks], Outcome]] = {
+    memory.LoadView: view_accesses.load_view,
+    memory.StoreView: view_accesses.store_view,
+    memory.AtomicView: view_accesses.store_view,
+    memory.Load: pointer_accesses.load,
+    memory.Store: pointer_accesses.store,
+    memory.AtomicRmw: pointer_accesses.atomic_rmw,
+    memory.AtomicCas: pointer_accesses.atomic_cas,
+}
 _COMPUTE = (Reduce, Scan, Mma, MmaScaled)  # what may give birth to a NaN besides elementwise operations
 
 
@@ -95,7 +106,7 @@ class CheckedBlock(BlockInterpreter):
                 marks = ()
             elif any(m is not None and m.unassigned for m in marks):
                 marks = self._unassigned(op, marks)
-        access = ACCESSES.get(type(op))
+        access = _ACCESSES.get(type(op))
         if access is not None:
             result, mark = access(self, op, operands, marks)
             if op.results:
@@ -154,11 +165,11 @@ class CheckedBlock(BlockInterpreter):
 
     # -- control flow
 
-    def run_if(self, op: If, operands: list[Any]) -> Generator[MemoryOp, None, Exit | None]:
+    def run_if(self, op: If, operands: list[Any]) -> Generator[memory.MemoryOp, None, Exit | None]:
         self.require_defined(op, op.condition, "a branch depends on it")
         return (yield from super().run_if(op, operands))
 
-    def run_for(self, op: For, operands: list[Any]) -> Generator[MemoryOp, None, Exit | None]:
+    def run_for(self, op: For, operands: list[Any]) -> Generator[memory.MemoryOp, None, Exit | None]:
         for bound in op.bounds:
             self.require_defined(op, bound, "a loop depends on it")
         if operands[2] <= 0:
@@ -182,7 +193,7 @@ class CheckedBlock(BlockInterpreter):
         if mark.unassigned:
             self.report(op, "uninitialized-tile", "the tile used here was never given a value", related=(mark.origin,))
         else:
-            element = _first(mark.mask)
+            element = first_true(mark.mask)
             message = f"a value is undefined, and {why}"
             self.report(op, "undefined-value", message, element=element, related=(mark.origin,))
         del self.undefined[value]
@@ -210,9 +221,9 @@ class CheckedBlock(BlockInterpreter):
         count = int(np.count_nonzero(wrong))
         if count == 0:
             return
-        element = _first(wrong)
+        element = first_true(wrong)
         here = {name: _at(x, element, wrong.shape) for name, x in values.items()}
-        if isinstance(op, Assume):
+        if isinstance(op, memory.Assume):
             self.unchecked.add(op.loc)
         text = message.format(**here) if here else message
         self.report(op, category, text, element=element, operands=here, place=place, elements=count)
@@ -230,26 +241,9 @@ class CheckedBlock(BlockInterpreter):
         elements: int = 1,
     ) -> None:
         """Report a violation by ``op`` in this block."""
-        self.launch.session.add(
-            Violation(
-                CATEGORIES[category],
-                message,
-                self.launch.function.name,
-                op.loc,
-                self.index,
-                None if element is None else tuple(element),
-                operands or {},
-                place,
-                related,
-                1,
-                elements,
-            )
-        )
-
-
-def _first(wrong: Array) -> tuple[int, ...]:
-    """The index of the first true element."""
-    return tuple(int(i) for i in np.unravel_index(int(np.flatnonzero(wrong)[0]), wrong.shape))
+        seen = CATEGORIES[category], message, self.launch.function.name, op.loc, self.index
+        at = None if element is None else tuple(element)
+        self.launch.session.add(Violation(*seen, at, operands or {}, place, related, elements=elements))
 
 
 def _at(x: Any, element: tuple[int, ...], shape: tuple[int, ...]) -> Any:

@@ -67,9 +67,11 @@ class LaunchState:
         return array
 
     def resolved(self, pointers: Pointers) -> Pointers:
-        """Pointers made from integers, such as the arrays of a list, with the buffers that they point into."""
-        owners = [owner_of(self.memory.buffers, int(a)) for a in pointers.address.reshape(-1)]
-        return Pointers(np.array(owners, np.int64).reshape(pointers.shape), pointers.address)
+        """Pointers of which those made from integers, such as the arrays of a list, get the buffers they point into."""
+        unknown = pointers.allocation == UNKNOWN_ALLOCATION
+        owners = pointers.allocation.copy()
+        owners[unknown] = [owner_of(self.memory.buffers, int(a)) for a in pointers.address[unknown]]
+        return Pointers(owners, pointers.address)
 
     def name(self, allocation: int) -> str:
         """What the kernel calls an allocation."""

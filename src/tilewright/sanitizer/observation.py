@@ -125,7 +125,7 @@ def require_kept(block: CheckedBlock, op: Op, undefined: Undefined | None, kept:
         return
     wrong = undefined.mask if kept is None else undefined.mask & kept
     if wrong.any():
-        element = element_of(int(np.flatnonzero(wrong)[0]), wrong.shape)
+        element = first_true(wrong)
         block.report(
             op,
             "undefined-value",
@@ -140,6 +140,11 @@ def require_kept(block: CheckedBlock, op: Op, undefined: Undefined | None, kept:
 def not_read(op: Op, mask: Array) -> Undefined:
     """What is left of elements that could not be read."""
     return Undefined(mask, Related("not read here", op.loc), reported=True)
+
+
+def first_true(mask: Array) -> tuple[int, ...]:
+    """The index of the first element of which ``mask`` is true."""
+    return element_of(int(np.flatnonzero(mask)[0]), mask.shape)
 
 
 def element_of(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

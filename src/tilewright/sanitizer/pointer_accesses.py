@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.backends.reference import access as reference
-from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers
+from tilewright.backends.reference.values import Array, Pointers
 from tilewright.ir.core import Op
 from tilewright.ir.enums import AtomicKind
 from tilewright.ir.ops import memory
-from tilewright.sanitizer.arrays import ArrayState, owner_of
+from tilewright.sanitizer.arrays import ArrayState
 from tilewright.sanitizer.observation import (
     ATOMIC,
     READ,
@@ -75,52 +75,42 @@ def _targets(
     size = reference.pointee_of(op.ptrs.type).bytes
     chosen, selected = reference.selected(pointers, mask)
     bad = np.zeros(chosen.size, bool)
+
+    def element(lane: int) -> tuple[int, ...]:
+        return element_of(chosen[lane], pointers.shape)
+
     undefined = block.undefined.get(op.ptrs) if block.undefined else None
     if undefined is not None:
         # A lane that is masked by a check of its own undefined index reads an element or the padding.
         hidden = _undefined_mask(block, op, pointers.shape)
         lanes = (np.broadcast_to(undefined.mask, pointers.shape) & ~hidden).reshape(-1)[chosen]
         if lanes.any() and not undefined.reported:
-            element = element_of(chosen[int(np.flatnonzero(lanes)[0])], pointers.shape)
-            block.report(
-                op,
-                "undefined-value",
-                "an address depends on an undefined value",
-                element=element,
-                related=(undefined.origin,),
-                elements=int(lanes.sum()),
-            )
+            text, origin = "an address depends on an undefined value", (undefined.origin,)
+            first, count = element(int(np.flatnonzero(lanes)[0])), int(lanes.sum())
+            block.report(op, "undefined-value", text, element=first, related=origin, elements=count)
         bad |= lanes
     groups, outside = [], False
-    owners = selected.allocation
-    if (owners == UNKNOWN_ALLOCATION).any():
-        buffers = block.memory.buffers
-        owners = np.array(
-            [
-                owner_of(buffers, int(a)) if o == UNKNOWN_ALLOCATION else int(o)
-                for o, a in zip(owners, selected.address)
-            ],
-            np.int64,
-        )
+    owners = block.launch.resolved(selected).allocation
     for owner in np.unique(owners).tolist():
         mine = np.flatnonzero((owners == owner) & ~bad)
         if mine.size == 0:
             continue
         array = block.launch.array(owner, 0)
         if array is None:
-            _report_dangling(block, op, selected, mine, chosen, pointers.shape)
+            at = int(selected.address[mine[0]])
+            text = "the pointer is null" if at == 0 else f"address {at:#x} lies in no array of the launch"
+            block.report(op, "dangling-pointer", text, element=element(mine[0]), elements=mine.size)
             bad[mine] = True
             continue
         address = selected.address[mine]
         wrong = (address < array.buffer.low) | (address + size > array.buffer.high)
         outside |= bool(wrong.any())
         if wrong.any() and not block.out_of_bounds_pointers.used(op.ptrs, outside=True):
-            _report_bounds(block, op, array, address, wrong, mine, chosen, pointers.shape, size)
+            _report_bounds(block, op, array, address[wrong], element(mine[wrong][0]), size)
         elif not wrong.any() and writes and not array.buffer.writable:
             wrong = np.ones(mine.size, bool)
-            block.report(
-                op, "read-only", f"'{array.buffer.name}' is read-only", place=array.place(int(address[0]), size)
-            )
+            text, place = f"'{array.buffer.name}' is read-only", array.place(int(address[0]), size)
+            block.report(op, "read-only", text, place=place)
         if wrong.any():
             bad[mine[wrong]] = True
             mine, address = mine[~wrong], address[~wrong]
@@ -143,37 +133,12 @@ def _undefined_mask(block: CheckedBlock, op: memory.PointerMemoryOp, shape: tupl
     return np.broadcast_to(np.False_ if mark is None else mark.mask, shape)
 
 
-def _report_dangling(
-    block: CheckedBlock, op: Op, selected: Pointers, lanes: Array, chosen: Array, shape: tuple[int, ...]
-) -> None:
-    address = int(selected.address[lanes[0]])
-    what = "the pointer is null" if address == 0 else f"address {address:#x} lies in no array of the launch"
-    element = element_of(chosen[lanes[0]], shape)
-    block.report(op, "dangling-pointer", what, element=element, elements=lanes.size)
-
-
 def _report_bounds(
-    block: CheckedBlock,
-    op: Op,
-    array: ArrayState,
-    address: Array,
-    wrong: Array,
-    lanes: Array,
-    chosen: Array,
-    shape: tuple[int, ...],
-    size: int,
+    block: CheckedBlock, op: Op, array: ArrayState, outside: Array, element: tuple[int, ...], size: int
 ) -> None:
-    if op.loc in block.unchecked:  # its index has been reported
-        return
-    first = int(np.flatnonzero(wrong)[0])
-    block.report(
-        op,
-        "out-of-bounds",
-        f"access outside '{array.buffer.name}'",
-        element=element_of(chosen[lanes[first]], shape),
-        place=array.place(int(address[first]), size),
-        elements=int(wrong.sum()),
-    )
+    if op.loc not in block.unchecked:  # its index has been reported
+        text, place = f"access outside '{array.buffer.name}'", array.place(int(outside[0]), size)
+        block.report(op, "out-of-bounds", text, element=element, place=place, elements=outside.size)
 
 
 def _repeated(block: CheckedBlock, op: memory.MemoryOp, targets: _Targets, pointers: Pointers) -> None:
@@ -188,15 +153,10 @@ def _repeated(block: CheckedBlock, op: memory.MemoryOp, targets: _Targets, point
         if equal.any():
             width = lanes.positions.size // positions.size
             second = int(order[1:][equal][0])
-            where = array.element(int(lanes.positions[second]))
-            block.report(
-                op,
-                "race-in-call",
-                f"the store writes an element of '{array.buffer.name}' more than once",
-                element=element_of(targets.chosen[positions[second // width]], pointers.shape),
-                place=where,
-                elements=int(equal.sum()),
-            )
+            where, count = array.element(int(lanes.positions[second])), int(equal.sum())
+            element = element_of(targets.chosen[positions[second // width]], pointers.shape)
+            text = f"the store writes an element of '{array.buffer.name}' more than once"
+            block.report(op, "race-in-call", text, element=element, place=where, elements=count)
             return
 
 

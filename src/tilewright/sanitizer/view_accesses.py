@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tilewright.sanitizer.block import CheckedBlock
 
 OUTSIDE, UNMASKED = "partition-outside", "partition-unmasked"
+_Outside = tuple[str, int, int]  # the category, the axis of the tile, and where it begins along that
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def _part(block: CheckedBlock, op: memory.ViewMemoryOp, partition: PartitionView
     block.require_defined(op, op.view, "it describes the array")
     promised = op.promised
     inside, starts = [], []
-    wrong: tuple[str, int, int] | None = None
+    wrong: _Outside | None = None
     for k, (axis, length) in enumerate(zip(type.order, type.tile_shape)):
         start, extent = int(indices[k]) * type.steps[k], view.shape[axis]
         low = min(max(-start, 0), length)
@@ -83,7 +84,7 @@ def _part(block: CheckedBlock, op: memory.ViewMemoryOp, partition: PartitionView
         inside.append(slice(low, high))
         starts.append(start)
     if wrong is not None:
-        _report_outside(block, op, partition, starts, indices, *wrong)
+        _report_outside(block, op, partition, starts, indices, wrong)
     if any(s.start == s.stop for s in inside):
         return _Part(tuple(inside), tuple(starts), None, None, wrong is not None)
     array, touched = _window(block, op, partition, inside, starts)
@@ -99,15 +100,9 @@ _UNDETERMINED = PaddingMode.UNDETERMINED
 
 
 def _report_outside(
-    block: CheckedBlock,
-    op: Op,
-    partition: PartitionView,
-    starts: list[int],
-    indices: list[Array],
-    category: str,
-    k: int,
-    start: int,
+    block: CheckedBlock, op: Op, partition: PartitionView, starts: list[int], indices: list[Array], wrong: _Outside
 ) -> None:
+    category, k, start = wrong
     type, view = partition.type, partition.view
     axis, length = type.order[k], type.tile_shape[k]
     extent = view.shape[axis]
