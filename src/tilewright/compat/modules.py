@@ -6,18 +6,25 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import types
 from collections.abc import Sequence
 from enum import Enum
 
 from tilewright.compat import private
-from tilewright.compat.environment import adopt_environment
 
 OURS = "tilewright"
 THEIRS = "cuda.tile"
 
 EXPERIMENTAL = "cuda.tile_experimental"
+# The environment variables of ``cuda.tile``, as ours.
+_VARIABLES = {
+    "CUDA_TILE_CACHE_DIR": "TILEWRIGHT_CACHE_DIR",
+    "CUDA_TILE_CACHE_SIZE": "TILEWRIGHT_CACHE_SIZE",
+    "CUDA_TILE_COMPILER_TIMEOUT_SEC": "TILEWRIGHT_COMPILER_TIMEOUT",
+}
+_LOGS = ("CUTILEIR", "TILEIR")
 
 
 class Implementation(Enum):
@@ -31,7 +38,7 @@ def install(*, replace: bool = False) -> Implementation:
     """Make ``import cuda.tile`` (and ``cuda.tile.tune`` and so on) give tilewright.
 
     An installed ``cuda.tile`` is left alone unless ``replace`` is true. Returns which implementation programs get.
-    Programs may go on using the environment variables of the original: see ``compat.environment``. Calling it again
+    Programs may go on using the environment variables of the original: see ``_adopt_environment``. Calling it again
     changes nothing. RuntimeError when the original has been imported already and ``replace`` asks
     for ours.
     """
@@ -43,11 +50,28 @@ def install(*, replace: bool = False) -> Implementation:
         return Implementation.ORIGINAL
     if not replace and _original_exists():
         return Implementation.ORIGINAL
-    adopt_environment()
+    _adopt_environment()
     # What programs read of the original to make a kernel with other hints from one that exists.
     importlib.import_module(OURS).kernel._pyfunc = property(lambda kernel: kernel.function)
     sys.meta_path.insert(0, _Finder())
     return Implementation.TILEWRIGHT
+
+
+def _adopt_environment() -> None:
+    """Give what the variables of ``cuda.tile`` ask for to our own ones that are not set.
+
+    The folder and size of the cache and the time limit mean the same; either kind of log shows the Tile IR of each
+    kernel that is compiled. RuntimeError for logs that the original does not know either.
+    """
+    for theirs, ours in _VARIABLES.items():
+        if theirs in os.environ:
+            os.environ.setdefault(ours, os.environ[theirs])
+    logs = [name.strip() for name in os.environ.get("CUDA_TILE_LOGS", "").split(",") if name.strip()]
+    unknown = [name for name in logs if name not in _LOGS]
+    if unknown:
+        raise RuntimeError(f"CUDA_TILE_LOGS: there is no log {unknown[0]!r}; the logs are {', '.join(_LOGS)}")
+    if logs:
+        os.environ.setdefault("TILEWRIGHT_SHOW_IR", "1")
 
 
 def _original_exists() -> bool:

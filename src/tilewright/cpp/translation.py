@@ -60,26 +60,24 @@ def kernel_names(request: Request) -> tuple[str, ...]:
 
 def kernel_functions(request: Request, expressions: Sequence[str]) -> list[Function]:
     """The kernels that ``expressions`` name. TileError for a program, or an expression, that is wrong."""
-
-    def make() -> Made:
-        module = _frontend(request)
-        texts = [print_function(found.function, locations=True) for found in module.load(*expressions)]
-        return _BREAK.join(texts).encode(), module.files
-
-    what = _BREAK.join(["kernels", *expressions])
-    return [parse_function(text) for text in through_cache(request, what, make).decode().split(_BREAK)]
+    return _translated(request, ["kernels", *expressions], lambda module: module.load(*expressions))
 
 
 def launched_functions(request: Request, kernels: Sequence[tuple[str, Sequence[int]]]) -> list[Function]:
     """The kernels of a program with these symbols and codes of their parameter types."""
+    what = ["launched", *(f"{symbol} {codes}" for symbol, codes in kernels)]
+    return _translated(request, what, lambda module: module.load_launched(kernels))
+
+
+def _translated(request: Request, what: Sequence[str], load: Callable[[Any], Sequence[Any]]) -> list[Function]:
+    """What ``load`` gives for a program, which ``what`` names."""
 
     def make() -> Made:
         module = _frontend(request)
-        texts = [print_function(found.function, locations=True) for found in module.load_launched(kernels)]
+        texts = [print_function(found.function, locations=True) for found in load(module)]
         return _BREAK.join(texts).encode(), module.files
 
-    what = _BREAK.join(["launched", *(f"{symbol} {codes}" for symbol, codes in kernels)])
-    return [parse_function(text) for text in through_cache(request, what, make).decode().split(_BREAK)]
+    return [parse_function(text) for text in through_cache(request, _BREAK.join(what), make).decode().split(_BREAK)]
 
 
 def kernel_function(request: Request, expression: str) -> Function:

@@ -50,7 +50,8 @@ def register(op: Operator) -> None:
             found[1]._destroy()
             _SHARDED.discard(op.name)
         library = torch.library.Library(op.name.partition("::")[0], "FRAGMENT")
-        kernels = _cpu_kernel(op), _cuda_kernel(op)
+        stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a build for CPUs has none
+        kernels = _runner(op, None), _runner(op, stream_of)
         op.overload = _overload(op, library, "", *kernels)
         if torch_floats.places(op):
             op.held = _overload(op, library, "held", *[torch_floats.reading(op, kernel) for kernel in kernels])
@@ -125,18 +126,8 @@ def _check(condition: Any, message: Callable[[], str]) -> None:
     torch._check(condition, message)  # extents may be symbols, about which PyTorch then notes it
 
 
-def _cpu_kernel(op: Operator) -> Callable[..., Any]:
-    """Computes the outputs. The dispatcher calls it where all tensors are of the CPU."""
-    return _runner(op, None)
-
-
-def _cuda_kernel(op: Operator) -> Callable[..., Any]:
-    """Queues launches on the current stream. Its tensors may be of several devices."""
-    return _runner(op, getattr(torch._C, "_cuda_getCurrentRawStream", None))  # a build for CPUs has none
-
-
 def _runner(op: Operator, stream_of: Callable[[int | None], Any] | None) -> Callable[..., Any]:
-    """Computes the outputs of tensors, on the stream of their device where there are streams."""
+    """Computes the outputs: of tensors on the CPU, or on GPUs, maybe several, whose streams ``stream_of`` gives."""
     plans: dict[Any, _Prepared] = {}
     count, arity, function, empty = len(op.inputs), op.arity, op.function, torch.empty
     kernel, constants = (function.kernel, function.constants) if isinstance(function, KernelLauncher) else (None, ())

@@ -112,42 +112,45 @@ def _partition(op: Op, view: Value, indices: list[Value]) -> PartitionViewType:
     return t
 
 
+class _TileAccess(ViewMemoryOp):
+    """Shared by loads and stores of tiles: promises, order and hints."""
+
+    in_bounds: tuple[bool, ...] = attribute(tuple)
+    memory_order: MemoryOrder = attribute(MemoryOrder, default=WEAK)
+    memory_scope: MemoryScope = attribute(MemoryScope, default=NONE)
+    latency: Any = attribute(default=None)
+    allow_tma: Any = attribute(default=None)
+
+    def partition(self) -> PartitionViewType:
+        """The type of the view, which the indices and promises have to fit."""
+        t = _partition(self, self.view, self.indices)
+        require(len(self.in_bounds) == len(t.tile_shape), self, "in_bounds needs one flag per axis")
+        return t
+
+
 @define("load_view", effect=Effect.READ)
-class LoadView(ViewMemoryOp):
+class LoadView(_TileAccess):
     """The tile at tile index ``indices``. Elements outside the array take the padding of the view.
 
     ``in_bounds[k]`` promises that the tile does not leave the array along tile axis k.
     """
 
     indices: list[Value] = operands()
-    in_bounds: tuple[bool, ...] = attribute(tuple)
-    memory_order: MemoryOrder = attribute(MemoryOrder, default=WEAK)
-    memory_scope: MemoryScope = attribute(MemoryScope, default=NONE)
-    latency: Any = attribute(default=None)
-    allow_tma: Any = attribute(default=None)
 
     def infer(self) -> tuple[Type, ...]:
-        t = _partition(self, self.view, self.indices)
-        require(len(self.in_bounds) == len(t.tile_shape), self, "in_bounds needs one flag per axis")
-        return (t.tile,)
+        return (self.partition().tile,)
 
 
 @define("store_view", effect=Effect.WRITE)
-class StoreView(ViewMemoryOp):
+class StoreView(_TileAccess):
     """Stores ``value`` at tile index ``indices``; elements outside the array are dropped."""
 
     value: Value = operand()
     indices: list[Value] = operands()
-    in_bounds: tuple[bool, ...] = attribute(tuple)
-    memory_order: MemoryOrder = attribute(MemoryOrder, default=WEAK)
-    memory_scope: MemoryScope = attribute(MemoryScope, default=NONE)
-    latency: Any = attribute(default=None)
-    allow_tma: Any = attribute(default=None)
 
     def infer(self) -> tuple[Type, ...]:
-        t = _partition(self, self.view, self.indices)
-        require(self.value.type == t.tile, self, f"value {self.value.type}, expected {t.tile}")
-        require(len(self.in_bounds) == len(t.tile_shape), self, "in_bounds needs one flag per axis")
+        want = self.partition().tile
+        require(self.value.type == want, self, f"value {self.value.type}, expected {want}")
         return ()
 
 

@@ -102,18 +102,8 @@ class TensorMap(Op):
 
     @property
     def descriptor(self) -> Descriptor:
-        return Descriptor(
-            self.base,
-            self.shape,
-            self.strides,
-            self.axes,
-            self.box,
-            self.element,
-            needs_realign=self.needs_realign,
-            rounds=self.rounds,
-            pairs=self.pairs,
-            transposed=self.transposed,
-        )
+        flags = {name: self.attributes[name] for name in ("needs_realign", "rounds", "pairs", "transposed")}
+        return Descriptor(self.base, self.shape, self.strides, self.axes, self.box, self.element, **flags)
 
     def infer(self) -> tuple[Type, ...]:
         rank = len(self.axes)
