@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.commands import tilewright
 
 from tilewright.cli import main
 from tilewright.cli.errors import MISUSE
@@ -51,8 +52,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def debug(*arguments: object, commands: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tilewright", "debug", *map(str, arguments)]
-    return subprocess.run(command, input=commands, capture_output=True, text=True, timeout=60)
+    return tilewright("debug", *arguments, input=commands)
 
 
 def test_one_block_of_a_program(program: Path) -> None:

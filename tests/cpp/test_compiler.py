@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.commands import tilewright
 
 KERNELS = """
 #include <cuda_tile.h>
@@ -85,7 +86,9 @@ def run(folder: Path, *words: str, status: int = 0) -> str:
 
 
 def compiler(folder: Path, *words: str, status: int = 0) -> str:
-    return run(folder, sys.executable, "-m", "tilewright", "c++", *words, status=status)
+    done = tilewright("c++", *words, cwd=folder)
+    assert done.returncode == status, done.stdout + done.stderr
+    return str(done.stdout + done.stderr)
 
 
 def check(folder: Path, program: Path) -> None:

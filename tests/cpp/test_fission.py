@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.commands import tilewright
 from support.simt_programs import SPLIT
 
 from tilewright.cpp.host import fission, strides
@@ -16,8 +14,7 @@ from tilewright.cpp.host import fission, strides
 def test_kernels_give_the_same_in_every_way_of_running_them(tmp_path: Path) -> None:
     program = tmp_path / "program.cu"
     program.write_text(SPLIT)
-    command = [sys.executable, "-m", "tilewright", "run", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
+    done = tilewright("run", program)
     names = ("reduce", "nested", "counters", "votes", "lanes", "lanes")
     wanted = [f"{name} same 1 cudaSuccess" for name in names for _ in range(2)]
     assert done.stdout.splitlines() == [*wanted, "cudaErrorLaunchFailure"]
@@ -102,8 +99,7 @@ int main() {
 def test_loops_that_stride_by_the_threads(tmp_path: Path) -> None:
     program = tmp_path / "program.cu"
     program.write_text(STRIDES)
-    command = [sys.executable, "-m", "tilewright", "run", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
+    done = tilewright("run", program)
     assert (done.stdout, done.stderr) == ("0 0 0 0 0 0 0 7 8 4 99 cudaSuccess\n", "")
 
 
