@@ -59,6 +59,15 @@ def stored_twice(x, out, copy, T: ct.Constant[int]):
     ct.store(copy, (i,), powers)
 
 
+@ct.kernel
+def totals(x, out, last, S: ct.Constant[int], C: ct.Constant[int]):
+    total = ct.zeros((1, C), ct.int32)
+    for i in range(S):
+        total += ct.load(x, (i, 0), (1, C))
+        ct.store(out, (i, 0), total * 2)
+    ct.store(last, (0, 0), total)
+
+
 DTYPES = [np.int8, np.float16, ml_dtypes.bfloat16, np.float32, np.int64, np.float64]
 
 
@@ -122,6 +131,16 @@ def test_a_tile_that_is_stored_twice(skip: int) -> None:
     ct.launch(None, (4,), stored_twice, (x, out, copy, 256), backend="cpu")
     np.testing.assert_allclose(out, np.exp(x), rtol=1e-6)
     np.testing.assert_array_equal(copy, out)
+
+
+@pytest.mark.parametrize("skip", [0, 5, 16])
+def test_sums_that_are_kept_on_the_way(skip: int) -> None:
+    """They are added to once, wherever the rows that are stored begin."""
+    x, last = values(6 * 64, np.int32).reshape(6, 64), np.empty((1, 64), np.int32)
+    out = values(6 * 64, np.int32, skip).reshape(6, 64)
+    ct.launch(None, (1,), totals, (x, out, last, 6, 64), backend="cpu")
+    np.testing.assert_array_equal(out, 2 * np.cumsum(x, axis=0))
+    np.testing.assert_array_equal(last[0], x.sum(axis=0))
 
 
 @pytest.mark.parametrize("skip", [0, 7])

@@ -27,8 +27,8 @@ class LoopNest(Op):
     """Computes the ops of ``body`` together, ``lanes`` elements at a time, and yields tiles that are kept.
 
     The lanes of a reduction that goes ``along`` them hold its partial results, those of a scan that does its results.
-    Any other one has a result for each lane, and ``vectors`` of these side by side. A scan with ``square`` reads so
-    many rows along its axis at once, and transposes squares of them in registers.
+    Any other one has a result for each lane, and ``vectors`` of these side by side; so do stores. A scan with
+    ``square`` reads so many rows along its axis at once, and transposes squares of them in registers.
 
     ``buffers`` has the offset in scratch memory of each result; None for one element that stays in a register.
     ``scratch`` are offsets of more memory that the op at the end of the body needs. ``transposed`` is the axis along

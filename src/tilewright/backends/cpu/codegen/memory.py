@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import atomics, groups, pointers, polls, trimming, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.position import open_chunks, open_trimmed_chunks
+from tilewright.backends.cpu.codegen.position import open_chunks, open_trimmed_chunks, side_by_side
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.views import LaneAddresses
 from tilewright.ir.effects import is_ordered
@@ -23,20 +23,23 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
     groups.bind_results(state, nest, 0)
     polls.note_store(state, state.builder)
     size = value.tile.size
-    streaming = views.streaming(state, tile, nest.lanes) if "streaming" in nest.versions else None
+    streaming = views.streaming(state, nest, tile) if "streaming" in nest.versions else None
     trim = trimming.trim(state, nest, op) if {"streaming", "trimmed"} & {*nest.versions} else None
 
     def body(elements: Elements, width: int, visit: groups.Visit) -> list[ir.Value]:
-        position = open_chunks(elements.nest, value.tile.shape, min(width, size))
-        element = elements.at(value, position)
-        visit(elements, position)
-        elements.store(tile, position, element)
+        count = min(width, size)
+        vectors = 1 if elements.masked else nest.vectors
+        positions = side_by_side(open_chunks(elements.nest, value.tile.shape, count * vectors), vectors)
+        found = [elements.at(value, position) for position in positions]
+        for position, element in zip(positions, found):
+            visit(elements, position)
+            elements.store(tile, position, element)
         groups.close(elements.nest)
         return []
 
     def trimmed(elements: Elements, width: int, visit: groups.Visit) -> list[ir.Value]:
         assert trim is not None
-        first = streaming.first if streaming is not None and elements.streaming else 0
+        first = (streaming.first if streaming is not None and elements.streaming else None) or 0
         position, moved = open_trimmed_chunks(elements.nest, trim.counts, width, first)
         element = elements.at(value, position)
         visit(elements, position)
@@ -47,7 +50,11 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
     versions = []
     if streaming is not None and trim is not None:
         state.stores_past_caches = True
-        versions.append(groups.Trimmed(trimmed, [streaming.worthwhile, *trim.conditions], streaming=True))
+        if streaming.first is None:
+            loops, conditions = body, trimming.inside(state, nest, tile)
+        else:
+            loops, conditions = trimmed, trim.conditions
+        versions.append(groups.Trimmed(loops, [streaming.worthwhile, *conditions], streaming=True))
     if "trimmed" in nest.versions and trim is not None:
         versions.append(groups.Trimmed(trimmed, trim.conditions))
     groups.emit_loops(state, groups.group_of(state, nest, 0, tile), body, versions)

@@ -133,6 +133,17 @@ def open_chunks(nest: Nest, shape: tuple[int, ...], lanes: int) -> Position:
     return tuple(position)
 
 
+def side_by_side(position: Position, count: int) -> list[Position]:
+    """The ``count`` parts of a run of lanes along the innermost axis."""
+    if count == 1:
+        return [position]
+    *outer, along = position
+    assert along.pattern is not None
+    size = len(along.pattern) // count
+    parts = [along.pattern[k : k + size] for k in range(0, count * size, size)]
+    return [(*outer, Coord(along.base, along.level, part)) for part in parts]
+
+
 def open_trimmed_chunks(nest: Nest, counts: Sequence[Index], lanes: int, first: Index) -> tuple[Position, ir.Value]:
     """Open loops over the first ``counts`` elements of a tile along each axis, whose vectors along the innermost one
     stand at ``first``, ``first + lanes`` and so on.

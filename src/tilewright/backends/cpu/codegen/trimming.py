@@ -9,7 +9,7 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import index
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.codegen.views import ViewAccess, fits, may_fuse
+from tilewright.backends.cpu.codegen.views import ViewAccess, fits
 from tilewright.backends.cpu.loops.fused import array_tiles
 from tilewright.backends.cpu.loops.trimming import Axes, read_axes
 from tilewright.ir.ops.loops import LoopNest
@@ -26,13 +26,8 @@ class Trim:
 
 
 def trim(state: State, nest: LoopNest, op: StoreView) -> Trim:
-    """The whole tile, where the loops keep what they compute: its elements may not come from what is stored."""
+    """How the loops of ``nest``, which keep nothing, can end with the array."""
     store, builder = state.accesses[op], state.builder
-    loads = [state.accesses[v.op] for v in array_tiles(nest) if v.op is not None]
-    if nest.kept:
-        conditions = [t.inside for t in (store, *loads) if t.inside is not None]
-        overlapping = [state.accesses[v.op] for v in nest.overlapping if v.op is not None]
-        return Trim(store.shape, conditions + [may_fuse(state, t, store, same_index=False) for t in overlapping])
     counts: list[Index] = list(store.shape)
     conditions = []
     for k, n in enumerate(store.shape):
@@ -42,9 +37,19 @@ def trim(state: State, nest: LoopNest, op: StoreView) -> Trim:
             conditions.append(builder.icmp_signed(">=", as_value(store.origins[k]), as_value(0)))
             conditions.append(builder.icmp_signed(">=", as_value(counts[k]), as_value(least)))
     axes = read_axes(nest, op)
-    for load in loads:
+    for load in loaded(state, nest):
         conditions += _inside(builder, load, axes.get(load.op), counts)
     return Trim(tuple(counts), conditions)
+
+
+def loaded(state: State, nest: LoopNest) -> list[ViewAccess]:
+    """The tiles that the loops of ``nest`` read from arrays."""
+    return [state.accesses[v.op] for v in array_tiles(nest) if v.op is not None]
+
+
+def inside(state: State, nest: LoopNest, store: ViewAccess) -> list[ir.Value]:
+    """Whether what the loops of ``nest`` read and store lies inside of its arrays."""
+    return [t.inside for t in (store, *loaded(state, nest)) if t.inside is not None]
 
 
 def _inside(builder: ir.IRBuilder, load: ViewAccess, axes: Axes | None, counts: list[Index]) -> list[ir.Value]:

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends.cpu.loops.fused import fused_ops, loop_values, reshapes, root_of
-from tilewright.backends.cpu.loops.kinds import is_array_tile, view_strides
-from tilewright.backends.cpu.loops.placement import buffer_offset
+from tilewright.backends.cpu.loops.fused import reshapes, root_of
+from tilewright.backends.cpu.loops.kinds import view_strides
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op
 from tilewright.ir.effects import is_ordered
@@ -57,10 +56,4 @@ def _can_stream(nest: LoopNest, root: Op | None) -> bool:
     innermost = root.value.tile.shape[-1:]
     if innermost <= (nest.lanes,) or view_strides(root)[-1] != 1:
         return False
-    return not reshapes(nest) and not _updates(nest)
-
-
-def _updates(nest: LoopNest) -> bool:
-    """Whether elements are kept in the place of others that they are computed from: they cannot be computed twice."""
-    read = fused_ops(nest, loop_values(nest)).leaves
-    return any(buffer_offset(v) in nest.buffers for v in read if v.tile.size > 1 and not is_array_tile(v))
+    return not reshapes(nest)
