@@ -27,10 +27,13 @@ def _shared(name: str) -> Handler:
     names, known = [o.name for o in BY_NAME[name].operands], shared_modes(name)
 
     def make(e: Emitter, op: Any) -> Value:
-        given = {theirs: getattr(op, ours) for theirs, ours in known.items()}
+        operands = dict(zip(names, map(e.__getitem__, op.operands)))
+        if not known:
+            return e.one(name, operands, e.result(op))
+        given = {theirs: op.attributes[ours] for theirs, ours in known.items()}
         if "rounding_mode" in given:
             given["rounding_mode"] = given["rounding_mode"].value
-        return e.one(name, dict(zip(names, e.all(op.operands))), e.result(op), **given)
+        return e.one(name, operands, e.result(op), **given)
 
     return make
 
@@ -40,7 +43,8 @@ _FLOATS: dict[type[Op], Handler] = {cls: _shared(name) for cls, name in FLOATS.i
 
 
 def _sides(e: Emitter, op: Any) -> dict[str, Any]:
-    return {"lhs": e[op.lhs], "rhs": e[op.rhs]}
+    lhs, rhs = op.operands
+    return {"lhs": e[lhs], "rhs": e[rhs]}
 
 
 def _overflow(op: Any) -> str:
@@ -107,8 +111,8 @@ def compare(e: Emitter, dtype: DType, predicate: CmpPredicate, lhs: Value, rhs: 
 
 
 def _cmp(e: Emitter, op: arith.Cmp) -> Value:
-    lhs, rhs = e[op.lhs], e[op.rhs]
-    t = op.lhs.tile
+    left, right = op.operands
+    lhs, rhs, t = e[left], e[right], left.tile
     if t.is_pointer:
         address = tile_of(I64, t.shape)
         lhs, rhs = (e.one("ptr_to_int", {"source": v}, address) for v in (lhs, rhs))
@@ -234,7 +238,7 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
 
 
 def _cast(e: Emitter, op: arith.Cast) -> Value:
-    source = op.x
+    (source,) = op.operands
     return convert(e, e[source], source.tile.element, op.dtype, op.rounding)
 
 

@@ -164,22 +164,15 @@ class _DebugLocations:
             self.scopes[key] = Subprogram(made, line, name, linkage, self.units[file], line)
         return self.scopes[key]
 
-    def __call__(self, loc: Loc) -> Location | None:
-        found = self.known.get(id(loc))
-        if found is None:
-            found = self.known[id(loc)] = self.place(loc)
-        return found
-
-    def place(self, loc: Loc) -> Location:
+    def __call__(self, loc: Loc) -> Location:
+        """The place that is not among the ``known`` ones yet."""
         if loc.line < 1:
             return self.subprogram_loc
-        if loc.caller is None:
-            return self.at(self.kernel_scope, loc, None)
-        name = loc.function or "inlined"
-        scope = self.scope(loc.file, name, loc.line, f"{name}@{os.path.basename(loc.file)}:{loc.line}")
-        return self.at(scope, loc, self(loc.caller))
-
-    def at(self, scope: Subprogram, loc: Loc, caller: Location | None) -> Location:
+        scope, caller = self.kernel_scope, None
+        if loc.caller is not None:
+            name = loc.function or "inlined"
+            scope = self.scope(loc.file, name, loc.line, f"{name}@{os.path.basename(loc.file)}:{loc.line}")
+            caller = self.known.get(id(loc.caller)) or self(loc.caller)
         key = scope, loc.line, loc.column, caller
         made = self.made.get(key)
         if made is None:
@@ -187,6 +180,7 @@ class _DebugLocations:
             if caller is not None:
                 made = CallSite(made, caller)
             self.made[key] = made
+        self.known[id(loc)] = made
         return made
 
 
