@@ -46,6 +46,15 @@ def test_garbage_is_collected_when_much_waits(monkeypatch: pytest.MonkeyPatch) -
     assert [found() is None for found in gone] == [True, True, True, False]
 
 
+def test_what_leaves_no_garbage_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "_MOST_LEFT", 500)
+    with collector.paused(leaves=False):
+        made = [Cycle() for _ in range(1000)]
+        gone = weakref.ref(made[0])
+        del made
+    assert gone() is not None
+
+
 def test_what_a_program_has_frozen_stays_so() -> None:
     gc.freeze()
     frozen = gc.get_freeze_count()

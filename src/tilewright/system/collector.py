@@ -11,11 +11,12 @@ _left = 0
 
 
 @contextlib.contextmanager
-def paused() -> Iterator[None]:
+def paused(*, leaves: bool = True) -> Iterator[None]:
     """Collect no garbage meanwhile: looking for some takes as long as making what is none.
 
     Nor right afterwards, when what was made would be looked through at once: it goes to the oldest generation, and is
-    collected together with what later contexts leave there.
+    collected together with what later contexts leave there. Without ``leaves`` what is made has no cycles: none of it
+    waits for a collection.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -23,16 +24,16 @@ def paused() -> Iterator[None]:
         yield
     finally:
         if collects:
-            _age()
+            _age(leaves)
             gc.enable()
 
 
-def _age() -> None:
+def _age(leaves: bool) -> None:
     """Take all objects for old ones, as which they are not looked at soon; not where a program has frozen some."""
     global _left
     if gc.get_freeze_count():
         return
-    _left += gc.get_count()[0]
+    _left += gc.get_count()[0] if leaves else 0
     if _left > _MOST_LEFT:
         _left = 0
         gc.collect()

@@ -24,7 +24,7 @@ RN, FULL, APPROX = RoundingMode.RN, RoundingMode.FULL, RoundingMode.APPROX
 
 def operand_dtype(op: Op) -> DType:
     """The dtype that an elementwise op computes in: of what it combines, not of the condition of a ``select``."""
-    return op.operands[-1].tile.element
+    return operand_tile(op).element
 
 
 def operand_tile(op: Op) -> TileType:

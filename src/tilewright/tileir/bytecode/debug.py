@@ -21,10 +21,10 @@ class DebugTable:
     attributes: tuple[Location, ...] = ()
 
 
-def _offsets(cursor: Cursor, base: int, width: int, what: str) -> list[int]:
+def _offsets(cursor: Cursor, base: int, width: int, what: str) -> tuple[int, ...]:
     count = cursor.count(what, width)
     cursor.align(width, base)
-    return [cursor.fixed(width, what) for _ in range(count)]
+    return cursor.fixed(width, what, count)
 
 
 def read_debug(cursor: Cursor, tables: Tables, minor: int) -> DebugTable:
@@ -40,14 +40,16 @@ def read_debug(cursor: Cursor, tables: Tables, minor: int) -> DebugTable:
         raise cursor.error("offsets of debug attributes that do not decrease", start)
     table = _Attributes(cursor, data, bounds, tables, minor)
     attributes = tuple(table.get(i, 0, cursor) for i in range(len(offsets)))
+    known: list[Location | None] = [None, *attributes]
     lists: list[list[Location | None]] = []
     for begin, end in zip(first, [*first[1:], len(indices)]):
         if not begin <= end <= len(indices):
             raise cursor.error(f"location lists within the {len(indices)} locations", base)
-        for index in indices[begin:end]:
-            if index > len(attributes):
-                raise cursor.error(f"a debug attribute up to {len(attributes)}, not {index}", base)
-        lists.append([attributes[i - 1] if i else None for i in indices[begin:end]])
+        part = indices[begin:end]
+        if max(part, default=0) > len(attributes):
+            wrong = next(i for i in part if i > len(attributes))
+            raise cursor.error(f"a debug attribute up to {len(attributes)}, not {wrong}", base)
+        lists.append([known[i] for i in part])
     return DebugTable(lists, attributes)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import struct
 
 from tilewright.tileir.errors import BytecodeError
 
 MASK64 = (1 << 64) - 1
 MAX_DEPTH = 64  # of attributes in attributes
+FORMATS = {2: "H", 4: "I", 8: "Q"}  # of unsigned integers by their bytes, as ``struct`` has them
 
 
 class _Varints(dict[int, bytes]):
@@ -127,8 +129,9 @@ class Cursor:
             raise self.error(f"at most {(self.end - self.pos) // size} {what}, as the data end, not {value}", start)
         return value
 
-    def fixed(self, width: int, what: str) -> int:
-        return int.from_bytes(self.take(width, what), "little")
+    def fixed(self, width: int, what: str, count: int = 1) -> tuple[int, ...]:
+        """``count`` unsigned little-endian integers of ``width`` bytes."""
+        return struct.unpack(f"<{count}{FORMATS[width]}", self.take(count * width, what))
 
     def integers(self, width: int, what: str) -> tuple[int, ...]:
         """A count and as many signed integers of ``width`` bytes."""

@@ -30,7 +30,7 @@ KERNEL, HINTS, PRIVATE = 2, 4, 1  # bits of the flags of a function
 
 def read(data: bytes, file: str = "") -> Module:
     """The module in ``data``. BytecodeError, with the byte, for what is no bytecode of a known version."""
-    with collector.paused():
+    with collector.paused(leaves=False):
         return _Reader(bytes(data), file).module()
 
 
@@ -42,7 +42,7 @@ def sections(data: bytes, file: str = "") -> tuple[int, list[tuple[int, int, int
     major, minor = cursor.byte("the major version"), cursor.byte("the minor version")
     if major != 13 or not 1 <= minor <= NEWEST:
         raise cursor.error(f"version 13.1 to 13.{NEWEST}, not {major}.{minor}", 8)
-    tag = cursor.fixed(2, "the version tag")
+    (tag,) = cursor.fixed(2, "the version tag")
     if tag == 1:
         raise cursor.error("no preview features, which tools of one release only understand", 10)
     if tag:
@@ -232,22 +232,20 @@ class _Reader:
 
     def body(self, block: Block, pos: int, end: int, values: list[Value]) -> None:
         """Read the ops of an entry, which fill the bytes up to ``end``."""
-        while pos < end:
-            pos = self.ops(block, pos, 1, values)
+        pos = self.ops(block, pos, end, end - pos, values)
         if pos != end:
             raise BytecodeError(end, "ops that end with their function", self.file)
         if not block.ops or block.ops[-1].name != "return":
             raise BytecodeError(end, "a return as the last op of a function", self.file)
 
-    def ops(self, block: Block, pos: int, count: int, values: list[Value]) -> int:
-        """Read ``count`` ops into ``block``; returns the position behind them."""
+    def ops(self, block: Block, pos: int, end: int, count: int, values: list[Value]) -> int:
+        """Read ops into ``block``, at most ``count`` that begin before ``end``; returns the position behind them."""
         data, types, decoders, append = self.data, self.types, self.decoders, block.ops.append
         locations = self.locations
         for _ in range(count):
-            start = pos
-            if pos >= self.end:
-                raise BytecodeError(pos, "an op, where the data end", self.file)
-            opcode = data[pos]
+            if pos >= end:
+                break
+            start, opcode = pos, data[pos]
             found = decoders.get(opcode)
             if found is None:
                 raise self.unknown_op(pos, opcode)
@@ -258,7 +256,6 @@ class _Reader:
             except IndexError:
                 _, _, trace = sys.exc_info()
                 raise self.located(trace, start, found[1]) from None
-            op.offset = start
             if op.regions:
                 broken = structure.problem(op)
                 if broken is not None:
@@ -304,12 +301,12 @@ class _Reader:
         cursor = self.cursor(pos)
         return tuple(cursor.bool("a flag") for _ in range(cursor.count("flags")))
 
-    def regions(self, pos: int, count: int, values: list[Value]) -> tuple[list[Block | None], int]:
+    def regions(self, pos: int, number: int, values: list[Value]) -> tuple[list[Block | None], int]:
         self.depth += 1
         if self.depth > MAX_REGIONS:
             raise BytecodeError(pos, f"regions nested at most {MAX_REGIONS} deep", self.file)
         found: list[Block | None] = []
-        for _ in range(count):
+        for _ in range(number):
             cursor = self.cursor(pos)
             blocks = cursor.varint("the number of blocks of a region")
             if blocks > 1:
@@ -319,11 +316,13 @@ class _Reader:
                 pos = cursor.pos
                 continue
             arguments = [Value(self.type(cursor, "an argument")) for _ in range(cursor.count("block arguments"))]
-            ops = cursor.count("ops of a block")
+            count = cursor.count("ops of a block")
             block = Block(arguments)
             outside = len(values)
             values += arguments
-            pos = self.ops(block, cursor.pos, ops, values)
+            pos = self.ops(block, cursor.pos, self.end, count, values)
+            if len(block.ops) < count:
+                raise BytecodeError(pos, "an op, where the data end", self.file)
             self.check_terminator(block, pos)
             del values[outside:]
             found.append(block)

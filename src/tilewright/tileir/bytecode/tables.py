@@ -47,7 +47,7 @@ def _spans(cursor: Cursor | None, width: int, what: str) -> list[tuple[int, int]
         return []
     cursor.align(width, base)
     start = cursor.pos
-    offsets = [cursor.fixed(width, f"offsets of {what}") for _ in range(count)]
+    offsets = cursor.fixed(width, f"offsets of {what}", count)
     data = cursor.pos
     bounds = [*offsets, cursor.end - data]
     if any(a > b for a, b in itertools.pairwise(bounds)):

@@ -11,7 +11,7 @@ from tilewright.system import collector
 from tilewright.tileir.bytecode.attributes import HINTS_TAG, write_payload, write_tagged
 from tilewright.tileir.bytecode.debug import parts
 from tilewright.tileir.bytecode.encode import BodyWriter
-from tilewright.tileir.bytecode.primitives import VARINTS, varint
+from tilewright.tileir.bytecode.primitives import FORMATS, VARINTS, varint
 from tilewright.tileir.bytecode.reader import (
     ALIGNMENTS,
     CONSTANT,
@@ -36,7 +36,6 @@ from tilewright.tileir.types import Function, Type
 ORDER = (FUNC, GLOBAL, CONSTANT, DEBUG, TYPE, PRODUCER, STRING)
 _PADDING = b"\xcb"
 _FILE_LOC = bytes((4,))  # the tag of places in files
-_CODES = {4: "I", 8: "Q"}  # of struct
 
 
 def write(module: Module, minor: int | None = None) -> bytes:
@@ -47,7 +46,7 @@ def write(module: Module, minor: int | None = None) -> bytes:
     version = module.minor if minor is None else minor
     if not 1 <= version <= NEWEST:
         raise VersionError(f"there is no bytecode version 13.{version}; they are 13.1 to 13.{NEWEST}")
-    with collector.paused():
+    with collector.paused(leaves=False):
         return _Writer(module, version).file()
 
 
@@ -63,7 +62,7 @@ def _offsets(entries: Sequence[Sized]) -> list[int]:
 
 def _packed(numbers: Sequence[int], width: int) -> bytes:
     """Little-endian integers of ``width`` bytes."""
-    return struct.pack(f"<{len(numbers)}{_CODES[width]}", *numbers)
+    return struct.pack(f"<{len(numbers)}{FORMATS[width]}", *numbers)
 
 
 def _padded(data: bytes, width: int) -> bytes:

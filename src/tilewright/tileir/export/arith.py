@@ -30,7 +30,7 @@ def _shared(name: str) -> Handler:
         operands = dict(zip(names, map(e.__getitem__, op.operands)))
         if not known:
             return e.one(name, operands, e.result(op))
-        given = {theirs: op.attributes[ours] for theirs, ours in known.items()}
+        given = {theirs: getattr(op, ours) for theirs, ours in known.items()}
         if "rounding_mode" in given:
             given["rounding_mode"] = given["rounding_mode"].value
         return e.one(name, operands, e.result(op), **given)
@@ -43,8 +43,7 @@ _FLOATS: dict[type[Op], Handler] = {cls: _shared(name) for cls, name in FLOATS.i
 
 
 def _sides(e: Emitter, op: Any) -> dict[str, Any]:
-    lhs, rhs = op.operands
-    return {"lhs": e[lhs], "rhs": e[rhs]}
+    return {"lhs": e[op.lhs], "rhs": e[op.rhs]}
 
 
 def _overflow(op: Any) -> str:
@@ -111,8 +110,8 @@ def compare(e: Emitter, dtype: DType, predicate: CmpPredicate, lhs: Value, rhs: 
 
 
 def _cmp(e: Emitter, op: arith.Cmp) -> Value:
-    left, right = op.operands
-    lhs, rhs, t = e[left], e[right], left.tile
+    lhs, rhs = e[op.lhs], e[op.rhs]
+    t = op.lhs.tile
     if t.is_pointer:
         address = tile_of(I64, t.shape)
         lhs, rhs = (e.one("ptr_to_int", {"source": v}, address) for v in (lhs, rhs))
@@ -238,7 +237,7 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
 
 
 def _cast(e: Emitter, op: arith.Cast) -> Value:
-    (source,) = op.operands
+    source = op.x
     return convert(e, e[source], source.tile.element, op.dtype, op.rounding)
 
 

@@ -85,7 +85,7 @@ def export_module(kernels: Sequence[Kernel], minor: int | None = None) -> Module
         except VersionError:
             continue
     version = NEWEST if minor is None else minor
-    with collector.paused():
+    with collector.paused(leaves=False):
         return Module(version, [export_function(k, version) for k in kernels])
 
 

@@ -43,7 +43,7 @@ def _respread(name: str) -> Callable[[Emitter, Any], Value | None]:
     """An op that gives a tile another shape, which equal elements have without it."""
 
     def handler(e: Emitter, op: Any) -> Value | None:
-        source, result = op.operands[0], op.results[0]
+        source, result = op.x, op.results[0]
         known = e.splats.get(source)
         if known is None:
             return e.one(name, {"source": e[source]}, e.result(op))
