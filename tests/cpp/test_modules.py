@@ -126,6 +126,7 @@ int main() {
   CUDA_MEMCPY2D plane; memset(&plane, 0, sizeof plane); plane.srcMemoryType = CU_MEMORYTYPE_DEVICE; plane.srcDevice = q + 1024; plane.srcPitch = 64; plane.dstMemoryType = CU_MEMORYTYPE_HOST; plane.dstHost = n; plane.WidthInBytes = 4; plane.Height = 3;
   CU(cuMemcpy2D(&plane)); plane.srcXInBytes = 64; CU(cuMemcpy2D(&plane)); CU(cuMemGetAddressRange(&base, &size, q + 100)); CU(cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_IS_MANAGED, q));
   printf("%d %d %d %x %x %x %x %d %d %d\n", count, int(strlen(name)), version == CUDA_VERSION, h[0], h[1], h[4], n[2], base == q, int(size), kind);
+  CUDA_RESOURCE_DESC resource{}; resource.res.linear.sizeInBytes = sizeof(CUgraphNodeParams) + sizeof(CUDA_LAUNCH_PARAMS);
   CUmodule module; CUtexref texture; CU(cuModuleLoad(&module, "nowhere.cubin")); CU(cuTexRefCreate(&texture)); CU(cuTexRefCreate(&texture));
   CU(cuEventDestroy(e)); CU(cuStreamDestroy(stream)); CU(cuMemFree(p)); CU(cuMemFree(q)); CU(cuMemFree(q)); CU(cuMemFreeHost(h)); CU(cuDevicePrimaryCtxRelease(0));
 }

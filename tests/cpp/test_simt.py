@@ -384,6 +384,7 @@ KERNEL void __maxnreg__(32) sized(int* p) {
     __syncthreads();
     p[threadIdx.x] = twice(s[63 - threadIdx.x]);
 }
+__global__ void far(int* p) { p[blockIdx.x * 64 + threadIdx.x] = 1; }
 constexpr int warp = 32;
 __launch_bounds__(2 * warp) __global__ void swap(int* p) { p[threadIdx.x] = __shfl_xor_sync(~0u, threadIdx.x, 1); }
 int main() {
@@ -409,6 +410,7 @@ int main() {
     cudaDeviceGetDefaultMemPool(&pool, 0);
     cudaMallocFromPoolAsync(&q, 4, pool, 0);
     cudaMallocAsync(&q, 4, pool, 0); done();
+    far<<<1 << 20, 64>>>(p); done();
 }
 """
     done = run(tmp_path / "program.cu", text)
@@ -419,9 +421,11 @@ int main() {
         "cudaSuccess 6",
         "49148 50000",
         "cudaSuccess 6",
+        "cudaErrorIllegalAddress 1",
     ]
     assert done.stdout.splitlines() == answers, done.stderr
     assert "50000 bytes of dynamic shared memory for sized(), which may have 49148: allow more by" in done.stderr
+    assert ", which is no memory, in block (16, 0, 0) of far\n" in done.stderr
     assert "a block of 65 threads of reverse<64>(), whose __launch_bounds__ allow 64\n" in done.stderr
 
 

@@ -10,6 +10,7 @@ from cpp_harness import FIRST_LINE, PREAMBLE, refusals, refused, run
 
 import tilewright as ct
 from tilewright.frontend.cpp import toolchain
+from tilewright.frontend.cpp.diagnostics import errors
 from tilewright.frontend.cpp.module import Module
 from tilewright.ir.errors import (
     TileError,
@@ -397,3 +398,17 @@ def test_a_kernel_returns_void() -> None:
         with pytest.raises(TileTypeError, match="the kernel k returns a value; a kernel returns void") as caught:
             Module(f"{PREAMBLE}{head} k(int* p) {{ return 1; }}", "user.cu").kernel(name)
         assert caught.value.loc is not None and caught.value.loc.line == FIRST_LINE + head.count("\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("helper.h", "give the folder that it is in by -I"),
+        ("curand_kernel.h", "random numbers of cuRAND are not here: compute them, or fill an array on the host"),
+        ("cuda/barrier", "of libcu++ there are the headers <cuda/std/...> only"),
+        ("cublas_v2.h", "this library of CUDA is not here"),
+    ],
+)
+def test_headers_that_are_missing_needs_no_compiler(name: str, advice: str) -> None:
+    (found,) = errors(f"a.cu:2:10: fatal error: '{name}' file not found\n", "/headers")
+    assert str(found).splitlines()[0] == f"a.cu:2:10: '{name}' file not found; {advice}"

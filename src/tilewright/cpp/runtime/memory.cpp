@@ -1,20 +1,43 @@
 // Memory: allocations, copies in one to three dimensions, pools.
 #include "runtime.h"
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace tilewright {
 
 constexpr size_t alignment = 256;
-// An allocation, sorted by its start. `owner` is what to free; memory that the program registered has none.
+// An allocation, sorted by its start. `owner` is what to free; memory that the program registered has none. Of memory of
+// this machine that is `mapped`, so many bytes were.
 struct block {
     size_t start, end;
     void* owner;
+    size_t mapped;
     cudaMemoryType kind;
 };
 static list<block> blocks;
-// Where allocations come from: this machine's memory, or such that a GPU sees at the same addresses.
-static void* (*allocator)(size_t) = malloc;
-static void (*deallocator)(void*) = free;
+// Where allocations come from that a GPU sees at the same addresses; null for this machine's memory.
+static void* (*allocator)(size_t) = nullptr;
+static void (*deallocator)(void*) = nullptr;
+// On both sides of memory of this machine lie addresses that nobody may use: a kernel that leaves it faults there before
+// it harms others.
+constexpr size_t guard = size_t(2) << 30, most_mapped = 8192;  // the system allows 65530 areas for a process
+
+static block memory(size_t size, cudaMemoryType kind) {
+    size_t page = size_t(sysconf(_SC_PAGESIZE)), pages = (size + page - 1) / page * page, mapped = pages + 2 * guard;
+    int const how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* found = allocator || blocks.count >= most_mapped ? MAP_FAILED : mmap(nullptr, mapped, PROT_NONE, how, -1, 0);
+    char* owner = (char*)found + guard;
+    if (found != MAP_FAILED && mprotect(owner, pages, PROT_READ | PROT_WRITE) == 0)
+        return {size_t(owner), size_t(owner) + size, owner, mapped, kind};
+    if (found != MAP_FAILED) munmap(found, mapped);
+    owner = (char*)(allocator ? allocator : malloc)(size + alignment);
+    size_t start = (size_t(owner) + alignment - 1) / alignment * alignment;
+    return {start, start + size, owner, 0, kind};
+}
+static void give_back(block const& what) {
+    if (what.mapped) munmap((char*)what.owner - guard, what.mapped);
+    else if (what.owner) (deallocator ? deallocator : free)(what.owner);
+}
 static size_t used = 0, most_used = 0;
 
 static size_t total_memory() { return size_t(sysconf(_SC_PAGESIZE)) * size_t(sysconf(_SC_PHYS_PAGES)); }
@@ -56,14 +79,13 @@ cudaError_t allocate(void** address, size_t size, cudaMemoryType kind) {
         *address = nullptr;
         return report(cudaSuccess);
     }
-    void* owner = size > total_memory() ? nullptr : allocator(size + alignment);
-    if (!owner) return report(cudaErrorMemoryAllocation);
-    size_t start = (size_t(owner) + alignment - 1) / alignment * alignment;
     locked here;
-    add({start, start + size, owner, kind});
+    block const made = size > total_memory() ? block{} : memory(size, kind);
+    if (!made.owner) return report(cudaErrorMemoryAllocation);
+    add(made);
     used += size;
     most_used = used > most_used ? used : most_used;
-    *address = (void*)start;
+    *address = (void*)made.start;
     return report(cudaSuccess);
 }
 
@@ -75,15 +97,14 @@ static cudaError_t release(void* address, bool registered) {
     if (!found || (found->owner == nullptr) != registered)
         return report(registered ? cudaErrorHostMemoryNotRegistered : cudaErrorInvalidValue);
     if (found->owner) used -= found->end - found->start;
-    if (found->owner) deallocator(found->owner);
+    give_back(*found);
     blocks.remove(size_t(found - blocks.items));
     return report(cudaSuccess);
 }
 
 void forget_memory() {
     locked here;
-    for (block& each : blocks)
-        if (each.owner) deallocator(each.owner);
+    for (block& each : blocks) give_back(each);
     blocks.count = used = 0;
 }
 
@@ -205,7 +226,7 @@ cudaError_t cudaHostRegister(void* address, size_t size, unsigned int flags) {
     if (!address || size == 0 || flags > 15) return report(cudaErrorInvalidValue);
     locked here;
     if (find(address)) return report(cudaErrorHostMemoryAlreadyRegistered);
-    add({size_t(address), size_t(address) + size, nullptr, cudaMemoryTypeHost});
+    add({size_t(address), size_t(address) + size, nullptr, 0, cudaMemoryTypeHost});
     return report(cudaSuccess);
 }
 cudaError_t cudaHostUnregister(void* address) { return release(address, true); }

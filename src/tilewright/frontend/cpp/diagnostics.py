@@ -152,6 +152,27 @@ _MISMATCHES = (
 )  # the more telling, the later
 
 
+# Headers of CUDA that there are none of here, and what to do instead.
+_TOOLKIT_HEADERS = (
+    (r"curand", "random numbers of cuRAND are not here: compute them, or fill an array on the host"),
+    (
+        r"(?:cublas|cufft|cusparse|cusolver|cudnn|nccl|nvml|npp|nvjpeg|cutensor|cufile)",
+        "this library of CUDA is not here",
+    ),
+    (
+        r"(?:thrust|cub)/",
+        "this library of CUDA is not here: write the kernel, or use the algorithms of the C++ standard",
+    ),
+    (r"cuda/(?!std/)", "of libcu++ there are the headers <cuda/std/...> only"),
+    (r"cutlass/|cute/|mma\.h", "matrix instructions of warps are not available on a CPU; ct::mma of tile code is"),
+    (
+        r"cuda_(?:pipeline|awbarrier|gl_|egl_|vdpau_)|cuda\w*(?:GL|EGL|VDPAU)|cudaTypedefs",
+        "this part of CUDA is not here",
+    ),
+)
+_MISSING = re.compile(r"'([^']+)' file not found")
+
+
 # What the compiler was told to do without, by what it says of that.
 _FORBIDDEN = {
     "with exceptions disabled": "exceptions are not available in tile code",
@@ -293,6 +314,10 @@ def _wording(group: list[Message], headers: str) -> str:
     text = group[0].text
     if text == _NO_SUCH_KERNEL:
         return _NAME_A_KERNEL
+    missing = _MISSING.match(text)
+    if missing is not None:
+        found = (advice for start, advice in _TOOLKIT_HEADERS if re.match(start, missing[1]))
+        return f"{text}; {next(found, 'give the folder that it is in by -I')}"
     if group[0].file.startswith(headers):
         return re.sub(r"^static assertion failed(?: due to requirement '.*')?: ", "", text)
     if any("explicitly deleted" in m.text and m.file.startswith(headers) for m in group):

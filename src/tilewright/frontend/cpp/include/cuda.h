@@ -136,24 +136,7 @@ struct CUlaunchConfig {
     unsigned int numAttrs;
 };
 // Of entries that are not supported.
-struct CUctxCreateParams;
-struct CUDA_CHILD_GRAPH_NODE_PARAMS; struct CUDA_CONDITIONAL_NODE_PARAMS; struct CUDA_EVENT_RECORD_NODE_PARAMS;
-struct CUDA_EVENT_WAIT_NODE_PARAMS; struct CUDA_GRAPH_INSTANTIATE_PARAMS; struct CUDA_MEMCPY_NODE_PARAMS;
-struct CUDA_MEM_FREE_NODE_PARAMS; struct CUasyncNotificationInfo; struct CUcheckpointCheckpointArgs;
-struct CUcheckpointGpuPair; struct CUcheckpointLockArgs; struct CUcheckpointRestoreArgs; struct CUcheckpointUnlockArgs;
-struct CUctxCigParam; struct CUdevResourceType; struct CUdevSmResource; struct CUdevSmResourceSplit_flags;
-struct CUgraphNodeParams; struct CUgreenCtxCreate_flags; struct CUlibraryHostUniversalFunctionAndDataTable;
-struct CUmemDecompressParams; struct CUDA_ARRAY_MEMORY_REQUIREMENTS; struct CUDA_ARRAY_SPARSE_PROPERTIES;
-struct CUDA_BATCH_MEM_OP_NODE_PARAMS; struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC; struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
-struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC; struct CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC;
-struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS; struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS;
-struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS; struct CUDA_EXT_SEM_WAIT_NODE_PARAMS; struct CUDA_LAUNCH_PARAMS;
-struct CUDA_MEMCPY3D_BATCH_OP; struct CUDA_MEMCPY3D_PEER; struct CUDA_MEM_ALLOC_NODE_PARAMS;
-struct CUDA_POINTER_ATTRIBUTE_P2P_TOKENS; struct CUDA_RESOURCE_DESC; struct CUDA_RESOURCE_VIEW_DESC;
-struct CUDA_TEXTURE_DESC; struct CUarrayMapInfo; struct CUexecAffinityParam; struct CUexecAffinitySmCount;
-struct CUextent3D; struct CUgraphExecUpdateResultInfo; struct CUmemFabricHandle; struct CUmemPoolPtrExportData;
-struct CUmemcpy3DOperand; struct CUmemcpyAttributes; struct CUmulticastObjectProp; struct CUoffset3D;
-struct CUstreamBatchMemOpParams;
+#include "tilewright/driver_structs.h"
 typedef cudaLaunchAttributeValue CUlaunchAttributeValue, CUkernelNodeAttrValue, CUstreamAttrValue;
 typedef CUlaunchAttributeID CUkernelNodeAttrID, CUstreamAttrID;
 typedef cudaAccessPolicyWindow CUaccessPolicyWindow;

@@ -223,7 +223,7 @@ union cudaLaunchAttributeValue {
         int deviceUpdatable;
         struct CUgraphDeviceUpdatableNode_st* devNode;
     } deviceUpdatableKernelNode;
-    unsigned int sharedMemCarveout;
+    unsigned int nvlinkUtilCentricScheduling, sharedMemCarveout;
 };
 typedef cudaLaunchAttributeID cudaStreamAttrID;
 typedef cudaLaunchAttributeValue cudaStreamAttrValue;
