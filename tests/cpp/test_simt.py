@@ -60,6 +60,20 @@ __global__ void integers(int* out) {
   atomicMax_block(out + 1, int(__dp4a(0x01ff02feu, 0x03030303u, 1u)));
   atomicOr(out + 2, int(__activemask() >> (threadIdx.x & 31) & 1) + 2 * (__reduce_add_sync(~0u, 2) != 64));
 }
+// As on GPUs whose warps ran in step.
+__device__ void tail(volatile int* s, int t) {
+  s[t] += s[t + 32]; s[t] += s[t + 16]; s[t] += s[t + 8]; s[t] += s[t + 4]; s[t] += s[t + 2]; s[t] += s[t + 1];
+}
+__global__ void in_step(int* out) {
+  __shared__ int s[192];
+  int t = threadIdx.x;
+  volatile int *v = s, own = t;
+  s[t] = own + 1;
+  __syncthreads();
+  if (t < 32) tail(s, t);
+  else for (int half = 16; half > 0; half >>= 1) if (t < 64 + half) v[t] += v[t + half];
+  if (t % 64 == 0) out[t / 64] = s[t];
+}
 """
 
 
@@ -69,9 +83,14 @@ def test_functions_of_simt_code(tmp_path: Path) -> None:
   inverses<<<1, 128>>>(worst); integers<<<1, 32>>>(out);
   double most = 0; for (int i = 0; i < 128; ++i) most = worst[i] < most ? most : worst[i];
   printf("%d, %d %d %d\\n", most < 1e-13, out[0], out[1], out[2]);
+  in_step<<<1, 96>>>(out); cudaDeviceSynchronize();
+  printf("%d %d\\n", out[0], out[1]);
 }"""
     done = run(tmp_path / "program.cu", FUNCTIONS + main)
-    assert (done.stdout, done.stderr) == (f"1, 32 {1 + 3 * (1 + 255 + 2 + 254)} 1\n", "")
+    assert (done.stdout, done.stderr) == (
+        f"1, 32 {1 + 3 * (1 + 255 + 2 + 254)} 1\n{64 * 65 // 2} {sum(range(65, 97))}\n",
+        "",
+    )
 
 
 HELPERS = r"""#include <cstdio>

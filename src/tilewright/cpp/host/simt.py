@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tilewright.cpp.host import bounds
 from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, prepared, split
+from tilewright.cpp.host.in_step import in_step, storing
 from tilewright.cpp.host.parameters import parameter_type, split_parameters
 from tilewright.cpp.host.regions import Names, block_function, region_functions
 from tilewright.cpp.host.spins import reading, with_spins
@@ -82,7 +83,11 @@ def with_threads(
     inlined = _callers(calls, (_INDEX, *_WAITS)) - set(kernels)
     if checked:  # the places of accesses in helpers are those of the calls
         inlined |= called_from(calls, kernels) - set(kernels)
+    else:
+        inlined |= (_callers(calls, storing(text)) | storing(text)) - set(kernels)
     text = inline(text, inlined - {_INDEX, _CURRENT, *_WAITS})
+    if not checked:
+        text = _declared(in_step(text, kernels, EXCHANGE))
     waits = reading(text, kernels)
     if waits:
         text, waits = with_spins(transform(text, waits, ("sroa",)), waits, BARRIER)
@@ -180,9 +185,11 @@ def _unrolled(text: str, kernels: set[str], transform: Transform) -> str:
 
 
 def _declared(text: str) -> str:
-    """The module ``text`` with a declaration of the barrier, where it calls one."""
-    missing = f"@{BARRIER}(" in text and not re.search(rf"^declare [^\n]*@{BARRIER}\(", text, re.M)
-    return f"{text}\ndeclare i32 @{BARRIER}(i32, i32, ptr, i32)\n" if missing else text
+    """The module ``text`` with declarations of what threads wait by, where it calls that."""
+    for name, head in ((BARRIER, "i32 @{}(i32, i32, ptr, i32)"), (EXCHANGE, "ptr @{}(i32, i64, ptr, i32)")):
+        if f"@{name}(" in text and not re.search(rf"^declare [^\n]*@{name}\(", text, re.M):
+            text += f"\ndeclare {head.format(name)}\n"
+    return text
 
 
 def _callers(calls: Mapping[str, set[str]], targets: Iterable[str], through: Iterable[str] = ()) -> set[str]:
