@@ -55,6 +55,18 @@ def test_what_leaves_no_garbage_does_not_wait(monkeypatch: pytest.MonkeyPatch) -
     assert gone() is not None
 
 
+def test_garbage_from_before_is_collected_where_none_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "_MOST_LEFT", 1000)
+    gone = []
+    for _ in range(20):
+        made = [Cycle() for _ in range(100)]
+        gone.append(weakref.ref(made[0]))
+        del made
+        with collector.paused(leaves=False):
+            pass
+    assert gone[0]() is None
+
+
 def test_what_a_program_has_frozen_stays_so() -> None:
     gc.freeze()
     frozen = gc.get_freeze_count()

@@ -15,25 +15,27 @@ def paused(*, leaves: bool = True) -> Iterator[None]:
     """Collect no garbage meanwhile: looking for some takes as long as making what is none.
 
     Nor right afterwards, when what was made would be looked through at once: it goes to the oldest generation, and is
-    collected together with what later contexts leave there. Without ``leaves`` what is made has no cycles: none of it
-    waits for a collection.
+    collected together with what later contexts leave there. Without ``leaves`` what is made has no cycles, so only what
+    was young before waits for a collection.
     """
     collects = gc.isenabled()
+    youngest, younger, _ = gc.get_count()
     gc.disable()
     try:
         yield
     finally:
         if collects:
-            _age(leaves)
+            _age(gc.get_count()[0] if leaves else youngest + younger * gc.get_threshold()[0])
             gc.enable()
 
 
-def _age(leaves: bool) -> None:
-    """Take all objects for old ones, as which they are not looked at soon; not where a program has frozen some."""
+def _age(waiting: int) -> None:
+    """Take all objects for old ones, as which they are not looked at soon; not where a program has frozen some.
+    ``waiting`` is how many of them may be garbage."""
     global _left
     if gc.get_freeze_count():
         return
-    _left += gc.get_count()[0] if leaves else 0
+    _left += waiting
     if _left > _MOST_LEFT:
         _left = 0
         gc.collect()
