@@ -18,7 +18,7 @@ from tilewright.eager.session import current
 from tilewright.frontend.python import values
 from tilewright.frontend.python.constants import define_operators
 from tilewright.frontend.python.formatting import Hole, formatted, parts_of, text_of
-from tilewright.frontend.python.objects import find_method
+from tilewright.frontend.python.objects import attribute, find_method
 from tilewright.frontend.python.ops.convert import strict_constant, to_condition
 from tilewright.frontend.python.ops.load_store import list_element
 from tilewright.ir.core import Value
@@ -44,7 +44,7 @@ class Eager:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         tracer = current()
         try:
-            return wrap(tracer.attribute(self._value, name), self._owner)
+            return wrap(attribute(tracer, self._value, name), self._owner)
         except TileTypeError as e:
             raise AttributeError(e.message) from None
 

@@ -220,12 +220,6 @@ class _Rewriter(ast.NodeTransformer):
             node.body, node.orelse = _scalar(node.body, dtype), _scalar(node.orelse, dtype)
         return node
 
-    def visit_For(self, node: ast.For) -> ast.stmt | list[ast.stmt]:
-        return self._loop(node)
-
-    def visit_While(self, node: ast.While) -> ast.stmt | list[ast.stmt]:
-        return self._loop(node)
-
     def _loop(self, node: ast.For | ast.While) -> ast.stmt | list[ast.stmt]:
         """Numbers that a loop carries are scalars before, in and after it."""
         types_ = self._variables(node)
@@ -234,6 +228,8 @@ class _Rewriter(ast.NodeTransformer):
             return node
         node.body[:0] = _typed(types_, node.body[0])
         return [*_typed(types_, node), node, *_typed(types_, node)]  # on the line that the loop is left from
+
+    visit_For = visit_While = _loop
 
     def _types(self, node: ast.AST) -> Types:
         """The dtypes of what is joined at ``node``."""

@@ -380,20 +380,8 @@ def op(
         inputs = [p.name for p in parameters[: len(parsed.inputs)]]
         chosen = _dtypes(name, dtypes, inputs, len(parsed.outputs))
         changed = _names(name, "mutates", mutates, set(inputs))
-        made = Operator(
-            name,
-            parsed,
-            function,
-            parameters,
-            chosen,
-            split,
-            total,
-            changed,
-            autocast,
-            dict(grid or {}),
-            declared,
-            module,
-        )
+        options = chosen, split, total, changed, autocast, dict(grid or {})
+        made = Operator(name, parsed, function, parameters, *options, declared, module)
         _BY_NAME[name] = made
         return made
 

@@ -12,7 +12,7 @@ from tilewright.frontend.python import objects
 from tilewright.frontend.python.constants import FoldError, check_range
 from tilewright.frontend.python.formatting import FormattedString, repr_of, text_of
 from tilewright.frontend.python.merge import describe
-from tilewright.frontend.python.ops.convert import strict
+from tilewright.frontend.python.ops.convert import folded, strict
 from tilewright.frontend.python.ops.debug import print_values
 from tilewright.frontend.python.values import ArrayList, Tile
 from tilewright.ir.dtypes import bool_
@@ -95,7 +95,7 @@ def _divmod(t: ValueSemantics, *arguments: Any) -> Any:
     _arity(t, "divmod", arguments, 2)
     x, y = arguments
     if _is_number(x) and _is_number(y):
-        return t.fold(divmod, "divmod", x, y)
+        return folded(t, divmod, "divmod", x, y)
     found, result = objects.binary_method(t, "divmod", x, y)
     return result if found else t.operator("divmod", x, y)
 
@@ -154,9 +154,9 @@ def _getattr(t: ValueSemantics, *arguments: Any) -> Any:
     value, name = arguments[:2]
     if not isinstance(name, str):
         t.fail(f"the second argument of getattr() is {describe(name)}; it must be a string")
-    if len(arguments) == 3 and not t.has_attribute(value, name):
+    if len(arguments) == 3 and not objects.has_attribute(t, value, name):
         return arguments[2]
-    return t.attribute(value, name)
+    return objects.attribute(t, value, name)
 
 
 def _print(t: ValueSemantics, *arguments: Any, sep: Any = " ", end: Any = "\n") -> None:

@@ -18,7 +18,7 @@ from tilewright.frontend.python import context_managers, objects, static
 from tilewright.frontend.python.builtins import BUILTINS, REJECTED
 from tilewright.frontend.python.constants import OPERATOR_FUNCTIONS
 from tilewright.frontend.python.merge import describe
-from tilewright.frontend.python.ops.convert import cast_call, constant_of
+from tilewright.frontend.python.ops.convert import cast_call, constant_of, folded
 from tilewright.frontend.python.ops.table import BUILDERS
 from tilewright.frontend.python.scope import LocalFunction, Scope, captured
 from tilewright.frontend.python.source import Source, source_of
@@ -100,7 +100,7 @@ def call(t: ValueSemantics, function: Any, arguments: tuple[Any, ...], keywords:
     if getattr(function, "__module__", None) == "math" and hashable:
         numbers = [constant_of(a) for a in arguments]
         if None not in numbers and not keywords:
-            return t.fold(lambda *_: function(*numbers), f"math.{function.__name__}", *numbers)
+            return folded(t, lambda *_: function(*numbers), f"math.{function.__name__}", *numbers)
     t.fail(*_why_not(function))
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import language
-from tilewright.frontend.python import control_flow, static
+from tilewright.frontend.python import control_flow, objects, static
 from tilewright.frontend.python.constants import BINARY, UNARY, FoldError, check_range
 from tilewright.frontend.python.formatting import FormattedString, format_string
 from tilewright.frontend.python.merge import describe
-from tilewright.frontend.python.ops.convert import strict
+from tilewright.frontend.python.ops.convert import folded, strict
 from tilewright.frontend.python.scope import LocalFunction, Unbound, Unusable
 from tilewright.frontend.python.source import Source, assigned_names
 from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
@@ -75,7 +75,7 @@ def _unary(t: Tracer, node: ast.UnaryOp) -> Any:
         condition = t.truth(x)
         return not condition if isinstance(condition, bool) else t.operator(key, Tile(condition))
     if isinstance(x, (bool, int, float)):
-        return t.fold(function, symbol, x)
+        return folded(t, function, symbol, x)
     t.fail(f"{symbol} cannot be applied to {describe(x)}")
 
 
@@ -177,7 +177,7 @@ def _attribute(t: Tracer, node: ast.Attribute) -> Any:
         t.fail(f"the name {node.value.id!r} is not defined{advice}", TileSyntaxError)
     value = t.eval(node.value)
     t.locate(node)
-    return t.attribute(value, node.attr)
+    return objects.attribute(t, value, node.attr)
 
 
 def _subscript(t: Tracer, node: ast.Subscript) -> Any:

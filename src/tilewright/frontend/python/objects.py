@@ -10,10 +10,10 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilewright.frontend.python.constants import DUNDERS, FoldError, fold
+from tilewright.frontend.python.constants import DUNDERS
 from tilewright.frontend.python.formatting import FormattedString
 from tilewright.frontend.python.merge import describe
-from tilewright.frontend.python.ops.convert import to_tile
+from tilewright.frontend.python.ops.convert import folded, to_tile
 from tilewright.frontend.python.ops.load_store import list_element
 from tilewright.frontend.python.ops.table import ATTRIBUTES, METHODS
 from tilewright.frontend.python.values import Array, ArrayList, BoundMethod, Tile, TiledView
@@ -106,10 +106,7 @@ def apply_operator(t: ValueSemantics, key: str, function: Callable[..., Any], va
         found, result = binary_method(t, key, *values)
         if found:
             return result
-    try:
-        return fold(function, *values)
-    except FoldError as e:
-        t.fail(f"{function.__name__}({', '.join(map(repr, values))}) cannot be computed: {e}", e.error)
+    return folded(t, function, function.__name__, *values)
 
 
 def truth(t: ValueSemantics, value: Any) -> bool | Value:

@@ -13,12 +13,12 @@ import numpy as np
 
 from tilewright.frontend.python import calls, objects
 from tilewright.frontend.python.builtins import Range
-from tilewright.frontend.python.constants import COMPARE, FoldError, check_range, fold
+from tilewright.frontend.python.constants import COMPARE, FoldError, check_range
 from tilewright.frontend.python.expressions import is_number, is_plain
 from tilewright.frontend.python.formatting import FormattedString, joined, parts_of
 from tilewright.frontend.python.joins import Joins
 from tilewright.frontend.python.merge import describe
-from tilewright.frontend.python.ops.convert import strict_constant, to_condition, to_tile
+from tilewright.frontend.python.ops.convert import folded, strict_constant, to_condition, to_tile
 from tilewright.frontend.python.ops.table import OPERATORS
 from tilewright.frontend.python.scope import Scope
 from tilewright.frontend.python.source import Source
@@ -103,22 +103,10 @@ class ValueSemantics:
                 self.fail(f"{describe(v)} cannot be combined with a tile here")
         return OPERATORS[key](self, *values)
 
-    def fold(self, function: Callable[..., Any], symbol: str, *values: Any) -> Any:
-        """An operator on constants."""
-        try:
-            return fold(function, *values)
-        except FoldError as e:
-            operands = [repr(v) for v in values]
-            if symbol.replace(".", "").isidentifier():  # a function
-                shown = f"{symbol}({', '.join(operands)})"
-            else:
-                shown = f" {symbol} ".join(operands) if len(values) > 1 else f"{symbol}{operands[0]}"
-            self.fail(f"{shown} cannot be computed: {e}", e.error)
-
     def binary(self, entry: tuple[str, Callable[[Any, Any], Any], str], x: Any, y: Any) -> Any:
         key, function, symbol = entry
         if is_number(x) and is_number(y):
-            return self.fold(function, symbol, x, y)
+            return folded(self, function, symbol, x, y)
         found, result = objects.binary_method(self, key, x, y)
         if found:
             return result
@@ -152,9 +140,6 @@ class ValueSemantics:
             return objects.compare_tuples(self, key, x, y)
         return objects.compare_constants(self, key, function, symbol, x, y)
 
-    def attribute(self, value: Any, name: str) -> Any:
-        return objects.attribute(self, value, name)
-
     def subscript(self, value: Any, index: Any) -> Any:
         if isinstance(value, Tile) or is_number(value):
             return OPERATORS["getitem"](self, to_tile(self, value), index)
@@ -163,9 +148,6 @@ class ValueSemantics:
     def call(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Call any callable of tile code with compile-time values."""
         return calls.call(self, function, arguments, keywords)
-
-    def has_attribute(self, value: Any, name: str) -> bool:
-        return objects.has_attribute(self, value, name)
 
     def method_result(self, value: Any, name: str, *arguments: Any) -> tuple[bool, Any]:
         """Whether the dataclass of ``value`` defines the method ``name``, and its result."""

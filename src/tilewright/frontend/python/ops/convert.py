@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.python.constants import FoldError, fold
 from tilewright.frontend.python.context import Context
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.values import Array, Tile
@@ -80,6 +82,19 @@ def evaluated(ctx: Context, name: str, result: DType, /, *operands: Tile, **attr
     arrays = [constant_array(o.constant, o.dtype, ()) for o in operands if o.constant is not None]
     found = evaluate(name, operands[0].dtype, attributes, arrays)
     return strict(ctx, to_float64(found, result).item() if result.is_floating else found.item(), result)
+
+
+def folded(ctx: Context, function: Callable[..., Any], symbol: str, *values: Any) -> Any:
+    """``function``, which the program writes as ``symbol``, on constants, by Python's rules."""
+    try:
+        return fold(function, *values)
+    except FoldError as e:
+        operands = [repr(v) for v in values]
+        if symbol.replace(".", "").isidentifier():  # a function
+            shown = f"{symbol}({', '.join(operands)})"
+        else:
+            shown = f" {symbol} ".join(operands) if len(values) > 1 else f"{symbol}{operands[0]}"
+        ctx.fail(f"{shown} cannot be computed: {e}", e.error)
 
 
 def strict_constant(ctx: Context, value: np.generic) -> Tile:

@@ -12,7 +12,6 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.frontend.python.constants import FoldError, fold
 from tilewright.frontend.python.context import Context, OpBuilder
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops import arguments as check
@@ -22,6 +21,7 @@ from tilewright.frontend.python.ops.convert import (
     cast,
     converted,
     evaluated,
+    folded,
     is_number,
     numeric,
     promote,
@@ -69,14 +69,6 @@ def flush(ctx: Context, value: Any, dtype: DType) -> bool:
     return found
 
 
-def fold_numbers(ctx: Context, function: Callable[..., Any], name: str, *numbers: Any) -> Any:
-    """``function`` on Python numbers."""
-    try:
-        return fold(function, *numbers)
-    except FoldError as e:
-        ctx.fail(f"{name}({', '.join(map(repr, numbers))}) cannot be computed: {e}", e.error)
-
-
 def _loose(*values: Any) -> bool:
     return all(is_number(v) for v in values)
 
@@ -114,7 +106,7 @@ def _emit(ctx: Context, name: str, *operands: Tile, **attributes: Any) -> Tile:
 def _binary(name: str, symbol: str, function: Callable[..., Any], modes: tuple[RoundingMode, ...] = IEEE) -> OpBuilder:
     def build(ctx: Context, x: Any, y: Any, *, rounding_mode: Any = None, flush_to_zero: Any = False) -> Any:
         if _loose(x, y):
-            return fold_numbers(ctx, function, name, x, y)
+            return folded(ctx, function, name, x, y)
         a, b = _arithmetic_operands(ctx, x, y, symbol)
         if name == "div" and not a.dtype.is_float:
             a, b = to_tile(ctx, a, float32), to_tile(ctx, b, float32)
@@ -126,7 +118,7 @@ def _binary(name: str, symbol: str, function: Callable[..., Any], modes: tuple[R
 
 def _floordiv(ctx: Context, x: Any, y: Any) -> Any:
     if _loose(x, y):
-        return fold_numbers(ctx, operator.floordiv, "floordiv", x, y)
+        return folded(ctx, operator.floordiv, "floordiv", x, y)
     a, b = _arithmetic_operands(ctx, x, y, "//")
     if a.dtype.is_float:
         return _emit(ctx, "floor", _emit(ctx, "div", a, b))
@@ -135,7 +127,7 @@ def _floordiv(ctx: Context, x: Any, y: Any) -> Any:
 
 def _mod(ctx: Context, x: Any, y: Any) -> Any:
     if _loose(x, y):
-        return fold_numbers(ctx, operator.mod, "mod", x, y)
+        return folded(ctx, operator.mod, "mod", x, y)
     a, b = _arithmetic_operands(ctx, x, y, "%")
     return _emit(ctx, "rem", a, b, rounding=RoundingMode.RM)
 
@@ -151,7 +143,7 @@ def _divmod(ctx: Context, x: Any, y: Any) -> Any:
 
 def _cdiv(ctx: Context, x: Any, y: Any) -> Any:
     if _loose(x, y):
-        return fold_numbers(ctx, lambda a, b: -(-a // b), "cdiv", x, y)
+        return folded(ctx, lambda a, b: -(-a // b), "cdiv", x, y)
     a, b = _arithmetic_operands(ctx, x, y, "cdiv()")
     if not a.dtype.is_integer:
         ctx.fail(f"cdiv() is for integers, not {a.dtype}; write ct.ceil(x / y)")
@@ -160,7 +152,7 @@ def _cdiv(ctx: Context, x: Any, y: Any) -> Any:
 
 def _pow(ctx: Context, x: Any, y: Any) -> Any:
     if _loose(x, y):
-        return fold_numbers(ctx, operator.pow, "pow", x, y)
+        return folded(ctx, operator.pow, "pow", x, y)
     base, exponent = numeric(ctx, x), numeric(ctx, y)
     common = promoted_dtype(ctx, x, y)
     if base.constant is not None and exponent.constant is not None and not common.is_float:
@@ -187,7 +179,7 @@ def _integer_power(ctx: Context, base: int, exponent: int, dtype: DType) -> int:
 
 def _atan2(ctx: Context, x1: Any, x2: Any) -> Any:
     if _loose(x1, x2):
-        return fold_numbers(ctx, math.atan2, "atan2", x1, x2)
+        return folded(ctx, math.atan2, "atan2", x1, x2)
     a, b = _arithmetic_operands(ctx, x1, x2, "atan2()")
     if not a.dtype.is_float:
         ctx.fail(f"atan2() is for floating-point operands, not {a.dtype}; convert with .astype(ct.float32)")
@@ -200,7 +192,7 @@ def _extremum(name: str) -> OpBuilder:
     def build(ctx: Context, x: Any, y: Any, *, flush_to_zero: Any = False, propagate_nan: Any = False) -> Any:
         propagate = check.const_bool(ctx, propagate_nan, "propagate_nan")
         if _loose(x, y):
-            return fold_numbers(ctx, lambda a, b: _choose(function, propagate, a, b), name, x, y)
+            return folded(ctx, lambda a, b: _choose(function, propagate, a, b), name, x, y)
         for v in (x, y):
             if not isinstance(v, Tile) and not is_number(v):
                 ctx.fail(f"{name}() needs tiles or numbers, not {describe(v)}")
@@ -222,7 +214,7 @@ def _choose(function: Callable[..., Any], propagate: bool, a: Any, b: Any) -> An
 def _comparison(predicate: CmpPredicate, function: Callable[..., Any]) -> OpBuilder:
     def build(ctx: Context, x: Any, y: Any) -> Any:
         if _loose(x, y):
-            return fold_numbers(ctx, function, predicate.value, x, y)
+            return folded(ctx, function, predicate.value, x, y)
         for v in (x, y):
             if not isinstance(v, Tile) and not is_number(v):
                 ctx.fail(f"cannot compare with {describe(v)}; compare tiles and numbers")
@@ -237,7 +229,7 @@ def _comparison(predicate: CmpPredicate, function: Callable[..., Any]) -> OpBuil
 def _bitwise(name: str, symbol: str, function: Callable[..., Any]) -> OpBuilder:
     def build(ctx: Context, x: Any, y: Any) -> Any:
         if _loose(x, y):
-            return fold_numbers(ctx, function, symbol, x, y)
+            return folded(ctx, function, symbol, x, y)
         a, b = numeric(ctx, x), numeric(ctx, y)
         if isinstance(x, Tile) and isinstance(y, Tile) and a.dtype is not b.dtype:
             ctx.fail(f"{symbol} needs operands of one dtype, not {a.dtype} and {b.dtype}; convert one with astype")
@@ -252,7 +244,7 @@ def _bitwise(name: str, symbol: str, function: Callable[..., Any]) -> OpBuilder:
 def _shift(name: str, symbol: str, function: Callable[..., Any]) -> OpBuilder:
     def build(ctx: Context, x: Any, y: Any) -> Any:
         if _loose(x, y):
-            return fold_numbers(ctx, function, symbol, x, y)
+            return folded(ctx, function, symbol, x, y)
         for v in (x, y):
             if not numeric(ctx, v).dtype.is_integer:
                 ctx.fail(f"{symbol} is for integers, not {numeric(ctx, v).dtype}")
@@ -264,7 +256,7 @@ def _shift(name: str, symbol: str, function: Callable[..., Any]) -> OpBuilder:
 
 def _invert(ctx: Context, x: Any) -> Any:
     if _loose(x):
-        return fold_numbers(ctx, operator.invert, "~", x)
+        return folded(ctx, operator.invert, "~", x)
     a = numeric(ctx, x)
     if not (a.dtype.is_bool or a.dtype.is_integer):
         ctx.fail(f"~ is for bool and integers, not {a.dtype}")
@@ -288,21 +280,21 @@ def _signed(ctx: Context, x: Any, symbol: str) -> Tile:
 
 def _negative(ctx: Context, x: Any) -> Any:
     if _loose(x):
-        return fold_numbers(ctx, operator.neg, "-", x)
+        return folded(ctx, operator.neg, "-", x)
     a = _signed(ctx, x, "-")
     return _emit(ctx, "neg", to_tile(ctx, a, int32) if a.dtype.is_bool else a)
 
 
 def _positive(ctx: Context, x: Any) -> Any:
     if _loose(x):
-        return fold_numbers(ctx, operator.pos, "+", x)
+        return folded(ctx, operator.pos, "+", x)
     a = _signed(ctx, x, "+")
     return to_tile(ctx, a, int32) if a.dtype.is_bool else a
 
 
 def _abs(ctx: Context, x: Any) -> Any:
     if _loose(x):
-        return fold_numbers(ctx, operator.abs, "abs", x)
+        return folded(ctx, operator.abs, "abs", x)
     a = _signed(ctx, x, "abs()")
     return a if a.dtype.is_bool or not a.dtype.is_signed else _emit(ctx, "abs", a)
 
