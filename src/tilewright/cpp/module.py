@@ -203,13 +203,6 @@ class Kernel(Launchable):
     def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
         return super().described(args, backend or requested() or self._target)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        names = [ref.argument for ref, _ in self.parameters]
-        arguments = f"({', '.join(names)}{',' * (len(names) == 1)})"
-        raise TypeError(
-            f"{self.name} is a kernel and cannot be called; launch it: ct.launch(stream, grid, kernel, {arguments})"
-        )
-
     def __repr__(self) -> str:
         return f"<Tile C++ kernel {self.name} of {self.function.loc.file}>"
 
@@ -221,7 +214,4 @@ def _module(request: Request, target: str | None) -> Module:
 
 
 def _restored(request: Request, target: str | None, expression: str, options: dict[str, dict[str, Any]]) -> Kernel:
-    found = _module(request, target).kernel(expression)
-    for backend, chosen in options.items():
-        found = found.replace_options(backend, **chosen)
-    return found
+    return _module(request, target).kernel(expression).with_options(options)

@@ -130,7 +130,7 @@ class kernel(Launchable):
     ) -> kernel:
         super().__init__()
         self.function = function
-        self.name = function.__name__
+        self.name = self.variable = function.__name__
         self.hints = hints
         self._annotations = annotations
         self._parameters: Sequence[tuple[ArgumentRef, Rule]] | None = None
@@ -213,30 +213,16 @@ class kernel(Launchable):
             f"ct.launch(stream, {shown}, {self.name}, (...))"
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        names = self._names()
-        arguments = f"({', '.join(names)}{',' * (len(names) == 1)})"
-        raise TypeError(
-            f"{self.name} is a kernel and cannot be called; launch it: "
-            f"ct.launch(stream, grid, {self.name}, {arguments})"
-        )
-
-    def _names(self) -> tuple[str, ...]:
-        code = self.function.__code__
-        return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
     def __repr__(self) -> str:
         code, count = self.function.__code__, len(self.inspect().specializations)
         hints = "".join(f", {name}={value!r}" for name, value in self.hints.items())
         compiled = f"{count} specialization{'s' * (count != 1)}" if count else "not compiled yet"
         place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
-        given = ", ".join(self.with_defaults(self._names()))
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        given = ", ".join(self.with_defaults(names))
         return f"<kernel {self.name}({given}){hints} at {place}, {compiled}>"
 
 
 def _variant(base: kernel, hints: dict[str, Any], options: dict[str, dict[str, Any]]) -> kernel:
     """What ``replace_hints`` and ``replace_options`` make of ``base``."""
-    found = base.replace_hints(**hints)
-    for backend, chosen in options.items():
-        found = found.replace_options(backend, **chosen)
-    return found
+    return base.replace_hints(**hints).with_options(options)

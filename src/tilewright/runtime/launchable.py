@@ -50,6 +50,8 @@ class Launchable:
     name: str
     hints: Mapping[str, Any] = MappingProxyType({})  # of the language, for the compiler
     defaults: Mapping[str, Any] = MappingProxyType({})  # what the source gives parameters that a launch leaves out
+    variable = "kernel"  # what it is in messages that show how programs use it
+    own_parameters: int | None = None  # how many of the parameters launches give, where not all
 
     def __init__(self) -> None:
         self.plans: dict[Any, LaunchPlan] = {}
@@ -188,6 +190,21 @@ class Launchable:
         Launchable.__init__(changed)
         changed.options = {**self.options, backend: options}
         return changed
+
+    def with_options(self: _Kernel, options: Mapping[str, Mapping[str, Any]]) -> _Kernel:
+        """The same kernel with the options of several backends: see ``replace_options``."""
+        found = self
+        for backend, chosen in options.items():
+            found = found.replace_options(backend, **chosen)
+        return found
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """TypeError, which says how a kernel is launched."""
+        names = [ref.argument for ref, _ in self.parameters[: self.own_parameters]]
+        raise TypeError(
+            f"{self.name} is a kernel and cannot be called; launch it: "
+            f"ct.launch(stream, grid, {self.variable}, ({', '.join(names)}{',' * (len(names) == 1)}))"
+        )
 
     def inspect(self) -> Inspection:
         """What has been compiled so far: the key of each specialization, why it was made, and all its stages."""

@@ -10,18 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.base import Backend
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
 from tilewright.ir.types import TileType
 from tilewright.runtime.alignment import with_alignment
-from tilewright.runtime.arguments import Region
-from tilewright.runtime.arrays import RuntimeValues
+from tilewright.runtime.arrays import ArgumentKey, RuntimeValues
 from tilewright.runtime.launch_plan import LaunchPlan
 from tilewright.runtime.launchable import Launchable
 from tilewright.runtime.layout import ArgumentRef
 from tilewright.runtime.rules import Rule
-from tilewright.runtime.specialization import Specialization
 from tilewright.tileir import module as form
 from tilewright.tileir.bytecode import read
 from tilewright.tileir.errors import BytecodeError, TileIRError
@@ -152,7 +149,7 @@ class Kernel(Launchable):
         self.function, self._memory = imported.function, imported.memory
         self.hints = self.function.hints
         types = parameter_types(entry)
-        self.own_parameters = len(types)  # without the memory that it takes from its module
+        self.own_parameters: int = len(types)  # without the memory that it takes from its module
         self._parameters = [
             (ArgumentRef(self.name, param.argument), Rule(declared=t.dtype, signless=True))
             for param, t in zip(self.function.params, [*types, *(m.type for m in self._memory)])
@@ -203,21 +200,9 @@ class Kernel(Launchable):
             self.cached = None  # it would look for these arguments among those of the launch
         return found
 
-    def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
-        return super().described(self._complete(args), backend)
-
-    def regions(self, args: Any) -> tuple[Signature, list[Region]]:
-        return super().regions(self._complete(args))
-
-    def compile_for(self, target: str | None, kernel_args: tuple[Any, ...], /) -> Specialization:
-        return super().compile_for(target, self._complete(kernel_args))
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        names = [ref.argument for ref, _ in self._parameters[: self.own_parameters]]
-        arguments = f"({', '.join(names)}{',' * (len(names) == 1)})"
-        raise TypeError(
-            f"{self.name} is a kernel and cannot be called; launch it: ct.launch(stream, grid, kernel, {arguments})"
-        )
+    def _argument_keys(self, args: Any, runtime: RuntimeValues) -> list[ArgumentKey]:
+        complete = type(args) is tuple and len(args) == len(self._parameters)
+        return super()._argument_keys(args if complete else self._complete(args), runtime)
 
     def __repr__(self) -> str:
         types = ", ".join(str(value.type) for value in self.entry.body.args)
@@ -244,7 +229,4 @@ def _module(data: bytes, file: str) -> Module:
 
 
 def _restored(owner: Module, name: str, options: dict[str, dict[str, Any]]) -> Kernel:
-    found = owner.kernel(name)
-    for backend, chosen in options.items():
-        found = found.replace_options(backend, **chosen)
-    return found
+    return owner.kernel(name).with_options(options)
