@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.backends.gpu.interpreter import cluster as clusters
 from tilewright.backends.gpu.interpreter import specialized
 from tilewright.backends.gpu.interpreter.distribution import by_thread, collect, distribute, elements, owners
-from tilewright.backends.gpu.interpreter.faults import DEADLOCK, MISALIGNED, OUT_OF_RANGE, Fault
+from tilewright.backends.gpu.interpreter.faults import DEADLOCK, MISALIGNED, OUT_OF_RANGE, Fault, in_range
 from tilewright.backends.gpu.interpreter.mbarriers import Mbarriers
 from tilewright.backends.gpu.interpreter.ordering import Clocks
 from tilewright.backends.gpu.interpreter.shadow import Shadow
@@ -22,7 +22,6 @@ from tilewright.backends.reference.linear import PRODUCTS
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.values import Array, Pointers, rearrange
 from tilewright.ir.core import Op, Value
-from tilewright.ir.errors import TileError
 from tilewright.ir.layouts import LANES, REGISTER, LinearLayout
 from tilewright.ir.ops.gpu import tiles
 from tilewright.ir.ops.gpu.barriers import MbarrierWait
@@ -103,7 +102,7 @@ class CtaInterpreter(interpreter.BlockInterpreter):
         rule = RULES.get(type(op))
         if rule is not None:
             found = rule(self, op, *interpreter.grouped(op, operands))
-            return found if isinstance(found, tuple) else (found,)
+            return () if found is None else found if isinstance(found, tuple) else (found,)
         if isinstance(op, (Print, Assert)):
             values = [_whole(op, v, value) for v, value in zip(op.operands, operands)]
             return (interpreter.EVALUATORS[type(op)](op.attributes, values, [v.type for v in op.operands]),)
@@ -135,12 +134,6 @@ class CtaInterpreter(interpreter.BlockInterpreter):
             (shadow.write if writing else shadow.read)(op, places, threads[chosen])
 
 
-def _layout(value: Value) -> LinearLayout:
-    layout = value.tile.layout
-    assert layout is not None, value
-    return layout
-
-
 def _whole(op: Op, value: Value, held: Any) -> Any:
     """A distributed tile as one; a scalar as it is."""
     return held if value.tile.layout is None else collect(op, held, value.tile.layout)
@@ -157,20 +150,20 @@ def _filled(cta: CtaInterpreter, op: Constant | Iota | Undefined) -> Any:
 def _reshape(cta: CtaInterpreter, op: Reshape, x: Any) -> Any:
     if op.shape or op.x.tile.layout is None:
         return x if op.shape or not op.x.tile.rank else rearrange(lambda a: a.reshape(()), x)
-    return rearrange(lambda a: a.reshape(()), collect(op, x, _layout(op.x)))
+    return rearrange(lambda a: a.reshape(()), collect(op, x, op.x.layout))
 
 
 def _convert(cta: CtaInterpreter, op: tiles.ConvertLayout, x: Any) -> Any:
-    return distribute(collect(op, x, _layout(op.x)), _layout(op.result))
+    return distribute(collect(op, x, op.x.layout), op.result.layout)
 
 
 def _splat(cta: CtaInterpreter, op: tiles.Splat, x: Any) -> Any:
-    shape = elements(_layout(op.result)).shape
+    shape = elements(op.result.layout).shape
     return rearrange(lambda a: np.broadcast_to(a, shape), x)
 
 
 def _broadcast(cta: CtaInterpreter, op: tiles.BroadcastDistributed, x: Any) -> Any:
-    registers = tiles.broadcast_sources(_layout(op.x), _layout(op.result))
+    registers = tiles.broadcast_sources(op.x.layout, op.result.layout)
     assert registers is not None
     return rearrange(lambda a: a[:, list(registers)], x)
 
@@ -181,7 +174,7 @@ def _shuffle(cta: CtaInterpreter, op: tiles.Shuffle, x: Any) -> Any:
 
 
 def _drop_bits(cta: CtaInterpreter, op: tiles.DropBits, x: Any) -> Any:
-    before, after = _layout(op.x), _layout(op.result)
+    before, after = op.x.layout, op.result.layout
     kept = [i for i in range(len(before.bases(REGISTER))) if not before.free_mask(REGISTER) >> i & 1]
     registers = [sum((r >> i & 1) << bit for i, bit in enumerate(kept)) for r in range(after.num_registers)]
     found = rearrange(lambda a: a[:, registers], x)
@@ -195,9 +188,9 @@ def _thread_reduce(cta: CtaInterpreter, op: tiles.ThreadReduce, values: list[Arr
     rows = [[x[:, groups[:, k]] for x in values] for k in range(groups.shape[1])]
     while len(rows) > 1:
         rows = [combine(rows[k], rows[k + 1]) for k in range(0, len(rows), 2)]
-    registers = [_layout(v).num_registers for v in op.results]
+    registers = [v.layout.num_registers for v in op.results]
     # Groups that repeat others, in registers that hold the same elements, are left out of the result.
-    layout, axis = _layout(op.values[0]), op.axis
+    layout, axis = op.values[0].layout, op.axis
     outer = [i for i, image in enumerate(layout.images(REGISTER)) if not image[axis]]
     free = layout.free_mask(REGISTER)
     kept = [n for n, bit in enumerate(outer) if not free >> bit & 1]
@@ -220,8 +213,8 @@ def _thread_scan(cta: CtaInterpreter, op: tiles.ThreadScan, values: list[Array])
 
 def _mma(cta: CtaInterpreter, op: GpuMma, *operands: Array) -> Any:
     """The MMA op of whole tiles; the sum of a float16 accumulator is rounded at the end."""
-    whole = [collect(op, x, _layout(v)) for v, x in zip(op.operands, operands)]
-    return distribute(PRODUCTS[Mma](op.attributes, whole, [v.type for v in op.operands]), _layout(op.result))
+    whole = [collect(op, x, v.layout) for v, x in zip(op.operands, operands)]
+    return distribute(PRODUCTS[Mma](op.attributes, whole, [v.type for v in op.operands]), op.result.layout)
 
 
 # -- memory
@@ -248,15 +241,6 @@ def _check_vectors(op: GlobalLoad | GlobalStore | AsyncCopy, ptrs: Pointers, mas
         raise Fault(MISALIGNED, op, f"of {op.vector} elements {why} in thread {thread}: {address[row].tolist()}")
 
 
-def _in_range(op: Op, access: Callable[[], Any]) -> Any:
-    try:
-        return access()
-    except Fault:
-        raise
-    except TileError as error:
-        raise Fault(OUT_OF_RANGE, op, error.message) from None
-
-
 def _global_load(cta: CtaInterpreter, op: GlobalLoad, ptrs: Pointers, mask: Array | None, padding: Any) -> Any:
     dtype = op.ptrs.tile.pointee
     _check_vectors(op, ptrs, mask, dtype.bytes)
@@ -264,7 +248,7 @@ def _global_load(cta: CtaInterpreter, op: GlobalLoad, ptrs: Pointers, mask: Arra
     result = constant_array(0, dtype, shape) if padding is None else np.array(np.broadcast_to(padding, shape))
     chosen = np.ones(shape, bool) if mask is None else np.broadcast_to(mask, shape)
     selected = rearrange(lambda a: np.broadcast_to(a, shape)[chosen], ptrs)
-    result[chosen] = _in_range(op, lambda: cta.memory.gather(selected, dtype))
+    result[chosen] = in_range(op, lambda: cta.memory.gather(selected, dtype))
     if not shape:  # every thread
         every = np.arange(cta.threads) if chosen else np.arange(0)
         selected = rearrange(lambda a: np.repeat(a, len(every)), selected)
@@ -276,7 +260,7 @@ def _global_load(cta: CtaInterpreter, op: GlobalLoad, ptrs: Pointers, mask: Arra
     return result
 
 
-def _global_store(cta: CtaInterpreter, op: GlobalStore, ptrs: Pointers, value: Any, mask: Array | None) -> tuple[()]:
+def _global_store(cta: CtaInterpreter, op: GlobalStore, ptrs: Pointers, value: Any, mask: Array | None) -> None:
     dtype = op.ptrs.tile.pointee
     shape = ptrs.shape
     chosen = np.ones(shape, bool) if mask is None else np.array(np.broadcast_to(mask, shape))
@@ -291,10 +275,9 @@ def _global_store(cta: CtaInterpreter, op: GlobalStore, ptrs: Pointers, value: A
         threads = _threads(shape)
     selected = rearrange(lambda a: np.broadcast_to(a, shape)[chosen], ptrs)
     stored = np.broadcast_to(value, shape)[chosen]
-    _in_range(op, lambda: cta.memory.scatter(selected, dtype, stored))
+    in_range(op, lambda: cta.memory.scatter(selected, dtype, stored))
     if op.is_weak:
         cta.record(op, selected, dtype.bytes, np.atleast_1d(threads[chosen]), writing=True)
-    return ()
 
 
 def _atomic(cta: CtaInterpreter, op: AtomicRmw | AtomicCas, *operands: Any) -> Any:
@@ -302,8 +285,8 @@ def _atomic(cta: CtaInterpreter, op: AtomicRmw | AtomicCas, *operands: Any) -> A
     fields = [getattr(op, f.name) for f in op.spec.operands]
     whole = [x if x is None else _whole(op, v, x) for v, x in zip(fields, operands)]
     types = [v.type for v in op.operands]
-    found = _in_range(op, lambda: MEMORY[type(op)](cta.memory, op.attributes, types, *whole))
-    layout = _layout(op.result)
+    found = in_range(op, lambda: MEMORY[type(op)](cta.memory, op.attributes, types, *whole))
+    layout = op.result.layout
     held = distribute(found, layout)
     wrong = np.frombuffer(b"\xa5" * held.itemsize, np.uint8).view(held.dtype)[0]
     return np.where(owners(layout), held, wrong)
@@ -321,25 +304,26 @@ def _offsets(buffer: Buffer, layout: LinearLayout) -> Array:
     return by_thread(buffer.type.layout.invert_and_compose(layout).table)
 
 
-def _shared_load(cta: CtaInterpreter, op: SharedLoad, buffer: Buffer) -> Array:
-    offsets = _offsets(buffer, _layout(op.result))
+def _shared_load(cta: CtaInterpreter, op: SharedLoad | SharedExtract, buffer: Buffer, *indices: list[Array]) -> Array:
+    offsets = _accessed(op, buffer, op.result.layout, *indices)
     threads = _threads(offsets.shape)
     return cta.shared.load(op, buffer, offsets.ravel(), threads.ravel()).reshape(offsets.shape)
 
 
-def _shared_store(cta: CtaInterpreter, op: SharedStore, buffer: Buffer, value: Array) -> tuple[()]:
-    layout = _layout(op.value)
+def _shared_store(
+    cta: CtaInterpreter, op: SharedStore | SharedInsert, buffer: Buffer, value: Array, *indices: list[Array]
+) -> None:
+    layout = op.value.layout
     if not isinstance(op.value.op, (AtomicRmw, AtomicCas)):  # whose results are with the owners only
         collect(op, value, layout)
-    offsets, chosen = _offsets(buffer, layout), owners(layout)
+    offsets, chosen = _accessed(op, buffer, layout, *indices), owners(layout)
     cta.shared.store(op, buffer, offsets[chosen], _threads(offsets.shape)[chosen], value[chosen])
-    return ()
 
 
-def _part_offsets(
-    op: SharedExtract | SharedInsert, buffer: Buffer, layout: LinearLayout, indices: list[Array]
-) -> Array:
-    """Where in ``buffer`` the elements of a part lie."""
+def _accessed(op: Op, buffer: Buffer, layout: LinearLayout, indices: list[Array] | None = None) -> Array:
+    """Where in ``buffer`` the elements lie that threads have: those of the part at ``indices``, if there are any."""
+    if indices is None:
+        return _offsets(buffer, layout)
     place = np.zeros(elements(layout).shape, np.int64)
     coordinates = np.unravel_index(elements(layout), layout.shape)
     for axis, (along, i, n, m) in enumerate(zip(coordinates, indices, buffer.type.shape, layout.shape)):
@@ -352,52 +336,24 @@ def _part_offsets(
     return offsets[place]
 
 
-def _shared_extract(cta: CtaInterpreter, op: SharedExtract, buffer: Buffer, indices: list[Array]) -> Array:
-    offsets = _part_offsets(op, buffer, _layout(op.result), indices)
-    threads = _threads(offsets.shape)
-    return cta.shared.load(op, buffer, offsets.ravel(), threads.ravel()).reshape(offsets.shape)
-
-
-def _shared_insert(
-    cta: CtaInterpreter, op: SharedInsert, buffer: Buffer, value: Array, indices: list[Array]
-) -> tuple[()]:
-    layout = _layout(op.value)
-    collect(op, value, layout)
-    offsets, chosen = _part_offsets(op, buffer, layout, indices), owners(layout)
-    cta.shared.store(op, buffer, offsets[chosen], _threads(offsets.shape)[chosen], value[chosen])
-    return ()
-
-
-def _barrier(cta: CtaInterpreter, op: Barrier) -> tuple[()]:
+def _barrier(cta: CtaInterpreter, op: Barrier) -> None:
     if op.threads not in (None, cta.threads) or (cta.is_side and op.threads is None):
         wanted = "all" if op.threads is None else str(op.threads)
         raise Fault(DEADLOCK, op, f"for {wanted} threads, to which {cta.threads} of the CTA come")
     cta.barrier()
-    return ()
 
 
-def _async_copy(cta: CtaInterpreter, op: AsyncCopy, buffer: Buffer, ptrs: Pointers, mask: Array | None) -> tuple[()]:
-    dtype, layout = op.ptrs.tile.pointee, _layout(op.ptrs)
+def _async_copy(cta: CtaInterpreter, op: AsyncCopy, buffer: Buffer, ptrs: Pointers, mask: Array | None) -> None:
+    dtype, layout = op.ptrs.tile.pointee, op.ptrs.layout
     _check_vectors(op, ptrs, mask, dtype.bytes)
     offsets, held = _offsets(buffer, layout), owners(layout)
     values = constant_array(0, dtype, ptrs.shape)
     chosen = held if mask is None else held & mask
     selected = rearrange(lambda a: a[chosen], ptrs)
-    values[chosen] = _in_range(op, lambda: cta.memory.gather(selected, dtype))
+    values[chosen] = in_range(op, lambda: cta.memory.gather(selected, dtype))
     threads = _threads(offsets.shape)
     cta.record(op, selected, dtype.bytes, threads[chosen], writing=False)
     cta.shared.begin_copy(op, buffer, offsets[held], threads[held], values[held])
-    return ()
-
-
-def _async_commit(cta: CtaInterpreter, op: AsyncCommit) -> tuple[()]:
-    cta.shared.commit()
-    return ()
-
-
-def _async_wait(cta: CtaInterpreter, op: AsyncWait) -> tuple[()]:
-    cta.shared.wait(op.pending)
-    return ()
 
 
 RULES: dict[type[Op], Callable[..., Any]] = {
@@ -420,14 +376,12 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     AtomicCas: _atomic,
     SharedAlloc: lambda cta, op: cta.shared.allocate(op),
     SharedCopy: _shared_copy,
-    SharedExtract: _shared_extract,
-    SharedInsert: _shared_insert,
-    SharedLoad: _shared_load,
-    SharedStore: _shared_store,
+    **dict.fromkeys((SharedLoad, SharedExtract), _shared_load),
+    **dict.fromkeys((SharedStore, SharedInsert), _shared_store),
     Barrier: _barrier,
     AsyncCopy: _async_copy,
-    AsyncCommit: _async_commit,
-    AsyncWait: _async_wait,
+    AsyncCommit: lambda cta, op: cta.shared.commit(),
+    AsyncWait: lambda cta, op: cta.shared.wait(op.pending),
     **specialized.RULES,
     **clusters.RULES,
 }

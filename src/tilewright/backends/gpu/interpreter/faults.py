@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from tilewright.ir.core import Op
 from tilewright.ir.errors import TileError
 
@@ -21,3 +24,13 @@ class Fault(TileError):
         super().__init__(f"{category}: {op.name} {message}", op.loc)
         self.category = category
         self.op = op
+
+
+def in_range(op: Op, access: Callable[[], Any]) -> Any:
+    """What ``access`` gives, which ``op`` makes. Fault where an address is out of range."""
+    try:
+        return access()
+    except Fault:
+        raise
+    except TileError as error:
+        raise Fault(OUT_OF_RANGE, op, error.message) from None

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.backends.gpu.interpreter.cluster import Waiting
 from tilewright.backends.gpu.interpreter.distribution import collect, distribute
-from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, OUT_OF_RANGE, RACE, Fault
+from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, RACE, Fault, in_range
 from tilewright.backends.gpu.interpreter.mbarriers import Arrival
 from tilewright.backends.gpu.interpreter.ordering import SIDES
 from tilewright.backends.gpu.interpreter.shadow import Array
@@ -21,7 +21,6 @@ from tilewright.backends.reference.values import Pointers
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import float32, tfloat32
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.errors import TileError
 from tilewright.ir.layouts import LANES, OFFSET
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.gpu import barriers, tma
@@ -109,21 +108,19 @@ def run_mbarrier_wait(
     cta.cluster.clocks.acquire(barrier.known)
 
 
-def _init(cta: CtaInterpreter, op: barriers.MbarrierInit, buffer: Buffer) -> tuple[()]:
+def _init(cta: CtaInterpreter, op: barriers.MbarrierInit, buffer: Buffer) -> None:
     for i in range(buffer.type.copies):
         cta.mbarriers.init(buffer.offset + i * BARRIER_BYTES, op.count)
-    return ()
 
 
-def _expect(cta: CtaInterpreter, op: barriers.MbarrierExpect, buffer: Buffer) -> tuple[()]:
+def _expect(cta: CtaInterpreter, op: barriers.MbarrierExpect, buffer: Buffer) -> None:
     barrier = cta.mbarriers.at(op, buffer.offset)
     barrier.bytes += op.bytes
     barrier.arrive(cta.cluster.clocks.release())
     cta.mbarriers.changes += 1
-    return ()
 
 
-def _arrive(cta: CtaInterpreter, op: barriers.MbarrierArrive, buffer: Buffer, mask: Array | None) -> tuple[()]:
+def _arrive(cta: CtaInterpreter, op: barriers.MbarrierArrive, buffer: Buffer, mask: Array | None) -> None:
     barrier, groups = cta.mbarriers.at(op, buffer.offset), cta.threads // (LANES * GROUP_WARPS)
     if mask is None or bool(mask):
         known = cta.cluster.clocks.release()
@@ -133,7 +130,6 @@ def _arrive(cta: CtaInterpreter, op: barriers.MbarrierArrive, buffer: Buffer, ma
             mate = cta.cluster.mate(cta, op)
             mate.mbarriers.at(op, buffer.offset, by_mate=mate is not cta).arrive(known, groups)
             mate.mbarriers.changes += 1
-    return ()
 
 
 # -- copies
@@ -204,14 +200,12 @@ def _tma_load(
     tensor_map: tma.TensorMap,
     starts: list[Array],
     both: Array | None,
-) -> tuple[()]:
+) -> None:
     pointers, inside = _addresses(cta, op, buffer.type, tensor_map, starts)
     dtype, memory = buffer.type.dtype, float32 if tensor_map.rounds else tensor_map.dtype
     data = np.zeros(inside.shape, memory.storage)
-    try:
-        data[inside] = cta.memory.gather(Pointers(pointers.allocation[inside], pointers.address[inside]), memory)
-    except TileError as error:
-        raise Fault(OUT_OF_RANGE, op, error.message) from None
+    chosen = Pointers(pointers.allocation[inside], pointers.address[inside])
+    data[inside] = in_range(op, lambda: cta.memory.gather(chosen, memory))
     if tensor_map.rounds:
         how = {"dtype": tfloat32, "rounding": RoundingMode.RN, "saturating": False}
         data = EVALUATORS[Cast](how, [data], [TileType(float32, data.shape)])
@@ -231,7 +225,6 @@ def _tma_load(
         arrival = Arrival(op, places, raw, buffer.allocation, known)
         target.mbarriers.at(op, barrier.offset, by_mate=target is not cta).arriving.append(arrival)
         target.mbarriers.changes += 1
-    return ()
 
 
 def _require_multiplied(cta: CtaInterpreter, op: tma.TmaLoad, places: Array) -> None:
@@ -254,7 +247,7 @@ def _of_my_half(cta: CtaInterpreter, buffer: Buffer, tensor_map: tma.TensorMap, 
 
 def _tma_store(
     cta: CtaInterpreter, op: tma.TmaStore, buffer: Buffer, tensor_map: tma.TensorMap, starts: list[Array]
-) -> tuple[()]:
+) -> None:
     pointers, inside = _addresses(cta, op, buffer.type, tensor_map, starts)
     places = _box_places(op, buffer, tensor_map)
     rows = np.arange(inside.size).reshape(inside.shape) // inside.shape[1]
@@ -263,25 +256,11 @@ def _tma_store(
     rows = rows if found[0] == 1 else np.arange(inside.size).reshape(inside.shape) % inside.shape[1]
     leaders = rows // tma.box_rows(tensor_map) * (LANES * GROUP_WARPS) if op.by_group else np.zeros_like(rows)
     data = cta.shared.begin_departure(op, buffer, places, leaders.ravel()).reshape(inside.shape)
-    try:
-        chosen = Pointers(pointers.allocation[inside], pointers.address[inside])
-        cta.memory.scatter(chosen, tensor_map.dtype, data[inside])
-    except TileError as error:
-        raise Fault(OUT_OF_RANGE, op, error.message) from None
-    return ()
+    chosen = Pointers(pointers.allocation[inside], pointers.address[inside])
+    in_range(op, lambda: cta.memory.scatter(chosen, tensor_map.dtype, data[inside]))
 
 
-def _tma_store_wait(cta: CtaInterpreter, op: tma.TmaStoreWait) -> tuple[()]:
-    cta.shared.end_departures(op, op.pending)
-    return ()
-
-
-def _group_barrier(cta: CtaInterpreter, op: barriers.GroupBarrier) -> tuple[()]:
-    cta.shared.shadow.advance_groups()
-    return ()
-
-
-def _turn(cta: CtaInterpreter, op: barriers.TakeTurn | barriers.PassTurn) -> tuple[()]:
+def _turn(cta: CtaInterpreter, op: barriers.TakeTurn | barriers.PassTurn) -> None:
     """Warp groups are side by side here: turns are taken and passed in turn, after the first one was passed."""
     if isinstance(op, barriers.TakeTurn) != cta.shared.turn_is_free:
         raise Fault(
@@ -290,26 +269,17 @@ def _turn(cta: CtaInterpreter, op: barriers.TakeTurn | barriers.PassTurn) -> tup
             "of a turn that nobody passes" if isinstance(op, barriers.TakeTurn) else "of two turns at once",
         )
     cta.shared.turn_is_free = not cta.shared.turn_is_free
-    return ()
-
-
-def _async_fence(cta: CtaInterpreter, op: tma.AsyncFence) -> tuple[()]:
-    cta.shared.fence()
-    return ()
 
 
 def _part(cta: CtaInterpreter, op: tma.Part, x: Array) -> Array:
-    layout = op.x.tile.layout
-    assert layout is not None
-    return x[:, tma.part_registers(layout, op.axis, op.size, op.index)]
+    return x[:, tma.part_registers(op.x.layout, op.axis, op.size, op.index)]
 
 
 # -- MMA ops
 
 
 def _wgmma(cta: CtaInterpreter, op: Wgmma, *operands: Any) -> Any:
-    layout, mmas = op.acc.tile.layout, cta.mmas
-    assert layout is not None
+    layout, mmas = op.acc.layout, cta.mmas
     tiles, types, read, staged = [], [], [], None
     for value, held in zip((op.x, op.y), operands):
         if isinstance(held, Buffer):
@@ -321,8 +291,7 @@ def _wgmma(cta: CtaInterpreter, op: Wgmma, *operands: Any) -> Any:
                 staged = places
                 _read_by_group(cta, op, places)
         else:
-            assert value.tile.layout is not None
-            tiles.append(collect(op, finished(cta, op, held), value.tile.layout))
+            tiles.append(collect(op, finished(cta, op, held), value.layout))
             types.append(value.tile.with_layout(None))
     acc = operands[2].value if isinstance(operands[2], InFlight) else operands[2]  # accumulators are added to in order
     whole = PRODUCTS[Mma](op.attributes, [*tiles, collect(op, acc, layout)], [*types, op.acc.type])
@@ -377,11 +346,11 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     barriers.MbarrierArrive: _arrive,
     tma.TmaLoad: _tma_load,
     tma.TmaStore: _tma_store,
-    tma.TmaStoreWait: _tma_store_wait,
-    barriers.GroupBarrier: _group_barrier,
+    tma.TmaStoreWait: lambda cta, op: cta.shared.end_departures(op, op.pending),
+    barriers.GroupBarrier: lambda cta, op: cta.shared.shadow.advance_groups(),
     barriers.TakeTurn: _turn,
     barriers.PassTurn: _turn,
-    tma.AsyncFence: _async_fence,
+    tma.AsyncFence: lambda cta, op: cta.shared.fence(),
     tma.Part: _part,
     Wgmma: _wgmma,
     WgmmaWait: _wgmma_wait,
