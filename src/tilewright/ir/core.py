@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tilewright.ir.location import Loc
-from tilewright.ir.types import TileType, Type
+from tilewright.ir.types import PartitionViewType, TileType, Type
 
 if TYPE_CHECKING:
     from tilewright.ir.builder import Builder
@@ -62,6 +62,13 @@ class Value:
         """The type of a tile value; TypeError for views."""
         if not isinstance(self.type, TileType):
             raise TypeError(f"{self!r} is not a tile")
+        return self.type
+
+    @property
+    def partition(self) -> PartitionViewType:
+        """The type of a view that is cut into tiles; TypeError for others."""
+        if not isinstance(self.type, PartitionViewType):
+            raise TypeError(f"{self!r} is not a partition view")
         return self.type
 
     @property

@@ -11,13 +11,17 @@ The text form is ``#layout<register = [[0,1],[0,2]], lane = [...], warp = [...]>
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+
+from tilewright.ir.span import Span
 
 Array = np.ndarray[Any, Any]
 Coordinates = Sequence[int]
@@ -162,7 +166,7 @@ class LinearLayout:
     @cached_property
     def rank_of_map(self) -> int:
         """The dimension of the image over GF(2)."""
-        return len(_echelon(self._flat))
+        return len(Span(self._flat))
 
     @property
     def is_injective(self) -> bool:
@@ -186,17 +190,16 @@ class LinearLayout:
         Of equal bases of several bits the last one counts as free, and in general each basis that those before it, in
         the order of the dimensions, already span.
         """
-        spanned: list[int] = []
-        mask = 0
+        span, mask = Span(), 0
         for name, bases in self.dims:
             for i, b in enumerate(bases):
-                rest = _reduce(b, spanned)
-                if rest:
-                    spanned.append(rest)
-                    spanned.sort(reverse=True)
-                elif name == dim:
+                if not span.add(b) and name == dim:
                     mask |= 1 << i
         return mask
+
+    def mask(self, *dims: str) -> int:
+        """The bits of the index of an element that depend on ``dims``."""
+        return functools.reduce(operator.or_, (b for dim in dims for b in self.bases(dim)), 0)
 
     # -- application
 
@@ -254,32 +257,18 @@ class LinearLayout:
 
     def _solver(self) -> Any:
         """A linear function from an element to an input that holds it, as a row-major index over the dimensions."""
-        positions = {}  # of each bit of _flat in a row-major index over the dimensions
-        count = len(self._flat)
-        i, end = 0, count
+        inputs: list[int] = []  # of each bit of _flat, that of a row-major index over the dimensions
+        end = len(self._flat)
         for _, bases in self.dims:
             end -= len(bases)
-            for k in range(len(bases)):
-                positions[i] = end + k
-                i += 1
-        rows: list[tuple[int, int]] = []  # echelon form: vector, the inputs whose sum gives it
-        for i, b in enumerate(self._flat):
-            inputs = 1 << positions[i]
-            for vector, combination in rows:
-                if b ^ vector < b:
-                    b, inputs = b ^ vector, inputs ^ combination
-            if b:
-                rows.append((b, inputs))
-                rows.sort(reverse=True)
+            inputs += [1 << end + k for k in range(len(bases))]
+        span = Span(self._flat, inputs)
 
         def solve(element: int) -> int:
-            result = 0
-            for vector, combination in rows:
-                if element ^ vector < element:
-                    element, result = element ^ vector, result ^ combination
-            if element:
+            found = span.solve(element)
+            if found is None:
                 raise ValueError(f"{self} does not hold every element")
-            return result
+            return found
 
         return solve
 
@@ -338,25 +327,14 @@ class LinearLayout:
 
     def axis_bits(self, dim: str, axis: int) -> int:
         """The coordinate bits of ``axis`` that depend on ``dim``, as a mask."""
-        mask = 0
-        for image in self.images(dim):
-            mask |= image[axis]
-        return mask
+        return functools.reduce(operator.or_, (image[axis] for image in self.images(dim)), 0)
 
     def _map_images(self, change: Any, shape: tuple[int, ...]) -> LinearLayout:
         return LinearLayout.of(shape, {name: [change(c) for c in self.images(name)] for name in self.names})
 
     def without_free_registers(self) -> LinearLayout:
         """A thread holds no element twice: register bits are left out that others of them span."""
-        kept: list[int] = []
-        spanned: list[int] = []
-        for b in self.bases(REGISTER):
-            rest = _reduce(b, spanned)
-            if rest:
-                kept.append(b)
-                spanned.append(rest)
-                spanned.sort(reverse=True)
-        return self.with_bases(REGISTER, kept)
+        return self.with_bases(REGISTER, Span().add_all(self.bases(REGISTER)))
 
     def with_bases(self, dim: str, bases: Iterable[int]) -> LinearLayout:
         """With other bases (row-major indices) of the dimension ``dim``."""
@@ -397,20 +375,3 @@ def _unravel(index: Any, shape: Sequence[int]) -> tuple[Any, ...]:
 def _axis_bit(shape: Sequence[int], axis: int, bit: int) -> int:
     """The row-major index of the element at coordinate ``2**bit`` of ``axis``, and 0 of the others."""
     return math.prod(shape[axis + 1 :]) << bit
-
-
-def _reduce(vector: int, echelon: Iterable[int]) -> int:
-    """What remains of ``vector`` modulo the span of ``echelon``, in descending order and with distinct leading bits."""
-    for row in echelon:
-        vector = min(vector, vector ^ row)
-    return vector
-
-
-def _echelon(vectors: Iterable[int]) -> list[int]:
-    rows: list[int] = []
-    for vector in vectors:
-        rest = _reduce(vector, rows)
-        if rest:
-            rows.append(rest)
-            rows.sort(reverse=True)
-    return rows

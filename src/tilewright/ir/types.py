@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Union
+from typing import TypeVar, Union
 
 from tilewright.ir.dtypes import DType, bool_, int32
 from tilewright.ir.enums import PaddingMode
 from tilewright.ir.layouts import OFFSET, LinearLayout
 
 MAX_TILE_ELEMENTS = 1 << 24
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,12 @@ class TensorViewType:
     @property
     def rank(self) -> int:
         return len(self.shape)
+
+    def filled(self, shape: Iterable[T], strides: Iterable[T]) -> tuple[tuple[T | int, ...], tuple[T | int, ...]]:
+        """Extents and strides: what is known, and those of ``shape`` and ``strides``, in order, where they are open."""
+        extents, steps = iter(shape), iter(strides)
+        known = tuple(next(extents) if n is None else n for n in self.shape)
+        return known, tuple(next(steps) if n is None else n for n in self.strides)
 
     def __repr__(self) -> str:
         return f"view<{self.dtype.short},[{_dims(self.shape)}],[{_dims(self.strides)}],{self.index_dtype.short}>"

@@ -41,8 +41,7 @@ class BoundsCheckElimination(InPlacePass):
 
 
 def _proven(ranges: IntegerRanges, op: LoadView | StoreView) -> tuple[bool, ...]:
-    view: PartitionViewType = op.view.type  # type: ignore[assignment]
-    return tuple(known or _inside(ranges, op, view, k) for k, known in enumerate(op.in_bounds))
+    return tuple(known or _inside(ranges, op, op.view.partition, k) for k, known in enumerate(op.in_bounds))
 
 
 def _inside(facts: IntegerRanges, op: LoadView | StoreView, view: PartitionViewType, k: int) -> bool:

@@ -19,7 +19,7 @@ from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Mul, Not, Or, Rem,
 from tilewright.ir.ops.linear import CombiningOp
 from tilewright.ir.ops.shape import Broadcast, Extract, Insert, Iota, PtrToInt, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, clone_function, clone_op
-from tilewright.ir.types import PartitionViewType, TileType
+from tilewright.ir.types import TileType
 
 # The roles of parameters that the runtime fills in: what the kernel is told about them holds.
 _DESCRIBED = ("base", "shape", "stride", "table", "length", "low", "high")
@@ -142,8 +142,7 @@ class _NullChecker(_Checker):
 
     def _lies_outside(self, op: Any, b: Builder) -> Value:
         """Whether no element of the accessed tile is one of the view."""
-        outside, type_ = b.constant(False, bool_), op.view.type
-        assert isinstance(type_, PartitionViewType)
+        outside, type_ = b.constant(False, bool_), op.view.partition
         for k, (axis, n) in enumerate(zip(type_.order, type_.tile_shape)):
             first = b.emit(Mul, b.emit(Cast, self.value(op.indices[k]), dtype=int64), b.constant(type_.steps[k], int64))
             above = b.emit(Cmp, first, self.extent(op.view, axis, b), predicate=CmpPredicate.GE)
@@ -208,8 +207,7 @@ def _subtile(c: _Checker, op: Extract | Insert, b: Builder) -> None:
 
 def _view(c: _Checker, op: memory.LoadView | memory.StoreView, b: Builder) -> None:
     """Along the axes on which an access promises to be inside of its array."""
-    partition = op.view
-    type_: PartitionViewType = partition.type  # type: ignore[assignment]
+    type_ = op.view.partition
     for k, promised in enumerate(op.in_bounds):
         if not promised:
             continue
@@ -217,11 +215,11 @@ def _view(c: _Checker, op: memory.LoadView | memory.StoreView, b: Builder) -> No
         index = b.emit(Cast, c.value(op.indices[k]), dtype=int64)
         first = b.emit(Mul, index, b.constant(type_.steps[k], int64))
         last = b.emit(Add, first, b.constant(n - 1, int64))
-        end = b.emit(Sub, c.extent(partition, axis, b), b.constant(1, int64))
+        end = b.emit(Sub, c.extent(op.view, axis, b), b.constant(1, int64))
         inside = b.emit(And, _compare(b, CmpPredicate.GE, first, 0), b.emit(Cmp, last, end, predicate=CmpPredicate.LE))
         verb = "load" if isinstance(op, memory.LoadView) else "store"
         message = (
-            f"{verb} of the elements {{}} to {{}} along axis {axis} of {c.array(partition)}, which has the elements 0 "
+            f"{verb} of the elements {{}} to {{}} along axis {axis} of {c.array(op.view)}, which has the elements 0 "
             "to {}; the access promises to stay inside"
         )
         _require(b, inside, [first, last, end], message)

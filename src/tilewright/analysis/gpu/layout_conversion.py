@@ -8,44 +8,11 @@ from collections.abc import Iterable, Sequence
 
 from tilewright.ir.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.ops.gpu.memory import is_vector
+from tilewright.ir.span import Span
 
 BANKS = 32
 BANK_BYTES = 4
 _VECTOR_BYTES = 16
-
-
-class Span:
-    """The span of vectors over GF(2): each is given with a tag, and tags add up as vectors do."""
-
-    def __init__(self, vectors: Iterable[tuple[int, int]] = ()) -> None:
-        self._rows: list[tuple[int, int]] = []
-        for vector, tag in vectors:
-            self.add(vector, tag)
-
-    def add(self, vector: int, tag: int = 0) -> bool:
-        """Whether ``vector`` was not in the span before."""
-        vector, tag = self._reduce(vector, tag)
-        if not vector:
-            return False
-        self._rows.append((vector, tag))
-        self._rows.sort(reverse=True)
-        return True
-
-    def solve(self, vector: int) -> int | None:
-        """The sum of the tags of the vectors that add up to ``vector``; None outside of the span."""
-        rest, tag = self._reduce(vector, 0)
-        return None if rest else tag
-
-    @property
-    def vectors(self) -> list[tuple[int, int]]:
-        """A basis of the span, with tags."""
-        return list(self._rows)
-
-    def _reduce(self, vector: int, tag: int) -> tuple[int, int]:
-        for row, row_tag in self._rows:
-            if vector ^ row < vector:
-                vector, tag = vector ^ row, tag ^ row_tag
-        return vector, tag
 
 
 @functools.lru_cache(maxsize=1024)
@@ -60,13 +27,13 @@ def within_warp(source: LinearLayout, target: LinearLayout) -> LinearLayout | No
     registers, lanes, warps = (len(source.bases(dim)) for dim in (REGISTER, LANE, WARP))
     if warps != len(target.bases(WARP)):
         return None
-    own = Span((b, 1 << (i + lanes + warps)) for i, b in enumerate(source.bases(REGISTER)))
+    tags = [1 << (i + lanes + warps) for i in range(registers)]
+    own = Span(source.bases(REGISTER), tags)
     for shuffles in (False, True):
         span = own
         if shuffles:
-            span = Span((b, 1 << (i + lanes + warps)) for i, b in enumerate(source.bases(REGISTER)))
-            for i, b in enumerate(source.bases(LANE)):
-                span.add(b, 1 << (i + warps))
+            tags += [1 << (i + warps) for i in range(lanes)]
+            span = Span((*source.bases(REGISTER), *source.bases(LANE)), tags)
         found: dict[str, tuple[int, ...]] = {}
         for dim, first in ((REGISTER, None), (LANE, warps), (WARP, 0)):
             images: list[int] = []
@@ -103,7 +70,7 @@ def shared_layout(source: LinearLayout, target: LinearLayout, element_bytes: int
     of up to 16 bytes.
     """
     common = [b for b in source.bases(REGISTER) if b and b in target.bases(REGISTER)]
-    run = _independent(common, Span())[: log2(max(_VECTOR_BYTES // element_bytes, 1))]
+    run = Span().add_all(common)[: log2(max(_VECTOR_BYTES // element_bytes, 1))]
     vector = 1 << len(run)
     found = _swizzled(source, target, element_bytes, run, len(run))
     if is_vector(found, source, vector) and is_vector(found, target, vector):
@@ -125,7 +92,7 @@ def _swizzled(
     are served at once, neither in ``source`` nor in ``target``. So these lie in different banks, or in one word.
     """
     size = log2(math.prod(source.shape))
-    span = Span((b, 0) for b in run)
+    span = Span(run)
     offsets = list(run)
 
     def take(vectors: Iterable[int], count: int) -> None:
@@ -143,18 +110,13 @@ def _swizzled(
         own = offsets[: max(bits, word)] if layout is target else offsets
         # Wider accesses are served by halves or quarters of a warp.
         served = 5 - log2(max((element_bytes << bits) // BANK_BYTES, 1))
-        at_once.append([*own, *_independent(layout.bases(LANE)[:served], Span((v, 0) for v in own))])
+        at_once.append([*own, *Span(own).add_all(layout.bases(LANE)[:served])])
     rows = _rows(at_once[0], at_once[1], run, size)
     count = max(size - log2(BANKS * BANK_BYTES // element_bytes), 0)
     rows = rows[:count]
-    complement = Span((b, 0) for b in (*offsets, *rows))
-    offsets += [v for v in (*at_once[0], *at_once[1], *(1 << i for i in range(size))) if complement.add(v)]
+    complement = Span((*offsets, *rows))
+    offsets += complement.add_all((*at_once[0], *at_once[1], *(1 << i for i in range(size))))
     return LinearLayout(source.shape, ((OFFSET, (*offsets, *rows)),))
-
-
-def _independent(vectors: Sequence[int], span: Span) -> list[int]:
-    """The vectors that are independent of each other and of ``span``, to which they are added."""
-    return [v for v in vectors if span.add(v)]
 
 
 def _rows(a: Sequence[int], b: Sequence[int], run: Sequence[int], size: int) -> list[int]:
@@ -164,17 +126,16 @@ def _rows(a: Sequence[int], b: Sequence[int], run: Sequence[int], size: int) -> 
     several of these; nor is anything outside of what both span together. None of these may have a part of ``run``,
     which would change the order of elements in a vector: where that leaves too few directions, some of ``b`` are last.
     """
-    common = Span((v, 0) for v in (*_intersection(a, b), *run))
-    beyond_a, beyond_b = (_independent(vectors, Span(common.vectors)) for vectors in (a, b))
-    both = Span((v, 0) for v in (*a, *b))
-    outside = _independent([1 << i for i in range(size)], both)
+    common = Span((*_intersection(a, b), *run)).basis
+    beyond_a, beyond_b = (Span(common).add_all(vectors) for vectors in (a, b))
+    outside = Span((*a, *b)).add_all(1 << i for i in range(size))
     pairs = [x ^ y for x, y in zip(beyond_a, beyond_b)]
     return [*outside, *pairs, *beyond_b[len(pairs) :], *beyond_a[len(pairs) :]]
 
 
 def _intersection(a: Sequence[int], b: Sequence[int]) -> list[int]:
     """A basis of what both ``a`` and ``b`` span (Zassenhaus)."""
-    span = Span((v, v) for v in a)
+    span = Span(a, a)
     found: list[int] = []
     seen = Span()
     for v in b:

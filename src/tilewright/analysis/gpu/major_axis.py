@@ -7,7 +7,6 @@ from tilewright.ir.core import Value
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
-from tilewright.ir.types import PartitionViewType
 
 
 def has_major_axis(value: Value, axis: int, plan: LoweringPlan) -> bool:
@@ -26,6 +25,4 @@ def has_major_axis(value: Value, axis: int, plan: LoweringPlan) -> bool:
         value = op.x
     if not isinstance(op, LoadView):
         return False
-    type_ = op.view.type
-    assert isinstance(type_, PartitionViewType)
-    return type_.order[axis] == plan.descriptors[op].axes[-1]
+    return op.view.partition.order[axis] == plan.descriptors[op].axes[-1]

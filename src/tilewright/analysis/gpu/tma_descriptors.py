@@ -127,7 +127,7 @@ def _cut_stores(plan: LoweringPlan, function: Function) -> None:
             d = plan.descriptors.get(op) if isinstance(op, memory.StoreView) else None
             axis = _axis_of_threads(op.value, plan) if d is not None else None  # type: ignore[attr-defined]
             if d is not None and axis is not None and len(d.block) == 2 and 1 not in d.block:
-                axis = op.view.type.order[axis]  # type: ignore[attr-defined]
+                axis = op.view.partition.order[axis]  # type: ignore[attr-defined]
                 pieces = max(1, math.prod(d.block) * element_bits(d.element) // 8 // _PIECE_BYTES)
                 k = d.axes.index(axis)
                 block = tuple(n // pieces if i == k else n for i, n in enumerate(d.block))
@@ -190,8 +190,7 @@ def _is_transposed(store: memory.StoreView, target: GpuTarget) -> bool:
 
 def _innermost(access: memory.LoadView | memory.StoreView) -> int | None:
     """The axis of the tile along which memory is contiguous."""
-    partition = access.view.type
-    assert isinstance(partition, PartitionViewType)
+    partition = access.view.partition
     unit = [axis for axis, stride in enumerate(partition.view.strides) if stride == 1]
     return partition.order.index(unit[-1]) if unit else None
 
@@ -226,8 +225,8 @@ def descriptor(
 ) -> Descriptor | None:
     """The descriptor for the tiles of ``op``, which may be those of a ``part`` of an array, or None when the TMA unit
     cannot move them."""
-    partition: PartitionViewType = op.view.type
-    t: TensorViewType = partition.view
+    partition: PartitionViewType = op.view.partition
+    t = partition.view
     view = op.view.op.view.op if op.view.op is not None else None
     if not isinstance(view, memory.MakeTensorView) or t.rank > 5:
         return None

@@ -134,13 +134,7 @@ def make_tensor_view(
     memory: Memory, attributes: Attributes, types: Types, base: Pointers, shape: list[Array], strides: list[Array]
 ) -> TensorView:
     type = attributes["type"]
-    extents, steps = iter(shape), iter(strides)
-    return TensorView(
-        type,
-        base,
-        tuple(int(next(extents)) if n is None else n for n in type.shape),
-        tuple(int(next(steps)) if n is None else n for n in type.strides),
-    )
+    return TensorView(type, base, *type.filled(map(int, shape), map(int, strides)))
 
 
 def _window(

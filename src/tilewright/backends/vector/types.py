@@ -41,6 +41,13 @@ def scalar_of(type_: ir.Type) -> ir.Type:
     return type_.element if isinstance(type_, ir.VectorType) else type_
 
 
+def resized(builder: ir.IRBuilder, x: ir.Value, scalar: ir.IntType, *, signed: bool = False) -> ir.Value:
+    """Integers in the width of ``scalar``: cut off, or extended by zeros or, if ``signed``, by their sign."""
+    width, lanes = scalar_of(x.type).width, x.type.count if isinstance(x.type, ir.VectorType) else None
+    change = builder.trunc if scalar.width < width else builder.sext if signed else builder.zext
+    return change(x, with_lanes(scalar, lanes))
+
+
 def register_type(dtype: ElementType, lanes: int | None = None) -> ir.Type:
     """The LLVM type of a value of ``dtype`` in a register."""
     if isinstance(dtype, PointerType):

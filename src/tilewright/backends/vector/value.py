@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from tilewright.backends.branches import phi_of
 from tilewright.backends.external import call_external, defined_once, mangled
 from tilewright.backends.vector.features import HostFeatures
 from tilewright.backends.vector.types import F32, F64, I1, I32, I64, Number, Splat, scalar_of, with_lanes
@@ -97,10 +98,7 @@ class VectorBuilder:
         with builder.if_then(self.any(mask), likely=False):
             uncommon = rare()
             end = builder.block
-        phi = builder.phi(common.value.type)
-        phi.add_incoming(common.value, start)
-        phi.add_incoming(uncommon.value, end)
-        return Val(self, phi)
+        return Val(self, phi_of(builder, (common.value, start), (uncommon.value, end)))
 
     def repeat_while_any(self, state: Val, unfinished: Callable[[Val], Val], step: Callable[[Val], Val]) -> Val:
         """Replace ``state`` by ``step(state)`` while some lane is unfinished. Splits the block: for outlined bodies."""

@@ -40,11 +40,11 @@ from tilewright.ir.ops.gpu.wgmma import (
     wgmma_multiplies,
 )
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MemoryOp, StoreView, ViewMemoryOp
+from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MemoryOp, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import Rewriter, with_body
-from tilewright.ir.types import PartitionViewType, SharedType, TileType
+from tilewright.ir.types import SharedType, TileType
 
 _SECTOR = 32  # bytes
 MOST_ACCUMULATORS = 128  # registers of a thread for accumulators: beside them there is room for what follows a loop
@@ -192,7 +192,7 @@ def _reads(function: Function) -> set[Op]:
 
 def _crosses_sectors(operand: _Operand, facts: IntegerRanges) -> bool:
     """Whether rows of 16-bit elements are not known to start on sectors of the L2 cache. Those of copies do."""
-    t, d, view = _partition(operand.load).view, operand.descriptor, operand.load.view.op
+    t, d, view = operand.load.view.partition.view, operand.descriptor, operand.load.view.op
     assert isinstance(view, MakePartitionView)
     pitch = has_pitch(view.view.op, t, d.axes[-1], facts, _SECTOR)
     return t.dtype.bytes == 2 and not d.needs_realign and not pitch
@@ -344,7 +344,7 @@ def _of_transposed(d: Descriptor) -> Descriptor:
 
 def _in_shared(load: LoadView, descriptor: Descriptor, dtype: DType, *, transposed: bool) -> SharedType | str:
     """How what is loaded lies in shared memory, seen as an operand; or why it does not."""
-    partition = _partition(load)
+    partition = load.view.partition
     kept = [axis for axis, n in zip(partition.order, partition.tile_shape) if n != 1]
     shape = [n for n in partition.tile_shape if n != 1]
     if len(shape) != 2:
@@ -406,15 +406,9 @@ def _swizzle(row_bytes: int) -> int | None:
     return next((s for s in SWIZZLES if row_bytes % s == 0), None)
 
 
-def _partition(op: ViewMemoryOp) -> PartitionViewType:
-    t = op.view.type
-    assert isinstance(t, PartitionViewType)
-    return t
-
-
 def _can_put(op: StoreView, d: Descriptor) -> bool:
     """Whether a store is of a matrix with rows that a swizzle suits."""
-    t = _partition(op)
+    t = op.view.partition
     kept = [(axis, n) for axis, n in zip(t.order, t.tile_shape) if n != 1]
     if d.listed or len(kept) != 2 or op.value.tile.is_pointer:
         return False
@@ -496,7 +490,7 @@ class _Chooser(Rewriter):
         self.fetched[load, operand.type] = b.emit(Fetch, tensor_map, starts, None, type=operand.type)
 
     def _put(self, op: StoreView, b: Builder) -> None:
-        d, t = self.choice.plan.descriptors[op], _partition(op)
+        d, t = self.choice.plan.descriptors[op], op.view.partition
         tensor_map = self._map(op, d, t.view.dtype, b)
         kept = [axis for axis, n in zip(t.order, t.tile_shape) if n != 1]
         value, shape = self.value(op.value), tuple(n for n in t.tile_shape if n != 1)
@@ -506,7 +500,7 @@ class _Chooser(Rewriter):
 
     def _map(self, op: LoadView | StoreView, d: Descriptor, dtype: DType, b: Builder) -> Value:
         """The tensor map of the boxes of an access."""
-        t = _partition(op)
+        t = op.view.partition
         extents = dict(zip(t.order, t.tile_shape))
         swizzle = _swizzle(extents[d.axes[-1]] * dtype.bytes)
         assert swizzle is not None
@@ -527,7 +521,7 @@ class _Chooser(Rewriter):
 
     def _starts(self, op: LoadView | StoreView, d: Descriptor, b: Builder) -> list[Value]:
         """The coordinates of a tile along the axes of ``d``; outside of the array where they need more than 32 bits."""
-        t, part = _partition(op), self.choice.plan.slices.get(op)
+        t, part = op.view.partition, self.choice.plan.slices.get(op)
         starts = []
         if part is not None:
             starts = [b.constant(SLICE_EXTENT, int32), b.emit(Add, self.value(part.start), self.value(part.extent))]

@@ -15,7 +15,6 @@ from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter
-from tilewright.ir.types import PartitionViewType
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,7 @@ def _lies_along_columns(value: Value) -> bool:
         value = value.op.x
     if not isinstance(value.op, LoadView):
         return False
-    t = value.op.view.type
-    assert isinstance(t, PartitionViewType)
+    t = value.op.view.partition
     return transposed != (t.order[-1] == len(t.order) - 1)
 
 

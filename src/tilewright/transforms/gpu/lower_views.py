@@ -54,11 +54,8 @@ class _Lowering(Rewriter):
     def insert(self, op: Op, builder: Builder) -> None:
         builder.loc = op.loc
         if isinstance(op, memory.MakeTensorView):
-            shape, strides = iter(self.all(op.shape)), iter(self.all(op.strides))
-            t = op.type
-            extents = tuple(next(shape) if n is None else n for n in t.shape)
-            steps = tuple(next(strides) if n is None else n for n in t.strides)
-            self.views[op.result] = _View(t, self.value(op.base), extents, steps)
+            extents = op.type.filled(self.all(op.shape), self.all(op.strides))
+            self.views[op.result] = _View(op.type, self.value(op.base), *extents)
         elif isinstance(op, memory.MakePartitionView):
             self.views[op.result] = self.views[op.view]
         elif isinstance(op, memory.ViewMemoryOp):
@@ -67,8 +64,7 @@ class _Lowering(Rewriter):
             super().insert(op, builder)
 
     def _access(self, op: memory.ViewMemoryOp, b: Builder) -> None:
-        view, t = self.views[op.view], op.view.type
-        assert isinstance(t, PartitionViewType)
+        view, t = self.views[op.view], op.view.partition
         # A scalar one thread can load, too.
         single = isinstance(op, memory.LoadView) and op.result.tile.size == 1
         shape = () if single else t.tile_shape

@@ -22,7 +22,7 @@ from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Reshape, Undefined
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_block, open_block
-from tilewright.ir.types import PartitionViewType, TileType
+from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.combiners import TileCombiner
 from tilewright.transforms.gpu.tile_splitting.views import part_of_iota, part_of_view
 from tilewright.transforms.pipelines import optimize
@@ -160,8 +160,7 @@ class _Check:
         """Whether the tiles of ``op``, where it has a view, begin with parts."""
         if not isinstance(op, memory.ViewMemoryOp):
             return True
-        t = op.view.type
-        assert isinstance(t, PartitionViewType)
+        t = op.view.partition
         whole = t.tile_shape[-1] == self._size and t.steps[-1] % (self._size // self._parts) == 0
         return whole and isinstance(op.view.op, memory.MakePartitionView)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from tilewright.backends.branches import phi_of
 from tilewright.backends.cpu.codegen import lanes, polls, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.groups import bind_results, close
@@ -228,10 +229,7 @@ def _guarded(
         end = builder.block
     if other is None:
         return found
-    phi = builder.phi(found.type)
-    phi.add_incoming(found, end)
-    phi.add_incoming(other, before)
-    return phi
+    return phi_of(builder, (found, end), (other, before))
 
 
 def _through_pointers(op: memory.PointerMemoryOp) -> Target:
@@ -292,7 +290,7 @@ def emit_ordered_load(state: State, nest: LoopNest, op: memory.Load) -> None:
 
 def emit_ordered_load_view(state: State, nest: LoopNest, op: memory.LoadView) -> None:
     tile = state.accesses[op] = views.access(state, op)
-    padding = memory.padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
+    padding = memory.padding_value(tile.view.partition.padding, tile.dtype)
     access = _load(state, tile.dtype, _ordering(op))
     _each(state, nest, tile.shape, _in_view(tile), [], access, _constant(state, tile.dtype, padding))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from tilewright.backends.branches import choose
 from tilewright.backends.cpu.codegen import index, lanes, pointers, scalars, views
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.index import as_value
@@ -281,26 +282,19 @@ def _moved(self: Elements, op: Broadcast | Extract | Permute | Reshape, position
 def _load_view(self: Elements, op: LoadView, position: Position) -> Element:
     tile = self.accesses[op]
     at = views.locate(self.nest, tile, position)
-    padding = padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
+    padding = padding_value(tile.view.partition.padding, tile.dtype)
     whole, level = views.all_inside(self.nest, tile, position) if self.masked else (None, 0)
     level = max(level, at.level)
     builder = self.nest.builders[level]
 
-    def load(mask: ir.Value | None) -> ir.Value:
-        return views.load_elements(self.state, builder, tile.dtype, at, mask, padding)
+    def load(mask: ir.Value | None) -> list[ir.Value]:
+        return [views.load_elements(self.state, builder, tile.dtype, at, mask, padding)]
 
     if whole is None or at.lanes is None:
-        return Element(load(self.bounds(tile, position)), at.lanes, level)
+        return Element(load(self.bounds(tile, position))[0], at.lanes, level)
     # Most vectors lie inside as a whole: the mask is computed for the others only.
-    with builder.if_else(whole, likely=True) as (then, orelse):
-        with then:
-            plain, plain_end = load(None), builder.block
-        with orelse:
-            masked, masked_end = load(self.bounds(tile, position)), builder.block
-    value = builder.phi(plain.type)
-    value.add_incoming(plain, plain_end)
-    value.add_incoming(masked, masked_end)
-    return Element(value, at.lanes, level)
+    values = choose(builder, whole, lambda: load(None), lambda: load(self.bounds(tile, position)), likely=True)
+    return Element(values[0], at.lanes, level)
 
 
 def _load(self: Elements, op: Load, position: Position) -> Element:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from tilewright.backends.branches import choose
 from tilewright.backends.cpu.codegen import views
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Elements
@@ -101,25 +102,25 @@ def emit_loops(state: State, group: Group, body: Body, trimmed: Sequence[Trimmed
             return emit(masked)
         chosen = _conjunction(state, [*shorter.conditions])
         assert chosen is not None
-        return _choose(state, chosen, lambda: _emit_trimmed(state, group, shorter), lambda: emit(True))
+        return choose(state.builder, chosen, lambda: _emit_trimmed(state, group, shorter), lambda: emit(True))
 
     def checked(masked: bool) -> list[ir.Value]:
         if fusible is None:
             return fused(masked)
-        return _choose(state, fusible, lambda: fused(masked), lambda: on_copies(masked))
+        return choose(state.builder, fusible, lambda: fused(masked), lambda: on_copies(masked))
 
     def cached() -> list[ir.Value]:
         if inside is None or isinstance(inside, ir.Constant):
             return checked(inside is not None and not int(inside.constant))  # a constant may be text
         plain = inside if fusible is None else state.builder.and_(inside, fusible)
-        return _choose(state, plain, lambda: emit(False), lambda: checked(True))
+        return choose(state.builder, plain, lambda: emit(False), lambda: checked(True))
 
     past = next((t for t in trimmed if t.streaming), None)
     if past is None:
         return cached()
     chosen = _conjunction(state, [*past.conditions, *([] if fusible is None else [fusible])])
     assert chosen is not None
-    return _choose(state, chosen, lambda: _emit_trimmed(state, group, past), cached)
+    return choose(state.builder, chosen, lambda: _emit_trimmed(state, group, past), cached)
 
 
 def _emit_trimmed(state: State, group: Group, trimmed: Trimmed) -> list[ir.Value]:
@@ -158,27 +159,6 @@ def _inside(state: State, group: Group, unmasked: Mapping[Op, ir.Value]) -> ir.V
 
 def _conjunction(state: State, conditions: list[ir.Value]) -> ir.Value | None:
     return functools.reduce(state.builder.and_, conditions) if conditions else None
-
-
-def _choose(
-    state: State, condition: ir.Value, yes: Callable[[], list[ir.Value]], no: Callable[[], list[ir.Value]]
-) -> list[ir.Value]:
-    """The results of ``yes()`` where ``condition`` holds, else of ``no()``."""
-    builder = state.builder
-    with builder.if_else(condition) as (then, orelse):
-        with then:
-            first = yes()
-            first_end = builder.block
-        with orelse:
-            second = no()
-            second_end = builder.block
-    merged = []
-    for a, b in zip(first, second):
-        phi = builder.phi(a.type)
-        phi.add_incoming(a, first_end)
-        phi.add_incoming(b, second_end)
-        merged.append(phi)
-    return merged
 
 
 def _copy(state: State, nest: LoopNest, value: Value, offset: int, axis: int | None) -> Buffer:

@@ -54,20 +54,13 @@ def low_bits(builder: ir.IRBuilder, a: Index, n: int) -> Index:
     return 0 if n == 1 else builder.and_(a, ir.Constant(I64, n - 1))
 
 
-def minimum(builder: ir.IRBuilder, a: Index, b: Index) -> Index:
+def minimum(builder: ir.IRBuilder, a: Index, b: Index, order: str = "<") -> Index:
+    """The one of both that comes first in this ``order``."""
     if isinstance(a, int) and isinstance(b, int):
-        return min(a, b)
+        return min(a, b) if order == "<" else max(a, b)
     x, y = as_value(a), as_value(b)
-    return builder.select(builder.icmp_signed("<", x, y), x, y)
+    return builder.select(builder.icmp_signed(order, x, y), x, y)
 
 
 def maximum(builder: ir.IRBuilder, a: Index, b: Index) -> Index:
-    if isinstance(a, int) and isinstance(b, int):
-        return max(a, b)
-    x, y = as_value(a), as_value(b)
-    return builder.select(builder.icmp_signed(">", x, y), x, y)
-
-
-def log2(n: int) -> int:
-    """The exponent of ``n``, a power of two."""
-    return n.bit_length() - 1
+    return minimum(builder, a, b, ">")

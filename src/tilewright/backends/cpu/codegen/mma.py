@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
+from tilewright.backends.branches import phi_of
 from tilewright.backends.cpu.codegen import index
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.groups import Group, close, emit_elements, lanes_for
@@ -23,13 +24,16 @@ from tilewright.backends.cpu.loops.dot import LANES, DotInstruction, dot_instruc
 from tilewright.backends.cpu.loops.kinds import is_array_tile
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.external import defined_once
-from tilewright.backends.vector.types import F32, I1, I16, I32, I64
+from tilewright.backends.vector.types import F32, F64, I1, I16, I32, I64, with_lanes
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, bfloat16, float32, int8
+from tilewright.ir.layouts import log2
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import padding_value
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
+
+_ALIGNMENT = {I16: 2, F64: 8}  # 4 of the other types of elements in buffers
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def _depth(state: State, x: Value, y: Value) -> Index:
         return depth
     unroll, builder = min(UNROLL, depth), state.builder
     most = index.maximum(builder, valid[0], valid[1])
-    steps = index.shift_right(builder, index.add(builder, most, unroll - 1), index.log2(unroll))
+    steps = index.shift_right(builder, index.add(builder, most, unroll - 1), log2(unroll))
     return index.minimum(builder, index.mul(builder, index.maximum(builder, steps, 1), unroll), depth)
 
 
@@ -91,7 +95,7 @@ def _valid_elements(state: State, x: Value, axis: int) -> Index | None:
     if [tile.shape[k] for k in long] != [length for length in x.tile.shape if length > 1] or n == 1 or len(long) < 2:
         return None
     before = sum(length > 1 for length in x.tile.shape[:axis])
-    along, padding = long[before], padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
+    along, padding = long[before], padding_value(tile.view.partition.padding, tile.dtype)
     if not tile.checked[along]:
         return n
     if str(float(padding)) != "0.0":
@@ -148,10 +152,7 @@ def _operand(state: State, nest: LoopNest, x: Value, padded: int | None, *, narr
     def either(a: Index, b: Index) -> Index:
         if isinstance(a, int) and a == b:
             return a
-        phi = builder.phi(as_value(a).type)
-        phi.add_incoming(as_value(a), first)
-        phi.add_incoming(as_value(b), second)
-        return phi
+        return phi_of(builder, (as_value(a), first), (as_value(b), second))
 
     pointer = as_value(either(direct.pointer, copied.pointer))
     return Matrix(pointer, either(direct.row, copied.row), either(direct.column, copied.column), buffered=not narrow)
@@ -246,7 +247,7 @@ def _round(state: State, buffer: Buffer) -> None:
     def rounded(builder: ir.IRBuilder, wide: ir.Value, count: int | None) -> ir.Value:
         return state.emitter(builder, count).emit("cast", float32, [wide], {}, buffer.dtype)
 
-    _rewrite(state, buffer, F32, F32, rounded)
+    rewrite(state, buffer, F32, F32, rounded)
 
 
 def _narrow(state: State, buffer: Buffer) -> None:
@@ -254,27 +255,29 @@ def _narrow(state: State, buffer: Buffer) -> None:
 
     def upper(builder: ir.IRBuilder, wide: ir.Value, count: int | None) -> ir.Value:
         sixteen = I32(16) if count is None else integers(I32, [16] * count)
-        return builder.trunc(builder.lshr(wide, sixteen), I16 if count is None else ir.VectorType(I16, count))
+        return builder.trunc(builder.lshr(wide, sixteen), with_lanes(I16, count))
 
-    _rewrite(state, buffer, I32, I16, upper)
+    rewrite(state, buffer, I32, I16, upper)
 
 
-def _rewrite(
+def rewrite(
     state: State,
     buffer: Buffer,
     old: ir.Type,
     new: ir.Type,
     convert: Callable[[ir.IRBuilder, ir.Value, int | None], ir.Value],
+    to: Buffer | None = None,
 ) -> None:
-    """Replace the elements of ``buffer``, from the first to the last, with ``new`` ones that are no wider."""
+    """Write what ``convert`` makes of the elements of ``buffer``, from the first to the last, ``to`` another one, or in
+    their place, where they are no wider."""
     size = buffer.size
     width = min(state.processor.lanes(4), size)
     nest = Nest(state.builder)
     k = as_value(nest.begin(size, width) if size > width else 0)
     builder, count = nest.builder, width if width > 1 else None
-    source, target = (builder.gep(buffer.pointer, [k], source_etype=type_) for type_ in (old, new))
-    value = builder.load(source, align=4, typ=old if count is None else ir.VectorType(old, count))
-    builder.store(convert(builder, value, count), target, align=2)
+    source, target = (builder.gep(b.pointer, [k], source_etype=t) for b, t in ((buffer, old), (to or buffer, new)))
+    value = builder.load(source, align=_ALIGNMENT.get(old, 4), typ=with_lanes(old, count))
+    builder.store(convert(builder, value, count), target, align=_ALIGNMENT.get(new, 4))
     close(nest)
 
 

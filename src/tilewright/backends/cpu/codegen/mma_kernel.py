@@ -14,7 +14,7 @@ from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.external import call_external
-from tilewright.backends.vector.types import F32, F64, I32, I64
+from tilewright.backends.vector.types import F32, F64, I32, I64, resized
 from tilewright.ir.dtypes import DType
 
 UNROLL = 4  # steps of k per iteration of the inner loop: chosen, no measurement on record
@@ -222,7 +222,7 @@ class Kernel:
             at = index.add(nest.builder, lines[i], along)
             pointer = self._pointer(nest, 0, as_value(at))
             left = nest.builder.load(pointer, align=1, typ=element_type(self.dtypes[0]))
-            left = lanes.splat(nest.builder, self._widen_scalar(nest, left, self.dtypes[0]), block.lanes)
+            left = lanes.splat(nest.builder, self._widen(nest, left, self.dtypes[0]), block.lanes)
             result.append([self.multiply_add(nest.builder, left, r, s) for r, s in zip(right, line)])
         return result
 
@@ -248,15 +248,7 @@ class Kernel:
         return nest.builder.load(pointer, align=1, typ=ir.VectorType(scalar, self.block.lanes))
 
     def _widen(self, nest: Nest, value: ir.Value, dtype: DType) -> ir.Value:
-        return self._extend(nest, value, dtype, ir.VectorType(I32, self.block.lanes))
-
-    def _widen_scalar(self, nest: Nest, value: ir.Value, dtype: DType) -> ir.Value:
-        return self._extend(nest, value, dtype, I32)
-
-    def _extend(self, nest: Nest, value: ir.Value, dtype: DType, type_: ir.Type) -> ir.Value:
-        if not dtype.is_integer:
-            return value
-        return nest.builder.sext(value, type_) if dtype.is_signed else nest.builder.zext(value, type_)
+        return resized(nest.builder, value, I32, signed=dtype.is_signed) if dtype.is_integer else value
 
     def _fused(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         name = f"llvm.fma.v{self.block.lanes}{'f64' if self.type == F64 else 'f32'}"

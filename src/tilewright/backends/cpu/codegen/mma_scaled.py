@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import mma
-from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
+from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.groups import Group, Visit, close, emit_loops, lanes_for
 from tilewright.backends.cpu.codegen.mma_kernel import Accumulator
@@ -13,7 +13,7 @@ from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.loops.fused import root_of
-from tilewright.backends.vector.types import F32, F64, I64
+from tilewright.backends.vector.types import F32, F64, I64, with_lanes
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, float64
 from tilewright.ir.ops.linear import MmaScaled
@@ -34,7 +34,7 @@ def emit_mma_scaled(state: State, nest: LoopNest, op: MmaScaled) -> None:
         state, op, mma.buffered(left, k), mma.buffered(right, n), added, (float64,) * 3, (m, n, k), (m, k), None
     )
     out = _scratch(state, nest, 3, t.element, t.size)
-    _narrow(state, accumulator, out)
+    mma.rewrite(state, accumulator, F64, F32, lambda b, x, count: b.fptrunc(x, with_lanes(F32, count)), out)
     mma.bind(state, nest, out)
 
 
@@ -54,7 +54,7 @@ def _widened(state: State, nest: LoopNest, which: int, x: Value, scale: Value | 
         count = min(width, t.size)
         position = open_chunks(loops, t.shape, count)
         wide = count if count > 1 else None
-        type_ = F64 if wide is None else ir.VectorType(F64, wide)
+        type_ = with_lanes(F64, wide)
         value = loops.builder.fpext(elements.vector(elements.at(x, position), wide), type_)
         if scale is not None:
             place = _scale_position(loops, position, axis, t.shape[axis] // scale.tile.shape[axis])
@@ -77,17 +77,3 @@ def _scale_position(nest: Nest, position: Position, axis: int, run: int) -> Posi
         lane_pattern = None
     coord = Coord(high, nest.level if not isinstance(high, int) else 0, lane_pattern)
     return (*position[:axis], coord, *position[axis + 1 :])
-
-
-def _narrow(state: State, accumulator: Buffer, out: Buffer) -> None:
-    """Round float64 accumulators to float32."""
-    width = min(state.processor.lanes(4), accumulator.size)
-    nest = Nest(state.builder)
-    k = nest.begin(accumulator.size, width) if accumulator.size > width else 0
-    at = ir.Constant(I64, 0) if isinstance(k, int) else k
-    builder = nest.builder
-    source = builder.gep(accumulator.pointer, [at], source_etype=element_type(accumulator.dtype))
-    target = builder.gep(out.pointer, [at], source_etype=element_type(out.dtype))
-    wide, narrow = (t if width == 1 else ir.VectorType(t, width) for t in (F64, F32))
-    builder.store(builder.fptrunc(builder.load(source, align=8, typ=wide), narrow), target, align=4)
-    close(nest)

@@ -16,6 +16,7 @@ from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.loops.dot import LANES, TILE_ROWS
 from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import I8, I32, I64
+from tilewright.ir.layouts import log2
 
 _REGISTERS, _ROW_BYTES = 8, 64
 _SIDE = 2  # of a square of registers with accumulators: 4, beside 2 for each operand, each loaded once for two of them
@@ -65,7 +66,7 @@ class TileKernel(DotKernel):
             start = self._at(nest, source, index.add(inner, line, k), self.element)
             self._do(inner, "tileloadd64", I8(_LEFT + i), start, distance)
         for j in range(across):
-            group = k // self.dot.per_lane if isinstance(k, int) else inner.lshr(k, I64(index.log2(self.dot.per_lane)))
+            group = k // self.dot.per_lane if isinstance(k, int) else inner.lshr(k, I64(log2(self.dot.per_lane)))
             self._do(inner, "tileloadd64", I8(_RIGHT + j), self._panel(nest, group, j), I64(4 * self.columns))
         for i in range(down):
             for j in range(across):

@@ -11,7 +11,7 @@ from tilewright.backends.cpu.codegen.groups import Visit, bind_results, close, e
 from tilewright.backends.cpu.codegen.position import open_chunks, strides_of
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.context import Field
-from tilewright.backends.vector.types import I1, I8, I64
+from tilewright.backends.vector.types import I1, I8, I64, resized
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.loops import LoopNest
@@ -32,7 +32,7 @@ def _site(state: State, op: Op) -> int:
 
 def emit_assert(state: State, op: Assert) -> None:
     """Of one element."""
-    found = [_as_word(state.builder, state.scalar(v), v) for v in op.values]
+    found = [resized(state.builder, state.scalar(v), I64, signed=v.tile.element.is_signed) for v in op.values]
     _check(state, op, state.scalar(op.condition), ir.Constant(I64, 0), found)
 
 
@@ -62,14 +62,6 @@ def _fail(state: State, op: Op, element: ir.Value, values: list[ir.Value]) -> No
     builder.position_at_end(builder.append_basic_block("unreached"))
 
 
-def _as_word(builder: ir.IRBuilder, register: ir.Value, value: Value) -> ir.Value:
-    """An integer of the element type of ``value`` in 64 bits."""
-    dtype = value.tile.element
-    if dtype.bitwidth == 64:
-        return register
-    return builder.sext(register, I64) if dtype.is_signed else builder.zext(register, I64)
-
-
 def _first_false(
     state: State, nest: LoopNest, condition: Value, values: list[Value]
 ) -> tuple[ir.Value, ir.Value, list[ir.Value]]:
@@ -95,12 +87,12 @@ def _first_false(
         with builder.if_then(builder.and_(wrong, builder.load(flag, typ=I1)), likely=False):
             builder.store(ir.Constant(I1, 0), flag)
             lane = builder.cttz(builder.not_(packed), ir.Constant(I1, 1))
-            lane = lane if count == 64 else builder.zext(lane, I64) if count < 64 else builder.trunc(lane, I64)
+            lane = resized(builder, lane, I64)
             first = index.as_value(index.add(builder, flat.base, flat.pattern[0] if flat.pattern else 0))
             builder.store(builder.add(first, lane), slots[0])
             for slot, v, x in zip(slots[1:], values, registers):
                 picked = builder.extract_element(x, lane) if isinstance(x.type, ir.VectorType) else x
-                builder.store(_as_word(builder, picked, v), slot)
+                builder.store(resized(builder, picked, I64, signed=v.tile.element.is_signed), slot)
         close(elements.nest)
         return []
 

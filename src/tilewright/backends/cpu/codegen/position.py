@@ -14,6 +14,7 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import index
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.ir.layouts import log2
 
 Pattern = tuple[int, ...]
 
@@ -95,7 +96,7 @@ class Mapper:
                 if n == 1:
                     found.append(ZERO)
                     continue
-                base = index.low_bits(builder, index.shift_right(builder, flat.base, index.log2(stride)), n)
+                base = index.low_bits(builder, index.shift_right(builder, flat.base, log2(stride)), n)
                 pattern = None if flat.pattern is None else tuple(p // stride % n for p in flat.pattern)
                 found.append(_coord(self.nest, base, flat.level, pattern))
             self._split[key] = tuple(found)

@@ -12,7 +12,7 @@ from tilewright.backends.cpu.codegen.state import State, storage_bytes, unsuppor
 from tilewright.backends.cpu.loops.kinds import ASSUMPTIONS, ELEMENTWISE, POINTER_OPS
 from tilewright.backends.vector import VectorEmitter, register_type
 from tilewright.backends.vector.request import LEFT_IS_RESULT
-from tilewright.backends.vector.types import I64
+from tilewright.backends.vector.types import I64, resized
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.ops import shape
 from tilewright.ir.ops.arith import Bitcast, operand_tile
@@ -49,27 +49,15 @@ def _pointee_bytes(dtype: ElementType) -> int:
 def _pointer(emitter: VectorEmitter, builder: ir.IRBuilder, op: Op, operands: Sequence[ir.Value]) -> ir.Value:
     if isinstance(op, shape.PtrOffset):
         offset = op.offset.tile.element
-        distance = _resize(emitter, builder, operands[1], offset.bitwidth, 64, offset.is_signed)
+        distance = resized(builder, operands[1], I64, signed=offset.is_signed)
         item = ir.Constant(I64, _pointee_bytes(op.ptr.tile.dtype))
         return builder.add(operands[0], builder.mul(distance, lanes.splat(builder, item, emitter.lanes)))
     if isinstance(op, shape.PtrDiff):
         distance = builder.sub(operands[0], operands[1])
         item = ir.Constant(I64, _pointee_bytes(op.lhs.tile.dtype))
         distance = builder.sdiv(distance, lanes.splat(builder, item, emitter.lanes))
-        return _resize(emitter, builder, distance, 64, op.dtype.bitwidth, True)
+        return resized(builder, distance, ir.IntType(op.dtype.bitwidth))
     return operands[0]
-
-
-def _resize(
-    emitter: VectorEmitter, builder: ir.IRBuilder, value: ir.Value, have: int, want: int, signed: bool
-) -> ir.Value:
-    scalar = ir.IntType(want)
-    type_ = scalar if emitter.lanes is None else ir.VectorType(scalar, emitter.lanes)
-    if have == want:
-        return value
-    if want < have:
-        return builder.trunc(value, type_)
-    return builder.sext(value, type_) if signed else builder.zext(value, type_)
 
 
 def combine(

@@ -12,7 +12,7 @@ from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.vector import VectorEmitter, storage_type
-from tilewright.backends.vector.types import I8, I64
+from tilewright.backends.vector.types import I8, I64, resized
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.types import ElementType
@@ -108,10 +108,7 @@ class State:
             n = int(register.constant)
             signed = value.tile.element.is_signed and n >> (width - 1) & 1
             return n - (1 << width) if signed else n
-        if register.type.width == 64:
-            return register
-        extend = self.builder.sext if value.tile.element.is_signed else self.builder.zext
-        return extend(register, I64)
+        return resized(self.builder, register, I64, signed=value.tile.element.is_signed)
 
     def buffer(self, offset: int, dtype: ElementType, size: int) -> Buffer:
         """The scratch memory from ``offset`` on, for ``size`` elements."""

@@ -17,9 +17,9 @@ from tilewright.backends.vector import storage_type
 from tilewright.backends.vector.types import I1, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
+from tilewright.ir.layouts import log2
 from tilewright.ir.ops.loops import CheckLoad, LoopNest
 from tilewright.ir.ops.memory import MakeTensorView, ViewMemoryOp
-from tilewright.ir.types import PartitionViewType
 
 # Tile indices are clamped to this magnitude: far outside of any array, and small enough not to wrap around.
 _FARTHEST = 1 << 38
@@ -35,14 +35,8 @@ _ALL_ARRAYS = 2.5
 
 def bind_tensor_view(state: State, op: MakeTensorView) -> None:
     """make_tensor_view."""
-    type_ = op.type
-    shape, strides = iter(op.shape), iter(op.strides)
-
-    def extents(static: tuple[int | None, ...], values: object) -> tuple[Index, ...]:
-        return tuple(state.index(next(values)) if e is None else e for e in static)  # type: ignore[call-overload]
-
-    base = state.scalar(op.base)
-    state.bind(op.result, ViewBinding(base, extents(type_.shape, shape), extents(type_.strides, strides)))
+    extents = op.type.filled(map(state.index, op.shape), map(state.index, op.strides))
+    state.bind(op.result, ViewBinding(state.scalar(op.base), *extents))
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ def access(state: State, op: ViewMemoryOp | CheckLoad) -> ViewAccess:
     """The access of a load_view, store_view or atomic_view."""
     view = op.view
     assert view is not None
-    type_: PartitionViewType = view.type  # type: ignore[assignment]
+    type_ = view.partition
     bound, builder = state.view(view), state.builder
     in_bounds = op.promised
     origins, inside, address = [], None, bound.base
@@ -141,7 +135,7 @@ def streaming(state: State, nest: LoopNest, tile: ViewAccess) -> Streaming:
     if tile.shape[-1] * item < _LONG_ROW or nest.kept:
         whole = builder.icmp_unsigned("==", before, as_value(0))
         return Streaming(builder.and_(worthwhile, whole), None)
-    return Streaming(worthwhile, builder.lshr(before, as_value(index.log2(item))))
+    return Streaming(worthwhile, builder.lshr(before, as_value(log2(item))))
 
 
 def _array_bytes(builder: ir.IRBuilder, tile: ViewAccess) -> Index:

@@ -10,7 +10,7 @@ from tilewright.ir.effects import is_ordered
 from tilewright.ir.opdef import OPS
 from tilewright.ir.ops import memory, shape
 from tilewright.ir.ops.arith import Cast
-from tilewright.ir.types import PartitionViewType, TileType
+from tilewright.ir.types import TileType
 
 POINTER_OPS = frozenset({shape.PtrOffset, shape.PtrDiff, shape.PtrToInt, shape.IntToPtr})
 ASSUMPTIONS = (memory.AssumeDivisible, memory.AssumeBounded, memory.AssumeBlocked)
@@ -54,8 +54,7 @@ def known_integer(value: Value) -> int | None:
 
 def view_strides(op: memory.ViewMemoryOp) -> tuple[int | None, ...]:
     """The strides in elements of the axes of the tile that ``op`` accesses, as far as they are known."""
-    t = op.view.type
-    assert isinstance(t, PartitionViewType)
+    t = op.view.partition
     return tuple(_strides(op.view, t.view.strides)[axis] for axis in t.order)
 
 

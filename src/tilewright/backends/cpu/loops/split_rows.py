@@ -22,7 +22,7 @@ from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.memory import LoadView, MakePartitionView, StoreView, ViewMemoryOp
 from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 from tilewright.ir.rewrite import clone_op, stand_for
-from tilewright.ir.types import PartitionViewType, TileType
+from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 
 # Bytes of a row that is taken by itself: norms and softmax of rows of 4 and 8 KiB gain, of shorter and longer ones they
@@ -139,8 +139,7 @@ class _Rows:
 
     def _row(self, op: ViewMemoryOp) -> tuple[Value, int]:
         axis = self.axis if op is self.store else self.axes[op.results[0]]
-        assert isinstance(op.view.type, PartitionViewType)
-        return op.indices[axis], op.view.type.steps[axis]
+        return op.indices[axis], op.view.partition.steps[axis]
 
     def may_move(self, alias: AliasAnalysis) -> bool:
         """Whether the loads may happen where the store is, and after parts of it."""
@@ -190,8 +189,8 @@ class _Rows:
 
     def _view(self, op: ViewMemoryOp, builder: Builder) -> Value:
         """The view of ``op`` in tiles of one row, at every row."""
-        t, made = op.view.type, op.view.op
-        assert isinstance(t, PartitionViewType) and isinstance(made, MakePartitionView)
+        t, made = op.view.partition, op.view.op
+        assert isinstance(made, MakePartitionView)
         axis = self.axis if op is self.store else self.axes[op.results[0]]
         shape, steps = _with(t.tile_shape, axis), _with(t.steps, axis)
         return builder.emit(MakePartitionView, made.view, type=replace(t, tile_shape=shape, steps=steps))

@@ -18,7 +18,6 @@ from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.loops import CheckLoad, LoopNest, ReserveScratch
 from tilewright.ir.rewrite import Rewriter, clone_block, clone_op, stand_for
-from tilewright.ir.types import PartitionViewType
 
 # Elements, from which one check of all masks or bounds replaces a check for each. Chosen; no measurement of it alone is
 # on record.
@@ -157,14 +156,9 @@ def _versions(nest: LoopNest, root: Op | None, *, masked: bool, overlapping: boo
     clipped = any(not all(op.promised) for op in accessed_views(nest))
     if _one_by_one(root):
         tested = clipped or (isinstance(root, memory.PointerMemoryOp) and root.mask is not None)
-        worthwhile = masked or (isinstance(root, memory.ViewMemoryOp) and _tile_size(root) >= _WORTH_CHECKING)
-        return (*["plain"] * (worthwhile or not tested), *["bounds_checked"] * tested)
+        large = isinstance(root, memory.ViewMemoryOp) and root.view.partition.tile.size >= _WORTH_CHECKING
+        return (*["plain"] * (masked or large or not tested), *["bounds_checked"] * tested)
     return ("plain", *["bounds_checked"] * (masked or clipped), *["on_copies"] * overlapping)
-
-
-def _tile_size(op: memory.ViewMemoryOp) -> int:
-    assert isinstance(op.view.type, PartitionViewType)
-    return op.view.type.tile.size
 
 
 def _copy_axis(load: Op) -> int | None:

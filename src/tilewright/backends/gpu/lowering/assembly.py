@@ -18,6 +18,11 @@ def constraint(type_: ir.Type) -> str:
     return _CONSTRAINTS[type_]
 
 
+def places(first: int, count: int) -> str:
+    """So many operands of an instruction, from the ``first`` on, as one."""
+    return "{" + ", ".join(f"${first + i}" for i in range(count)) + "}"
+
+
 def results_type(builder: ir.IRBuilder, results: Sequence[ir.Type]) -> ir.Type:
     """The type of several results. That of many has a name in the module, which is much shorter."""
     if len(results) < _MANY or any(t is not results[0] for t in results):

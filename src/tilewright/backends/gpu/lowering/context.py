@@ -45,7 +45,16 @@ class Exits:
     left_as: Sequence[bool]
 
 
-Rule = Callable[["Context", Any], None]
+Rule = Callable[["Context", Any], object]
+
+
+def instruction(text: str) -> Rule:
+    """The rule of an op that is one instruction: ``text``, with attributes of the op in braces."""
+    return lambda cx, op: cx.asm(text.format_map(op.attributes))
+
+
+def nothing(cx: Context, op: Op) -> None:
+    """The rule of a promise, and of a yield, whose values the op around it takes."""
 
 
 class Context:
@@ -147,13 +156,16 @@ class Context:
             add(b.shl(part, self.i32(shift)) if shift > 0 else b.lshr(part, self.i32(-shift)) if shift else part)
         return found
 
+    def of_thread(self, lanes: Sequence[int], warps: Sequence[int]) -> ir.Value | None:
+        """``linear`` of the lane and the warp together."""
+        of_lane, of_warp = self.linear(self.lane, lanes), self.linear(self.warp, warps)
+        if of_lane is None or of_warp is None:
+            return of_warp if of_lane is None else of_lane
+        return self.builder.xor(of_lane, of_warp)
+
     def thread_part(self, layout: LinearLayout) -> ir.Value:
         """What lane and warp contribute to the index that ``layout`` maps to."""
-        parts = [self.linear(self.lane, layout.bases(LANE)), self.linear(self.warp, layout.bases(WARP))]
-        known = [p for p in parts if p is not None]
-        if not known:
-            return self.i32(0)
-        return known[0] if len(known) == 1 else self.builder.xor(*known)
+        return self.of_thread(layout.bases(LANE), layout.bases(WARP)) or self.i32(0)
 
     def owner(self, layout: LinearLayout | None) -> ir.Value | None:
         """Whether this thread holds its elements first, i1; None where every one does. Scalars belong to thread 0."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.context import Context, Exits, Registers, Rule
+from tilewright.backends.gpu.lowering.context import Context, Exits, Registers, Rule, nothing
 from tilewright.backends.gpu.lowering.words import packed_words, unpacked_words
 from tilewright.ir.core import Op, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
@@ -124,20 +124,11 @@ def _if(cx: Context, op: If) -> None:
     _bind(cx, op.results, results, words)
 
 
-def _continue(cx: Context, op: Continue) -> None:
-    exits = cx.loops[-1]
-    exits.next_values.append((_flat(cx, op.values, exits.words), cx.builder.block))
-    cx.builder.branch(exits.header)
-
-
-def _break(cx: Context, op: Break) -> None:
-    exits = cx.loops[-1]
-    exits.results.append((_flat(cx, op.values, exits.left_as), cx.builder.block))
-    cx.builder.branch(exits.after)
-
-
-def _nothing(cx: Context, op: Op) -> None:
-    """A yield, whose values the op around it takes."""
+def _jump(cx: Context, op: Continue | Break) -> None:
+    exits, on = cx.loops[-1], isinstance(op, Continue)
+    values = _flat(cx, op.values, exits.words if on else exits.left_as)
+    (exits.next_values if on else exits.results).append((values, cx.builder.block))
+    cx.builder.branch(exits.header if on else exits.after)
 
 
 def _return(cx: Context, op: Return) -> None:
@@ -148,8 +139,8 @@ RULES: dict[type[Op], Rule] = {
     For: _loop,
     Loop: _loop,
     If: _if,
-    Continue: _continue,
-    Break: _break,
-    Yield: _nothing,
+    Continue: _jump,
+    Break: _jump,
+    Yield: nothing,
     Return: _return,
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
+from tilewright.backends.branches import choose
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32
 from tilewright.ir.core import Op
 from tilewright.ir.ops.arith import Div, is_plain, operand_dtype
@@ -54,20 +55,7 @@ def quotients(cx: Context, op: Op, operands: Sequence[Sequence[ir.Value]]) -> li
     bits = b.bitcast(s, I32)
     usual = b.icmp_unsigned("<", b.sub(bits, cx.i32(_LEAST_DIVISOR)), cx.i32(_END_OF_DIVISORS - _LEAST_DIVISOR))
     usual = b.and_(usual, _in_range(cx, xs))
-    found: list[list[ir.Value]] = []
-    ends: list[ir.Block] = []
-    with b.if_else(usual) as branches:
-        for branch, fast in zip(branches, (True, False)):
-            with branch:
-                found.append(_fast(cx, xs, s) if fast else _in_float64(cx, xs, s))
-                ends.append(b.block)
-    result = []
-    for pair in zip(*found):
-        phi = b.phi(F32)
-        for value, end in zip(pair, ends):
-            phi.add_incoming(value, end)
-        result.append(phi)
-    return result
+    return choose(b, usual, lambda: _fast(cx, xs, s), lambda: _in_float64(cx, xs, s))
 
 
 def _fast(cx: Context, xs: Sequence[ir.Value], s: ir.Value) -> list[ir.Value]:

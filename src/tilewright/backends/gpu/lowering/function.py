@@ -19,6 +19,7 @@ from tilewright.backends.native.lines import SourceLines
 from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.vector import storage_type
 from tilewright.ir.core import Function
+from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.memory import SharedAlloc
@@ -126,11 +127,11 @@ def add_kernel(
     cx.tile_threads = tile_threads
     cx.joined = joined_mma(function)
     for op, argument in zip(maps, kernel.args[len(called.parameters) :]):
-        tma.mark_tensor_map(argument)
+        _mark_by_value(argument, MAP_BYTES, MAP_ALIGNMENT)
         cx.maps[op] = argument
     for i, (value, given) in enumerate(zip(function.body.args, _arguments(builder, function, kernel, called))):
         if i in by_value:
-            _mark_by_value(given, by_value[i])
+            _mark_by_value(given, by_value[i], 8)
             cx.values[value] = [builder.ptrtoint(given, I64)]
             cx.generic.update(reads(value) or ())
             continue
@@ -142,9 +143,9 @@ def add_kernel(
     return Kernel(called.symbol, threads, memory.shared_bytes(allocations), maps)
 
 
-def _mark_by_value(argument: ir.Argument, size: int) -> None:
-    """A parameter is by value, and read where it is."""
-    for attribute in (f"byval([{size} x i8])", "align 8", '"nvvm.grid_constant"'):
+def _mark_by_value(argument: ir.Argument, size: int, alignment: int) -> None:
+    """A parameter is by value, and read where it is, in the memory of parameters."""
+    for attribute in (f"byval([{size} x i8])", f"align {alignment}", '"nvvm.grid_constant"'):
         set.add(argument.attributes, attribute)  # llvmlite knows no attributes of targets
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -17,6 +17,7 @@ from tilewright.backends.gpu.lowering.words import packed_words, unpacked_words
 from tilewright.ir.core import Op
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
 from tilewright.ir.ops.gpu.memory import SharedLoad, SharedStore
+from tilewright.ir.span import sums
 
 _ROW = 16  # bytes
 _CAPABILITY = 90  # of ``stmatrix``: PTX ISA
@@ -41,12 +42,11 @@ class Matrices:
         b, warps = cx.builder, self.offsets.bases(WARP)
         # Lanes 8 i to 8 i + 7 give the addresses of the rows of matrix i.
         lanes = (*self.rows, *(self.offsets.bases(REGISTER)[bit] for bit in self.matrices))
-        mine, of_warp = cx.linear(cx.lane, lanes), cx.linear(cx.warp, warps)
+        mine = cx.of_thread(lanes, warps)
         assert mine is not None  # as no basis is 0
-        mine = mine if of_warp is None else b.xor(mine, of_warp)
         moving = functools.reduce(operator.or_, (*lanes, *warps))
         bases: dict[int, ir.Value] = {}
-        each, four = (_sums(1 << bit for bit in bits) for bits in (self.word, self.matrices))
+        each, four = (sums(1 << bit for bit in bits) for bits in (self.word, self.matrices))
         for first in range(self.offsets.size(REGISTER)):
             if first & (each[-1] | four[-1]):
                 continue
@@ -56,14 +56,6 @@ class Matrices:
                 swizzled = b.xor(mine, cx.i32(mixed)) if mixed else mine
                 bases[mixed] = b.add(start, b.mul(swizzled, cx.i32(item)))
             yield [[first | m | e for e in each] for m in four], bases[mixed], f"+{alone * item}" if alone else ""
-
-
-def _sums(bits: Iterable[int]) -> list[int]:
-    """All that one gets by adding some of ``bits``: of the first alone, in order."""
-    found = [0]
-    for bit in bits:
-        found += [n | bit for n in found]
-    return found
 
 
 def _bits(registers: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:

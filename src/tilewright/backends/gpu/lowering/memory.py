@@ -5,13 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.assembly import I16, I32, I64
-from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule, owned_registers, unsupported
+from tilewright.backends.branches import phi_of
+from tilewright.backends.gpu.lowering.assembly import I16, I32, I64, places
+from tilewright.backends.gpu.lowering.context import (
+    Buffer,
+    Context,
+    Registers,
+    Rule,
+    instruction,
+    owned_registers,
+    unsupported,
+)
 from tilewright.backends.gpu.lowering.words import Words, bytes_of, number_of, packed, unpacked, words_of
-from tilewright.ir.core import Op, Value
+from tilewright.backends.vector.types import resized
+from tilewright.ir.core import Op
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.ops.gpu import memory
@@ -29,9 +40,8 @@ _SCOPES = {
 }
 
 
-def _places(first: int, count: int) -> str:
-    names = [f"${first + i}" for i in range(count)]
-    return names[0] if count == 1 else f"{{{', '.join(names)}}}"
+def _registers(first: int, count: int) -> str:
+    return f"${first}" if count == 1 else places(first, count)
 
 
 def _vector(words: Words) -> str:
@@ -50,7 +60,7 @@ def _load(
     """The words at an address; where the mask is false, the bits ``otherwise``."""
     n = words.count
     place = f"[${n}+{offset}]" if offset else f"[${n}]"
-    text = f"{instruction}.{_vector(words)} {_places(0, n)}, {place};"
+    text = f"{instruction}.{_vector(words)} {_registers(0, n)}, {place};"
     if mask is None:
         return cx.asm(text, [words.type] * n, [address])
     width = words.type.width
@@ -68,7 +78,7 @@ def _store(
     offset: int = 0,
 ) -> None:
     place = f"[$0+{offset}]" if offset else "[$0]"
-    text = f"{instruction}.{_vector(words)} {place}, {_places(1, words.count)};"
+    text = f"{instruction}.{_vector(words)} {place}, {_registers(1, words.count)};"
     if mask is None:
         cx.asm(text, [], [address, *values])
     else:
@@ -124,13 +134,7 @@ def _branched_load(
     with b.if_then(mask):
         loaded = _load(cx, instruction, words, address, None)
         inside = b.block
-    found = []
-    for x in loaded:
-        phi = b.phi(words.type)
-        phi.add_incoming(ir.Constant(words.type, otherwise), before)
-        phi.add_incoming(x, inside)
-        found.append(phi)
-    return found
+    return [phi_of(b, (ir.Constant(words.type, otherwise), before), (x, inside)) for x in loaded]
 
 
 def _and(cx: Context, a: ir.Value | None, b: ir.Value | None) -> ir.Value | None:
@@ -219,16 +223,10 @@ def _shared_alloc(cx: Context, op: memory.SharedAlloc) -> None:
     cx.buffers[op.result] = Buffer(op.type, address)
 
 
-def _as_i32(cx: Context, index: ir.Value) -> ir.Value:
-    if index.type.width == 32:
-        return index
-    return cx.builder.trunc(index, I32) if index.type.width > 32 else cx.builder.zext(index, I32)
-
-
 def _shared_copy(cx: Context, op: memory.SharedCopy) -> None:
     buffer = cx.buffers[op.buffer]
     size = buffer.type.bytes // buffer.type.copies
-    index = _as_i32(cx, cx.scalar(op.index))
+    index = resized(cx.builder, cx.scalar(op.index), I32)
     address = cx.builder.add(buffer.address, cx.builder.mul(index, cx.i32(size)))
     assert op.result.type is not None
     cx.buffers[op.result] = Buffer(op.result.type, address)  # type: ignore[arg-type]
@@ -253,7 +251,7 @@ class _Offsets:
         mine = cx.thread_part(offsets)
         if self.part is not None:
             mine = b.xor(mine, self.part)
-        moving = _union((*offsets.bases(LANE), *offsets.bases(WARP))) if self.part is None else -1
+        moving = offsets.mask(LANE, WARP) if self.part is None else -1
         bases: dict[int, ir.Value] = {}
         found = []
         for r in registers:
@@ -265,13 +263,6 @@ class _Offsets:
                 bases[mixed] = b.add(self.buffer.address, scaled)
             found.append((bases[mixed], alone * size))
         return found
-
-
-def _union(masks: Sequence[int]) -> int:
-    total = 0
-    for m in masks:
-        total |= m
-    return total
 
 
 def _groups(offsets: LinearLayout, vector: int) -> list[list[int]]:
@@ -287,20 +278,21 @@ def _groups(offsets: LinearLayout, vector: int) -> list[list[int]]:
     return groups
 
 
-def _load_shared(cx: Context, op: Op, offsets: _Offsets, dtype: ElementType, vector: int) -> Registers:
-    words = words_of(bytes_of(dtype), vector)
-    layout = offsets.layout
+def _shared_load(cx: Context, op: memory.SharedLoad | memory.SharedExtract) -> None:
+    offsets, dtype, vector = _accessed(cx, op, op.result.layout), op.type.dtype, _vector_of(op)
+    words, layout = words_of(bytes_of(dtype), vector), offsets.layout
     by_offset: dict[int, ir.Value] = {}
     groups = _groups(layout, vector)
     for group, (address, constant) in zip(groups, offsets.addresses([g[0] for g in groups])):
         loaded = _load(cx, "ld.shared", words, address, None, constant)
         for r, value in zip(group, unpacked(cx, words, loaded, dtype)):
             by_offset[layout.index(register=r)] = value
-    return [by_offset[layout.index(register=r)] for r in range(layout.size(REGISTER))]
+    cx.values[op.result] = [by_offset[layout.index(register=r)] for r in range(layout.size(REGISTER))]
 
 
-def _store_shared(cx: Context, value: Value, offsets: _Offsets, vector: int) -> None:
-    dtype, values = value.tile.dtype, cx.of(value)
+def _shared_store(cx: Context, op: memory.SharedStore | memory.SharedInsert) -> None:
+    value, vector = op.value, _vector_of(op)
+    offsets, dtype, values = _accessed(cx, op, value.layout), value.tile.dtype, cx.of(value)
     words = words_of(bytes_of(dtype), vector)
     owned = owned_registers(value.layout)
     owner = cx.owner(value.layout)
@@ -310,21 +302,15 @@ def _store_shared(cx: Context, value: Value, offsets: _Offsets, vector: int) -> 
         _store(cx, "st.shared", words, address, stored, owner, constant)
 
 
-def _shared_load(cx: Context, op: memory.SharedLoad) -> None:
+def _vector_of(op: Op) -> int:
+    return op.vector if isinstance(op, (memory.SharedLoad, memory.SharedStore)) else 1
+
+
+def _accessed(cx: Context, op: Any, layout: LinearLayout) -> _Offsets:
+    """The offsets of the elements of a tile; of a part, with those of its first one, which the indices give."""
     buffer = cx.buffers[op.buffer]
-    offsets = buffer.type.layout.invert_and_compose(op.result.layout)
-    cx.values[op.result] = _load_shared(cx, op, _Offsets(cx, buffer, offsets, None), op.type.dtype, op.vector)
-
-
-def _shared_store(cx: Context, op: memory.SharedStore) -> None:
-    buffer = cx.buffers[op.buffer]
-    offsets = buffer.type.layout.invert_and_compose(op.value.layout)
-    _store_shared(cx, op.value, _Offsets(cx, buffer, offsets, None), op.vector)
-
-
-def _part(cx: Context, op: memory.SharedExtract | memory.SharedInsert, layout: LinearLayout) -> _Offsets:
-    """The offsets of a part: those of its elements, and those of its first one, which the indices give."""
-    buffer = cx.buffers[op.buffer]
+    if isinstance(op, (memory.SharedLoad, memory.SharedStore)):
+        return _Offsets(cx, buffer, buffer.type.layout.invert_and_compose(layout), None)
     shape = buffer.type.shape
     inside = LinearLayout.of(shape, {dim: layout.images(dim) for dim in layout.names})
     offsets = buffer.type.layout.invert_and_compose(inside)
@@ -334,19 +320,10 @@ def _part(cx: Context, op: memory.SharedExtract | memory.SharedInsert, layout: L
         if not bits:
             continue
         along = buffer.type.layout.invert_and_compose(LinearLayout.of(shape, {"index": bits}))
-        moved = cx.linear(_as_i32(cx, cx.scalar(index)), along.bases("index"))
+        moved = cx.linear(resized(cx.builder, cx.scalar(index), I32), along.bases("index"))
         if moved is not None:
             first = moved if first is None else cx.builder.xor(first, moved)
     return _Offsets(cx, buffer, offsets, first)
-
-
-def _shared_extract(cx: Context, op: memory.SharedExtract) -> None:
-    offsets = _part(cx, op, op.result.layout)
-    cx.values[op.result] = _load_shared(cx, op, offsets, op.type.dtype, 1)
-
-
-def _shared_insert(cx: Context, op: memory.SharedInsert) -> None:
-    _store_shared(cx, op.value, _part(cx, op, op.value.layout), 1)
 
 
 def _barrier(cx: Context, op: memory.Barrier) -> None:
@@ -377,14 +354,6 @@ def _async_copy(cx: Context, op: memory.AsyncCopy) -> None:
         cx.asm(text + ";", [], operands)
 
 
-def _async_commit(cx: Context, op: memory.AsyncCommit) -> None:
-    cx.asm("cp.async.commit_group;")
-
-
-def _async_wait(cx: Context, op: memory.AsyncWait) -> None:
-    cx.asm(f"cp.async.wait_group {op.pending};")
-
-
 def shared_bytes(ops: Sequence[memory.SharedAlloc]) -> int:
     """How much shared memory the allocations of a function take."""
     return max((math.ceil((op.offset or 0) + op.type.bytes) for op in ops), default=0)
@@ -397,12 +366,10 @@ RULES: dict[type[Op], Rule] = {
     AtomicCas: _atomic,
     memory.SharedAlloc: _shared_alloc,
     memory.SharedCopy: _shared_copy,
-    memory.SharedLoad: _shared_load,
-    memory.SharedStore: _shared_store,
-    memory.SharedExtract: _shared_extract,
-    memory.SharedInsert: _shared_insert,
+    **dict.fromkeys((memory.SharedLoad, memory.SharedExtract), _shared_load),
+    **dict.fromkeys((memory.SharedStore, memory.SharedInsert), _shared_store),
     memory.Barrier: _barrier,
     memory.AsyncCopy: _async_copy,
-    memory.AsyncCommit: _async_commit,
-    memory.AsyncWait: _async_wait,
+    memory.AsyncCommit: instruction("cp.async.commit_group;"),
+    memory.AsyncWait: instruction("cp.async.wait_group {pending};"),
 }

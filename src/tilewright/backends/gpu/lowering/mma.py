@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, assembly
+from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, assembly, places
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
 from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op
@@ -66,12 +66,12 @@ def _instruction(cx: Context, op: GpuMma, x: Registers, y: Registers, acc: Regis
     words = [_fragment(cx, values, t, accumulates=i == 2) for i, (values, t) in enumerate(zip((x, y, acc), types))]
     operands = [w for part in words for w in part]
     results = [w.type for w in words[2]]
-    places, at = [], 0
+    fragments, at = [], 0
     for count in (len(results), *(len(part) for part in words)):
-        places.append("{" + ", ".join(f"${at + i}" for i in range(count)) + "}")
+        fragments.append(places(at, count))
         at += count
     kind = f"m{m}n{n}k{k}.row.col.{names[2]}.{names[0]}.{names[1]}.{names[2]}"
-    return assembly(cx.builder, f"mma.sync.aligned.{kind} {', '.join(places)};", results, operands)
+    return assembly(cx.builder, f"mma.sync.aligned.{kind} {', '.join(fragments)};", results, operands)
 
 
 def _fragment(cx: Context, values: Registers, dtype: DType, *, accumulates: bool) -> Registers:

@@ -21,7 +21,7 @@ from tilewright.backends.gpu.lowering.integers import extended, is_narrow, widen
 from tilewright.backends.vector import HostFeatures, VectorEmitter
 from tilewright.backends.vector.convert import BFLOAT
 from tilewright.backends.vector.request import ElementOp
-from tilewright.backends.vector.types import Number, Splat
+from tilewright.backends.vector.types import Number, Splat, resized
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import RoundingMode
@@ -437,20 +437,14 @@ def pointee_bytes(dtype: ElementType) -> int:
 
 def _offset(e: ScalarEmitter, op: PtrOffset, operands: Registers) -> ir.Value:
     pointer, offset = operands
-    distance = _to_64_bits(e, offset, op.offset.tile.element)
+    distance = resized(e.builder, offset, I64, signed=op.offset.tile.element.is_signed)
     return e.builder.add(pointer, e.builder.mul(distance, ir.Constant(I64, pointee_bytes(op.ptr.tile.dtype))))
-
-
-def _to_64_bits(e: ScalarEmitter, x: ir.Value, dtype: DType) -> ir.Value:
-    if x.type == I64:
-        return x
-    return e.builder.sext(x, I64) if dtype.is_signed else e.builder.zext(x, I64)
 
 
 def _difference(e: ScalarEmitter, op: PtrDiff, operands: Registers) -> ir.Value:
     distance = e.builder.sub(*operands)
     found = e.builder.sdiv(distance, ir.Constant(I64, pointee_bytes(op.lhs.tile.dtype)))
-    found = e.builder.trunc(found, I32) if op.dtype.bitwidth < 64 else found
+    found = resized(e.builder, found, I32 if op.dtype.bitwidth < 64 else I64)
     return extended(e.builder, found, op.dtype) if is_narrow(op.dtype) else found
 
 
@@ -458,10 +452,10 @@ def _bitcast(e: ScalarEmitter, op: arith.Bitcast, operands: Registers) -> ir.Val
     source, target = op.x.tile.dtype, op.dtype
     if isinstance(source, PointerType) or isinstance(target, PointerType):
         bits = operands[0] if isinstance(source, PointerType) else e.to_storage(source, operands[0])
-        bits = bits if bits.type == I64 else e.builder.bitcast(bits, I64)
+        bits = e.builder.bitcast(bits, I64)
         return bits if isinstance(target, PointerType) else _from_bits(e, target, bits)
     stored, storage = e.to_storage(source, operands[0]), e.vector.storage_type(target)
-    return e.to_register(target, stored if stored.type == storage else e.builder.bitcast(stored, storage))
+    return e.to_register(target, e.builder.bitcast(stored, storage))
 
 
 def _from_bits(e: ScalarEmitter, dtype: DType, bits: ir.Value) -> ir.Value:

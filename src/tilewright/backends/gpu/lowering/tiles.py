@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -12,14 +10,16 @@ from llvmlite import ir
 from tilewright.analysis.gpu.layout_conversion import within_warp
 from tilewright.backends.gpu.lowering.addresses import BaseOffset
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32, I64
-from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
+from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, instruction, nothing, unsupported
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow
+from tilewright.backends.vector.types import resized
 from tilewright.ir.core import Block, Op
 from tilewright.ir.layouts import LANE, REGISTER, WARP
 from tilewright.ir.ops.gpu import tiles
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.memory import Assume, AssumeBlocked, AssumeBounded, AssumeDivisible, Bid, NumBlocks
 from tilewright.ir.ops.shape import Constant, Iota, Permute, Reshape, Undefined
+from tilewright.ir.span import sums
 
 
 def _constant(cx: Context, op: Constant | Undefined) -> None:
@@ -36,12 +36,10 @@ def _iota(cx: Context, op: Iota) -> None:
         return
     layout = op.type.layout
     mine = cx.thread_part(layout)
-    moving = 0
-    for base in (*layout.bases(LANE), *layout.bases(WARP)):
-        moving |= base
+    moving = layout.mask(LANE, WARP)
     found: list[Any] = [None] * layout.num_registers
     last = math.prod(layout.shape) - 1
-    start = _resized(b, mine, type_)
+    start = resized(b, mine, type_)
     for r in range(0, layout.num_registers, cx.strides.get(op.result, 1)):
         index = layout.index(register=r)
         if is_narrow(dtype):
@@ -50,14 +48,8 @@ def _iota(cx: Context, op: Iota) -> None:
         elif not index & moving:
             found[r] = cx.base_offsets.at(BaseOffset(start, index, last))
         else:
-            found[r] = _resized(b, b.xor(mine, cx.i32(index)), type_)
+            found[r] = resized(b, b.xor(mine, cx.i32(index)), type_)
     cx.values[op.result] = found
-
-
-def _resized(b: ir.IRBuilder, x: ir.Value, type_: ir.IntType) -> ir.Value:
-    if type_.width == x.type.width:
-        return x
-    return b.trunc(x, type_) if type_.width < x.type.width else b.zext(x, type_)
 
 
 def _same(cx: Context, op: Permute | AssumeBlocked | AssumeBounded | AssumeDivisible) -> None:
@@ -107,7 +99,7 @@ def exchanged(cx: Context, x: ir.Value, mode: str, lane: ir.Value) -> ir.Value:
         low, high = word(b.trunc(bits, I32)), word(b.trunc(b.lshr(bits, ir.Constant(I64, 32)), I32))
         both = b.or_(b.zext(low, I64), b.shl(b.zext(high, I64), ir.Constant(I64, 32)))
         return b.bitcast(both, F64) if type_ == F64 else both
-    return _resized(b, word(_resized(b, x, I32)), type_)
+    return resized(b, word(resized(b, x, I32)), type_)
 
 
 def _shuffle(cx: Context, op: tiles.Shuffle) -> None:
@@ -123,11 +115,11 @@ def _convert(cx: Context, op: tiles.ConvertLayout) -> None:
     images = {dim: conversion.images(dim) for dim in (REGISTER, LANE, WARP)}
     lanes_move = any(i[1] for i in images[REGISTER]) or any(i[1] for i in images[WARP])
     lanes_move |= any(image[1] != 1 << bit for bit, image in enumerate(images[LANE]))
-    other = _chosen(cx, images, 1) if lanes_move else None
+    other = cx.of_thread(*([i[1] for i in images[dim]] for dim in (LANE, WARP))) if lanes_move else None
     # Which register is wanted may depend on the lane and the warp: all that are possible are exchanged.
-    wanted = _chosen(cx, images, 0)
+    wanted = cx.of_thread(*([i[0] for i in images[dim]] for dim in (LANE, WARP)))
     varying = [i[0] for dim in (LANE, WARP) for i in images[dim] if i[0]]
-    choices = sorted({_sum(c) for n in range(len(varying) + 1) for c in itertools.combinations(varying, n)})
+    choices = sorted({*sums(varying)})
     found = []
     for r in range(conversion.size(REGISTER)):
         held, lane, _ = conversion.apply(register=r)
@@ -144,20 +136,6 @@ def _convert(cx: Context, op: tiles.ConvertLayout) -> None:
             result = b.select(b.icmp_unsigned("==", wanted, cx.i32(choice)), x, result)
         found.append(result)
     cx.values[op.result] = found
-
-
-def _sum(parts: Sequence[int]) -> int:
-    total = 0
-    for p in parts:
-        total ^= p
-    return total
-
-
-def _chosen(cx: Context, images: dict[str, tuple[tuple[int, ...], ...]], axis: int) -> ir.Value | None:
-    """Coordinate ``axis`` of what this lane and warp map to."""
-    parts = [cx.linear(index, [i[axis] for i in images[dim]]) for dim, index in ((LANE, cx.lane), (WARP, cx.warp))]
-    known = [p for p in parts if p is not None]
-    return None if not known else known[0] if len(known) == 1 else cx.builder.xor(*known)
 
 
 # -- combining
@@ -206,20 +184,8 @@ def _thread_scan(cx: Context, op: tiles.ThreadScan) -> None:
 # -- the grid
 
 
-def _bid(cx: Context, op: Bid) -> None:
-    cx.values[op.result] = [cx.special(f"ctaid.{'xyz'[op.axis]}")]
-
-
-def _num_blocks(cx: Context, op: NumBlocks) -> None:
-    cx.values[op.result] = [cx.special(f"nctaid.{'xyz'[op.axis]}")]
-
-
-def _exit(cx: Context, op: Exit) -> None:
-    cx.asm("exit;")
-
-
-def _nothing(cx: Context, op: Assume) -> None:
-    """A promise."""
+def _grid(cx: Context, op: Bid | NumBlocks) -> None:
+    cx.values[op.result] = [cx.special(f"{'ctaid' if isinstance(op, Bid) else 'nctaid'}.{'xyz'[op.axis]}")]
 
 
 RULES: dict[type[Op], Rule] = {
@@ -234,8 +200,7 @@ RULES: dict[type[Op], Rule] = {
     tiles.ConvertLayout: _convert,
     tiles.ThreadReduce: _thread_reduce,
     tiles.ThreadScan: _thread_scan,
-    Bid: _bid,
-    NumBlocks: _num_blocks,
-    Assume: _nothing,
-    Exit: _exit,
+    **dict.fromkeys((Bid, NumBlocks), _grid),
+    Assume: nothing,
+    Exit: instruction("exit;"),
 }

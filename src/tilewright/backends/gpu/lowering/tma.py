@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.assembly import I16, I64
-from tilewright.backends.gpu.lowering.context import Context, Rule
+from tilewright.backends.gpu.lowering.assembly import I16, I64, places
+from tilewright.backends.gpu.lowering.context import Context, Rule, instruction
 from tilewright.ir.core import Op, Value
-from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.ir.layouts import LANES, log2
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.gpu import tma
@@ -32,12 +31,6 @@ _FIRST_TURN = 4  # that of the turns of warp group 0 of two
 
 
 # -- parameters
-
-
-def mark_tensor_map(argument: ir.Argument) -> None:
-    """A parameter is a tensor map: by value, in the memory of parameters, where the TMA unit reads it."""
-    for attribute in (f"byval([{MAP_BYTES} x i8])", f"align {MAP_ALIGNMENT}", '"nvvm.grid_constant"'):
-        set.add(argument.attributes, attribute)  # llvmlite knows no attributes of targets
 
 
 def _tensor_map(cx: Context, op: tma.TensorMap) -> None:
@@ -122,10 +115,6 @@ def _mate(cx: Context) -> ir.Value:
 # -- copies
 
 
-def _places(first: int, count: int) -> str:
-    return "{" + ", ".join(f"${first + i}" for i in range(count)) + "}"
-
-
 def _boxes(cx: Context, buffer: Value, map_value: Value, starts: Sequence[Value]) -> list[list[ir.Value]]:
     """For each box of a tile its address in shared memory, and its coordinates, the innermost first."""
     shared, tensor_map = cx.buffers[buffer], map_value.op
@@ -146,12 +135,12 @@ def _plus(cx: Context, value: ir.Value, constant: int) -> ir.Value:
 def _tma_load(cx: Context, op: tma.TmaLoad) -> None:
     rank, b = len(op.starts), cx.builder
     copy = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
-    places = f"[$0], [${rank + 1}, {_places(1, rank)}], [${rank + 2}]"
+    operands = f"[$0], [${rank + 1}, {places(1, rank)}], [${rank + 2}]"
     found = _boxes(cx, op.buffer, op.map, op.starts)
     more = [cx.scalar(op.map), cx.buffers[op.barrier].address]
     if op.both is None:
         for box in found:
-            _by_one(cx, f"{copy} {places};", [*box, *more])
+            _by_one(cx, f"{copy} {operands};", [*box, *more])
         return
     half = len(found) // 2
     with b.if_else(cx.scalar(op.both)) as (together, alone):
@@ -159,15 +148,15 @@ def _tma_load(cx: Context, op: tma.TmaLoad) -> None:
             cta = cx.special("cluster.ctarank")
             for first, second in zip(found[:half], found[half:]):
                 box = [_between(cx, x, y, cta) for x, y in zip(first, second)]
-                cx.asm(f"{copy}.multicast::cluster {places}, ${rank + 3};", [], [*box, *more, ir.Constant(I16, 3)])
+                cx.asm(f"{copy}.multicast::cluster {operands}, ${rank + 3};", [], [*box, *more, ir.Constant(I16, 3)])
         with alone:
             for box in found:
-                cx.asm(f"{copy} {places};", [], [*box, *more])
+                cx.asm(f"{copy} {operands};", [], [*box, *more])
 
 
 def _tma_store(cx: Context, op: tma.TmaStore) -> None:
     rank, b = len(op.starts), cx.builder
-    text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [${rank + 1}, {_places(1, rank)}], [$0];"
+    text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [${rank + 1}, {places(1, rank)}], [$0];"
     with b.if_then(_leads_group(cx) if op.by_group else _is_first(cx)):
         found = _boxes(cx, op.buffer, op.map, op.starts)
         if op.by_group:  # the one of the group: addresses and coordinates are sums
@@ -213,10 +202,6 @@ def _pass_turn(cx: Context, op: PassTurn) -> None:
         cx.asm(text, [], [_turn(cx, 1), last])
     else:
         cx.asm(f"bar.arrive $0, {threads};", [], [_turn(cx, 1)])
-
-
-def _async_fence(cx: Context, op: tma.AsyncFence) -> None:
-    cx.asm("fence.proxy.async.shared::cta;")
 
 
 def _part(cx: Context, op: tma.Part) -> None:
@@ -269,7 +254,7 @@ RULES: dict[type[Op], Rule] = {
     GroupBarrier: _group_barrier,
     TakeTurn: _take_turn,
     PassTurn: _pass_turn,
-    tma.AsyncFence: _async_fence,
+    tma.AsyncFence: instruction("fence.proxy.async.shared::cta;"),
     tma.Part: _part,
     WarpSpecialize: _warp_specialize,
 }

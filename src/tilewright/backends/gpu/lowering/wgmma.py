@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.analysis.gpu.joined_mma import distance, pending_statements
-from tilewright.backends.gpu.lowering.assembly import I32, I64, constraint, results_type
+from tilewright.backends.gpu.lowering.assembly import I32, I64, constraint, places, results_type
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule
 from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op
@@ -73,13 +73,12 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
     size = y.type.dtype.bytes
     acc = [register for mma in mmas for register in cx.of(mma.acc)]
     count, each, step = len(acc), n // 2, STEP_BYTES // size
-    places = [f"${i}" for i in range(count)]
     given = [] if constant_of(op.acc) == 0 else acc  # else the first instruction leaves the sum out
     right = count + len(given)
     modifiers = _modifiers(types[1], left.transposed, int(_inner_axis(y.type) != 0))
     lines = ["wgmma.fence.sync.aligned;"]
     for repeat in range(m // (ROWS * groups)):
-        accumulators = "{" + ", ".join(places[repeat * each : (repeat + 1) * each]) + "}"
+        accumulators = places(repeat * each, each)
         for at in range(0, k, step):
             before, x = left.operand(repeat * ROWS * groups, at, right + 1)
             second = _offset(y.type.layout, at, 0) * size >> 4
@@ -148,7 +147,7 @@ class _Registers:
     def operand(self, row: int, k: int, place: int) -> tuple[str, str]:
         """The text of the part at ``row`` and ``k``; nothing comes before the instruction."""
         first = place + 4 * (row // self.rows * self.steps + k * self.dtype.bytes // STEP_BYTES)
-        return "", "{" + ", ".join(f"${first + i}" for i in range(4)) + "}"
+        return "", places(first, 4)
 
 
 def _inner_axis(operand: SharedType) -> int:

@@ -117,8 +117,5 @@ class LoweringState:
             if isinstance(v.type, TileType):
                 self._values[v] = next(items)
                 continue
-            t = tensor_view(v.type)
             base = next(items)
-            shape = tuple(next(items) if e is None else e for e in t.shape)
-            strides = tuple(next(items) if e is None else e for e in t.strides)
-            self._views[v] = View(base, shape, strides)
+            self._views[v] = View(base, *tensor_view(v.type).filled(items, items))

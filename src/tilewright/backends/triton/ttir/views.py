@@ -24,16 +24,7 @@ _FAR = (1 << 31) - 1
 
 def tensor_view(s: LoweringState, op: MakeTensorView) -> None:
     """make_tensor_view."""
-    type_ = op.type
-    shape, strides = iter(s.all(op.shape)), iter(s.all(op.strides))
-    s.bind_view(
-        op.result,
-        View(
-            s[op.base],
-            tuple(next(shape) if e is None else e for e in type_.shape),
-            tuple(next(strides) if e is None else e for e in type_.strides),
-        ),
-    )
+    s.bind_view(op.result, View(s[op.base], *op.type.filled(s.all(op.shape), s.all(op.strides))))
 
 
 def partition_view(s: LoweringState, op: MakePartitionView) -> None:
@@ -51,7 +42,7 @@ class Access:
 def pointers_of(s: LoweringState, op: Any) -> Access:
     """The tile of ``op`` as pointers."""
     w = s.w
-    type_: PartitionViewType = op.view.type
+    type_ = op.view.partition
     view = s.view(op.view)
     in_bounds = op.promised
     kept = axes_kept(type_.tile_shape)
@@ -146,7 +137,7 @@ def times(w: Writer, x: Val, stride: Extent) -> Val:
 
 def load_view(s: LoweringState, op: LoadView) -> Val:
     w = s.w
-    type_: PartitionViewType = op.view.type  # type: ignore[assignment]
+    type_ = op.view.partition
     name, shape = s.tensor_type(op.result)
     if op.memory_order is MemoryOrder.WEAK and op in s.plan.descriptors:
         return _load_descriptor(s, op, s.plan.descriptors[op])
@@ -219,7 +210,7 @@ def _map_of(s: LoweringState, d: Descriptor, cell: Cell) -> Val:
 def _coordinates(s: LoweringState, op: Any, d: Descriptor) -> list[Val]:
     """The array coordinates of the tile, one per axis of the descriptor. Far outside where they would overflow."""
     w = s.w
-    type_: PartitionViewType = op.view.type
+    type_ = op.view.partition
     coordinates = []
     for axis in d.axes:
         k = type_.order.index(axis)
@@ -236,7 +227,7 @@ def _map(s: LoweringState, op: Op, d: Descriptor) -> Val:
 
 def _tile_order(op: Any, d: Descriptor) -> list[int]:
     """For each tile axis that TTIR keeps, its position among the kept axes of the descriptor."""
-    type_: PartitionViewType = op.view.type
+    type_ = op.view.partition
     kept = [axis for axis, n in zip(d.axes, d.block) if n != 1]
     return [kept.index(type_.order[k]) for k in axes_kept(type_.tile_shape)]
 

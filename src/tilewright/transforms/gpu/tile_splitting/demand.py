@@ -12,7 +12,6 @@ from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import For, If, LoopOp, deciding_values, incoming
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
-from tilewright.ir.types import PartitionViewType
 
 Axis = int | None  # the one along which a tile is halved; None: each block has the whole tile
 
@@ -78,8 +77,7 @@ def operand_axes(op: Op, axis: Axis) -> Sequence[Axis]:
             raise CannotSplit
         return [None] * len(op.operands)
     if isinstance(op, memory.ViewMemoryOp):
-        t = op.view.type
-        assert isinstance(t, PartitionViewType)
+        t = op.view.partition
         if t.steps[axis] % (t.tile_shape[axis] // 2):
             raise CannotSplit
         stored = op.value if isinstance(op, memory.StoreView) else None
