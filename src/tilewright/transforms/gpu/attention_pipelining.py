@@ -17,11 +17,12 @@ from tilewright.ir.effects import effect_of
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cmp, Sub
-from tilewright.ir.ops.control import Continue, For, If, Yield
+from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import Rewriter, clone_op
+from tilewright.ir.structured import emit_for, emit_if
 from tilewright.ir.types import TileType
 
 
@@ -118,25 +119,18 @@ class Rotator(Rewriter):
             return
         builder.loc = op.loc
         lower, upper, inits = self.value(op.lower), self.value(op.upper), self.all(op.inits)
-        some, none = Block(), Block()
-        with builder.at(some):
-            builder.emit_op(Yield, self._rotated(op, rotation, builder))
-        with builder.at(none):
-            builder.emit_op(Yield, inits)
         runs = builder.emit(Cmp, lower, upper, predicate=CmpPredicate.LT)
-        types = tuple(v.type for v in inits)
-        results = builder.emit_op(If, runs, types=types, then=some, orelse=none).results
-        self.replace_all_uses(op, results)
+        self.replace_all_uses(op, emit_if(builder, runs, lambda: self._rotated(op, rotation, builder), lambda: inits))
 
     def _rotated(self, loop: For, rotation: Rotation, b: Builder) -> list[Value]:
         """The first iteration without the late MMA op, the others with that of the one before, and the last one."""
         (lower, upper, step), inits = self.all(loop.bounds), self.all(loop.inits)
         start = self._iteration(loop, rotation, lower, inits, b)
-        body = Block()
-        variable, *carried = [body.add_arg(v.type) for v in (lower, *start)]
-        with b.at(body):
-            b.emit_op(Continue, self._iteration(loop, rotation, variable, carried, b))
-        *results, left = b.emit_op(For, b.emit(Add, lower, step), upper, step, start, body=body).results
+
+        def iterate(variable: Value, *carried: Value) -> list[Value]:
+            return self._iteration(loop, rotation, variable, carried, b)
+
+        *results, left = emit_for(b, (b.emit(Add, lower, step), upper, step), start, iterate).results
         results[rotation.accumulators] = self._late(loop, rotation, upper, left, results[rotation.accumulators], b)
         return results
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.mma_graph import depends
-from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import CTAS_OF_SM, num_warps
 from tilewright.ir.layouts import LANES
-from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add, Cmp
-from tilewright.ir.ops.control import For, If, Return, Yield
+from tilewright.ir.ops.control import For, Return
 from tilewright.ir.ops.gpu.barriers import MbarrierExpect, MbarrierWait
 from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.ir.ops.gpu.tma import Fetch, Put, TmaLoad, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma
 from tilewright.ir.rewrite import clone_op, with_body
+from tilewright.ir.structured import emit_if
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, share_of_sm
 from tilewright.transforms.gpu.fetch_rings import (
@@ -173,17 +173,15 @@ class _Inline(Consumer):
 
     def _copy_of(self, group: Group, loop: For, index: Value, slot: Value) -> None:
         """Copy what the iteration ``index`` of ``loop`` needs, if there is one."""
-        b, then, orelse = self.b, Block(), Block()
-        values = {**self.values, loop.body.args[0]: index}
-        exists = b.emit(Cmp, index, self.values.get(loop.upper, loop.upper), predicate=CmpPredicate.LT)
-        with b.at(then):
+        b, values = self.b, {**self.values, loop.body.args[0]: index}
+
+        def copy() -> list[Value]:
             for op in _starts(group, loop) or ():
                 b.insert(clone_op(op, values))
             self._copy(group, values, slot)
-            b.emit_op(Yield, [])
-        with b.at(orelse):
-            b.emit_op(Yield, [])
-        b.block.append(create(If, [exists], {"types": (), "then": then, "orelse": orelse}, b.loc))
+            return []
+
+        emit_if(b, b.emit(Cmp, index, self.values.get(loop.upper, loop.upper), predicate=CmpPredicate.LT), copy)
 
     def _copy(self, group: Group, values: Mapping[Value, Value], slot: Value) -> None:
         b, full = self.b, group.ring.barrier(self.b, slot, full=True)

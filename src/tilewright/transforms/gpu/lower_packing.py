@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, float4_e2m1fn, float32, uint8, uint16, uint32, uint64
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Add, And, Bitcast, Cast, Cmp, Or, Select, Shl, Shr, Sub
-from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.shape import Broadcast, Iota, Pack, Reshape, Unpack
 from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.structured import emit_region
 from tilewright.ir.types import TileType
 
 UNSIGNED: dict[int, DType] = {1: uint8, 2: uint16, 4: uint32, 8: uint64}  # by bytes
@@ -89,9 +89,7 @@ def _joined(b: Builder, x: Value, dtype: DType, bits: int) -> Value:
     """The bytes of each row as parts of ``bits`` bits of one element of ``dtype``, the lowest first."""
     wide = x if dtype is uint8 else b.emit(Cast, x, dtype=dtype)
     shifted = b.emit(Shl, wide, _shifts(b, x.tile.shape[1], bits, wide.tile))
-    body = Block((TileType(dtype), TileType(dtype)))
-    with b.at(body):
-        b.emit_op(Yield, [b.emit(Or, *body.args)])
+    body = emit_region(b, [TileType(dtype)] * 2, lambda *args: [b.emit(Or, *args)])
     return b.emit(Reduce, [shifted], axis=1, identities=(0,), commutative=True, body=body)
 
 

@@ -13,11 +13,11 @@ from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
 from tilewright.ir.ops.arith import And, Cmp, Select
-from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.gpu import tiles
 from tilewright.ir.ops.linear import CombiningOp, Reduce, Scan
 from tilewright.ir.ops.shape import Constant, Iota, Reshape
 from tilewright.ir.rewrite import Rewriter, clone_block
+from tilewright.ir.structured import emit_region
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.combiners import TileCombiner, Tiles
 from tilewright.transforms.gpu.layout_choice import along_axis
@@ -146,11 +146,7 @@ class _Stages:
         t = scanned.tile
         if t.shape[axis] == 1:
             return scanned
-        x = TileType(t.dtype, (), None)
-        body = Block((x, x))
-        with self.b.at(body):
-            from_end = body.args[0 if reverse else 1]
-            _yield(self.b, from_end)
+        body = emit_region(self.b, [TileType(t.dtype)] * 2, lambda *args: [args[0 if reverse else 1]])
         return self.b.emit(tiles.ThreadReduce, [scanned], axis=axis, body=body)
 
     def _before(self, totals: Tiles, reverse: bool) -> tuple[Tiles, Value]:
@@ -200,10 +196,6 @@ class _Stages:
         want = TileType(int32, layout.shape, layout)
         masked = self.b.emit(And, index, _full(self.b, mask, want))
         return self.b.emit(Cmp, masked, _full(self.b, mask if clear else 0, want), predicate=CmpPredicate.NE)
-
-
-def _yield(b: Builder, value: Value) -> None:
-    b.emit_op(Yield, [value])
 
 
 def _full(b: Builder, value: int, t: TileType) -> Value:

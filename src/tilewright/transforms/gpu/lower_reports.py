@@ -9,16 +9,16 @@ from typing import ClassVar
 
 from tilewright.ir import report_buffer
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Op, Param, Value
+from tilewright.ir.core import Function, Op, Param, Value
 from tilewright.ir.dtypes import DType, float4_e2m1fn, int32, int64
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope
 from tilewright.ir.ops.arith import Add, Bitcast, Cast, Cmp, Min, Mul, Or, Select
-from tilewright.ir.ops.control import If, Yield
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.memory import Assert, AtomicCas, AtomicRmw, Bid, LocalArray, NumBlocks, Print, Store
 from tilewright.ir.ops.shape import Broadcast, Iota, PtrOffset, PtrToInt, Reshape
-from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.rewrite import Rewriter, open_block
+from tilewright.ir.structured import emit_if, emit_region
 from tilewright.ir.types import PointerType, TileType
 from tilewright.transforms.gpu.lower_packing import as_unsigned, float4_code
 
@@ -67,9 +67,7 @@ class _Lowering(Rewriter):
         self.added: dict[str, Value] = {}
 
     def function(self, function: Function) -> Function:
-        body = Block()
-        for arg in function.body.args:
-            self.values[arg] = body.add_arg(arg.type, arg.name)
+        body = open_block(function.body, self.values)
         params = list(function.params)
         for role, needed in ((REPORT, bool(self.sites)), (LOCAL, bool(self.local_bytes))):
             if needed:
@@ -100,20 +98,17 @@ class _Lowering(Rewriter):
         fits = b.emit(
             Cmp, start, b.constant(report_buffer.WORDS - report_buffer.HEADER - words, int64), predicate=CmpPredicate.LE
         )
-        body = Block()
-        with b.at(body):
+
+        def fill() -> list[Value]:
             at = b.emit(PtrOffset, report, b.emit(Add, start, b.constant(report_buffer.HEADER, int64)))
-            self._put_all(b, at, [b.constant(self.sites[op], int64), *_block(b)])
+            _put_all(b, at, 0, [b.constant(self.sites[op], int64), *_block(b)])
             position = report_buffer.RECORD
             for value in self.all(op.operands):
                 _put(b, at, position, _bits(b, value))
                 position += value.tile.size
-            b.emit_op(Yield, [])
-        _when(b, fits, body)
+            return []
 
-    def _put_all(self, b: Builder, at: Value, words: Sequence[Value]) -> None:
-        for i, word in enumerate(words):
-            _put(b, at, i, word)
+        emit_if(b, fits, fill)
 
     # -- assert
 
@@ -122,27 +117,24 @@ class _Lowering(Rewriter):
         condition = self.value(op.condition)
         holds, element = _first_false(b, condition)
         failed = b.emit(Cmp, holds, b.constant(False, holds.tile.element), predicate=CmpPredicate.EQ)
-        body = Block()
-        with b.at(body):
-            report = self.added[REPORT]
+        report = self.added[REPORT]
+
+        def tell() -> list[Value]:
+            _put_all(b, report, report_buffer.FAILED_BLOCK, _block(b))
+            _put(b, report, report_buffer.FAILED_ELEMENT, b.emit(Cast, element, dtype=int64))
+            for i, value in enumerate(self.all(op.values)[: report_buffer.MOST_VALUES]):
+                _put(b, report, report_buffer.FAILED_VALUES + i, _element_of(b, value, condition.tile.shape, element))
+            return []
+
+        def fail() -> list[Value]:
             cell = b.emit(PtrOffset, report, b.constant(report_buffer.FAILED_SITE, int64))
             site = b.constant(self.sites[op] + 1, int64)
             old = b.emit(AtomicCas, cell, b.constant(0, int64), site, None, **_RELAXED)
-            first = b.emit(Cmp, old, b.constant(0, int64), predicate=CmpPredicate.EQ)
-            told = Block()
-            with b.at(told):
-                for i, word in enumerate(_block(b)):
-                    _put(b, report, report_buffer.FAILED_BLOCK + i, word)
-                _put(b, report, report_buffer.FAILED_ELEMENT, b.emit(Cast, element, dtype=int64))
-                for i, value in enumerate(self.all(op.values)[: report_buffer.MOST_VALUES]):
-                    _put(
-                        b, report, report_buffer.FAILED_VALUES + i, _element_of(b, value, condition.tile.shape, element)
-                    )
-                b.emit_op(Yield, [])
-            _when(b, first, told)
+            emit_if(b, b.emit(Cmp, old, b.constant(0, int64), predicate=CmpPredicate.EQ), tell)
             b.emit_op(Exit)
-            b.emit_op(Yield, [])
-        _when(b, failed, body)
+            return []
+
+        emit_if(b, failed, fail)
 
     # -- local arrays
 
@@ -158,13 +150,6 @@ class _Lowering(Rewriter):
         return b.emit(Bitcast, pointer, dtype=PointerType(op.dtype))
 
 
-def _when(b: Builder, condition: Value, body: Block) -> None:
-    otherwise = Block()
-    with b.at(otherwise):
-        b.emit_op(Yield, [])
-    b.emit_op(If, condition, types=(), then=body, orelse=otherwise)
-
-
 def _block(b: Builder) -> list[Value]:
     return [b.emit(Cast, b.emit(Bid, axis=axis), dtype=int64) for axis in range(3)]
 
@@ -177,6 +162,11 @@ def _put(b: Builder, base: Value, position: int, words: Value) -> None:
         words = _flat(b, words)
         at = b.emit(PtrOffset, _fill(b, at, count), b.emit(Iota, type=TileType(int32, (count,))))
     b.emit_op(Store, at, words, None)
+
+
+def _put_all(b: Builder, base: Value, position: int, words: Sequence[Value]) -> None:
+    for i, word in enumerate(words):
+        _put(b, base, position + i, word)
 
 
 def _flat(b: Builder, x: Value) -> Value:
@@ -200,10 +190,7 @@ def _bits(b: Builder, x: Value) -> Value:
 
 def _reduced(b: Builder, x: Value, kind: type[Op], identity: int) -> Value:
     """All elements of a rank-1 tile combined."""
-    scalar = TileType(x.tile.dtype)
-    body = Block((scalar, scalar))
-    with b.at(body):
-        b.emit_op(Yield, [b.emit(kind, *body.args)])
+    body = emit_region(b, [TileType(x.tile.dtype)] * 2, lambda *args: [b.emit(kind, *args)])
     return b.emit(Reduce, [x], axis=0, identities=(identity,), commutative=True, body=body)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tilewright.analysis.mma_graph import mma_ops
 from tilewright.ir.builder import Builder
@@ -16,11 +16,12 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Cmp, Max, Min
-from tilewright.ir.ops.control import For, If, Yield
+from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.reachable import operands_within, reachable
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op
+from tilewright.ir.structured import emit_if
 
 _IN_BOUNDS = "in_bounds"  # an attribute of accesses: what the ranges of one loop prove may not hold in the other
 
@@ -206,14 +207,11 @@ class _Merger(Rewriter):
             if needed.intersection(op.results):
                 ops.insert(0, op)
                 needed.update(v for o in op.walk() for v in o.operands)
-        then, orelse = Block(), Block()
         values: dict[Value, Value] = dict(self.values)
-        with b.at(then):
+
+        def compute() -> list[Value]:
             for op in ops:
                 b.block.append(clone_op(op, values))
-            b.emit_op(Yield, [values[second]])
-        with b.at(orelse):
-            b.emit_op(Yield, [self.value(first)])
-        made: Any = b.emit_op(If, is_second, types=(first.type,), then=then, orelse=orelse)
-        result: Value = made.results[0]
-        return result
+            return [values[second]]
+
+        return emit_if(b, is_second, compute, lambda: [self.value(first)])[0]

@@ -14,13 +14,14 @@ from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import MULTICAST_PAYS
 from tilewright.ir.opdef import Effect, create
 from tilewright.ir.ops.arith import Add, And, Cmp, Min, Select, Sub, Xor
-from tilewright.ir.ops.control import For, If, Yield
+from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.cluster import ClusterSize
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.tma import OUTSIDE, Fetch, Put, TensorMap, box_rows, boxes
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.memory import Assert, Bid, NumBlocks, Store, StoreView
 from tilewright.ir.rewrite import ValueMap, clone_op
+from tilewright.ir.structured import emit_if
 from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.multicast import counts_blocks, numbers_pairs
@@ -229,12 +230,8 @@ class _Sharing:
                 self._store_if(exists, op)
 
     def _store_if(self, exists: Value, store: Store | StoreView) -> None:
-        b, then, orelse = Builder.before(store), Block(), Block()
-        then.append(clone_op(store, {}))
-        for region in (then, orelse):
-            with b.at(region):
-                b.emit_op(Yield, [])
-        b.emit_op(If, exists, types=(), then=then, orelse=orelse)
+        b = Builder.before(store)
+        emit_if(b, exists, lambda: b.insert(clone_op(store, {})).results)
         store.erase()
 
     def _put_if(self, exists: Value, put: Put) -> None:

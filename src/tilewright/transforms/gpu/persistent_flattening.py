@@ -27,6 +27,7 @@ from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op
+from tilewright.ir.structured import emit_for, emit_if
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.multicast import are_equal, loads_of_one_tile, of_the_mate, only_stores, shared_loads
 
@@ -238,14 +239,15 @@ class _Flattener(Rewriter):
 
     def _no_steps(self, nest: LoopNest, b: Builder) -> None:
         """The loop over tiles without that of MMA ops, which would not run."""
-        body, values = Block(), dict(self.values)
-        values[nest.outer.body.args[0]] = body.add_arg(nest.outer.lower.type)
-        with b.at(body):
+
+        def tile(number: Value) -> list[Value]:
+            values = {**self.values, nest.outer.body.args[0]: number}
             _clone(nest.before, values, b)
             values.update(zip(nest.inner.results, self.all(nest.inner.inits)))
             _clone(nest.after, values, b)
-            b.emit_op(Continue, [])
-        b.emit_op(For, *self.all(nest.outer.bounds), [], body=body)
+            return []
+
+        emit_for(b, self.all(nest.outer.bounds), [], tile)
 
     def _one_loop(self, nest: LoopNest, tiles: Value, steps: Value, b: Builder) -> None:
         """Carries the tile, the step, the numbers of the tile, and the accumulators. It starts after the last step of a
@@ -282,28 +284,27 @@ class _Flattener(Rewriter):
                 if op in shared:
                     self.shared[b.block.ops[-1]] = shared[op]
             accumulators = [values.get(v, v) for v in nest.inner.next_values]
-            done, going_on = Block(), Block()
-            with b.at(done):
+
+            def finish() -> list[Value]:
                 results = [_transposed(v, b) if nest.is_transposed(k) else v for k, v in enumerate(accumulators)]
                 values.update(zip(nest.inner.results, results))
                 if nest.shared:  # one block of a pair may store the last tile again
                     last = b.emit(Sub, upper, b.constant(1, upper.tile.element))
                     values[nest.outer.body.args[0]] = b.emit(Min, tile, last)
                 _clone(nest.after, values, b)
-                b.emit_op(Yield, inits)
-            with b.at(going_on):
-                b.emit_op(Yield, accumulators)
+                return inits
+
             ends = b.emit(Cmp, k, last_k, predicate=CmpPredicate.EQ)
-            accumulators = b.emit_op(If, ends, types=tuple(v.type for v in inits), then=done, orelse=going_on).results
-            b.emit_op(Continue, [tile, k, *numbers, *accumulators])
+            following = emit_if(b, ends, finish, lambda: accumulators)
+            b.emit_op(Continue, [tile, k, *numbers, *following])
         zero, one = b.constant(0, int64), b.constant(1, int64)
         self.loops_of_all.append(b.emit_op(For, zero, b.emit(Mul, tiles, steps), one, start, body=body))
 
     def _next_tile(self, nest: LoopNest, new: Value, tile: Value, numbers: Sequence[Value], b: Builder) -> list[Value]:
         """The tile and its numbers, which change where ``new`` says."""
         _, upper, step = self.all(nest.outer.bounds)
-        changed, same = Block(), Block()
-        with b.at(changed):
+
+        def advance() -> list[Value]:
             following = real = b.emit(Add, tile, step)
             if nest.shared:
                 one = b.constant(1, tile.tile.element)
@@ -312,11 +313,9 @@ class _Flattener(Rewriter):
                 mate = self._numbers(nest, b.emit(Min, b.emit(Xor, following, one), last), b)
             ours = self._numbers(nest, real, b)
             flags = [are_equal(loaded, ours, mate, b) for loaded in nest.shared.values()]
-            b.emit_op(Yield, [following, *(ours[v] for v in nest.carried), *flags])
-        with b.at(same):
-            b.emit_op(Yield, [tile, *numbers])
-        types = (tile.type, *(v.type for v in numbers))
-        return b.emit_op(If, new, types=types, then=changed, orelse=same).results
+            return [following, *(ours[v] for v in nest.carried), *flags]
+
+        return emit_if(b, new, advance, lambda: [tile, *numbers])
 
     def _numbers(self, nest: LoopNest, tile: Value, b: Builder) -> ValueMap:
         """All values with those that come before the MMA ops of ``tile``."""

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.layouts import LinearLayout
-from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu.memory import SharedExtract, SharedLoad
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma, operand_layouts
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.rewrite import Rewriter
-from tilewright.ir.types import I32, TileType
+from tilewright.ir.structured import emit_for
+from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.through_shared import share
 
 
@@ -52,15 +52,15 @@ class _Splitter(Rewriter):
         x, y = (_buffer(builder, v) for v in (op.x, op.y))
         parts = operand_layouts(FMA, op.acc.layout, step, acc.element.bitwidth)
         zero = builder.constant(0, int32)
-        body = Block((I32, acc))
-        with builder.at(body):
-            at, so_far = body.args
+
+        def add(at: Value, so_far: Value) -> list[Value]:
             outer = [zero] * (acc.rank - 2)
             a = _part(builder, x, [*outer, zero, at], op.x.tile, parts[0])
             b = _part(builder, y, [*outer, at, zero], op.y.tile, parts[1])
-            builder.emit_op(Continue, [builder.emit(GpuMma, a, b, so_far, instruction=FMA)])
-        count = builder.constant(op.x.tile.shape[-1] // step, int32)
-        return builder.emit_op(For, zero, count, builder.constant(1, int32), [op.acc], body=body).results
+            return [builder.emit(GpuMma, a, b, so_far, instruction=FMA)]
+
+        count, one = builder.constant(op.x.tile.shape[-1] // step, int32), builder.constant(1, int32)
+        return emit_for(builder, (zero, count, one), [op.acc], add).results
 
 
 def _buffer(b: Builder, operand: Value) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import ClassVar
 
@@ -18,10 +18,10 @@ from tilewright.ir.effects import has_early_exit
 from tilewright.ir.gpu_stage import ROW_PART
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops import memory
-from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Reshape, Undefined
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_block, open_block
+from tilewright.ir.structured import Region, emit_for
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.combiners import TileCombiner
 from tilewright.transforms.gpu.tile_splitting.views import part_of_iota, part_of_view
@@ -128,12 +128,13 @@ def _rows(block: Block, part: int) -> _Rows | None:
     return _Rows(size, size // part, [small[i] for i in range(count)], [reductions[i] for i in range(count)], stores)
 
 
+@dataclass(eq=False)
 class _Check:
     """Which values can be computed in parts."""
 
-    def __init__(self, size: int, parts: int) -> None:
-        self._size, self._parts = size, parts
-        self._known: dict[Value, bool] = {}
+    _size: int
+    _parts: int
+    _known: dict[Value, bool] = field(default_factory=dict)
 
     def reduces(self, op: Reduce) -> bool:
         return op.commutative and all(map(self.splits, op.values))
@@ -196,43 +197,45 @@ class _Splitter(Rewriter):
         b.loc = reductions[0].loc
         first = _Part(self, rows, b.constant(0, int32), b)
         inits = [first.get(v) for op in reductions for v in op.values]
-        body = Block()
-        index, carried = body.add_arg(TileType(int32)), iter([body.add_arg(v.type) for v in inits])
-        with b.at(body):
-            part = _Part(self, rows, index, b)
+
+        def combine(index: Value, *carried: Value) -> list[Value]:
+            part, left = _Part(self, rows, index, b), iter(carried)
             found = []
             for op, combiner in zip(reductions, bodies):
-                before = list(islice(carried, len(op.values)))
+                before = list(islice(left, len(op.values)))
                 found += TileCombiner(combiner, b)(before, [part.get(v) for v in op.values])
-            b.emit_op(Continue, found)
-        made = iter(self._loop(rows, 1, inits, body, b))
+            return found
+
+        made = iter(self._loop(rows, 1, inits, combine, b))
         for op, combiner in zip(reductions, bodies):
             values, types = list(islice(made, len(op.values))), [r.type for r in op.results]
             reduced = Reduce(values, op.segments, op.attributes.copy(), [combiner], types, op.loc)
             self.replace_all_uses(op, b.insert(reduced).results)
 
     def _store(self, rows: _Rows, b: Builder) -> None:
-        body = Block()
         b.loc = rows.stores[0].loc
-        index = body.add_arg(TileType(int32))
-        with b.at(body):
+
+        def store(index: Value) -> list[Value]:
             part = _Part(self, rows, index, b)
             for op in rows.stores:
                 part.copy(op)
-            b.emit_op(Continue, [])
-        self._loop(rows, 0, [], body, b)
+            return []
 
-    def _loop(self, rows: _Rows, first: int, inits: Sequence[Value], body: Block, b: Builder) -> Sequence[Value]:
-        lower, upper, step = (b.constant(n, int32) for n in (first, rows.parts, 1))
-        return b.emit_op(For, lower, upper, step, list(inits), body=body).results
+        self._loop(rows, 0, [], store, b)
+
+    def _loop(self, rows: _Rows, first: int, inits: Sequence[Value], body: Region, b: Builder) -> Sequence[Value]:
+        return emit_for(b, [b.constant(n, int32) for n in (first, rows.parts, 1)], inits, body).results
 
 
+@dataclass(eq=False)
 class _Part:
     """Computes the part ``index`` of rows."""
 
-    def __init__(self, splitter: _Splitter, rows: _Rows, index: Value, b: Builder) -> None:
-        self._splitter, self._rows, self._index, self._b = splitter, rows, index, b
-        self._values: ValueMap = {}
+    _splitter: _Splitter
+    _rows: _Rows
+    _index: Value
+    _b: Builder
+    _values: ValueMap = field(default_factory=dict)
 
     def get(self, value: Value) -> Value:
         """The part of ``value``, which is whole where it is small."""
