@@ -22,6 +22,7 @@ from tilewright.backends.gpu.assemble import Assembled, Resources
 from tilewright.backends.gpu.backend import GpuBackend, choose
 from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.backends.gpu.target import architecture
+from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileCompilerExecutionError, TileError, TileUnsupportedFeatureError
 from tilewright.ir.gpu_stage import DEEPER
@@ -172,7 +173,7 @@ def test_stages_of_a_cta_that_is_alone() -> None:
     compiled = {n: compile_to_ptx(function, "sm_90", n) for n in (4, 8)}
     deeper = compiled[4].distributed.hints[DEEPER]
     assert 2 * compiled[4].shared_bytes < 227 * 1024 and DEEPER not in compiled[8].distributed.hints
-    alone = compile_to_ptx(function, "sm_90", 4, alone=True)
+    alone = compile_to_ptx(function, "sm_90", 4, how=Constraints(realign=False, stages=2))
     assert f"up to {deeper} ahead" in alone.schedule and DEEPER not in alone.distributed.hints
     assert alone.shared_bytes > 2 * compiled[4].shared_bytes
     assert "up to 2 ahead" in compile_to_ptx(function, "sm_90", 4, 2).schedule

@@ -8,6 +8,7 @@ import pytest
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.ttir.kernel import lower
+from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.parser import parse_function
 from tilewright.runtime.launch import specialization
 from tilewright.transforms.pipelines import optimize
@@ -42,7 +43,7 @@ func @f(%a: ptr<bf16> = "a".base noalias, %b: ptr<bf16> = "b".base noalias, %c: 
 
 def descriptors(text: str, length: str = "i32") -> list[tuple[tuple[tuple[str, int, int], ...], ...]]:
     text = text.replace("LENGTH", length).replace("UNSIGNED", length.replace("i", "u"))
-    kernel = lower(optimize(parse_function(text)), parse_target("sm_90"), (3, 6), descriptors=True, realign=False)
+    kernel = lower(optimize(parse_function(text)), parse_target("sm_90"), (3, 6), Constraints(realign=False))
     return [(d.shape, d.strides) for d in kernel.descriptors]
 
 
@@ -106,7 +107,7 @@ def stored(*steps: str, tma: bool | None = None, order: str = "C") -> bool:
 
     x = np.zeros((256, 256), np.float32)
     function = specialization(ct.kernel(kernel), (x, x.astype(np.float16)), "reference").function
-    lowered = lower(optimize(function), parse_target("sm_90"), (3, 6), descriptors=True, realign=False)
+    lowered = lower(optimize(function), parse_target("sm_90"), (3, 6), Constraints(realign=False))
     return "tt.descriptor_store" in lowered.text
 
 

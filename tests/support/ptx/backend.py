@@ -21,6 +21,7 @@ from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.backends.launch_arguments import Buffer, LaunchArguments
 from tilewright.backends.reference.memory import Memory
 from tilewright.gpu_runtime import realign
+from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.device_printf import deliver
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64, uint8, uint16, uint32, uint64
@@ -121,7 +122,8 @@ class PtxBackend:
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> PtxExecutable:
         warps = options.get("num_warps", self.num_warps)
-        made = compile_to_ptx(function, self._target, warps, realign=self.realign, capacity=self.capacity)
+        how = Constraints(realign=self.realign, capacity=self.capacity)
+        made = compile_to_ptx(function, self._target, warps, how=how)
         return PtxExecutable(function, made, self)
 
 

@@ -12,6 +12,7 @@ import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.gpu.compiler import compile_to_ptx
+from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.verifier import verify
@@ -122,4 +123,4 @@ def test_all_products_are_of_warp_groups_then_and_a_hint_for_as_many_ctas_has_it
     assert "CTAs that run a block, whose MMA ops need more registers than one has: 2" in lines
     assert "ignored hints: none" in lines
     assert "mma.sync" not in made.schedule
-    assert compile_to_ptx(attended(256, 128, 128), "sm_90", None, descriptors=False).num_ctas == 1
+    assert compile_to_ptx(attended(256, 128, 128), "sm_90", None, how=Constraints(descriptors=False)).num_ctas == 1

@@ -76,16 +76,7 @@ class GpuBackend(DriverBackend[str]):
             function = replace(function, hints={**function.hints, "occupancy": 1})
         chosen = choose(function, options, parse_target(self.architecture().removesuffix("a")))
         warps, stages = chosen["num_warps"], chosen["num_stages"]
-        compiled = compile_to_ptx(
-            function,
-            self.architecture(),
-            warps,
-            1 if stages == 0 else stages,
-            descriptors=how.descriptors,
-            realign=how.realign,
-            alone=how.stages > 0,
-            capacity=how.capacity,
-        )
+        compiled = compile_to_ptx(function, self.architecture(), warps, 1 if stages == 0 else stages, how)
         texts = compiled.texts()
         texts["compile decisions"] += render_reasons(reasons)
         if assemble.missing() is not None:

@@ -14,6 +14,7 @@ from tilewright.backends.gpu.resources import check_registers
 from tilewright.backends.gpu.schedule import schedule
 from tilewright.backends.gpu.tables import OTHER_PARAMETERS, tables_of
 from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx, with_parameters
+from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.ir.ops.gpu.tma import TensorMap
@@ -26,6 +27,8 @@ from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_rows import SplitRows
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
+
+_IN_PLACE = Constraints(realign=False)
 
 
 @dataclass(frozen=True)
@@ -72,38 +75,29 @@ def compile_to_ptx(
     target: str,
     num_warps: int | None,
     num_stages: int | None = None,
-    *,
-    descriptors: bool = True,
-    realign: bool = False,
-    alone: bool = False,
-    capacity: int = 0,
+    how: Constraints = _IN_PLACE,
 ) -> Compiled:
     """``function`` for CTAs of ``num_warps`` warps of the architecture ``target``, such as ``sm_90``.
 
-    Without ``num_warps`` as many as suit it. With ``descriptors`` tensor maps may describe arrays, with
-    ``realign`` also copies of them that the launch makes;
-    with ``alone`` a CTA has an SM for itself;
-    tables have room for ``capacity`` arrays by value.
+    Without ``num_warps`` as many as suit it. Where ``how`` gives stages, a CTA has an SM for itself.
     TileUnsupportedFeatureError for an unknown architecture and, at the op, for what the backend lacks.
     """
     chosen = architecture(target)
     times = [time.perf_counter()]
     processor = parse_target(chosen.name.removesuffix("a"))
     whole = with_resolved_hints(optimize(function), processor)
-    optimized = run_passes(whole, (SplitMma(processor),)) if descriptors else whole  # without, others launch it
+    optimized = run_passes(whole, (SplitMma(processor),)) if how.descriptors else whole  # without, others launch it
     num_ctas = AnalysisManager(optimized).get(cluster_size)
     optimized = run_passes(optimized, (SplitRows(),))
     reports, local = bool(sites(optimized)), local_bytes(optimized)
     prepared = run_passes(optimized, (LowerReports(),))
     times.append(time.perf_counter())
-    units = processor if descriptors else None
-    distributed = lower_to_gpu(
-        prepared, num_warps, num_stages, units, processor.shared_memory, realign=realign, alone=alone
-    )
+    units, room, alone = processor if how.descriptors else None, processor.shared_memory, how.stages > 0
+    distributed = lower_to_gpu(prepared, num_warps, num_stages, units, room, realign=how.realign, alone=alone)
     check_registers(distributed)
     times.append(time.perf_counter())
-    tables, room = tables_of(distributed, capacity)
-    by_value = {t.index: t.entry_bytes * room for t in tables if t.by_value and room}
+    tables, capacity = tables_of(distributed, how.capacity)
+    by_value = {t.index: t.entry_bytes * capacity for t in tables if t.by_value and capacity}
     lowered = lower(distributed, chosen, by_value)
     times.append(time.perf_counter())
     ptx = emit_ptx(lowered.text, with_parameters(chosen, sum(by_value.values()) + OTHER_PARAMETERS))
@@ -120,7 +114,7 @@ def compile_to_ptx(
         local_bytes=local,
         maps=lowered.maps,
         tables=tables,
-        capacity=room,
+        capacity=capacity,
         target=chosen,
         schedule=schedule(distributed, chosen.name, num_ctas, ignored_hints(whole, distributed, processor, num_ctas)),
         llvm=lowered.text,

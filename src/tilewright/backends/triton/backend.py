@@ -121,17 +121,7 @@ def _attempt(
         optimized = run_passes(optimized, pipeline_for_gpu(dependent, chosen.num_warps))
 
     def lowered(depths: Mapping[Op, PipelineDepth]) -> TtirKernel:
-        return lower(
-            optimized,
-            target,
-            version(),
-            descriptors=descriptors,
-            realign=realign,
-            shared=shared,
-            capacity=how.capacity,
-            depths=depths,
-            hide_divisibility=how.hide_divisibility,
-        )
+        return lower(optimized, target, version(), how, shared, depths)
 
     kernel = lowered(depths)
     try:

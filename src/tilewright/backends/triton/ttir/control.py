@@ -15,7 +15,7 @@ from tilewright.analysis.trip_counts import min_trip_count
 from tilewright.backends.triton.ttir.induction_variables import NormalizedLoop, normalized_loop
 from tilewright.backends.triton.ttir.shape import zero
 from tilewright.backends.triton.ttir.state import LoweringState
-from tilewright.backends.triton.ttir.text import Val, type_text
+from tilewright.backends.triton.ttir.text import TensorType, Val, types
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import has_early_exit
 from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
@@ -25,7 +25,6 @@ from tilewright.ir.ops.shape import constant_of
 _NO_PIPELINE = PipelineDepth(0, 0)
 
 Lower = Callable[[Op], None]
-TensorType = tuple[str, tuple[int, ...]]  # element type and shape
 
 
 class Continuation:
@@ -142,22 +141,6 @@ class ControlFlow:
 
     # -- if
 
-    def _results(self, tensor_types: Sequence[TensorType]) -> tuple[str, list[Val]]:
-        """The left side of an op with results of these types."""
-        name = self.s.w.name()
-        if not tensor_types:
-            return "", []
-        if len(tensor_types) == 1:
-            return f"{name} = ", [Val(name, *tensor_types[0])]
-        return f"{name}:{len(tensor_types)} = ", [Val(f"{name}#{i}", *t) for i, t in enumerate(tensor_types)]
-
-    def _yield(self, values: Sequence[Val]) -> None:
-        w = self.s.w
-        if values:
-            w.located(f"scf.yield {', '.join(v.name for v in values)} : {', '.join(v.type for v in values)}")
-        else:
-            w.located("scf.yield")
-
     def _branches(
         self,
         condition: Val,
@@ -165,21 +148,7 @@ class ControlFlow:
         then: Callable[[], Sequence[Val]],
         orelse: Callable[[], Sequence[Val]],
     ) -> list[Val]:
-        """scf.if, whose branches give values of these types."""
-        w = self.s.w
-        loc = w.loc
-        condition = self._unknown(condition)
-        left, results = self._results(tensor_types)
-        types = f" -> ({', '.join(type_text(*f) for f in tensor_types)})" if tensor_types else ""
-        w.line(f"{left}scf.if {condition.name}{types} {{")
-        with w.region():
-            self._yield(then())
-        w.line("} else {")
-        with w.region():
-            self._yield(orelse())
-        w.loc = loc
-        w.located("}")
-        return results
+        return self.s.w.if_(self._unknown(condition), tensor_types, then, orelse)
 
     def _unknown(self, condition: Val) -> Val:
         """``condition``, of which Triton does not know whether it holds, if that is hidden."""
@@ -236,13 +205,13 @@ class ControlFlow:
         body = op.regions[0]
         flat = self._inits(body, op.inits)
         tensor_types = [(v.element, v.shape) for v in flat]
-        left, results = self._results(tensor_types)
+        left, results = w.results(tensor_types)
         index = Val(w.name(), count.lower.element)
         args = [Val(w.name(), *t) for t in tensor_types]
         carried = ""
         if flat:
             pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(args, flat))
-            carried = f" iter_args({pairs}) -> ({', '.join(v.type for v in flat)})"
+            carried = f" iter_args({pairs}) -> ({types(flat)})"
         upper = w.optimization_barrier(count.upper) if w.hide_divisibility else count.upper
         bounds = f"{count.lower.name} to {upper.name} step {count.step.name}"
         w.line(f"{left}scf.for {index.name} = {bounds}{carried} : {index.element} {{")
@@ -250,7 +219,7 @@ class ControlFlow:
         with w.region():
             s.bind(body.args[0], count.value_of(index))
             s.bind_flat(body.args[1:], args)
-            self._yield(self.block(body, ForContinuation(tuple(args))))
+            w.end("scf.yield", self.block(body, ForContinuation(tuple(args))))
         self._pipelined -= stages > 0
         w.loc = op.loc
         if not stages and (op in s.plan.unpipelined or op in s.plan.depths):
@@ -280,30 +249,13 @@ class ControlFlow:
         return flat
 
     def _loop(self, op: Loop) -> None:
-        """Repeats until a break: a while whose condition comes after the body. Triton ties the n-th result to the
-        n-th argument, so the carried values come first on both sides."""
-        s, w = self.s, self.s.w
-        body = op.regions[0]
-        inits = s.flat(op.operands)
-        carried_types = [(v.element, v.shape) for v in inits]
-        tensor_types = [*carried_types, *s.flat_types(op.types)]
-        left, found = self._results(tensor_types)
-        carried = [Val(w.name(), *t) for t in carried_types]
-        pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(carried, inits))
-        types = ", ".join(type_text(*t) for t in tensor_types)
-        inputs = ", ".join(type_text(*t) for t in carried_types)
-        w.line(f"{left}scf.while ({pairs}) : ({inputs}) -> ({types}) {{")
-        with w.region():
+        """Repeats until a break: a while whose condition comes after the body."""
+        s, body = self.s, op.regions[0]
+        inits, results = s.flat(op.operands), s.flat_types(op.types)
+
+        def repeated(carried: list[Val]) -> tuple[Val, list[Val]]:
             s.bind_flat(body.args, carried)
-            frame = LoopContinuation(tuple(carried), tuple(tensor_types[len(inits) :]))
-            goes_on, *state = self.block(body, frame)
-            values = f" {', '.join(v.name for v in state)} : {types}" if state else ""
-            w.located(f"scf.condition({self._unknown(goes_on).name}){values}")
-        w.line("} do {")
-        after = [Val(w.name(), *t) for t in tensor_types]
-        with w.region():
-            w.line(f"^bb0({', '.join(f'{v.name}: {v.type}' for v in after)}):")
-            self._yield(after[: len(inits)])
-        w.loc = op.loc
-        w.located("}")
-        s.bind_flat(op.results, found[len(inits) :])
+            goes_on, *state = self.block(body, LoopContinuation(tuple(carried), tuple(results)))
+            return self._unknown(goes_on), state
+
+        s.bind_flat(op.results, s.w.while_(inits, results, repeated)[len(inits) :])

@@ -17,8 +17,9 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.triton.ttir import convert, elements, linear, math, memory, shape, views
 from tilewright.backends.triton.ttir.control import ControlFlow
 from tilewright.backends.triton.ttir.state import LoweringState
-from tilewright.backends.triton.ttir.text import Val
+from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import FP8
+from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import acquires
 from tilewright.ir.errors import TileUnsupportedFeatureError
@@ -68,30 +69,27 @@ class TtirKernel:
         return [len(self.parameters) + i for i, d in enumerate(self.descriptors) if d.pairs]
 
 
+_PLAIN = Constraints()
+
+
 def lower(
     function: Function,
     target: GpuTarget,
     dialect: tuple[int, int],
-    *,
-    descriptors: bool = True,
-    realign: bool = True,
+    how: Constraints = _PLAIN,
     shared: Mapping[Op, Value] = MappingProxyType({}),
-    capacity: int = 0,
     depths: Mapping[Op, PipelineDepth] = MappingProxyType({}),
-    hide_divisibility: bool = False,
 ) -> TtirKernel:
     """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton.
 
-    ``descriptors`` allows tensor descriptors, and ``realign`` those whose arrays the launch may have to copy.
-    ``shared`` are loads by pairs of CTAs, and whether both need the tile. ``capacity`` is that of the tables of lists
-    that are passed by value, if that is possible; with 0 no table is. ``depths`` are those of the pipelines of
-    loops without MMA ops. ``hide_divisibility`` hides what Triton finds out about numbers of several axes.
+    ``shared`` are loads by pairs of CTAs, and whether both need the tile. ``depths`` are those of the pipelines of
+    loops without MMA ops.
     """
     analyses = AnalysisManager(function)
     facts = analyses.get(IntegerRanges)
-    plan = analyses.get(plan_lowering, target, descriptors, realign).scheduled(shared, depths)
-    s = LoweringState(function, target, dialect, facts, plan, hide_divisibility=hide_divisibility)
-    tables, capacity = _table_parameters(function, plan, capacity if target.is_cuda else 0)
+    plan = analyses.get(plan_lowering, target, how.descriptors, how.realign).scheduled(shared, depths)
+    s = LoweringState(function, Writer(target, how.hide_divisibility), dialect, facts, plan)
+    tables, capacity = _table_parameters(function, plan, how.capacity if target.is_cuda else 0)
     s.tables = {t.index: t for t in tables if t.index in plan.tables.ranks}
     parameters, types = [], []
     used = _divisors(function)

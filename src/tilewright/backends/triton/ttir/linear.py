@@ -35,12 +35,13 @@ def reduce(s: LoweringState, op: Reduce, lower: Combine) -> None:
         lifted = len(values) > 1 and len(values[0].shape) == 1
         if lifted:
             values, position = [s.w.expand(v, 0) for v in values], 1
-        results = _combine(s, op, "reduce", values, f"axis = {position} : i32", values[0].shape, position, lower)
+        kept = values[0].shape[:position] + values[0].shape[position + 1 :]
+        results = _combine(s, op, "reduce", values, f"axis = {position} : i32", kept, lower)
         if lifted:
             results = [s.w.reshape(v, ()) for v in results]
     else:
         attributes = f"axis = {position} : i32, reverse = false"
-        scanned = _combine(s, op, "scan", values, attributes, values[0].shape, None, lower)
+        scanned = _combine(s, op, "scan", values, attributes, values[0].shape, lower)
         results = [_last(s.w, v, position) for v in scanned]
     for result, value in zip(op.results, results):
         s.bind(result, value)
@@ -52,7 +53,7 @@ def scan(s: LoweringState, op: Scan, lower: Combine) -> None:
     if shape[axis] != 1:
         reverse = "true" if op.reverse else "false"
         attributes = f"axis = {len(squeezed(shape[:axis]))} : i32, reverse = {reverse}"
-        values = _combine(s, op, "scan", values, attributes, values[0].shape, None, lower)
+        values = _combine(s, op, "scan", values, attributes, values[0].shape, lower)
     for result, value in zip(op.results, values):
         s.bind(result, value)
 
@@ -64,37 +65,25 @@ def _combine(
     values: list[Val],
     attributes: str,
     shape: Shape,
-    gone: int | None,
     lower: Combine,
 ) -> list[Val]:
     """tt.reduce or tt.scan, whose region is the combiner. Triton folds no 8-bit floats: their bits take their place."""
-    w = s.w
+    w, body = s.w, op.regions[0]
     kinds = [v.element for v in values]
-    values = [w.bitcast(v, "i8") if v.element in FP8 else v for v in values]
-    shape = shape if gone is None else shape[:gone] + shape[gone + 1 :]
-    results = [Val("", v.element, shape) for v in values]
-    found = w.name()
-    count = len(values)
-    head = found if count == 1 else f"{found}:{count}"
-    w.line(f'{head} = "tt.{name}"({", ".join(v.name for v in values)}) <{{{attributes}}}> ({{')
-    body = op.regions[0]
-    with w.region():
-        scalars = [Val(w.name(), v.element) for v in (*values, *values)]
-        w.line(f"^bb0({', '.join(f'{v.name}: {v.element}' for v in scalars)}):")
+
+    def foldable(x: Val) -> Val:
+        return w.bitcast(x, "i8") if x.element in FP8 else x
+
+    def combiner(scalars: list[Val]) -> list[Val]:
         for arg, scalar, kind in zip(body.args, scalars, kinds * 2):
-            s.bind(arg, w.bitcast(scalar, kind) if kind in FP8 else scalar)
+            s.bind(arg, w.bitcast(scalar, kind))
         for nested in body.ops[:-1]:
             w.loc = nested.loc
             lower(s, nested)
-        out = [w.bitcast(v, "i8") if v.element in FP8 else v for v in s.all(body.terminator.operands)]
-        types = ", ".join(v.element for v in out)
-        w.located(f"tt.{name}.return {', '.join(v.name for v in out)} : {types}")
-    w.loc = op.loc
-    inputs, outputs = ", ".join(v.type for v in values), ", ".join(v.type for v in results)
-    w.located(f"}}) : ({inputs}) -> {outputs if count == 1 else f'({outputs})'}")
-    names = [found] if count == 1 else [f"{found}#{i}" for i in range(count)]
-    found_values = [Val(n, v.element, shape) for n, v in zip(names, results)]
-    return [w.bitcast(v, kind) if kind in FP8 else v for v, kind in zip(found_values, kinds)]
+        return [foldable(v) for v in s.all(body.terminator.operands)]
+
+    found = w.combine(name, [foldable(v) for v in values], attributes, shape, combiner)
+    return [w.bitcast(v, kind) for v, kind in zip(found, kinds)]
 
 
 def _last(w: Writer, x: Val, axis: int) -> Val:

@@ -134,14 +134,8 @@ def atomic(
     """Every atomic but compare-and-swap; 0 where the mask is false."""
     w = s.w
     dtype = value_of.tile.element
-    operands, types = [pointers, value], [pointers.type, value.type]
-    if mask is not None:
-        operands.append(mask)
-        types.append(mask.type)
-    names = ", ".join(v.name for v in operands)
-    how = f"{_atomic_operation(op.kind, dtype)}, {ordered_memory.order(op)}, {ordered_memory.scope(op)}"
-    text = f"tt.atomic_rmw {how}, {names} : ({', '.join(types)}) -> {value.type}"
-    old = w.emit(text, value.element, value.shape)
+    operands = [pointers, value] if mask is None else [pointers, value, mask]
+    old = ordered_memory.atomic_rmw(w, _atomic_operation(op.kind, dtype), op, operands)
     return w.select(mask, old, shapes.zero(w, old.element, old.shape)) if mask is not None else old
 
 

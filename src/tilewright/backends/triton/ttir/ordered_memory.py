@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from tilewright.backends.triton.ttir.state import LoweringState
-from tilewright.backends.triton.ttir.text import Val, Writer, type_text
+from tilewright.backends.triton.ttir.text import Val, Writer, names, types
 from tilewright.ir.enums import MemoryOrder, MemoryScope
 from tilewright.ir.ops.memory import MemoryOp
 
@@ -143,22 +143,15 @@ def _store_narrow(s: LoweringState, op: MemoryOp, pointers: Val, value: Val, mas
 def _repeat_swaps(s: LoweringState, op: MemoryOp, cells: Val, pending: Val, kept: Val, new: Val) -> None:
     """Swap the words that are ``pending`` until all are done. The first guess of what they hold is 0."""
     w = s.w
-    waiting, seen = Val(w.name(), "i1", new.shape), Val(w.name(), "i32", new.shape)
-    types = f"{waiting.type}, {seen.type}"
-    start = w.like(0, new)
-    inits = f"{waiting.name} = {pending.name}, {seen.name} = {start.name}"
-    w.line(f"{w.name()}:2 = scf.while ({inits}) : ({types}) -> ({types}) {{")
-    with w.region():
+
+    def swap(state: list[Val]) -> tuple[Val, list[Val]]:
+        waiting, seen = state
         wanted = w.op("arith.ori", w.op("arith.andi", seen, kept), new)
         old = compare_and_swap(s, op, cells, seen, w.select(waiting, wanted, seen))
         left = w.op("arith.andi", waiting, w.compare("ne", old, seen))
-        w.located(f"scf.condition({_any(w, left).name}) {left.name}, {old.name} : {types}")
-    w.line("} do {")
-    with w.region():
-        first, second = w.name(), w.name()
-        w.line(f"^bb0({first}: {waiting.type}, {second}: {seen.type}):")
-        w.located(f"scf.yield {first}, {second} : {types}")
-    w.located("}")
+        return _any(w, left), [left, old]
+
+    w.while_([pending, w.like(0, new)], [], swap)
 
 
 # -- compare-and-swap, of which TTIR has no masked form
@@ -166,10 +159,17 @@ def _repeat_swaps(s: LoweringState, op: MemoryOp, cells: Val, pending: Val, kept
 
 def compare_and_swap(s: LoweringState, op: MemoryOp, pointers: Val, expected: Val, desired: Val) -> Val:
     """The old values."""
-    operands = [pointers, expected, desired]
-    names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)
-    text = f"tt.atomic_cas {order(op)}, {scope(op)}, {names} : ({types}) -> {expected.type}"
-    return s.w.emit(text, expected.element, expected.shape)
+    return _atomic(s.w, f"tt.atomic_cas {order(op)}, {scope(op)}", [pointers, expected, desired])
+
+
+def atomic_rmw(w: Writer, kind: str, op: MemoryOp, operands: Sequence[Val]) -> Val:
+    """The old values; ``operands`` are pointers, values and perhaps a mask."""
+    return _atomic(w, f"tt.atomic_rmw {kind}, {order(op)}, {scope(op)}", operands)
+
+
+def _atomic(w: Writer, name: str, operands: Sequence[Val]) -> Val:
+    value = operands[1]
+    return w.emit(f"{name}, {names(operands)} : ({types(operands)}) -> {value.type}", value.element, value.shape)
 
 
 def where_valid(
@@ -188,24 +188,8 @@ def where_valid(
         some = w.compare("ne", address, w.like(0, address))
         spare = w.splat(w.int_to_ptr(address, pointers.element), pointers.shape)
         pointers = w.select(mask, pointers, spare)
-    types = ", ".join(type_text(v.element, v.shape) for v in otherwise)
-    found = [Val(w.name(), v.element, v.shape) for v in otherwise]
-    head = (
-        f"{', '.join(v.name for v in found)} = scf.if {some.name} -> ({types}) {{"
-        if found
-        else f"scf.if {some.name} {{"
-    )
-    w.line(head)
-    with w.region():
-        values = body(pointers)
-        if found:
-            w.located(f"scf.yield {', '.join(v.name for v in values)} : {types}")
-    if found:
-        w.line("} else {")
-        with w.region():
-            w.located(f"scf.yield {', '.join(v.name for v in otherwise)} : {types}")
-    w.located("}")
-    return found
+    kinds = [(v.element, v.shape) for v in otherwise]
+    return w.if_(some, kinds, lambda: body(pointers), lambda: otherwise)
 
 
 # -- words
@@ -223,10 +207,7 @@ def _words(w: Writer, addresses: Val, bits: int) -> tuple[Val, Val]:
 
 def _rmw(w: Writer, kind: str, op: MemoryOp, pointers: Val, value: Val, mask: Val | None) -> Val:
     enabled = mask if mask is not None else w.constant(True, "i1", value.shape)
-    operands = [pointers, value, enabled]
-    names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)
-    text = f"tt.atomic_rmw {kind}, {order(op)}, {scope(op)}, {names} : ({types}) -> {value.type}"
-    return w.emit(text, value.element, value.shape)
+    return atomic_rmw(w, kind, op, [pointers, value, enabled])
 
 
 def _any(w: Writer, x: Val) -> Val:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright.analysis.gpu.lowering_plan import LoweringPlan
 from tilewright.analysis.gpu.target import GpuTarget
@@ -28,30 +28,24 @@ class View:
     strides: tuple[Extent, ...]
 
 
+@dataclass(eq=False)
 class LoweringState:
     """The TTIR value of each IR value, and the writer. ``dialect`` is the version of Triton that will read the text."""
 
-    def __init__(
-        self,
-        function: Function,
-        target: GpuTarget,
-        dialect: tuple[int, int],
-        facts: IntegerRanges,
-        plan: LoweringPlan,
-        *,
-        hide_divisibility: bool = False,
-    ) -> None:
-        self.function = function
-        self.w = Writer(target, hide_divisibility=hide_divisibility)
-        self.target = target
-        self.dialect = dialect
-        self.facts = facts
-        self.plan = plan
-        self._values: dict[Value, Val] = {}
-        self._views: dict[Value, View] = {}
-        self.descriptors: dict[Descriptor, Val] = {}
-        self.listed: dict[Op, Val] = {}  # the descriptors of the arrays of lists
-        self.tables: dict[int, TableParameter] = {}  # by parameter
+    function: Function
+    w: Writer
+    dialect: tuple[int, int]
+    facts: IntegerRanges
+    plan: LoweringPlan
+    _values: dict[Value, Val] = field(default_factory=dict)
+    _views: dict[Value, View] = field(default_factory=dict)
+    descriptors: dict[Descriptor, Val] = field(default_factory=dict)
+    listed: dict[Op, Val] = field(default_factory=dict)  # the descriptors of the arrays of lists
+    tables: dict[int, TableParameter] = field(default_factory=dict)  # by parameter
+
+    @property
+    def target(self) -> GpuTarget:
+        return self.w.target
 
     def __getitem__(self, value: Value) -> Val:
         return self._values[value]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.triton.ttir.divisibility import any_multiple
@@ -19,6 +19,7 @@ from tilewright.ir.gpu_parameters import element_bits
 from tilewright.ir.location import UNKNOWN, Loc
 
 Shape = tuple[int, ...]
+TensorType = tuple[str, Shape]  # element type and shape
 
 
 def squeezed(shape: Shape) -> Shape:
@@ -51,6 +52,14 @@ class Val:
         return element_bits(self.element)
 
 
+def names(values: Sequence[Val]) -> str:
+    return ", ".join(v.name for v in values)
+
+
+def types(values: Sequence[Val]) -> str:
+    return ", ".join(v.type for v in values)
+
+
 _FLOAT_BITS = {"f16": ("<e", "<H"), "f32": ("<f", "<I"), "f64": ("<d", "<Q")}
 
 
@@ -76,20 +85,22 @@ _KEEPS_EQUAL = re.compile(
 _MAKES_EQUAL = re.compile(r"tt\.splat |arith\.constant dense<[^\[]")
 
 
+@dataclass(eq=False)
 class Writer:
-    """Collects the lines of one function. ``loc`` is attached to every op that is written."""
+    """Collects the lines of one function. ``loc`` is attached to every op that is written.
 
-    def __init__(self, target: GpuTarget, *, hide_divisibility: bool = False) -> None:
-        """``hide_divisibility`` puts optimization barriers after ops of several axes that say something about each of
-        them, and where control goes: Triton's analyses fail at what they find out to be never reached, too."""
-        self.target = target
-        self.hide_divisibility = hide_divisibility
-        self.lines: list[str] = []
-        self.loc: Loc = UNKNOWN
-        self._count = 0
-        self._indent = 2
-        self._constants: list[dict[tuple[object, str, Shape], Val]] = [{}]
-        self._equal: set[str] = set()  # tensors whose elements are equal
+    ``hide_divisibility`` puts optimization barriers after ops of several axes that say something about each of them,
+    and where control goes: Triton's analyses fail at what they find out to be never reached, too.
+    """
+
+    target: GpuTarget
+    hide_divisibility: bool = False
+    lines: list[str] = field(default_factory=list)
+    loc: Loc = UNKNOWN
+    _count: int = 0
+    _indent: int = 2
+    _constants: list[dict[tuple[object, str, Shape], Val]] = field(default_factory=lambda: [{}])
+    _equal: set[str] = field(default_factory=set)  # tensors whose elements are equal
 
     # -- lines and regions
 
@@ -169,8 +180,8 @@ class Writer:
 
     def op(self, name: str, *operands: Val, attributes: str = "") -> Val:
         """An op whose operands and result have one type."""
-        names = ", ".join(v.name for v in operands)
-        return self.emit(f"{name} {names}{attributes} : {operands[0].type}", operands[0].element, operands[0].shape)
+        x = operands[0]
+        return self.emit(f"{name} {names(operands)}{attributes} : {x.type}", x.element, x.shape)
 
     def convert(self, name: str, x: Val, element: str) -> Val:
         """A conversion such as ``arith.extf``."""
@@ -204,9 +215,9 @@ class Writer:
         return self.emit(f"arith.{name} {predicate}, {x.name}, {y.name} : {x.type}", "i1", x.shape)
 
     def select(self, condition: Val, x: Val, y: Val) -> Val:
-        types = f"{condition.type}, {x.type}" if condition.shape else x.type
-        names = f"{condition.name}, {x.name}, {y.name}"
-        return self.emit(f"arith.select {names}{self.any_multiple(x, y, condition)} : {types}", x.element, x.shape)
+        kinds = f"{condition.type}, {x.type}" if condition.shape else x.type
+        text = f"{names((condition, x, y))}{self.any_multiple(x, y, condition)}"
+        return self.emit(f"arith.select {text} : {kinds}", x.element, x.shape)
 
     def splat(self, x: Val, shape: Shape) -> Val:
         if not shape:
@@ -261,21 +272,14 @@ class Writer:
             symbol = f"__nv_{function}{'f' if x.element == 'f32' else ''}"
         else:
             symbol = f"__ocml_{function}_{x.element}"
-        names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)
         fields = f'{{libname = "", libpath = "", pure = true, symbol = "{symbol}"}}'
-        return self.emit(f"tt.extern_elementwise {names} {fields} : ({types}) -> {x.type}", x.element, x.shape)
+        text = f"tt.extern_elementwise {names(operands)} {fields} : ({types(operands)}) -> {x.type}"
+        return self.emit(text, x.element, x.shape)
 
     def reduce(self, name: str, x: Val, axis: int) -> Val:
         """x folded along ``axis`` by an op on two scalars."""
-        value = Val(self.name(), x.element, x.shape[:axis] + x.shape[axis + 1 :])
-        self.line(f'{value.name} = "tt.reduce"({x.name}) <{{axis = {axis} : i32}}> ({{')
-        with self.region():
-            a, b = Val(self.name(), x.element), Val(self.name(), x.element)
-            self.line(f"^bb0({a.name}: {x.element}, {b.name}: {x.element}):")
-            both = self.op(name, a, b)
-            self.located(f"tt.reduce.return {both.name} : {x.element}")
-        self.located(f"}}) : ({x.type}) -> {value.type}")
-        return value
+        shape = x.shape[:axis] + x.shape[axis + 1 :]
+        return self.combine("reduce", [x], f"axis = {axis} : i32", shape, lambda ab: [self.op(name, *ab)])[0]
 
     def instruction(self, code: str) -> None:
         """One without operands, by every thread."""
@@ -297,8 +301,92 @@ class Writer:
 
     def asm(self, code: str, constraints: str, operands: Sequence[Val], element: str, *, pure: bool = True) -> Val:
         """Inline assembly, of the target, for each element."""
-        names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)
         shape = operands[0].shape
         fields = f'{{constraints = "{constraints}", packed_element = 1 : i32, pure = {"true" if pure else "false"}}}'
-        text = f'tt.elementwise_inline_asm "{code}" {fields} {names} : {types} -> {type_text(element, shape)}'
+        arguments = f"{names(operands)} : {types(operands)}"
+        text = f'tt.elementwise_inline_asm "{code}" {fields} {arguments} -> {type_text(element, shape)}'
         return self.emit(text, element, shape)
+
+    # -- ops with regions
+
+    def results(self, kinds: Sequence[TensorType]) -> tuple[str, list[Val]]:
+        """The left side of an op with results of these types."""
+        name = self.name()
+        if not kinds:
+            return "", []
+        if len(kinds) == 1:
+            return f"{name} = ", [Val(name, *kinds[0])]
+        return f"{name}:{len(kinds)} = ", [Val(f"{name}#{i}", *t) for i, t in enumerate(kinds)]
+
+    def begin(self, arguments: Sequence[Val]) -> None:
+        """The head of a block."""
+        self.line(f"^bb0({', '.join(f'{v.name}: {v.type}' for v in arguments)}):")
+
+    def end(self, terminator: str, values: Sequence[Val]) -> None:
+        self.located(f"{terminator} {names(values)} : {types(values)}" if values else terminator)
+
+    def if_(
+        self,
+        condition: Val,
+        kinds: Sequence[TensorType],
+        then: Callable[[], Sequence[Val]],
+        orelse: Callable[[], Sequence[Val]],
+    ) -> list[Val]:
+        """scf.if, whose branches give values of these types."""
+        loc = self.loc
+        left, found = self.results(kinds)
+        arrow = f" -> ({', '.join(type_text(*t) for t in kinds)})" if kinds else ""
+        self.line(f"{left}scf.if {condition.name}{arrow} {{")
+        with self.region():
+            self.end("scf.yield", then())
+        self.line("} else {")
+        with self.region():
+            self.end("scf.yield", orelse())
+        self.loc = loc
+        self.located("}")
+        return found
+
+    def while_(
+        self, inits: Sequence[Val], extra: Sequence[TensorType], body: Callable[[list[Val]], tuple[Val, list[Val]]]
+    ) -> list[Val]:
+        """scf.while with its condition after ``body``, which gives that, the carried values and others of the types
+        ``extra``. Triton ties the n-th result to the n-th argument, so the carried values come first on both sides."""
+        loc = self.loc
+        carried = [(v.element, v.shape) for v in inits]
+        left, found = self.results([*carried, *extra])
+        arguments = [Val(self.name(), *t) for t in carried]
+        pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(arguments, inits))
+        self.line(f"{left}scf.while ({pairs}) : ({types(inits)}) -> ({types(found)}) {{")
+        with self.region():
+            goes_on, state = body(arguments)
+            self.end(f"scf.condition({goes_on.name})", state)
+        self.line("} do {")
+        after = [Val(self.name(), v.element, v.shape) for v in found]
+        with self.region():
+            self.begin(after)
+            self.end("scf.yield", after[: len(inits)])
+        self.loc = loc
+        self.located("}")
+        return found
+
+    def combine(
+        self,
+        name: str,
+        values: Sequence[Val],
+        attributes: str,
+        shape: Shape,
+        combiner: Callable[[list[Val]], Sequence[Val]],
+    ) -> list[Val]:
+        """tt.reduce or tt.scan, with results of ``shape``; ``combiner`` gives the scalars that it makes of those of two
+        positions."""
+        loc = self.loc
+        left, found = self.results([(v.element, shape) for v in values])
+        self.line(f'{left}"tt.{name}"({names(values)}) <{{{attributes}}}> ({{')
+        with self.region():
+            scalars = [Val(self.name(), v.element) for v in (*values, *values)]
+            self.begin(scalars)
+            self.end(f"tt.{name}.return", combiner(scalars))
+        self.loc = loc
+        outputs = types(found) if len(found) == 1 else f"({types(found)})"
+        self.located(f"}}) : ({types(values)}) -> {outputs}")
+        return found

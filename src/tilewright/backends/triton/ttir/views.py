@@ -12,7 +12,7 @@ from tilewright.backends.triton import ptx
 from tilewright.backends.triton.ttir import memory, ordered_memory
 from tilewright.backends.triton.ttir.shape import number, split
 from tilewright.backends.triton.ttir.state import Extent, LoweringState, View
-from tilewright.backends.triton.ttir.text import Shape, Val, Writer
+from tilewright.backends.triton.ttir.text import Shape, Val, Writer, names
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.gpu_parameters import MAP_BYTES, Descriptor
@@ -239,8 +239,7 @@ def _load_descriptor(s: LoweringState, op: Any, d: Descriptor) -> Val:
     starts = _coordinates(s, op, d)
     if op in s.plan.shared:
         starts[-1] = _marked(w, starts[-1], s[s.plan.shared[op]])
-    coordinates = ", ".join(v.name for v in starts)
-    text = f"tt.descriptor_load {_map(s, op, d).name}[{coordinates}]"
+    text = f"tt.descriptor_load {_map(s, op, d).name}[{names(starts)}]"
     loaded = w.emit(f"{text} : {descriptor_type(s, d)} -> {result.type}", d.element, shape)
     return w.trans(loaded, _tile_order(op, d))
 
@@ -267,9 +266,8 @@ def _store_descriptor(s: LoweringState, op: Any, d: Descriptor, value: Val) -> N
         at = list(starts)
         for k, step in zip(kept, corner):
             at[k] = w.op("arith.addi", at[k], w.like(step, at[k])) if step else at[k]
-        coordinates = ", ".join(v.name for v in at)
         types = f"{descriptor_type(s, d)}, {piece.type}"
-        w.located(f"tt.descriptor_store {_map(s, op, d).name}[{coordinates}], {piece.name} : {types}")
+        w.located(f"tt.descriptor_store {_map(s, op, d).name}[{names(at)}], {piece.name} : {types}")
 
 
 def _pieces(w: Writer, x: Val, shape: Shape) -> list[tuple[tuple[int, ...], Val]]:
