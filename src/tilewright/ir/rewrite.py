@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
@@ -112,3 +113,44 @@ class Rewriter:
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
         """The values that replace the results of ``op``, which is not inserted yet; None keeps it."""
         return None
+
+
+_O = TypeVar("_O", bound=Op)
+_T = TypeVar("_T")
+Emit = Callable[[Rewriter, Any, _T, Builder], Iterable[Value]]
+Rule = Callable[[Any, Builder], "Value | None"]
+
+
+def replace_ops(function: Function, chosen: Mapping[_O, _T], emit: Emit[_T]) -> Function:
+    """``function``, in which what ``emit`` gives for each of the ``chosen`` ops stands for its results."""
+    return _Replacer(chosen, emit).function(function) if chosen else function
+
+
+class _Replacer(Rewriter, Generic[_T]):
+    def __init__(self, chosen: Mapping[Any, _T], emit: Emit[_T]) -> None:
+        super().__init__()
+        self.chosen, self.emit = chosen, emit
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        if op not in self.chosen:
+            super().insert(op, builder)
+            return
+        builder.loc = op.loc
+        self.replace_all_uses(op, self.emit(self, op, self.chosen[op], builder))
+
+
+def lower_ops(function: Function, rules: Mapping[type[Op], Rule]) -> Function:
+    """``function``, in which what the rules for their classes make of ops stands for their results: of copies whose
+    operands are rebuilt. An op of which a rule makes None stays."""
+    return _Lowering(rules).function(function) if any(type(op) in rules for op in function.walk()) else function
+
+
+class _Lowering(Rewriter):
+    def __init__(self, rules: Mapping[type[Op], Rule]) -> None:
+        super().__init__()
+        self.rules = rules
+
+    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
+        rule = self.rules.get(type(op))
+        found = rule(op, builder) if rule is not None else None
+        return None if found is None else [found]

@@ -6,7 +6,7 @@ beside the first MMA op of the next iteration instead, the tensor cores work whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.reachable import reachable
-from tilewright.ir.rewrite import Rewriter, clone_op
+from tilewright.ir.rewrite import ValueMap, clone_op, replace_ops
 from tilewright.ir.structured import emit_for, emit_if
 from tilewright.ir.types import TileType
 
@@ -63,7 +63,7 @@ def _gains(loop: For, num_warps: int) -> bool:
 def rotated(function: Function, loops: Sequence[For]) -> Function:
     """``function``, where the last of the two MMA ops in each of ``loops`` runs one iteration late, if it can."""
     rotations = {op: rotation for op in loops if (rotation := rotation_of(op)) is not None}
-    return Rotator(rotations).function(function) if rotations else function
+    return replace_ops(function, rotations, lambda rewriter, op, how, b: _Rotator(rewriter.values, op, how, b).emit())
 
 
 def rotation_of(loop: For) -> Rotation | None:
@@ -105,59 +105,50 @@ def _is_number(value: Value) -> bool:
     return isinstance(value.type, TileType) and not value.tile.shape
 
 
-class Rotator(Rewriter):
-    """Rotates loops."""
+@dataclass(frozen=True)
+class _Rotator:
+    """Rotates ``loop``, around which ``values`` have been rebuilt."""
 
-    def __init__(self, rotations: Mapping[For, Rotation]) -> None:
-        super().__init__()
-        self.rotations = rotations
+    values: ValueMap
+    loop: For
+    rotation: Rotation
+    b: Builder
 
-    def insert(self, op: Op, builder: Builder) -> None:
-        rotation = self.rotations.get(op) if isinstance(op, For) else None
-        if rotation is None or not isinstance(op, For):
-            super().insert(op, builder)
-            return
-        builder.loc = op.loc
-        lower, upper, inits = self.value(op.lower), self.value(op.upper), self.all(op.inits)
-        runs = builder.emit(Cmp, lower, upper, predicate=CmpPredicate.LT)
-        self.replace_all_uses(op, emit_if(builder, runs, lambda: self._rotated(op, rotation, builder), lambda: inits))
+    def emit(self) -> Sequence[Value]:
+        lower, upper, _, *inits = (self.values.get(v, v) for v in self.loop.operands)
+        runs = self.b.emit(Cmp, lower, upper, predicate=CmpPredicate.LT)
+        return emit_if(self.b, runs, self._rotated, lambda: inits)
 
-    def _rotated(self, loop: For, rotation: Rotation, b: Builder) -> list[Value]:
+    def _rotated(self) -> list[Value]:
         """The first iteration without the late MMA op, the others with that of the one before, and the last one."""
-        (lower, upper, step), inits = self.all(loop.bounds), self.all(loop.inits)
-        start = self._iteration(loop, rotation, lower, inits, b)
-
-        def iterate(variable: Value, *carried: Value) -> list[Value]:
-            return self._iteration(loop, rotation, variable, carried, b)
-
-        *results, left = emit_for(b, (b.emit(Add, lower, step), upper, step), start, iterate).results
-        results[rotation.accumulators] = self._late(loop, rotation, upper, left, results[rotation.accumulators], b)
+        lower, upper, step, *inits = (self.values.get(v, v) for v in self.loop.operands)
+        start, total = self._iteration(lower, *inits), self.rotation.accumulators
+        bounds = self.b.emit(Add, lower, step), upper, step
+        *results, left = emit_for(self.b, bounds, start, self._iteration).results
+        results[total] = self._late(upper, left, results[total])
         return results
 
-    def _iteration(
-        self, loop: For, rotation: Rotation, variable: Value, carried: Sequence[Value], b: Builder
-    ) -> list[Value]:
+    def _iteration(self, variable: Value, *carried: Value) -> list[Value]:
         """An iteration from ``carried``, the values that the loop carries and, but in the first iteration, the left
         operand of the MMA op that is late. Gives those of the next, whose accumulators lack the MMA op of this one."""
-        body, values = loop.body, dict(self.values)
+        body, rotation, values = self.loop.body, self.rotation, dict(self.values)
         values.update(zip(body.args, (variable, *carried)))
         for op in body.ops[:-1]:
             if op in rotation.late and not all(_is_number(v) for v in op.results):
                 continue
-            b.insert(clone_op(op, values))
+            self.b.insert(clone_op(op, values))
             if op is rotation.first and len(carried) == len(body.args):
-                accumulators = self._late(loop, rotation, variable, carried[-1], carried[rotation.accumulators], b)
+                accumulators = self._late(variable, carried[-1], carried[rotation.accumulators])
                 values[body.args[1 + rotation.accumulators]] = accumulators
         left, total = (values.get(v, v) for v in (rotation.mma.x, rotation.mma.acc))
         state = [values.get(v, v) for v in body.terminator.operands]
         state[rotation.accumulators] = total
         return [*state, left]
 
-    def _late(self, loop: For, rotation: Rotation, after: Value, left: Value, accumulators: Value, b: Builder) -> Value:
+    def _late(self, after: Value, left: Value, accumulators: Value) -> Value:
         """The late MMA op of the iteration before that of ``after``."""
-        values = dict(self.values)
-        step = values.get(loop.step, loop.step)
-        values[loop.body.args[0]] = b.emit(Sub, after, step)
+        loop, rotation, b, values = self.loop, self.rotation, self.b, dict(self.values)
+        values[loop.body.args[0]] = b.emit(Sub, after, values.get(loop.step, loop.step))
         for op in rotation.late[:-1]:
             b.insert(clone_op(op, values))
         values[rotation.mma.x], values[rotation.mma.acc] = left, accumulators

@@ -7,14 +7,14 @@ from typing import ClassVar
 
 from tilewright.analysis.mma_graph import depends
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Value
 from tilewright.ir.dtypes import DType, float16
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.gpu.wgmma import ROWS, STEP_BYTES, Interleave
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
-from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.rewrite import Rewriter, replace_ops
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class LegalizeMma:
 
     def run(self, function: Function) -> Function:
         mmas = [op for op in function.walk() if isinstance(op, Mma)]
-        chosen = {op for op in mmas if any(_follows(op, other) for other in mmas)}
-        return _Legalizer(chosen).function(function) if chosen else function
+        chosen = [op for op in mmas if any(_follows(op, other) for other in mmas)]
+        return replace_ops(function, dict.fromkeys(chosen), _legalized)
 
 
 def _follows(op: Mma, other: Mma) -> bool:
@@ -59,19 +59,10 @@ def _lies_along_columns(value: Value) -> bool:
     return transposed != (t.order[-1] == len(t.order) - 1)
 
 
-class _Legalizer(Rewriter):
-    def __init__(self, chosen: set[Mma]) -> None:
-        super().__init__()
-        self.chosen = chosen
-
-    def insert(self, op: Op, builder: Builder) -> None:
-        if not isinstance(op, Mma) or op not in self.chosen:
-            super().insert(op, builder)
-            return
-        builder.loc = op.loc
-        left, right = self.value(op.x), self.value(op.y)
-        if op.x.tile.shape[-1] % STEP_BYTES == 0 and op.x.tile.shape[0] % ROWS == 0:
-            factors = [builder.emit(Interleave, left, axis=1), builder.emit(Interleave, right, axis=0)]
-        else:
-            factors = [builder.emit(Cast, v, dtype=float16) for v in (left, right)]
-        self.values[op.result] = builder.emit(Mma, *factors, self.value(op.acc))
+def _legalized(rewriter: Rewriter, op: Mma, _: None, b: Builder) -> list[Value]:
+    left, right, acc = rewriter.all(op.operands)
+    if op.x.tile.shape[-1] % STEP_BYTES == 0 and op.x.tile.shape[0] % ROWS == 0:
+        factors = [b.emit(Interleave, left, axis=1), b.emit(Interleave, right, axis=0)]
+    else:
+        factors = [b.emit(Cast, v, dtype=float16) for v in (left, right)]
+    return [b.emit(Mma, *factors, acc)]

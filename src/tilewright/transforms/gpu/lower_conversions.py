@@ -7,13 +7,13 @@ from typing import ClassVar
 
 from tilewright.analysis.gpu.layout_conversion import is_within_thread, shared_layout, within_warp
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Value
 from tilewright.ir.dtypes import int64
 from tilewright.ir.layouts import REGISTER, LinearLayout
 from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedLoad, SharedStore
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.shape import IntToPtr, PtrToInt
-from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.rewrite import lower_ops
 from tilewright.ir.types import PointerType, SharedType
 
 # Shuffles of one element each, with selections, beyond which a store and a load through shared memory are fewer
@@ -31,29 +31,24 @@ class LowerConversions:
     name: ClassVar[str] = "lower-conversions"
 
     def run(self, function: Function) -> Function:
-        if not any(isinstance(op, ConvertLayout) for op in function.walk()):
-            return function
-        return _Lowering().function(function)
+        return lower_ops(function, {ConvertLayout: _lowered})
 
 
-class _Lowering(Rewriter):
-    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
-        if not isinstance(op, ConvertLayout):
-            return None
-        source, target = op.x.layout, op.result.layout
-        if source == target:
-            return [op.x]
-        if is_register_or_shuffle(source, target):
-            return None
-        x, dtype = op.x, op.type.dtype
-        if isinstance(dtype, PointerType):
-            x = builder.emit(PtrToInt, x, dtype=int64)
-        element = x.tile.element
-        layout, vector = shared_layout(source, target, element.bytes)
-        buffer = builder.emit(SharedAlloc, type=SharedType(element, layout))
-        builder.emit_op(SharedStore, buffer, x, vector=vector)
-        loaded = builder.emit(SharedLoad, buffer, type=op.type.with_dtype(element), vector=vector)
-        return [builder.emit(IntToPtr, loaded, dtype=dtype) if isinstance(dtype, PointerType) else loaded]
+def _lowered(op: ConvertLayout, b: Builder) -> Value | None:
+    source, target = op.x.layout, op.result.layout
+    if source == target:
+        return op.x
+    if is_register_or_shuffle(source, target):
+        return None
+    x, dtype = op.x, op.type.dtype
+    if isinstance(dtype, PointerType):
+        x = b.emit(PtrToInt, x, dtype=int64)
+    element = x.tile.element
+    layout, vector = shared_layout(source, target, element.bytes)
+    buffer = b.emit(SharedAlloc, type=SharedType(element, layout))
+    b.emit_op(SharedStore, buffer, x, vector=vector)
+    loaded = b.emit(SharedLoad, buffer, type=op.type.with_dtype(element), vector=vector)
+    return b.emit(IntToPtr, loaded, dtype=dtype) if isinstance(dtype, PointerType) else loaded
 
 
 def is_register_or_shuffle(source: LinearLayout, target: LinearLayout) -> bool:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Value
 from tilewright.ir.dtypes import bfloat16, float32
 from tilewright.ir.ops.arith import Cast, Mul
 from tilewright.ir.ops.linear import Mma, MmaScaled
 from tilewright.ir.ops.shape import Broadcast, Reshape
-from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.rewrite import lower_ops
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,13 @@ class LowerMmaScaled:
     name: ClassVar[str] = "lower-mma-scaled"
 
     def run(self, function: Function) -> Function:
-        if not any(isinstance(op, MmaScaled) for op in function.walk()):
-            return function
-        return _Lowering().function(function)
+        return lower_ops(function, {MmaScaled: _lowered})
 
 
-class _Lowering(Rewriter):
-    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
-        if not isinstance(op, MmaScaled):
-            return None
-        x = _scaled(builder, op.x, op.x_scale, op.x.tile.rank - 1)
-        y = _scaled(builder, op.y, op.y_scale, op.y.tile.rank - 2)
-        return [builder.emit(Mma, x, y, op.acc)]
+def _lowered(op: MmaScaled, b: Builder) -> Value:
+    x = _scaled(b, op.x, op.x_scale, op.x.tile.rank - 1)
+    y = _scaled(b, op.y, op.y_scale, op.y.tile.rank - 2)
+    return b.emit(Mma, x, y, op.acc)
 
 
 def _scaled(b: Builder, values: Value, scales: Value, axis: int) -> Value:

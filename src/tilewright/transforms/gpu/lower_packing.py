@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Value
 from tilewright.ir.dtypes import DType, float4_e2m1fn, float32, uint8, uint16, uint32, uint64
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Add, And, Bitcast, Cast, Cmp, Or, Select, Shl, Shr, Sub
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.shape import Broadcast, Iota, Pack, Reshape, Unpack
-from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.rewrite import lower_ops
 from tilewright.ir.structured import emit_region
 from tilewright.ir.types import TileType
 
@@ -27,21 +27,11 @@ class LowerPacking:
     name: ClassVar[str] = "lower-packing"
 
     def run(self, function: Function) -> Function:
-        if not any(isinstance(op, (Pack, Unpack)) for op in function.walk()):
-            return function
-        return _Lowering().function(function)
+        return lower_ops(function, {Pack: _pack, Unpack: _unpack})
 
 
-class _Lowering(Rewriter):
-    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
-        if isinstance(op, Pack):
-            return [_pack(builder, op.x)]
-        if isinstance(op, Unpack):
-            return [_unpack(builder, op.x, op.dtype)]
-        return None
-
-
-def _pack(b: Builder, x: Value) -> Value:
+def _pack(op: Pack, b: Builder) -> Value:
+    x = op.x
     size, dtype = x.tile.size, x.tile.element
     if dtype is float4_e2m1fn:
         return _joined(b, b.emit(Reshape, float4_code(b, x), shape=(size // 2, 2)), uint8, 4)
@@ -51,8 +41,8 @@ def _pack(b: Builder, x: Value) -> Value:
     return _parts(b, b.emit(Reshape, bits, shape=(size, 1)), dtype.bytes, 8)
 
 
-def _unpack(b: Builder, x: Value, dtype: DType) -> Value:
-    size = x.tile.size
+def _unpack(op: Unpack, b: Builder) -> Value:
+    x, dtype, size = op.x, op.dtype, op.x.tile.size
     if dtype is float4_e2m1fn:
         nibbles = _parts(b, b.emit(Reshape, x, shape=(size, 1)), 2, 4)
         return float4_value(b, b.emit(And, nibbles, b.constant(15, uint8, nibbles.tile.shape)))

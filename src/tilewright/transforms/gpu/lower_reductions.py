@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.core import Block, Function, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
@@ -16,7 +16,7 @@ from tilewright.ir.ops.arith import And, Cmp, Select
 from tilewright.ir.ops.gpu import tiles
 from tilewright.ir.ops.linear import CombiningOp, Reduce, Scan
 from tilewright.ir.ops.shape import Constant, Iota, Reshape
-from tilewright.ir.rewrite import Rewriter, clone_block
+from tilewright.ir.rewrite import Rewriter, clone_block, replace_ops
 from tilewright.ir.structured import emit_region
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.combiners import TileCombiner, Tiles
@@ -37,30 +37,17 @@ class LowerReductions:
     name: ClassVar[str] = "lower-reductions"
 
     def run(self, function: Function) -> Function:
-        if not any(isinstance(op, CombiningOp) for op in function.walk()):
-            return function
-        return _Lowering(num_warps(function)).function(function)
+        combining = [op for op in function.walk() if isinstance(op, CombiningOp)]
+        return replace_ops(function, dict.fromkeys(combining, num_warps(function) if combining else 0), _lowered)
 
 
-class _Lowering(Rewriter):
-    def __init__(self, warps: int) -> None:
-        super().__init__()
-        self.warps = warps
-
-    def insert(self, op: Op, builder: Builder) -> None:
-        if not isinstance(op, CombiningOp):
-            super().insert(op, builder)
-            return
-        builder.loc = op.loc
-        values = self.all(op.values)
-        body = clone_block(op.body, dict(self.values))
-        stages = _Stages(op, body, builder, self.warps)
-        found = stages.reduce(values) if isinstance(op, Reduce) else stages.scan(values)
-        for old, new in zip(op.results, found):
-            if new.type != old.type:
-                new = builder.emit(tiles.ConvertLayout, new, type=old.type)
-            new.name = new.name or old.name
-            self.values[old] = new
+def _lowered(rewriter: Rewriter, op: CombiningOp, warps: int, b: Builder) -> list[Value]:
+    stages, values = _Stages(op, clone_block(op.body, dict(rewriter.values)), b, warps), rewriter.all(op.values)
+    found = stages.reduce(values) if isinstance(op, Reduce) else stages.scan(values)
+    for k, (old, new) in enumerate(zip(op.results, found)):
+        found[k] = new if new.type == old.type else b.emit(tiles.ConvertLayout, new, type=old.type)
+        found[k].name = found[k].name or old.name
+    return found
 
 
 class _Stages:

@@ -20,7 +20,7 @@ from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.reachable import operands_within, reachable
-from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op
+from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, replace_ops
 from tilewright.ir.structured import emit_if
 
 _IN_BOUNDS = "in_bounds"  # an attribute of accesses: what the ranges of one loop prove may not hold in the other
@@ -43,7 +43,8 @@ class MergeLoops:
                 pair = _pair(op)
                 if pair is not None:
                     pairs[pair.second] = pair
-        return _Merger(pairs).function(function) if pairs else function
+        firsts = dict.fromkeys(pair.first for pair in pairs.values())
+        return replace_ops(function, firsts | pairs, _merged)
 
 
 @dataclass
@@ -150,35 +151,34 @@ def _same_block(block: Block, other: Block, values: ValueMap) -> bool:
     return True
 
 
-class _Merger(Rewriter):
-    def __init__(self, pairs: dict[For, _Pair]) -> None:
-        super().__init__()
-        self.pairs = pairs
-        self.firsts = {pair.first for pair in pairs.values()}
+def _merged(rewriter: Rewriter, _: For, pair: _Pair | None, b: Builder) -> Sequence[Value]:
+    return () if pair is None else _Merger(rewriter, pair, b).emit()
 
-    def insert(self, op: Op, builder: Builder) -> None:
-        if op in self.firsts:
-            return
-        pair = self.pairs.get(op) if isinstance(op, For) else None
-        if pair is None:
-            super().insert(op, builder)
-            return
-        builder.loc = pair.first.loc
-        self.replace_all_uses(op, self._merged(pair, builder))
 
-    def _merged(self, pair: _Pair, b: Builder) -> Sequence[Value]:
-        lower, limit, step = self.all(pair.first.bounds)
-        upper = self.value(pair.second.upper)
+@dataclass(frozen=True)
+class _Merger:
+    """Emits both loops of a pair in the place of the second one."""
+
+    rewriter: Rewriter
+    pair: _Pair
+    b: Builder
+
+    def emit(self) -> Sequence[Value]:
+        rewriter, pair, b = self.rewriter, self.pair, self.b
+        b.loc = pair.first.loc
+        lower, limit, step = rewriter.all(pair.first.bounds)
+        upper = rewriter.value(pair.second.upper)
         begin, end = b.emit(Min, lower, limit), b.emit(Max, limit, upper)  # also where one of the ranges is empty
         body = Block()
         for first, second in zip(pair.first.body.args, pair.second.body.args):
-            self.values[first] = self.values[second] = body.add_arg(first.type, first.name)
+            rewriter.values[first] = rewriter.values[second] = body.add_arg(first.type, first.name)
         with b.at(body):
             is_second = b.emit(Cmp, body.args[0], limit, predicate=CmpPredicate.GE)
-            self._body(pair, is_second, b)
-        return b.emit_op(For, begin, end, step, self.all(pair.first.inits), body=body).results
+            self._body(is_second)
+        return b.emit_op(For, begin, end, step, rewriter.all(pair.first.inits), body=body).results
 
-    def _body(self, pair: _Pair, is_second: Value, b: Builder) -> None:
+    def _body(self, is_second: Value) -> None:
+        pair, b, known = self.pair, self.b, self.rewriter.values
         extra = [op for op in pair.second.body.ops if op not in pair.same]
         chosen: dict[tuple[Value, Value], Value] = {}
         for op in pair.second.body.ops:
@@ -186,20 +186,20 @@ class _Merger(Rewriter):
             if other is None:
                 continue
             b.loc = op.loc
-            values = dict(self.values)
+            values = dict(known)
             for mine, theirs in pair.differing.get(op, {}).items():
                 key = theirs, mine
                 if key not in chosen:
-                    chosen[key] = self._choice(*key, extra, is_second, b)
+                    chosen[key] = self._choice(*key, extra, is_second)
                 values[mine] = chosen[key]
             copied = clone_op(op, values)
             if op in pair.bounds:
                 copied.attributes.update({_IN_BOUNDS: pair.bounds[op]})
             b.block.append(copied)
             for results in zip(op.results, other.results, copied.results):
-                self.values[results[0]] = self.values[results[1]] = results[2]
+                known[results[0]] = known[results[1]] = results[2]
 
-    def _choice(self, first: Value, second: Value, extra: Sequence[Op], is_second: Value, b: Builder) -> Value:
+    def _choice(self, first: Value, second: Value, extra: Sequence[Op], is_second: Value) -> Value:
         """``first``, or ``second`` in an iteration of the second loop, with the ops of ``extra`` that compute it."""
         needed: set[Value] = {second}
         ops: list[Op] = []
@@ -207,11 +207,11 @@ class _Merger(Rewriter):
             if needed.intersection(op.results):
                 ops.insert(0, op)
                 needed.update(v for o in op.walk() for v in o.operands)
-        values: dict[Value, Value] = dict(self.values)
+        values = dict(self.rewriter.values)
 
         def compute() -> list[Value]:
             for op in ops:
-                b.block.append(clone_op(op, values))
+                self.b.block.append(clone_op(op, values))
             return [values[second]]
 
-        return emit_if(b, is_second, compute, lambda: [self.value(first)])[0]
+        return emit_if(self.b, is_second, compute, lambda: [self.rewriter.value(first)])[0]

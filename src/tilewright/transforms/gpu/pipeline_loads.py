@@ -20,7 +20,7 @@ from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
-from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, stand_for
+from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, replace_ops, stand_for
 from tilewright.ir.types import SharedType
 from tilewright.transforms.gpu.fetch_rings import next_slot
 from tilewright.transforms.gpu.load_ahead import AheadLoad
@@ -44,8 +44,13 @@ class PipelineLoads:
     budget: int = 96 * 1024  # leaves room for two CTAs on an SM of 227 KiB, and for what the rest of a kernel needs
 
     def run(self, function: Function) -> Function:
-        loops = {op: chosen for op in function.walk() if isinstance(op, For) and (chosen := _operand_loads(op))}
-        return _Pipeliner(loops, self).function(function) if loops else function
+        loops = {op: loads for op in function.walk() if isinstance(op, For) and (loads := _operand_loads(op))}
+        staged = {op: (found, stages) for op, found in loops.items() if (stages := self._stages(op, found)) >= 2}
+        return replace_ops(function, staged, lambda rewriter, op, how, b: _Loop(rewriter, op, *how, b).emit())
+
+    def _stages(self, loop: For, loads: Sequence[_OperandLoad]) -> int:
+        budget = self.budget * (2 if _is_alone(loop) else 1)
+        return min(self.stages, budget // max(sum(x.bytes for x in loads), 1))
 
 
 def _is_alone(loop: For) -> bool:
@@ -150,27 +155,10 @@ class _Ring:
     buffer: Value
 
 
-class _Pipeliner(Rewriter):
-    def __init__(self, loops: dict[For, list[_OperandLoad]], options: PipelineLoads) -> None:
-        super().__init__()
-        self.loops = loops
-        self.options = options
-
-    def insert(self, op: Op, builder: Builder) -> None:
-        loads = self.loops.get(op) if isinstance(op, For) else None
-        budget = self.options.budget * (2 if isinstance(op, For) and _is_alone(op) else 1)
-        stages = min(self.options.stages, budget // max(sum(x.bytes for x in loads or ()), 1))
-        if not isinstance(op, For) or not loads or stages < 2:
-            super().insert(op, builder)
-            return
-        builder.loc = op.loc
-        _Loop(self, op, loads, stages, builder).emit()
-
-
 class _Loop:
     """One pipelined loop."""
 
-    def __init__(self, outer: _Pipeliner, op: For, loads: Sequence[_OperandLoad], stages: int, b: Builder) -> None:
+    def __init__(self, outer: Rewriter, op: For, loads: Sequence[_OperandLoad], stages: int, b: Builder) -> None:
         self.outer = outer
         self.op = op
         self.stages = stages
@@ -180,7 +168,7 @@ class _Loop:
             buffer = b.emit(memory.SharedAlloc, type=SharedType(load.op.result.tile.element, load.buffer, stages))
             self.rings.append(_Ring(load, buffer))
 
-    def emit(self) -> None:
+    def emit(self) -> Sequence[Value]:
         op, b = self.op, self.b
         lower, upper, step = (self.outer.value(v) for v in op.bounds)
         number = lower.tile.element
@@ -199,6 +187,7 @@ class _Loop:
         made = b.emit_op(For, lower, upper, step, inits, body=body)
         b.emit_op(memory.AsyncWait)
         stand_for(op, made, values)
+        return made.results
 
     def _copy(self, at: Value, upper: Value, slot: Value) -> None:
         """Begin the copies of the iteration ``at``, if there is one, to the slot of that number."""

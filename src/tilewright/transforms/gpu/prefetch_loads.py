@@ -9,7 +9,7 @@ from typing import ClassVar
 from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Value
 from tilewright.ir.effects import effect_of, is_ordered
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
@@ -20,7 +20,7 @@ from tilewright.ir.ops.control import CONTROL_FLOW, Continue, For
 from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedMemoryOp
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.wgmma import Wgmma
-from tilewright.ir.rewrite import Rewriter, open_block, stand_for
+from tilewright.ir.rewrite import Rewriter, open_block, replace_ops, stand_for
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.load_ahead import AheadLoad
 
@@ -45,7 +45,7 @@ class PrefetchLoads:
         loops = {op: found for op in function.walk() if isinstance(op, For) and (found := _loads(op, alias))}
         warps = num_warps(function)
         loops = {loop: found for loop, found in loops.items() if _leaves_room(loop, found, warps)}
-        return _Prefetcher(loops).function(function) if loops else function
+        return replace_ops(function, loops, _prefetched)
 
 
 def _loads(loop: For, alias: AliasAnalysis) -> list[AheadLoad]:
@@ -84,42 +84,34 @@ def _words(value: Value) -> int:
     return max(count * (t.element.bitwidth if loaded else max(t.element.bitwidth, 32)) // 32, 1)
 
 
-class _Prefetcher(Rewriter):
-    def __init__(self, loops: dict[For, list[AheadLoad]]) -> None:
-        super().__init__()
-        self.loops = loops
+def _prefetched(rewriter: Rewriter, op: For, loads: Sequence[AheadLoad], b: Builder) -> Sequence[Value]:
+    values = rewriter.values
 
-    def insert(self, op: Op, builder: Builder) -> None:
-        loads = self.loops.get(op) if isinstance(op, For) else None
-        if not isinstance(op, For) or loads is None:
-            super().insert(op, builder)
-            return
-        builder.loc = op.loc
-        b, values = builder, self.values
-        lower, upper, step = (self.value(v) for v in op.bounds)
-        exists = b.emit(Cmp, lower, upper, predicate=CmpPredicate.LT)
-        inits = [*self.all(op.inits), *self._loaded(loads, lower, exists, b)]
-        body = open_block(op.body, values)
-        ready = [body.add_arg(v.type) for v in inits[len(op.inits) :]]
-        with b.at(body):
-            at = body.args[0]
-            more = b.emit(Cmp, step, b.emit(Sub, upper, at), predicate=CmpPredicate.LT)
-            following = self._loaded(loads, b.emit(Add, at, step), more, b)
-            taken = {load.op: value for load, value in zip(loads, ready)}
-            values.update((load.result, value) for load, value in taken.items())
-            for nested in op.body.ops:
-                b.loc = nested.loc
-                if isinstance(nested, Continue):
-                    b.emit_op(Continue, [*self.all(nested.values), *following])
-                elif nested not in taken:
-                    self.insert(nested, b)
-        made = b.emit_op(For, lower, upper, step, inits, body=body)
-        stand_for(op, made, values)
-
-    def _loaded(self, loads: Sequence[AheadLoad], at: Value, exists: Value, b: Builder) -> list[Value]:
+    def loaded(at: Value, exists: Value) -> list[Value]:
         """What ``loads`` give in the iteration ``at``, which may not exist."""
         found = []
         for load in loads:
             b.loc = load.op.loc
-            found.append(b.emit(GlobalLoad, *load.at(at, exists, self.values, b), vector=load.op.vector))
+            found.append(b.emit(GlobalLoad, *load.at(at, exists, values, b), vector=load.op.vector))
         return found
+
+    lower, upper, step = rewriter.all(op.bounds)
+    exists = b.emit(Cmp, lower, upper, predicate=CmpPredicate.LT)
+    inits = [*rewriter.all(op.inits), *loaded(lower, exists)]
+    body = open_block(op.body, values)
+    ready = [body.add_arg(v.type) for v in inits[len(op.inits) :]]
+    with b.at(body):
+        at = body.args[0]
+        more = b.emit(Cmp, step, b.emit(Sub, upper, at), predicate=CmpPredicate.LT)
+        following = loaded(b.emit(Add, at, step), more)
+        taken = {load.op: value for load, value in zip(loads, ready)}
+        values.update((load.result, value) for load, value in taken.items())
+        for nested in op.body.ops:
+            b.loc = nested.loc
+            if isinstance(nested, Continue):
+                b.emit_op(Continue, [*rewriter.all(nested.values), *following])
+            elif nested not in taken:
+                rewriter.insert(nested, b)
+    made = b.emit_op(For, lower, upper, step, inits, body=body)
+    stand_for(op, made, values)
+    return made.results

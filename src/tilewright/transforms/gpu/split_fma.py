@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.ops.gpu.memory import SharedExtract, SharedLoad
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma, operand_layouts
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
-from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.rewrite import Rewriter, replace_ops
 from tilewright.ir.structured import emit_for
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.through_shared import share
@@ -31,36 +32,24 @@ class SplitFma:
     step: int = 8
 
     def run(self, function: Function) -> Function:
-        if not any(isinstance(op, GpuMma) and self.splits(op) for op in function.walk()):
-            return function
-        return _Splitter(self).function(function)
-
-    def splits(self, op: GpuMma) -> bool:
-        """Whether ``op`` multiplies with FMAs, and more than one step."""
-        return op.instruction == FMA and op.x.tile.shape[-1] > self.step
+        mmas = [op for op in function.walk() if isinstance(op, GpuMma) and op.instruction == FMA]
+        long = [op for op in mmas if op.x.tile.shape[-1] > self.step]
+        return replace_ops(function, dict.fromkeys(long, self.step), _split)
 
 
-class _Splitter(Rewriter):
-    def __init__(self, options: SplitFma) -> None:
-        super().__init__()
-        self.options = options
+def _split(rewriter: Rewriter, op: GpuMma, step: int, b: Builder) -> Sequence[Value]:
+    acc, (left, right, total) = op.acc.tile, rewriter.all(op.operands)
+    x, y, zero = _buffer(b, left), _buffer(b, right), b.constant(0, int32)
+    parts = operand_layouts(FMA, op.acc.layout, step, acc.element.bitwidth)
 
-    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
-        if not isinstance(op, GpuMma) or not self.options.splits(op):
-            return None
-        step, acc = self.options.step, op.acc.tile
-        x, y = (_buffer(builder, v) for v in (op.x, op.y))
-        parts = operand_layouts(FMA, op.acc.layout, step, acc.element.bitwidth)
-        zero = builder.constant(0, int32)
+    def add(at: Value, so_far: Value) -> list[Value]:
+        outer = [zero] * (acc.rank - 2)
+        part_x = _part(b, x, [*outer, zero, at], op.x.tile, parts[0])
+        part_y = _part(b, y, [*outer, at, zero], op.y.tile, parts[1])
+        return [b.emit(GpuMma, part_x, part_y, so_far, instruction=FMA)]
 
-        def add(at: Value, so_far: Value) -> list[Value]:
-            outer = [zero] * (acc.rank - 2)
-            a = _part(builder, x, [*outer, zero, at], op.x.tile, parts[0])
-            b = _part(builder, y, [*outer, at, zero], op.y.tile, parts[1])
-            return [builder.emit(GpuMma, a, b, so_far, instruction=FMA)]
-
-        count, one = builder.constant(op.x.tile.shape[-1] // step, int32), builder.constant(1, int32)
-        return emit_for(builder, (zero, count, one), [op.acc], add).results
+    count, one = b.constant(op.x.tile.shape[-1] // step, int32), b.constant(1, int32)
+    return emit_for(b, (zero, count, one), [total], add).results
 
 
 def _buffer(b: Builder, operand: Value) -> Value:
