@@ -6,14 +6,15 @@ Whether any element is masked is asked once for the whole tile: where none is, t
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from llvmlite import ir
 
 from tilewright.backends.branches import phi_of
 from tilewright.backends.cpu.codegen import lanes, polls, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.groups import bind_results, close
+from tilewright.backends.cpu.codegen.groups import bind_results
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Position
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
@@ -121,7 +122,9 @@ def _add_by_swap(
     return old
 
 
-def _cas(state: State, dtype: DType, ordering: str) -> Access:
+def _cas(state: State, dtype: DType, op: memory.AtomicCas) -> Access:
+    ordering = _ordering(op)
+
     def access(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
         expected, desired = (_to_bits(state, builder, dtype, v) for v in values)
         found = builder.cmpxchg(pointer, expected, desired, ordering, _FAILURE[ordering])
@@ -133,21 +136,21 @@ def _cas(state: State, dtype: DType, ordering: str) -> Access:
     return access
 
 
-def _load(state: State, dtype: DType, ordering: str) -> Access:
+def _load(state: State, dtype: DType, op: memory.MemoryOp) -> Access:
     def access(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
-        bits = builder.load_atomic(pointer, ordering, storage_bytes(dtype), typ=_bits_type(dtype))
+        bits = builder.load_atomic(pointer, _ordering(op), storage_bytes(dtype), typ=_bits_type(dtype))
         return _from_bits(state, builder, dtype, bits)
 
     return access
 
 
-def _store(state: State, dtype: DType, ordering: str) -> Access:
+def _store(state: State, dtype: DType, op: memory.MemoryOp) -> Access:
     def access(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
         bits = _to_bits(state, builder, dtype, values[0])
         if state.waits:
             old = builder.load_atomic(pointer, "monotonic", storage_bytes(dtype), typ=bits.type)
             polls.note_change(state, builder, old, bits)
-        lanes.store_atomic(builder, bits, pointer, ordering, storage_bytes(dtype))
+        lanes.store_atomic(builder, bits, pointer, _ordering(op), storage_bytes(dtype))
         return values[0]
 
     return access
@@ -164,16 +167,21 @@ def _each(
     target: Target,
     values: Sequence[Value],
     access: Access,
-    otherwise: Callable[[Elements, Position], ir.Value] | None = None,
+    otherwise: Value | float,
 ) -> None:
     """Run ``access`` on every element; where the mask is false its result is ``otherwise``."""
     bind_results(state, nest, 0)
     result = nest.results[0] if nest.results else None
     buffer = None if result is None or nest.buffers[0] is None else state.tile_buffer(result)
 
+    def otherwise_at(elements: Elements, position: Position) -> ir.Value | None:
+        if isinstance(otherwise, Value):
+            return elements.at(otherwise, position).value
+        return None if result is None else state.emitter().constant(result.tile.element, otherwise)
+
     def loop(masked: bool) -> ir.Value:
         loops = Nest(state.builder)
-        elements = Elements(state, loops, state.accesses, masked)
+        elements = Elements(state, loops, masked)
         copies = min(_UNROLL, shape[-1]) if shape else 1
         steps = [copies if axis == len(shape) - 1 else 1 for axis in range(len(shape))]
         corner = [Coord(loops.begin(n, step), loops.level) if n > step else Coord() for n, step in zip(shape, steps)]
@@ -181,13 +189,13 @@ def _each(
             position = (*corner[:-1], elements.map.shift(corner[-1], copy)) if shape else ()
             address, mask = target(elements, position)
             operands = [elements.at(v, position).value for v in values]
-            other = None if otherwise is None or mask is None else otherwise(elements, position)
+            other = None if mask is None else otherwise_at(elements, position)
             found = _guarded(
                 loops.builder, mask, other, functools.partial(_access_at, loops.builder, access, address, operands)
             )
             if buffer is not None:
                 elements.write(buffer, shape, position, Element(found, None, loops.level))
-        close(loops)
+        loops.close()
         return found
 
     everywhere = _accessed_everywhere(state, nest)
@@ -252,55 +260,38 @@ def _in_view(tile: ViewAccess) -> Target:
     return target
 
 
-def _constant(state: State, dtype: DType, value: float) -> Callable[[Elements, Position], ir.Value]:
-    return lambda elements, position: state.emitter().constant(dtype, value)
+_READS = {memory.AtomicCas: ("expected", "desired"), memory.Load: (), memory.LoadView: ()}  # others: the value
+_ACCESSES: Mapping[type[memory.MemoryOp], Callable[[State, DType, Any], Access]] = {
+    memory.AtomicRmw: _rmw,
+    memory.AtomicView: _rmw,
+    memory.AtomicCas: _cas,
+    memory.Load: _load,
+    memory.LoadView: _load,
+    memory.Store: _store,
+    memory.StoreView: _store,
+}
 
 
-def emit_atomic_rmw(state: State, nest: LoopNest, op: memory.AtomicRmw) -> None:
-    t = op.result.tile
-    access, values = _rmw(state, t.element, op), [op.value]
-    _each(state, nest, t.shape, _through_pointers(op), values, access, _constant(state, t.element, 0))
+def emit_access(state: State, nest: LoopNest, op: memory.PointerMemoryOp | memory.ViewMemoryOp) -> None:
+    """An atomic operation, or an ordered load or store."""
+    if isinstance(op, memory.PointerMemoryOp):
+        t = op.accessed()
+        shape, dtype, target = t.shape, t.element, _through_pointers(op)
+    else:
+        if op not in state.accesses:
+            state.accesses[op] = views.access(state, op)
+        tile = state.accesses[op]
+        shape, dtype, target = tile.shape, tile.dtype, _in_view(tile)
+    values = [getattr(op, name) for name in _READS.get(type(op), ("value",))]
+    _each(state, nest, shape, target, values, _ACCESSES[type(op)](state, dtype, op), _otherwise(op))
 
 
-def emit_atomic_cas(state: State, nest: LoopNest, op: memory.AtomicCas) -> None:
-    t, expected = op.result.tile, op.expected
-    access = _cas(state, t.element, _ordering(op))
-
-    def otherwise(elements: Elements, position: Position) -> ir.Value:
-        return elements.at(expected, position).value
-
-    _each(state, nest, t.shape, _through_pointers(op), [expected, op.desired], access, otherwise)
-
-
-def emit_atomic_view(state: State, nest: LoopNest, op: memory.AtomicView) -> None:
-    tile = state.accesses[op] = views.access(state, op)
-    _each(state, nest, tile.shape, _in_view(tile), [op.value], _rmw(state, tile.dtype, op))
-
-
-def emit_ordered_load(state: State, nest: LoopNest, op: memory.Load) -> None:
-    t, padding = op.result.tile, op.padding
-
-    def otherwise(elements: Elements, position: Position) -> ir.Value:
-        if padding is None:
-            return state.emitter().constant(t.element, 0)
-        return elements.at(padding, position).value
-
-    _each(state, nest, t.shape, _through_pointers(op), [], _load(state, t.element, _ordering(op)), otherwise)
-
-
-def emit_ordered_load_view(state: State, nest: LoopNest, op: memory.LoadView) -> None:
-    tile = state.accesses[op] = views.access(state, op)
-    padding = memory.padding_value(tile.view.partition.padding, tile.dtype)
-    access = _load(state, tile.dtype, _ordering(op))
-    _each(state, nest, tile.shape, _in_view(tile), [], access, _constant(state, tile.dtype, padding))
-
-
-def emit_ordered_store(state: State, nest: LoopNest, op: memory.Store) -> None:
-    t = op.value.tile
-    _each(state, nest, t.shape, _through_pointers(op), [op.value], _store(state, t.element, _ordering(op)))
-
-
-def emit_ordered_store_view(state: State, nest: LoopNest, op: memory.StoreView) -> None:
-    """Its access is known already."""
-    tile = state.accesses[op]
-    _each(state, nest, tile.shape, _in_view(tile), [op.value], _store(state, tile.dtype, _ordering(op)))
+def _otherwise(op: memory.MemoryOp) -> Value | float:
+    """What the result is where nothing is accessed."""
+    if isinstance(op, memory.AtomicCas):
+        return op.expected
+    if isinstance(op, memory.Load) and op.padding is not None:
+        return op.padding
+    if isinstance(op, memory.LoadView):
+        return memory.padding_value(op.view.partition.padding, op.result.tile.element)
+    return 0

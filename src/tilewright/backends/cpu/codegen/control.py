@@ -78,15 +78,8 @@ def emit_copy(state: State, op: CopyBuffer) -> None:
     state.bind(op.result, buffer)
 
 
-@dataclass
-class LoopTargets:
-    """Where ``continue`` and ``break`` of a loop put their values and jump to; ``waits`` for a loop that may wait."""
-
-    carried: list[CarriedSlot]
-    results: list[CarriedSlot]
-    again: ir.Block
-    done: ir.Block
-    waits: bool = False
+# Where the terminators of a region put their values and jump to.
+Ends = dict[type[Op], tuple[list[CarriedSlot], ir.Block]]
 
 
 def emit_for(state: State, op: For) -> None:
@@ -118,7 +111,7 @@ def emit_for(state: State, op: For) -> None:
         count.add_incoming(start, first)
     region = op.body
     state.bind(region.args[0], builder.add(lower, builder.mul(count, step)))
-    _body(state, region, region.args[1:], LoopTargets(carried, carried, again, done))
+    _body(state, region, region.args[1:], {Continue: (carried, again)})
     builder.position_at_end(again)
     following = builder.add(count, one)
     if several > 1:
@@ -142,7 +135,6 @@ def emit_for(state: State, op: For) -> None:
 
 def _poll(state: State, op: Op, weight: int) -> int:
     """Leave the block if the launch is cancelled; the number of the poll."""
-    assert state.exit is not None
     state.polls.append(op)
     number = len(state.polls)
     record = state.context, state.worker
@@ -158,7 +150,9 @@ def emit_loop(state: State, op: Loop) -> None:
     builder.branch(body)
     builder.position_at_end(body)
     waits = may_wait(op)
-    _body(state, op.regions[0], op.regions[0].args, LoopTargets(carried, results, again, done, waits))
+    state.waiting += waits
+    _body(state, op.body, op.body.args, {Continue: (carried, again), Break: (results, done)})
+    state.waiting -= waits
     builder.position_at_end(again)
     if waits:
         number = _poll(state, waits_at(op), polls.WAITING)
@@ -179,32 +173,20 @@ def emit_if(state: State, op: If) -> None:
     blocks = [builder.append_basic_block(n) for n in ("then", "else")]
     merged = builder.append_basic_block("merged")
     builder.cbranch(state.scalar(op.condition), *blocks)
-    state.branches.append((results, merged))
+    state.ends.append({Yield: (results, merged)})
     for block, region in zip(blocks, op.regions):
         builder.position_at_end(block)
         state.emit_block(state, region)
-    state.branches.pop()
+    state.ends.pop()
     builder.position_at_end(merged)
     for slot, result in zip(results, op.results):
         slot.bind(state, result)
 
 
-def emit_yield(state: State, op: Yield) -> None:
-    slots, merged = state.branches[-1]
+def emit_end(state: State, op: Yield | Continue | Break) -> None:
+    slots, target = next(ends[type(op)] for ends in reversed(state.ends) if type(op) in ends)
     _assign(state, slots, op.operands)
-    state.builder.branch(merged)
-
-
-def emit_continue(state: State, op: Continue) -> None:
-    targets = state.loops[-1]
-    _assign(state, targets.carried, op.operands)
-    state.builder.branch(targets.again)
-
-
-def emit_break(state: State, op: Break) -> None:
-    targets = state.loops[-1]
-    _assign(state, targets.results, op.operands)
-    state.builder.branch(targets.done)
+    state.builder.branch(target)
 
 
 def _open(state: State, inits: Sequence[Value]) -> list[CarriedSlot]:
@@ -220,9 +202,9 @@ def _result_slots(state: State, op: Loop | If) -> list[CarriedSlot]:
     return [CarriedSlot.of(state, r.type, passed[r.index] if passed else None) for r in op.results]
 
 
-def _body(state: State, region: Block, args: Sequence[Value], targets: LoopTargets) -> None:
-    state.loops.append(targets)
-    for slot, arg in zip(targets.carried, args):
+def _body(state: State, region: Block, args: Sequence[Value], ends: Ends) -> None:
+    state.ends.append(ends)
+    for slot, arg in zip(ends[Continue][0], args):
         slot.bind(state, arg)
     state.emit_block(state, region)
-    state.loops.pop()
+    state.ends.pop()

@@ -7,7 +7,7 @@ elements at a position; this asks for the operands' elements, and so on down to 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from llvmlite import ir
@@ -45,6 +45,7 @@ class Element:
     level: int
 
 
+@dataclass(eq=False)
 class Elements:
     """The elements of one group: those that the loops of ``nest`` compute together.
 
@@ -52,25 +53,18 @@ class Elements:
     loads ``unmasked`` to be true. With ``streaming``, aligned vectors are stored past the caches.
     """
 
-    def __init__(
-        self,
-        state: State,
-        nest: Nest,
-        accesses: dict[Op, ViewAccess],
-        masked: bool,
-        unmasked: Collection[Op] = (),
-        *,
-        streaming: bool = False,
-    ) -> None:
-        self.state = state
-        self.nest = nest
-        self.accesses = accesses
-        self.masked = masked
-        self.unmasked = () if masked else unmasked
-        self.streaming = streaming
-        self.map = Mapper(nest)
-        self._known: dict[tuple[Value, Position], Element] = {}
-        self._splats: dict[tuple[int, int], ir.Value] = {}
+    state: State
+    nest: Nest
+    masked: bool = True
+    unmasked: Collection[Op] = ()
+    streaming: bool = False
+    _known: dict[tuple[Value, Position], Element] = field(default_factory=dict)
+    _splats: dict[tuple[int, int], ir.Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.map = Mapper(self.nest)
+        if self.masked:
+            self.unmasked = ()
 
     @property
     def rearranged(self) -> Mapping[type[Op], Callable[[Elements, Op, Position], Position]]:
@@ -280,7 +274,7 @@ def _moved(self: Elements, op: Broadcast | Extract | Permute | Reshape, position
 
 
 def _load_view(self: Elements, op: LoadView, position: Position) -> Element:
-    tile = self.accesses[op]
+    tile = self.state.accesses[op]
     at = views.locate(self.nest, tile, position)
     padding = padding_value(tile.view.partition.padding, tile.dtype)
     whole, level = views.all_inside(self.nest, tile, position) if self.masked else (None, 0)

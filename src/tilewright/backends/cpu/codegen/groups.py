@@ -125,7 +125,7 @@ def emit_loops(state: State, group: Group, body: Body, trimmed: Sequence[Trimmed
 
 def _emit_trimmed(state: State, group: Group, trimmed: Trimmed) -> list[ir.Value]:
     loops = Nest(state.builder, "streaming" if trimmed.streaming else "trimmed")
-    elements = Elements(state, loops, state.accesses, False, streaming=trimmed.streaming)
+    elements = Elements(state, loops, False, streaming=trimmed.streaming)
     return list(trimmed.body(elements, group.lanes, group.visit))
 
 
@@ -136,7 +136,7 @@ def _version(state: State, group: Group, body: Body, unmasked: dict[Op, ir.Value
     state.nests.append(nest_work(label, group.nest, state.block, group.cause, group.values, group.lanes))
 
     def emit(masked: bool) -> list[ir.Value]:
-        elements = Elements(state, Nest(state.builder, label), state.accesses, masked, unmasked)
+        elements = Elements(state, Nest(state.builder, label), masked, unmasked)
         return list(body(elements, group.lanes, group.visit))
 
     return emit
@@ -183,19 +183,13 @@ def emit_elements(state: State, group: Group, buffer: Buffer, axis: int | None) 
         if axis is not None:
             for position in write_squares(elements, value, buffer, axis, lanes):
                 visit(elements, position)
-            close(elements.nest)
+            elements.nest.close()
             return []
         position = open_chunks(elements.nest, shape, min(lanes, value.tile.size))
         element = elements.at(value, position)
         visit(elements, position)
         elements.write(buffer, shape, position, element)
-        close(elements.nest)
+        elements.nest.close()
         return []
 
     emit_loops(state, group, body)
-
-
-def close(nest: Nest, level: int = 0) -> None:
-    """Close the loops down to ``level``."""
-    while nest.level > level:
-        nest.end()

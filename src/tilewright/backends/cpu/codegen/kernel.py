@@ -112,9 +112,8 @@ def _block_function(function: Function, llvm_function: ir.Function, processor: P
     arguments, context, scratch, worker, number = llvm_function.args
     entry = llvm_function.append_basic_block("entry")
     start = llvm_function.append_basic_block("start")
-    state = State(ir.IRBuilder(start), processor, scratch, context, worker, _emit_block)
-    state.entry = entry
-    state.exit = llvm_function.append_basic_block("exit")
+    exit_ = llvm_function.append_basic_block("exit")
+    state = State(ir.IRBuilder(start), processor, scratch, context, worker, _emit_block, entry, exit_)
     if lines or switch("TILEWRIGHT_DEBUG_INFO"):
         state.lines = SourceLines(llvm_function.module, llvm_function, function, "LineTablesOnly")
         state.lines.locate(state.builder, None)
@@ -122,7 +121,7 @@ def _block_function(function: Function, llvm_function: ir.Function, processor: P
     _bind_arguments(state, function, arguments)
     _emit_block(state, function.body)
     ir.IRBuilder(entry).branch(start)
-    ir.IRBuilder(state.exit).ret_void()
+    ir.IRBuilder(exit_).ret_void()
     return state
 
 
@@ -262,7 +261,7 @@ def _emit(state: State, op: Op) -> None:
 
 def element_of(state: State, value: Value) -> ir.Value:
     """The only element of ``value``, computed here."""
-    elements = Elements(state, Nest(state.builder), state.accesses, True)
+    elements = Elements(state, Nest(state.builder))
     return elements.at(value, (ZERO,) * value.tile.rank).value
 
 
@@ -329,9 +328,7 @@ _STATEMENTS: dict[type[Op], Callable[[State, Any], None]] = {
     For: control.emit_for,
     Loop: control.emit_loop,
     If: control.emit_if,
-    Yield: control.emit_yield,
-    Continue: control.emit_continue,
-    Break: control.emit_break,
+    **dict.fromkeys((Yield, Continue, Break), control.emit_end),
     Return: _emit_return,
     memory_ops.Print: output.emit_print,
     memory_ops.Assert: output.emit_assert,
@@ -340,11 +337,11 @@ _STATEMENTS: dict[type[Op], Callable[[State, Any], None]] = {
 _ROOTS: dict[type[Op], Callable[[State, LoopNest, Any], None]] = {
     memory_ops.StoreView: memory.emit_store_view,
     memory_ops.Store: memory.emit_store,
-    memory_ops.AtomicRmw: atomics.emit_atomic_rmw,
-    memory_ops.AtomicCas: atomics.emit_atomic_cas,
-    memory_ops.AtomicView: atomics.emit_atomic_view,
-    memory_ops.Load: atomics.emit_ordered_load,
-    memory_ops.LoadView: atomics.emit_ordered_load_view,
+    memory_ops.AtomicRmw: atomics.emit_access,
+    memory_ops.AtomicCas: atomics.emit_access,
+    memory_ops.AtomicView: atomics.emit_access,
+    memory_ops.Load: atomics.emit_access,
+    memory_ops.LoadView: atomics.emit_access,
     Reduce: reduce.emit_reduce,
     Scan: reduce.emit_scan,
     Mma: mma.emit_mma,

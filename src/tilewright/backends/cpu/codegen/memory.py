@@ -18,7 +18,7 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
     value = op.value
     tile = state.accesses[op] = views.access(state, op)
     if is_ordered(op):
-        atomics.emit_ordered_store_view(state, nest, op)
+        atomics.emit_access(state, nest, op)
         return
     groups.bind_results(state, nest, 0)
     polls.note_store(state, state.builder)
@@ -34,7 +34,7 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
         for position, element in zip(positions, found):
             visit(elements, position)
             elements.store(tile, position, element)
-        groups.close(elements.nest)
+        elements.nest.close()
         return []
 
     def trimmed(elements: Elements, width: int, visit: groups.Visit) -> list[ir.Value]:
@@ -44,7 +44,7 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
         element = elements.at(value, position)
         visit(elements, position)
         elements.store_in_row(tile, position, element, moved)
-        groups.close(elements.nest)
+        elements.nest.close()
         return []
 
     versions = []
@@ -62,7 +62,7 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
 
 def emit_store(state: State, nest: LoopNest, op: Store) -> None:
     if is_ordered(op):
-        atomics.emit_ordered_store(state, nest, op)
+        atomics.emit_access(state, nest, op)
         return
     groups.bind_results(state, nest, 0)
     polls.note_store(state, state.builder)
@@ -81,7 +81,7 @@ def emit_store(state: State, nest: LoopNest, op: Store) -> None:
             at = LaneAddresses(elements.vector(Element(at.address, None, at.level), count), count, False, at.level)
         dtype = values[1].tile.element
         views.store_elements(state, elements.nest.builder, dtype, at, mask, found[0])
-        groups.close(elements.nest)
+        elements.nest.close()
         return []
 
     groups.emit_loops(state, groups.group_of(state, nest, 0), body)

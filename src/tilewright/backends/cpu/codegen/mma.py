@@ -11,7 +11,7 @@ from llvmlite import ir
 from tilewright.backends.branches import phi_of
 from tilewright.backends.cpu.codegen import index
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
-from tilewright.backends.cpu.codegen.groups import Group, close, emit_elements, lanes_for
+from tilewright.backends.cpu.codegen.groups import Group, emit_elements, lanes_for
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.lanes import integers
 from tilewright.backends.cpu.codegen.loop_nests import NestWork
@@ -20,13 +20,13 @@ from tilewright.backends.cpu.codegen.mma_kernel import UNROLL, Accumulator, Kern
 from tilewright.backends.cpu.codegen.mma_tiles import TileKernel
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.loops.dot import LANES, DotInstruction, dot_instruction
+from tilewright.backends.cpu.loops.dot import LANES, DotInstruction, Product, dot_instruction
 from tilewright.backends.cpu.loops.kinds import is_array_tile
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.external import defined_once
 from tilewright.backends.vector.types import F32, F64, I1, I16, I32, I64, with_lanes
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import DType, bfloat16, float32, int8
+from tilewright.ir.dtypes import bfloat16, float32, int8
 from tilewright.ir.layouts import log2
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.loops import LoopNest
@@ -50,20 +50,18 @@ class Matrix:
 
 
 def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
-    x, y, acc = op.x, op.y, op.acc
-    t, depth = op.result.tile, x.tile.shape[-1]
-    types, sizes = (x.tile.element, y.tile.element, t.element), (t.shape[-2], t.shape[-1], depth)
-    work = nest.scratch[1]
-    dot = None if work is None else dot_instruction(state.processor, types, sizes)
-    narrow = dot is not None and x.tile.element is bfloat16
+    x, y = op.x, op.y
+    product, work = Product.of(op), nest.scratch[1]
+    dot = None if work is None else dot_instruction(state.processor, product)
+    narrow = dot is not None and product.x is bfloat16
     left = _operand(state, nest, x, nest.scratch[0], narrow=narrow)
     right = _operand(state, nest, y, nest.scratch[3] if len(nest.scratch) > 3 else None, narrow=narrow)
-    accumulator = _accumulator(state, nest, acc)
+    accumulator = _accumulator(state, nest, op.acc)
     valid = _valid_elements(state, x, -2)
-    rows = sizes[0] if valid is None else valid
-    work_buffer = None if work is None or dot is None else state.buffer(work, int8, dot.scratch_bytes(sizes))
-    multiply(state, op, left, right, accumulator, types, sizes, (rows, _depth(state, x, y)), dot, work_buffer)
-    if t.element.short == "f16":
+    rows = product.m if valid is None else valid
+    work_buffer = None if work is None or dot is None else state.buffer(work, int8, dot.scratch_bytes(product))
+    multiply(state, op, product, (left, right), accumulator, (rows, _depth(state, x, y)), dot, work_buffer)
+    if product.out.short == "f16":
         _round(state, accumulator.buffer)
     bind(state, nest, accumulator.buffer)
 
@@ -167,42 +165,36 @@ def _reshaped(x: Value) -> Value:
 def multiply(
     state: State,
     op: Op,
-    left: Matrix,
-    right: Matrix,
+    p: Product,
+    operands: tuple[Matrix, Matrix],
     accumulator: Accumulator,
-    types: tuple[DType, DType, DType],
-    sizes: tuple[int, int, int],
     valid: tuple[Index, Index],
     dot: DotInstruction | None = None,
     work: Buffer | None = None,
 ) -> None:
-    """For ``op``, add the products of the matrices ``left`` and ``right`` to ``accumulator``.
+    """For ``op``, add the products of the matrices ``operands`` to ``accumulator``.
 
-    ``work`` is memory for the function that uses ``dot`` instructions, if one does. ``sizes`` are m, n and k. ``valid``
-    says from which row on the left matrix is zero, and from where on along k both.
+    ``work`` is memory for the function that uses ``dot`` instructions, if one does. ``valid`` says from which row on
+    the left matrix is zero, and from where on along k both.
     """
-    m, n, k = sizes
+    (left, right), (m, n, k) = operands, (p.m, p.n, p.k)
     packed = isinstance(left.column, int)
     if dot is None:
-        function = _kernel(state, types, sizes, accumulator, packed=packed)
+        function = _kernel(state, p, accumulator, packed=packed)
     else:
-        function = _dot_kernel(state, dot, types, sizes, (left.buffered, right.buffered))
+        function = _dot_kernel(state, dot, p, (left.buffered, right.buffered))
     nest = Nest(state.builder)
     batches = math.prod(op.result.tile.shape[:-2])
-    lanes, bits = blocking(state, m, n, element_type(types[2])).lanes, types[2].bitwidth
+    lanes, bits = blocking(state, p).lanes, p.out.bitwidth
     if dot is not None:
         lanes, bits = dot.per_lane * LANES, 8 * dot.element_bytes
     flops = 2 * m * n * k * batches
     assert state.block is not None
     state.nests.append(NestWork(function.name, op, state.block, (op,), m * n * batches, lanes, lanes * bits, flops, 0))
     batch = nest.begin(batches) if batches > 1 else 0
-    parts = [
-        (left.pointer, types[0], m * k),
-        (right.pointer, types[1], k * n),
-        (accumulator.buffer.pointer, types[2], m * n),
-    ]
+    parts = [(left.pointer, p.x, m * k), (right.pointer, p.y, k * n), (accumulator.buffer.pointer, p.out, m * n)]
     if accumulator.factors is not None:
-        parts.append((accumulator.factors.pointer, types[2], n if accumulator.by_column else m))
+        parts.append((accumulator.factors.pointer, p.out, n if accumulator.by_column else m))
     arguments = []
     for pointer, dtype, size in parts:
         if not isinstance(batch, int):
@@ -214,7 +206,7 @@ def multiply(
     else:
         arguments += map(as_value, (*valid, left.row) if packed else (*valid, left.row, left.column))
     nest.builder.call(function, arguments)
-    close(nest)
+    nest.close()
 
 
 def bind(state: State, nest: LoopNest, out: Buffer) -> None:
@@ -278,51 +270,31 @@ def rewrite(
     source, target = (builder.gep(b.pointer, [k], source_etype=t) for b, t in ((buffer, old), (to or buffer, new)))
     value = builder.load(source, align=_ALIGNMENT.get(old, 4), typ=with_lanes(old, count))
     builder.store(convert(builder, value, count), target, align=_ALIGNMENT.get(new, 4))
-    close(nest)
+    nest.close()
 
 
-def _kernel(
-    state: State,
-    types: tuple[DType, DType, DType],
-    sizes: tuple[int, int, int],
-    accumulator: Accumulator,
-    *,
-    packed: bool,
-) -> ir.Function:
+def _kernel(state: State, p: Product, accumulator: Accumulator, *, packed: bool) -> ir.Function:
     """The function that adds the product of row-major [m, k] and [k, n] to [m, n].
 
     Its parameters are x, y and out, the factors of ``accumulator`` if it has any, how far along m and k to go, and the
     distances of the rows of x and, unless ``packed``, of its columns.
     """
-    x, y, out = types
-    m, n, k = sizes
     scaled = "" if accumulator.factors is None else "columns." if accumulator.by_column else "rows."
     start = "zero." if accumulator.zero else scaled
-    name = f"tw.mma.{start}{'' if packed else 'strided.'}{x.short}.{y.short}.{out.short}.{m}x{n}x{k}"
+    name = f"tw.mma.{start}{'' if packed else 'strided.'}{p}"
     pointers, numbers = 3 if accumulator.factors is None else 4, 3 if packed else 4
-    return _function(
-        state, name, pointers, numbers, lambda f: Kernel(state, f, types, sizes, accumulator, packed=packed)
-    )
+    return _function(state, name, pointers, numbers, lambda f: Kernel(state, f, p, accumulator, packed=packed))
 
 
-def _dot_kernel(
-    state: State,
-    dot: DotInstruction,
-    types: tuple[DType, DType, DType],
-    sizes: tuple[int, int, int],
-    buffered: tuple[bool, bool],
-) -> ir.Function:
+def _dot_kernel(state: State, dot: DotInstruction, p: Product, buffered: tuple[bool, bool]) -> ir.Function:
     """That function with ``dot`` instructions: its parameters are x, y, out, scratch memory, and distances of rows.
 
     ``buffered`` says which of x and y are in scratch memory, where bfloat16 is kept as float32.
     """
-    x, y, out = types
-    m, n, k = sizes
-    widened = (buffered[0] and x.is_floating, buffered[1] and y.is_floating)
-    kept = "".join("wide." if wide else "narrow." for wide in widened) if x.is_floating else ""
-    name = f"tw.mma.{kept}{x.short}.{y.short}.{out.short}.{m}x{n}x{k}"
+    widened = (buffered[0] and p.x.is_floating, buffered[1] and p.y.is_floating)
+    kept = "".join("wide." if wide else "narrow." for wide in widened) if p.x.is_floating else ""
     kind = TileKernel if dot.tiles else DotKernel
-    return _function(state, name, 4, 2, lambda f: kind(f, dot, (x, y), sizes, widened))
+    return _function(state, f"tw.mma.{kept}{p}", 4, 2, lambda f: kind(f, dot, p, widened))
 
 
 def _function(

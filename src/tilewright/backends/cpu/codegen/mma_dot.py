@@ -12,10 +12,9 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.loops.dot import LANES, VECTORS, DotInstruction
+from tilewright.backends.cpu.loops.dot import LANES, VECTORS, DotInstruction, Product
 from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import F32, I8, I16, I32, I64
-from tilewright.ir.dtypes import DType
 
 _ROWS = 4  # of accumulators: with 4 vectors each, 16 of the 32 registers, beside 4 for the panel and those for x
 _UNROLL = 4  # of steps along k; chosen, no measurement on record
@@ -31,26 +30,18 @@ class DotKernel:
 
     most_vectors, most_rows = VECTORS, _ROWS
 
-    def __init__(
-        self,
-        function: ir.Function,
-        dot: DotInstruction,
-        types: tuple[DType, DType],
-        sizes: tuple[int, int, int],
-        widened: tuple[bool, bool],
-    ) -> None:
-        x, y = types
+    def __init__(self, function: ir.Function, dot: DotInstruction, p: Product, widened: tuple[bool, bool]) -> None:
         self.x, self.y, self.out, self.work, self.x_row, self.y_row = function.args
         self.function, self.dot = function, dot
-        self.m, self.n, self.k = sizes
-        self.panel_start = dot.copy_bytes(sizes)
+        self.m, self.n, self.k = p.m, p.n, p.k
+        self.panel_start = dot.copy_bytes(p)
         self.groups = self.k // dot.per_lane
-        self.flip = dot.mixed_signs and x.is_signed == y.is_signed
-        self.right_unsigned = dot.mixed_signs and not y.is_signed
+        self.flip = dot.mixed_signs and p.x.is_signed == p.y.is_signed
+        self.right_unsigned = dot.mixed_signs and not p.y.is_signed
         self.x_widened, self.y_widened = widened
         self.copies = self.flip or self.x_widened
         self.element = {1: I8, 2: I16}[dot.element_bytes]
-        self.total = ir.VectorType(I32 if x.is_integer else F32, LANES)
+        self.total = ir.VectorType(I32 if p.x.is_integer else F32, LANES)
         self.vectors = min(self.most_vectors, self.n // LANES)
         self.rows = min(self.most_rows, self.m)
 
@@ -68,8 +59,7 @@ class DotKernel:
         sums = self._pack_panel(nest, column)
         row = nest.begin(self.m, self.rows) if self.m > self.rows else 0
         self._rows(nest, row, column, sums)
-        while nest.level:
-            nest.end()
+        nest.close()
         self.end(builder)
         builder.ret_void()
 
@@ -91,8 +81,7 @@ class DotKernel:
             value = builder.xor(value, lanes.integers(I8, [0x80] * width))
         target = index.add(builder, index.mul(builder, row, self.k), at)
         builder.store(value, self._at(nest, self.work, target, self.element), align=self.dot.element_bytes)
-        while nest.level:
-            nest.end()
+        nest.close()
 
     def _load(self, nest: Nest, base: ir.Value, at: Index, width: int, *, widened: bool) -> ir.Value:
         """``width`` elements of an operand from ``at`` on; of a float32 that holds a bfloat16, its upper half."""

@@ -9,13 +9,13 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
-from tilewright.backends.cpu.codegen.groups import close
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.loops.dot import Product
 from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import F32, F64, I32, I64, resized
-from tilewright.ir.dtypes import DType
+from tilewright.ir.dtypes import DType, float64
 
 UNROLL = 4  # steps of k per iteration of the inner loop: chosen, no measurement on record
 
@@ -46,20 +46,20 @@ class Blocking:
         return self.vectors * self.lanes
 
 
-def blocking(state: State, m: int, n: int, accumulator: ir.Type) -> Blocking:
+def blocking(state: State, p: Product) -> Blocking:
     """The shape for the processor, or one with no more accumulators for a product that is narrower or lower.
 
-    The vectors divide ``n``; of ``m`` some rows may be left over.
+    The vectors divide n; of m some rows may be left over.
     """
-    processor = state.processor
-    lanes = min(processor.lanes(8 if accumulator == F64 else 4), n)
+    processor, n = state.processor, p.n
+    lanes = min(processor.lanes(8 if p.out is float64 else 4), n)
     rows, vectors = _SHAPES[processor.vector_registers, processor.vector_bytes]
     budget = rows * vectors
     vectors = min(vectors, n // lanes)
-    rows = min(m, budget // vectors)
+    rows = min(p.m, budget // vectors)
     while 2 * rows * vectors <= budget and 2 * vectors * lanes <= n:
         vectors *= 2
-    return Blocking(-(-m // -(-m // rows)), vectors, lanes)
+    return Blocking(-(-p.m // -(-p.m // rows)), vectors, lanes)
 
 
 @dataclass(frozen=True)
@@ -79,25 +79,18 @@ class Kernel:
     """Emits the body of a matmul of fixed sizes."""
 
     def __init__(
-        self,
-        state: State,
-        function: ir.Function,
-        types: tuple[DType, DType, DType],
-        sizes: tuple[int, int, int],
-        accumulator: Accumulator,
-        *,
-        packed: bool,
+        self, state: State, function: ir.Function, p: Product, accumulator: Accumulator, *, packed: bool
     ) -> None:
         self.function = function
-        self.dtypes = types
-        self.m, self.n, self.k = sizes
+        self.dtypes = p.x, p.y, p.out
+        self.m, self.n, self.k = p.m, p.n, p.k
         self.zero = accumulator.zero
         self.factors = None if accumulator.factors is None else function.args[3]
         self.by_column = accumulator.by_column
         distances = [*function.args[-3:], 1] if packed else function.args[-4:]
         self.height, self.depth, self.row, self.column = distances
-        self.type = element_type(types[2])
-        self.block = blocking(state, self.m, self.n, self.type)
+        self.type = element_type(p.out)
+        self.block = blocking(state, p)
         if self.type not in (F32, F64):
             self.multiply_add = self._integer
         else:
@@ -113,12 +106,12 @@ class Kernel:
         row = nest.begin(valid, rows) if whole > rows else 0
         level = nest.level - (whole > rows)
         self._rows(nest, row, column, rows)
-        close(nest, level)
+        nest.close(level)
         if whole > rows:
             self._zero_rows(nest, valid, whole, column)
         if left_over:
             self._rows(nest, whole, column, left_over)
-        close(nest)
+        nest.close()
         builder.ret_void()
 
     def _rounded(self, builder: ir.IRBuilder, count: ir.Value, step: int) -> ir.Value:
@@ -152,7 +145,7 @@ class Kernel:
             add = nest.builder.fadd if self.type in (F32, F64) else nest.builder.add
             for old, new, pointer in zip(self._start(nest, row, 0, column, pointers), added, pointers):
                 nest.builder.store(add(old, new), pointer, align=4)
-            close(nest, level)
+            nest.close(level)
 
     def _rows(self, nest: Nest, row: Index, column: Index, rows: int) -> None:
         """The products of some rows with the columns that the accumulators hold."""

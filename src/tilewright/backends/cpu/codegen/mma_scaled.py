@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import mma
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.groups import Group, Visit, close, emit_loops, lanes_for
+from tilewright.backends.cpu.codegen.groups import Group, Visit, emit_loops, lanes_for
 from tilewright.backends.cpu.codegen.mma_kernel import Accumulator
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.loops.dot import Product
 from tilewright.backends.cpu.loops.fused import root_of
 from tilewright.backends.vector.types import F32, F64, I64, with_lanes
 from tilewright.ir.core import Value
@@ -28,11 +31,9 @@ def emit_mma_scaled(state: State, nest: LoopNest, op: MmaScaled) -> None:
     left = _widened(state, nest, 0, x, op.x_scale, rank - 1)
     right = _widened(state, nest, 1, y, op.y_scale, rank - 2)
     accumulator = _widened(state, nest, 2, acc)
-    (m, n), k = t.shape[-2:], x.tile.shape[-1]
-    added = Accumulator(accumulator)
-    mma.multiply(
-        state, op, mma.buffered(left, k), mma.buffered(right, n), added, (float64,) * 3, (m, n, k), (m, k), None
-    )
+    product = replace(Product.of(op), x=float64, y=float64, out=float64)
+    operands = mma.buffered(left, product.k), mma.buffered(right, product.n)
+    mma.multiply(state, op, product, operands, Accumulator(accumulator), (product.m, product.k))
     out = _scratch(state, nest, 3, t.element, t.size)
     mma.rewrite(state, accumulator, F64, F32, lambda b, x, count: b.fptrunc(x, with_lanes(F32, count)), out)
     mma.bind(state, nest, out)
@@ -61,7 +62,7 @@ def _widened(state: State, nest: LoopNest, which: int, x: Value, scale: Value | 
             factor = elements.vector(elements.at(scale, place), wide)
             value = loops.builder.fmul(value, loops.builder.fpext(factor, type_))
         elements.write(buffer, t.shape, position, Element(value, wide, loops.level))
-        close(loops)
+        loops.close()
         return []
 
     emit_loops(state, Group(nest, [x], root_of(nest) or nest, lanes_for(state, x)), body)

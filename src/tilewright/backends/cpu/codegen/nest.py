@@ -76,3 +76,8 @@ class Nest:
         builder.cbranch(builder.icmp_unsigned("<", following, as_value(loop.count)), loop.header, after)
         outer.branch(loop.header)
         outer.position_at_end(after)
+
+    def close(self, level: int = 0) -> None:
+        """Close the loops down to ``level``."""
+        while self.level > level:
+            self.end()

@@ -7,7 +7,7 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.buffers import element_type
 from tilewright.backends.cpu.codegen.elements import Elements
-from tilewright.backends.cpu.codegen.groups import Visit, bind_results, close, emit_loops, group_of
+from tilewright.backends.cpu.codegen.groups import Visit, bind_results, emit_loops, group_of
 from tilewright.backends.cpu.codegen.position import open_chunks, strides_of
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.context import Field
@@ -93,7 +93,7 @@ def _first_false(
             for slot, v, x in zip(slots[1:], values, registers):
                 picked = builder.extract_element(x, lane) if isinstance(x.type, ir.VectorType) else x
                 builder.store(resized(builder, picked, I64, signed=v.tile.element.is_signed), slot)
-        close(elements.nest)
+        elements.nest.close()
         return []
 
     bind_results(state, nest, 0)

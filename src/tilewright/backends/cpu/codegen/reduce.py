@@ -14,7 +14,7 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import index, lanes, scalars, transpose
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.groups import Visit, bind_results, close, emit_loops, group_of
+from tilewright.backends.cpu.codegen.groups import Visit, bind_results, emit_loops, group_of
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import ZERO, Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
@@ -195,7 +195,7 @@ def _along_lanes(
     found = _partial_results(combiner, elements, visit, width, partials, positions)
     result = combiner.halve_lanes(nest.builder, width, combiner.halve(nest.builder, width, found))
     _save(elements, combiner.op, buffers, (*outer, *inner), None, result)
-    close(nest)
+    nest.close()
     return result
 
 
@@ -215,7 +215,7 @@ def _across_lanes(
     found = _partial_results(combiner, elements, visit, lanes_or_none, partials, positions)
     result = combiner.halve(nest.builder, lanes_or_none, found)
     _save(elements, combiner.op, buffers, rest, lanes_or_none, result)
-    close(nest)
+    nest.close()
     return result
 
 
@@ -258,7 +258,7 @@ def _scan_along(combiner: _Combiner, elements: Elements, visit: Visit, width: in
     (x,) = combiner.combine(builder, width, [before], [x])
     _save(elements, op, buffers, position, width, [x])
     nest.end([lanes.shuffle(builder, x, [0 if reverse else width - 1] * width)])
-    close(nest)
+    nest.close()
 
 
 def _scan_across(combiner: _Combiner, elements: Elements, visit: Visit, width: int, buffers: list[Buffer]) -> None:
@@ -278,7 +278,7 @@ def _scan_across(combiner: _Combiner, elements: Elements, visit: Visit, width: i
     _save(elements, op, buffers, position, lanes_or_none, running)
     if not isinstance(k, int):
         nest.end(running)
-    close(nest)
+    nest.close()
 
 
 def _scan_squares(combiner: _Combiner, elements: Elements, visit: Visit, side: int, buffers: list[Buffer]) -> None:
@@ -318,4 +318,4 @@ def _scan_squares(combiner: _Combiner, elements: Elements, visit: Visit, side: i
     if looping:
         assert running is not None
         nest.end(running)
-    close(nest)
+    nest.close()

@@ -7,7 +7,7 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import index
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.groups import Visit, bind_results, close, emit_loops, group_of
+from tilewright.backends.cpu.codegen.groups import Visit, bind_results, emit_loops, group_of
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, open_chunks
@@ -34,7 +34,7 @@ def emit_write_part(state: State, nest: LoopNest, op: WritePart) -> None:
         visit(elements, position)
         moved = tuple(elements.map.shift(c, o) for c, o in zip(position, origin))
         elements.write(buffer, shape, moved, element)
-        close(elements.nest)
+        elements.nest.close()
         return []
 
     emit_loops(state, group_of(state, nest, 1), body)
@@ -54,7 +54,7 @@ def emit_pack(state: State, nest: LoopNest, op: Pack) -> None:
         return builder.bitcast(value, ir.IntType(8 * dtype.bytes))
 
     loops = Nest(state.builder)
-    elements = Elements(state, loops, state.accesses, True)
+    elements = Elements(state, loops)
     step = 2 if bits == 4 else 1
     k: Index = loops.begin(size, step) if size > step else 0
     value = stored(elements, k, loops.level)
@@ -68,7 +68,7 @@ def emit_pack(state: State, nest: LoopNest, op: Pack) -> None:
         result.pointer, [index.as_value(index.shift_right(loops.builder, k, step - 1))], source_etype=value.type
     )
     loops.builder.store(value, slot, align=1)
-    close(loops)
+    loops.close()
 
 
 def emit_unpack(state: State, nest: LoopNest, op: Unpack) -> None:
@@ -79,7 +79,7 @@ def emit_unpack(state: State, nest: LoopNest, op: Unpack) -> None:
     source = None if single is not None else state.tile_buffer(x)
     result = _result(state, nest)
     loops = Nest(state.builder)
-    elements = Elements(state, loops, state.accesses, True)
+    elements = Elements(state, loops)
     k: Index = loops.begin(t.size) if t.size > 1 else 0
     builder, half = loops.builder, dtype.bitwidth == 4
     stored_type = ir.IntType(8 * dtype.bytes)
@@ -96,7 +96,7 @@ def emit_unpack(state: State, nest: LoopNest, op: Unpack) -> None:
         state.bind(nest.results[0], register)
         return
     elements.write(result, t.shape, (Coord(k, loops.level),), Element(register, None, loops.level))
-    close(loops)
+    loops.close()
 
 
 def _result(state: State, nest: LoopNest) -> Buffer | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from llvmlite import ir
@@ -18,7 +18,7 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.types import ElementType
 
 if TYPE_CHECKING:
-    from tilewright.backends.cpu.codegen.control import CarriedSlot, LoopTargets
+    from tilewright.backends.cpu.codegen.control import Ends
     from tilewright.backends.cpu.codegen.loop_nests import NestWork
     from tilewright.backends.cpu.codegen.views import ViewAccess
     from tilewright.backends.native.lines import SourceLines
@@ -38,6 +38,7 @@ class ViewBinding:
 Binding: TypeAlias = ir.Value | Buffer | ViewBinding
 
 
+@dataclass(eq=False)
 class State:
     """Bindings of IR values, the insertion point, and the sites that report to Python.
 
@@ -45,36 +46,27 @@ class State:
     ``accesses``. The ops in the body of a nest are not bound: loops compute their elements.
     """
 
-    def __init__(
-        self,
-        builder: ir.IRBuilder,
-        processor: Processor,
-        scratch: ir.Value,
-        context: ir.Value,
-        worker: ir.Value,
-        emit_block: EmitBlock,
-    ) -> None:
-        self.builder = builder
-        self.processor = processor
-        self.scratch = scratch
-        self.context = context
-        self.worker = worker
-        self.bindings: dict[Value, Binding] = {}
-        self.accesses: dict[Op, ViewAccess] = {}
-        self.block: Block | None = None  # the one whose ops are being emitted
-        self.scratch_bytes = 0  # that each thread needs
-        self.stores_past_caches = False  # whether there are non-temporal stores
-        self.panels: list[int] = []  # offsets of what blocks leave to those behind them
-        self.polls: list[Op] = []  # by the number of their polls
-        self.sites: list[Op] = []  # print and assert ops, by the number that the machine code knows them by
-        self.grid: dict[str, ir.Value] = {}
-        self.entry = builder.block
-        self.exit: ir.Block | None = None  # where a block that failed goes
-        self.nests: list[NestWork] = []
-        self.loops: list[LoopTargets] = []
-        self.branches: list[tuple[list[CarriedSlot], ir.Block]] = []
-        self.emit_block = emit_block
-        self.lines: SourceLines | None = None  # with TILEWRIGHT_DEBUG_INFO
+    builder: ir.IRBuilder
+    processor: Processor
+    scratch: ir.Value
+    context: ir.Value
+    worker: ir.Value
+    emit_block: EmitBlock
+    entry: ir.Block
+    exit: ir.Block  # where a block that failed goes
+    bindings: dict[Value, Binding] = field(default_factory=dict)
+    accesses: dict[Op, ViewAccess] = field(default_factory=dict)
+    block: Block | None = None  # the one whose ops are being emitted
+    scratch_bytes: int = 0  # that each thread needs
+    stores_past_caches: bool = False  # whether there are non-temporal stores
+    panels: list[int] = field(default_factory=list)  # offsets of what blocks leave to those behind them
+    polls: list[Op] = field(default_factory=list)  # by the number of their polls
+    sites: list[Op] = field(default_factory=list)  # print and assert ops, as the machine code numbers them
+    grid: dict[str, ir.Value] = field(default_factory=dict)
+    nests: list[NestWork] = field(default_factory=list)
+    ends: list[Ends] = field(default_factory=list)  # of the regions around
+    waiting: int = 0  # loops around that may wait
+    lines: SourceLines | None = None  # with TILEWRIGHT_DEBUG_INFO
 
     def slot(self, type_: ir.Type, count: int = 1) -> ir.Value:
         """A stack variable; LLVM turns it into registers where it can."""
@@ -127,7 +119,7 @@ class State:
     @property
     def waits(self) -> bool:
         """Whether a loop around may wait for other blocks."""
-        return any(targets.waits for targets in self.loops)
+        return self.waiting > 0
 
 
 def storage_bytes(dtype: ElementType) -> int:

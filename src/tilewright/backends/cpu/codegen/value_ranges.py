@@ -123,7 +123,7 @@ class ValueRanges:
         for slot, start in zip(ends, reversed(extremes)):
             state.builder.store(lanes.integers(type_.element, [start] * width), slot)
         nest = Nest(state.builder)
-        elements = Elements(state, nest, state.accesses, True)
+        elements = Elements(state, nest)
         found = elements.vector(elements.at(value, open_chunks(nest, t.shape, width)), width)
         for slot, choose in zip(ends, (_lesser, _greater)):
             nest.builder.store(choose(nest.builder, nest.builder.load(slot, typ=type_), found, signed), slot)

@@ -27,8 +27,7 @@ def schedule_for(schedule: Schedule, op: For) -> None:
     carried, inits = _open(schedule, op.inits)
     body = _body(schedule, op.body, [None, *carried], carried, carried)
     made = schedule.emit(For, *bounds, inits, body=body, loc=op.loc)
-    for result, new, slot in zip(op.results, made.results, carried):
-        schedule.bind(result, new, slot)
+    schedule.bind_all(op.results, made.results, carried)
 
 
 def schedule_loop(schedule: Schedule, op: Loop) -> None:
@@ -39,8 +38,7 @@ def schedule_loop(schedule: Schedule, op: Loop) -> None:
     for slot in carried:
         if slot is not None:
             schedule.release(slot)
-    for result, new, slot in zip(op.results, made.results, results):
-        schedule.bind(result, new, slot)
+    schedule.bind_all(op.results, made.results, results)
 
 
 def schedule_if(schedule: Schedule, op: If) -> None:
@@ -54,20 +52,13 @@ def schedule_if(schedule: Schedule, op: If) -> None:
         branches.append(block)
     schedule.branches.pop()
     made = schedule.emit(If, condition, types=op.types, then=branches[0], orelse=branches[1], loc=op.loc)
-    for result, new, slot in zip(op.results, made.results, results):
-        schedule.bind(result, new, slot)
+    schedule.bind_all(op.results, made.results, results)
 
 
-def schedule_yield(schedule: Schedule, op: Yield) -> None:
-    _leave(schedule, op, schedule.branches[-1])
-
-
-def schedule_continue(schedule: Schedule, op: Continue) -> None:
-    _leave(schedule, op, schedule.loops[-1][0])
-
-
-def schedule_break(schedule: Schedule, op: Break) -> None:
-    _leave(schedule, op, schedule.loops[-1][1])
+def schedule_end(schedule: Schedule, op: Yield | Continue | Break) -> None:
+    """Leave what ``op``, the end of a branch or iteration, passes on in its slots."""
+    slots = schedule.branches[-1] if isinstance(op, Yield) else schedule.loops[-1][isinstance(op, Break)]
+    schedule.emit(type(op), _assign(schedule, slots, op.operands), loc=op.loc)
 
 
 def carried_beside(schedule: Schedule, store: Op) -> dict[Value, Buffer]:
@@ -98,10 +89,6 @@ def _only_reads(schedule: Schedule, group: FusionGroup, slot: Buffer) -> bool:
         if bound is not None and bound.offset == slot.offset and not (same_index and ops.issuperset(v.users)):
             return False
     return True
-
-
-def _leave(schedule: Schedule, op: Op, slots: Slots) -> None:
-    schedule.emit(type(op), _assign(schedule, slots, op.operands), loc=op.loc)
 
 
 def _open(schedule: Schedule, inits: Sequence[Value]) -> tuple[Slots, list[Value]]:

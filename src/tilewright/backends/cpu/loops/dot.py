@@ -6,10 +6,33 @@ from dataclasses import dataclass
 
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.dtypes import DType, bfloat16, float32
+from tilewright.ir.ops.linear import Mma, MmaScaled
 
 LANES = 16  # of a vector of 512 bits
 VECTORS = 4  # of a panel of the right operand, side by side
 TILE_ROWS = 16  # of a tile register of AMX, each as long as a vector
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matmul of [m, k] and [k, n]: the types of the elements of both and of the result, and the sizes."""
+
+    x: DType
+    y: DType
+    out: DType
+    m: int
+    n: int
+    k: int
+
+    @staticmethod
+    def of(op: Mma | MmaScaled) -> Product:
+        """That of ``op``, one of each batch."""
+        x, y, out = (v.tile for v in (op.x, op.y, op.result))
+        m, n = out.shape[-2:]
+        return Product(x.element, y.element, out.element, m, n, x.shape[-1])
+
+    def __str__(self) -> str:
+        return f"{self.x.short}.{self.y.short}.{self.out.short}.{self.m}x{self.n}x{self.k}"
 
 
 @dataclass(frozen=True)
@@ -25,15 +48,13 @@ class DotInstruction:
     mixed_signs: bool = False
     tiles: bool = False
 
-    def copy_bytes(self, sizes: tuple[int, int, int]) -> int:
+    def copy_bytes(self, p: Product) -> int:
         """Bytes for a copy of the left operand, which one of another sign, or widened in a buffer, needs."""
-        m, _, k = sizes
-        return m * k * self.element_bytes
+        return p.m * p.k * self.element_bytes
 
-    def scratch_bytes(self, sizes: tuple[int, int, int]) -> int:
+    def scratch_bytes(self, p: Product) -> int:
         """Bytes for that copy, a panel of the right operand, and the sums of its columns."""
-        panel = VECTORS * LANES * sizes[2] * self.element_bytes
-        return self.copy_bytes(sizes) + panel + VECTORS * LANES * 4
+        return self.copy_bytes(p) + VECTORS * LANES * p.k * self.element_bytes + VECTORS * LANES * 4
 
 
 _BYTES = DotInstruction("llvm.x86.avx512.vpdpbusd.512", per_lane=4, element_bytes=1, mixed_signs=True)
@@ -47,20 +68,17 @@ _BYTE_TILES = {
 _BFLOAT_TILES = DotInstruction("llvm.x86.tdpbf16ps", per_lane=2, element_bytes=2, tiles=True)
 
 
-def dot_instruction(
-    processor: Processor, types: tuple[DType, DType, DType], sizes: tuple[int, int, int]
-) -> DotInstruction | None:
-    """The instruction for an MMA of these element types (x, y and result) with these m, n and k, if there is one."""
-    m, n, k = sizes
+def dot_instruction(processor: Processor, p: Product) -> DotInstruction | None:
+    """The instruction for this product, if there is one."""
     features = processor.features
     found: list[DotInstruction] = []  # the best one first
-    if types[0].is_integer:
-        found += [_BYTE_TILES[types[0].is_signed, types[1].is_signed]] * features.dot_byte_tiles
+    if p.x.is_integer:
+        found += [_BYTE_TILES[p.x.is_signed, p.y.is_signed]] * features.dot_byte_tiles
         found += [_BYTES] * features.dot_bytes
-    elif types == (bfloat16, bfloat16, float32):
+    elif (p.x, p.y, p.out) == (bfloat16, bfloat16, float32):
         found += [_BFLOAT_TILES] * features.dot_bfloat_tiles + [_BFLOAT] * features.dot_bfloat
     for dot in found:
         least_m, least_k = (TILE_ROWS, dot.per_lane * TILE_ROWS) if dot.tiles else (1, dot.per_lane)
-        if m >= least_m and n >= LANES and k >= least_k:
+        if p.m >= least_m and p.n >= LANES and p.k >= least_k:
             return dot
     return None

@@ -160,14 +160,12 @@ def _store(schedule: Schedule, op: memory.Store | memory.StoreView) -> None:
 
 def _combination(schedule: Schedule, op: Reduce | Scan) -> None:
     if isinstance(op, Scan) and op.results[0].tile.size == 1:
-        for r, v in zip(op.results, op.values):
-            schedule.bind(r, schedule.value(v))
+        schedule.bind_all(op.results, map(schedule.value, op.values))
         return
     scalar = op.results[0].tile.size == 1
     buffers = [None if scalar else schedule.allocate(r.tile) for r in op.results]
     found = fuse(schedule, op.values, op, buffers, _copy_end(op))
-    for r, new, buffer in zip(op.results, found, buffers):
-        schedule.bind(r, new, buffer)
+    schedule.bind_all(op.results, found, buffers)
 
 
 def _cat(schedule: Schedule, op: Cat) -> None:
@@ -236,8 +234,7 @@ def _statement(schedule: Schedule, op: Op, buffers: list[Any]) -> None:
     results = body.copy(op).results[: len(buffers)]
     body.emit(Yield, results, loc=op.loc)
     nest = schedule.emit_nest(body.block, buffers, op.loc)
-    for r, new, buffer in zip(op.results, nest.results, buffers):
-        schedule.bind(r, new, buffer)
+    schedule.bind_all(op.results, nest.results, buffers)
 
 
 def _element_by_element(schedule: Schedule, op: memory.PointerMemoryOp | memory.ViewMemoryOp) -> None:
@@ -293,9 +290,7 @@ _STATEMENTS: dict[type[Op], Callable[[Schedule, Any], None]] = {
     For: control.schedule_for,
     Loop: control.schedule_loop,
     If: control.schedule_if,
-    Yield: control.schedule_yield,
-    Continue: control.schedule_continue,
-    Break: control.schedule_break,
+    **dict.fromkeys((Yield, Continue, Break), control.schedule_end),
     memory.Print: _print,
     memory.Assert: _assert,
 }

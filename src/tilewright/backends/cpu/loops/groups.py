@@ -13,6 +13,7 @@ from tilewright.ir.ops.control import For, Loop
 from tilewright.ir.ops.linear import Mma, MmaScaled
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.shape import Broadcast, Constant, Extract, IntToPtr, Iota, Permute, PtrToInt, Reshape, Undefined
+from tilewright.ir.reachable import reachable
 from tilewright.ir.types import TileType
 
 # What an element costs relative to an addition; 1 where nothing is said.
@@ -89,19 +90,14 @@ def cost(schedule: Schedule, value: Value) -> int:
 
 def element_cost(value: Value, is_there: Callable[[Value], bool]) -> int:
     """About how much work one element of ``value`` is, computed from values that are there."""
-    total, pending, seen = 0, [value], {value}
-    while pending:
-        v = pending.pop()
-        if not isinstance(v.type, TileType) or v.tile.size == 1:
-            continue
-        if v.op is None or is_there(v):
-            total += 1
-            continue
-        total += COSTS.get(type(v.op), 1)
-        fresh = [o for o in v.op.operands if o not in seen]
-        seen.update(fresh)
-        pending.extend(fresh)
-    return total
+
+    def operands(v: Value) -> Sequence[Value]:
+        tiles = () if v.op is None or is_there(v) else v.op.operands
+        return [o for o in tiles if isinstance(o.type, TileType) and o.tile.size > 1]
+
+    if value.tile.size == 1:
+        return 0
+    return sum(1 if v.op is None or is_there(v) else COSTS.get(type(v.op), 1) for v in reachable([value], operands))
 
 
 def transposed_axis(schedule: Schedule, value: Value) -> int | None:

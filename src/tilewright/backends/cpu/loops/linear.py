@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.backends.cpu.loops.arena import Buffer
-from tilewright.backends.cpu.loops.dot import dot_instruction
+from tilewright.backends.cpu.loops.dot import Product, dot_instruction
 from tilewright.backends.cpu.loops.groups import transposed_axis
 from tilewright.backends.cpu.loops.kinds import view_strides
 from tilewright.backends.cpu.loops.nests import Body, materialize, write
@@ -25,9 +25,8 @@ def schedule_mma(schedule: Schedule, op: Mma) -> None:
     the accumulator; and for the right operand, as for the left one.
     """
     x, y, acc = op.x, op.y, op.acc
-    m, n = op.result.tile.shape[-2:]
-    sizes = (m, n, x.tile.shape[-1])
-    dot = dot_instruction(schedule.processor, (x.tile.element, y.tile.element, op.result.tile.element), sizes)
+    product = Product.of(op)
+    dot = dot_instruction(schedule.processor, product)
     body, used = Body(schedule), []
     loads = [
         _in_array(schedule, op, x, by_dot=dot is not None),
@@ -39,7 +38,7 @@ def schedule_mma(schedule: Schedule, op: Mma) -> None:
         padded.append(schedule.allocate(value.tile) if copied else None)
         used += [_operand(schedule, body, value)] if load is None else [b for b in padded[-1:] if b is not None]
     accumulator, factors = _accumulators(schedule, body, op, acc, plain=dot is not None)
-    work = None if dot is None else schedule.allocate_array(int8, dot.scratch_bytes(sizes))
+    work = None if dot is None else schedule.allocate_array(int8, dot.scratch_bytes(product))
     if work is not None:
         schedule.release(work)
     for buffer in (*used, *factors):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tilewright.backends.cpu.loops.kinds import ASSUMPTIONS, is_widening
@@ -29,24 +30,22 @@ def largest_search(op: Load) -> int:
     return op.result.tile.size // _WORTH_A_SEARCH
 
 
+@dataclass(eq=False)
 class KnownRanges:
     """Ranges of tiles, down to those that ``is_leaf``: loops may look at ``largest`` elements of these, and of others
     whose elements have to be computed for it, which ``search`` is told before."""
 
-    def __init__(
-        self, is_leaf: Callable[[Value], bool], largest: int, search: Callable[[Value], None] = lambda _: None
-    ) -> None:
-        self._is_leaf = is_leaf
-        self._largest = largest
-        self._search_begins = search
-        self._known: dict[Value, int | None] = {}
+    is_leaf: Callable[[Value], bool]
+    largest: int
+    search: Callable[[Value], None] = lambda _: None
+    _known: dict[Value, int | None] = field(default_factory=dict)
 
     def all_true(self, mask: Value) -> bool:
         """Whether ranges tell if every element of ``mask`` is true."""
         op = mask.op
         if mask.tile.size == 1:
             return True
-        if op is None or self._is_leaf(mask):
+        if op is None or self.is_leaf(mask):
             return False
         if isinstance(op, REARRANGING):
             return self.all_true(op.x)
@@ -72,7 +71,7 @@ class KnownRanges:
     def _find(self, value: Value) -> int | None:
         if value.tile.size == 1:
             return range_bits(value)
-        source = range_source(value, self._is_leaf)
+        source = range_source(value, self.is_leaf)
         if source is None:
             return self._search(value)
         if isinstance(source, tuple):
@@ -88,9 +87,9 @@ class KnownRanges:
     def _search(self, value: Value) -> int | None:
         """Loops look at every element."""
         t = value.tile
-        if t.is_pointer or t.size > self._largest:
+        if t.is_pointer or t.size > self.largest:
             return None
-        self._search_begins(value)
+        self.search(value)
         return range_bits(value)
 
 

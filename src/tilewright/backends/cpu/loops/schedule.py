@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from typing import Any
 
 from tilewright.backends.cpu.loops.arena import Arena, Buffer
@@ -64,8 +65,7 @@ class Schedule:
 
     def keep(self, op: Op) -> None:
         """Append ``op``, of scalars and views only, as it is."""
-        for r, new in zip(op.results, self._copied(op).results):
-            self.bind(r, new)
+        self.bind_all(op.results, self._copied(op).results)
 
     def load_later(self, op: Op) -> None:
         """Append ``op``, a load from a view whose users read the array."""
@@ -84,6 +84,12 @@ class Schedule:
         self._bindings[value] = buffer
         self._values[value] = new
         new.name = new.name or value.name
+
+    def bind_all(
+        self, values: Iterable[Value], new: Iterable[Value], buffers: Iterable[Buffer | None] = repeat(None)
+    ) -> None:
+        for value, to, buffer in zip(values, new, buffers):
+            self.bind(value, to, buffer)
 
     def is_bound(self, value: Value) -> bool:
         return value in self._bindings
