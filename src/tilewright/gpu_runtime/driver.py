@@ -107,6 +107,13 @@ def call(name: str, *arguments: Any) -> None:
         raise failure(code, name)
 
 
+def queried(name: str, *arguments: Any) -> int:
+    """The number that a call of the driver writes to where its first argument points."""
+    value = ctypes.c_int()
+    call(name, ctypes.byref(value), *arguments)
+    return value.value
+
+
 def function(name: str) -> Any:
     """A function of the driver, whose result is an error number."""
     return getattr(load(), name)
@@ -136,19 +143,14 @@ class Device:
 
     def __init__(self, index: int) -> None:
         self.index = index
-        handle = ctypes.c_int()
-        call("cuDeviceGet", ctypes.byref(handle), index)
-        self._handle = handle
-        self.capability = self._attribute(_DEVICE_MAJOR) * 10 + self._attribute(_DEVICE_MINOR)
-        self.shared_bytes = self._attribute(_DEVICE_SHARED)
-        self.processors = self._attribute(_DEVICE_SMS)
+        handle = queried("cuDeviceGet", index)
+        attributes = (_DEVICE_MAJOR, _DEVICE_MINOR, _DEVICE_SHARED, _DEVICE_SMS)
+        major, minor, self.shared_bytes, self.processors = (
+            queried("cuDeviceGetAttribute", which, handle) for which in attributes
+        )
+        self.capability = major * 10 + minor
         self._context = ctypes.c_void_p()
         call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), handle)
-
-    def _attribute(self, which: int) -> int:
-        value = ctypes.c_int()
-        call("cuDeviceGetAttribute", ctypes.byref(value), which, self._handle)
-        return value.value
 
     @property
     def context(self) -> int:
@@ -260,13 +262,8 @@ class LoadedKernel:
                 call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, shared_bytes)
             if num_ctas > _PORTABLE_CLUSTER:
                 call("cuFuncSetAttribute", function, _NON_PORTABLE_CLUSTER, 1)
-            self.registers = self._attribute(_REGISTERS)
-            self.local_bytes = self._attribute(_LOCAL_BYTES)
-
-    def _attribute(self, which: int) -> int:
-        value = ctypes.c_int()
-        call("cuFuncGetAttribute", ctypes.byref(value), which, self.handle)
-        return value.value
+            self.registers = queried("cuFuncGetAttribute", _REGISTERS, function)
+            self.local_bytes = queried("cuFuncGetAttribute", _LOCAL_BYTES, function)
 
 
 def _load_module(module: ctypes.c_void_p, code: bytes) -> None:

@@ -170,6 +170,27 @@ class VectorBuilder:
         return Val(self, filled)
 
 
+def _operator(integer: str, floating: str | None = None, *, swap: bool = False) -> Callable[[Val, Operand], Val]:
+    """A method that emits one instruction for integers and another one for floats; ``swap`` swaps the operands."""
+
+    def emit(left: Val, right: Operand) -> Val:
+        name = floating if left.is_float else integer
+        if name is None:
+            raise TypeError(f"{integer} of a floating-point value")
+        a, b = left.value, left.like(right).value
+        return Val(left.at, getattr(left.at.builder, name)(*((b, a) if swap else (a, b))))
+
+    return emit
+
+
+def _comparison(op: str, *, signed: bool = True) -> Callable[[Val, Operand], Val]:
+    return lambda left, right: left.compare(right, op, signed)
+
+
+def _conversion(instruction: str) -> Callable[[Val, ir.Type], Val]:
+    return lambda x, scalar: x._convert(instruction, scalar)
+
+
 class Val:
     """One LLVM value with operators."""
 
@@ -198,63 +219,26 @@ class Val:
         """``value`` as a ``Val`` of this type."""
         return value if isinstance(value, Val) else self.at.const(self.scalar, value)
 
-    def _binary(self, other: Operand, integer: str, floating: str | None = None, swap: bool = False) -> Val:
-        a, b = self.value, self.like(other).value
-        if swap:
-            a, b = b, a
-        name = floating if self.is_float else integer
-        if name is None:
-            raise TypeError(f"{integer} of a floating-point value")
-        return Val(self.at, getattr(self.at.builder, name)(a, b))
-
-    def __add__(self, other: Operand) -> Val:
-        return self._binary(other, "add", "fadd")
-
-    def __sub__(self, other: Operand) -> Val:
-        return self._binary(other, "sub", "fsub")
-
-    def __mul__(self, other: Operand) -> Val:
-        return self._binary(other, "mul", "fmul")
-
-    def __truediv__(self, other: Operand) -> Val:
-        return self._binary(other, "sdiv", "fdiv")
-
-    def __radd__(self, other: Number) -> Val:
-        return self._binary(other, "add", "fadd", swap=True)
-
-    def __rsub__(self, other: Number) -> Val:
-        return self._binary(other, "sub", "fsub", swap=True)
-
-    def __rmul__(self, other: Number) -> Val:
-        return self._binary(other, "mul", "fmul", swap=True)
-
-    def __rtruediv__(self, other: Number) -> Val:
-        return self._binary(other, "sdiv", "fdiv", swap=True)
+    __add__ = _operator("add", "fadd")
+    __sub__ = _operator("sub", "fsub")
+    __mul__ = _operator("mul", "fmul")
+    __truediv__ = _operator("sdiv", "fdiv")
+    __radd__ = _operator("add", "fadd", swap=True)
+    __rsub__ = _operator("sub", "fsub", swap=True)
+    __rmul__ = _operator("mul", "fmul", swap=True)
+    __rtruediv__ = _operator("sdiv", "fdiv", swap=True)
+    __and__ = _operator("and_")
+    __or__ = _operator("or_")
+    __xor__ = _operator("xor")
+    __lshift__ = _operator("shl")
+    __rshift__ = _operator("ashr")
+    lshr = _operator("lshr")
 
     def __neg__(self) -> Val:
         return Val(self.at, self.at.builder.fneg(self.value)) if self.is_float else 0 - self
 
-    def __and__(self, other: Operand) -> Val:
-        return self._binary(other, "and_")
-
-    def __or__(self, other: Operand) -> Val:
-        return self._binary(other, "or_")
-
-    def __xor__(self, other: Operand) -> Val:
-        return self._binary(other, "xor")
-
     def __invert__(self) -> Val:
-        return self._binary(-1, "xor")
-
-    def __lshift__(self, other: Operand) -> Val:
-        return self._binary(other, "shl")
-
-    def __rshift__(self, other: Operand) -> Val:
-        """Arithmetic shift."""
-        return self._binary(other, "ashr")
-
-    def lshr(self, other: Operand) -> Val:
-        return self._binary(other, "lshr")
+        return self ^ -1
 
     def compare(self, other: Operand, op: str, signed: bool = True) -> Val:
         """By a C comparison operator; with a NaN only ``!=`` holds."""
@@ -265,27 +249,13 @@ class Val:
             emit = builder.icmp_signed if signed else builder.icmp_unsigned
         return Val(self.at, emit(op, self.value, b))
 
-    def __lt__(self, other: Operand) -> Val:
-        return self.compare(other, "<")
-
-    def __le__(self, other: Operand) -> Val:
-        return self.compare(other, "<=")
-
-    def __gt__(self, other: Operand) -> Val:
-        return self.compare(other, ">")
-
-    def __ge__(self, other: Operand) -> Val:
-        return self.compare(other, ">=")
-
-    def eq(self, other: Operand) -> Val:
-        return self.compare(other, "==")
-
-    def ne(self, other: Operand) -> Val:
-        """Not equal; true for NaN."""
-        return self.compare(other, "!=")
-
-    def ult(self, other: Operand) -> Val:
-        return self.compare(other, "<", signed=False)
+    __lt__ = _comparison("<")
+    __le__ = _comparison("<=")
+    __gt__ = _comparison(">")
+    __ge__ = _comparison(">=")
+    eq = _comparison("==")
+    ne = _comparison("!=")  # true for NaN
+    ult = _comparison("<", signed=False)
 
     def is_nan(self) -> Val:
         return Val(self.at, self.at.builder.fcmp_unordered("uno", self.value, self.value))
@@ -303,18 +273,13 @@ class Val:
         """The float with this 32- or 64-bit pattern."""
         return self._convert("bitcast", F64 if self.width == 64 else F32)
 
-    def bitcast(self, scalar: ir.Type) -> Val:
-        return self._convert("bitcast", scalar)
-
-    def sext(self, scalar: ir.Type) -> Val:
-        return self._convert("sext", scalar)
-
-    def zext(self, scalar: ir.Type) -> Val:
-        return self._convert("zext", scalar)
-
-    def trunc(self, scalar: ir.Type) -> Val:
-        """The low bits of an integer."""
-        return self._convert("trunc", scalar)
+    bitcast = _conversion("bitcast")
+    sext = _conversion("sext")
+    zext = _conversion("zext")
+    trunc = _conversion("trunc")  # the low bits of an integer
+    to_float = _conversion("sitofp")  # a signed integer, rounded
+    unsigned_to_float = _conversion("uitofp")
+    to_int = _conversion("fptosi")  # a float, truncated to a signed integer that must be able to hold it
 
     def to_f32(self) -> Val:
         """float64 to float32, ties to even."""
@@ -322,17 +287,6 @@ class Val:
 
     def to_f64(self) -> Val:
         return self._convert("fpext", F64)
-
-    def to_float(self, scalar: ir.Type) -> Val:
-        """A signed integer rounded to a float."""
-        return self._convert("sitofp", scalar)
-
-    def unsigned_to_float(self, scalar: ir.Type) -> Val:
-        return self._convert("uitofp", scalar)
-
-    def to_int(self, scalar: ir.Type) -> Val:
-        """A float truncated to a signed integer that must be able to hold it."""
-        return self._convert("fptosi", scalar)
 
 
 Operand = Val | int | float
