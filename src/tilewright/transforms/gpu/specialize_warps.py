@@ -23,7 +23,7 @@ from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import ThreadReduce
 from tilewright.ir.ops.gpu.tma import Fetch, Put, TensorMap, TmaLoad, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma, WgmmaWait
-from tilewright.ir.rewrite import clone_op, with_body
+from tilewright.ir.rewrite import clone_op, open_block, stand_for, with_body
 from tilewright.ir.types import I32, SharedType, TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory, share_of_sm
 from tilewright.transforms.gpu.fetch_rings import (
@@ -258,9 +258,7 @@ class Partition:
             assert isinstance(op, LoopOp)
             extra = self.extra(op)
             inits = [*self.all(op.inits), *self._flat(rings), *extra]
-            body = Block()
-            for arg in op.body.args:
-                self.values[arg] = body.add_arg(arg.type, arg.name)
+            body = open_block(op.body, self.values)
             args = [body.add_arg(v.type) for v in inits[len(op.inits) :]]
             self._set(rings, args)
             self.enter(op, args[2 * len(rings) :])
@@ -269,9 +267,7 @@ class Partition:
             keywords = {"body": body} | ({"types": (*op.types, *added)} if isinstance(op, Loop) else {})
             made = create(type(op), [*bounds, inits], keywords, op.loc)
         self.b.block.append(made)
-        for old, new in zip(op.results, made.results):
-            new.name = old.name
-            self.values[old] = new
+        stand_for(op, made, self.values)
         self.states = before
         results = made.results[len(op.results) :]
         self._set(rings, results)
