@@ -80,23 +80,23 @@ class VectorEmitter:
 
     def emit_op(self, op: ElementOp, operands: Sequence[ir.Value]) -> ir.Value:
         """``emit`` for an op that many of its elements share."""
-        return _EMIT[op.name](op, *map(self._at.wrap, operands)).value
+        return _EMIT[op.name](op, *(Val(self._at, x) for x in operands)).value
 
     def to_bfloat(self, x: ir.Value) -> ir.Value | None:
         """``emit("cast", ...)`` of float32 to bfloat16, to nearest; None where the processor has nothing for it.
 
         Unlike ``emit`` this splits the current block.
         """
-        found = storage.to_bfloat(self._at.wrap(x))
+        found = storage.to_bfloat(Val(self._at, x))
         return None if found is None else found.value
 
     def to_register(self, dtype: ElementType, stored: ir.Value) -> ir.Value:
         """The register form of ``stored``, a value of ``storage_type(dtype, lanes)``."""
-        return storage.to_register(dtype, self._at.wrap(stored)).value
+        return storage.to_register(dtype, Val(self._at, stored)).value
 
     def to_storage(self, dtype: ElementType, register: ir.Value) -> ir.Value:
         """The memory form of ``register``, a value of ``register_type(dtype, lanes)``."""
-        return storage.to_storage(dtype, self._at.wrap(register)).value
+        return storage.to_storage(dtype, Val(self._at, register)).value
 
     def register_type(self, dtype: ElementType) -> ir.Type:
         return types.register_type(dtype, self.lanes)

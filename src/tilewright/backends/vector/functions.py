@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from tilewright.backends.vector import exponential, logarithm, power, trigonometry
@@ -22,15 +23,14 @@ _NATIVE: dict[str, Formula] = {
     "exp2": exponential.exp2,
     "log": logarithm.log,
     "log2": logarithm.log2,
-    "sin": trigonometry.sin,
-    "cos": trigonometry.cos,
+    **{name: functools.partial(trigonometry.circular, name) for name in ("sin", "cos")},
     "tanh": exponential.tanh,
     "pow": power.power,
     "rsqrt": lambda x: 1.0 / square_root(x),
 }
 # Formulas for float64 registers only: float32 goes through them.
 _DOUBLE: dict[str, Formula] = {
-    "tan": trigonometry.tan,
+    "tan": functools.partial(trigonometry.circular, "tan"),
     "sinh": exponential.sinh,
     "cosh": exponential.cosh,
     "atan2": trigonometry.atan2,

@@ -93,21 +93,8 @@ _TWO_OVER_PI_WORDS = (
 )
 
 
-def sin(x: Val) -> Val:
-    return _circular("sin", x)
-
-
-def cos(x: Val) -> Val:
-    return _circular("cos", x)
-
-
-def tan(x: Val) -> Val:
-    """float64 only."""
-    return _circular("tan", x)
-
-
-def _circular(name: str, x: Val) -> Val:
-    """Splits the block: for outlined bodies."""
+def circular(name: str, x: Val) -> Val:
+    """``sin``, ``cos`` or, in float64 only, ``tan``. Splits the block: for outlined bodies."""
     at, size = x.at, magnitude(x)
     if x.scalar == F32:
         common = _evaluate_f32(name, *_reduce_f32(x))

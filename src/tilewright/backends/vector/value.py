@@ -30,9 +30,6 @@ class VectorBuilder:
         """``scalar``, spread over the lanes."""
         return with_lanes(scalar, self.lanes)
 
-    def wrap(self, value: ir.Value) -> Val:
-        return Val(self, value)
-
     def const(self, scalar: ir.Type, value: Number) -> Val:
         return Val(self, Splat(self.type(scalar), value))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,7 +44,7 @@ from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import Assert, AtomicCas, AtomicRmw, MemoryOp, Print
+from tilewright.ir.ops.memory import Assert, AtomicCas, AtomicRmw, Print
 from tilewright.ir.ops.shape import Constant, Iota, Permute, Reshape, Undefined
 from tilewright.ir.semantics import constant_array
 
@@ -87,14 +87,9 @@ class CtaInterpreter(interpreter.BlockInterpreter):
         side.values, side.is_side = dict(self.values), True
         return side
 
-    def run_warp_specialize(self, op: WarpSpecialize, operands: list[Any]) -> Generator[MemoryOp, None, None]:
-        return specialized.run_warp_specialize(self, op, operands)
-
-    def run_mbarrier_wait(self, op: MbarrierWait, operands: list[Any]) -> Generator[Any, None, None]:
-        return specialized.run_mbarrier_wait(self, op, operands)
-
-    def run_cluster_barrier(self, op: ClusterBarrier, operands: list[Any]) -> Generator[Any, None, None]:
-        return clusters.run_barrier(self, op, operands)
+    run_warp_specialize = specialized.run_warp_specialize
+    run_mbarrier_wait = specialized.run_mbarrier_wait
+    run_cluster_barrier = clusters.run_barrier
 
     def evaluate(self, op: Op, operands: list[Any]) -> Sequence[Any]:
         if not isinstance(op, Wgmma | WgmmaWait):

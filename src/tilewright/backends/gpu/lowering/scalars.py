@@ -98,9 +98,6 @@ class ScalarEmitter:
         kind = "f64" if operands[0].type == F64 else "f32"
         return self.asm(f"{name}.{kind} {places};", operands, operands[0].type)
 
-    def const(self, type_: ir.Type, value: float) -> ir.Constant:
-        return ir.Constant(type_, value)
-
 
 Rule = Callable[[ScalarEmitter, Any, Registers], ir.Value]
 
@@ -272,7 +269,7 @@ def _extremum_of_doubles(e: ScalarEmitter, op: arith.Max | arith.Min, operands: 
     if not op.propagate_nan:
         return found
     either = e.builder.fcmp_unordered("uno", x, y)
-    return e.builder.select(either, e.const(F64, math.nan), found)
+    return e.builder.select(either, ir.Constant(F64, math.nan), found)
 
 
 def _select(e: ScalarEmitter, op: arith.Select, operands: Registers) -> ir.Value:
@@ -365,19 +362,23 @@ def _exp(e: ScalarEmitter, op: arith.Exp, operands: Registers) -> ir.Value:
     if dtype.short == "f64":
         return e.shared(op, operands)
     if op.rounding is RoundingMode.APPROX and dtype.short == "f32":
-        return e.asm("ex2.approx.f32 $0, $1;", [e.builder.fmul(x, e.const(F32, _LOG2_E))], F32)
+        return e.asm("ex2.approx.f32 $0, $1;", [e.builder.fmul(x, ir.Constant(F32, _LOG2_E))], F32)
     return _rounded(e, e.asm(_EXP, operands, F32), dtype)
 
 
-def _approximated(instruction: str) -> Rule:
-    """The rule of an op that one instruction computes for floats of 32 bits and less."""
+def _approximated(instruction: str, exact: str | None = None) -> Rule:
+    """The rule of an op that one instruction computes for floats of 32 bits and less, or approximates if that may be
+    where the code ``exact`` computes it."""
 
-    def emit(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
+    def emit(e: ScalarEmitter, op: Any, operands: Registers) -> ir.Value:
         dtype = arith.operand_dtype(op)
         if dtype.short == "f64":
             return e.shared(op, operands)
         ftz = ".ftz" if arith.flushes_to_zero(op) else ""
-        return _rounded(e, e.asm(f"{instruction}.approx{ftz}.f32 $0, $1;", operands, F32), dtype)
+        text = f"{instruction}.approx{ftz}.f32 $0, $1;"
+        if exact is not None and not (dtype.short == "f32" and op.rounding is RoundingMode.APPROX):
+            text = exact
+        return _rounded(e, e.asm(text, operands, F32), dtype)
 
     return emit
 
@@ -401,15 +402,6 @@ fma.rn.f32 q, square, 0fBBBAC8D8, 0f3CA90AB0; fma.rn.f32 q, square, q, 0fBD5C1CE
 fma.rn.f32 q, square, q, 0f3E08838A; fma.rn.f32 q, square, q, 0fBEAAAA99; fma.rn.f32 q, cube, q, size;
 setp.lt.f32 small, size, 0f3F200000; selp.f32 y, q, y, small;
 and.b32 sign, $1, 0x80000000; xor.b32 $0, y, sign; }""".replace("\n", " ")
-
-
-def _tanh(e: ScalarEmitter, op: arith.Tanh, operands: Registers) -> ir.Value:
-    dtype = arith.operand_dtype(op)
-    if dtype.short == "f64":
-        return e.shared(op, operands)
-    if dtype.short == "f32" and op.rounding is RoundingMode.APPROX:
-        return e.asm("tanh.approx.f32 $0, $1;", operands, F32)
-    return _rounded(e, e.asm(_TANH, operands, F32), dtype)
 
 
 def _rounded(e: ScalarEmitter, x: ir.Value, dtype: DType) -> ir.Value:
@@ -478,7 +470,7 @@ RULES: dict[type[Op], Rule] = {
     arith.Select: _select,
     arith.Exp: _exp,
     arith.Exp2: _approximated("ex2"),
-    arith.Tanh: _tanh,
+    arith.Tanh: _approximated("tanh", _TANH),
     arith.Rsqrt: _approximated("rsqrt"),
     **dict.fromkeys((arith.Floor, arith.Ceil), _round_to_integer),
     **dict.fromkeys(
