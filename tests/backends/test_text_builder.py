@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import llvmlite.binding as llvm
 import pytest
 from llvmlite import ir
 
@@ -13,6 +14,12 @@ INTEGERS = ("add", "sub", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", 
 FLOATS = ("fadd", "fsub", "fmul", "fdiv")
 CASTS = (("trunc", I64, I32), ("zext", I32, I64), ("sext", I32, I64), ("fptrunc", F64, F32), ("fpext", F32, F64),
          ("bitcast", F32, I32), ("fptoui", F32, I32), ("uitofp", I32, F32), ("fptosi", F32, I32), ("sitofp", I32, F32))  # fmt: skip
+
+
+def assembly(b: ir.IRBuilder, result: ir.Type, text: str, constraints: str, x: ir.Value, *, effects: bool) -> ir.Value:
+    if isinstance(b, TextBuilder):
+        return b.assembly(result, text, constraints.split(","), [x], effects=effects)
+    return b.asm(ir.FunctionType(result, [x.type]), text, constraints, [x], effects)
 
 
 def module(builder_type: type[ir.IRBuilder]) -> ir.Module:
@@ -35,9 +42,9 @@ def module(builder_type: type[ir.IRBuilder]) -> ir.Module:
     chosen += [b.fcmp_ordered("<", x, y), b.fcmp_unordered("uno", x, y)]
     found += [b.select(c, x, ir.Constant(F32, 0.5)) for c in chosen]
     pair = ir.LiteralStructType([I32, I32])
-    both = b.asm(ir.FunctionType(pair, [I32]), "{ mov.b32 $0, $2; mov.b32 $1, $2; }", "=r,=r,r", [i], False)
+    both = assembly(b, pair, "{ mov.b32 $0, $2; mov.b32 $1, $2; }", "=r,=r,r", i, effects=False)
     found += [b.extract_value(both, k) for k in range(2)]
-    b.asm(ir.FunctionType(ir.VoidType(), [I32]), "bar.sync $0;", "r,~{memory}", [j], True)
+    assembly(b, ir.VoidType(), "bar.sync $0;", "r,~{memory}", j, effects=True)
     with b.if_then(chosen[0]):
         found.append(b.add(j, j))
     after = b.phi(I32)
@@ -60,3 +67,20 @@ def test_an_unknown_comparison() -> None:
     made = ir.Function(ir.Module("m"), ir.FunctionType(ir.VoidType(), [I32, I32]), "f")
     with pytest.raises(KeyError, match="<>"):
         TextBuilder(made.append_basic_block("entry")).icmp_signed("<>", *made.args)
+
+
+def test_what_nobody_reads_is_left_out() -> None:
+    """With what only that reads; not what an instruction of llvmlite reads, nor what has effects."""
+    made = ir.Module("m")
+    function = ir.Function(made, ir.FunctionType(ir.VoidType(), [F32, ir.PointerType()]), "f")
+    b = TextBuilder(function.append_basic_block("entry"))
+    x, place = function.args
+    b.fpext(b.fptrunc(x, ir.HalfType()), F32)
+    both = assembly(b, I32, "mov.b32 $0, $1;", "=r,f,~{memory}", x, effects=True)
+    b.zext(both, I64)
+    total = b.fpext(x, F64)
+    b.store(total, place)
+    b.ret_void()
+    b.leave_out_unread()
+    assert [i.opname for i in function.blocks[0].instructions] == ["call", "fpext", "store", "ret void"]
+    llvm.parse_assembly(str(made), llvm.create_context()).verify()

@@ -65,6 +65,8 @@ class Liveness:
         owner = value.owner
         if isinstance(owner, Op):
             self._keep(owner)
+            if not owner.regions:
+                return
         if isinstance(owner, CombiningOp):
             self.pending.extend(owner.body.terminator.operands)
         self.pending.extend(control.incoming(value) or ())

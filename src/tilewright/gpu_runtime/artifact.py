@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
+
+
+class Texts(Mapping[str, str]):
+    """What ``make`` gives, called when it is looked at: printing IR takes as long as some passes over it."""
+
+    def __init__(self, make: Callable[[], Mapping[str, str]]) -> None:
+        self._made = functools.cache(make)
+
+    def __getitem__(self, title: str) -> str:
+        return self._made()[title]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made())
+
+    def __len__(self) -> int:
+        return len(self._made())
 
 
 @dataclass(frozen=True)
@@ -56,7 +73,7 @@ class Artifact:
     fallback: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
-        fields = asdict(self)
+        fields = asdict(replace(self, binary=replace(self.binary, texts={})))
         code = fields["binary"].pop("code")
         fields["binary"].pop("texts")
         head = json.dumps(fields).encode()

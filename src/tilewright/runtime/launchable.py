@@ -34,6 +34,7 @@ from tilewright.runtime.rules import Rule
 from tilewright.runtime.specialization import Inspection, Specialization
 from tilewright.runtime.variants import MultiVersioned
 from tilewright.runtime.versions import Path, noting_writes
+from tilewright.system import collector
 from tilewright.system.environment import check_settings, variable
 from tilewright.system.stack import require_stack
 from tilewright.transforms.check_insertion import NullCheckInsertion
@@ -256,7 +257,8 @@ class Launchable:
         """What ``trace`` gives; kept until it is compiled."""
         if self._traced is None or self._traced[0] != signature:
             require_stack()
-            self._traced = signature, self.trace(signature)
+            with collector.paused():
+                self._traced = signature, self.trace(signature)
         return self._traced[1]
 
     def make_plan(self, requested: str | None, keys: Sequence[ArgumentKey]) -> LaunchPlan:

@@ -14,6 +14,8 @@ import time
 import weakref
 from typing import Any
 
+from tilewright.system import collector
+
 # Compilers nest: who holds the lock of one step takes only those of later steps.
 MODULE, KERNEL, DRIVER, CODE, IMPORT = range(5)
 _PATIENCE = 20.0  # seconds; what compiles longer may wait for the thread that forks. The child then gets new locks
@@ -37,7 +39,7 @@ def load(name: str) -> Any:
     found = sys.modules.get(name)
     if found is not None and not getattr(found.__spec__, "_initializing", False):
         return found
-    with _IMPORTING:
+    with _IMPORTING, collector.paused():  # what is imported stays
         return importlib.import_module(name)
 
 

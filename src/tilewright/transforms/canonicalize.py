@@ -119,10 +119,13 @@ def fold_constants(op: Op, builder: Builder) -> Value | None:
     dtype = op.result.type.dtype
     if not isinstance(dtype, DType) or dtype.short in _UNFOLDED or not op.operands:
         return None
+    numbers = [constant_of(v) for v in op.operands]
+    if None in numbers:
+        return None
     arrays = []
-    for v in op.operands:
-        number, source = constant_of(v), v.tile.dtype
-        if number is None or not isinstance(source, DType) or source.short in _UNFOLDED:
+    for v, number in zip(op.operands, numbers):
+        source = v.tile.dtype
+        if not isinstance(source, DType) or source.short in _UNFOLDED:
             return None
         arrays.append(constant_array(number, source, ()))
     number = evaluate(op.name, operand_dtype(op), op.attributes, arrays)[()]

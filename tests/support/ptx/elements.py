@@ -14,6 +14,7 @@ from tilewright.backends.gpu.lowering.assembly import I32, I64, VOID
 from tilewright.backends.gpu.lowering.scalars import ScalarEmitter
 from tilewright.backends.gpu.target import TRIPLE, architecture, emit_ptx
 from tilewright.backends.launch_arguments import Buffer
+from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.reference.memory import Memory
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op
@@ -31,7 +32,7 @@ def _module(op: Op) -> ir.Module:
     module.triple = TRIPLE
     function = ir.Function(module, ir.FunctionType(VOID, [I64] * (1 + len(op.operands))), "run")
     function.calling_convention = "ptx_kernel"
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    builder = TextBuilder(function.append_basic_block("entry"))
     register = ir.Function(module, ir.FunctionType(I32, []), "llvm.nvvm.read.ptx.sreg.tid.x")
     index = builder.zext(builder.call(register, []), I64)
     emitter = ScalarEmitter(builder)

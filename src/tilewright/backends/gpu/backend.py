@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from tilewright.backends.gpu.exporter import write_cubin
 from tilewright.backends.gpu.target import architecture
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
-from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
+from tilewright.gpu_runtime.artifact import Artifact, GpuBinary, Texts
 from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
 from tilewright.ir.core import Function, Op
@@ -77,10 +77,9 @@ class GpuBackend(DriverBackend[str]):
         chosen = choose(function, options, parse_target(self.architecture().removesuffix("a")))
         warps, stages = chosen["num_warps"], chosen["num_stages"]
         compiled = compile_to_ptx(function, self.architecture(), warps, 1 if stages == 0 else stages, how)
-        texts = compiled.texts()
-        texts["compile decisions"] += render_reasons(reasons)
+        why = render_reasons(reasons)
         if assemble.missing() is not None:
-            return _artifact(function, compiled, compiled.ptx.encode() + b"\0", texts)
+            return _artifact(function, compiled, compiled.ptx.encode() + b"\0", lambda: compiled.texts(why))
         several = compiled.distributed.hints.get("occupancy") not in (None, 1)
         try:
             assembled = assemble.assemble(compiled.ptx, compiled.target.name, function.name)
@@ -91,11 +90,11 @@ class GpuBackend(DriverBackend[str]):
         spilled = assembled.resources.spilled
         if spilled > _FEW_SPILLED and several:
             raise how.but(f"without the hint occupancy, with which {spilled} bytes are spilled", occupancy=False)
-        texts["resources"] = assembled.resources.render(compiled.shared_bytes)
-        return _artifact(function, compiled, assembled.cubin, texts)
+        used = {"resources": assembled.resources.render(compiled.shared_bytes)}
+        return _artifact(function, compiled, assembled.cubin, lambda: {**compiled.texts(why), **used})
 
 
-def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Mapping[str, str]) -> Artifact:
+def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Callable[[], Mapping[str, str]]) -> Artifact:
     binary = GpuBinary(
         code=code,
         symbol=compiled.name,
@@ -104,7 +103,7 @@ def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Mappin
         shared_bytes=compiled.shared_bytes,
         scratch_bytes=0,
         descriptors=tuple(_box(op) for op in compiled.maps),
-        texts=texts,
+        texts=Texts(texts),
     )
     added = compiled.reports + (compiled.local_bytes > 0)
     return Artifact(

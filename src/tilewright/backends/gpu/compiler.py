@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.analysis.gpu.target import parse_target
@@ -52,20 +52,25 @@ class Compiled:
     tables: tuple[TableParameter, ...]
     capacity: int
     target: Architecture
-    schedule: str
+    ignored_hints: Sequence[str]
     llvm: str
     optimized: Function
     distributed: Function
     seconds: Mapping[str, float]
 
-    def texts(self) -> dict[str, str]:
-        """Every stage, by its title."""
+    @property
+    def schedule(self) -> str:
+        """What was chosen."""
+        return schedule(self.distributed, self.target.name, self.num_ctas, self.ignored_hints)
+
+    def texts(self, why: str = "") -> Mapping[str, str]:
+        """Every stage, by its title; ``why`` the kernel was compiled again is among the decisions."""
         return {
             "optimized Tile IR": print_function(self.optimized),
             "GPU dialect": print_function(self.distributed),
             "LLVM IR": self.llvm,
             "PTX": self.ptx,
-            "compile decisions": self.schedule,
+            "compile decisions": self.schedule + why,
         }
 
 
@@ -116,7 +121,7 @@ def compile_to_ptx(
         tables=tables,
         capacity=capacity,
         target=chosen,
-        schedule=schedule(distributed, chosen.name, num_ctas, ignored_hints(whole, distributed, processor, num_ctas)),
+        ignored_hints=ignored_hints(whole, distributed, processor, num_ctas),
         llvm=lowered.text,
         optimized=optimized,
         distributed=distributed,

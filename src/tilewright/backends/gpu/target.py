@@ -68,6 +68,7 @@ def _initialize() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.set_option("", "--optimize-regalloc")
+    llvm.set_option("", "--disable-auto-upgrade-debug-info")  # which verifies the module first
 
 
 @functools.cache

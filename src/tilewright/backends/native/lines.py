@@ -51,15 +51,19 @@ class SourceLines:
             module.add_named_metadata("llvm.module.flags", module.add_metadata(flag))
         self._function = function
         self._locations: dict[int, ir.DIValue] = {}  # by line
+        self._found: dict[int, ir.DIValue] = {}  # by the identity of locations of ``function``
 
     def locate(self, builder: ir.IRBuilder, op: Op | None) -> None:
         """Instructions from here on are of the line of ``op``: for inlined code, of the call in the kernel's file."""
         loc = self._function.loc if op is None else op.loc
-        line = next((at.line for at in loc.chain() if at.file == self._function.loc.file), self._function.loc.line)
-        if line not in self._locations:
-            where = {"line": line, "column": 1, "scope": self._scope}
-            self._locations[line] = self._module.add_debug_info("DILocation", where)
-        builder.debug_metadata = self._locations[line]
+        found = self._found.get(id(loc))
+        if found is None:
+            line = next((at.line for at in loc.chain() if at.file == self._function.loc.file), self._function.loc.line)
+            if line not in self._locations:
+                where = {"line": line, "column": 1, "scope": self._scope}
+                self._locations[line] = self._module.add_debug_info("DILocation", where)
+            found = self._found[id(loc)] = self._locations[line]
+        builder.debug_metadata = found
 
     @contextmanager
     def of(self, op: Op, builders: Sequence[ir.IRBuilder]) -> Iterator[None]:

@@ -42,6 +42,32 @@ class Written(ir.Instruction):  # type: ignore[misc]
         return self.text
 
 
+class Computed(Written):
+    """An instruction without effects of those that often nobody reads, whose text is made at the end: ``text`` is what
+    stands before the operands, and ``tail`` what stands behind them."""
+
+    tail: str
+    read = False  # whether anything that stays names it
+
+    def get_reference(self) -> str:
+        if not self.read:
+            self.read = True
+            found = [self]
+            while found:  # no recursion: a sum may be long
+                for x in found.pop().operands:
+                    if isinstance(x, Computed) and not x.read:
+                        x.read = True
+                        found.append(x)
+        return self.reference
+
+    def __str__(self) -> str:
+        return f"{self.reference} = {self.text}{_given(self.operands)}{self.tail}"
+
+
+def _given(operands: Sequence[ir.Value]) -> str:
+    return ", ".join([f"{v.type} {v.get_reference()}" for v in operands])
+
+
 class Phi(Written):
     """A phi, whose text is made when it has all that comes in."""
 
@@ -65,6 +91,7 @@ class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
     def __init__(self, block: ir.Block) -> None:
         super().__init__(block)
         self._count = 0
+        self._computed: list[Computed] = []
         self._line = ""  # that of the source, as instructions end
 
     @property
@@ -83,6 +110,26 @@ class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
         made = Written(self._block, type_, opname, operands, name, f"{name} = {text}{self._line}")
         self._place(made)
         return made
+
+    def compute(self, type_: ir.Type, opname: str, operands: Sequence[ir.Value], head: str, tail: str) -> Computed:
+        """Insert an instruction without effects, see ``Computed``."""
+        made = Computed(self._block, type_, opname, operands, self._new_name(), head)
+        made.tail = tail + self._line
+        self._computed.append(made)
+        self._place(made)
+        return made
+
+    def leave_out_unread(self) -> None:
+        """Take what nobody reads out of the function, which is complete."""
+        unread = {x for x in self._computed if not x.read}
+        for block in {x.parent for x in unread}:
+            block.instructions = [x for x in block.instructions if x not in unread]
+
+    def _insert(self, instr: ir.Instruction) -> None:
+        """One of llvmlite's, which names its operands at the end."""
+        super()._insert(instr)
+        for v in instr.operands:
+            v.get_reference()
 
     def write_effect(self, opname: str, operands: Sequence[ir.Value], text: str) -> Written:
         """Insert an instruction without a result."""
@@ -109,15 +156,13 @@ class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
     def call(self, fn: ir.Value, args: Sequence[ir.Value], *names: str, **how: Any) -> ir.Instruction:
         if names or how or not isinstance(fn, ir.Function) or fn.calling_convention or fn.function_type.var_arg:
             return super().call(fn, args, *names, **how)
-        given, result = self._given(args), fn.function_type.return_type
-        text = f"call {result} {fn.get_reference()}({given})"
+        result = fn.function_type.return_type
+        head = f"call {result} {fn.get_reference()}("
         if isinstance(result, ir.VoidType):
-            return self.write_effect("call", (fn, *args), text)
-        return self.write(result, "call", (fn, *args), text)
-
-    @staticmethod
-    def _given(args: Sequence[ir.Value]) -> str:
-        return ", ".join([f"{v.type} {v.get_reference()}" for v in args])
+            return self.write_effect("call", (fn, *args), f"{head}{_given(args)})")
+        if fn.name.startswith("llvm.") and not fn.name.startswith("llvm.nvvm."):  # those of all targets
+            return self.compute(result, "call", args, head, ")")
+        return self.write(result, "call", (fn, *args), f"{head}{_given(args)})")
 
     def icmp_signed(self, cmpop: str, lhs: ir.Value, rhs: ir.Value, name: str = "") -> Written:
         kind = _COMPARISONS[cmpop]
@@ -134,36 +179,28 @@ class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
     def select(
         self, cond: ir.Value, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()
     ) -> Written:
-        kind = lhs.type
-        text = f"select i1 {cond.get_reference()}, {kind} {lhs.get_reference()}, {kind} {rhs.get_reference()}"
-        return self.write(kind, "select", (cond, lhs, rhs), text)
+        return self.write(lhs.type, "select", (cond, lhs, rhs), f"select {_given((cond, lhs, rhs))}")
 
     def extract_value(self, agg: ir.Value, idx: int, name: str = "") -> Written:
-        text = f"extractvalue {agg.type} {agg.get_reference()}, {idx}"
-        return self.write(agg.type.elements[idx], "extractvalue", (agg,), text)
+        return self.compute(agg.type.elements[idx], "extractvalue", (agg,), "extractvalue ", f", {idx}")
 
-    def asm(
-        self,
-        ftype: ir.FunctionType,
-        asm: str,
-        constraint: str,
-        args: Sequence[ir.Value],
-        side_effect: bool,
-        name: str = "",
+    def assembly(
+        self, result: ir.Type, text: str, constraints: Sequence[str], args: Sequence[ir.Value], *, effects: bool
     ) -> Written:
-        given, effect = self._given(args), "sideeffect " if side_effect else ""
-        result = ftype.return_type
-        text = f'call {result} asm {effect}"{asm}", "{constraint}"({given})'
+        """Inline assembly, as ``asm`` makes it, whose parameters have the types of ``args``."""
+        head = f'call {result} asm {"sideeffect " if effects else ""}"{text}", "{",".join(constraints)}"('
         if isinstance(result, ir.VoidType):
-            return self.write_effect("call", args, text)
-        return self.write(result, "call", args, text)
+            return self.write_effect("call", args, f"{head}{_given(args)})")
+        if not effects:
+            return self.compute(result, "call", args, head, ")")
+        return self.write(result, "call", args, f"{head}{_given(args)})")
 
 
 def _binary(opname: str) -> Callable[..., ir.Instruction]:
     def method(self: TextBuilder, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()) -> Written:
-        kind = lhs.type
         how = f"{opname} {' '.join(flags)}" if flags else opname
-        return self.write(kind, opname, (lhs, rhs), f"{how} {kind} {lhs.get_reference()}, {rhs.get_reference()}")
+        text = f"{how} {lhs.type} {lhs.get_reference()}, {rhs.get_reference()}"
+        return self.write(lhs.type, opname, (lhs, rhs), text)
 
     return method
 
@@ -173,7 +210,7 @@ def _cast(opname: str) -> Callable[..., ir.Value]:
         kind = value.type
         if kind is typ or kind == typ:
             return value
-        return self.write(typ, opname, (value,), f"{opname} {kind} {value.get_reference()} to {typ}")
+        return self.compute(typ, opname, (value,), f"{opname} ", f" to {typ}")
 
     return method
 

@@ -80,7 +80,7 @@ class If(Op):
     orelse: Block = region()
 
     def infer(self) -> tuple[Type, ...]:
-        require(self.condition.type == BOOL, self, f"condition {self.condition.type} is not a bool scalar")
+        require(self.condition.type == BOOL, self, "condition {} is not a bool scalar", self.condition.type)
         region_args(self, self.then, ())
         region_args(self, self.orelse, ())
         return self.types

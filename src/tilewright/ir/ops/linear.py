@@ -39,12 +39,12 @@ def combiner_types(op: Op, values: list[Value], axis: int, body: Block) -> list[
     """The types of ``values``, tiles of one shape that the combiner in ``body`` combines along ``axis``."""
     require(values, op, "needs at least one tile")
     types = [tile(op, v) for v in values]
-    require(all(t.shape == types[0].shape for t in types), op, f"tiles of different shapes: {types}")
-    require(0 <= axis < types[0].rank, op, f"axis {axis} of {types[0]}")
+    require(all(t.shape == types[0].shape for t in types), op, "tiles of different shapes: {}", types)
+    require(0 <= axis < types[0].rank, op, "axis {} of {}", axis, types[0])
     scalars = tuple(t.with_shape(()) for t in types)
     region_args(op, body, scalars + scalars)
     yielded = tuple(v.type for v in body.terminator.operands)
-    require(yielded == scalars, op, f"combiner yields {list(yielded)}, expected {list(scalars)}")
+    require(yielded == scalars, op, "combiner yields {}, expected {}", list(yielded), list(scalars))
     return types
 
 
@@ -117,11 +117,11 @@ def mma_accepts(x: DType, y: DType, acc: DType) -> bool:
 
 
 def _mma_shapes(op: Op, x: TileType, y: TileType, acc: TileType) -> None:
-    require(x.rank == y.rank == acc.rank >= 2, op, f"ranks of {x}, {y} and {acc}")
+    require(x.rank == y.rank == acc.rank >= 2, op, "ranks of {}, {} and {}", x, y, acc)
     m, k = x.shape[-2:]
     k2, n = y.shape[-2:]
     batch = x.shape[:-2]
-    require(k == k2 and y.shape[:-2] == batch and acc.shape == (*batch, m, n), op, f"shapes of {x}, {y} and {acc}")
+    require(k == k2 and y.shape[:-2] == batch and acc.shape == (*batch, m, n), op, "shapes of {}, {} and {}", x, y, acc)
 
 
 class MmaOp(Op):
@@ -149,7 +149,7 @@ class Mma(MmaOp):
 
     def infer(self) -> tuple[Type, ...]:
         x, y, acc = tile(self, self.x), tile(self, self.y), tile(self, self.acc)
-        require(mma_accepts(x.element, y.element, acc.element), self, f"dtypes of {x}, {y} and {acc}")
+        require(mma_accepts(x.element, y.element, acc.element), self, "dtypes of {}, {} and {}", x, y, acc)
         _mma_shapes(self, x, y, acc)
         return (acc,)
 
@@ -180,11 +180,11 @@ class MmaScaled(MmaOp):
         acc = tile(self, self.acc)
         blocks = MMA_SCALED_BLOCKS.get((x.element.short, xs.element.short), ())
         require(x.dtype == y.dtype and xs.dtype == ys.dtype and blocks, self, f"dtypes of {x}, {xs}, {y} and {ys}")
-        require(acc.element.short == "f32", self, f"accumulator {acc} is not float32")
+        require(acc.element.short == "f32", self, "accumulator {} is not float32", acc)
         _mma_shapes(self, x, y, acc)
         block, rest = divmod(x.shape[-1], xs.shape[-1])
         allowed = " or ".join(map(str, blocks))
-        require(rest == 0 and block in blocks, self, f"{x} needs one scale per {allowed} elements")
-        require(xs.shape == (*x.shape[:-1], x.shape[-1] // block), self, f"scale {xs} does not fit {x}")
-        require(ys.shape == (*y.shape[:-2], y.shape[-2] // block, y.shape[-1]), self, f"scale {ys} does not fit {y}")
+        require(rest == 0 and block in blocks, self, "{} needs one scale per {} elements", x, allowed)
+        require(xs.shape == (*x.shape[:-1], x.shape[-1] // block), self, "scale {} does not fit {}", xs, x)
+        require(ys.shape == (*y.shape[:-2], y.shape[-2] // block, y.shape[-1]), self, "scale {} does not fit {}", ys, y)
         return (acc,)

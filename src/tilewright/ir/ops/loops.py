@@ -85,8 +85,8 @@ class LoopNest(Op):
 
     def infer(self) -> tuple[Type, ...]:
         kept = types_of(self.kept)
-        require(len(kept) == len(self.buffers), self, f"{len(self.buffers)} buffers for {len(kept)} results")
-        require(set(self.versions) <= set(LOOP_VERSIONS), self, f"versions {self.versions}, not of {LOOP_VERSIONS}")
+        require(len(kept) == len(self.buffers), self, "{} buffers for {} results", len(self.buffers), len(kept))
+        require(set(self.versions) <= set(LOOP_VERSIONS), self, "versions {}, not of {}", self.versions, LOOP_VERSIONS)
         require(all(v.type == BOOL for v in (*self.unmasked, *self.disjoint)), self, "a check that is not a bool")
         require(len(self.unmasked) == len(self.unmasked_loads), self, "each unmasked load has one check")
         require(len(self.disjoint) == len(self.disjoint_loads), self, "each disjoint load has one check")
@@ -145,8 +145,8 @@ class WritePart(Op):
 
     def infer(self) -> tuple[Type, ...]:
         part = tile(self, self.value)
-        require(part.dtype == self.type.dtype and part.rank == self.type.rank, self, f"{part} in {self.type}")
-        require(self.into is None or self.into.type == self.type, self, f"part of {self.type}")
+        require(part.dtype == self.type.dtype and part.rank == self.type.rank, self, "{} in {}", part, self.type)
+        require(self.into is None or self.into.type == self.type, self, "part of {}", self.type)
         scalar_integer(self, *self.indices)
         return (self.type,)
 

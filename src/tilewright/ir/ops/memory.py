@@ -77,11 +77,11 @@ class MakeTensorView(Op):
 
     def infer(self) -> tuple[Type, ...]:
         base = pointers(self, self.base)
-        require(base.rank == 0 and pointee(self, base) is self.type.dtype, self, f"base {base} of {self.type}")
+        require(base.rank == 0 and pointee(self, base) is self.type.dtype, self, "base {} of {}", base, self.type)
         t = self.type
-        require(len(t.shape) == len(t.strides), self, f"{t} has unequal ranks")
-        require(t.shape.count(None) == len(self.shape), self, f"{len(self.shape)} extents for {t}")
-        require(t.strides.count(None) == len(self.strides), self, f"{len(self.strides)} strides for {t}")
+        require(len(t.shape) == len(t.strides), self, "{} has unequal ranks", t)
+        require(t.shape.count(None) == len(self.shape), self, "{} extents for {}", len(self.shape), t)
+        require(t.strides.count(None) == len(self.strides), self, "{} strides for {}", len(self.strides), t)
         scalar_integer(self, *self.shape, *self.strides)
         return (self.type,)
 
@@ -95,19 +95,19 @@ class MakePartitionView(Op):
 
     def infer(self) -> tuple[Type, ...]:
         t = self.type
-        require(self.view.type == t.view, self, f"view {self.view.type} of {t}")
+        require(self.view.type == t.view, self, "view {} of {}", self.view.type, t)
         tile_shape(self, t.tile_shape)
         rank = t.view.rank
-        require(len(t.tile_shape) == len(t.order) == len(t.steps) == rank, self, f"ranks in {t}")
-        require(sorted(t.order) == list(range(rank)), self, f"order {t.order} is no permutation")
-        require(all(s > 0 for s in t.steps), self, f"steps {t.steps} are not positive")
+        require(len(t.tile_shape) == len(t.order) == len(t.steps) == rank, self, "ranks in {}", t)
+        require(sorted(t.order) == list(range(rank)), self, "order {} is no permutation", t.order)
+        require(all(s > 0 for s in t.steps), self, "steps {} are not positive", t.steps)
         return (t,)
 
 
 def _partition(op: Op, view: Value, indices: list[Value]) -> PartitionViewType:
-    require(isinstance(view.type, PartitionViewType), op, f"{view.type} is not a partition view")
+    require(isinstance(view.type, PartitionViewType), op, "{} is not a partition view", view.type)
     t: PartitionViewType = view.type  # type: ignore[assignment]
-    require(len(indices) == len(t.tile_shape), op, f"{len(indices)} indices for {t}")
+    require(len(indices) == len(t.tile_shape), op, "{} indices for {}", len(indices), t)
     scalar_integer(op, *indices)
     return t
 
@@ -150,7 +150,7 @@ class StoreView(_TileAccess):
 
     def infer(self) -> tuple[Type, ...]:
         want = self.partition().tile
-        require(self.value.type == want, self, f"value {self.value.type}, expected {want}")
+        require(self.value.type == want, self, "value {}, expected {}", self.value.type, want)
         return ()
 
 
@@ -168,7 +168,7 @@ class LocalArray(Op):
 
     def infer(self) -> tuple[Type, ...]:
         limit = MAX_LOCAL_BYTES // self.dtype.bytes
-        require(1 <= self.count <= limit, self, f"{self.count} elements, where 1 to {limit} are possible")
+        require(1 <= self.count <= limit, self, "{} elements, where 1 to {} are possible", self.count, limit)
         return (TileType(PointerType(self.dtype)),)
 
 
@@ -188,7 +188,7 @@ class Load(PointerMemoryOp):
     def infer(self) -> tuple[Type, ...]:
         result = self.accessed()
         if self.padding is not None:
-            require(self.padding.type == result, self, f"padding {self.padding.type}, expected {result}")
+            require(self.padding.type == result, self, "padding {}, expected {}", self.padding.type, result)
         return (result,)
 
 
@@ -204,7 +204,7 @@ class Store(PointerMemoryOp):
 
     def infer(self) -> tuple[Type, ...]:
         want = self.accessed()
-        require(self.value.type == want, self, f"value {self.value.type}, expected {want}")
+        require(self.value.type == want, self, "value {}, expected {}", self.value.type, want)
         return ()
 
 
@@ -241,8 +241,8 @@ class AtomicRmw(PointerMemoryOp):
     def infer(self) -> tuple[Type, ...]:
         want = self.accessed()
         dtype = want.element
-        require(self.value.type == want, self, f"value {self.value.type}, expected {want}")
-        require(dtype.short in ATOMIC_DTYPES[self.kind], self, f"{self.kind.value} is not available for {dtype}")
+        require(self.value.type == want, self, "value {}, expected {}", self.value.type, want)
+        require(dtype.short in ATOMIC_DTYPES[self.kind], self, "{} is not available for {}", self.kind.value, dtype)
         require(self.memory_order is not WEAK, self, "an atomic cannot be weak")
         return (want,)
 
@@ -263,8 +263,8 @@ class AtomicCas(PointerMemoryOp):
     def infer(self) -> tuple[Type, ...]:
         want = self.accessed()
         dtype = want.element
-        require(self.expected.type == self.desired.type == want, self, f"operands are not {want}")
-        require(dtype.short in CAS_DTYPES, self, f"compare-and-swap is not available for {dtype}")
+        require(self.expected.type == self.desired.type == want, self, "operands are not {}", want)
+        require(dtype.short in CAS_DTYPES, self, "compare-and-swap is not available for {}", dtype)
         require(self.memory_order is not WEAK, self, "an atomic cannot be weak")
         return (want,)
 
@@ -281,9 +281,9 @@ class AtomicView(ViewMemoryOp):
 
     def infer(self) -> tuple[Type, ...]:
         t = _partition(self, self.view, self.indices)
-        require(self.value.type == t.tile, self, f"value {self.value.type}, expected {t.tile}")
+        require(self.value.type == t.tile, self, "value {}, expected {}", self.value.type, t.tile)
         dtype = t.view.dtype
-        require(dtype.short in ATOMIC_DTYPES[self.kind], self, f"{self.kind.value} is not available for {dtype}")
+        require(dtype.short in ATOMIC_DTYPES[self.kind], self, "{} is not available for {}", self.kind.value, dtype)
         return ()
 
 
@@ -305,7 +305,7 @@ class _OfGrid(Op):
     axis: int = attribute(int)
 
     def infer(self) -> tuple[Type, ...]:
-        require(self.axis in (0, 1, 2), self, f"axis {self.axis}")
+        require(self.axis in (0, 1, 2), self, "axis {}", self.axis)
         return (I32,)
 
 
@@ -332,8 +332,8 @@ class AssumeDivisible(Unary):
 
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
-        require(t.is_pointer or t.element.is_integer, self, f"{t} is neither integer nor pointer")
-        require(self.divisor >= 1, self, f"divisor {self.divisor}")
+        require(t.is_pointer or t.element.is_integer, self, "{} is neither integer nor pointer", t)
+        require(self.divisor >= 1, self, "divisor {}", self.divisor)
         return (t,)
 
     def canonicalize(self, builder: Builder) -> Value | None:
@@ -349,7 +349,7 @@ class AssumeBounded(Unary):
 
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
-        require(not t.is_pointer and t.element.is_integer, self, f"{t} is not an integer tile")
+        require(not t.is_pointer and t.element.is_integer, self, "{} is not an integer tile", t)
         return (t,)
 
 
@@ -361,7 +361,7 @@ class AssumeBlocked(Unary):
 
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
-        require(len(self.shape) == t.rank and all(n >= 1 for n in self.shape), self, f"blocks {self.shape} of {t}")
+        require(len(self.shape) == t.rank and all(n >= 1 for n in self.shape), self, "blocks {} of {}", self.shape, t)
         return (t,)
 
 
@@ -386,7 +386,7 @@ class Assume(Op):
         shape = condition.shape
         bool_like(self, self.condition, condition)
         for v in (*self.values, *self.index):
-            require(tile(self, v).shape in (shape, ()), self, f"value {v.type} for a condition of shape {shape}")
+            require(tile(self, v).shape in (shape, ()), self, "value {} for a condition of shape {}", v.type, shape)
         require(self.message.count("{}") == len(self.values), self, f"{self.message!r} for {len(self.values)} values")
         return ()
 
@@ -407,7 +407,7 @@ class Print(Op):
         for v in self.values:
             tile(self, v)
         holes = sum(p is None for p in self.parts)
-        require(holes == len(self.values) == len(self.formats), self, f"{holes} holes for {len(self.values)} values")
+        require(holes == len(self.values) == len(self.formats), self, "{} holes for {} values", holes, len(self.values))
         return ()
 
 
@@ -432,7 +432,7 @@ class Assert(Op):
         bool_like(self, self.condition, condition)
         for v in self.values:
             t = tile(self, v)
-            require(t.shape in (shape, ()), self, f"value {t} for a condition of shape {shape}")
-            require(not t.is_pointer and t.element.is_integer, self, f"value {t} is no integer")
-        require(len(self.values) <= MAX_ASSERT_VALUES, self, f"{len(self.values)} values")
+            require(t.shape in (shape, ()), self, "value {} for a condition of shape {}", t, shape)
+            require(not t.is_pointer and t.element.is_integer, self, "value {} is no integer", t)
+        require(len(self.values) <= MAX_ASSERT_VALUES, self, "{} values", len(self.values))
         return ()

@@ -27,20 +27,18 @@ class Binary(Op):
     rhs: Value = operand()
 
 
-def require(condition: object, op: Op, message: str) -> None:
+def require(condition: object, op: Op, message: str, *values: object) -> None:
+    """IRError with ``message`` unless ``condition`` holds. ``values`` take the places of ``{}`` in it: rules that run
+    for almost every op make their messages only when they need one."""
     if not condition:
-        raise IRError(f"{op.name}: {message}")
-
-
-# What runs for almost every op makes its message only when it needs one.
+        raise IRError(f"{op.name}: {message.format(*values) if values else message}")
 
 
 def same_tiles(op: Op, *values: Value) -> TileType:
     """The common type of ``values``, which must be tiles of one dtype and shape."""
     first = tile(op, values[0])
     for v in values[1:]:
-        if v.type != first:
-            raise IRError(f"{op.name}: operand types differ: {first} and {v.type}")
+        require(v.type == first, op, "operand types differ: {} and {}", first, v.type)
     return first
 
 
@@ -67,7 +65,7 @@ def scalar_integer(op: Op, *values: Value) -> None:
 
 def pointers(op: Op, value: Value) -> TileType:
     t = tile(op, value)
-    require(t.is_pointer, op, f"{t} does not hold pointers")
+    require(t.is_pointer, op, "{} does not hold pointers", t)
     return t
 
 
@@ -75,7 +73,7 @@ def bool_like(op: Op, mask: Value | None, like: TileType) -> None:
     """``mask``, if there is one, has a bool for each element of ``like``, in the same place."""
     if mask is not None:
         want = like.with_dtype(bool_)
-        require(mask.type == want, op, f"mask type {mask.type}, expected {want}")
+        require(mask.type == want, op, "mask type {}, expected {}", mask.type, want)
 
 
 def tile_shape(op: Op, shape: tuple[int, ...]) -> None:
@@ -84,13 +82,13 @@ def tile_shape(op: Op, shape: tuple[int, ...]) -> None:
 
 
 def pointee(op: Op, t: TileType) -> DType:
-    require(isinstance(t.dtype, PointerType) and t.dtype.pointee is not None, op, f"{t} holds untyped pointers")
+    require(isinstance(t.dtype, PointerType) and t.dtype.pointee is not None, op, "{} holds untyped pointers", t)
     return t.pointee
 
 
 def region_args(op: Op, block: Block, types: tuple[Type, ...]) -> None:
     found = tuple(a.type for a in block.args)
-    require(found == types, op, f"region arguments {list(found)}, expected {list(types)}")
+    require(found == types, op, "region arguments {}, expected {}", list(found), list(types))
 
 
 def types_of(values: Sequence[Value]) -> tuple[Type, ...]:

@@ -29,8 +29,8 @@ class Constant(Op):
         dtype = self.type.dtype
         tile_shape(self, self.type.shape)
         if isinstance(dtype, DType) and not dtype.is_floating:
-            require(isinstance(self.value, int), self, f"{self.value!r} is not a {dtype}")
-            require(dtype.min <= self.value <= dtype.max, self, f"{self.value!r} is out of range for {dtype}")
+            require(isinstance(self.value, int), self, "{!r} is not a {}", self.value, dtype)
+            require(dtype.min <= self.value <= dtype.max, self, "{!r} is out of range for {}", self.value, dtype)
         return (self.type,)
 
 
@@ -42,7 +42,7 @@ class Iota(Op):
 
     def infer(self) -> tuple[Type, ...]:
         tile_shape(self, self.type.shape)
-        require(not self.type.is_pointer and self.type.element.is_integer, self, f"{self.type} is not an integer tile")
+        require(not self.type.is_pointer and self.type.element.is_integer, self, "{} is not an integer tile", self.type)
         return (self.type,)
 
 
@@ -65,7 +65,7 @@ class Reshape(Unary):
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
         tile_shape(self, self.shape)
-        require(t.size == math.prod(self.shape), self, f"{t} does not have the elements of shape {self.shape}")
+        require(t.size == math.prod(self.shape), self, "{} does not have the elements of shape {}", t, self.shape)
         if t.layout is not None and self.shape:
             return (t.with_layout(t.layout.reshape(self.shape)),)
         return (t.with_shape(self.shape),)
@@ -89,9 +89,9 @@ class Broadcast(Unary):
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
         tile_shape(self, self.shape)
-        require(t.rank == len(self.shape), self, f"{t} and shape {self.shape} differ in rank")
+        require(t.rank == len(self.shape), self, "{} and shape {} differ in rank", t, self.shape)
         for have, want in zip(t.shape, self.shape):
-            require(have in (1, want), self, f"{t} does not broadcast to shape {self.shape}")
+            require(have in (1, want), self, "{} does not broadcast to shape {}", t, self.shape)
         return (t.with_shape(self.shape),)
 
     def canonicalize(self, builder: Builder) -> Value | None:
@@ -109,7 +109,7 @@ class Permute(Unary):
 
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
-        require(sorted(self.axes) == list(range(t.rank)), self, f"axes {self.axes} are no permutation for {t}")
+        require(sorted(self.axes) == list(range(t.rank)), self, "axes {} are no permutation for {}", self.axes, t)
         if t.layout is not None:
             return (t.with_layout(t.layout.permute(self.axes)),)
         return (t.with_shape(tuple(t.shape[a] for a in self.axes)),)
@@ -135,14 +135,14 @@ class Cat(Binary):
         shape = list(a.shape)
         shape[self.axis] += b.shape[self.axis]
         rest = [(m, n) for i, (m, n) in enumerate(zip(a.shape, b.shape)) if i != self.axis]
-        require(all(m == n for m, n in rest), self, f"cannot join {a} and {b} along axis {self.axis}")
+        require(all(m == n for m, n in rest), self, "cannot join {} and {} along axis {}", a, b, self.axis)
         tile_shape(self, tuple(shape))
         return (a.with_shape(tuple(shape)),)
 
 
 def _subtile(op: Op, whole: TileType, part: tuple[int, ...], indices: list[Value]) -> None:
-    require(whole.rank == len(part) == len(indices), op, f"{whole}, shape {part}, {len(indices)} indices")
-    require(all(n % m == 0 for n, m in zip(whole.shape, part)), op, f"{whole} is not a grid of {part} tiles")
+    require(whole.rank == len(part) == len(indices), op, "{}, shape {}, {} indices", whole, part, len(indices))
+    require(all(n % m == 0 for n, m in zip(whole.shape, part)), op, "{} is not a grid of {} tiles", whole, part)
     scalar_integer(op, *indices)
 
 
@@ -171,7 +171,7 @@ class Insert(Unary):
 
     def infer(self) -> tuple[Type, ...]:
         t, v = tile(self, self.x), tile(self, self.value)
-        require(t.dtype == v.dtype, self, f"cannot insert {v} into {t}")
+        require(t.dtype == v.dtype, self, "cannot insert {} into {}", v, t)
         _subtile(self, t, v.shape, self.indices)
         return (t,)
 
@@ -183,7 +183,7 @@ class Pack(Unary):
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
         bits = t.size * t.element.bitwidth
-        require(bits % 8 == 0 and not t.element.is_bool, self, f"{t} does not fill whole bytes")
+        require(bits % 8 == 0 and not t.element.is_bool, self, "{} does not fill whole bytes", t)
         return (TileType(uint8, (bits // 8,)),)
 
 
@@ -195,8 +195,8 @@ class Unpack(Unary):
 
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
-        require(t.dtype == uint8 and t.rank == 1 and not self.dtype.is_bool, self, f"cannot unpack {t}")
-        require(t.size * 8 % self.dtype.bitwidth == 0, self, f"{t} does not divide into {self.dtype} elements")
+        require(t.dtype == uint8 and t.rank == 1 and not self.dtype.is_bool, self, "cannot unpack {}", t)
+        require(t.size * 8 % self.dtype.bitwidth == 0, self, "{} does not divide into {} elements", t, self.dtype)
         return (TileType(self.dtype, (t.size * 8 // self.dtype.bitwidth,)),)
 
 
@@ -213,9 +213,9 @@ class PtrOffset(Op):
 
     def infer(self) -> tuple[Type, ...]:
         p, o = tile(self, self.ptr), tile(self, self.offset)
-        require(p.is_pointer and not o.is_pointer and o.element.is_integer, self, f"cannot offset {p} by {o}")
-        require(p.shape == o.shape, self, f"shapes of {p} and {o} differ")
-        require(p.layout == o.layout, self, f"layouts of {p} and {o} differ")
+        require(p.is_pointer and not o.is_pointer and o.element.is_integer, self, "cannot offset {} by {}", p, o)
+        require(p.shape == o.shape, self, "shapes of {} and {} differ", p, o)
+        require(p.layout == o.layout, self, "layouts of {} and {} differ", p, o)
         return (p,)
 
     def canonicalize(self, builder: Builder) -> Value | None:
@@ -231,7 +231,7 @@ class PtrDiff(Binary):
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.lhs)
         same = t.is_pointer and self.rhs.type == t
-        require(same and self.dtype.is_integer, self, f"cannot subtract {self.rhs.type} from {t}")
+        require(same and self.dtype.is_integer, self, "cannot subtract {} from {}", self.rhs.type, t)
         return (t.with_dtype(self.dtype),)
 
 
@@ -243,7 +243,7 @@ class PtrToInt(Unary):
 
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
-        require(t.is_pointer and self.dtype.is_integer and self.dtype.bitwidth == 64, self, f"cannot convert {t}")
+        require(t.is_pointer and self.dtype.is_integer and self.dtype.bitwidth == 64, self, "cannot convert {}", t)
         return (t.with_dtype(self.dtype),)
 
 
@@ -255,7 +255,7 @@ class IntToPtr(Unary):
 
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
-        require(not t.is_pointer and t.element.is_integer and t.element.bitwidth == 64, self, f"cannot convert {t}")
+        require(not t.is_pointer and t.element.is_integer and t.element.bitwidth == 64, self, "cannot convert {}", t)
         return (t.with_dtype(self.dtype),)
 
 

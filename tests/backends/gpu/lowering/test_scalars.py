@@ -13,7 +13,7 @@ from support.accuracy import samples as function_samples
 from support.ptx.elements import apply, ptx_of
 from support.values import all_values, floats, integers
 
-from tilewright.backends.gpu.lowering.scalars import RULES
+from tilewright.backends.gpu.lowering.scalars import PREPARED, RULES
 from tilewright.ir import dtypes
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op
@@ -101,7 +101,8 @@ PLAIN = (arith.Add, arith.Sub, arith.Mul, arith.Max, arith.Min, arith.And, arith
 
 
 def test_every_elementwise_op_has_a_rule() -> None:
-    assert {cls for cls in OPS.values() if cls.spec.elementwise} == set(RULES)
+    assert {cls for cls in OPS.values() if cls.spec.elementwise} == {*RULES, *PREPARED}
+    assert not RULES.keys() & PREPARED.keys()
 
 
 @pytest.mark.parametrize("dtype", dtypes.FLOATS, ids=str)

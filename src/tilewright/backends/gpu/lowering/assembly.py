@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from tilewright.backends.native.text_builder import TextBuilder
+
 I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 VOID = ir.VoidType()
 _MANY = 8
-_CONSTRAINTS = {I1: "b", I16: "h", F16: "h", I32: "r", I64: "l", F32: "f", F64: "d"}
+# By what types are called: integers of all widths have one hash.
+_CONSTRAINTS = {"i1": "b", "i16": "h", "half": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
 
 
 def constraint(type_: ir.Type) -> str:
     """The kind of register that holds a value of ``type_``."""
-    return _CONSTRAINTS[type_]
+    return _CONSTRAINTS[str(type_)]
 
 
 def places(first: int, count: int) -> str:
@@ -23,7 +26,7 @@ def places(first: int, count: int) -> str:
     return "{" + ", ".join(f"${first + i}" for i in range(count)) + "}"
 
 
-def results_type(builder: ir.IRBuilder, results: Sequence[ir.Type]) -> ir.Type:
+def results_type(builder: TextBuilder, results: Sequence[ir.Type]) -> ir.Type:
     """The type of several results. That of many has a name in the module, which is much shorter."""
     if len(results) < _MANY or any(t is not results[0] for t in results):
         return ir.LiteralStructType(results)
@@ -34,7 +37,7 @@ def results_type(builder: ir.IRBuilder, results: Sequence[ir.Type]) -> ir.Type:
 
 
 def assembly(
-    builder: ir.IRBuilder,
+    builder: TextBuilder,
     text: str,
     results: Sequence[ir.Type],
     operands: Sequence[ir.Value],
@@ -52,8 +55,7 @@ def assembly(
         constraints.append("~{memory}")
     single = len(results) == 1
     type_ = VOID if not results else results[0] if single else results_type(builder, results)
-    function = ir.FunctionType(type_, [v.type for v in operands])
-    found = builder.asm(function, text, ",".join(constraints), list(operands), effects)
+    found = builder.assembly(type_, text, constraints, operands, effects=effects)
     if single:
         return [found]
     return [builder.extract_value(found, i) for i in range(len(results))]

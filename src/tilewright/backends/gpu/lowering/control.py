@@ -86,6 +86,7 @@ def _loop(cx: Context, op: For | Loop) -> None:
     cx.loops.pop()
     _join(phis, exits.next_values)
     if index is not None:
+        step.get_reference()  # which what is built below names at the end
         for _, block in exits.next_values:
             at_end = ir.IRBuilder(block)
             at_end.position_before(block.terminator)

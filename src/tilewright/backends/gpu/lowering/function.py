@@ -140,6 +140,7 @@ def add_kernel(
     if allocations:
         cx.shared_base = _shared_base(builder, max(op.alignment for op in allocations))
     cx.run(function.body)
+    builder.leave_out_unread()
     return Kernel(called.symbol, threads, memory.shared_bytes(allocations), maps)
 
 

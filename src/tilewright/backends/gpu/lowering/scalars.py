@@ -1,4 +1,5 @@
-"""Elementwise ops on scalars: what a thread does with one element. ``RULES`` maps each op class to what emits it.
+"""Elementwise ops on scalars: what a thread does with one element. ``RULES`` maps each op class to what emits it,
+``PREPARED`` the frequent ones to what gives that, of which most is known before the elements are.
 
 Registers hold elements as ``backends.vector`` says, floats of 16 and fewer bits as float32 values, but integers of 8
 and 16 bits as ``integers`` says. The formulas are those of that package, but where PTX has an instruction: for rounding
@@ -16,9 +17,10 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maximum
+from tilewright.backends.external import external
 from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I16, I32, I64, assembly
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow, widened, wrapped
-from tilewright.backends.vector import HostFeatures, VectorEmitter
+from tilewright.backends.vector import HostFeatures, VectorEmitter, register_type
 from tilewright.backends.vector.convert import BFLOAT
 from tilewright.backends.vector.request import ElementOp
 from tilewright.backends.vector.types import Number, Splat, resized
@@ -62,7 +64,8 @@ class ScalarEmitter:
         if method is not None and arith.operand_dtype(op) is float32 and arith.is_plain(op):
             instruction = getattr(self.builder, method)
             return lambda operands: instruction(*operands)
-        rule = functools.partial(RULES.get(type(op), _unsupported), self, op)
+        prepare = PREPARED.get(type(op))
+        rule = prepare(self, op) if prepare else functools.partial(RULES.get(type(op), _unsupported), self, op)
         if isinstance(op, _LEAVE_RANGE) and is_narrow(dtype := op.result.tile.dtype):
             return lambda operands: extended(self.builder, rule(operands), dtype)
         return rule
@@ -99,6 +102,7 @@ class ScalarEmitter:
         return self.asm(f"{name}.{kind} {places};", operands, operands[0].type)
 
 
+Emit = Callable[[Registers], ir.Value]
 Rule = Callable[[ScalarEmitter, Any, Registers], ir.Value]
 
 
@@ -128,10 +132,16 @@ def _arithmetic(
     return e.instruction(f"{op.name}.{mode.name.lower()}{ftz}", operands)
 
 
-def _fma(e: ScalarEmitter, op: arith.Fma, operands: Registers) -> ir.Value:
+def _fma(e: ScalarEmitter, op: arith.Fma) -> Emit:
     dtype = arith.operand_dtype(op)
+    if dtype is float32 and arith.is_plain(op):
+        return functools.partial(e.builder.call, external(e.builder.module, "llvm.fma.f32", F32, [F32] * 3))
     if dtype.bitwidth != 16 or not arith.is_plain(op):
-        return _arithmetic(e, op, operands)
+        return functools.partial(_arithmetic, e, op)
+    return functools.partial(_narrow_fma, e, dtype)
+
+
+def _narrow_fma(e: ScalarEmitter, dtype: DType, operands: Registers) -> ir.Value:
     narrow = F16 if dtype.short == "f16" else BFLOAT
     bits = [e.builder.bitcast(e.builder.fptrunc(x, narrow), I16) for x in operands]
     found = e.asm(f"fma.rn.{dtype.short} $0, $1, $2, $3;", bits, I16)
@@ -217,7 +227,7 @@ def _is_integer(x: ir.Value, number: int) -> bool:
 
 def _neg(e: ScalarEmitter, op: arith.Neg, operands: Registers) -> ir.Value:
     (x,) = operands
-    return e.shared(op, operands) if arith.operand_dtype(op).is_float else _negated(e, x)
+    return e.builder.fneg(x) if arith.operand_dtype(op).is_float else _negated(e, x)
 
 
 def _negated(e: ScalarEmitter, x: ir.Value) -> ir.Value:
@@ -237,17 +247,18 @@ def _abs(e: ScalarEmitter, op: arith.Abs, operands: Registers) -> ir.Value:
     return e.asm(text, operands, x.type)
 
 
-def _extremum(e: ScalarEmitter, op: arith.Max | arith.Min, operands: Registers) -> ir.Value:
+def _extremum(e: ScalarEmitter, op: arith.Max | arith.Min) -> Emit:
     dtype = arith.operand_dtype(op)
     if dtype.is_bool:
-        return (e.builder.or_ if isinstance(op, arith.Max) else e.builder.and_)(*operands)
+        return lambda operands: (e.builder.or_ if isinstance(op, arith.Max) else e.builder.and_)(*operands)
     if not dtype.is_floating:
-        return _integer_extremum(e, op, operands)
+        return functools.partial(_integer_extremum, e, op)
     if dtype.short == "f64":
-        return _extremum_of_doubles(e, op, operands)
+        return functools.partial(_extremum_of_doubles, e, op)
     # Of a maximum with 0 after a minimum with 1, ptxas makes a saturation, which gives 0 for NaN; not of this one.
     nan = op.propagate_nan or (isinstance(op, arith.Max) and is_maximum_of_numbers(op))
-    return e.instruction(f"{op.name}{'.ftz' if op.flush_to_zero else ''}{'.NaN' if nan else ''}", operands)
+    name = f"{op.name}{'.ftz' if op.flush_to_zero else ''}{'.NaN' if nan else ''}"
+    return functools.partial(e.instruction, name)
 
 
 def _integer_extremum(e: ScalarEmitter, op: arith.Max | arith.Min, operands: Registers) -> ir.Value:
@@ -312,14 +323,17 @@ selp.f32 $0, infinite, $0, beyond; }""".replace("\n", " ")
 _TO_FP8 = {"f8e4m3fn": _TO_E4M3, "f8e5m2": _TO_E5M2}
 
 
-def _cast(e: ScalarEmitter, op: arith.Cast, operands: Registers) -> ir.Value:
-    if is_narrow(op.x.tile.element) or is_narrow(op.dtype):
-        return _narrow_cast(e, op, op.x.tile.element, op.dtype, operands)
-    text = _TO_FP8.get(op.dtype.short)
-    rounded = op.dtype is not op.x.tile.element and op.rounding in (None, RoundingMode.RN)
-    if text is None or not e.converts_fp8 or not rounded or operands[0].type != F32:
-        return e.shared(op, operands)
-    return e.asm(text, operands, F32)
+def _cast(e: ScalarEmitter, op: arith.Cast) -> Emit:
+    source, target = op.x.tile.element, op.dtype
+    if is_narrow(source) or is_narrow(target):
+        return functools.partial(_narrow_cast, e, op, source, target)
+    text = _TO_FP8.get(target.short) if e.converts_fp8 else None
+    if source is not target and op.rounding in (None, RoundingMode.RN):
+        if source is float32 and target.is_float and target.bitwidth == 16:
+            return lambda operands: _rounded(e, operands[0], target)
+        if text is not None and register_type(source) == F32:
+            return lambda operands: e.asm(text, operands, F32)
+    return functools.partial(e.shared, op)
 
 
 def _narrow_cast(e: ScalarEmitter, op: arith.Cast, source: DType, target: DType, operands: Registers) -> ir.Value:
@@ -366,21 +380,16 @@ def _exp(e: ScalarEmitter, op: arith.Exp, operands: Registers) -> ir.Value:
     return _rounded(e, e.asm(_EXP, operands, F32), dtype)
 
 
-def _approximated(instruction: str, exact: str | None = None) -> Rule:
-    """The rule of an op that one instruction computes for floats of 32 bits and less, or approximates if that may be
-    where the code ``exact`` computes it."""
-
-    def emit(e: ScalarEmitter, op: Any, operands: Registers) -> ir.Value:
-        dtype = arith.operand_dtype(op)
-        if dtype.short == "f64":
-            return e.shared(op, operands)
-        ftz = ".ftz" if arith.flushes_to_zero(op) else ""
-        text = f"{instruction}.approx{ftz}.f32 $0, $1;"
-        if exact is not None and not (dtype.short == "f32" and op.rounding is RoundingMode.APPROX):
-            text = exact
-        return _rounded(e, e.asm(text, operands, F32), dtype)
-
-    return emit
+def _approximated(instruction: str, e: ScalarEmitter, op: Any, exact: str | None = None) -> Emit:
+    """For an op that one instruction computes for floats of 32 bits and less, or approximates if that may be where the
+    code ``exact`` computes it."""
+    dtype = arith.operand_dtype(op)
+    if dtype.short == "f64":
+        return functools.partial(e.shared, op)
+    text = f"{instruction}.approx{'.ftz' if arith.flushes_to_zero(op) else ''}.f32 $0, $1;"
+    if exact is not None and not (dtype.short == "f32" and op.rounding is RoundingMode.APPROX):
+        text = exact
+    return lambda operands: _rounded(e, e.asm(text, operands, F32), dtype)
 
 
 # The formula of ``backends.vector``, with the reciprocal of e**(2 |x|) + 1, which is at least 2 and never too large, by
@@ -454,24 +463,26 @@ def _from_bits(e: ScalarEmitter, dtype: DType, bits: ir.Value) -> ir.Value:
     return e.vector.to_register(dtype, e.builder.bitcast(bits, F64) if dtype.is_floating else bits)
 
 
+PREPARED: dict[type[Op], Callable[[ScalarEmitter, Any], Emit]] = {
+    arith.Cast: _cast,
+    arith.Fma: _fma,
+    **dict.fromkeys((arith.Max, arith.Min), _extremum),
+    arith.Exp2: functools.partial(_approximated, "ex2"),
+    arith.Rsqrt: functools.partial(_approximated, "rsqrt"),
+    arith.Tanh: functools.partial(_approximated, "tanh", exact=_TANH),
+}
 RULES: dict[type[Op], Rule] = {
     arith.Sqrt: _arithmetic,
     arith.Add: _add,
-    arith.Cast: _cast,
     arith.Not: _not,
     arith.Sub: _sub,
     arith.Mul: _mul,
     arith.Div: _arithmetic,
-    arith.Fma: _fma,
     arith.MulHi: _mulhi,
     arith.Neg: _neg,
     arith.Abs: _abs,
-    **dict.fromkeys((arith.Max, arith.Min), _extremum),
     arith.Select: _select,
     arith.Exp: _exp,
-    arith.Exp2: _approximated("ex2"),
-    arith.Tanh: _approximated("tanh", _TANH),
-    arith.Rsqrt: _approximated("rsqrt"),
     **dict.fromkeys((arith.Floor, arith.Ceil), _round_to_integer),
     **dict.fromkeys(
         (arith.Rem, arith.And, arith.Or, arith.Xor, arith.Shl, arith.Shr, arith.Cmp, arith.IsNan, arith.IsInf), _shared

@@ -177,10 +177,9 @@ def _accumulators(
 ) -> Registers:
     """The accumulators of ``types`` after ``text``: in the same registers as those that are ``given``, or new ones."""
     b = cx.builder
-    function = ir.FunctionType(results_type(b, types), [v.type for v in (*given, *more)])
     constraints = [f"={constraint(t)}" for t in types] + [str(i) for i in range(len(given))]
     constraints += [constraint(v.type) for v in more] + ["~{memory}"]
-    found = b.asm(function, text, ",".join(constraints), [*given, *more], True)
+    found = b.assembly(results_type(b, types), text, constraints, [*given, *more], effects=True)
     return [b.extract_value(found, i) for i in range(len(types))]
 
 

@@ -26,7 +26,7 @@ def barriers_type(count: int) -> SharedType:
 def barrier(op: Op, value: Value) -> SharedType:
     """The type of ``value``, which must be one mbarrier."""
     t = shared(op, value)
-    require(t == barriers_type(1), op, f"{t} is no mbarrier")
+    require(t == barriers_type(1), op, "{} is no mbarrier", t)
     return t
 
 
@@ -42,8 +42,8 @@ class MbarrierInit(Op):
 
     def infer(self) -> tuple[Type, ...]:
         t = shared(self, self.barriers)
-        require(t == barriers_type(t.copies), self, f"{t} are no mbarriers")
-        require(0 < self.count <= _MOST_ARRIVALS, self, f"{self.count} arrivals")
+        require(t == barriers_type(t.copies), self, "{} are no mbarriers", t)
+        require(0 < self.count <= _MOST_ARRIVALS, self, "{} arrivals", self.count)
         return ()
 
 
@@ -56,7 +56,7 @@ class MbarrierExpect(Op):
 
     def infer(self) -> tuple[Type, ...]:
         barrier(self, self.barrier)
-        require(0 < self.bytes <= _MOST_BYTES, self, f"{self.bytes} bytes")
+        require(0 < self.bytes <= _MOST_BYTES, self, "{} bytes", self.bytes)
         return ()
 
 
@@ -75,7 +75,7 @@ class MbarrierArrive(Op):
         barrier(self, self.barrier)
         if self.mask is not None:
             t = tile(self, self.mask)
-            require(not t.rank and t.element.is_bool, self, f"mask {t}")
+            require(not t.rank and t.element.is_bool, self, "mask {}", t)
         return ()
 
 

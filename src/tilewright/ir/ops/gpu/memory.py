@@ -22,8 +22,8 @@ MAX_VECTOR_BYTES = 16
 def _vector(op: Op, t: TileType, vector: int, bytes_each: int) -> None:
     """``vector`` is a power of two that divides the registers of a thread, at most 16 bytes."""
     registers = 1 if t.layout is None else t.layout.num_registers
-    require(vector > 0 and vector & (vector - 1) == 0 and registers % vector == 0, op, f"vector {vector} of {t}")
-    require(vector == 1 or vector * bytes_each <= MAX_VECTOR_BYTES, op, f"a vector of {vector * bytes_each} bytes")
+    require(vector > 0 and vector & (vector - 1) == 0 and registers % vector == 0, op, "vector {} of {}", vector, t)
+    require(vector == 1 or vector * bytes_each <= MAX_VECTOR_BYTES, op, "a vector of {} bytes", vector * bytes_each)
 
 
 @define("gpu.load", effect=Effect.READ, table=GPU_OPS)
@@ -43,7 +43,7 @@ class GlobalLoad(PointerMemoryOp):
     def infer(self) -> tuple[Type, ...]:
         result = self.accessed()
         if self.padding is not None:
-            require(self.padding.type == result, self, f"padding {self.padding.type}, expected {result}")
+            require(self.padding.type == result, self, "padding {}, expected {}", self.padding.type, result)
         _vector(self, self.ptrs.tile, self.vector, result.element.bytes)
         return (result,)
 
@@ -64,7 +64,7 @@ class GlobalStore(PointerMemoryOp):
 
     def infer(self) -> tuple[Type, ...]:
         want = self.accessed()
-        require(self.value.type == want, self, f"value {self.value.type}, expected {want}")
+        require(self.value.type == want, self, "value {}, expected {}", self.value.type, want)
         _vector(self, self.ptrs.tile, self.vector, want.element.bytes)
         return ()
 
@@ -72,7 +72,7 @@ class GlobalStore(PointerMemoryOp):
 def shared(op: Op, value: Value) -> SharedType:
     """The type of ``value``, which must be a tile in shared memory."""
     if not isinstance(value.type, SharedType):
-        require(False, op, f"{value.type} is not in shared memory")
+        require(False, op, "{} is not in shared memory", value.type)
         raise AssertionError
     return value.type
 
@@ -118,12 +118,12 @@ class SharedAlloc(Op):
 
     def infer(self) -> tuple[Type, ...]:
         layout = self.type.layout
-        require(layout.names == (OFFSET,), self, f"{self.type} has dimensions other than offset")
-        require(layout.is_injective and layout.is_surjective, self, f"{self.type} does not hold each element once")
-        require(self.type.copies >= 1, self, f"{self.type.copies} copies")
-        require(self.alignment > 0 and self.alignment & (self.alignment - 1) == 0, self, f"alignment {self.alignment}")
+        require(layout.names == (OFFSET,), self, "{} has dimensions other than offset", self.type)
+        require(layout.is_injective and layout.is_surjective, self, "{} does not hold each element once", self.type)
+        require(self.type.copies >= 1, self, "{} copies", self.type.copies)
+        require(self.alignment > 0 and self.alignment & (self.alignment - 1) == 0, self, "alignment {}", self.alignment)
         aligned = self.offset is None or (self.offset >= 0 and self.offset % self.alignment == 0)
-        require(aligned, self, f"offset {self.offset} is no multiple of {self.alignment}")
+        require(aligned, self, "offset {} is no multiple of {}", self.offset, self.alignment)
         return (self.type,)
 
 
@@ -144,7 +144,7 @@ class SharedCopy(Op):
         one = SharedType(t.dtype, t.layout)
         if self.type is not None:
             fits = self.type.copies == 1 and self.type.bytes <= one.bytes
-            require(fits, self, f"{self.type} in the place of {one}")
+            require(fits, self, "{} in the place of {}", self.type, one)
         return (self.type or one,)
 
 
@@ -161,7 +161,7 @@ class SharedLoad(SharedMemoryOp):
     def infer(self) -> tuple[Type, ...]:
         t = shared(self, self.buffer)
         with_layout(self, self.type)
-        require((t.dtype, t.shape, t.copies) == (self.type.dtype, self.type.shape, 1), self, f"{t} as {self.type}")
+        require((t.dtype, t.shape, t.copies) == (self.type.dtype, self.type.shape, 1), self, "{} as {}", t, self.type)
         _shared_vector(self, t, self.type, self.vector)
         return (self.type,)
 
@@ -179,7 +179,7 @@ class SharedStore(SharedMemoryOp):
     def infer(self) -> tuple[Type, ...]:
         t, v = shared(self, self.buffer), tile(self, self.value)
         with_layout(self, v)
-        require((t.dtype, t.shape, t.copies) == (v.dtype, v.shape, 1), self, f"{v} to {t}")
+        require((t.dtype, t.shape, t.copies) == (v.dtype, v.shape, 1), self, "{} to {}", v, t)
         _shared_vector(self, t, v, self.vector)
         return ()
 
@@ -187,7 +187,7 @@ class SharedStore(SharedMemoryOp):
 def _subtile(op: Op, buffer: SharedType, part: TileType, indices: list[Value]) -> None:
     scalar_integer(op, *indices)
     fits = part.rank == len(buffer.shape) == len(indices) and part.dtype == buffer.dtype and buffer.copies == 1
-    require(fits and all(m <= n for m, n in zip(part.shape, buffer.shape)), op, f"{part} is no part of {buffer}")
+    require(fits and all(m <= n for m, n in zip(part.shape, buffer.shape)), op, "{} is no part of {}", part, buffer)
 
 
 @define("gpu.shared_extract", effect=Effect.READ, table=GPU_OPS)
@@ -232,9 +232,9 @@ class Barrier(Op):
     threads: int | None = attribute(int, NoneType, default=None)
 
     def infer(self) -> tuple[Type, ...]:
-        require(0 <= self.id < 16, self, f"barrier {self.id}, where there are 16")
+        require(0 <= self.id < 16, self, "barrier {}, where there are 16", self.id)
         fits = self.threads is None or (0 < self.threads <= 1024 and self.threads % 32 == 0)
-        require(fits, self, f"{self.threads} threads at a barrier")
+        require(fits, self, "{} threads at a barrier", self.threads)
         return ()
 
 
@@ -254,10 +254,10 @@ class AsyncCopy(Op):
     def infer(self) -> tuple[Type, ...]:
         t, p = shared(self, self.buffer), pointers(self, self.ptrs)
         _, layout = with_layout(self, p)
-        require((t.dtype, t.shape, t.copies) == (pointee(self, p), p.shape, 1), self, f"{p} to {t}")
+        require((t.dtype, t.shape, t.copies) == (pointee(self, p), p.shape, 1), self, "{} to {}", p, t)
         bool_like(self, self.mask, p)
         _vector(self, p, self.vector, t.dtype.bytes)
-        require(self.vector * t.dtype.bytes in (4, 8, 16), self, f"copies of {self.vector * t.dtype.bytes} bytes")
+        require(self.vector * t.dtype.bytes in (4, 8, 16), self, "copies of {} bytes", self.vector * t.dtype.bytes)
         run = t.layout.invert_and_compose(layout)
         require(
             run.bases(REGISTER)[: self.vector.bit_length() - 1]
@@ -266,7 +266,7 @@ class AsyncCopy(Op):
             f"{self.vector} registers of {p} are not side by side in {t}",
         )
         others = (*run.bases(REGISTER)[self.vector.bit_length() - 1 :], *run.bases(LANE), *run.bases(WARP))
-        require(not any(b & (self.vector - 1) for b in others), self, f"copies to {t} are not aligned")
+        require(not any(b & (self.vector - 1) for b in others), self, "copies to {} are not aligned", t)
         return ()
 
 
@@ -281,7 +281,7 @@ class GroupWait(Op):
     pending: int = attribute(int, default=0)
 
     def infer(self) -> tuple[Type, ...]:
-        require(self.pending >= 0, self, f"{self.pending} groups")
+        require(self.pending >= 0, self, "{} groups", self.pending)
         return ()
 
 

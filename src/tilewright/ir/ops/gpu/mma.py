@@ -178,16 +178,16 @@ class GpuMma(MmaOp):
 
     def infer(self) -> tuple[Type, ...]:
         (x, have_x), (y, have_y), (acc, layout) = (distributed(self, v) for v in (self.x, self.y, self.acc))
-        require(x.rank == y.rank == acc.rank >= 2, self, f"ranks of {x}, {y} and {acc}")
+        require(x.rank == y.rank == acc.rank >= 2, self, "ranks of {}, {} and {}", x, y, acc)
         k = x.shape[-1]
         wanted = ((*acc.shape[:-1], k), (*acc.shape[:-2], k, acc.shape[-1]))
-        require((x.shape, y.shape) == wanted, self, f"shapes of {x}, {y} and {acc}")
+        require((x.shape, y.shape) == wanted, self, "shapes of {}, {} and {}", x, y, acc)
         if self.instruction == FMA:
             same = x.dtype == y.dtype == acc.dtype and acc.element.short in _FMA
         else:
             same = mma_accepts(x.element, y.element, acc.element)
-            require(self.instruction == instruction_for(x.element, k), self, f"{self.instruction} for {x}")
-        require(same, self, f"dtypes of {x}, {y} and {acc}")
+            require(self.instruction == instruction_for(x.element, k), self, "{} for {}", self.instruction, x)
+        require(same, self, "dtypes of {}, {} and {}", x, y, acc)
         operands = operand_layouts(self.instruction, layout, k, x.element.bitwidth)
-        require((have_x, have_y) == operands, self, f"layouts of {x} and {y}, expected those of {operands}")
+        require((have_x, have_y) == operands, self, "layouts of {} and {}, expected those of {}", x, y, operands)
         return (acc,)

@@ -27,10 +27,10 @@ class WarpSpecialize(Op):
     producer: Block = region()
 
     def infer(self) -> tuple[Type, ...]:
-        require(self.producer_warps > 0, self, f"{self.producer_warps} warps")
+        require(self.producer_warps > 0, self, "{} warps", self.producer_warps)
         if self.registers is not None:
             fits = all(_LEAST <= n <= _MOST and n % _STEP == 0 for n in self.registers) and len(self.registers) == 2
-            require(fits, self, f"registers {self.registers}")
+            require(fits, self, "registers {}", self.registers)
         region_args(self, self.consumer, ())
         region_args(self, self.producer, ())
         return ()

@@ -20,7 +20,7 @@ def distributed(op: Op, value: Value) -> tuple[TileType, LinearLayout]:
 def with_layout(op: Op, t: TileType) -> tuple[TileType, LinearLayout]:
     """``t``, which must have a layout, and that layout."""
     if t.layout is None:
-        require(False, op, f"{t} is not distributed")
+        require(False, op, "{} is not distributed", t)
         raise AssertionError
     return t, t.layout
 
@@ -38,8 +38,8 @@ class ConvertLayout(Unary):
     def infer(self) -> tuple[Type, ...]:
         t, _ = distributed(self, self.x)
         _, layout = with_layout(self, self.type)
-        require(t.with_layout(layout) == self.type and t.shape == layout.shape, self, f"{t} to {self.type}")
-        require(layout.is_surjective, self, f"{self.type} does not hold every element")
+        require(t.with_layout(layout) == self.type and t.shape == layout.shape, self, "{} to {}", t, self.type)
+        require(layout.is_surjective, self, "{} does not hold every element", self.type)
         return (self.type,)
 
 
@@ -52,7 +52,7 @@ class Splat(Unary):
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
         with_layout(self, self.type)
-        require(t.rank == 0 and t.dtype == self.type.dtype, self, f"{t} to {self.type}")
+        require(t.rank == 0 and t.dtype == self.type.dtype, self, "{} to {}", t, self.type)
         return (self.type,)
 
 
@@ -68,9 +68,9 @@ class BroadcastDistributed(Unary):
     def infer(self) -> tuple[Type, ...]:
         t, have = distributed(self, self.x)
         _, layout = with_layout(self, self.type)
-        require(t.dtype == self.type.dtype and t.rank == self.type.rank, self, f"{t} to {self.type}")
+        require(t.dtype == self.type.dtype and t.rank == self.type.rank, self, "{} to {}", t, self.type)
         for a, b in zip(t.shape, self.type.shape):
-            require(a in (1, b), self, f"{t} does not broadcast to {self.type}")
+            require(a in (1, b), self, "{} does not broadcast to {}", t, self.type)
         require(
             broadcast_sources(have, layout) is not None, self, f"{t} to {self.type} needs elements of other threads"
         )
@@ -110,7 +110,7 @@ class Shuffle(Unary):
 
     def infer(self) -> tuple[Type, ...]:
         t, _ = distributed(self, self.x)
-        require(0 < self.lane_xor < LANES, self, f"lane_xor {self.lane_xor}")
+        require(0 < self.lane_xor < LANES, self, "lane_xor {}", self.lane_xor)
         return (t,)
 
 
@@ -126,9 +126,9 @@ class DropBits(Unary):
 
     def infer(self) -> tuple[Type, ...]:
         t, layout = distributed(self, self.x)
-        require(0 <= self.axis < t.rank and 0 < self.bits < t.shape[self.axis], self, f"bits {self.bits} of {t}")
+        require(0 <= self.axis < t.rank and 0 < self.bits < t.shape[self.axis], self, "bits {} of {}", self.bits, t)
         inside = layout.axis_bits(REGISTER, self.axis) & self.bits
-        require(not inside, self, f"bits {self.bits} of axis {self.axis} of {t} depend on registers")
+        require(not inside, self, "bits {} of axis {} of {} depend on registers", self.bits, self.axis, t)
         return (t.with_layout(layout.drop_bits(self.axis, self.bits)),)
 
 
@@ -164,15 +164,15 @@ class ThreadCombiningOp(Op):
         types = combiner_types(self, self.values, self.axis, self.body)
         for t in types:
             _, layout = with_layout(self, t)
-            require(layout == types[0].layout, self, f"tiles of different layouts: {types}")
+            require(layout == types[0].layout, self, "tiles of different layouts: {}", types)
             for dim in layout.names:
                 for image in layout.images(dim):
                     along = image[self.axis]
                     alone = not along or (along & (along - 1) == 0 and not any(c for c in image if c != along))
-                    require(alone and sum(map(bool, image)) <= 1, self, f"{dim} mixes bits of the axis in {t}")
+                    require(alone and sum(map(bool, image)) <= 1, self, "{} mixes bits of the axis in {}", dim, t)
             bits = self.register_bits
             others = layout.axis_bits(LANE, self.axis) | layout.axis_bits(WARP, self.axis)
-            require(not bits & others, self, f"registers and threads share bits of axis {self.axis} in {t}")
+            require(not bits & others, self, "registers and threads share bits of axis {} in {}", self.axis, t)
         return types
 
 

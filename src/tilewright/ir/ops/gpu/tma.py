@@ -108,16 +108,16 @@ class TensorMap(Op):
     def infer(self) -> tuple[Type, ...]:
         rank = len(self.axes)
         lists = (self.shape, self.strides, self.box)
-        require(0 < rank <= 5 and all(len(x) == rank for x in lists), self, f"{rank} axes, 1 to 5 are possible")
-        require(sorted(self.axes) == list(range(rank)), self, f"axes {self.axes}")
-        require(all(0 < n <= LARGEST_BOX for n in self.box), self, f"a box of {self.box}")
-        require(self.swizzle in SWIZZLES, self, f"rows of {self.swizzle} bytes")
+        require(0 < rank <= 5 and all(len(x) == rank for x in lists), self, "{} axes, 1 to 5 are possible", rank)
+        require(sorted(self.axes) == list(range(rank)), self, "axes {}", self.axes)
+        require(all(0 < n <= LARGEST_BOX for n in self.box), self, "a box of {}", self.box)
+        require(self.swizzle in SWIZZLES, self, "rows of {} bytes", self.swizzle)
         return (TileType(PointerType(self.dtype)),)
 
 
 def _map(op: Op, value: Value) -> TensorMap:
     if not isinstance(value.op, TensorMap):
-        require(False, op, f"{value!r} is no tensor map")
+        require(False, op, "{!r} is no tensor map", value)
         raise AssertionError
     return value.op
 
@@ -151,22 +151,22 @@ def _require_shared(op: Op, t: SharedType, value: Value, both: Value | None) -> 
     if both is None:
         return
     found = tile(op, both)
-    require(not found.rank and found.element.is_bool, op, f"a condition {found}")
+    require(not found.rank and found.element.is_bool, op, "a condition {}", found)
     several = _map(op, value).pairs and len(boxes(t, _map(op, value))) % 2 == 0
-    require(several, op, f"{t} is not divided between two CTAs")
+    require(several, op, "{} is not divided between two CTAs", t)
 
 
 def _tile_of_map(op: Op, t: SharedType, value: Value, starts: list[Value]) -> None:
     """Tiles of ``t`` are boxes of the map, as many as it takes."""
     found, swizzle = _map(op, value), swizzle_of(t)
     scalar_integer(op, *starts)
-    require(len(starts) == len(found.axes), op, f"{len(starts)} coordinates for {len(found.axes)} axes")
-    require(t.dtype.bytes == found.dtype.bytes and t.copies == 1, op, f"{t} of a map of {found.dtype}")
-    require(swizzle is not None and swizzle[1] == found.swizzle, op, f"{t} is not swizzled by {found.swizzle} bytes")
+    require(len(starts) == len(found.axes), op, "{} coordinates for {} axes", len(starts), len(found.axes))
+    require(t.dtype.bytes == found.dtype.bytes and t.copies == 1, op, "{} of a map of {}", t, found.dtype)
+    require(swizzle is not None and swizzle[1] == found.swizzle, op, "{} is not swizzled by {} bytes", t, found.swizzle)
     assert swizzle is not None
     several = [n for n in found.box[:-1] if n != 1]
     fits = len(several) <= 1 and t.shape[1 - swizzle[0]] % box_rows(found) == 0
-    require(fits, op, f"{t} in boxes {found.box}")
+    require(fits, op, "{} in boxes {}", t, found.box)
 
 
 @define("gpu.fetch", effect=Effect.READ, table=GPU_OPS)
@@ -203,11 +203,11 @@ class Put(Op):
     def infer(self) -> tuple[Type, ...]:
         found, t = _map(self, self.map), tile(self, self.value)
         scalar_integer(self, *self.starts)
-        require(t.rank == 2 and self.inner in (0, 1), self, f"{t} along {self.inner}")
-        require(len(self.starts) == len(found.axes), self, f"{len(self.starts)} coordinates")
+        require(t.rank == 2 and self.inner in (0, 1), self, "{} along {}", t, self.inner)
+        require(len(self.starts) == len(found.axes), self, "{} coordinates", len(self.starts))
         rows = t.shape[1 - self.inner]
         fits = t.shape[self.inner] % found.box[-1] == 0 and rows % box_rows(found) == 0
-        require(t.element.bytes == found.dtype.bytes and fits, self, f"{t} in boxes {found.box} of {found.dtype}")
+        require(t.element.bytes == found.dtype.bytes and fits, self, "{} in boxes {} of {}", t, found.box, found.dtype)
         return ()
 
 
@@ -274,8 +274,8 @@ class Part(Unary):
 
     def infer(self) -> tuple[Type, ...]:
         t, layout = with_layout(self, tile(self, self.x))
-        require(0 <= self.axis < t.rank and can_part(layout, self.axis, self.size), self, f"{self.size} of {t}")
-        require(0 <= self.index < t.shape[self.axis] // self.size, self, f"part {self.index} of {t}")
+        require(0 <= self.axis < t.rank and can_part(layout, self.axis, self.size), self, "{} of {}", self.size, t)
+        require(0 <= self.index < t.shape[self.axis] // self.size, self, "part {} of {}", self.index, t)
         part = part_layout(layout, self.axis, self.size)
         return (TileType(t.dtype, part.shape, part),)
 

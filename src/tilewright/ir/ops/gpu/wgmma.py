@@ -66,7 +66,7 @@ class Interleave(Unary):
 
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
-        require(0 <= self.axis < t.rank and t.shape[self.axis] % INTERLEAVED == 0, self, f"{t} along {self.axis}")
+        require(0 <= self.axis < t.rank and t.shape[self.axis] % INTERLEAVED == 0, self, "{} along {}", t, self.axis)
         return (t,)
 
     @property
@@ -113,10 +113,10 @@ class StageOperand(Op):
 
     def infer(self) -> tuple[Type, ...]:
         v, t = tile(self, self.value), self.type
-        require((t.dtype, t.shape, t.copies) == (v.dtype, v.shape, 1), self, f"{v} as {t}")
+        require((t.dtype, t.shape, t.copies) == (v.dtype, v.shape, 1), self, "{} as {}", v, t)
         if self.buffer is not None:
             of = shared(self, self.buffer)
-            require((of.bytes, of.copies) == (t.bytes, 1), self, f"{t} in the place of {of}")
+            require((of.bytes, of.copies) == (t.bytes, 1), self, "{} in the place of {}", t, of)
         return (t,)
 
 
@@ -130,7 +130,7 @@ class LoadFetched(Op):
 
     def infer(self) -> tuple[Type, ...]:
         t = shared(self, self.buffer)
-        require((t.dtype, t.shape, t.copies) == (self.type.dtype, self.type.shape, 1), self, f"{t} as {self.type}")
+        require((t.dtype, t.shape, t.copies) == (self.type.dtype, self.type.shape, 1), self, "{} as {}", t, self.type)
         return (self.type,)
 
 
@@ -154,21 +154,21 @@ class Wgmma(MmaOp):
         x = tile(self, self.x) if in_registers else shared(self, self.x)
         y, acc = shared(self, self.y), tile(self, self.acc)
         dtype = x.element if isinstance(x, TileType) else x.dtype
-        require(wgmma_multiplies(dtype, y.dtype, acc.element), self, f"dtypes of {x}, {y} and {acc}")
-        require(acc.rank == 2 and y.copies == 1, self, f"{x}, {y} and {acc}")
+        require(wgmma_multiplies(dtype, y.dtype, acc.element), self, "dtypes of {}, {} and {}", x, y, acc)
+        require(acc.rank == 2 and y.copies == 1, self, "{}, {} and {}", x, y, acc)
         m, n = acc.shape
         require(x.shape == (m, y.shape[0]) and y.shape[1] == n <= MOST_COLUMNS, self, f"shapes of {x}, {y} and {acc}")
         if isinstance(x, TileType):
             wanted = None if acc.layout is None else left_layout(x.shape, acc.layout.size(WARP), dtype.bytes)
-            require(dtype.bytes <= 2 and x.layout == wanted, self, f"{x} in registers")
+            require(dtype.bytes <= 2 and x.layout == wanted, self, "{} in registers", x)
         else:
-            require(x.copies == 1 and readable(x, 1), self, f"the layout of {x}")
-        require(readable(y, 0), self, f"the layout of {y}")
+            require(x.copies == 1 and readable(x, 1), self, "the layout of {}", x)
+        require(readable(y, 0), self, "the layout of {}", y)
         if acc.layout is not None:
             warps = acc.layout.size(WARP)
             fits = warps % GROUP_WARPS == 0 and m % (warps // GROUP_WARPS * ROWS) == 0
-            require(fits and acc.layout == wgmma_layout(acc.shape, warps), self, f"the layout of {acc}")
-        require(self.pending is None or self.pending >= 0, self, f"{self.pending} groups")
+            require(fits and acc.layout == wgmma_layout(acc.shape, warps), self, "the layout of {}", acc)
+        require(self.pending is None or self.pending >= 0, self, "{} groups", self.pending)
         return (acc,)
 
 
@@ -186,7 +186,7 @@ class WgmmaWait(Op):
     pending: int = attribute(int, default=0)
 
     def infer(self) -> tuple[Type, ...]:
-        require(self.pending >= 0, self, f"{self.pending} groups")
+        require(self.pending >= 0, self, "{} groups", self.pending)
         for v in (*self.accs, *self.held, *self.after):
-            require(isinstance(v.type, TileType), self, f"{v.type} is in no registers")
+            require(isinstance(v.type, TileType), self, "{} is in no registers", v.type)
         return types_of(self.accs)
