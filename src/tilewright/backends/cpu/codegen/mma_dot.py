@@ -1,8 +1,8 @@
 """MMA by instructions that add products of adjacent elements along k (AVX-512 VNNI and BF16).
 
 That for bytes wants unsigned ones on one side and signed ones on the other. Where both operands have the same
-signedness, 128 is added to (or subtracted from) the left one, and 128 times the sums of the columns of the right one
-are taken away from the result: exact, as everything is modulo 2**32.
+signedness, 128 is added to (or subtracted from) the right one, which is copied anyway, and 128 times the sums of the
+rows of the left one are taken away from the result: exact, as everything is modulo 2**32.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ class DotKernel:
         self.panel_start = dot.copy_bytes(p)
         self.groups = self.k // dot.per_lane
         self.flip = dot.mixed_signs and p.x.is_signed == p.y.is_signed
-        self.right_unsigned = dot.mixed_signs and not p.y.is_signed
+        self.right_unsigned = dot.mixed_signs and p.y.is_signed == self.flip
         self.x_widened, self.y_widened = widened
-        self.copies = self.flip or self.x_widened
         self.element = {1: I8, 2: I16}[dot.element_bytes]
         self.total = ir.VectorType(I32 if p.x.is_integer else F32, LANES)
         self.vectors = min(self.most_vectors, self.n // LANES)
@@ -53,12 +52,14 @@ class DotKernel:
         builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         nest = Nest(builder)
         self.begin(builder)
-        if self.copies:
+        if self.x_widened:
             self._copy_left(nest)
+        if self.flip:
+            self._sum_rows(nest)
         column = nest.begin(self.n, self.columns) if self.n > self.columns else 0
-        sums = self._pack_panel(nest, column)
+        self._pack_panel(nest, column)
         row = nest.begin(self.m, self.rows) if self.m > self.rows else 0
-        self._rows(nest, row, column, sums)
+        self._rows(nest, row, column)
         nest.close()
         self.end(builder)
         builder.ret_void()
@@ -70,17 +71,31 @@ class DotKernel:
         """After everything."""
 
     def _copy_left(self, nest: Nest) -> None:
-        """Copy x to the scratch memory: narrowed, or with the highest bit of each byte inverted."""
+        """Copy x to the scratch memory, narrowed."""
         width = min(self.k, 64)
         row = nest.begin(self.m) if self.m > 1 else 0
         at = nest.begin(self.k, width) if self.k > width else 0
         builder = nest.builder
         source = index.add(builder, index.mul(builder, self.x_row, row), at)
-        value = self._load(nest, self.x, source, width, widened=self.x_widened)
-        if self.flip:
-            value = builder.xor(value, lanes.integers(I8, [0x80] * width))
+        value = self._load(nest, self.x, source, width, widened=True)
         target = index.add(builder, index.mul(builder, row, self.k), at)
         builder.store(value, self._at(nest, self.work, target, self.element), align=self.dot.element_bytes)
+        nest.close()
+
+    def _sum_rows(self, nest: Nest) -> None:
+        """Store what is to be subtracted from the results of each row: its sum, 128 times (signed operands) or -128."""
+        width = min(self.k, _VECTOR_BYTES)
+        row = nest.begin(self.m) if self.m > 1 else 0
+        builder = nest.builder
+        start, total = index.mul(builder, self.x_row, row), ir.Constant(_WORDS, None)
+        factor = builder.bitcast(lanes.integers(I8, [0x80] * _VECTOR_BYTES), _WORDS)
+        for k in range(0, self.k, width):
+            part = self._load(nest, self.x, index.add(builder, start, k), width, widened=False)
+            filled = [min(i, width) for i in range(_VECTOR_BYTES)]
+            part = lanes.merge(builder, part, ir.Constant(part.type, None), filled)
+            total = self._dot(nest, total, builder.bitcast(part, _WORDS), factor)
+        found = call_external(builder, "llvm.vector.reduce.add.v16i32", I32, [total])
+        builder.store(found, self._at(nest, self.work, row, I32), align=4)
         nest.close()
 
     def _load(self, nest: Nest, base: ir.Value, at: Index, width: int, *, widened: bool) -> ir.Value:
@@ -94,35 +109,25 @@ class DotKernel:
         upper = builder.lshr(words, lanes.integers(I32, [16] * width))
         return builder.trunc(upper, ir.VectorType(self.element, width))
 
-    def _pack_panel(self, nest: Nest, column: Index) -> list[ir.Value]:
-        """Copy some columns of y to the scratch memory, with the elements along k of a lane side by side.
-
-        Returns what is to be subtracted from the results of each column.
-        """
-        zero = ir.Constant(_WORDS, None)
+    def _pack_panel(self, nest: Nest, column: Index) -> None:
+        """Copy some columns of y to the scratch memory, with the elements along k of a lane side by side."""
         looping = self.groups > 1
         group: Index = nest.begin(self.groups) if looping else 0
-        totals = [nest.carry(zero) if looping and self.flip else zero for _ in range(self.vectors)]
-        builder, following = nest.builder, []
-        for j, total in enumerate(totals):
+        builder = nest.builder
+        for j in range(self.vectors):
             rows = []
             for t in range(self.dot.per_lane):
                 line = index.add(builder, index.mul(builder, group, self.dot.per_lane), t)
                 at = index.add(builder, index.mul(builder, self.y_row, line), index.add(builder, column, j * LANES))
                 rows.append(self._load(nest, self.y, at, LANES, widened=self.y_widened))
-            packed = builder.bitcast(_interleave(builder, rows), _WORDS)
+            packed = _interleave(builder, rows)
+            if self.flip:
+                packed = builder.xor(packed, lanes.integers(I8, [0x80] * _VECTOR_BYTES))
             builder.store(packed, self._panel(nest, group, j), align=1)
-            following.append(self._sum_column(nest, total, packed) if self.flip else zero)
         if looping:
-            nest.end(following if self.flip else [])
-        return following
+            nest.end()
 
-    def _sum_column(self, nest: Nest, total: ir.Value, packed: ir.Value) -> ir.Value:
-        """Add 128 times (right operand signed) or -128 times (unsigned) the elements of each column to ``total``."""
-        factor = nest.builder.bitcast(lanes.integers(I8, [0x80] * _VECTOR_BYTES), _WORDS)
-        return self._dot(nest, total, factor, packed)
-
-    def _rows(self, nest: Nest, row: Index, column: Index, corrections: list[ir.Value]) -> None:
+    def _rows(self, nest: Nest, row: Index, column: Index) -> None:
         builder = nest.builder
         pointers = []
         for i in range(self.rows):
@@ -131,7 +136,10 @@ class DotKernel:
             pointers.append([self._at(nest, self.out, start, I32, j * LANES) for j in range(self.vectors)])
         accumulators = [[builder.load(p, align=4, typ=self.total) for p in line] for line in pointers]
         if self.flip:
-            accumulators = [[builder.sub(total, c) for total, c in zip(line, corrections)] for line in accumulators]
+            for i, line in enumerate(accumulators):
+                place = self._at(nest, self.work, index.add(builder, row, i), I32)
+                correction = lanes.splat(builder, builder.load(place, align=4, typ=I32), LANES)
+                line[:] = [builder.sub(total, correction) for total in line]
         unroll = min(_UNROLL, self.groups)
         group = nest.begin(self.groups, unroll) if self.groups > unroll else 0
         if not isinstance(group, int):
@@ -147,7 +155,7 @@ class DotKernel:
     def _step(self, nest: Nest, row: Index, group: Index, accumulators: list[list[ir.Value]]) -> list[list[ir.Value]]:
         builder = nest.builder
         right = [builder.load(self._panel(nest, group, j), align=1, typ=_WORDS) for j in range(self.vectors)]
-        (source, length), result = (self.work, self.k) if self.copies else (self.x, self.x_row), []
+        (source, length), result = (self.work, self.k) if self.x_widened else (self.x, self.x_row), []
         for i, line in enumerate(accumulators):
             at = index.mul(builder, index.add(builder, row, i), length)
             at = index.add(builder, at, index.mul(builder, group, self.dot.per_lane))

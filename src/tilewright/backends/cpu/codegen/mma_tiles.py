@@ -47,7 +47,7 @@ class TileKernel(DotKernel):
     def end(self, builder: ir.IRBuilder) -> None:
         self._do(builder, "tilerelease")
 
-    def _rows(self, nest: Nest, row: Index, column: Index, corrections: list[ir.Value]) -> None:
+    def _rows(self, nest: Nest, row: Index, column: Index) -> None:
         across, down = self.vectors, self.rows // TILE_ROWS
         builder, accumulators = nest.builder, []
         for i in range(down):
@@ -59,7 +59,7 @@ class TileKernel(DotKernel):
             self._do(builder, "tileloadd64", *register)
         step = self.dot.per_lane * TILE_ROWS  # elements along k
         k = nest.begin(self.k, step) if self.k > step else 0
-        inner, (source, length) = nest.builder, (self.work, self.k) if self.copies else (self.x, self.x_row)
+        inner, (source, length) = nest.builder, (self.work, self.k) if self.x_widened else (self.x, self.x_row)
         distance = as_value(index.mul(inner, length, self.dot.element_bytes))
         for i in range(down):
             line = index.mul(inner, index.add(inner, row, i * TILE_ROWS), length)

@@ -49,12 +49,12 @@ class DotInstruction:
     tiles: bool = False
 
     def copy_bytes(self, p: Product) -> int:
-        """Bytes for a copy of the left operand, which one of another sign, or widened in a buffer, needs."""
+        """Bytes for a copy of the left operand, if it is widened in a buffer, or for the sums of its rows."""
         return p.m * p.k * self.element_bytes
 
     def scratch_bytes(self, p: Product) -> int:
-        """Bytes for that copy, a panel of the right operand, and the sums of its columns."""
-        return self.copy_bytes(p) + VECTORS * LANES * p.k * self.element_bytes + VECTORS * LANES * 4
+        """Bytes for that, and for a panel of the right operand."""
+        return self.copy_bytes(p) + VECTORS * LANES * p.k * self.element_bytes
 
 
 _BYTES = DotInstruction("llvm.x86.avx512.vpdpbusd.512", per_lane=4, element_bytes=1, mixed_signs=True)
