@@ -66,6 +66,12 @@ def ticket(counter, order):
 
 
 @ct.kernel
+def visits(counts):
+    i = ct.bid(0)
+    ct.store(counts, (i, 0), ct.load(counts, (i, 0), (1, 64)) + 1)
+
+
+@ct.kernel
 def widen(x, out):
     ct.store(out, (0,), ct.load(x, (0,), (256,)).astype(ct.float32))
 
@@ -105,6 +111,17 @@ def test_a_matrix_product(tmp_path: Path) -> None:
     ct.launch(None, (3, 2), gemm, (a, b, theirs, 32), backend="cpu")
     np.testing.assert_array_equal(ours, theirs)
     assert run(3, 2, 1, *flat(a[::2]), *flat(b.T), *flat(ours[::2].T)) == 0, "strides are those of the caller"
+
+
+@needs_compiler
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_every_block_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    """Whatever range of blocks each thread begins with."""
+    run, _ = export(tmp_path, visits, [array(2, ct.int32)])
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", str(threads))
+    counts = np.zeros((1501, 64), np.int32)
+    assert run(1501, 1, 1, *flat(counts)) == 0
+    assert (counts == 1).all()
 
 
 @needs_compiler

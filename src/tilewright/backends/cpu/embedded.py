@@ -18,13 +18,15 @@ _YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
 _CLOSED = 1 << 62  # in the state of a job: nobody else may join
 
 # A job lies on the heap, as tasks may start after the launch has ended: the code, its values and context, bytes of
-# scratch memory per thread, the number of threads at work with _CLOSED, and the number of those that know of it.
+# scratch memory per thread, the number of threads at work with _CLOSED, that of those that know of it, the number of
+# the next one that begins, of ranges of blocks, and, from the next multiple of their size on, the records of all.
 _SHARED = f"""
+declare ptr @calloc(i64, i64)
 declare ptr @malloc(i64)
 declare void @free(ptr)
 declare i32 @{_YIELD}()
 
-define internal void @tilewright_work(ptr %job) {{
+define internal void @tilewright_work(ptr %job, i64 %number) {{
   %code = load ptr, ptr %job
   %values.at = getelementptr i64, ptr %job, i64 1
   %values = load ptr, ptr %values.at
@@ -32,17 +34,24 @@ define internal void @tilewright_work(ptr %job) {{
   %context = load ptr, ptr %context.at
   %bytes.at = getelementptr i64, ptr %job, i64 3
   %bytes = load i64, ptr %bytes.at
-  %size = add i64 %bytes, {64 + WORKER_BYTES}
+  %size = add i64 %bytes, 64
   %memory = call ptr @malloc(i64 %size)
   %address = ptrtoint ptr %memory to i64
   %past = add i64 %address, 63
   %aligned = and i64 %past, -64
-  %worker = inttoptr i64 %aligned to ptr
-  %scratch = getelementptr i8, ptr %worker, i64 {WORKER_BYTES}
+  %scratch = inttoptr i64 %aligned to ptr
+  %start = ptrtoint ptr %job to i64
+  %past.job = add i64 %start, {8 * 8 + WORKER_BYTES - 1}
+  %first = and i64 %past.job, -{WORKER_BYTES}
+  %before = mul i64 %number, {WORKER_BYTES}
+  %record = add i64 %first, %before
+  %worker = inttoptr i64 %record to ptr
   %share = getelementptr i64, ptr %worker, i64 {Worker.SHARE.value}
-  store i64 0, ptr %share
+  store i64 %number, ptr %share
+  %ranges.at = getelementptr i64, ptr %job, i64 7
+  %ranges = load i64, ptr %ranges.at
   %shares = getelementptr i64, ptr %worker, i64 {Worker.SHARES.value}
-  store i64 0, ptr %shares
+  store i64 %ranges, ptr %shares
   call void %code(ptr %values, ptr %context, ptr %scratch, ptr %worker)
   call void @free(ptr %memory)
   ret void
@@ -66,7 +75,9 @@ define internal void @tilewright_task(ptr %job) {{
   %late = icmp sge i64 %state, {_CLOSED}
   br i1 %late, label %end, label %work
 work:
-  call void @tilewright_work(ptr %job)
+  %number.at = getelementptr i64, ptr %job, i64 6
+  %number = atomicrmw add ptr %number.at, i64 1 monotonic
+  call void @tilewright_work(ptr %job, i64 %number)
   br label %end
 end:
   %before = atomicrmw sub ptr %state.at, i64 1 acq_rel
@@ -75,9 +86,12 @@ end:
 }}
 
 define internal void @tilewright_run(ptr %code, ptr %values, ptr %context, i64 %bytes, i64 %others,
-    ptr %schedule, ptr %pool) {{
+    i64 %ranged, ptr %schedule, ptr %pool) {{
 entry:
-  %job = call ptr @malloc(i64 48)
+  %all = add i64 %others, 1
+  %records = mul i64 %all, {WORKER_BYTES}
+  %size = add i64 %records, {8 * 8 + WORKER_BYTES}
+  %job = call ptr @calloc(i64 1, i64 %size)
   store ptr %code, ptr %job
   %values.at = getelementptr i64, ptr %job, i64 1
   store ptr %values, ptr %values.at
@@ -86,10 +100,13 @@ entry:
   %bytes.at = getelementptr i64, ptr %job, i64 3
   store i64 %bytes, ptr %bytes.at
   %state.at = getelementptr i64, ptr %job, i64 4
-  store i64 0, ptr %state.at
   %known.at = getelementptr i64, ptr %job, i64 5
-  %all = add i64 %others, 1
   store i64 %all, ptr %known.at
+  %number.at = getelementptr i64, ptr %job, i64 6
+  store i64 1, ptr %number.at
+  %ranges.at = getelementptr i64, ptr %job, i64 7
+  %ranges = mul i64 %all, %ranged
+  store i64 %ranges, ptr %ranges.at
   br label %next
 next:
   %i = phi i64 [ 0, %entry ], [ %following, %again ]
@@ -106,7 +123,7 @@ again:
   %following = add i64 %i, 1
   br label %next
 work:
-  call void @tilewright_work(ptr %job)
+  call void @tilewright_work(ptr %job, i64 0)
   %closing = atomicrmw or ptr %state.at, i64 {_CLOSED} acq_rel
   br label %wait
 wait:
@@ -123,11 +140,13 @@ end:
 """
 
 
-def embedded(name: str, address: int, scratch_bytes: int, block_work: int | None, printer: int) -> Embedded:
+def embedded(
+    name: str, address: int, scratch_bytes: int, block_work: int | None, printer: int, *, ranges: bool
+) -> Embedded:
     """The function ``i64 @name(ptr values, i64 x, i64 y, i64 z, i64 stream, i64 threads, ptr schedule, ptr pool)``.
 
-    ``address`` is that of machine code which takes blocks until none is left. The result is 0, or the number of the
-    ``assert`` that failed, from 1.
+    ``address`` is that of machine code which takes blocks until none is left; with ``ranges``, each thread begins with
+    blocks of its own (``codegen/shares.py``). The result is 0, or the number of the ``assert`` that failed, from 1.
     """
     work = 0 if block_work is None else max(1, block_work)
     small = f"icmp slt i64 %work, {WORTH_A_THREAD}" if work else "icmp sle i64 %total, 1"
@@ -158,7 +177,7 @@ count:
 {stores}
   %others = sub i64 %count.of, 1
   call void @tilewright_run(ptr inttoptr (i64 {address} to ptr), ptr %values, ptr %context, i64 {scratch_bytes},
-    i64 %others, ptr %schedule, ptr %pool)
+    i64 %others, i64 {int(ranges)}, ptr %schedule, ptr %pool)
   %failed = load i64, ptr %f{Field.FAILED.value}
   ret i64 %failed
 }}

@@ -165,7 +165,8 @@ class CpuExecutable:
         if self._tables:
             raise ValueError("it takes a list of arrays")
         address, compiled = self._native.address(SYMBOL), self.compiled
-        made = embedded(name, address, self._scratch_bytes, compiled.block_work, self._print_address)
+        work, printer = compiled.block_work, self._print_address
+        made = embedded(name, address, self._scratch_bytes, work, printer, ranges=self._simple)
         places = (f"{s.loc.file}:{s.loc.line}:{s.loc.column + 1}" for s in compiled.sites)
         messages = tuple(f"{place}: {s.message or 'it is false'}" for place, s in zip(places, compiled.sites))
         return made._replace(messages=messages, kept=(self,))

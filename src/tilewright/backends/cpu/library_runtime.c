@@ -52,6 +52,8 @@ typedef struct {
   tw_worker *workers; /* threads beside the calling one */
   int count;          /* of them */
   int running;        /* of them */
+  char *records;      /* of all threads, one after the other, each of which has a range of blocks, or NULL */
+  int ranges, taken;  /* records, and those that threads have taken */
   pthread_mutex_t lock;
   pthread_cond_t ended; /* none is running */
 } tw_launch;
@@ -78,6 +80,11 @@ static tw_worker *tw_new_worker(tw_launch *launch) {
   worker->launch = launch;
   worker->record = (int64_t *)((char *)memory + record_at);
   worker->scratch = (char *)memory + scratch_at;
+  if (launch->ranges) {
+    worker->record = (int64_t *)(launch->records + (size_t)launch->taken * TW_WORKER_BYTES);
+    worker->record[TW_WORKER_SHARE] = launch->taken++;
+    worker->record[TW_WORKER_SHARES] = launch->ranges;
+  }
   return worker;
 }
 
@@ -242,6 +249,12 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
   pthread_mutex_init(&launch.lock, NULL);
   pthread_cond_init(&launch.ended, NULL);
   int32_t status = TILEWRIGHT_OK;
+  void *records = NULL;
+  bool ordered = kernel->spins || kernel->assertions[0]; /* blocks begin in the order of their numbers */
+  if (!ordered && !posix_memalign(&records, TW_WORKER_BYTES, (size_t)count * TW_WORKER_BYTES)) {
+    launch.records = memset(records, 0, (size_t)count * TW_WORKER_BYTES);
+    launch.ranges = count;
+  }
   tw_worker *own = kernel->spins ? NULL : tw_new_worker(&launch);
   if (kernel->spins) {
     status = tw_supervise(&launch, count);
@@ -258,6 +271,7 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
     pthread_join(worker->thread, NULL);
     free(worker);
   }
+  free(records);
   if (granted) __tw_give_threads(granted);
   if (kernel->print) fflush(stdout);
   pthread_cond_destroy(&launch.ended);
