@@ -603,6 +603,21 @@ def test_graphs_pools_and_copies_in_three_dimensions(tmp_path: Path, environment
     IS(cudaGraphInstantiate(&exec, graph, nullptr, nullptr, 0), cudaSuccess);
     IS(cudaGraphLaunch(exec, stream), cudaSuccess);
     CHECK(host[3] == 0x01010101 + 103);
+    int back2[8] = {}; cudaMemsetParams found; cudaGraphExecUpdateResultInfo update;
+    zero.value = 0;
+    IS(cudaGraphExecMemsetNodeSetParams(exec, first, &zero), cudaSuccess);
+    IS(cudaGraphExecMemcpyNodeSetParams1D(exec, third, back2, p, sizeof back2, cudaMemcpyDeviceToHost), cudaSuccess);
+    IS(cudaGraphLaunch(exec, stream), cudaSuccess);
+    CHECK(host[3] == 0x01010101 + 103 && back2[3] == 103);
+    IS(cudaGraphExecUpdate(exec, graph, &update), cudaSuccess);  // what the nodes of the graph say still
+    IS(cudaGraphLaunch(exec, stream), cudaSuccess);
+    IS(cudaGraphMemsetNodeGetParams(first, &found), cudaSuccess);
+    CHECK(back2[3] == 103 && host[3] == 0x01010101 + 103 && found.value == 0x01010101);
+    IS(cudaGraphMemsetNodeSetParams(third, &zero), cudaErrorInvalidValue);  // it copies
+    IS(cudaGraphRemoveDependencies(graph, &second, &third, 1), cudaSuccess);
+    IS(cudaGraphExecUpdate(exec, graph, &update), cudaErrorGraphExecUpdateFailure);
+    CHECK(update.result == cudaGraphExecUpdateErrorTopologyChanged);
+    IS(cudaGraphAddDependencies(graph, &second, &third, 1), cudaSuccess);
     IS(cudaGraphAddDependencies(graph, &third, &first, 1), cudaSuccess);
     IS(cudaGraphInstantiate(&exec, graph), cudaErrorInvalidValue);  // a circle
 

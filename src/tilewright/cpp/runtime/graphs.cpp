@@ -130,26 +130,73 @@ static cudaError_t add_node(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNo
     for (size_t i = 0; i < count; ++i) (*out)->after.add(after[i]);
     return report(cudaSuccess);
 }
-static cudaError_t kernel_node_of(node& made, cudaKernelNodeParams const* p) {
-    if (!p || p->extra) return cudaErrorInvalidValue;
-    kernel const* what = find_kernel(p->func);
+// What the parameters of each kind of node make.
+static cudaError_t make(node& made, cudaKernelNodeParams const& p) {
+    if (p.extra) return cudaErrorInvalidValue;
+    kernel const* what = find_kernel(p.func);
     if (!what) return cudaErrorInvalidDeviceFunction;
-    if (!p->kernelParams && what->parameters) return cudaErrorInvalidValue;
-    configuration how{{p->gridDim.x, p->gridDim.y, p->gridDim.z}, {p->blockDim.x, p->blockDim.y, p->blockDim.z},
-                      p->sharedMemBytes, nullptr};
+    if (!p.kernelParams && what->parameters) return cudaErrorInvalidValue;
+    configuration how{{p.gridDim.x, p.gridDim.y, p.gridDim.z}, {p.blockDim.x, p.blockDim.y, p.blockDim.z},
+                      p.sharedMemBytes, nullptr};
     cudaError_t error = check(how);
-    if (error == cudaSuccess) made = kernel_node(what, how, p->kernelParams);
+    if (error == cudaSuccess) made = kernel_node(what, how, p.kernelParams);
     return error;
 }
-static cudaError_t set_kernel(cudaGraphNode_t into, cudaKernelNodeParams const* p) {
+static cudaError_t make(node& made, cudaMemcpy3DParms const& p) {
+    made.type = cudaGraphNodeTypeMemcpy;
+    made.copy = p;
+    return cudaSuccess;
+}
+static cudaError_t make(node& made, cudaMemsetParams const& p) {
+    made.type = cudaGraphNodeTypeMemset;
+    made.fill = p;
+    return p.elementSize == 1 || p.elementSize == 2 || p.elementSize == 4 ? cudaSuccess : cudaErrorInvalidValue;
+}
+static cudaError_t make(node& made, cudaHostNodeParams const& p) {
+    made.type = cudaGraphNodeTypeHost;
+    made.host = p;
+    return p.fn ? cudaSuccess : cudaErrorInvalidValue;
+}
+static cudaMemcpy3DParms row(void* target, void const* source, size_t size, cudaMemcpyKind kind) {
+    cudaMemcpy3DParms how{};
+    how.srcPtr = {(void*)source, size, size, 1};
+    how.dstPtr = {target, size, size, 1};
+    how.extent = {size, 1, 1};
+    how.kind = kind;
+    return how;
+}
+template <typename P>
+static cudaError_t add(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after, size_t count, P const* what) {
     node made{};
-    if (!into || into->type != cudaGraphNodeTypeKernel) return report(cudaErrorInvalidValue);
-    cudaError_t error = kernel_node_of(made, p);
-    if (error != cudaSuccess) return report(error);
+    cudaError_t error = what ? make(made, *what) : cudaErrorInvalidValue;
+    return error != cudaSuccess ? report(error) : add_node(out, graph, after, count, made);
+}
+static void become(cudaGraphNode_t into, node made) {
     free(into->slots);
-    into->what = made.what;
-    into->how = made.how;
-    into->slots = made.slots;
+    if (into->child) destroy(into->child);
+    made.after = into->after;
+    *(node*)into = made;
+}
+template <typename P>
+static cudaError_t set(cudaGraphNode_t into, P const* what) {
+    node made{};
+    cudaError_t error = into && what ? make(made, *what) : cudaErrorInvalidValue;
+    if (error != cudaSuccess || into->type != made.type) return report(error != cudaSuccess ? error : cudaErrorInvalidValue);
+    become(into, made);
+    return report(cudaSuccess);
+}
+template <typename P>
+static cudaError_t set(cudaGraphExec_t exec, cudaGraphNode_t original, P const* what) {
+    locked here;
+    if (!executables.holds(exec)) return report(cudaErrorInvalidValue);
+    for (cudaGraphNode_t each : exec->graph->nodes)
+        if (each->original == original) return set(each, what);
+    return report(cudaErrorInvalidValue);
+}
+template <typename P>
+static cudaError_t get(cudaGraphNode_t from, cudaGraphNodeType type, P node::*member, P* what) {
+    if (!from || !what || from->type != type) return report(cudaErrorInvalidValue);
+    *what = from->*member;
     return report(cudaSuccess);
 }
 
@@ -180,43 +227,59 @@ cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
 }
 cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after, size_t count,
                                    cudaKernelNodeParams const* what) {
-    node made{};
-    cudaError_t error = kernel_node_of(made, what);
-    return error != cudaSuccess ? report(error) : add_node(out, graph, after, count, made);
+    return add(out, graph, after, count, what);
+}
+cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t into, cudaKernelNodeParams const* what) { return set(into, what); }
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t original, cudaKernelNodeParams const* what) {
+    return set(exec, original, what);
 }
 cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after, size_t count,
                                    cudaMemcpy3DParms const* what) {
-    if (!what) return report(cudaErrorInvalidValue);
-    node made{};
-    made.type = cudaGraphNodeTypeMemcpy;
-    made.copy = *what;
-    return add_node(out, graph, after, count, made);
+    return add(out, graph, after, count, what);
 }
-cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after,
-                                     size_t count, void* target, void const* source, size_t size, cudaMemcpyKind kind) {
-    cudaMemcpy3DParms how{};
-    how.srcPtr = {(void*)source, size, size, 1};
-    how.dstPtr = {target, size, size, 1};
-    how.extent = {size, 1, 1};
-    how.kind = kind;
-    return cudaGraphAddMemcpyNode(out, graph, after, count, &how);
+cudaError_t cudaGraphMemcpyNodeSetParams(cudaGraphNode_t into, cudaMemcpy3DParms const* what) { return set(into, what); }
+cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t original, cudaMemcpy3DParms const* what) {
+    return set(exec, original, what);
+}
+cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t from, cudaMemcpy3DParms* what) {
+    return get(from, cudaGraphNodeTypeMemcpy, &node::copy, what);
 }
 cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after, size_t count,
                                    cudaMemsetParams const* what) {
-    bool sized = what && (what->elementSize == 1 || what->elementSize == 2 || what->elementSize == 4);
-    if (!sized) return report(cudaErrorInvalidValue);
-    node made{};
-    made.type = cudaGraphNodeTypeMemset;
-    made.fill = *what;
-    return add_node(out, graph, after, count, made);
+    return add(out, graph, after, count, what);
+}
+cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t into, cudaMemsetParams const* what) { return set(into, what); }
+cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t original, cudaMemsetParams const* what) {
+    return set(exec, original, what);
+}
+cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t from, cudaMemsetParams* what) {
+    return get(from, cudaGraphNodeTypeMemset, &node::fill, what);
 }
 cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after, size_t count,
-                                 cudaHostNodeParams const* what) {
-    if (!what || !what->fn) return report(cudaErrorInvalidValue);
-    node made{};
-    made.type = cudaGraphNodeTypeHost;
-    made.host = *what;
-    return add_node(out, graph, after, count, made);
+                                   cudaHostNodeParams const* what) {
+    return add(out, graph, after, count, what);
+}
+cudaError_t cudaGraphHostNodeSetParams(cudaGraphNode_t into, cudaHostNodeParams const* what) { return set(into, what); }
+cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t original, cudaHostNodeParams const* what) {
+    return set(exec, original, what);
+}
+cudaError_t cudaGraphHostNodeGetParams(cudaGraphNode_t from, cudaHostNodeParams* what) {
+    return get(from, cudaGraphNodeTypeHost, &node::host, what);
+}
+cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after, size_t count,
+                                     void* target, void const* source, size_t size, cudaMemcpyKind kind) {
+    cudaMemcpy3DParms how = row(target, source, size, kind);
+    return add(out, graph, after, count, &how);
+}
+cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t into, void* target, void const* source, size_t size,
+                                           cudaMemcpyKind kind) {
+    cudaMemcpy3DParms how = row(target, source, size, kind);
+    return set(into, &how);
+}
+cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNode_t original, void* target,
+                                               void const* source, size_t size, cudaMemcpyKind kind) {
+    cudaMemcpy3DParms how = row(target, source, size, kind);
+    return set(exec, original, &how);
 }
 cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after, size_t count) {
     node made{};
@@ -250,9 +313,6 @@ cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t from, cudaKernelNodePar
     *what = {(void*)from->what->stub, {how.grid[0], how.grid[1], how.grid[2]},
              {how.block[0], how.block[1], how.block[2]}, unsigned(how.shared), from->slots, nullptr};
     return report(cudaSuccess);
-}
-cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t into, cudaKernelNodeParams const* what) {
-    return set_kernel(into, what);
 }
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t from, cudaGraphNodeType* type) {
     if (!from || !type) return report(cudaErrorInvalidValue);
@@ -293,13 +353,30 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
     free(exec);
     return report(cudaSuccess);
 }
-cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t original,
-                                             cudaKernelNodeParams const* what) {
+// The nodes of `graph` must be those that `exec` was made of, but for their parameters.
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* about) {
     locked here;
-    if (!executables.holds(exec)) return report(cudaErrorInvalidValue);
-    for (cudaGraphNode_t each : exec->graph->nodes)
-        if (each->original == original) return set_kernel(each, what);
-    return report(cudaErrorInvalidValue);
+    if (!about || !executables.holds(exec) || !graphs.holds(graph)) return report(cudaErrorInvalidValue);
+    cudaGraph_t made = sorted(graph);
+    *about = {made ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateError, nullptr, nullptr};
+    if (!made) return report(cudaErrorInvalidValue);
+    list<cudaGraphNode_t> const &old = exec->graph->nodes, &now = made->nodes;
+    if (old.count != now.count) about->result = cudaGraphExecUpdateErrorTopologyChanged;
+    for (int types = 0; types < 2; ++types)
+        for (size_t i = 0; about->result == cudaGraphExecUpdateSuccess && i < now.count; ++i) {
+            bool same = types ? old[i]->type == now[i]->type : old[i]->after.count == now[i]->after.count;
+            for (size_t k = 0; same && !types && k < now[i]->after.count; ++k)
+                same = old.find((cudaGraphNode_t)old[i]->after[k]) == now.find((cudaGraphNode_t)now[i]->after[k]);
+            if (same) continue;
+            about->result = types ? cudaGraphExecUpdateErrorNodeTypeChanged : cudaGraphExecUpdateErrorTopologyChanged;
+            about->errorNode = now[i]->original;
+        }
+    for (size_t i = 0; about->result == cudaGraphExecUpdateSuccess && i < now.count; ++i) {
+        become(old[i], *now[i]);
+        now[i]->slots = nullptr, now[i]->child = nullptr;
+    }
+    destroy(made);
+    return report(about->result == cudaGraphExecUpdateSuccess ? cudaSuccess : cudaErrorGraphExecUpdateFailure);
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
     locked here;
