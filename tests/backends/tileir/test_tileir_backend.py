@@ -94,13 +94,13 @@ def test_negative_strides_need_a_variant() -> None:
 
 
 def test_what_the_assembler_refuses_is_tried_with_less_freedom(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In program order, without the TMA unit and without hints; what it was is kept with the machine code."""
+    """In program order, without the TMA unit, without divisors and without hints; what it was is kept with the code."""
     accepted = "no TMA"
     tried: list[str] = []
 
     def assemble(data: bytes, target: str, kernel: str) -> bytes:
         text = print_module(read(data))
-        tried.append(", ".join(sign for sign in ("occupancy", "allow_tma = false") if sign in text))
+        tried.append(", ".join(sign for sign in ("occupancy", "allow_tma = false", "div_by") if sign in text))
         if tried[-1] != accepted:
             raise TileError(f"refused {len(tried)}")
         return b"code"
@@ -110,8 +110,9 @@ def test_what_the_assembler_refuses_is_tried_with_less_freedom(monkeypatch: pyte
     backend = TileIRBackend("sm_90")
     with pytest.raises(TileError, match="refused 1"):
         backend.compile(function, {})
-    assert tried == ["occupancy", "occupancy", "occupancy, allow_tma = false", "", "", "allow_tma = false"]
-    accepted = "allow_tma = false"
+    free = ["div_by", "div_by", "allow_tma = false, div_by"]
+    assert tried == [*(f"occupancy, {rest}" for rest in free), "occupancy", *free, ""]
+    accepted = "allow_tma = false, div_by"
     made = backend.compile(function, {})
     serialization = backend.capabilities.serialization
     assert serialization is not None

@@ -98,7 +98,7 @@ class TileIRBackend(DriverBackend[str]):
         return compile_under(forms[0], attempt)
 
 
-_IN_ORDER, _WITHOUT_TMA = "memory ops in program order", "no TMA"
+_IN_ORDER, _WITHOUT_TMA, _WITHOUT_DIVISORS = "memory ops in program order", "no TMA", "no promises of divisibility"
 _WITHOUT_HINTS, _ONE_CTA = "no hints", "one CTA"
 _HINTS = ("num_ctas", "occupancy", "num_worker_warps")  # the assembler ends without a word where it cannot keep them
 
@@ -111,7 +111,7 @@ _MOVES: frozenset[type[Op]] = frozenset(
 
 def _fallbacks(function: Function, architecture: str) -> Sequence[tuple[str, ...]]:
     """How to compile a kernel, and then, where the assembler refuses or does not end, with less freedom."""
-    found: Sequence[tuple[str, ...]] = ((), (_IN_ORDER,), (_WITHOUT_TMA,))
+    found: Sequence[tuple[str, ...]] = ((), (_IN_ORDER,), (_WITHOUT_TMA,), (_WITHOUT_DIVISORS,))
     without = [(_WITHOUT_HINTS, *fallback) for fallback in found]
     if not any(hint in function.hints for hint in _HINTS):
         return found
@@ -135,6 +135,7 @@ def _kernel(function: Function, variant: Any, fallback: Sequence[str]) -> Kernel
         negative_strides=variant == NEGATIVE_STRIDES,
         program_order=_IN_ORDER in fallback,
         tma=_WITHOUT_TMA not in fallback,
+        divisors=_WITHOUT_DIVISORS not in fallback,
     )
 
 

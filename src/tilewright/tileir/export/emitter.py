@@ -146,6 +146,7 @@ class Emitter:
         self.op: core.Op | None = None
         self.negative_strides = False  # that arrays may have
         self.tma = True  # may move tiles
+        self.divisors = True  # of numbers and addresses may be promised
 
     def __getitem__(self, value: core.Value) -> Value:
         found = self.values.get(value)

@@ -53,7 +53,7 @@ class Kernel:
     """A function to export; without ``symbol`` and ``arguments`` it keeps its name and its parameters. With
     ``negative_strides`` it takes arrays that have some: their extents have 64 bits, and no tile goes through the TMA
     unit, nor does any without ``tma``. In ``program_order`` no memory op may be done before one that the program has
-    before it."""
+    before it. Without ``divisors`` it is not said what addresses, extents and strides are multiples of."""
 
     function: core.Function
     symbol: str | None = None
@@ -61,6 +61,7 @@ class Kernel:
     negative_strides: bool = False
     program_order: bool = False
     tma: bool = True
+    divisors: bool = True
 
     def parameters(self) -> Sequence[Argument]:
         """What the entry takes. Extents are not negative, nor are strides without ``negative_strides``."""
@@ -107,6 +108,7 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
     emitter = Emitter(minor, function.body, body)
     emitter.negative_strides = kernel.negative_strides
     emitter.tma = kernel.tma and not kernel.negative_strides
+    emitter.divisors = kernel.divisors
     emitter.loc = places(function.loc)
     for argument, t, value in zip(arguments, types, body.args):
         emitter.require(t.element)
