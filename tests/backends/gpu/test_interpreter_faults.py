@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -174,3 +176,48 @@ def test_vectors_are_aligned(divisor: int, wrong: bool) -> None:
         run(first, pairs, even, load)
         odd = even.replace("value = 62", "value = 61")
         assert "has a mask of both values in thread 30" in fault("misaligned vector", first, pairs, odd, load)
+
+
+# -- a product whose warps have different work
+
+
+ROLES = (Path(__file__).parents[2] / "ir" / "wgmma_roles.tir").read_text()
+# Over eight steps, in four slots: each is used twice.
+EIGHT = re.sub(r"(%(?:12|53) = constant\(\) \{value = )4,", r"\g<1>8,", ROLES)
+
+
+def multiply(program: str) -> float:
+    """How much the sums differ from the right ones."""
+    a, b = (np.arange(n * 128).reshape(n, 128).astype(np.float16) % 7 - 3 for n in (128, 64))
+    function, c = parse_function(program), np.zeros((128, 64), np.float32)
+    InterpreterExecutable(function).launch((1, 1, 1), launch_arguments(function, {"a": a, "b": b, "c": c}))
+    return float(abs(c - a.astype(np.float32) @ b.astype(np.float32).T).max())
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        (
+            "{pending = 1} : f32[128,64]",
+            "{pending = 4} : f32[128,64]",
+            "which a copy or an MMA op in flight is reading",
+        ),
+        (
+            "offset = 57344",
+            "offset = 32768",
+            "gpu.mbarrier_expect reads byte 32776 of shared memory, where nothing was written",
+        ),
+        ("%8) {count = 2}", "%8) {count = 3}", "deadlock: gpu.mbarrier_wait of a phase that is never complete"),
+        ("offset = 49152", "offset = 32768", "to which a copy at <unknown>:0:1 is under way"),
+        ("%33 = constant() {value = 4", "%33 = constant() {value = 5", "gpu.shared_copy of copy 4 of 4"),
+    ],
+    ids=["slots given back in flight", "barriers among data", "arrivals", "buffers in one place", "slots"],
+)
+def test_warps_with_different_work(right: str, wrong: str, said: str) -> None:
+    assert EIGHT.count(right) == 1
+    with pytest.raises(Fault, match=re.escape(said)):
+        multiply(EIGHT.replace(right, wrong))
+
+
+def test_warps_with_different_work_that_wait_for_each_other() -> None:
+    assert multiply(EIGHT) == 0

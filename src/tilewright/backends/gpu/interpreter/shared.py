@@ -53,7 +53,7 @@ class SharedMemory:
         self.ordering = HappensBefore(size, clocks)
         self.turn_is_free = False  # of warp groups that take turns
         self._unfenced = np.zeros(size, np.bool_)  # written by threads, and not yet seen by TMA
-        self._leaving = np.zeros(size, np.int32)  # how many copies by the TMA unit read a byte
+        self._read = np.zeros(size, np.int32)  # how many copies by the TMA unit, and MMA ops in flight, read a byte
         self._departures: deque[tuple[Op, Array, Array]] = deque()
 
     def allocate(self, op: SharedAlloc) -> Buffer:
@@ -75,7 +75,7 @@ class SharedMemory:
         """The elements at ``offsets``, each read by the thread beside it."""
         places = self._places(buffer, offsets)
         self._require_arrived(op, places)
-        self._require_held(op, buffer, places)
+        self.require_held(op, buffer, places)
         self.shadow.read(op, places, threads)
         self.ordering.read(op, places)
         found: Array = self.bytes[places].view(buffer.type.dtype.storage)[:, 0]
@@ -98,7 +98,7 @@ class SharedMemory:
         """The places at ``offsets``, which ``threads`` may write now."""
         places = self._places(buffer, offsets)
         self._require_arrived(op, places)
-        self._require_left(op, places)
+        self._require_read(op, places)
         self.shadow.write(op, places, threads)
         self.ordering.write(op, places)
         self._holds[places] = buffer.allocation
@@ -122,7 +122,7 @@ class SharedMemory:
     def begin_arrival(self, op: Op, places: Array) -> None:
         """A copy to ``places`` begins: what they held is gone."""
         self._require_arrived(op, places)
-        self._require_left(op, places)
+        self._require_read(op, places)
         self.ordering.write(op, places)
         self._holds[places] = _NOBODY
         self._arriving[places] = self.shadow.number(op)
@@ -137,7 +137,7 @@ class SharedMemory:
     def read_tile(self, op: Op, buffer: Buffer, places: Array) -> Array:
         """The tile in ``buffer``, as TMA and wgmma see it."""
         self._require_arrived(op, places)
-        self._require_held(op, buffer, places)
+        self.require_held(op, buffer, places)
         unseen = self._unfenced[places]
         if unseen.any():
             raise Fault(
@@ -151,7 +151,7 @@ class SharedMemory:
         """The tile that copies from ``places`` read, which ``threads`` begin: they are a group."""
         found = self.read_tile(op, buffer, places)
         self.shadow.read(op, places, threads)
-        self._leaving[places] += 1
+        self.begin_reading(places)
         self._departures.append((op, places, threads))
         return found
 
@@ -159,8 +159,19 @@ class SharedMemory:
         """Those who began them know that all but the ``pending`` latest groups have read what they copy."""
         while len(self._departures) > pending:
             copy, places, threads = self._departures.popleft()
-            self._leaving[places] -= 1
+            self.end_reading(places)
             self.shadow.read(copy, places, threads)
+
+    def begin_reading(self, places: Array) -> None:
+        """Something in flight reads these bytes, until ``end_reading``."""
+        self._read[places] += 1
+
+    def end_reading(self, places: Array) -> None:
+        self._read[places] -= 1
+
+    def take(self, buffer: Buffer, size: int) -> None:
+        """What the first ``size`` bytes of ``buffer`` held before is gone."""
+        self._holds[buffer.offset : buffer.offset + size] = buffer.allocation
 
     def fence(self) -> None:
         """TMA and wgmma see what threads wrote."""
@@ -179,14 +190,16 @@ class SharedMemory:
                 IN_FLIGHT, op, f"accesses byte {found} of shared memory, to which a copy at {copy.loc} is under way"
             )
 
-    def _require_held(self, op: Op, buffer: Buffer, places: Array) -> None:
+    def require_held(self, op: Op, buffer: Buffer, places: Array) -> None:
+        """Fault where something else than ``buffer`` was written to ``places``, or nothing."""
         foreign = self._holds[places] != buffer.allocation
         if foreign.any():
             byte = int(places[foreign][0])
             what = "nothing was written" if self._holds[byte] < 0 else "something else was written last"
             raise Fault(UNINITIALIZED, op, f"reads byte {byte} of shared memory, where {what}")
 
-    def _require_left(self, op: Op, places: Array) -> None:
-        leaving = self._leaving[places] > 0
-        if leaving.any():
-            raise Fault(RACE, op, f"writes byte {places[leaving][0]} of shared memory, which a copy is reading")
+    def _require_read(self, op: Op, places: Array) -> None:
+        reading = self._read[places] > 0
+        if reading.any():
+            what = "which a copy or an MMA op in flight is reading"
+            raise Fault(RACE, op, f"writes byte {places[reading][0]} of shared memory, {what}")

@@ -10,8 +10,8 @@ import numpy as np
 
 from tilewright.backends.gpu.interpreter.cluster import Waiting
 from tilewright.backends.gpu.interpreter.distribution import collect, distribute
-from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, RACE, Fault, in_range
-from tilewright.backends.gpu.interpreter.mbarriers import Arrival
+from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, Fault, in_range
+from tilewright.backends.gpu.interpreter.mbarriers import Arrival, Mbarrier
 from tilewright.backends.gpu.interpreter.ordering import SIDES
 from tilewright.backends.gpu.interpreter.shadow import Array
 from tilewright.backends.gpu.interpreter.shared import Buffer
@@ -92,7 +92,7 @@ def run_mbarrier_wait(
 ) -> Generator[Any, None, None]:
     """Copies arrive as late as they can: when a side waits for them."""
     buffer, parity = operands
-    barrier = cta.mbarriers.at(op, buffer.offset)
+    barrier = _barrier(cta, op, buffer)
     while not barrier.is_over(int(parity)):
         if barrier.arriving:
             for arrival in barrier.arriving:
@@ -111,17 +111,25 @@ def run_mbarrier_wait(
 def _init(cta: CtaInterpreter, op: barriers.MbarrierInit, buffer: Buffer) -> None:
     for i in range(buffer.type.copies):
         cta.mbarriers.init(buffer.offset + i * BARRIER_BYTES, op.count)
+    cta.shared.take(buffer, buffer.type.copies * BARRIER_BYTES)
+
+
+def _barrier(cta: CtaInterpreter, op: Op, buffer: Buffer) -> Mbarrier:
+    """The barrier in ``buffer``, where nothing else was written since it was made."""
+    found = cta.mbarriers.at(op, buffer.offset)
+    cta.shared.require_held(op, buffer, np.arange(buffer.offset, buffer.offset + BARRIER_BYTES))
+    return found
 
 
 def _expect(cta: CtaInterpreter, op: barriers.MbarrierExpect, buffer: Buffer) -> None:
-    barrier = cta.mbarriers.at(op, buffer.offset)
+    barrier = _barrier(cta, op, buffer)
     barrier.bytes += op.bytes
     barrier.arrive(cta.cluster.clocks.release())
     cta.mbarriers.changes += 1
 
 
 def _arrive(cta: CtaInterpreter, op: barriers.MbarrierArrive, buffer: Buffer, mask: Array | None) -> None:
-    barrier, groups = cta.mbarriers.at(op, buffer.offset), cta.threads // (LANES * GROUP_WARPS)
+    barrier, groups = _barrier(cta, op, buffer), cta.threads // (LANES * GROUP_WARPS)
     if mask is None or bool(mask):
         known = cta.cluster.clocks.release()
         barrier.arrive(known, groups)
@@ -216,8 +224,8 @@ def _tma_load(
         mine = _of_my_half(cta, buffer, tensor_map, places)
         places, raw = places[mine], raw[mine]
         targets = [cta, cta.cluster.mate(cta, op)]
-    if not cta.is_side:
-        _require_multiplied(cta, op, places)
+    if not cta.is_side:  # a warp that multiplies, too, knows when its group has read the places; others it waits for
+        cta.shared.shadow.require_read(op, places)
     for target in targets:
         target.shared.begin_arrival(op, places)
     known = cta.cluster.clocks.release()
@@ -225,14 +233,6 @@ def _tma_load(
         arrival = Arrival(op, places, raw, buffer.allocation, known)
         target.mbarriers.at(op, barrier.offset, by_mate=target is not cta).arriving.append(arrival)
         target.mbarriers.changes += 1
-
-
-def _require_multiplied(cta: CtaInterpreter, op: tma.TmaLoad, places: Array) -> None:
-    """A warp that multiplies, too, knows when its group has read ``places``; of others it has to wait for."""
-    for _, mma, read, _ in cta.mmas.in_flight:
-        if np.isin(places, read).any():
-            raise Fault(RACE, op, f"writes what the MMA op at {mma.loc} reads, which is in flight")
-    cta.shared.shadow.require_read(op, places)
 
 
 def _of_my_half(cta: CtaInterpreter, buffer: Buffer, tensor_map: tma.TensorMap, places: Array) -> Array:
@@ -297,6 +297,7 @@ def _wgmma(cta: CtaInterpreter, op: Wgmma, *operands: Any) -> Any:
     whole = PRODUCTS[Mma](op.attributes, [*tiles, collect(op, acc, layout)], [*types, op.acc.type])
     mmas.issued += 1
     mmas.in_flight.append((mmas.issued, op, np.concatenate(read), staged))
+    cta.shared.begin_reading(mmas.in_flight[-1][2])
     value, group = distribute(whole, layout), mmas.issued
     if op.pending is not None:
         _retire(cta, op.pending, op, [op.x])
@@ -308,6 +309,7 @@ def _retire(cta: CtaInterpreter, pending: int, by: Op, held: Sequence[Value]) ->
     mmas = cta.mmas
     while len(mmas.in_flight) > pending:
         _, op, places, staged = mmas.in_flight.pop(0)
+        cta.shared.end_reading(places)
         cta.shared.ordering.read(op, places)
         if not cta.is_side:  # by each warp group: the last one is another than that of the thread that loads
             last = np.full(len(places), cta.threads - 1) // (LANES * GROUP_WARPS) * (LANES * GROUP_WARPS)
