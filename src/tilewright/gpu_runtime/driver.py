@@ -143,7 +143,7 @@ class Device:
 
     def __init__(self, index: int) -> None:
         self.index = index
-        handle = queried("cuDeviceGet", index)
+        handle = ctypes.c_int(queried("cuDeviceGet", index))
         attributes = (_DEVICE_MAJOR, _DEVICE_MINOR, _DEVICE_SHARED, _DEVICE_SMS)
         major, minor, self.shared_bytes, self.processors = (
             queried("cuDeviceGetAttribute", which, handle) for which in attributes
