@@ -494,6 +494,8 @@ def test_kernels_can_be_copied_pickled_and_named() -> None:
     assert copy.deepcopy(first) is first
     with pytest.raises(KeyError, match="has no kernel add; it has: mm_"):
         module.kernel("add")
+    with pytest.raises(KeyError, match="has no one kernel that is meant without a name; it has: none"):
+        tileir.load(b"").kernel()
     with pytest.raises(TypeError, match="is a kernel and cannot be called"):
         first()
 

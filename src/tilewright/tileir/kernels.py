@@ -103,7 +103,8 @@ class Module:
         if name is None and len(self._entries) == 1:
             (name,) = self._entries
         if name not in self._entries:
-            raise KeyError(f"{self._file} has no kernel {name}; it has: {', '.join(self._entries) or 'none'}")
+            which = "one kernel that is meant without a name" if name is None else f"kernel {name}"
+            raise KeyError(f"{self._file} has no {which}; it has: {', '.join(self._entries) or 'none'}")
         assert name is not None
         if name not in self._found:
             module, entry = self._entries[name]
