@@ -65,7 +65,7 @@ def group_of(state: State, nest: LoopNest, own: int, store: ViewAccess | None = 
 
 @dataclass(frozen=True)
 class Trimmed:
-    """Loops of a store over what it keeps, which will do where ``conditions`` (i1) hold. They compute some elements
+    """Loops of a store over what it keeps, which will do where ``conditions`` (i1) hold. They may compute elements
     twice, and store them once."""
 
     body: Body

@@ -22,11 +22,10 @@ from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 
 _ROW_VECTORS = 4  # side by side: longer runs in memory, independent additions; chosen, no measurement on record
-# Side by side in stores of rows: the loop around costs less, and loads come before stores whose addresses end alike.
-# By processor time of one thread, rows of 4 KiB in cache, norms and softmax backward were 1.2 to 1.4 times as fast, exp
-# and tanh 1.2 to 1.3 times with two (four were no faster).
-_STORED_VECTORS, _COSTLY_VECTORS = 4, 2
-_COSTLY = 20  # as a function like exp
+# Side by side in stores of rows: the loop around costs less. By processor time of one thread, rows of 4 KiB in cache,
+# norms and softmax backward were 1.1 to 1.25 times as fast; with four 1.2 to 1.45 times, but arrays of 16 MiB, others
+# at work beside it, were slower: RMS norm 0.84 times as fast as with one, with two 0.93.
+_STORED_VECTORS = 2
 
 
 @dataclass(frozen=True)
@@ -137,11 +136,9 @@ def _vectors(nest: LoopNest, lanes: int) -> int:
 
 
 def _stored_vectors(nest: LoopNest, root: StoreView, lanes: int) -> int:
-    values = loop_values(nest)
-    if is_ordered(root) or lanes == 1 or widest_bytes(values) == 1 or any(map(_moves, nest.body.ops)):
+    if is_ordered(root) or lanes == 1 or widest_bytes(loop_values(nest)) == 1 or any(map(_moves, nest.body.ops)):
         return 1
-    wanted = _COSTLY_VECTORS if sum(_cost(nest, v) for v in values) >= _COSTLY else _STORED_VECTORS
-    return max(1, min(wanted, root.value.tile.shape[-1] // lanes))
+    return max(1, min(_STORED_VECTORS, root.value.tile.shape[-1] // lanes))
 
 
 def _moves(op: Op) -> bool:
