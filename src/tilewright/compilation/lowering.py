@@ -160,20 +160,16 @@ def _abi(name: str, spec: signatures.ArgumentSpec, positions: dict[Param, int]) 
     elif isinstance(spec, signatures.ArraySpec):
         base, index = TileType(PointerType(spec.dtype)), TileType(spec.index_dtype)
         yield Parameter(_identifier(name), base, name, positions[Param(name, "base")], divisor=spec.base_divisible)
-        for role, attribute, known, divisors in (
-            ("shape", "shape", spec.shape, spec.shape_divisible),
-            ("stride", "strides", spec.strides, spec.strides_divisible),
-        ):
-            for axis, number in enumerate(known):
-                yield Parameter(
-                    f"{_identifier(name)}_{role}{axis}",
-                    index,
-                    f"{name}.{attribute}[{axis}]",
-                    positions.get(Param(name, role, axis)),
-                    known=number,
-                    lower=0,
-                    divisor=divisors[axis] if number is None else 1,
-                )
+        for role, axis, known, _, divisor in spec.extents():
+            yield Parameter(
+                f"{_identifier(name)}_{role}{axis}",
+                index,
+                f"{name}.{'shape' if role == 'shape' else 'strides'}[{axis}]",
+                positions.get(Param(name, role, axis)),
+                known=known,
+                lower=0,
+                divisor=divisor if known is None else 1,
+            )
     else:
         for param, type_ in signatures.parameters(name, spec):
             suffix = {"table": "", "scalar": "", "length": "_length"}[param.role]

@@ -14,7 +14,7 @@ from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.values import Pointers
 from tilewright.eager.builder import ConcreteValue, EagerBuilder, Index
 from tilewright.frontend.python import calls
-from tilewright.frontend.python.compile import array
+from tilewright.frontend.python.ops.load_store import array_of
 from tilewright.frontend.python.semantics import ValueSemantics
 from tilewright.frontend.python.values import Array
 from tilewright.frontend.signature import ArgumentSpec, ArraySpec, parameters
@@ -71,7 +71,8 @@ class Session(EagerContext):
         buffer = Buffer("array", address, address + low, address + high, layout.dtype, layout.writable)
         allocation = self._allocation(value, buffer, flat.owners)
         numbers = iter([flat.numbers[0] if v is RUNTIME_SLOT else v for v in into.values])
-        return array(self.builder, "array", spec, known_arguments("array", spec, numbers, lambda *_: allocation))
+        args = known_arguments("array", spec, numbers, lambda *_: allocation)
+        return array_of(self.builder, "array", spec, next(args), lambda _: next(args))
 
     def _allocation(self, owner: Any, buffer: Buffer, borrowed: list[Any]) -> int:
         """The number of the memory of ``owner``, which this session does not keep alive."""

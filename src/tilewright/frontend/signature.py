@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Union
+from typing import NamedTuple, Union
 
 from tilewright.ir.core import Param
 from tilewright.ir.dtypes import DType, int32, int64
 from tilewright.ir.types import PointerType, TileType
+
+
+class Extent(NamedTuple):
+    """An extent or a stride of an array: ``known`` where the machine code relies on it, ``visible`` where the kernel's
+    own code does, and what divides it."""
+
+    role: str  # "shape" or "stride"
+    axis: int
+    known: int | None
+    visible: bool
+    divisor: int
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,15 @@ class ArraySpec:
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+    def extents(self) -> Iterator[Extent]:
+        """The extents, and after them the strides."""
+        for role, known, visible, divisors in (
+            ("shape", self.shape, self.constant_shape, self.shape_divisible),
+            ("stride", self.strides, self.constant_strides, self.strides_divisible),
+        ):
+            for axis, number in enumerate(known):
+                yield Extent(role, axis, number, axis in visible, divisors[axis] if divisors else 1)
 
 
 def shared_spec(specs: Sequence[ArraySpec]) -> ArraySpec | None:
@@ -130,10 +150,9 @@ def parameters(name: str, spec: ArgumentSpec) -> Iterator[tuple[Param, TileType]
     if isinstance(spec, ArraySpec):
         yield Param(name, "base"), TileType(PointerType(spec.dtype))
         index = TileType(spec.index_dtype)
-        for role, extents in (("shape", spec.shape), ("stride", spec.strides)):
-            for axis, extent in enumerate(extents):
-                if extent is None:
-                    yield Param(name, role, axis), index
+        for extent in spec.extents():
+            if extent.known is None:
+                yield Param(name, extent.role, extent.axis), index
     elif isinstance(spec, PointerSpec):
         yield Param(name, "base"), TileType(PointerType(spec.dtype))
     elif isinstance(spec, ScalarSpec):

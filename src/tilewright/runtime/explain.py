@@ -100,13 +100,9 @@ def _array_facts(name: str, spec: signatures.ArraySpec) -> Iterator[Fact]:
     if spec.index_dtype.bitwidth != 32:
         yield Fact(name, "index dtype", spec.index_dtype.name)
     yield Fact(name, "address", _divisibility(spec.base_divisible))
-    for what, known, divisors in (
-        ("extent", spec.shape, spec.shape_divisible),
-        ("stride", spec.strides, spec.strides_divisible),
-    ):
-        for axis, number in enumerate(known):
-            value = _divisibility(divisors[axis] if divisors else 1) if number is None else f"= {number}"
-            yield Fact(name, f"{what} {axis}", value)
+    for extent in spec.extents():
+        value = _divisibility(extent.divisor) if extent.known is None else f"= {extent.known}"
+        yield Fact(name, f"{'extent' if extent.role == 'shape' else extent.role} {extent.axis}", value)
 
 
 def _divisibility(divisor: int) -> str:

@@ -99,14 +99,14 @@ def _with_step(
     lower = next(o for o, label in zip(phi.operands, phi.labels) if label != latch)
     after = phi.operands[phi.labels.index(latch)]
     increment = inside.get(after.name) if isinstance(after, Local) else None
-    if increment is None or increment.op != "add" or phi.type not in LLVM_DTYPES:
+    if increment is None or increment.op != "add":
         return None
     variable = Local(str(phi.name))
     if variable not in increment.operands or increment.operands[0] == increment.operands[1]:
         return None
     step = next(o for o in increment.operands if o != variable)
     includes_upper = predicate in _UP_TO
-    if predicate in _UP_TO:
+    if includes_upper:
         predicate, promise = _UP_TO[predicate]
         if promise not in increment.flags:
             return None
@@ -119,18 +119,14 @@ def _with_step(
     counted = CountedLoop(str(phi.name), lower, upper, step, phi.type, dtype, body, includes_upper)
     if isinstance(step, Const) and not (isinstance(step.value, int) and step.value > 0):
         return None
-    for bound in (upper, step):
-        if not _hoist(bound, inside, counted.hoisted):
-            return None
-    hoisted = {i.name for i in counted.hoisted}
-    for i in graph.blocks[loop.header].instructions[:-1]:
-        if i.op != "phi" and i is not test and i.name not in hoisted:
-            return None
+    if not all(_hoist(bound, inside, counted.hoisted) for bound in (upper, step)):
+        return None
+    moved = {test.name, *(i.name for i in counted.hoisted)}
+    if any(i.op != "phi" and i.name not in moved for i in graph.blocks[loop.header].instructions[:-1]):
+        return None
     # The final value of the variable is not a result of ``for``.
-    exit_phis = graph.blocks[loop.exits[0]].phis
-    for exit_phi in exit_phis:
-        if variable in exit_phi.operands or Local(str(test.name)) in exit_phi.operands:
-            return None
+    if any(o in (variable, Local(str(test.name))) for phi in graph.blocks[loop.exits[0]].phis for o in phi.operands):
+        return None
     counted.replaced.add(str(test.name))
     if state.uses[str(increment.name)] == 1:
         counted.replaced.add(str(increment.name))

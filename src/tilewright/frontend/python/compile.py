@@ -12,11 +12,11 @@ from typing import Any
 from tilewright.frontend import signature as signatures
 from tilewright.frontend.python import control_flow
 from tilewright.frontend.python.joins import Joins
-from tilewright.frontend.python.ops.load_store import known_divisible
+from tilewright.frontend.python.ops.load_store import array_of
 from tilewright.frontend.python.scope import CallFrame, Scope, captured
 from tilewright.frontend.python.source import Source, source_of
 from tilewright.frontend.python.tracer import Tracer
-from tilewright.frontend.python.values import Array, ArrayList, Tile
+from tilewright.frontend.python.values import ArrayList, Tile
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Param, Value
 from tilewright.ir.errors import TileRecursionError, TileSyntaxError
@@ -120,26 +120,4 @@ def argument(builder: Builder, name: str, spec: signatures.ArgumentSpec, args: I
     if isinstance(spec, signatures.ListSpec):
         return ArrayList(next(args), Tile(next(args)), spec.element, name)
     assert isinstance(spec, signatures.ArraySpec), "Python kernels declare no pointers"
-    return array(builder, name, spec, args)
-
-
-def array(builder: Builder, name: str, spec: signatures.ArraySpec, args: Iterator[Value]) -> Array:
-    """An array over its base pointer and its dynamic extents and strides, with what is known of them stated."""
-    base = known_divisible(builder, next(args), spec.base_divisible)
-    extents: list[list[Any]] = []
-    for static, visible, divisible in (
-        (spec.shape, spec.constant_shape, spec.shape_divisible),
-        (spec.strides, spec.constant_strides, spec.strides_divisible),
-    ):
-        row: list[Any] = []
-        for axis, known in enumerate(static):
-            if known is None:
-                row.append(Tile(known_divisible(builder, next(args), divisible[axis] if divisible else 1)))
-            elif axis in visible:
-                row.append(known)
-            else:
-                row.append(Tile(builder.constant(known, spec.index_dtype)))
-        extents.append(row)
-    return Array(
-        spec.dtype, base, tuple(extents[0]), tuple(extents[1]), spec.shape, spec.strides, spec.index_dtype, name
-    )
+    return array_of(builder, name, spec, next(args), lambda _: next(args))

@@ -39,16 +39,11 @@ class Scope:
 
     def find(self, name: str) -> tuple[bool, Any]:
         """Whether ``name`` is bound here, in an enclosing function, the module or the builtins; and its value."""
-        scope: Scope | None = self
-        while scope is not None:
+        for scope in self.chain():
             if name in scope.names:
                 return True, scope.names[name]
             if name in scope.free:
                 return True, scope.free[name]
-            if scope.parent is None:
-                break
-            scope = scope.parent
-        assert scope is not None
         if name in scope.module:
             return True, scope.module[name]
         if hasattr(builtins, name):

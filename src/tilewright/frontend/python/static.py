@@ -214,13 +214,8 @@ def host_eval(t: Tracer, node: ast.expr) -> Any:
 def _visible(t: Tracer) -> dict[str, Any]:
     """Every variable in sight as host code sees it."""
     names: dict[str, Any] = {}
-    scope: Scope | None = t.scope
-    chain: list[Scope] = []
-    while scope is not None:
-        chain.append(scope)
-        scope = scope.parent
-    for s in reversed(chain):
-        for name, value in (*s.free.items(), *s.names.items()):
+    for scope in reversed(list(t.scope.chain())):
+        for name, value in (*scope.free.items(), *scope.names.items()):
             if name.isidentifier() and not isinstance(value, Unusable):
                 names[name] = as_host_value(t, value)
     return names

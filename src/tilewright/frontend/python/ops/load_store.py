@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.frontend.python.context import Context, OpBuilder
@@ -16,7 +17,7 @@ from tilewright.frontend.python.ops.convert import (
 from tilewright.frontend.python.ops.element_refs import spread
 from tilewright.frontend.python.ops.tiles import reshape
 from tilewright.frontend.python.values import Array, ArrayList, RawMemory, Tile, TiledView
-from tilewright.frontend.signature import ArraySpec
+from tilewright.frontend.signature import ArraySpec, Extent
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import int32, int64
@@ -283,27 +284,31 @@ def list_element(t: Any, arrays: ArrayList, index: Any) -> Array:
         return ctx.builder.emit(memory.Load, ctx.builder.emit(PtrOffset, arrays.table, offset), None, None)
 
     address = ctx.builder.emit(IntToPtr, entry(0), dtype=PointerType(spec.dtype))
-    base = known_divisible(ctx.builder, address, spec.base_divisible)
-    extents: list[list[Any]] = []
-    for first, static, visible, divisors, lower in (
-        (1, spec.shape, spec.constant_shape, spec.shape_divisible, 0),
-        (1 + spec.ndim, spec.strides, spec.constant_strides, spec.strides_divisible, None),
-    ):
-        row_values: list[Any] = []
-        for axis, known in enumerate(static):
-            if known is None:
-                value = cast(ctx, entry(first + axis), spec.index_dtype)
-                if lower is not None:
-                    value = ctx.builder.emit(memory.AssumeBounded, value, lower=lower)
-                row_values.append(Tile(known_divisible(ctx.builder, value, divisors[axis] if divisors else 1)))
-            else:
-                row_values.append(known if axis in visible else Tile(constant(ctx, known, spec.index_dtype)))
-        extents.append(row_values)
-    shape, strides = map(tuple, extents)
-    return Array(spec.dtype, base, shape, strides, spec.shape, spec.strides, spec.index_dtype, arrays.name)
+
+    def number(extent: Extent) -> Value:
+        first = 1 if extent.role == "shape" else 1 + spec.ndim
+        value = cast(ctx, entry(first + extent.axis), spec.index_dtype)
+        return ctx.builder.emit(memory.AssumeBounded, value, lower=0) if extent.role == "shape" else value
+
+    return array_of(ctx.builder, arrays.name, spec, address, number)
 
 
-def known_divisible(builder: Builder, value: Value, divisor: int) -> Value:
+def array_of(builder: Builder, name: str, spec: ArraySpec, base: Value, number: Callable[[Extent], Value]) -> Array:
+    """An array over a base pointer, with what is known of it stated; ``number`` gives what is read at run time."""
+    base = _known_divisible(builder, base, spec.base_divisible)
+    numbers: list[Any] = []
+    for extent in spec.extents():
+        if extent.known is None:
+            numbers.append(Tile(_known_divisible(builder, number(extent), extent.divisor)))
+        elif extent.visible:
+            numbers.append(extent.known)
+        else:
+            numbers.append(Tile(builder.constant(extent.known, spec.index_dtype)))
+    shape, strides = tuple(numbers[: spec.ndim]), tuple(numbers[spec.ndim :])
+    return Array(spec.dtype, base, shape, strides, spec.shape, spec.strides, spec.index_dtype, name)
+
+
+def _known_divisible(builder: Builder, value: Value, divisor: int) -> Value:
     """``value``, with what divides it stated."""
     return value if divisor == 1 else builder.emit(memory.AssumeDivisible, value, divisor=divisor)
 
