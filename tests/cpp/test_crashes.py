@@ -46,6 +46,7 @@ int outer(int* p) {
     int found = inner(p);  // call
     return found + 1;
 }
+bool nothing(int* p) { p[0] = 0; }
 int main(int argc, char** argv) {
     int *p, what = atoi(argv[1]);
     cudaMalloc(&p, 256);
@@ -57,6 +58,7 @@ int main(int argc, char** argv) {
     if (what == 5) throw std::runtime_error("no");  // throw
     if (what == 7) tile<<<1>>>(nullptr);
     if (what == 8) { cudaMemset(p, 1, 8); follow<<<1>>>((int**)p); }
+    if (what == 9) { int* none = nullptr; nothing((int*)argv[1]); *none = 1; }  // null
     if (what == 6) return std::vector<int>(3).at(what);  // in a library
     cudaError_t error = cudaDeviceSynchronize();
     printf("%s %s\\n", cudaGetErrorName(error), cudaGetErrorName(cudaGetLastError()));
@@ -100,6 +102,7 @@ def test_a_fault_of_a_kernel_is_an_error_that_names_its_line(
     "what, number, lines",
     [
         (4, signal.SIGSEGV, ["load", "call"]),
+        (9, signal.SIGSEGV, ["null"]),
         (5, signal.SIGABRT, ["throw"]),
         (6, signal.SIGABRT, ["in a library"]),
     ],

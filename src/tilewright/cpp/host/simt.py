@@ -80,6 +80,7 @@ def with_threads(
     module with functions inlined, and ``transform`` with passes run over functions; ``checked`` code asks the runtime
     before each access."""
     calls = call_graph(text)
+    text = _without_null_accesses(text, called_from(calls, kernels))
     inlined = _callers(calls, (_INDEX, *_WAITS)) - set(kernels)
     if checked:  # the places of accesses in helpers are those of the calls
         inlined |= called_from(calls, kernels) - set(kernels)
@@ -182,6 +183,22 @@ def _unrolled(text: str, kernels: set[str], transform: Transform) -> str:
     counts = {match[1].strip('"'): len(waits.findall(match[0])) for match in FUNCTION.finditer(found)}
     fitting = {symbol for symbol in kernels if counts.get(symbol, 0) <= _MOST_WAITS}
     return found if fitting == kernels else transform(text, fitting, _UNROLL)
+
+
+def _without_null_accesses(text: str, functions: set[str]) -> str:
+    """The module ``text`` whose ``functions`` are optimized as if they accessed no null pointer; host code crashes
+    where it does."""
+    groups = dict(re.findall(r"^attributes #(\d+) = (\{.* null_pointer_is_valid .*\})$", text, re.M))
+    first = 1 + max((int(number) for number in re.findall(r"^attributes #(\d+) = ", text, re.M)), default=-1)
+    own = {number: str(first + k) for k, number in enumerate(groups)}
+
+    def edited(match: re.Match[str]) -> str:
+        head, code = match.group().split("\n", 1)
+        return re.sub(r"(?<= #)\d+", lambda m: own.get(m[0], m[0]), head) + f"\n{code}"
+
+    text = FUNCTION.sub(lambda m: edited(m) if m[1].strip('"') in functions else m.group(), text)
+    added = [f"attributes #{own[n]} = {v.replace(' null_pointer_is_valid ', ' ')}" for n, v in groups.items()]
+    return "\n".join([text, *added, ""])
 
 
 def _declared(text: str) -> str:

@@ -62,6 +62,8 @@ _SIMT = ("-DTW_SIMT", "-Xclang", "-fdeclspec", "-fno-math-errno")  # of host cod
 # The instruction for bfloat16 makes zeros of subnormal numbers.
 _PRECISE = ("-Xclang", "-target-feature", "-Xclang", "-avx512bf16") if platform.machine() in ("x86_64", "AMD64") else ()
 _HOST_FLAGS = (*_PRECISE, "-DTW_HOST", "-fPIC", "-g", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}")
+# What a program does wrong on the host happens where it is written: `host/simt.py` takes that back for kernels.
+_FAITHFUL = ("-fno-delete-null-pointer-checks", "-fno-strict-return")
 _FAST = (*_PRECISE, "-O2", "-fno-math-errno")
 _OBJECT_FLAGS = ("-c", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything")
 _RUNTIME_FLAGS = ("-std=c++20", "-O2", "-fno-exceptions", "-fno-rtti", "-isystem", str(INCLUDE_DIR))
@@ -179,7 +181,8 @@ class Options:
         flags = [*_MACROS, "-isystem", str(INCLUDE_DIR)]
         if self.host:
             simt = "__global__" in text or "__tw_simt" in text
-            flags += (*_HOST_FLAGS, *(_SIMT if simt else ()))
+            on_gpu = "TW_SIMT_GPU" in self.defines
+            flags += (*_HOST_FLAGS, *(() if on_gpu else _FAITHFUL), *(_SIMT if simt else ()))
         else:
             flags += _FLAGS if self.exceptions else (*_FLAGS, *_NO_EXCEPTIONS)
         for path in self.include_dirs:  # a toolkit's headers are for nvcc; ours, of the same names, come first
