@@ -57,44 +57,12 @@ class CountedLoop:
 
 def counted_loop(graph: Graph, loop: NaturalLoop, state: Translation) -> CountedLoop | None:
     """``loop`` as a counted loop, or None: its only exit must be the test at its start."""
-    header = graph.blocks[loop.header]
-    jump = header.terminator
-    if len(loop.latches) != 1 or len(loop.exits) != 1 or len(jump.labels) != 2:
-        return None
-    leaving = [b for b in loop.blocks for t in graph.blocks[b].terminator.labels if t not in loop.blocks]
-    if leaving != [loop.header] or not isinstance(jump.operands[0], Local):
-        return None
     inside = {str(i.name): i for b in loop.blocks for i in graph.blocks[b].instructions if i.name}
-    test = inside.get(jump.operands[0].name)
-    if test is None or test.op != "icmp" or state.uses[str(test.name)] != 1:
+    found = _test(graph, loop, state, inside)
+    if found is None:
         return None
-    continues_first = jump.labels[0] in loop.blocks
-    predicate = test.detail if continues_first else _NEGATED.get(test.detail, "")
-    variable, upper = test.operands
-    if predicate in _MIRRORED or (predicate == "ne" and upper in [Local(str(p.name)) for p in header.phis]):
-        predicate, variable, upper = _MIRRORED.get(predicate, predicate), upper, variable
-    phi = inside.get(variable.name) if isinstance(variable, Local) else None
-    if (
-        predicate not in (*_BELOW, *_UP_TO, "ne")
-        or phi is None
-        or phi not in header.phis
-        or phi.type not in LLVM_DTYPES
-    ):
-        return None
-    return _with_step(graph, loop, state, inside, test, phi, upper, predicate, jump.labels[not continues_first])
-
-
-def _with_step(
-    graph: Graph,
-    loop: NaturalLoop,
-    state: Translation,
-    inside: dict[str, Instruction],
-    test: Instruction,
-    phi: Instruction,
-    upper: Operand,
-    predicate: str,
-    body: str,
-) -> CountedLoop | None:
+    test, phi, upper, predicate = found
+    body = next(label for label in graph.blocks[loop.header].terminator.labels if label in loop.blocks)
     latch = loop.latches[0]
     lower = next(o for o, label in zip(phi.operands, phi.labels) if label != latch)
     after = phi.operands[phi.labels.index(latch)]
@@ -131,6 +99,32 @@ def _with_step(
     if state.uses[str(increment.name)] == 1:
         counted.replaced.add(str(increment.name))
     return counted
+
+
+def _test(
+    graph: Graph, loop: NaturalLoop, state: Translation, inside: dict[str, Instruction]
+) -> tuple[Instruction, Instruction, Operand, str] | None:
+    """The comparison of a variable that ends ``loop``, the variable, what it is compared with, and the predicate with
+    which the loop goes on."""
+    header = graph.blocks[loop.header]
+    jump = header.terminator
+    if len(loop.latches) != 1 or len(loop.exits) != 1 or len(jump.labels) != 2:
+        return None
+    leaving = [b for b in loop.blocks for t in graph.blocks[b].terminator.labels if t not in loop.blocks]
+    if leaving != [loop.header] or not isinstance(jump.operands[0], Local):
+        return None
+    test = inside.get(jump.operands[0].name)
+    if test is None or test.op != "icmp" or state.uses[str(test.name)] != 1:
+        return None
+    predicate = test.detail if jump.labels[0] in loop.blocks else _NEGATED.get(test.detail, "")
+    variable, upper = test.operands
+    phis = {Local(str(p.name)): p for p in header.phis}
+    if predicate in _MIRRORED or (predicate == "ne" and upper in phis):
+        predicate, variable, upper = _MIRRORED.get(predicate, predicate), upper, variable
+    phi = phis.get(variable) if isinstance(variable, Local) else None
+    if predicate not in (*_BELOW, *_UP_TO, "ne") or phi is None or phi.type not in LLVM_DTYPES:
+        return None
+    return test, phi, upper, predicate
 
 
 def _is_pure(instruction: Instruction) -> bool:
