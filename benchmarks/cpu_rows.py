@@ -290,7 +290,7 @@ def fold_rows(kind: str) -> Work:
             "Numba": lambda: loops.row_cumsum(x, theirs),
         }
         out = np.empty_like(x)
-        return Work(launch(kernels.row_cumsum, (n // 8,), x, out, 8, n), peers, 1e-4, bytes=8 * n * n)
+        return Work(launch(kernels.row_cumsum, (n // 16,), x, out, 16, n), peers, 1e-4, bytes=8 * n * n)
     kernel, out, loop = {
         "sum": (kernels.row_sum, floats, loops.row_sum),
         "max": (kernels.row_max, floats, loops.row_max),
