@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.commands import tilewright
 
 from tilewright.cli import main
 from tilewright.cli.errors import MISUSE
@@ -52,7 +51,8 @@ def program(tmp_path: Path) -> Path:
 
 
 def debug(*arguments: object, commands: str = "") -> subprocess.CompletedProcess[str]:
-    return tilewright("debug", *arguments, input=commands)
+    command = [sys.executable, "-m", "tilewright", "debug", *map(str, arguments)]
+    return subprocess.run(command, input=commands, capture_output=True, text=True, timeout=60)
 
 
 def test_one_block_of_a_program(program: Path) -> None:

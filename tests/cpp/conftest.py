@@ -3,10 +3,11 @@ first one."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from support.commands import tilewright
 
 from tilewright.frontend.cpp.toolchain import find_compiler, library_is_built
 
@@ -31,5 +32,6 @@ def standard_library(tmp_path_factory: pytest.TempPathFactory) -> None:
     (folder / "text.cpp").write_text(
         "#include <string>\nint main(int n, char**) { return std::string(n, 'x').empty(); }\n"
     )
-    tilewright("c++", "text.cpp", "-o", "text", cwd=folder).check_returncode()
+    command = [sys.executable, "-m", "tilewright", "c++", "text.cpp", "-o", "text"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
     assert library_is_built()

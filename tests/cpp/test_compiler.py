@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.commands import tilewright
 
 KERNELS = """
 #include <cuda_tile.h>
@@ -86,9 +85,7 @@ def run(folder: Path, *words: str, status: int = 0) -> str:
 
 
 def compiler(folder: Path, *words: str, status: int = 0) -> str:
-    done = tilewright("c++", *words, cwd=folder)
-    assert done.returncode == status, done.stdout + done.stderr
-    return str(done.stdout + done.stderr)
+    return run(folder, sys.executable, "-m", "tilewright", "c++", *words, status=status)
 
 
 def check(folder: Path, program: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from support.commands import tilewright
 from support.simt_programs import SPLIT
 
 from tilewright.cpp.host import fission, strides
@@ -14,7 +16,8 @@ from tilewright.cpp.host import fission, strides
 def test_kernels_give_the_same_in_every_way_of_running_them(tmp_path: Path) -> None:
     program = tmp_path / "program.cu"
     program.write_text(SPLIT)
-    done = tilewright("run", program)
+    command = [sys.executable, "-m", "tilewright", "run", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
     names = ("reduce", "nested", "counters", "votes", "lanes", "lanes")
     wanted = [f"{name} same 1 cudaSuccess" for name in names for _ in range(2)]
     assert done.stdout.splitlines() == [*wanted, "cudaErrorLaunchFailure"]
@@ -99,7 +102,8 @@ int main() {
 def test_loops_that_stride_by_the_threads(tmp_path: Path) -> None:
     program = tmp_path / "program.cu"
     program.write_text(STRIDES)
-    done = tilewright("run", program)
+    command = [sys.executable, "-m", "tilewright", "run", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
     assert (done.stdout, done.stderr) == ("0 0 0 0 0 0 0 7 8 4 99 cudaSuccess\n", "")
 
 

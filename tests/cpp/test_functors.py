@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from support.commands import tilewright
 
 PROGRAM = """#include <cuda_tile.h>
 #include <cstdio>
@@ -53,6 +55,7 @@ int main() {
 def test_functors_in_device_memory(tmp_path: Path, command: str) -> None:
     program = tmp_path / "functor.cu"
     program.write_text(PROGRAM)
-    done = tilewright(command, program)
+    words = [sys.executable, "-m", "tilewright", command, str(program)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False, env=dict(os.environ))
     assert (done.stdout, done.returncode) == ("0 wrong, cudaSuccess\n", 0)
     assert done.stderr == ("" if command == "run" else "1 launch checked: no violation\n")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from support.commands import tilewright
 
 Array = np.ndarray[Any, np.dtype[Any]]
 COUNT = 2048
@@ -188,7 +190,8 @@ def test_each_function_of_16_bit_floats(tmp_path: Path) -> None:
     d[:64] = 1 + np.arange(64) / 256 + 2.0**-40
     (tmp_path / "program.cu").write_text(program())
     given = b"".join(v.tobytes() for v in (*inputs, n, d.astype(np.float32), d))
-    done = tilewright("run", tmp_path / "program.cu", input=given, text=False)
+    command = [sys.executable, "-m", "tilewright", "run", str(tmp_path / "program.cu")]
+    done = subprocess.run(command, input=given, capture_output=True, env=dict(os.environ), timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     rows = np.frombuffer(done.stdout, np.int64).reshape(2, -1, COUNT)
     wrong = []
@@ -244,7 +247,8 @@ int main() {
 
 def test_8_bit_floats_beside_tile_code(tmp_path: Path) -> None:
     (tmp_path / "program.cu").write_text(EIGHT)
-    done = tilewright("run", tmp_path / "program.cu", text=False)
+    command = [sys.executable, "-m", "tilewright", "run", str(tmp_path / "program.cu")]
+    done = subprocess.run(command, capture_output=True, env=dict(os.environ), timeout=300, check=False)
     assert done.stderr == b"1 -2 3.25 448 1.25 1.00098"
     numbers = (np.arange(65536, dtype=np.uint32) << 16).view(np.float32)
     size = 2 * 65536 + 1024

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from support.commands import tilewright
 
 PROGRAM = r"""#include <cstdio>
 #include <cstdlib>
@@ -87,13 +88,14 @@ extern "C" __tile_global__ void scale(__half* p, float by, int n) {
 def test_kernels_compiled_by_the_program(tmp_path: Path, alone: bool) -> None:
     (tmp_path / "tune.cpp").write_text(PROGRAM)
     (tmp_path / "scale.cu").write_text(KERNEL)
-    assembler = tilewright("c++", "-print-tileiras").stdout.strip()
-    words = tmp_path / "tune.cpp", f'-DTILEIRAS_PATH="{assembler}"'
+    tilewright = [sys.executable, "-m", "tilewright"]
+    assembler = subprocess.run([*tilewright, "c++", "-print-tileiras"], capture_output=True, text=True, check=True)
+    define = f'-DTILEIRAS_PATH="{assembler.stdout.strip()}"'
+    command = [*tilewright, "run", str(tmp_path / "tune.cpp"), define]
     if alone:
-        tilewright("c++", *words, "-o", tmp_path / "tune").check_returncode()
-        done = subprocess.run([tmp_path / "tune"], capture_output=True, text=True, timeout=300, check=False)
-    else:
-        done = tilewright("run", *words)
+        subprocess.run([*tilewright, "c++", *command[-2:], "-o", str(tmp_path / "tune")], check=True)
+        command = [str(tmp_path / "tune")]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
     missing = 'cuModuleGetFunction(&kernel, module, "nothing"): CUDA_ERROR_NOT_FOUND'
     assert done.stdout.splitlines() == [
         "-DSIZE=32 NVRTC_SUCCESS ",
@@ -135,7 +137,8 @@ int main() {
 
 def test_the_driver(tmp_path: Path) -> None:
     (tmp_path / "program.cu").write_text(DRIVER)
-    done = tilewright("run", tmp_path / "program.cu")
+    command = [sys.executable, "-m", "tilewright", "run", str(tmp_path / "program.cu")]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
     assert done.stdout.splitlines() == [
         "cuDeviceGet(&device, 7): CUDA_ERROR_INVALID_DEVICE, invalid device ordinal",
         "cuCtxPushCurrent(nullptr): CUDA_ERROR_INVALID_CONTEXT, invalid device context",

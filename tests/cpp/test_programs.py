@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from support.commands import tilewright
 
 from tilewright.cpp.host.build import RUNTIME_DIR
 from tilewright.frontend.cpp.launches import launches_as_calls, without_launches
@@ -53,7 +53,8 @@ def environment() -> dict[str, str]:
 def run(
     program: Path, environment: dict[str, str], *arguments: str, options: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    return tilewright("run", *options, program, *arguments, env=environment)
+    command = [sys.executable, "-m", "tilewright", "run", *options, str(program), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
 
 
 def run_main(tmp_path: Path, environment: dict[str, str], body: str, kernels: str = KERNELS) -> tuple[str, str, int]:
@@ -680,5 +681,8 @@ def test_several_files_and_options_after_the_program(tmp_path: Path, environment
         "--",
         "-Iargument",
     ]
-    done = tilewright("run", "main.cu", *words, env=environment, cwd=tmp_path)
+    command = [sys.executable, "-m", "tilewright", "run", "main.cu", *words]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=300, check=False, cwd=tmp_path
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("37 2 -Iargument\n", "", 255)

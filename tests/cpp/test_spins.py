@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from support.commands import tilewright
 
 from tilewright.cpp.host.spins import SPIN, with_spins
 
@@ -85,7 +86,8 @@ int main() {
 def test_threads_that_wait_for_others_of_their_block_and_grid_let_them_run(tmp_path: Path, how: str) -> None:
     path = tmp_path / "program.cu"
     path.write_text(PROGRAM)
-    done = tilewright(how, path)
+    command = [sys.executable, "-m", "tilewright", how, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     first, *lines = done.stdout.splitlines()
     answers = ["cudaSuccess 5", "cudaSuccess 256", "cudaSuccess 64", "cudaSuccess 192", "300 0"]
     assert first.startswith("cudaSuccess ") and lines[:5] == answers, (done.stdout, done.stderr)
