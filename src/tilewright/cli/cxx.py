@@ -51,6 +51,7 @@ _OPTIONS = (
 )
 # Options with a value, in the same word or in the next.
 _WITH_VALUE = (*(option for option, value, _ in _OPTIONS if value), "-MQ", "-x", "--std")
+_FLAGS = {"-c": "compile_only", "-keep": "keep", "--keep": "keep", "-shared": "shared", "--shared": "shared"}
 # Where the value goes: what there is one of, and what there may be more of.
 _SINGLE = {"-std": "std", "--std": "std", "-o": "output", "--keep-dir": "keep_folder", "-MF": "depends"}
 _SINGLE |= dict.fromkeys(("-MT", "-MQ"), "target")
@@ -189,12 +190,8 @@ def _parsed(words: Sequence[str]) -> _Job:
     while rest:
         word = rest.pop(0)
         name = next((n for n in sorted(_WITH_VALUE, key=len, reverse=True) if word.startswith(n)), None)
-        if word == "-c":
-            job.compile_only = True
-        elif word in ("-keep", "--keep"):
-            job.keep = True
-        elif word in ("-shared", "--shared"):
-            job.shared = True
+        if word in _FLAGS:
+            setattr(job, _FLAGS[word], True)
         elif word in ("-MD", "-MMD"):
             job.depends = job.depends or ""
         elif word.startswith("-Wl,"):

@@ -27,24 +27,9 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import is_ordered
 from tilewright.ir.enums import PaddingMode
 from tilewright.ir.errors import TileError
+from tilewright.ir.ops import memory as ops
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.linear import CombiningOp, Reduce, Scan
-from tilewright.ir.ops.memory import (
-    Assert,
-    Assume,
-    AssumeBlocked,
-    AssumeBounded,
-    AssumeDivisible,
-    Bid,
-    LoadView,
-    MakePartitionView,
-    MakeTensorView,
-    MemoryOp,
-    NumBlocks,
-    StoreView,
-    ViewMemoryOp,
-    padding_value,
-)
 from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, Undefined
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import TileType
@@ -59,10 +44,10 @@ from tilewright.sanitizer.windows import Window
 _ELEMENTS = 1 << 15  # of one value of a batch: what a core's own caches hold
 _MOST, FEWEST = 512, 4  # blocks of a batch
 _CONTROL = (Break, Continue, For, If, Loop, Return, Yield)
-_PROMISES = (Assert, Assume, AssumeBlocked, AssumeBounded, AssumeDivisible)
-_OTHERS = (Bid, NumBlocks, LoadView, StoreView, MakeTensorView, MakePartitionView)
+_PROMISES = (ops.Assert, ops.Assume, ops.AssumeBlocked, ops.AssumeBounded, ops.AssumeDivisible)
+_OTHERS = (ops.Bid, ops.NumBlocks, ops.LoadView, ops.StoreView, ops.MakeTensorView, ops.MakePartitionView)
 _KNOWN = frozenset((*ELEMENTWISE, *SHAPE, *PRODUCTS, *FOLDS, *_CONTROL, *_PROMISES, *_OTHERS)) - {Undefined}
-_WITH_POINTERS = (MakeTensorView, AssumeDivisible)  # the base of an array, the same in every block
+_WITH_POINTERS = (ops.MakeTensorView, ops.AssumeDivisible)  # the base of an array, the same in every block
 
 
 class Diverged(Exception):
@@ -76,7 +61,7 @@ class Diverged(Exception):
 class Observed:
     """An access that every block of a batch makes: to a window of one array, which begins at ``first`` of the block."""
 
-    op: ViewMemoryOp
+    op: ops.ViewMemoryOp
     array: ArrayState
     inside: tuple[slice, ...]  # the part of the tile that lies in the array
     first: Array
@@ -197,10 +182,10 @@ class Batch(CheckedBlock):
         """A scalar that must be the same in every block."""
         return np.array(self._same(number)[0], number.dtype) if value in self.varying else number
 
-    def run_if(self, op: If, operands: list[Any]) -> Generator[MemoryOp, None, Exit | None]:
+    def run_if(self, op: If, operands: list[Any]) -> Generator[ops.MemoryOp, None, Exit | None]:
         return (yield from BlockInterpreter.run_if(self, op, [self._one(op.condition, operands[0])]))
 
-    def run_for(self, op: For, operands: list[Any]) -> Generator[MemoryOp, None, Exit | None]:
+    def run_for(self, op: For, operands: list[Any]) -> Generator[ops.MemoryOp, None, Exit | None]:
         bounds = [self._one(v, x) for v, x in zip(op.bounds, operands)]
         self.varying.discard(op.regions[0].args[0])
         return (yield from BlockInterpreter.run_for(self, op, [*bounds, *operands[3:]]))
@@ -209,13 +194,13 @@ class Batch(CheckedBlock):
 
     def execute(self, op: Op, operands: list[Any]) -> None:
         varying = [v in self.varying for v in op.operands]
-        if isinstance(op, Bid):
+        if isinstance(op, ops.Bid):
             number = self.blocks[:, op.axis].astype(np.int32)
             varies = bool((number != number[0]).any())
             self._give(op, [number if varies else number[0, ...]], varies)
-        elif isinstance(op, LoadView):
+        elif isinstance(op, ops.LoadView):
             self._load(op, operands, varying)
-        elif isinstance(op, StoreView):
+        elif isinstance(op, ops.StoreView):
             self._store(op, operands, varying)
         elif self.reducing or not any(varying):
             CheckedBlock.execute(self, op, operands)
@@ -226,7 +211,7 @@ class Batch(CheckedBlock):
             self._compute(op, operands, varying)
 
     def _compute(self, op: Op, operands: list[Any], varying: list[bool]) -> None:
-        if isinstance(op, (Assert, Assume)):
+        if isinstance(op, (ops.Assert, ops.Assume)):
             condition = operands[0]
             if not condition.all():
                 raise self._alone(self._any(~condition) if varying[0] else None)
@@ -273,7 +258,7 @@ class Batch(CheckedBlock):
 
     # -- memory
 
-    def _load(self, op: LoadView, operands: list[Any], varying: list[bool]) -> None:
+    def _load(self, op: ops.LoadView, operands: list[Any], varying: list[bool]) -> None:
         partition: PartitionView = operands[0]
         seen = self._observed(op, partition, operands[1:], operands, varying)
         dtype, type = partition.type.view.dtype, partition.type
@@ -289,21 +274,26 @@ class Batch(CheckedBlock):
         elements = whole[: whole.size // dtype.bytes * dtype.bytes].view(dtype.storage)
         tiles = _windows(elements, first, seen)
         if seen.padding:
-            padded = constant_array(padding_value(type.padding, dtype), dtype, (len(first), *type.tile_shape))
+            padded = constant_array(ops.padding_value(type.padding, dtype), dtype, (len(first), *type.tile_shape))
             inside = (slice(None), *seen.inside)
             padded[inside] = tiles
             tiles = padded
         self.accesses.append(seen)
         self._give(op, [tiles if varies else tiles[0]], varies)
 
-    def _store(self, op: StoreView, operands: list[Any], varying: list[bool]) -> None:
+    def _store(self, op: ops.StoreView, operands: list[Any], varying: list[bool]) -> None:
         seen = self._observed(op, operands[0], operands[2:], operands, varying)
         if not seen.array.buffer.writable or not injective(seen.shape, seen.strides):
             raise self._alone()
         self.accesses.append(seen)
 
     def _observed(
-        self, op: ViewMemoryOp, partition: PartitionView, indices: list[Array], operands: list[Any], varying: list[bool]
+        self,
+        op: ops.ViewMemoryOp,
+        partition: PartitionView,
+        indices: list[Array],
+        operands: list[Any],
+        varying: list[bool],
     ) -> Observed:
         """The access of each block; the part of the tile that is inside the array is the same in all."""
         type, view = partition.type, partition.view
@@ -317,7 +307,7 @@ class Batch(CheckedBlock):
         shape = tuple(s.stop - s.start for s in inside)
         whole = shape == type.tile_shape
         promised = any(p and n < m for p, n, m in zip(op.promised, shape, type.tile_shape))
-        undetermined = isinstance(op, LoadView) and type.padding is PaddingMode.UNDETERMINED
+        undetermined = isinstance(op, ops.LoadView) and type.padding is PaddingMode.UNDETERMINED
         if promised or 0 in shape or (not whole and undetermined):
             raise self._alone()
         size = type.view.dtype.bytes
@@ -334,7 +324,7 @@ class Batch(CheckedBlock):
             raise self._alone()
         padding = 0 if whole else type.tile.size - int(np.prod(shape))
         positions = (addresses - array.buffer.low) // size
-        kept: tuple[Any, Any] = (operands, varying) if isinstance(op, StoreView) else ((), ())
+        kept: tuple[Any, Any] = (operands, varying) if isinstance(op, ops.StoreView) else ((), ())
         return Observed(op, array, inside, positions, shape, strides, padding, *kept)
 
 

@@ -19,20 +19,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tilewright.backends.cpu import library_source
 from tilewright.backends.cpu.codegen.kernel import lower
 from tilewright.backends.cpu.codegen.pipeline import optimize
 from tilewright.backends.cpu.compiled import Poll, Site
 from tilewright.backends.cpu.jit import compile_module
-from tilewright.backends.cpu.library_source import (
-    FIELDS,
-    RESERVED,
-    TYPES,
-    Code,
-    definition,
-    header,
-    program_definitions,
-    with_c_names,
-)
 from tilewright.backends.cpu.target import Processor, for_other_programs
 from tilewright.backends.export import Export
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
@@ -56,18 +47,18 @@ def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -
         raise ValueError(f"{path} is where the header would go; name the library something else, such as kernels.so")
     processor = for_other_programs(processor)
     for kernel in kernels:
-        if not re.fullmatch(r"[A-Za-z_]\w*", kernel.symbol, re.ASCII) or kernel.symbol in RESERVED:
+        if not re.fullmatch(r"[A-Za-z_]\w*", kernel.symbol, re.ASCII) or kernel.symbol in library_source.RESERVED:
             raise ValueError(f"the symbol {kernel.symbol!r} is no name in C; give the signature another one")
-    kernels = list(map(with_c_names, kernels))
+    kernels = list(map(library_source.with_c_names, kernels))
     compiler = _compiler()
     library = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
-    declarations = header(library, kernels, processor)
+    declarations = library_source.header(library, kernels, processor)
     runtime = _RUNTIME.read_text(encoding="utf-8").replace("LIBRARY_NAME", library)
-    texts = [declarations, FIELDS, runtime, _PRINT.read_text(encoding="utf-8")]
+    texts = [declarations, library_source.FIELDS, runtime, _PRINT.read_text(encoding="utf-8")]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         entries = [f"tilewright_{library}_{number}" for number in range(len(kernels))]
-        texts += map(definition, kernels, _compiled(kernels, entries, folder, processor))
+        texts += map(library_source.definition, kernels, _compiled(kernels, entries, folder, processor))
         (folder / "library.c").write_text("\n".join(texts), encoding="utf-8")
         objects = [folder / f"{entry}.o" for entry in entries]
         _compile(compiler, ["-shared", str(folder / "library.c"), *map(str, objects), "-lm"], folder / "library.so")
@@ -91,12 +82,12 @@ def write_program_code(kernels: Sequence[tuple[Export, Sequence[int]]], path: Pa
     entries = [f"tilewright_{tag.hexdigest()[:16]}_{number}" for number in range(len(exports))]
     runtime = _RUNTIME.read_text(encoding="utf-8")
     runtime = runtime.replace("const char *LIBRARY_NAME_last_error", "static const char *tw_last_error")
-    texts = [TYPES, FIELDS, runtime, _PRINT.read_text(encoding="utf-8")]
+    texts = [library_source.TYPES, library_source.FIELDS, runtime, _PRINT.read_text(encoding="utf-8")]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         found = _compiled(exports, entries, folder, processor, lines=True)
         described = [(export.symbol, codes) for export, codes in kernels]
-        texts.append(program_definitions([*zip(described, found, found[len(kernels) :])]))
+        texts.append(library_source.program_definitions([*zip(described, found, found[len(kernels) :])]))
         (folder / "program.c").write_text("\n".join(texts), encoding="utf-8")
         _compile(compiler, ["-c", str(folder / "program.c")], folder / "program.o")
         objects = [folder / "program.o", *(folder / f"{entry}.o" for entry in entries)]
@@ -105,7 +96,7 @@ def write_program_code(kernels: Sequence[tuple[Export, Sequence[int]]], path: Pa
 
 def _compiled(
     kernels: Sequence[Export], entries: Sequence[str], folder: Path, processor: Processor, *, lines: bool = False
-) -> list[Code]:
+) -> list[library_source.Code]:
     """The code of ``kernels``, whose entries get these names, in a file of ``folder`` each; with ``lines``, a crash of
     theirs has a place."""
     found = []
@@ -114,7 +105,9 @@ def _compiled(
         code = compile_module(lowered.text, processor, position_independent=True)
         (folder / f"{entry}.o").write_bytes(code)
         sites, polls = [*map(Site.of, lowered.sites)], [*map(Poll.of, lowered.polls)]
-        found.append(Code(entry, sites, polls, lowered.scratch_bytes, lowered.may_spin, lowered.block_work))
+        found.append(
+            library_source.Code(entry, sites, polls, lowered.scratch_bytes, lowered.may_spin, lowered.block_work)
+        )
     return found
 
 

@@ -9,21 +9,8 @@ from typing import NamedTuple
 
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
+from tilewright.backends.cpu import context
 from tilewright.backends.cpu.compiled import Poll, Site
-from tilewright.backends.cpu.context import (
-    CHUNKS_PER_THREAD,
-    ENDED,
-    LONGEST_TICK,
-    PATIENCE,
-    SHORTEST_TICK,
-    STUCK_ITERATIONS,
-    WAITS,
-    WORKER_BYTES,
-    WORTH_A_THREAD,
-    Cancellation,
-    Field,
-    Worker,
-)
 from tilewright.backends.cpu.scratch import ALIGNMENT, element_bytes
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.deadlock import SHOWN
@@ -41,22 +28,19 @@ _ELEMENTS = {
 }
 # What ``library_runtime.c`` shares with the launches of Python.
 _SHARED = {
-    **{f.name: int(f) for f in Field},
-    **{f"WORKER_{f.name}": int(f) for f in Worker},
-    "FIELDS": len(Field),
-    "REQUESTED": int(Cancellation.REQUESTED),
-    "ENDED": ENDED,
-    "WAITS": WAITS,
-    "STUCK_ITERATIONS": STUCK_ITERATIONS,
+    **{f.name: int(f) for f in context.Field},
+    **{f"WORKER_{f.name}": int(f) for f in context.Worker},
+    "FIELDS": len(context.Field),
+    "REQUESTED": int(context.Cancellation.REQUESTED),
+    "ENDED": context.ENDED,
+    "WAITS": context.WAITS,
+    "STUCK_ITERATIONS": context.STUCK_ITERATIONS,
     "SHOWN": SHOWN,
-    **{
-        f"{name}_NS": int(seconds * 1e9)
-        for name, seconds in (("PATIENCE", PATIENCE), ("SHORTEST_TICK", SHORTEST_TICK), ("LONGEST_TICK", LONGEST_TICK))
-    },
+    **{f"{name}_NS": int(getattr(context, name) * 1e9) for name in ("PATIENCE", "SHORTEST_TICK", "LONGEST_TICK")},
     "ALIGNMENT": ALIGNMENT,
-    "WORKER_BYTES": WORKER_BYTES,
-    "WORTH_A_THREAD": WORTH_A_THREAD,
-    "CHUNKS_PER_THREAD": CHUNKS_PER_THREAD,
+    "WORKER_BYTES": context.WORKER_BYTES,
+    "WORTH_A_THREAD": context.WORTH_A_THREAD,
+    "CHUNKS_PER_THREAD": context.CHUNKS_PER_THREAD,
 }
 FIELDS = "".join(f"#define TW_{name} {value}\n" for name, value in _SHARED.items())
 # Words that are no names in C or in C++, and macros of the headers that a library includes.

@@ -18,18 +18,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind
 from tilewright.ir.errors import TileError
-from tilewright.ir.ops.memory import (
-    AtomicCas,
-    AtomicRmw,
-    AtomicView,
-    Load,
-    LoadView,
-    MakePartitionView,
-    MakeTensorView,
-    Store,
-    StoreView,
-    padding_value,
-)
+from tilewright.ir.ops import memory as ops
 from tilewright.ir.semantics import constant_array, evaluate
 from tilewright.ir.types import PointerType, Type
 
@@ -170,7 +159,7 @@ def load_view(
     inside, window = _window(memory, attributes, partition, indices, writing=False)
     if window is not None and window.shape == type.tile_shape:
         return window.copy()
-    result = constant_array(padding_value(type.padding, type.view.dtype), type.view.dtype, type.tile_shape)
+    result = constant_array(ops.padding_value(type.padding, type.view.dtype), type.view.dtype, type.tile_shape)
     if window is not None:
         result[inside] = window
     return result
@@ -200,13 +189,13 @@ def atomic_view(
 
 
 MEMORY: dict[type[Op], Callable[..., Any]] = {
-    MakeTensorView: make_tensor_view,
-    MakePartitionView: lambda memory, attributes, types, view: PartitionView(attributes["type"], view),
-    Load: load,
-    Store: store,
-    AtomicRmw: atomic_rmw,
-    AtomicCas: atomic_cas,
-    LoadView: load_view,
-    StoreView: store_view,
-    AtomicView: atomic_view,
+    ops.MakeTensorView: make_tensor_view,
+    ops.MakePartitionView: lambda memory, attributes, types, view: PartitionView(attributes["type"], view),
+    ops.Load: load,
+    ops.Store: store,
+    ops.AtomicRmw: atomic_rmw,
+    ops.AtomicCas: atomic_cas,
+    ops.LoadView: load_view,
+    ops.StoreView: store_view,
+    ops.AtomicView: atomic_view,
 }

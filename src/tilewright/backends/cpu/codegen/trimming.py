@@ -9,8 +9,7 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import index
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.codegen.views import ViewAccess, fits
-from tilewright.backends.cpu.loops.fused import array_tiles
+from tilewright.backends.cpu.codegen.views import ViewAccess, fits, loaded
 from tilewright.backends.cpu.loops.trimming import Axes, read_axes
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import StoreView
@@ -40,11 +39,6 @@ def trim(state: State, nest: LoopNest, op: StoreView) -> Trim:
     for load in loaded(state, nest):
         conditions += _inside(builder, load, axes.get(load.op), counts)
     return Trim(tuple(counts), conditions)
-
-
-def loaded(state: State, nest: LoopNest) -> list[ViewAccess]:
-    """The tiles that the loops of ``nest`` read from arrays."""
-    return [state.accesses[v.op] for v in array_tiles(nest) if v.op is not None]
 
 
 def inside(state: State, nest: LoopNest, store: ViewAccess) -> list[ir.Value]:

@@ -124,7 +124,7 @@ def streaming(state: State, nest: LoopNest, tile: ViewAccess) -> Streaming:
     alike = builder.icmp_unsigned("==", as_value(skew), as_value(0))
     cache = state.processor.cache_bytes
     size = _array_bytes(builder, tile)
-    read = {state.view(a.view).base: a for a in (state.accesses[v.op] for v in array_tiles(nest) if v.op is not None)}
+    read = {state.view(a.view).base: a for a in loaded(state, nest)}
     total = functools.reduce(lambda sum_, a: index.add(builder, sum_, _array_bytes(builder, a)), read.values(), size)
     large = builder.icmp_unsigned(">", as_value(size), as_value(cache))
     if read:
@@ -136,6 +136,11 @@ def streaming(state: State, nest: LoopNest, tile: ViewAccess) -> Streaming:
         whole = builder.icmp_unsigned("==", before, as_value(0))
         return Streaming(builder.and_(worthwhile, whole), None)
     return Streaming(worthwhile, builder.lshr(before, as_value(log2(item))))
+
+
+def loaded(state: State, nest: LoopNest) -> list[ViewAccess]:
+    """The tiles that the loops of ``nest`` read from arrays."""
+    return [state.accesses[v.op] for v in array_tiles(nest) if v.op is not None]
 
 
 def _array_bytes(builder: ir.IRBuilder, tile: ViewAccess) -> Index:

@@ -70,25 +70,35 @@ def in_pairs(
         yield index, cluster.ctas
 
 
+def take_turns(clocks: Clocks, running: dict[int, Running]) -> Generator[Any, None, list[Op]]:
+    """One turn of all that run, by the number of their clock: each goes on until it waits, and who ended leaves.
+
+    Gives what they wait at.
+    """
+    stuck: list[Op] = []
+    for side, steps in list(running.items()):
+        clocks.side = side
+        try:
+            while not isinstance(paused := next(steps), Waiting):
+                yield paused
+                clocks.side = side
+            stuck.append(paused.op)
+        except StopIteration:
+            del running[side]
+    return stuck
+
+
 def run_cluster(ctas: list[CtaInterpreter], body: Block) -> Running:
     """All ``ctas`` of a cluster. Fault when all wait for what nobody does, or one reaches memory of an ended one."""
     cluster = ctas[0].cluster
-    running = {cta: cta.run_all(body) for cta in ctas}
+    running = {cta.rank * len(SIDES): cta.run_all(body) for cta in ctas}
     changes = -1
     while running:
-        stuck: list[Op] = []
-        for cta, steps in list(running.items()):
-            cluster.clocks.side = cta.rank * len(SIDES)
-            try:
-                while not isinstance(paused := next(steps), Waiting):
-                    yield paused
-                stuck.append(paused.op)
-            except StopIteration:
-                del running[cta]
-        for cta in ctas:
-            if cta not in running and cta in cluster.reached:
-                raise Fault(RACE, cluster.reached[cta], "reaches memory of a CTA that may have ended")
-        if stuck and len(stuck) == len(running) and changes == cluster.changes:
+        stuck = yield from take_turns(cluster.clocks, running)
+        for cta, op in cluster.reached.items():
+            if cta.rank * len(SIDES) not in running:
+                raise Fault(RACE, op, "reaches memory of a CTA that may have ended")
+        if stuck and changes == cluster.changes:
             raise Fault(DEADLOCK, stuck[0], f"which never ends, at {' and '.join(str(op.loc) for op in stuck)}")
         changes = cluster.changes
     return Exit(Return, [], [])

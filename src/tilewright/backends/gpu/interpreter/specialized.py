@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.backends.gpu.interpreter.cluster import Waiting
+from tilewright.backends.gpu.interpreter.cluster import Waiting, take_turns
 from tilewright.backends.gpu.interpreter.distribution import collect, distribute
 from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, Fault, in_range
 from tilewright.backends.gpu.interpreter.mbarriers import Arrival, Mbarrier
@@ -61,30 +61,18 @@ class MmaOps:
 
 def run_warp_specialize(cta: CtaInterpreter, op: WarpSpecialize, operands: list[Any]) -> Generator[Any, None, None]:
     """Both sides, each until it waits for what others have to do. Fault when all do."""
-    clocks = cta.cluster.clocks
-    sides = [(side, cta.fork().run(region)) for side, region in enumerate((op.consumer, op.producer))]
-    stuck: dict[int, Op] = {}
+    first = cta.rank * len(SIDES)
+    running = {first + side: cta.fork().run(region) for side, region in enumerate((op.consumer, op.producer))}
     changes = -1
-    while sides:
-        for entry in list(sides):
-            side, running = entry
-            clocks.side = cta.rank * len(SIDES) + side
-            try:
-                while not isinstance(paused := next(running), Waiting):
-                    yield paused
-                    clocks.side = cta.rank * len(SIDES) + side
-                stuck[side] = paused.op
-            except StopIteration:
-                sides.remove(entry)
-                stuck.pop(side, None)
-        if len(stuck) == len(sides) and changes == cta.mbarriers.changes and sides:
-            first = next(iter(stuck.values()))
-            if len(cta.cluster.ctas) > 1:
-                yield Waiting(first)
-                continue
-            where = " and ".join(str(o.loc) for o in stuck.values())
-            raise Fault(DEADLOCK, first, f"of a phase that is never complete, at {where}")
-        changes = cta.mbarriers.changes
+    while running:
+        stuck = yield from take_turns(cta.cluster.clocks, running)
+        if not stuck or changes != cta.mbarriers.changes:
+            changes = cta.mbarriers.changes
+        elif len(cta.cluster.ctas) > 1:
+            yield Waiting(stuck[0])
+        else:
+            where = " and ".join(str(o.loc) for o in stuck)
+            raise Fault(DEADLOCK, stuck[0], f"of a phase that is never complete, at {where}")
 
 
 def run_mbarrier_wait(

@@ -10,25 +10,12 @@ from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
 from tilewright.backends.triton.ttir.types import element
 from tilewright.ir.dtypes import DType
-from tilewright.ir.ops.shape import (
-    Broadcast,
-    Cat,
-    Constant,
-    Extract,
-    Insert,
-    Iota,
-    Pack,
-    Permute,
-    Reshape,
-    Undefined,
-    Unpack,
-    constant_of,
-)
+from tilewright.ir.ops import shape as ops
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import PointerType
 
 
-def constant(s: LoweringState, op: Constant) -> Val:
+def constant(s: LoweringState, op: ops.Constant) -> Val:
     name, shape = s.tensor_type(op.result)
     dtype, value = op.result.tile.dtype, op.value
     if isinstance(dtype, PointerType):
@@ -45,7 +32,7 @@ def number(w: Writer, value: float | int | bool, dtype: DType, shape: Shape) -> 
     return w.bitcast(w.constant(code, "i8", shape), name)
 
 
-def iota(s: LoweringState, op: Iota) -> Val:
+def iota(s: LoweringState, op: ops.Iota) -> Val:
     name, shape = s.tensor_type(op.result)
     w, total, step = s.w, None, 1
     for axis in reversed(range(len(shape))):
@@ -64,7 +51,7 @@ def iota(s: LoweringState, op: Iota) -> Val:
     return w.convert("arith.extui", total, name)
 
 
-def undefined(s: LoweringState, op: Undefined) -> Val:
+def undefined(s: LoweringState, op: ops.Undefined) -> Val:
     name, shape = s.tensor_type(op.result)
     return zero(s.w, name, shape)
 
@@ -76,18 +63,18 @@ def zero(w: Writer, name: str, shape: Shape) -> Val:
     return w.constant(0, name, shape)
 
 
-def reshape(s: LoweringState, op: Reshape) -> Val:
+def reshape(s: LoweringState, op: ops.Reshape) -> Val:
     return s.w.reshape(s[op.x], squeezed(op.shape))
 
 
-def broadcast(s: LoweringState, op: Broadcast) -> Val:
+def broadcast(s: LoweringState, op: ops.Broadcast) -> Val:
     x, old, new = s[op.x], op.x.tile.shape, op.shape
     kept = axes_kept(new)
     axes = [i for i, axis in enumerate(kept) if old[axis] != 1]
     return s.w.place(x, axes, squeezed(new))
 
 
-def permute(s: LoweringState, op: Permute) -> Val:
+def permute(s: LoweringState, op: ops.Permute) -> Val:
     kept = axes_kept(op.x.tile.shape)
     order = [kept.index(a) for a in op.axes if a in kept]
     x = s[op.x]
@@ -96,7 +83,7 @@ def permute(s: LoweringState, op: Permute) -> Val:
     return s.w.trans(x, order)
 
 
-def cat(s: LoweringState, op: Cat) -> Val:
+def cat(s: LoweringState, op: ops.Cat) -> Val:
     """lhs and rhs have equal shapes, since every extent is a power of two."""
     x, y = s.all(op.operands)
     shape, axis = op.lhs.tile.shape, op.axis
@@ -128,14 +115,14 @@ def _through_integers(w: Writer, operands: Sequence[Val], f: Callable[[Sequence[
     return w.int_to_ptr(f([w.ptr_to_int(v) for v in operands]), kind)
 
 
-def extract(s: LoweringState, op: Extract) -> Val:
+def extract(s: LoweringState, op: ops.Extract) -> Val:
     """Keeps what lies at the index along each split axis, by splitting in halves or, for run-time indices, by masks."""
     w, x, shape, part = s.w, s[op.x], list(op.x.tile.shape), op.shape
     for axis, count in enumerate(_grid(op.x.tile.shape, part)):
         if count == 1:
             continue
         index = op.indices[axis]
-        known = constant_of(index)
+        known = ops.constant_of(index)
         before, rest = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
         if known is not None:
             found = _pick_constant(w, x, before, count, part[axis] * rest, int(known) % count)
@@ -195,7 +182,7 @@ def _is_at(w: Writer, index: Val, count: int) -> Val:
     return w.compare("eq", w.arange(count), w.splat(index, (count,)))
 
 
-def insert(s: LoweringState, op: Insert) -> Val:
+def insert(s: LoweringState, op: ops.Insert) -> Val:
     w, x, value = s.w, s[op.x], s[op.value]
     whole, part = op.x.tile.shape, op.value.tile.shape
     grid = _grid(whole, part)
@@ -215,7 +202,7 @@ def insert(s: LoweringState, op: Insert) -> Val:
     return w.select(w.reshape(here, x.shape), w.reshape(spread, x.shape), x)
 
 
-def pack(s: LoweringState, op: Pack) -> Val:
+def pack(s: LoweringState, op: ops.Pack) -> Val:
     """The bytes of each element along a new last axis."""
     w, x = s.w, s[op.x]
     dtype = op.x.tile.element
@@ -244,7 +231,7 @@ def _byte_shifts(w: Writer, count: int, name: str, shape: Shape) -> Val:
     return w.place(shifts, (len(shape) - 1,), shape)
 
 
-def unpack(s: LoweringState, op: Unpack) -> Val:
+def unpack(s: LoweringState, op: ops.Unpack) -> Val:
     w, x = s.w, s[op.x]
     dtype: DType = op.dtype
     name = element(dtype, s.target)
