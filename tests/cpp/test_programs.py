@@ -619,6 +619,36 @@ def test_graphs_pools_and_copies_in_three_dimensions(tmp_path: Path, environment
     IS(cudaGraphExecUpdate(exec, graph, &update), cudaErrorGraphExecUpdateFailure);
     CHECK(update.result == cudaGraphExecUpdateErrorTopologyChanged);
     IS(cudaGraphAddDependencies(graph, &second, &third, 1), cudaSuccess);
+
+    cudaGraphNode_t from[3], to[3], some[3], mark, part, copy; cudaGraph_t whole, inner; unsigned enabled = 7;
+    cudaGraphInstantiateParams how{}; unsigned long long flags; float span; cudaEvent_t begin, seen;
+    count = 3; IS(cudaGraphGetEdges(graph, from, to, &count), cudaSuccess);
+    CHECK(count == 2 && from[0] == second && to[0] == third && from[1] == first && to[1] == second && !from[2]);
+    count = 3; IS(cudaGraphNodeGetDependencies(second, some, &count), cudaSuccess); CHECK(count == 1 && some[0] == first);
+    count = 3; IS(cudaGraphNodeGetDependentNodes(second, some, &count), cudaSuccess); CHECK(count == 1 && some[0] == third);
+    IS(cudaEventCreate(&begin), cudaSuccess); IS(cudaGraphCreate(&whole, 0), cudaSuccess);
+    IS(cudaGraphAddEventRecordNode(&mark, whole, nullptr, 0, begin), cudaSuccess);
+    IS(cudaGraphAddChildGraphNode(&part, whole, &mark, 1, graph), cudaSuccess);
+    IS(cudaGraphAddEventRecordNode(&some[0], whole, &part, 1, fork), cudaSuccess);
+    IS(cudaGraphEventRecordNodeGetEvent(mark, &seen), cudaSuccess); CHECK(seen == begin);
+    IS(cudaGraphEventWaitNodeSetEvent(mark, fork), cudaErrorInvalidValue);
+    IS(cudaGraphChildGraphNodeGetGraph(part, &inner), cudaSuccess); IS(cudaGraphDestroy(inner), cudaErrorInvalidValue);
+    count = 0; IS(cudaGraphGetNodes(inner, nullptr, &count), cudaSuccess); CHECK(count == 3);
+    how.flags = cudaGraphInstantiateFlagUpload; IS(cudaGraphInstantiateWithParams(&exec, whole, &how), cudaSuccess);
+    IS(cudaGraphExecGetFlags(exec, &flags), cudaSuccess);
+    CHECK(how.result_out == cudaGraphInstantiateSuccess && flags == cudaGraphInstantiateFlagUpload);
+    host[3] = 0; IS(cudaGraphLaunch(exec, stream), cudaSuccess); CHECK(host[3] == 0x01010101 + 103);
+    IS(cudaEventElapsedTime(&span, begin, fork), cudaSuccess); CHECK(span >= 0);
+    IS(cudaGraphClone(&inner, whole), cudaSuccess); IS(cudaGraphNodeFindInClone(&copy, part, inner), cudaSuccess);
+    IS(cudaGraphNodeFindInClone(&copy, first, inner), cudaErrorInvalidValue); IS(cudaGraphDestroy(inner), cudaSuccess);
+    IS(cudaGraphInstantiate(&exec, graph), cudaSuccess);
+    IS(cudaGraphNodeSetEnabled(exec, first, 0), cudaSuccess); IS(cudaGraphNodeGetEnabled(exec, first, &enabled), cudaSuccess);
+    IS(cudaMemset(p, 0, sizeof host), cudaSuccess); IS(cudaGraphLaunch(exec, stream), cudaSuccess);
+    CHECK(!enabled && host[3] == 103);
+    IS(cudaGraphDestroyNode(part), cudaSuccess); count = 3; IS(cudaGraphGetNodes(whole, some, &count), cudaSuccess);
+    CHECK(count == 2); count = 3; IS(cudaGraphGetRootNodes(whole, some, &count), cudaSuccess); CHECK(count == 2);
+    IS(cudaGraphDestroyNode(part), cudaErrorInvalidValue); IS(cudaGraphDestroy(whole), cudaSuccess);
+
     IS(cudaGraphAddDependencies(graph, &third, &first, 1), cudaSuccess);
     IS(cudaGraphInstantiate(&exec, graph), cudaErrorInvalidValue);  // a circle
 

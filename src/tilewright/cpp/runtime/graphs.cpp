@@ -10,9 +10,11 @@ struct CUgraphNode_st : node {
 struct CUgraph_st {
     list<cudaGraphNode_t> nodes;
     cudaGraphNode_t newest;  // of those that were captured
+    bool embedded;           // it is a child graph, and ends with its node
 };
 struct CUgraphExec_st {
     cudaGraph_t graph;
+    unsigned long long flags;
 };
 
 namespace tilewright {
@@ -56,6 +58,7 @@ cudaError_t capture(cudaStream_t stream, node const& what) {
 
 static cudaError_t run(cudaGraph_t graph);
 static cudaError_t run(node const& n) {
+    if (n.disabled) return cudaSuccess;
     switch (n.type) {
         case cudaGraphNodeTypeKernel: return run(*n.what, n.how, n.slots);
         case cudaGraphNodeTypeMemcpy: return copy3d(n.copy);
@@ -69,6 +72,8 @@ static cudaError_t run(node const& n) {
         case cudaGraphNodeTypeHost: n.host.fn(n.host.userData); return cudaSuccess;
         case cudaGraphNodeTypeGraph: return run(n.child);
         case cudaGraphNodeTypeEmpty: return cudaSuccess;
+        case cudaGraphNodeTypeEventRecord: return cudaEventRecord(n.event, nullptr);
+        case cudaGraphNodeTypeWaitEvent: return cudaEventQuery(n.event);
     }
     return cudaErrorUnknown;
 }
@@ -80,16 +85,20 @@ static cudaError_t run(cudaGraph_t graph) {
     return cudaSuccess;
 }
 
+static void destroy(cudaGraph_t graph);
+static void destroy(cudaGraphNode_t what) {
+    what->after.clear();
+    free(what->slots);
+    if (what->child) destroy(what->child);
+    free(what);
+}
 static void destroy(cudaGraph_t graph) {
-    for (cudaGraphNode_t each : graph->nodes) {
-        each->after.clear();
-        free(each->slots);
-        if (each->child) destroy(each->child);
-        free(each);
-    }
+    graphs.discard(graph);
+    for (cudaGraphNode_t each : graph->nodes) destroy(each);
     graph->nodes.clear();
     free(graph);
 }
+static cudaGraph_t embedded(cudaGraph_t child);
 // A copy whose nodes are sorted; null where they depend on each other in a circle.
 static cudaGraph_t sorted(cudaGraph_t graph) {
     auto made = (cudaGraph_t)calloc(1, sizeof(CUgraph_st));
@@ -104,7 +113,7 @@ static cudaGraph_t sorted(cudaGraph_t graph) {
             node copy = *each;
             copy.after = {};
             if (copy.slots) copy.slots = copied(*copy.what, copy.slots);
-            if (copy.child) copy.child = sorted(copy.child);
+            if (copy.child) copy.child = embedded(copy.child);
             cudaGraphNode_t clone = added(made, copy);
             clone->original = each;
             for (node* before : each->after) clone->after.add(made->nodes[done.find((cudaGraphNode_t)before)]);
@@ -115,6 +124,24 @@ static cudaGraph_t sorted(cudaGraph_t graph) {
     done.clear();
     if (whole) return made;
     destroy(made);
+    return nullptr;
+}
+// A copy of `child` for a node.
+static cudaGraph_t embedded(cudaGraph_t child) {
+    cudaGraph_t made = sorted(child);
+    if (!made) return nullptr;
+    made->embedded = true;
+    return graphs.add(made);
+}
+static cudaGraph_t graph_of(cudaGraphNode_t what) {
+    for (cudaGraph_t each : graphs)
+        if (each->nodes.holds(what)) return each;
+    return nullptr;
+}
+// The node of an executable graph, or of a clone, that is a copy of `original`; null where there is none.
+static cudaGraphNode_t copy_of(cudaGraph_t graph, cudaGraphNode_t original) {
+    for (cudaGraphNode_t each : graph->nodes)
+        if (each->original == original) return each;
     return nullptr;
 }
 static bool has(cudaGraph_t graph, cudaGraphNode_t const* nodes, size_t count) {
@@ -175,6 +202,7 @@ static void become(cudaGraphNode_t into, node made) {
     free(into->slots);
     if (into->child) destroy(into->child);
     made.after = into->after;
+    made.disabled = into->disabled;
     *(node*)into = made;
 }
 template <typename P>
@@ -189,14 +217,40 @@ template <typename P>
 static cudaError_t set(cudaGraphExec_t exec, cudaGraphNode_t original, P const* what) {
     locked here;
     if (!executables.holds(exec)) return report(cudaErrorInvalidValue);
-    for (cudaGraphNode_t each : exec->graph->nodes)
-        if (each->original == original) return set(each, what);
-    return report(cudaErrorInvalidValue);
+    return set(copy_of(exec->graph, original), what);
 }
 template <typename P>
 static cudaError_t get(cudaGraphNode_t from, cudaGraphNodeType type, P node::*member, P* what) {
     if (!from || !what || from->type != type) return report(cudaErrorInvalidValue);
     *what = from->*member;
+    return report(cudaSuccess);
+}
+static cudaError_t add_event(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after, size_t count,
+                             cudaGraphNodeType type, cudaEvent_t event) {
+    node made{};
+    made.type = type;
+    made.event = event;
+    return event ? add_node(out, graph, after, count, made) : report(cudaErrorInvalidValue);
+}
+static cudaError_t set_event(cudaGraphNode_t into, cudaGraphNodeType type, cudaEvent_t event) {
+    if (!into || into->type != type || !event) return report(cudaErrorInvalidValue);
+    into->event = event;
+    return report(cudaSuccess);
+}
+static cudaError_t set_event(cudaGraphExec_t exec, cudaGraphNode_t original, cudaGraphNodeType type, cudaEvent_t event) {
+    locked here;
+    return set_event(executables.holds(exec) ? copy_of(exec->graph, original) : nullptr, type, event);
+}
+// Writes the nodes that `visit` gives, as many as there is room for; without `nodes`, only their number.
+template <typename F>
+static cudaError_t listed(cudaGraphNode_t* nodes, size_t* count, F visit) {
+    size_t found = 0;
+    visit([&](node* each) {
+        if (nodes && found < *count) nodes[found] = (cudaGraphNode_t)each;
+        ++found;
+    });
+    if (nodes) for (size_t i = found; i < *count; ++i) nodes[i] = nullptr;
+    if (!nodes || found < *count) *count = found;
     return report(cudaSuccess);
 }
 
@@ -213,7 +267,7 @@ cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned int flags) {
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
     locked here;
-    if (!graphs.discard(graph)) return report(cudaErrorInvalidValue);
+    if (!graphs.holds(graph) || graph->embedded) return report(cudaErrorInvalidValue);
     destroy(graph);
     return report(cudaSuccess);
 }
@@ -292,7 +346,7 @@ cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* out, cudaGraph_t graph, 
     if (!graphs.holds(child) || child == graph) return report(cudaErrorInvalidValue);
     node made{};
     made.type = cudaGraphNodeTypeGraph;
-    made.child = sorted(child);
+    made.child = embedded(child);
     return made.child ? add_node(out, graph, after, count, made) : report(cudaErrorInvalidValue);
 }
 cudaError_t __tw_graph_edges(cudaGraph_t graph, cudaGraphNode_t const* from, cudaGraphNode_t const* to, size_t count,
@@ -322,14 +376,112 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t from, cudaGraphNodeType* type) 
 static cudaError_t nodes_of(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count, bool roots) {
     locked here;
     if (!count || !graphs.holds(graph)) return report(cudaErrorInvalidValue);
-    size_t found = 0;
-    for (cudaGraphNode_t each : graph->nodes) {
-        if (roots && each->after.count) continue;
-        if (nodes && found < *count) nodes[found] = each;
-        ++found;
-    }
-    if (!nodes || found < *count) *count = found;
+    return listed(nodes, count, [&](auto give) {
+        for (cudaGraphNode_t each : graph->nodes)
+            if (!roots || !each->after.count) give(each);
+    });
+}
+// Edges have no ports and are of one type.
+static void plain(cudaGraphEdgeData* edges, cudaGraphNode_t* nodes, size_t count) {
+    if (edges && nodes) memset(edges, 0, count * sizeof *edges);
+}
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t of, cudaGraphNode_t* nodes, cudaGraphEdgeData* edges,
+                                         size_t* count) {
+    locked here;
+    if (!count || !graph_of(of)) return report(cudaErrorInvalidValue);
+    plain(edges, nodes, *count);
+    return listed(nodes, count, [&](auto give) {
+        for (node* each : of->after) give(each);
+    });
+}
+cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t of, cudaGraphNode_t* nodes, cudaGraphEdgeData* edges,
+                                           size_t* count) {
+    locked here;
+    cudaGraph_t graph = graph_of(of);
+    if (!count || !graph) return report(cudaErrorInvalidValue);
+    plain(edges, nodes, *count);
+    return listed(nodes, count, [&](auto give) {
+        for (cudaGraphNode_t each : graph->nodes)
+            if (each->after.holds(of)) give(each);
+    });
+}
+cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, cudaGraphEdgeData* edges,
+                              size_t* count) {
+    locked here;
+    if (!count || !graphs.holds(graph) || !from != !to) return report(cudaErrorInvalidValue);
+    plain(edges, from, *count);
+    size_t room = *count;
+    listed(from, count, [&](auto give) {
+        for (cudaGraphNode_t each : graph->nodes)
+            for (node* before : each->after) give(before);
+    });
+    return listed(to, to ? &room : count, [&](auto give) {
+        for (cudaGraphNode_t each : graph->nodes)
+            for (size_t i = 0; i < each->after.count; ++i) give(each);
+    });
+}
+cudaError_t cudaGraphDestroyNode(cudaGraphNode_t what) {
+    locked here;
+    cudaGraph_t graph = graph_of(what);
+    if (!graph) return report(cudaErrorInvalidValue);
+    graph->nodes.discard(what);
+    for (cudaGraphNode_t each : graph->nodes) each->after.discard(what);
+    if (graph->newest == what) graph->newest = nullptr;
+    destroy(what);
     return report(cudaSuccess);
+}
+cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t from, cudaGraph_t* child) {
+    return get(from, cudaGraphNodeTypeGraph, &node::child, child);
+}
+cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* out, cudaGraphNode_t original, cudaGraph_t clone) {
+    locked here;
+    cudaGraphNode_t found = graphs.holds(clone) ? copy_of(clone, original) : nullptr;
+    if (!out || !found) return report(cudaErrorInvalidValue);
+    *out = found;
+    return report(cudaSuccess);
+}
+// Of an executable graph; only kernels, copies and fills may be left out.
+static cudaGraphNode_t optional(cudaGraphExec_t exec, cudaGraphNode_t original) {
+    cudaGraphNode_t found = executables.holds(exec) ? copy_of(exec->graph, original) : nullptr;
+    return found && found->type <= cudaGraphNodeTypeMemset ? found : nullptr;
+}
+cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t original, unsigned int enabled) {
+    locked here;
+    cudaGraphNode_t found = optional(exec, original);
+    if (found) found->disabled = !enabled;
+    return report(found ? cudaSuccess : cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t exec, cudaGraphNode_t original, unsigned int* enabled) {
+    locked here;
+    cudaGraphNode_t found = optional(exec, original);
+    if (found && enabled) *enabled = !found->disabled;
+    return report(found && enabled ? cudaSuccess : cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after,
+                                        size_t count, cudaEvent_t event) {
+    return add_event(out, graph, after, count, cudaGraphNodeTypeEventRecord, event);
+}
+cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after,
+                                      size_t count, cudaEvent_t event) {
+    return add_event(out, graph, after, count, cudaGraphNodeTypeWaitEvent, event);
+}
+cudaError_t cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t from, cudaEvent_t* event) {
+    return get(from, cudaGraphNodeTypeEventRecord, &node::event, event);
+}
+cudaError_t cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t from, cudaEvent_t* event) {
+    return get(from, cudaGraphNodeTypeWaitEvent, &node::event, event);
+}
+cudaError_t cudaGraphEventRecordNodeSetEvent(cudaGraphNode_t into, cudaEvent_t event) {
+    return set_event(into, cudaGraphNodeTypeEventRecord, event);
+}
+cudaError_t cudaGraphEventWaitNodeSetEvent(cudaGraphNode_t into, cudaEvent_t event) {
+    return set_event(into, cudaGraphNodeTypeWaitEvent, event);
+}
+cudaError_t cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t original, cudaEvent_t event) {
+    return set_event(exec, original, cudaGraphNodeTypeEventRecord, event);
+}
+cudaError_t cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t original, cudaEvent_t event) {
+    return set_event(exec, original, cudaGraphNodeTypeWaitEvent, event);
 }
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
     return nodes_of(graph, nodes, count, false);
@@ -337,13 +489,26 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t*
 cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
     return nodes_of(graph, nodes, count, true);
 }
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
     locked here;
     if (!exec || !graphs.holds(graph)) return report(cudaErrorInvalidValue);
     cudaGraph_t made = sorted(graph);
     if (!made) return report(cudaErrorInvalidValue);
     *exec = executables.add((cudaGraphExec_t)malloc(sizeof(CUgraphExec_st)));
-    (*exec)->graph = made;
+    **exec = {made, flags};
+    return report(cudaSuccess);
+}
+cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphInstantiateParams* how) {
+    if (!how) return report(cudaErrorInvalidValue);
+    cudaError_t error = cudaGraphInstantiateWithFlags(exec, graph, how->flags);
+    how->errNode_out = nullptr;
+    how->result_out = error == cudaSuccess ? cudaGraphInstantiateSuccess : cudaGraphInstantiateInvalidStructure;
+    return error;
+}
+cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long* flags) {
+    locked here;
+    if (!flags || !executables.holds(exec)) return report(cudaErrorInvalidValue);
+    *flags = exec->flags;
     return report(cudaSuccess);
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
@@ -391,7 +556,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
     if (error == cudaSuccess && capturing(stream)) {
         node made{};
         made.type = cudaGraphNodeTypeGraph;
-        made.child = sorted(exec->graph);
+        locked here;
+        made.child = embedded(exec->graph);
         return report(capture(stream, made));
     }
     return report(error != cudaSuccess ? error : tilewright::run(exec->graph));

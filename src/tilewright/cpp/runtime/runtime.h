@@ -117,6 +117,8 @@ struct node {
     cudaMemsetParams fill;
     cudaHostNodeParams host;
     cudaGraph_t child;
+    cudaEvent_t event;
+    bool disabled;
 };
 // The graph into which `stream` is captured, or null; and its newest node.
 cudaGraph_t capturing(cudaStream_t stream);

@@ -21,6 +21,22 @@ inline cudaError_t cudaMemcpyToSymbolAsync(T const& symbol, void const* source, 
     return error != cudaSuccess ? error : cudaMemcpyToSymbol(symbol, source, count, offset, kind);
 }
 template <typename T>
+inline cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* node, cudaGraph_t graph, cudaGraphNode_t const* after,
+                                                  size_t number, T const& symbol, void const* source, size_t count,
+                                                  size_t offset, cudaMemcpyKind) {
+    if (offset + count > sizeof(T)) return __tw_host_report(cudaErrorInvalidValue);
+    void* target = (char*)&symbol + offset;
+    return cudaGraphAddMemcpyNode1D(node, graph, after, number, target, source, count, cudaMemcpyDefault);
+}
+template <typename T>
+inline cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                    cudaGraphNode_t const* after, size_t number, void* target,
+                                                    T const& symbol, size_t count, size_t offset, cudaMemcpyKind) {
+    if (offset + count > sizeof(T)) return __tw_host_report(cudaErrorInvalidValue);
+    void const* source = (char const*)&symbol + offset;
+    return cudaGraphAddMemcpyNode1D(node, graph, after, number, target, source, count, cudaMemcpyDefault);
+}
+template <typename T>
 inline cudaError_t cudaMemcpyFromSymbol(void* target, T const& symbol, size_t count, size_t offset = 0,
                                         cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
     if (kind == cudaMemcpyHostToDevice) return __tw_host_report(cudaErrorInvalidMemcpyDirection);

@@ -30,46 +30,37 @@
     TW_ENTRY(cudaGetDriverEntryPointByVersion) TW_ENTRY(cudaGetExportTable) TW_ENTRY(cudaGetFuncBySymbol) \
     TW_ENTRY(cudaGetKernel) TW_ENTRY(cudaGetMipmappedArrayLevel) TW_ENTRY(cudaGetSurfaceObjectResourceDesc) \
     TW_ENTRY(cudaGetTextureObjectResourceDesc) TW_ENTRY(cudaGetTextureObjectResourceViewDesc) \
-    TW_ENTRY(cudaGetTextureObjectTextureDesc) TW_ENTRY(cudaGraphAddEventRecordNode) \
-    TW_ENTRY(cudaGraphAddEventWaitNode) TW_ENTRY(cudaGraphAddExternalSemaphoresSignalNode) \
+    TW_ENTRY(cudaGetTextureObjectTextureDesc) TW_ENTRY(cudaGraphAddExternalSemaphoresSignalNode) \
     TW_ENTRY(cudaGraphAddExternalSemaphoresWaitNode) TW_ENTRY(cudaGraphAddMemAllocNode) \
-    TW_ENTRY(cudaGraphAddMemFreeNode) TW_ENTRY(cudaGraphAddMemcpyNodeFromSymbol) \
-    TW_ENTRY(cudaGraphAddMemcpyNodeToSymbol) TW_ENTRY(cudaGraphAddNode) TW_ENTRY(cudaGraphChildGraphNodeGetGraph) \
-    TW_ENTRY(cudaGraphConditionalHandleCreate) TW_ENTRY(cudaGraphDebugDotPrint) TW_ENTRY(cudaGraphDestroyNode) \
-    TW_ENTRY(cudaGraphEventRecordNodeGetEvent) TW_ENTRY(cudaGraphEventRecordNodeSetEvent) \
-    TW_ENTRY(cudaGraphEventWaitNodeGetEvent) TW_ENTRY(cudaGraphEventWaitNodeSetEvent) \
-    TW_ENTRY(cudaGraphExecChildGraphNodeSetParams) TW_ENTRY(cudaGraphExecEventRecordNodeSetEvent) \
-    TW_ENTRY(cudaGraphExecEventWaitNodeSetEvent) TW_ENTRY(cudaGraphExecExternalSemaphoresSignalNodeSetParams) \
-    TW_ENTRY(cudaGraphExecExternalSemaphoresWaitNodeSetParams) TW_ENTRY(cudaGraphExecGetFlags) \
-    TW_ENTRY(cudaGraphExecGetId) TW_ENTRY(cudaGraphExecMemcpyNodeSetParamsFromSymbol) \
-    TW_ENTRY(cudaGraphExecMemcpyNodeSetParamsToSymbol) TW_ENTRY(cudaGraphExecNodeSetParams) \
-    TW_ENTRY(cudaGraphExternalSemaphoresSignalNodeGetParams) \
+    TW_ENTRY(cudaGraphAddMemFreeNode) TW_ENTRY(cudaGraphAddNode) TW_ENTRY(cudaGraphConditionalHandleCreate) \
+    TW_ENTRY(cudaGraphDebugDotPrint) TW_ENTRY(cudaGraphExecChildGraphNodeSetParams) \
+    TW_ENTRY(cudaGraphExecExternalSemaphoresSignalNodeSetParams) \
+    TW_ENTRY(cudaGraphExecExternalSemaphoresWaitNodeSetParams) TW_ENTRY(cudaGraphExecGetId) \
+    TW_ENTRY(cudaGraphExecMemcpyNodeSetParamsFromSymbol) TW_ENTRY(cudaGraphExecMemcpyNodeSetParamsToSymbol) \
+    TW_ENTRY(cudaGraphExecNodeSetParams) TW_ENTRY(cudaGraphExternalSemaphoresSignalNodeGetParams) \
     TW_ENTRY(cudaGraphExternalSemaphoresSignalNodeSetParams) TW_ENTRY(cudaGraphExternalSemaphoresWaitNodeGetParams) \
-    TW_ENTRY(cudaGraphExternalSemaphoresWaitNodeSetParams) TW_ENTRY(cudaGraphGetEdges) TW_ENTRY(cudaGraphGetId) \
-    TW_ENTRY(cudaGraphInstantiateWithParams) TW_ENTRY(cudaGraphKernelNodeCopyAttributes) \
-    TW_ENTRY(cudaGraphKernelNodeGetAttribute) TW_ENTRY(cudaGraphKernelNodeSetAttribute) \
-    TW_ENTRY(cudaGraphMemAllocNodeGetParams) TW_ENTRY(cudaGraphMemFreeNodeGetParams) \
-    TW_ENTRY(cudaGraphMemcpyNodeSetParamsFromSymbol) TW_ENTRY(cudaGraphMemcpyNodeSetParamsToSymbol) \
-    TW_ENTRY(cudaGraphNodeFindInClone) TW_ENTRY(cudaGraphNodeGetContainingGraph) \
-    TW_ENTRY(cudaGraphNodeGetDependencies) TW_ENTRY(cudaGraphNodeGetDependentNodes) \
-    TW_ENTRY(cudaGraphNodeGetEnabled) TW_ENTRY(cudaGraphNodeGetLocalId) TW_ENTRY(cudaGraphNodeGetParams) \
-    TW_ENTRY(cudaGraphNodeGetToolsId) TW_ENTRY(cudaGraphNodeSetEnabled) TW_ENTRY(cudaGraphNodeSetParams) \
-    TW_ENTRY(cudaGraphReleaseUserObject) TW_ENTRY(cudaGraphRetainUserObject) TW_ENTRY(cudaGraphicsMapResources) \
-    TW_ENTRY(cudaGraphicsResourceGetMappedMipmappedArray) TW_ENTRY(cudaGraphicsResourceGetMappedPointer) \
-    TW_ENTRY(cudaGraphicsResourceSetMapFlags) TW_ENTRY(cudaGraphicsSubResourceGetMappedArray) \
-    TW_ENTRY(cudaGraphicsUnmapResources) TW_ENTRY(cudaGraphicsUnregisterResource) TW_ENTRY(cudaGreenCtxCreate) \
-    TW_ENTRY(cudaHostGetFlags) TW_ENTRY(cudaImportExternalMemory) TW_ENTRY(cudaImportExternalSemaphore) \
-    TW_ENTRY(cudaIpcCloseMemHandle) TW_ENTRY(cudaIpcGetEventHandle) TW_ENTRY(cudaIpcGetMemHandle) \
-    TW_ENTRY(cudaIpcOpenEventHandle) TW_ENTRY(cudaIpcOpenMemHandle) TW_ENTRY(cudaKernelSetAttributeForDevice) \
-    TW_ENTRY(cudaLaunchCooperativeKernel) TW_ENTRY(cudaLibraryEnumerateKernels) TW_ENTRY(cudaLibraryGetGlobal) \
-    TW_ENTRY(cudaLibraryGetKernel) TW_ENTRY(cudaLibraryGetKernelCount) TW_ENTRY(cudaLibraryGetManaged) \
-    TW_ENTRY(cudaLibraryGetUnifiedFunction) TW_ENTRY(cudaLibraryLoadData) TW_ENTRY(cudaLibraryLoadFromFile) \
-    TW_ENTRY(cudaLibraryUnload) TW_ENTRY(cudaLogsCurrent) TW_ENTRY(cudaLogsDumpToFile) \
-    TW_ENTRY(cudaLogsDumpToMemory) TW_ENTRY(cudaLogsRegisterCallback) TW_ENTRY(cudaLogsUnregisterCallback) \
-    TW_ENTRY(cudaMalloc3DArray) TW_ENTRY(cudaMallocArray) TW_ENTRY(cudaMallocMipmappedArray) \
-    TW_ENTRY(cudaMemDiscardAndPrefetchBatchAsync) TW_ENTRY(cudaMemDiscardBatchAsync) \
-    TW_ENTRY(cudaMemGetDefaultMemPool) TW_ENTRY(cudaMemGetLocationInfo) TW_ENTRY(cudaMemGetMemPool) \
-    TW_ENTRY(cudaMemPoolExportPointer) TW_ENTRY(cudaMemPoolExportToShareableHandle) \
+    TW_ENTRY(cudaGraphExternalSemaphoresWaitNodeSetParams) TW_ENTRY(cudaGraphGetId) \
+    TW_ENTRY(cudaGraphKernelNodeCopyAttributes) TW_ENTRY(cudaGraphKernelNodeGetAttribute) \
+    TW_ENTRY(cudaGraphKernelNodeSetAttribute) TW_ENTRY(cudaGraphMemAllocNodeGetParams) \
+    TW_ENTRY(cudaGraphMemFreeNodeGetParams) TW_ENTRY(cudaGraphMemcpyNodeSetParamsFromSymbol) \
+    TW_ENTRY(cudaGraphMemcpyNodeSetParamsToSymbol) TW_ENTRY(cudaGraphNodeGetContainingGraph) \
+    TW_ENTRY(cudaGraphNodeGetLocalId) TW_ENTRY(cudaGraphNodeGetParams) TW_ENTRY(cudaGraphNodeGetToolsId) \
+    TW_ENTRY(cudaGraphNodeSetParams) TW_ENTRY(cudaGraphReleaseUserObject) TW_ENTRY(cudaGraphRetainUserObject) \
+    TW_ENTRY(cudaGraphicsMapResources) TW_ENTRY(cudaGraphicsResourceGetMappedMipmappedArray) \
+    TW_ENTRY(cudaGraphicsResourceGetMappedPointer) TW_ENTRY(cudaGraphicsResourceSetMapFlags) \
+    TW_ENTRY(cudaGraphicsSubResourceGetMappedArray) TW_ENTRY(cudaGraphicsUnmapResources) \
+    TW_ENTRY(cudaGraphicsUnregisterResource) TW_ENTRY(cudaGreenCtxCreate) TW_ENTRY(cudaHostGetFlags) \
+    TW_ENTRY(cudaImportExternalMemory) TW_ENTRY(cudaImportExternalSemaphore) TW_ENTRY(cudaIpcCloseMemHandle) \
+    TW_ENTRY(cudaIpcGetEventHandle) TW_ENTRY(cudaIpcGetMemHandle) TW_ENTRY(cudaIpcOpenEventHandle) \
+    TW_ENTRY(cudaIpcOpenMemHandle) TW_ENTRY(cudaKernelSetAttributeForDevice) TW_ENTRY(cudaLaunchCooperativeKernel) \
+    TW_ENTRY(cudaLibraryEnumerateKernels) TW_ENTRY(cudaLibraryGetGlobal) TW_ENTRY(cudaLibraryGetKernel) \
+    TW_ENTRY(cudaLibraryGetKernelCount) TW_ENTRY(cudaLibraryGetManaged) TW_ENTRY(cudaLibraryGetUnifiedFunction) \
+    TW_ENTRY(cudaLibraryLoadData) TW_ENTRY(cudaLibraryLoadFromFile) TW_ENTRY(cudaLibraryUnload) \
+    TW_ENTRY(cudaLogsCurrent) TW_ENTRY(cudaLogsDumpToFile) TW_ENTRY(cudaLogsDumpToMemory) \
+    TW_ENTRY(cudaLogsRegisterCallback) TW_ENTRY(cudaLogsUnregisterCallback) TW_ENTRY(cudaMalloc3DArray) \
+    TW_ENTRY(cudaMallocArray) TW_ENTRY(cudaMallocMipmappedArray) TW_ENTRY(cudaMemDiscardAndPrefetchBatchAsync) \
+    TW_ENTRY(cudaMemDiscardBatchAsync) TW_ENTRY(cudaMemGetDefaultMemPool) TW_ENTRY(cudaMemGetLocationInfo) \
+    TW_ENTRY(cudaMemGetMemPool) TW_ENTRY(cudaMemPoolExportPointer) TW_ENTRY(cudaMemPoolExportToShareableHandle) \
     TW_ENTRY(cudaMemPoolImportFromShareableHandle) TW_ENTRY(cudaMemPoolImportPointer) \
     TW_ENTRY(cudaMemPrefetchBatchAsync) TW_ENTRY(cudaMemRangeGetAttribute) TW_ENTRY(cudaMemRangeGetAttributes) \
     TW_ENTRY(cudaMemSetMemPool) TW_ENTRY(cudaMemcpy2DArrayToArray) TW_ENTRY(cudaMemcpy2DFromArray) \
