@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import tilewright as ct
-from tilewright.backends.cpu import library
+from tilewright.backends.cpu import library_source
 from tilewright.cli.demo import EXAMPLES
 from tilewright.cli.files import load_module
 from tilewright.compilation import ArrayConstraint, CallingConvention, KernelSignature, ScalarConstraint, export_kernel
@@ -178,9 +178,9 @@ def test_blocks_that_wait_for_all_others_and_for_one_that_never_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More blocks than any number of threads to begin with."""
-    fields = re.sub(r"(TW_PATIENCE_NS) \d+", r"\1 100000000", library.FIELDS)
-    assert fields != library.FIELDS
-    monkeypatch.setattr(library, "FIELDS", fields)
+    fields = re.sub(r"(TW_PATIENCE_NS) \d+", r"\1 100000000", library_source.FIELDS)
+    assert fields != library_source.FIELDS
+    monkeypatch.setattr(library_source, "FIELDS", fields)
     run, last_error = export(tmp_path, meet, [array(1, ct.int32), ScalarConstraint(ct.int32)])
     arrived = np.zeros(1, np.int32)
     assert run(90, 1, 2, *flat(arrived), 180) == 0 and arrived[0] == 180
