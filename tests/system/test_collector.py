@@ -19,6 +19,7 @@ class Cycle:
 @pytest.fixture(autouse=True)
 def a_fresh_count(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(collector, "_left", 0)
+    monkeypatch.setattr(collector, "_frozen", False)
     gc.unfreeze()
     gc.collect()
     yield

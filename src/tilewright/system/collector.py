@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 _MOST_LEFT = 500_000  # objects, some 80 MB, that wait for a collection
 _left = 0
+_frozen = False  # whether a program has frozen objects, as last seen: counting them goes through all
 
 
 @contextlib.contextmanager
@@ -32,8 +33,9 @@ def paused(*, leaves: bool = True) -> Iterator[None]:
 def _age(waiting: int) -> None:
     """Take all objects for old ones, as which they are not looked at soon; not where a program has frozen some.
     ``waiting`` is how many of them may be garbage."""
-    global _left
-    if gc.get_freeze_count():
+    global _left, _frozen
+    _frozen = _frozen or gc.get_freeze_count() > 0
+    if _frozen:
         return
     _left += waiting
     if _left > _MOST_LEFT:
