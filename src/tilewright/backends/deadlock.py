@@ -10,6 +10,8 @@ from tilewright.ir.ops.control import Loop
 
 Index = tuple[int, int, int]
 SHOWN = 8
+TEXT = "deadlock: every block that is left waits for memory that none of them changes: "  # and which blocks
+OF_LOOPS = "; waiting for another block needs a load with a memory order"  # where one of them is in a loop without any
 
 
 def describe_blocks(blocks: Sequence[tuple[Index, Loc | None, str]]) -> str:
@@ -24,7 +26,5 @@ class Deadlock(TileError):
 
     def __init__(self, blocks: Sequence[tuple[Index, Loc | None, str]]) -> None:
         """``blocks`` says which block waits, where, and at which operation."""
-        text = f"every block that is left waits for memory that none of them changes: {describe_blocks(blocks)}"
-        if any(op == Loop.spec.name for _, _, op in blocks):
-            text += "; waiting for another block needs a load with a memory order"
-        super().__init__(f"deadlock: {text}", blocks[0][1])
+        loops = any(op == Loop.spec.name for _, _, op in blocks)
+        super().__init__(f"{TEXT}{describe_blocks(blocks)}{OF_LOOPS * loops}", blocks[0][1])

@@ -10,8 +10,11 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 
+import tilewright as ct
+from tilewright.backends.cpu import threads
 from tilewright.backends.cpu.team import TeamMemory
 from tilewright.backends.cpu.threads import Pool, Scratch
 
@@ -132,7 +135,30 @@ def test_the_caller_works_alone_where_the_system_gives_no_threads(monkeypatch: p
         pool.supervise(lambda: calls.append(1), 4, None, lambda: None)
         assert len(calls) == 4
         with pytest.raises(RuntimeError, match="need more than 0 threads, but the system gives no more"):
-            pool.supervise(lambda: calls.append(2), 4, lambda: 0, lambda: None)
+            pool.supervise(lambda: calls.append(2), 4, lambda workers: 0, lambda: None)
     assert len(calls) == 4
     together = threading.Barrier(4)
-    pool.supervise(lambda: together.wait(30) and None, 4, lambda: 0, lambda: None)  # those that were refused are there
+    pool.supervise(lambda: together.wait(30) and None, 4, lambda workers: 0, lambda: None)  # those that were refused are there
+
+
+def test_blocks_that_wait_are_looked_at_in_as_few_threads_as_the_system_gave(monkeypatch: pytest.MonkeyPatch) -> None:
+    @ct.kernel
+    def meet(arrived):
+        ct.atomic_add(arrived, 0, 1, memory_order="RELEASE")
+        while ct.atomic_add(arrived, 0, 0, memory_order="ACQUIRE") < ct.num_blocks(0):
+            pass
+
+    starts, start = [], threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        starts.append(thread)
+        if len(starts) == 2:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threads, "POOL", Pool())
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "4")
+    arrived = np.zeros(1, np.int32)
+    ct.launch(None, (4,), meet, (arrived,), backend="cpu")
+    assert arrived[0] == 4 and len(starts) > 2

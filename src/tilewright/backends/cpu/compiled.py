@@ -17,7 +17,9 @@ SYMBOL = "kernel"  # takes blocks until none is left, beside other threads
 CALLER_SYMBOL = "kernel_caller"  # does so in the thread that launches; there must be no print
 TEAM_SYMBOL = "kernel_team"  # what each thread of another runtime calls: see codegen/team.py
 SERIAL_SYMBOL = "kernel_alone"  # runs all blocks in that thread; there must be no print or assert
-SYMBOLS = SYMBOL, CALLER_SYMBOL, TEAM_SYMBOL, SERIAL_SYMBOL
+WATCH_SUFFIX = "_watch"  # of the name of an entry point: looks at its blocks, if they may wait; see codegen/watch.py
+WATCH_SYMBOL = f"{SYMBOL}{WATCH_SUFFIX}"
+SYMBOLS = SYMBOL, CALLER_SYMBOL, TEAM_SYMBOL, SERIAL_SYMBOL, WATCH_SYMBOL
 
 
 class Site(NamedTuple):

@@ -67,6 +67,17 @@ class Team(enum.IntEnum):
     NUMBER = 6  # address of the function that tells a thread its number
 
 
+class Watch(enum.IntEnum):
+    """Places in the record of looks at blocks that wait for each other: see ``codegen/watch.py``. For each worker, the
+    address of its record follows, and how long it had waited when memory changed last."""
+
+    PATIENCE = 0  # nanoseconds without a change after which no block can progress
+    SINCE = 1  # when memory changed last, in nanoseconds of the monotonic clock
+    WAITING = 2  # workers that have waited since
+    PROGRESS = 3  # of all workers together
+    COUNT = 4  # workers
+
+
 class Cancellation(enum.IntEnum):
     """Why a launch ends early."""
 
@@ -88,6 +99,7 @@ PYTHON_FUNCTIONS = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSig
 WORKER_BYTES = 8 * len(Worker)  # of a record of a thread: no two share a cache line, nor a pair of them
 BETWEEN_BLOCKS = -1
 ENDED = -1
+STUCK = -1  # what a look finds where no block can progress
 
 # Blocks that wait for each other begin with a thread for each processor, as those that take turns hand over soonest
 # there. More are started when all blocks that have begun wait: for at least so many iterations of a waiting loop, and
@@ -95,6 +107,10 @@ ENDED = -1
 # All chosen, no measurement on record.
 WAITS = 64
 SHORTEST_TICK, LONGEST_TICK = 0.001, 0.02
+TOO_FEW_THREADS = (
+    "blocks of this kernel wait for each other and need more than %d threads, but the system gives no more: raise its "
+    "limit of threads (ulimit -u), or launch fewer blocks"
+)
 # A launch is stuck when all blocks have waited for so many iterations, and so many seconds, without a change. Chosen:
 # only a thread of the host may still change the memory, and few of these wait for so long.
 STUCK_ITERATIONS, PATIENCE = 300, 5.0
@@ -113,6 +129,11 @@ def worker_records(count: int, *, ranges: bool) -> bytes:
     if ranges:
         words[Worker.SHARES :: len(Worker)] = array("q", [count]) * count
     return words.tobytes()
+
+
+def blocks_alone(block_work: int | None) -> int:
+    """How many blocks are never worth another thread; ``block_work`` is what each does, if that is known."""
+    return 1 if block_work is None else max(1, (WORTH_A_THREAD - 1) // max(block_work, 1))
 
 
 def blocks_together(total: int, threads: int) -> int:

@@ -7,9 +7,9 @@ import sys
 from tilewright.backends.cpu.context import (
     CHUNKS_PER_THREAD,
     WORKER_BYTES,
-    WORTH_A_THREAD,
     Field,
     Worker,
+    blocks_alone,
     launch_record,
 )
 from tilewright.backends.native import Embedded
@@ -148,8 +148,6 @@ def embedded(
     ``address`` is that of machine code which takes blocks until none is left; with ``ranges``, each thread begins with
     blocks of its own (``codegen/shares.py``). The result is 0, or the number of the ``assert`` that failed, from 1.
     """
-    work = 0 if block_work is None else max(1, block_work)
-    small = f"icmp slt i64 %work, {WORTH_A_THREAD}" if work else "icmp sle i64 %total, 1"
     record = launch_record("%total", "%chunk", ("%x", "%y", "%z"), "0", printer=str(printer))
     stores = "\n".join(
         f"  %f{i} = getelementptr i64, ptr %context, i64 {i}\n  store i64 {word}, ptr %f{i}"
@@ -165,8 +163,7 @@ define i64 @{name}(ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream, i64 %thread
 empty:
   ret i64 0
 count:
-  %work = mul i64 %total, {work}
-  %small = {small}
+  %small = icmp sle i64 %total, {blocks_alone(block_work)}
   %fewer = icmp slt i64 %total, %threads
   %wanted = select i1 %fewer, i64 %total, i64 %threads
   %count.of = select i1 %small, i64 1, i64 %wanted

@@ -12,16 +12,23 @@ from typing import Any
 from tilewright.backends import native
 from tilewright.backends.base import Work
 from tilewright.backends.cpu import jitdump, openmp, perf_map, threads
-from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL, TEAM_SYMBOL, CompiledKernel
+from tilewright.backends.cpu.compiled import (
+    CALLER_SYMBOL,
+    SERIAL_SYMBOL,
+    SYMBOL,
+    TEAM_SYMBOL,
+    WATCH_SYMBOL,
+    CompiledKernel,
+)
 from tilewright.backends.cpu.context import (
     PYTHON_FUNCTIONS,
     WORTH_A_POOL,
     WORTH_A_TEAM,
-    WORTH_A_THREAD,
     Cancellation,
     Field,
     Python,
     Worker,
+    blocks_alone,
     blocks_together,
     launch_record,
 )
@@ -44,6 +51,7 @@ from tilewright.system.environment import number_of_threads
 _MAX_ALONE = 1 << 20  # blocks, whatever they take
 _ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 _CALLER = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 4)  # comes with Python's lock, and may raise
+_LOOK = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2)
 # Without what describes a failure, which is not used.
 _CONTEXT = struct.Struct(f"={int(Field.FAILED_ELEMENT)}q")
 _PYTHON = (ctypes.c_void_p * len(Python))(
@@ -59,7 +67,7 @@ class CpuExecutable:
         self.compiled = compiled
         self._options = Options() if compiled.may_spin else options
         self._function = function
-        code, work = compiled.code, compiled.block_work
+        code = compiled.code
         self._native: Any
         if isinstance(code, Image):
             self._native = LoadedImage(code)
@@ -70,11 +78,12 @@ class CpuExecutable:
         self._entry = self._function_at(SYMBOL, _ENTRY)
         self._caller = self._function_at(CALLER_SYMBOL, _CALLER)
         self._alone = self._function_at(SERIAL_SYMBOL, _CALLER)
+        self._look = self._function_at(WATCH_SYMBOL, _LOOK) if compiled.may_spin else None
         self._team_code = self._native.address(TEAM_SYMBOL)
         self._waiting_threads = 0  # that a launch has needed whose blocks wait for each other
         self._block_seconds = 0.0  # that a block has taken lately; 0 before the first launch
         # So many blocks are never worth a thread.
-        self._blocks_alone = ctypes.c_int64(1 if work is None else max(1, (WORTH_A_THREAD - 1) // max(int(work), 1)))
+        self._blocks_alone = ctypes.c_int64(blocks_alone(compiled.block_work))
         self._locations = BlockLocations(compiled, function.loc)
         self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
         self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
@@ -229,7 +238,7 @@ class CpuExecutable:
         chunk, limit = self._chunk(total, count), deadlines.deadline()
         context = Context(*launch_record(total, chunk, grid, 0, printer=self._print_address, python=PYTHON))
         context[Field.DEADLINE] = limit
-        launch = ParallelLaunch(self._locations, grid, packed, context, count, ranges=self._simple)
+        launch = ParallelLaunch(self._locations, grid, packed, context, count, ranges=self._simple, look=self._look)
         work = functools.partial(launch.work, self._entry)
 
         def own() -> None:
@@ -238,9 +247,8 @@ class CpuExecutable:
         try:
             if self.compiled.may_spin or self._print:
                 # Python handles signals in this thread, which must not be in the middle of a block that prints.
-                watch = launch.watch if self.compiled.may_spin else None
-                threads.POOL.supervise(work, count, watch, launch.cancel)
-                self._waiting_threads = max(self._waiting_threads, launch.expected if watch else 0)
+                threads.POOL.supervise(work, count, launch.watch if self._look else None, launch.cancel)
+                self._waiting_threads = max(self._waiting_threads, len(launch.records) if self._look else 0)
             elif count == 1:
                 own()
             else:

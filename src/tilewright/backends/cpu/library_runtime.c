@@ -18,16 +18,21 @@ typedef union {
 } tw_word;
 
 typedef void tw_entry(const tw_word *arguments, int64_t *context, void *scratch, void *worker);
+typedef int64_t tw_watch(int64_t *context, int64_t *watched); /* see codegen/watch.py */
+
+typedef struct {
+  const char *where;
+  bool loop;
+} tw_place;
 
 /* A kernel as the backend compiled it. */
 typedef struct {
   tw_entry *entry;
   size_t scratch_bytes; /* for each thread */
-  bool spins;           /* blocks may wait for each other */
-  bool small;           /* a block does so little that threads are not worth waking for few of them */
-  double block_work;
+  tw_watch *watch;      /* of blocks that may wait for each other, or NULL */
+  double alone;         /* so many blocks are not worth waking threads for */
   const char *const *assertions;
-  const char *const *places; /* where blocks wait, if they do */
+  const tw_place *places; /* where blocks wait, if they do */
   void (*print)(int64_t site, const int64_t *addresses); /* or NULL */
 } tw_kernel;
 
@@ -65,7 +70,6 @@ struct tw_worker {
   pthread_t thread;
   int64_t *record;
   void *scratch;
-  int64_t waited; /* iterations of the waiting loop that it is in, when memory changed last */
 };
 
 static size_t tw_aligned(size_t bytes) { return (bytes + TW_ALIGNMENT - 1) / TW_ALIGNMENT * TW_ALIGNMENT; }
@@ -134,83 +138,60 @@ static bool tw_wait(tw_launch *launch, int64_t nanoseconds) {
   return ended;
 }
 
-static int64_t tw_read(const int64_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
-
-static void tw_cancel(tw_launch *launch) { __atomic_store_n(launch->context + TW_CANCELLED, TW_REQUESTED, __ATOMIC_RELAXED); }
-
-/* What a look at blocks that wait for each other has found. */
-typedef struct {
-  int waiting;      /* threads whose block waits; 0 where another one does not */
-  int64_t progress; /* what all have changed */
-  int64_t fewest;   /* iterations of one of them since the last change */
-} tw_look;
-
-static tw_look tw_look_at(const tw_launch *launch) {
-  tw_look found = {.fewest = INT64_MAX};
-  for (const tw_worker *worker = launch->workers; worker; worker = worker->next) {
-    int64_t waited = tw_read(worker->record + TW_WORKER_WAITED);
-    if (waited != TW_ENDED && waited < TW_WAITS) return (tw_look){0};
-    found.progress += tw_read(worker->record + TW_WORKER_PROGRESS);
-    if (waited == TW_ENDED) continue;
-    found.waiting++;
-    if (waited - worker->waited < found.fewest) found.fewest = waited - worker->waited;
-  }
-  return found;
-}
-
-static int32_t tw_deadlock(const tw_launch *launch, const tw_look *found) {
+static int32_t tw_deadlock(const tw_launch *launch) {
   char places[768];
   size_t used = 0;
-  int shown = 0;
+  int shown = 0, waiting = 0;
+  bool loops = false;
   const int64_t *context = launch->context;
-  for (const tw_worker *worker = launch->workers; worker && shown < TW_SHOWN && used < sizeof places; worker = worker->next) {
+  for (const tw_worker *worker = launch->workers; worker; worker = worker->next) {
     const int64_t *record = worker->record;
-    if (tw_read(record + TW_WORKER_WAITED) == TW_ENDED) continue;
+    if (record[TW_WORKER_WAITED] == TW_ENDED) continue;
+    const tw_place *place = &launch->kernel->places[record[TW_WORKER_WAITS_AT] - 1];
+    loops |= place->loop;
+    if (waiting++ >= TW_SHOWN || used >= sizeof places) continue;
     long long block = record[TW_WORKER_BLOCK], x = context[TW_GRID_X], y = context[TW_GRID_Y];
     used += (size_t)snprintf(places + used, sizeof places - used, "%sblock (%lld, %lld, %lld) at %s", shown++ ? "; " : "",
-                             block % x, block / x % y, block / x / y,
-                             launch->kernel->places[record[TW_WORKER_WAITS_AT] - 1]);
+                             block % x, block / x % y, block / x / y, place->where);
   }
   char more[32] = "";
-  if (found->waiting > shown) snprintf(more, sizeof more, "; and %d more", found->waiting - shown);
-  return tw_fail(TILEWRIGHT_DEADLOCK,
-                 "deadlock: every block that is left waits for memory that none of them changes: %s%s", places, more);
+  if (waiting > shown) snprintf(more, sizeof more, "; and %d more", waiting - shown);
+  return tw_fail(TILEWRIGHT_DEADLOCK, "%s%s%s%s", TW_DEADLOCK, places, more, loops ? TW_DEADLOCK_OF_LOOPS : "");
 }
 
-/* Run the blocks, which may wait for each other, in ``count`` threads, and in more where all that have begun wait. As
-   parallel.py and threads.py do it for Python. */
+/* The record of looks at all threads, or NULL. */
+static int64_t *tw_watched(const tw_launch *launch) {
+  int64_t *words = calloc(TW_WATCH_FIELDS + 2 * (size_t)launch->count, sizeof *words), *row = words + TW_WATCH_FIELDS;
+  if (!words) return NULL;
+  words[TW_WATCH_PATIENCE] = TW_PATIENCE_NS;
+  words[TW_WATCH_COUNT] = launch->count;
+  for (const tw_worker *worker = launch->workers; worker; worker = worker->next, row += 2)
+    *row = (int64_t)(intptr_t)worker->record;
+  return words;
+}
+
+/* Run the blocks, which may wait for each other, in ``count`` threads, and in more where all that have begun wait. */
 static int32_t tw_supervise(tw_launch *launch, int count) {
   while (launch->count < count && tw_start(launch)) continue;
   if (!launch->count) return tw_fail(TILEWRIGHT_NO_MEMORY, "the system gives no thread for the blocks of this kernel");
-  int64_t *context = launch->context, tick = TW_SHORTEST_TICK_NS, since = 0; /* the time, counted in ticks */
+  int64_t tick = TW_SHORTEST_TICK_NS, *watched = NULL;
   int32_t status = TILEWRIGHT_OK;
-  tw_look first = {0}; /* without a change since then */
   while (!tw_wait(launch, tick)) {
-    since += tick;
     if (tick < TW_LONGEST_TICK_NS) tick += tick / 2;
-    tw_look now = status ? (tw_look){0} : tw_look_at(launch);
-    if (!now.waiting || now.waiting != first.waiting || now.progress != first.progress) {
-      first = now;
-      since = 0;
-      for (tw_worker *each = launch->workers; each; each = each->next) each->waited = tw_read(each->record + TW_WORKER_WAITED);
-      continue;
+    if (status) continue;
+    if (!watched) watched = tw_watched(launch);
+    int64_t more = watched ? launch->kernel->watch(launch->context, watched) : 0;
+    if (more == TW_STUCK) status = tw_deadlock(launch);
+    for (; more > 0 && !status; more--) {
+      free(watched);
+      watched = NULL;
+      tick = TW_SHORTEST_TICK_NS;
+      if (!tw_start(launch))
+        status = tw_fail(TILEWRIGHT_NO_MEMORY, TW_TOO_FEW_THREADS, launch->count);
     }
-    int64_t left = context[TW_TOTAL] - tw_read(context + TW_NEXT);
-    if (left > 0) {
-      int more = left < launch->count ? (int)left : launch->count;
-      for (first.waiting = 0, tick = TW_SHORTEST_TICK_NS; more && !status; more--)
-        if (!tw_start(launch))
-          status = tw_fail(TILEWRIGHT_NO_MEMORY,
-                           "blocks of this kernel wait for each other and need more than %d threads, but the system "
-                           "gives no more: raise its limit of threads (ulimit -u), or launch fewer blocks",
-                           launch->count);
-    } else if (tw_read(context + TW_FAILED)) { /* what failed does not do what the others wait for */
-      tw_cancel(launch);
-    } else if (since >= TW_PATIENCE_NS && now.fewest >= TW_STUCK_ITERATIONS) {
-      status = tw_deadlock(launch, &now);
-    }
-    if (status) tw_cancel(launch);
+    if (status) __atomic_store_n(launch->context + TW_CANCELLED, TW_REQUESTED, __ATOMIC_RELAXED);
   }
+  free(watched);
   return status;
 }
 
@@ -219,7 +200,7 @@ static int tw_thread_count(const tw_kernel *kernel, double blocks) {
   long count = wanted && *wanted ? atol(wanted) : sysconf(_SC_NPROCESSORS_ONLN);
   if (count > TW_MAX_THREADS) count = TW_MAX_THREADS;
   if (count > blocks) count = (long)blocks;
-  if (count < 1 || (kernel->small && blocks * kernel->block_work < TW_WORTH_A_THREAD)) count = 1;
+  if (count < 1 || blocks <= kernel->alone) count = 1;
   return (int)count;
 }
 
@@ -236,8 +217,8 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
   int64_t total = (int64_t)x * y * z;
   int count = tw_thread_count(kernel, (double)total), granted = 0;
   if (__tw_take_threads && count > 1) granted = __tw_take_threads(count - 1);
-  if (__tw_take_threads && !kernel->spins) count = 1 + granted;
-  int64_t chunk = kernel->spins ? 1 : total / ((int64_t)count * TW_CHUNKS_PER_THREAD);
+  if (__tw_take_threads && !kernel->watch) count = 1 + granted;
+  int64_t chunk = kernel->watch ? 1 : total / ((int64_t)count * TW_CHUNKS_PER_THREAD);
   int64_t context[TW_FIELDS] = {
       [TW_TOTAL] = total,
       [TW_CHUNK] = chunk > 1 ? chunk : 1,
@@ -250,13 +231,13 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
   pthread_cond_init(&launch.ended, NULL);
   int32_t status = TILEWRIGHT_OK;
   void *records = NULL;
-  bool ordered = kernel->spins || kernel->assertions[0]; /* blocks begin in the order of their numbers */
+  bool ordered = kernel->watch || kernel->assertions[0]; /* blocks begin in the order of their numbers */
   if (!ordered && !posix_memalign(&records, TW_WORKER_BYTES, (size_t)count * TW_WORKER_BYTES)) {
     launch.records = memset(records, 0, (size_t)count * TW_WORKER_BYTES);
     launch.ranges = count;
   }
-  tw_worker *own = kernel->spins ? NULL : tw_new_worker(&launch);
-  if (kernel->spins) {
+  tw_worker *own = kernel->watch ? NULL : tw_new_worker(&launch);
+  if (kernel->watch) {
     status = tw_supervise(&launch, count);
   } else if (own) {
     while (launch.count < count - 1 && tw_start(&launch)) continue;

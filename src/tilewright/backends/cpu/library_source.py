@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,13 +10,14 @@ from typing import NamedTuple
 
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
+from tilewright.backends import deadlock
 from tilewright.backends.cpu import context
-from tilewright.backends.cpu.compiled import Poll, Site
+from tilewright.backends.cpu.compiled import WATCH_SUFFIX, Poll, Site
 from tilewright.backends.cpu.scratch import ALIGNMENT, element_bytes
 from tilewright.backends.cpu.target import Processor
-from tilewright.backends.deadlock import SHOWN
 from tilewright.backends.export import Export, Parameter
 from tilewright.ir.formatting import parse_conversion
+from tilewright.ir.ops.control import Loop
 from tilewright.ir.types import PointerType, TileType
 
 _ELEMENTS = {
@@ -30,16 +32,19 @@ _ELEMENTS = {
 _SHARED = {
     **{f.name: int(f) for f in context.Field},
     **{f"WORKER_{f.name}": int(f) for f in context.Worker},
+    **{f"WATCH_{f.name}": int(f) for f in context.Watch},
     "FIELDS": len(context.Field),
     "REQUESTED": int(context.Cancellation.REQUESTED),
     "ENDED": context.ENDED,
-    "WAITS": context.WAITS,
-    "STUCK_ITERATIONS": context.STUCK_ITERATIONS,
-    "SHOWN": SHOWN,
+    "STUCK": context.STUCK,
+    "WATCH_FIELDS": len(context.Watch),
+    "SHOWN": deadlock.SHOWN,
+    "TOO_FEW_THREADS": json.dumps(context.TOO_FEW_THREADS),
+    "DEADLOCK": json.dumps(deadlock.TEXT),
+    "DEADLOCK_OF_LOOPS": json.dumps(deadlock.OF_LOOPS),
     **{f"{name}_NS": int(getattr(context, name) * 1e9) for name in ("PATIENCE", "SHORTEST_TICK", "LONGEST_TICK")},
     "ALIGNMENT": ALIGNMENT,
     "WORKER_BYTES": context.WORKER_BYTES,
-    "WORTH_A_THREAD": context.WORTH_A_THREAD,
     "CHUNKS_PER_THREAD": context.CHUNKS_PER_THREAD,
 }
 FIELDS = "".join(f"#define TW_{name} {value}\n" for name, value in _SHARED.items())
@@ -135,17 +140,20 @@ def definition(kernel: Export, code: Code) -> str:
 
 def _described(code: Code) -> str:
     """The ``tw_kernel`` of ``code``."""
-    entry, sites, work = code.entry, code.sites, code.block_work
-    places = ", ".join(_text(f"{p.loc} ({p.op})") for p in code.polls) if code.may_spin else ""
+    entry, sites = code.entry, code.sites
+    polls = code.polls if code.may_spin else ()
+    places = ", ".join(f"{{{_text(f'{p.loc} ({p.op})')}, {_boolean(p.op == Loop.spec.name)}}}" for p in polls)
+    watch = f"{entry}{WATCH_SUFFIX}" if code.may_spin else "NULL"
     messages = ", ".join(_text(f"{s.loc}: assertion failed: {s.message}") for s in sites)
     printer = f"{entry}_print" if any(s.prints for s in sites) else "NULL"
     return f"""\
 extern tw_entry {entry};
+{f"extern tw_watch {watch};" if code.may_spin else ""}
 {_print_function(printer, sites) if printer != "NULL" else ""}
 static const char *const {entry}_assertions[] = {{{messages or "0"}}};
-static const char *const {entry}_places[] = {{{places or "0"}}};
+static const tw_place {entry}_places[] = {{{places or "{0}"}}};
 static const tw_kernel {entry}_kernel = {{
-    {entry}, {code.scratch_bytes}, {_boolean(code.may_spin)}, {_boolean(work is not None)}, {float(work or 0)},
+    {entry}, {code.scratch_bytes}, {watch}, {float(context.blocks_alone(code.block_work))},
     {entry}_assertions, {entry}_places, {printer}}};
 """
 

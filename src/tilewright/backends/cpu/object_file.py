@@ -42,7 +42,8 @@ class _Linker:
                 for offset, info, addend in _RELOCATION.iter_unpack(self._bytes(section)):
                     self._relocate(self.places[section.info] + offset, info & 0xFFFFFFFF, info >> 32, addend)
         known = {self._name(s): self.places[s[3]] + s[4] for s in self.symbols if s[3] in self.places}
-        return Image(bytes(self.content), {n: known[n] for n in wanted}, tuple(self.relative), tuple(self.imports))
+        found = {n: known[n] for n in wanted if n in known}
+        return Image(bytes(self.content), found, tuple(self.relative), tuple(self.imports))
 
     def _relocate(self, place: int, kind: int, number: int, addend: int) -> None:
         symbol = self.symbols[number]
@@ -98,5 +99,5 @@ class _Linker:
 
 
 def link(data: bytes, wanted: Sequence[str]) -> Image:
-    """The image of an object file whose functions ``wanted`` are to be called."""
+    """The image of an object file whose functions ``wanted`` are to be called, as far as it has them."""
     return _Linker(data).link(wanted)

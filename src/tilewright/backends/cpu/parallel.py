@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,11 +11,11 @@ from tilewright.backends.cpu.compiled import CompiledKernel
 from tilewright.backends.cpu.context import (
     ENDED,
     PATIENCE,
-    STUCK_ITERATIONS,
-    WAITS,
+    STUCK,
     WORKER_BYTES,
     Cancellation,
     Field,
+    Watch,
     Worker,
     worker_records,
 )
@@ -76,19 +75,21 @@ class ParallelLaunch:
         count: int,
         *,
         ranges: bool,
+        look: Callable[[Any, Any], int] | None,
     ) -> None:
-        """``ranges``: each worker begins with blocks of its own (``codegen/shares.py``)."""
+        """``ranges``: each worker begins with blocks of its own (``codegen/shares.py``). ``look``: the function of
+        ``codegen/watch.py``, where blocks may wait for each other."""
         self.context = context
         self._locations, self._grid, self._packed = kernel, grid, packed
-        self._records: list[Record] = []  # of the workers that have begun
+        self.records: list[Record] = []  # of the workers that have begun
         self._free = dict(enumerate(_records(count, ranges=ranges)))
-        self.expected = count  # workers
-        self._stuck: tuple[float, int, list[int]] | None = None  # since when, with which progress and iterations
+        self._look = look
+        self._watched = (ctypes.c_int64 * len(Watch))()
 
     def work(self, entry: Entry) -> Record:
         """Run blocks until none is left; returns the record of this thread: that of its number, if it is free."""
         record = self._take_record()
-        self._records.append(record)
+        self.records.append(record)
         memory = threads.take_scratch(self._locations.kernel.scratch_bytes)
         try:
             entry(self._packed, self.context, memory.address, ctypes.addressof(record))
@@ -107,46 +108,23 @@ class ParallelLaunch:
         """Let all blocks end soon."""
         self.context[Field.CANCELLED] = self.context[Field.CANCELLED] or Cancellation.REQUESTED
 
-    def watch(self) -> int:
-        """How many more threads are needed because all blocks that have started wait, and others have not started.
-
-        Deadlock when none is left to start, either."""
-        found = self._waiting()
-        if found is None:
-            self._stuck = None
+    def watch(self, workers: int) -> int:
+        """How many more threads than these ``workers`` are needed because all blocks that have started wait, and others
+        have not started. Deadlock when none is left to start, either."""
+        records = self.records
+        if len(records) < workers:
             return 0
-        waiting, progress = found
-        waited = [words[Worker.WAITED] for words in waiting]
-        if self._stuck is None or self._stuck[1] != progress or len(self._stuck[2]) != len(waited):
-            self._stuck = (time.monotonic(), progress, waited)
-            return 0
-        since, _, before = self._stuck
-        left = self.context[Field.TOTAL] - self.context[Field.NEXT]
-        if left > 0:
-            self._stuck = None
-            more = min(left, len(self._records))
-            self.expected += more
-            return more
-        if self.context[Field.FAILED]:  # what failed does not do what the others wait for
-            self.cancel()
-        elif time.monotonic() - since >= PATIENCE and min(a - b for a, b in zip(waited, before)) >= STUCK_ITERATIONS:
-            raise Deadlock(self._locations.of(self._grid, [(w[Worker.WAITS_AT], w[Worker.BLOCK]) for w in waiting]))
-        return 0
-
-    def _waiting(self) -> tuple[list[Record], int] | None:
-        """The records of the workers that are left, when all of them wait, and what they have changed in all."""
-        if len(self._records) < self.expected:
-            return None
-        waiting, progress = [], 0
-        for record in self._records:
-            waited = record[Worker.WAITED]
-            if 0 <= waited < WAITS:
-                return None
-            progress += record[Worker.PROGRESS]
-            if waited != ENDED:
-                waiting.append(record)
-        return (waiting, progress) if waiting else None
+        if self._watched[Watch.COUNT] != len(records):
+            rows = [word for record in records for word in (ctypes.addressof(record), 0)]
+            head = int(PATIENCE * 1e9), 0, 0, 0, len(records)  # see ``context.Watch``
+            self._watched = (ctypes.c_int64 * (len(head) + len(rows)))(*head, *rows)
+        assert self._look is not None
+        found = self._look(self.context, self._watched)
+        if found != STUCK:
+            return found
+        waiting = [words for words in records if words[Worker.WAITED] != ENDED]
+        raise Deadlock(self._locations.of(self._grid, [(w[Worker.WAITS_AT], w[Worker.BLOCK]) for w in waiting]))
 
     def explain(self, error: BaseException) -> None:
         """Note where the blocks were when they were cancelled."""
-        self._locations.note(error, self._grid, [(r[Worker.POLL], r[Worker.BLOCK]) for r in self._records])
+        self._locations.note(error, self._grid, [(r[Worker.POLL], r[Worker.BLOCK]) for r in self.records])

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from tilewright.backends.cpu.context import LONGEST_TICK, SHORTEST_TICK, WORKER_BYTES
+from tilewright.backends.cpu.context import LONGEST_TICK, SHORTEST_TICK, TOO_FEW_THREADS, WORKER_BYTES
 from tilewright.backends.cpu.scratch import ALIGNMENT
 from tilewright.system.environment import number_of_threads
 from tilewright.system.processors import available_processors
@@ -244,11 +244,11 @@ class Pool:
             self.give(granted)
 
     def supervise(
-        self, work: Callable[[], object], threads: int, watch: Callable[[], int] | None, cancel: Callable[[], None]
+        self, work: Callable[[], object], threads: int, watch: Callable[[int], int] | None, cancel: Callable[[], None]
     ) -> None:
         """Call ``work`` in up to ``threads`` other threads, as many as the system gives, and again and again ``watch``
-        in this one, which says how many more are needed; return when all calls have ended. Without ``watch`` none are
-        needed, and this thread works where there is no other one.
+        in this one, which says how many more than those that it is given are needed; return when all calls have ended.
+        Without ``watch`` none are needed, and this thread works where there is no other one.
 
         RuntimeError where the system gives no thread that is needed.
         """
@@ -264,7 +264,7 @@ class Pool:
                 _start_for(job, 0)
                 started = 1
             while not job.is_done(tick):
-                more = watch() if watch is not None else 0
+                more = watch(started) if watch is not None else 0
                 tick = SHORTEST_TICK if more else min(tick * 1.5, LONGEST_TICK)
                 for _ in range(more):
                     _start_for(job, started)
@@ -332,10 +332,7 @@ def _start_for(job: _Job, others: int) -> None:
     try:
         threading.Thread(target=job.help, name="tilewright", daemon=True).start()
     except RuntimeError as e:  # can't start new thread
-        raise RuntimeError(
-            f"blocks of this kernel wait for each other and need more than {others} threads, but the system gives no "
-            "more: raise its limit of threads (ulimit -u), or launch fewer blocks"
-        ) from e
+        raise RuntimeError(TOO_FEW_THREADS % others) from e
 
 
 def _restrict(thread: int, processors: set[int]) -> None:

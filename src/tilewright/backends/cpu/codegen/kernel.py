@@ -25,11 +25,13 @@ from tilewright.backends.cpu.codegen import (
     mma_scaled,
     output,
     polls,
+    records,
     reduce,
     shape,
     shares,
     team,
     views,
+    watch,
 )
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.environment import enter_default
@@ -41,7 +43,7 @@ from tilewright.backends.cpu.codegen.panels import emit_panel, forget_panels
 from tilewright.backends.cpu.codegen.position import ZERO
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.value_ranges import ValueRanges
-from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL
+from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL, WATCH_SUFFIX
 from tilewright.backends.cpu.context import BETWEEN_BLOCKS, Field, Worker
 from tilewright.backends.cpu.loops.fused import root_of
 from tilewright.backends.cpu.loops.groups import block_work
@@ -100,6 +102,8 @@ def emit_module(
     spins = any(may_wait(op) for op in form.walk())
     weight = polls.work(form.body)
     _driver(module, block, entry or SYMBOL, weight, state, spins=spins)
+    if spins:
+        watch.emit(module, f"{entry or SYMBOL}{WATCH_SUFFIX}")
     if entry is None:
         _driver(module, block, CALLER_SYMBOL, weight, state, spins=spins, python=True)
         team.emit(module)
@@ -129,7 +133,7 @@ def _bind_grid(state: State, number: ir.Value) -> None:
     builder = state.builder
     rest = number
     for axis, field in enumerate((Field.GRID_X, Field.GRID_Y, Field.GRID_Z)):
-        size = builder.load(output.context_field(builder, state.context, field), typ=I64)
+        size = records.load(builder, state.context, field)
         state.grid[f"num_blocks{axis}"] = builder.trunc(size, I32)
         state.grid[f"bid{axis}"] = builder.trunc(builder.urem(rest, size) if axis < 2 else rest, I32)
         rest = builder.udiv(rest, size)
@@ -167,7 +171,7 @@ def _driver(
         polls.emit_note_time(builder, worker, Worker.BEGAN)
     else:
         shares.emit_begin(builder, worker)
-    total = builder.load(output.context_field(builder, context, Field.TOTAL), typ=I64)
+    total = records.load(builder, context, Field.TOTAL)
     taken, run, poll, done = map(builder.append_basic_block, ("taken", "run", "poll", "done"))
     take, start, end = shares.emit_take(builder, (context, worker), total, taken, done)
     builder.position_at_end(taken)
@@ -198,7 +202,7 @@ def _driver(
 def _serial_driver(module: ir.Module, block: ir.Function, weight: int, state: State) -> None:
     builder, leave = _open_driver(module, SERIAL_SYMBOL, state, python=True)
     _, context, _, worker = builder.function.args
-    total = builder.load(output.context_field(builder, context, Field.TOTAL), typ=I64)
+    total = records.load(builder, context, Field.TOTAL)
     run, poll, done = (builder.append_basic_block(n) for n in ("run", "poll", "done"))
     before = builder.block
     builder.branch(run)

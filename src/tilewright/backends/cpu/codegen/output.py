@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import index, lanes
+from tilewright.backends.cpu.codegen import index, lanes, records
 from tilewright.backends.cpu.codegen.buffers import element_type
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.groups import Visit, bind_results, emit_loops, group_of
@@ -18,11 +18,6 @@ from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import Assert, Print
 
 _CLOSED = 1 << 62  # as the next block: none is left
-
-
-def context_field(builder: ir.IRBuilder, context: ir.Value, field: Field) -> ir.Value:
-    """The address of a field of the launch record."""
-    return builder.gep(context, [ir.Constant(I64, int(field))], source_etype=I64)
 
 
 def _site(state: State, op: Op) -> int:
@@ -48,15 +43,15 @@ def _check(state: State, op: Op, holds: ir.Value, element: ir.Value, values: lis
 def _fail(state: State, op: Op, element: ir.Value, values: list[ir.Value]) -> None:
     """Ends the block. The first failure of the launch is recorded, and no thread takes another block."""
     builder = state.builder
-    failed = context_field(builder, state.context, Field.FAILED)
+    failed = records.at(builder, state.context, Field.FAILED)
     site = ir.Constant(I64, _site(state, op) + 1)
     found = builder.cmpxchg(failed, ir.Constant(I64, 0), site, "monotonic", "monotonic")
     with builder.if_then(builder.extract_value(found, 1)):
-        builder.store(state.grid["block"], context_field(builder, state.context, Field.FAILED_BLOCK))
+        builder.store(state.grid["block"], records.at(builder, state.context, Field.FAILED_BLOCK))
         for k, value in enumerate([element, *values]):
-            place = context_field(builder, state.context, Field(Field.FAILED_ELEMENT + k))
+            place = records.at(builder, state.context, Field(Field.FAILED_ELEMENT + k))
             builder.store(value, place)
-    following = context_field(builder, state.context, Field.NEXT)
+    following = records.at(builder, state.context, Field.NEXT)
     builder.atomic_rmw("or", following, ir.Constant(I64, _CLOSED), "monotonic")
     builder.branch(state.exit)
     builder.position_at_end(builder.append_basic_block("unreached"))
@@ -111,7 +106,7 @@ def emit_print(state: State, op: Print) -> None:
         slot = builder.gep(table, [ir.Constant(I64, k)], source_etype=I64)
         builder.store(builder.ptrtoint(pointer, I64), slot)
     signature = ir.FunctionType(ir.VoidType(), [I64, lanes.POINTER])
-    address = builder.load(context_field(builder, state.context, Field.PRINT), typ=I64)
+    address = records.load(builder, state.context, Field.PRINT)
     function = builder.inttoptr(address, ir.PointerType(signature))
     builder.call(function, [ir.Constant(I64, _site(state, op)), table])
 

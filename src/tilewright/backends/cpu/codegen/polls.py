@@ -10,7 +10,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from tilewright.analysis.trip_counts import constant_trip_count
-from tilewright.backends.cpu.codegen import lanes
+from tilewright.backends.cpu.codegen import lanes, records
 from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.context import BETWEEN_BLOCKS, ENDED, Cancellation, Field, Python, Worker
@@ -61,8 +61,8 @@ def emit_poll(
     """Go to ``leave`` if the launch is cancelled. ``record`` has the addresses of the records of launch and worker,
     ``number`` says which poll it is, and ``weight`` is the work since the one before."""
     context, worker = record
-    cancelled = builder.load_atomic(_field(builder, context, Field.CANCELLED), "monotonic", 8, typ=I64)
-    budget = _field(builder, worker, Worker.BUDGET)
+    cancelled = builder.load_atomic(records.at(builder, context, Field.CANCELLED), "monotonic", 8, typ=I64)
+    budget = records.at(builder, worker, Worker.BUDGET)
     left = builder.sub(builder.load(budget, typ=I64), ir.Constant(I64, min(weight, BUDGET)))
     builder.store(left, budget)
     zero = ir.Constant(I64, 0)
@@ -78,10 +78,10 @@ def emit_poll(
 def enter(builder: ir.IRBuilder, context: ir.Value, worker: ir.Value, *, python: bool) -> None:
     """Begin as a worker of a launch; with ``python``, in the thread that launches, which has Python's lock."""
     fresh = {Worker.BUDGET: BUDGET, Worker.POLL: 0, Worker.STATE: 0, Worker.LOOK: 0, Worker.WAITED: 0}
-    for field, value in fresh.items():
-        builder.store(ir.Constant(I64, value), _field(builder, worker, field))
+    for which, value in fresh.items():
+        records.store(builder, ir.Constant(I64, value), worker, which)
     if python:
-        table = builder.load(_field(builder, context, Field.PYTHON), typ=I64)
+        table = records.load(builder, context, Field.PYTHON)
         with builder.if_then(builder.icmp_unsigned("!=", table, ir.Constant(I64, 0))):
             _save_thread(builder, table, worker)
 
@@ -90,7 +90,7 @@ def leave(builder: ir.IRBuilder, context: ir.Value, worker: ir.Value, *, python:
     """End what ``enter`` began."""
     _store_waited(builder, worker, ENDED)
     if python:
-        table = builder.load(_field(builder, context, Field.PYTHON), typ=I64)
+        table = records.load(builder, context, Field.PYTHON)
         with builder.if_then(builder.icmp_unsigned("!=", table, ir.Constant(I64, 0))):
             _restore_thread(builder, table, worker)
 
@@ -100,7 +100,7 @@ def emit_wait_for_zero(builder: ir.IRBuilder, record: tuple[ir.Value, ir.Value],
     context, worker = record
     wait, busy, done = (builder.append_basic_block(n) for n in ("wait", "busy", "joined"))
     zero, before = ir.Constant(I64, 0), builder.block
-    poll = builder.load(_field(builder, worker, Worker.POLL), typ=I64)
+    poll = records.load(builder, worker, Worker.POLL)
     builder.branch(wait)
     builder.position_at_end(wait)
     count = builder.phi(I64)
@@ -114,18 +114,18 @@ def emit_wait_for_zero(builder: ir.IRBuilder, record: tuple[ir.Value, ir.Value],
     count.add_incoming(builder.add(count, ir.Constant(I64, 1)), builder.block)
     builder.branch(wait)
     builder.position_at_end(done)
-    builder.store(poll, _field(builder, worker, Worker.POLL))  # no block of this thread has been cancelled here
+    records.store(builder, poll, worker, Worker.POLL)  # no block of this thread has been cancelled here
 
 
 def emit_wait(builder: ir.IRBuilder, worker: ir.Value, block: ir.Value, number: int) -> None:
     """An iteration of a loop that waits for another thread: note that, and let others run."""
-    waited, seen = _field(builder, worker, Worker.WAITED), _field(builder, worker, Worker.SEEN)
-    one, progress = ir.Constant(I64, 1), builder.load(_field(builder, worker, Worker.PROGRESS), typ=I64)
+    waited, seen = records.at(builder, worker, Worker.WAITED), records.at(builder, worker, Worker.SEEN)
+    one, progress = ir.Constant(I64, 1), records.load(builder, worker, Worker.PROGRESS)
     changed = builder.icmp_unsigned("!=", progress, builder.load(seen, typ=I64))
     builder.store(progress, seen)
     count = builder.select(changed, one, builder.add(builder.load(waited, typ=I64), one))
-    builder.store(block, _field(builder, worker, Worker.BLOCK))
-    builder.store(ir.Constant(I64, number), _field(builder, worker, Worker.WAITS_AT))
+    records.store(builder, block, worker, Worker.BLOCK)
+    records.store(builder, ir.Constant(I64, number), worker, Worker.WAITS_AT)
     lanes.store_atomic(builder, count, waited, "release", 8)
     builder.call(_wait(builder.module), [count])
 
@@ -151,16 +151,12 @@ def note_change(state: State, builder: ir.IRBuilder, before: ir.Value, after: ir
 
 def note_progress(builder: ir.IRBuilder, worker: ir.Value, count: ir.Value) -> None:
     """Count changes that another block may wait for."""
-    progress = _field(builder, worker, Worker.PROGRESS)
+    progress = records.at(builder, worker, Worker.PROGRESS)
     lanes.store_atomic(builder, builder.add(builder.load(progress, typ=I64), count), progress, "monotonic", 8)
 
 
 def _store_waited(builder: ir.IRBuilder, worker: ir.Value, count: int) -> None:
-    lanes.store_atomic(builder, ir.Constant(I64, count), _field(builder, worker, Worker.WAITED), "release", 8)
-
-
-def _field(builder: ir.IRBuilder, record: ir.Value, field: Field | Worker) -> ir.Value:
-    return builder.gep(record, [ir.Constant(I64, int(field))], source_etype=I64)
+    lanes.store_atomic(builder, ir.Constant(I64, count), records.at(builder, worker, Worker.WAITED), "release", 8)
 
 
 def _function(builder: ir.IRBuilder, table: ir.Value, which: Python, result: ir.Type, *parameters: ir.Type) -> ir.Value:
@@ -171,11 +167,11 @@ def _function(builder: ir.IRBuilder, table: ir.Value, which: Python, result: ir.
 
 def _save_thread(builder: ir.IRBuilder, table: ir.Value, worker: ir.Value) -> None:
     state = builder.call(_function(builder, table, Python.SAVE_THREAD, I64), [])
-    builder.store(state, _field(builder, worker, Worker.STATE))
+    records.store(builder, state, worker, Worker.STATE)
 
 
 def _restore_thread(builder: ir.IRBuilder, table: ir.Value, worker: ir.Value) -> None:
-    state = builder.load(_field(builder, worker, Worker.STATE), typ=I64)
+    state = records.load(builder, worker, Worker.STATE)
     builder.call(_function(builder, table, Python.RESTORE_THREAD, ir.VoidType(), I64), [state])
 
 
@@ -191,7 +187,7 @@ def _emit_attend(function: ir.Function) -> None:
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     onwards, stop = (function.append_basic_block(n) for n in ("onwards", "stop"))
     zero = ir.Constant(I64, 0)
-    cancelled = _field(builder, context, Field.CANCELLED)
+    cancelled = records.at(builder, context, Field.CANCELLED)
 
     def go_on_if(condition: ir.Value, otherwise: ir.Block = onwards) -> None:
         following = function.append_basic_block()
@@ -200,11 +196,11 @@ def _emit_attend(function: ir.Function) -> None:
 
     before = builder.load_atomic(cancelled, "monotonic", 8, typ=I64)
     go_on_if(builder.icmp_unsigned("==", before, zero), stop)
-    builder.store(ir.Constant(I64, BUDGET), _field(builder, worker, Worker.BUDGET))
-    state = builder.load(_field(builder, worker, Worker.STATE), typ=I64)
-    deadline = builder.load(_field(builder, context, Field.DEADLINE), typ=I64)
+    records.store(builder, ir.Constant(I64, BUDGET), worker, Worker.BUDGET)
+    state = records.load(builder, worker, Worker.STATE)
+    deadline = records.load(builder, context, Field.DEADLINE)
     go_on_if(builder.icmp_unsigned("!=", builder.or_(state, deadline), zero))
-    now = _clock(builder)
+    now = clock(builder)
     late = builder.and_(builder.icmp_unsigned("!=", deadline, zero), builder.icmp_unsigned(">=", now, deadline))
     with builder.if_then(late, likely=False):
         late_code = ir.Constant(I64, int(Cancellation.TIMED_OUT))
@@ -212,18 +208,18 @@ def _emit_attend(function: ir.Function) -> None:
         builder.branch(stop)
         builder.position_at_end(function.append_basic_block("unreached"))
     go_on_if(builder.icmp_unsigned("!=", state, zero))
-    look = _field(builder, worker, Worker.LOOK)
+    look = records.at(builder, worker, Worker.LOOK)
     when = builder.load(look, typ=I64)
     with builder.if_then(builder.icmp_unsigned("==", when, zero)):
         builder.store(builder.add(now, ir.Constant(I64, _LOOK_NS)), look)
         builder.branch(onwards)
         builder.position_at_end(function.append_basic_block("unreached"))
     go_on_if(builder.icmp_unsigned(">=", now, when))
-    table = builder.load(_field(builder, context, Field.PYTHON), typ=I64)
+    table = records.load(builder, context, Field.PYTHON)
     _restore_thread(builder, table, worker)
     said = builder.call(_function(builder, table, Python.CHECK_SIGNALS, I32), [])
     _save_thread(builder, table, worker)
-    builder.store(builder.add(_clock(builder), ir.Constant(I64, _LOOK_NS)), look)
+    builder.store(builder.add(clock(builder), ir.Constant(I64, _LOOK_NS)), look)
     go_on_if(builder.icmp_signed("<", said, ir.Constant(I32, 0)))
     lanes.store_atomic(builder, ir.Constant(I64, int(Cancellation.RAISED)), cancelled, "monotonic", 8)
     builder.branch(stop)
@@ -231,19 +227,19 @@ def _emit_attend(function: ir.Function) -> None:
     builder.position_at_end(onwards)
     builder.ret(ir.Constant(I1, 0))
     builder.position_at_end(stop)
-    poll = _field(builder, worker, Worker.POLL)
+    poll = records.at(builder, worker, Worker.POLL)
     with builder.if_then(builder.icmp_unsigned("==", builder.load(poll, typ=I64), zero)):
         builder.store(number, poll)
-        builder.store(block, _field(builder, worker, Worker.BLOCK))
+        records.store(builder, block, worker, Worker.BLOCK)
     builder.ret(ir.Constant(I1, 1))
 
 
 def emit_note_time(builder: ir.IRBuilder, worker: ir.Value, place: Worker) -> None:
     """Store what time it is in the record of the worker."""
-    builder.store(_clock(builder), _field(builder, worker, place))
+    builder.store(clock(builder), records.at(builder, worker, place))
 
 
-def _clock(builder: ir.IRBuilder) -> ir.Value:
+def clock(builder: ir.IRBuilder) -> ir.Value:
     """The nanoseconds of the monotonic clock, that of ``time.monotonic_ns``."""
     triple = str(builder.module.triple)
     if "windows" in triple:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import lanes, output, polls
+from tilewright.backends.cpu.codegen import lanes, polls, records
 from tilewright.backends.cpu.context import WORKER_BYTES, Field, Worker
 from tilewright.backends.vector.types import I8, I64
 
@@ -25,11 +25,9 @@ def emit_take(
     share, take, used_up = (builder.append_basic_block(n) for n in ("share", "take", "used_up"))
     zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
 
-    def field(which: Field | Worker, record: ir.Value) -> ir.Value:
-        return builder.load(builder.gep(record, [ir.Constant(I64, int(which))], source_etype=I64), typ=I64)
-
-    chunk, own, count = field(Field.CHUNK, context), field(Worker.SHARE, worker), field(Worker.SHARES, worker)
-    records = builder.gep(worker, [builder.mul(own, ir.Constant(I64, -WORKER_BYTES))], source_etype=I8)
+    chunk = records.load(builder, context, Field.CHUNK)
+    own, count = (records.load(builder, worker, word) for word in (Worker.SHARE, Worker.SHARES))
+    all_of_them = builder.gep(worker, [builder.mul(own, ir.Constant(I64, -WORKER_BYTES))], source_etype=I8)
     several = builder.icmp_unsigned("!=", count, zero)
     ranges, begins_with = builder.select(several, count, one), builder.select(several, own, zero)
     size = builder.udiv(builder.add(total, builder.sub(ranges, one)), ranges)
@@ -40,9 +38,9 @@ def emit_take(
     number, visited = builder.phi(I64), builder.phi(I64)
     number.add_incoming(begins_with, before)
     visited.add_incoming(one, before)
-    other = builder.gep(records, [builder.mul(number, ir.Constant(I64, WORKER_BYTES))], source_etype=I8)
-    counter = builder.gep(other, [ir.Constant(I64, int(Worker.TAKEN))], source_etype=I64)
-    counter = builder.select(several, counter, output.context_field(builder, context, Field.NEXT))
+    other = builder.gep(all_of_them, [builder.mul(number, ir.Constant(I64, WORKER_BYTES))], source_etype=I8)
+    counter = records.at(builder, other, Worker.TAKEN)
+    counter = builder.select(several, counter, records.at(builder, context, Field.NEXT))
     first = builder.mul(number, size)
     left = builder.sub(total, first)
     blocks = builder.select(builder.icmp_signed("<", left, size), left, size)
@@ -78,22 +76,22 @@ def emit_end(builder: ir.IRBuilder, worker: ir.Value) -> None:
 
 def _helpers(builder: ir.IRBuilder, worker: ir.Value) -> ir.Value:
     """The address of the count, in the first record."""
-    share = builder.load(builder.gep(worker, [ir.Constant(I64, int(Worker.SHARE))], source_etype=I64), typ=I64)
+    share = records.load(builder, worker, Worker.SHARE)
     first = builder.gep(worker, [builder.mul(share, ir.Constant(I64, -WORKER_BYTES))], source_etype=I8)
-    return builder.gep(first, [ir.Constant(I64, int(Worker.HELPERS))], source_etype=I64)
+    return records.at(builder, first, Worker.HELPERS)
 
 
 def count_blocks(builder: ir.IRBuilder, worker: ir.Value, taken: ir.Value) -> None:
     """Count blocks that the launching thread takes."""
-    place = builder.gep(worker, [ir.Constant(I64, int(Worker.BLOCKS))], source_etype=I64)
+    place = records.at(builder, worker, Worker.BLOCKS)
     builder.store(builder.add(builder.load(place, typ=I64), taken), place)
 
 
 def emit_join(builder: ir.IRBuilder, context: ir.Value, worker: ir.Value) -> None:
     """In the launching thread, the first worker: let no more workers begin, and wait for those that have."""
     polls.emit_note_time(builder, worker, Worker.LEFT)
-    total = output.context_field(builder, context, Field.TOTAL)
+    total = records.at(builder, context, Field.TOTAL)
     lanes.store_atomic(builder, ir.Constant(I64, 0), total, "seq_cst", 8)
     builder.fence("seq_cst")
-    helpers = builder.gep(worker, [ir.Constant(I64, int(Worker.HELPERS))], source_etype=I64)
+    helpers = records.at(builder, worker, Worker.HELPERS)
     polls.emit_wait_for_zero(builder, (context, worker), helpers)

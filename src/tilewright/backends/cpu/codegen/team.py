@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from tilewright.backends.cpu.codegen import records
 from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SYMBOL, TEAM_SYMBOL
 from tilewright.backends.cpu.context import WORKER_BYTES, Team
@@ -19,15 +20,14 @@ def emit(module: ir.Module) -> None:
     builder = ir.IRBuilder(function.append_basic_block("entry"))
 
     def field(which: Team) -> ir.Value:
-        return builder.load(builder.gep(function.args[0], [ir.Constant(I64, int(which))], source_etype=I64), typ=I64)
+        return records.load(builder, function.args[0], which)
 
     def pointer(address: ir.Value) -> ir.Value:
         return builder.inttoptr(address, POINTER)
 
     number_of = builder.inttoptr(field(Team.NUMBER), ir.PointerType(ir.FunctionType(I32, [])))
     number = builder.sext(builder.call(number_of, []), I64)
-    records = field(Team.RECORDS)
-    worker = builder.add(records, builder.mul(number, ir.Constant(I64, WORKER_BYTES)))
+    worker = builder.add(field(Team.RECORDS), builder.mul(number, ir.Constant(I64, WORKER_BYTES)))
     scratch = builder.add(field(Team.SCRATCH), builder.mul(number, field(Team.STRIDE)))
     arguments = [*map(pointer, (field(Team.VALUES), field(Team.CONTEXT), scratch, worker))]
     caller, helper, work, done = map(builder.append_basic_block, ("caller", "helper", "work", "done"))
