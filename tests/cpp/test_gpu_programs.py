@@ -18,9 +18,8 @@ from tilewright.cpp.gpu import ptx as device_code
 from tilewright.cpp.host.build import build_unit, link_units
 from tilewright.cpp.host.program import _loaded
 from tilewright.cpp.host.units import device_code as code_of_file
-from tilewright.cpp.host.units import file_number
 from tilewright.cpp.module import request_of
-from tilewright.cpp.translation import Request
+from tilewright.cpp.translation import Request, file_number
 from tilewright.ir.errors import TileUnsupportedFeatureError
 
 PROGRAM = """#include <cmath>

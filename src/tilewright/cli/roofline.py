@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import importlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.cpu.threads import thread_count
+from tilewright.system.forks import load
 
 _WIDTH, _HEIGHT, _MARGIN = 720, 460, 64
 _FONT = "font-family='system-ui, sans-serif'"
@@ -61,7 +61,7 @@ class Roof:
     @staticmethod
     def measure() -> Roof:
         """With as many threads as a launch has."""
-        limits: Any = importlib.import_module("tilewright.backends.cpu.limits")
+        limits: Any = load("tilewright.backends.cpu.limits")
         threads = thread_count()
         levels = tuple(Level(found.name, found.holds, found.bandwidth) for found in limits.levels(threads))
         return Roof(levels, limits.peak(threads, "float"))

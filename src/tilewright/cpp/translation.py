@@ -110,6 +110,11 @@ def included_files(request: Request, what: str) -> list[str]:
     return [] if stored is None else list(json.loads(stored))
 
 
+def file_number(request: Request) -> str:
+    """What tells a file of a program from the others."""
+    return hashlib.sha256(f"{os.path.abspath(request.name)} {request.defines}".encode()).hexdigest()[:16]
+
+
 def _known(request: Request, what: str) -> tuple[str, ...]:
     """What is known of a result before the included files are."""
     folders = [os.path.abspath(folder) for folder in request.include_dirs]

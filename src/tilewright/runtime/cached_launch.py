@@ -5,7 +5,7 @@ Describing every argument and looking the description up takes several times as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,15 +43,18 @@ class CachedLaunch:
         table; ``device`` is the index of the GPU, None for a CPU; ``tables`` are the rows of tables without their
         addresses; ``written`` lead to the arguments whose version a launch increments.
         """
-        self.note_writes = noter_of_writes(args, written)
+        self._note_writes = noter_of_writes(args, written)
         self.settings = given
         self._changed = frozenset(path[0] for path in written)
         self.values = guarded_values(rules, args, template, tables, self._changed)
         self.launch = self._launch
         self._rules, self._template, self._executable, self._device = rules, template, executable, device
-        self.ignores_streams = device is None  # a CPU accepts them; launches are given None in their place
         self._count = 0  # of repeated launches
         self._settled = False  # whether there is machine code, or can be none
+
+    def stream_for(self, stream: Any) -> Any:
+        """The stream to launch on: a CPU accepts any, and uses none."""
+        return None if self._device is None else stream
 
     def recognizes(self, args: Any) -> bool:
         """Whether it runs launches with the settings of the earlier one and ``args``, which are like its arguments."""
@@ -71,6 +74,8 @@ class CachedLaunch:
         if values is None or (stream is not None and device is None):
             return False
         self._executable.run(checked_grid(grid), values, stream_handle(stream), device or 0)
+        if self._note_writes is not None:
+            self._note_writes(args)
         self._repeated(args)
         return True
 
@@ -81,4 +86,18 @@ class CachedLaunch:
             self._settled = True
             if native.available():
                 given = self._rules, args, self._template, self._executable, self._device, self._changed
-                self.launch = native_launch(self.settings, *given) or self.launch
+                made = native_launch(self.settings, *given)
+                if made is not None:
+                    self.launch = made if self._note_writes is None else _noting(made, self._note_writes)
+
+
+def _noting(launch: Callable[..., bool], note_writes: Callable[[Any], object]) -> Callable[..., bool]:
+    """``launch``, and ``note_writes`` of its arguments after it."""
+
+    def run(stream: Any, grid: Any, args: Any, backend: str | None, /) -> bool:
+        if not launch(stream, grid, args, backend):
+            return False
+        note_writes(args)
+        return True
+
+    return run

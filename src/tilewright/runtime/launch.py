@@ -59,22 +59,22 @@ def launch(
     >>> x
     array([3., 3., 3., 3., 3., 3.])
     """
+    # First what most launches are. No function inside of this one has its variables: that would cost all launches.
+    if check_overlap is None and not (surplus or arguments) and isinstance(kernel, Launchable):
+        cached = kernel.cached if programmatic_dependent_launch is False else None
+        if cached is not None and cached.launch(stream, grid, kernel_args, backend):
+            return
     if surplus or kernel_args is _FORGOTTEN:
         raise TypeError(_not_four(kernel, (kernel_args, *surplus)))
     if not isinstance(kernel, Launchable):
         if getattr(kernel, "is_autotuned", False) and backend is None and check_overlap is None:
             return kernel.launch(stream, grid, kernel_args)
         raise TypeError(_not_a_kernel(kernel, grid))
+    given = kernel_args
     if arguments or kernel.defaults:
         kernel_args = completed(kernel, kernel_args, arguments)
     if type(programmatic_dependent_launch) is not bool:
         raise TypeError(f"programmatic_dependent_launch is {programmatic_dependent_launch!r}; it must be True or False")
-    cached = kernel.cached if check_overlap is None else None
-    ignored = stream is not None and cached is not None and cached.ignores_streams
-    if cached is not None and not ignored and cached.launch(stream, grid, kernel_args, backend):
-        if cached.note_writes is not None:
-            cached.note_writes(kernel_args)
-        return
     record = getattr(stream, "record_launch", None)
     if record is not None:
         return record(grid, kernel, kernel_args, backend)
@@ -82,12 +82,15 @@ def launch(
         raise TypeError(
             f"the first argument of ct.launch is the stream, not {stream!r}: ct.launch(None, grid, kernel, (...))"
         )
-    if cached is not None and ignored and cached.launch(None, grid, kernel_args, backend):
-        if cached.note_writes is not None:
-            cached.note_writes(kernel_args)
-        return
-    if any(tracer(grid, kernel, kernel_args, backend) for tracer in TRACERS):
-        return
+    cached = kernel.cached if check_overlap is None else None
+    if cached is not None:
+        used = cached.stream_for(stream)
+        other = used is not stream or kernel_args is not given  # than above
+        if other and cached.launch(used, grid, kernel_args, backend):
+            return
+    for tracer in TRACERS:
+        if tracer(grid, kernel, kernel_args, backend):
+            return
     blocks = checked_grid(grid)
     runtime = RuntimeValues()
     plan = kernel.plan_for(kernel_args, backend, runtime)

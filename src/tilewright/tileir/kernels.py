@@ -31,7 +31,13 @@ _MAGIC = b"\x7fTileIR\0"
 
 
 def load(source: str | bytes | os.PathLike[str]) -> Module:
-    """See ``tilewright.tileir.load``."""
+    """The module in the file ``source``, or in these bytes: bytecode of version 13.1 to 13.5 (``.tilebc``,
+    ``.tileirbc``), text as ``tileirdisasm`` prints it (``.mlir``), or an object or a fat binary of nvcc with bytecode.
+
+    Its kernels are launched as any other: ``load("kernels.tilebc").kernel("add")``.
+
+    FileNotFoundError when there is no such file; TileError, with the byte or the line, for one that is damaged.
+    """
     if isinstance(source, bytes):
         return Module(source, "<bytes>")
     path = Path(source)
@@ -41,7 +47,8 @@ def load(source: str | bytes | os.PathLike[str]) -> Module:
 
 
 def flattened(*arguments: Any) -> tuple[Any, ...]:
-    """See ``tilewright.tileir.flattened``."""
+    """Arguments as the entries of cuTile Python take them: an array becomes itself, its extents, and its strides in
+    elements; a list or tuple of arguments its entries; a number stays."""
     found: list[Any] = []
     for argument in arguments:
         if isinstance(argument, (tuple, list)):

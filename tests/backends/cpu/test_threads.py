@@ -138,7 +138,9 @@ def test_the_caller_works_alone_where_the_system_gives_no_threads(monkeypatch: p
             pool.supervise(lambda: calls.append(2), 4, lambda workers: 0, lambda: None)
     assert len(calls) == 4
     together = threading.Barrier(4)
-    pool.supervise(lambda: together.wait(30) and None, 4, lambda workers: 0, lambda: None)  # those that were refused are there
+    pool.supervise(
+        lambda: together.wait(30) and None, 4, lambda workers: 0, lambda: None
+    )  # those that were refused are there
 
 
 def test_blocks_that_wait_are_looked_at_in_as_few_threads_as_the_system_gave(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.cpp.gpu import nvcc, nvrtc
 from tilewright.cpp.host.stubs import VARIABLES
-from tilewright.cpp.translation import Request, through_cache
+from tilewright.cpp.translation import Made, Request, file_number, through_cache
 from tilewright.gpu_runtime import driver
 from tilewright.system.forks import load
 
@@ -42,15 +42,19 @@ class SimtFile:
 
 def simt_files(requests: Sequence[Request]) -> list[SimtFile]:
     """Those of a program, for the GPU of this machine. TileError for what it cannot have there."""
-    target, units = f"sm_{driver.device().capability}", load("tilewright.cpp.host.units")
-    found = []
+    target, found = f"sm_{driver.device().capability}", []
+
+    def device_code(request: Request) -> Made:
+        made: Made = load("tilewright.cpp.host.units").device_code(request, target)
+        return made
+
     for request in requests:
-        make = functools.partial(units.device_code, request, target)
+        make = functools.partial(device_code, request)
         made = through_cache(request, f"SIMT kernels for {target}, {nvcc.identity()}, {nvrtc.identity()}", make)
         head, _, code = made.partition(b"\n")
         if code:
             kernels, variables = json.loads(head)
-            found.append(SimtFile(kernels, variables, code, VARIABLES + units.file_number(request)))
+            found.append(SimtFile(kernels, variables, code, VARIABLES + file_number(request)))
     return found
 
 

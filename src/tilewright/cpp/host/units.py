@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 from tilewright.cpp.host.simt import SimtModule, shared_types, variables, with_threads
 from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
-from tilewright.cpp.translation import Made, Request
+from tilewright.cpp.translation import Made, Request, file_number
+from tilewright.frontend.cpp import module, optimize
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.source import refuse_device_constructs, with_dynamic_shared
 from tilewright.frontend.cpp.spaces import SIMT, refuse_host_functions, refuse_tile_functions, texts_of
@@ -24,21 +22,19 @@ def compiled(request: Request) -> Made:
     """The host part of a file, as ``build_unit`` reads it: its tile kernels as JSON in a line, and an object."""
     host = _host_llvm(request, {})
     llvm, files = host.llvm, host.files
-    frontend = load("tilewright.frontend.cpp.module")
-    kernels, simt = (_annotated(frontend, llvm, note) for note in ("tw.kernel", "tw.simt"))
-    passes = load("tilewright.frontend.cpp.optimize")
+    kernels, simt = (_annotated(llvm, note) for note in ("tw.kernel", "tw.simt"))
     threads, texts = SimtModule(llvm, {}), texts_of(request.name, request.text, files)
     refuse_tile_functions(llvm, kernels, texts, dict(request.defines))
     if simt:
         refuse_host_functions(llvm, simt, SIMT, texts, dict(request.defines))
-        threads = with_threads(llvm, simt, passes.inlined, passes.transformed, checked=request.is_checked)
-    described = frontend.described(llvm, [*kernels, *simt])
+        threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=request.is_checked)
+    described = module.described(llvm, [*kernels, *simt])
     names = {symbol: name for symbol, name, _ in described}
-    module = with_stubs(threads.llvm, names, threads.ways, _bounds(frontend, llvm), shared_types(llvm, simt), llvm)
+    made = with_stubs(threads.llvm, names, threads.ways, _bounds(llvm), shared_types(llvm, simt), llvm)
     if simt:
-        module = with_variables(module, variables(llvm, simt), file_number(request))
+        made = with_variables(made, variables(llvm, simt), file_number(request))
     head = json.dumps(described[: len(kernels)])
-    return f"{head}\n".encode() + to_object(module, fast=bool(simt)), files
+    return f"{head}\n".encode() + to_object(made, fast=bool(simt)), files
 
 
 def device_code(request: Request, target: str) -> Made:
@@ -46,13 +42,12 @@ def device_code(request: Request, target: str) -> Made:
     and their code: of nvcc, or else NVRTC, where it is installed and takes the file, and otherwise of Clang."""
     host = _host_llvm(request, {"TW_SIMT_GPU": "1"})
     llvm, files = host.llvm, host.files
-    frontend = load("tilewright.frontend.cpp.module")
-    kernels = _annotated(frontend, llvm, "tw.simt")
+    kernels = _annotated(llvm, "tw.simt")
     known = variables(llvm, kernels)
     compilers = (load(f"tilewright.cpp.gpu.{name}") for name in ("nvcc", "nvrtc"))
     compiler = next((each for each in compilers if each.available()), None) if kernels else None
     if compiler is not None:
-        named = {symbol: name for symbol, name, _ in frontend.described(llvm, kernels)}
+        named = {symbol: name for symbol, name, _ in module.described(llvm, kernels)}
         try:
             code = compiler.compiled(request, named, known, target)
             return f"{json.dumps([code.kernels, code.variables])}\n".encode() + code.binary, files
@@ -64,11 +59,6 @@ def device_code(request: Request, target: str) -> Made:
     return f"{head}\n{ptx}".encode(), files
 
 
-def file_number(request: Request) -> str:
-    """What tells a file of a program from the others."""
-    return hashlib.sha256(f"{os.path.abspath(request.name)} {request.defines}".encode()).hexdigest()[:16]
-
-
 def _host_llvm(request: Request, defines: Mapping[str, str]) -> Output:
     """The LLVM module of the host part of a file, and the files that it includes."""
     options = Options(request.std, {**dict(request.defines), **defines}, request.include_dirs, host=True)
@@ -78,17 +68,17 @@ def _host_llvm(request: Request, defines: Mapping[str, str]) -> Output:
     return compile_to_llvm(text, request.name, options, included)
 
 
-def _bounds(frontend: Any, llvm: str) -> dict[str, int]:
+def _bounds(llvm: str) -> dict[str, int]:
     """The functions with ``__launch_bounds__``, and the threads that these allow."""
     found = (
         (symbol, re.search(r"\{ i32 (\d+)", value))
-        for symbol, note, value in frontend.function_notes(llvm)
+        for symbol, note, value in module.function_notes(llvm)
         if note == "tw.bounds"
     )
     return {symbol: min(int(bound[1]), MAX_THREADS) for symbol, bound in found if bound is not None}
 
 
-def _annotated(frontend: Any, llvm: str, note: str) -> list[str]:
+def _annotated(llvm: str, note: str) -> list[str]:
     """The symbols of the functions that are defined with an annotation."""
-    found = dict.fromkeys(symbol for symbol, text, _ in frontend.function_notes(llvm) if text == note)
+    found = dict.fromkeys(symbol for symbol, text, _ in module.function_notes(llvm) if text == note)
     return [symbol for symbol in found if re.search(rf"^define [^\n]*@\"?{re.escape(symbol)}\"?\(", llvm, re.M)]
