@@ -64,7 +64,9 @@ class AliasAnalysis:
         origin = value
         while (source := _FORWARDED.get(type(origin.owner))) is not None:  # the way of most views
             origin = source(origin.owner)
-        roots = {origin} if origin.owner is self._function.body and is_address(origin) else self._roots(value)
+        if origin.owner is self._function.body and is_address(origin):
+            return self.shared if self.shared is not None and origin in self._alike else origin
+        roots = self._roots(value)
         found = {self.shared if self.shared is not None and root in self._alike else root for root in roots}
         return found.pop() if len(found) == 1 else None
 

@@ -41,28 +41,31 @@ class Tables:
         self.loads: dict[Op, Value] = {}  # the loads from any table, and its parameter
         for i, (value, param) in enumerate(zip(function.body.args, function.params)):
             if param.role == "table":
-                cells = self._cells(function, i, value, rank_of(param))
+                cells = self._cells(i, value, rank_of(param))
                 if cells is not None:
                     self.cells |= cells
                     self.ranks[i] = rank_of(param)
 
-    def _cells(self, function: Function, table: int, base: Value, rank: int) -> dict[Op, Cell] | None:
+    def _cells(self, table: int, base: Value, rank: int) -> dict[Op, Cell] | None:
         """All uses of a table, as loads; None when there are others."""
         offsets: dict[Value, tuple[Value | None, int] | None] = {base: (None, 0)}
         cells: dict[Op, Cell] = {}
         plain, width = True, row_width(rank)
-        for op in function.walk():
-            if isinstance(op, PtrOffset) and op.ptr in offsets:
-                offsets[op.result] = _sum(offsets[op.ptr], op.offset, width)
-            elif isinstance(op, Load) and op.ptrs in offsets:
-                self.loads[op] = base
-                found = offsets[op.ptrs]
-                plain = plain and found is not None and _is_simple(op)
-                if found is not None:
-                    row, column = divmod(found[1], width)
-                    cells[op] = Cell(table, found[0], row, column)
-            elif any(v in offsets for v in op.operands):
-                plain = False
+        pending = [base]
+        for value in pending:  # which grows
+            for op in value.users:
+                if isinstance(op, PtrOffset):
+                    offsets[op.result] = _sum(offsets[value], op.offset, width)
+                    pending.append(op.result)
+                elif isinstance(op, Load) and op.ptrs is value:
+                    self.loads[op] = base
+                    found = offsets[value]
+                    plain = plain and found is not None and _is_simple(op)
+                    if found is not None:
+                        row, column = divmod(found[1], width)
+                        cells[op] = Cell(table, found[0], row, column)
+                else:
+                    plain = False
         return cells if plain else None
 
     def cell(self, value: Value) -> Cell | None:
