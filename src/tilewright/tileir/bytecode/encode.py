@@ -83,7 +83,8 @@ class BodyWriter:
         values = self.values
         outside = len(values)
         self.define(block.args)
-        out += (b"\1", varint(len(block.args)), *(self.type(a.type) for a in block.args), varint(len(block.ops)))
+        types = [self.types.get(id(a.type)) or self.type(a.type) for a in block.args]
+        out += (b"\1", varint(len(types)), *types, varint(len(block.ops)))
         self.ops(block, out)
         while len(values) > outside:  # those of the block are forgotten, and their numbers given again
             values.popitem()

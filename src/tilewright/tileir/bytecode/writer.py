@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import struct
+import sys
+from array import array
 from collections.abc import Callable, Hashable, Sequence, Sized
 from typing import Any
 
@@ -62,7 +63,10 @@ def _offsets(entries: Sequence[Sized]) -> list[int]:
 
 def _packed(numbers: Sequence[int], width: int) -> bytes:
     """Little-endian integers of ``width`` bytes."""
-    return struct.pack(f"<{len(numbers)}{FORMATS[width]}", *numbers)
+    made = array(FORMATS[width], numbers)
+    if sys.byteorder == "big":
+        made.byteswap()
+    return made.tobytes()
 
 
 def _padded(data: bytes, width: int) -> bytes:
@@ -79,10 +83,8 @@ class _Numbers:
             self.numbers.setdefault(item, i)
 
     def get(self, item: Hashable) -> int:
-        number = self.numbers.get(item)
-        if number is None:
-            number = len(self.items)
-            self.numbers[item] = number
+        number = self.numbers.setdefault(item, len(self.items))
+        if number == len(self.items):
             self.items.append(item)
         return number
 
@@ -96,6 +98,7 @@ class _Writer:
         self.strings = _Numbers(layout.strings)
         self.texts: dict[str, int] = {}  # the numbers of strings
         self.types = _Numbers(layout.types)
+        self.known: dict[int, int] = {}  # the numbers of types, by the identity of what the module keeps alive
         self.constants = _Numbers(layout.constants)
         self.repeated = {id(c): i for i, c in enumerate(layout.constants) if type(c) is RepeatedConstant}
         self.locations: dict[Location | None, int] = {None: 0}  # the numbers of those that are written
@@ -112,7 +115,10 @@ class _Writer:
         return number
 
     def type(self, type: Type) -> int:
-        return self.types.get(type)
+        number = self.known.get(id(type))
+        if number is None:
+            number = self.known[id(type)] = self.types.get(type)
+        return number
 
     def constant(self, data: bytes) -> int:
         if type(data) is RepeatedConstant and id(data) in self.repeated:
@@ -168,7 +174,7 @@ class _Writer:
 
     def entry(self, entry: Entry, position: int) -> bytes:
         head = varint(self.string(entry.name))
-        head += varint(self.type(Function(tuple(a.type for a in entry.body.args))))
+        head += varint(self.types.get(Function(tuple([a.type for a in entry.body.args]))))
         hints = entry.hints
         flags = KERNEL | (PRIVATE if entry.private else 0)
         if self.minor < 5 and hints is not None:
@@ -246,8 +252,9 @@ class _Writer:
             head = self.heads.get((location.scope, location.file)) or self.head(location)
             return head + VARINTS[location.line] + VARINTS[location.column]
         tag, kinds, values = parts(location)
-        numbers: dict[str, Callable[[Any], int]] = {"n": int, "s": self.string, "r": self.location}
-        out = [tag, *(numbers[kind](value) for kind, value in zip(kinds, values))]
+        out = [tag]
+        for kind, value in zip(kinds, values):
+            out.append(value if kind == "n" else self.string(value) if kind == "s" else self.location(value))
         if tag == SUBPROGRAM and self.minor >= 5:
             out.append(values[-1])
         return b"".join(map(varint, out))

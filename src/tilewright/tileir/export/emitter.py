@@ -83,6 +83,12 @@ def _float_bits(dtype: DType, value: float, sign: float) -> int:
 Splat = tuple[Scalar, int, tuple[int, ...]]  # the type of the elements, the bits of one, and the shape
 
 
+@functools.lru_cache(maxsize=4096, typed=True)
+def splat_of(dtype: DType, value: bool | float, sign: float, shape: tuple[int, ...]) -> Splat:
+    """A tile of elements that equal ``value``, whose ``sign`` tells zeros apart."""
+    return scalar(dtype), number_bits(dtype, value), shape
+
+
 def number_in(dtype: DType, value: bool | float) -> bool | float:
     """``value`` as the number that ``dtype`` has for it, where that is a restricted float."""
     return float(to_float64(from_float64(np.array(value, np.float64), dtype), dtype)) if dtype.is_restricted else value
@@ -230,17 +236,16 @@ class Emitter:
 
     def constant(self, dtype: DType, value: bool | float, shape: tuple[int, ...] = ()) -> Value:
         """A tile of equal elements."""
-        return self.splat((scalar(dtype), number_bits(dtype, value), shape))
+        return self.splat(splat_of(dtype, value, math.copysign(1.0, value), shape))
 
     def splat(self, splat: Splat) -> Value:
         """A tile of equal elements; of those that are the same, the first one serves where it is visible."""
-        s, bits, shape = splat
-        key = s.tag, bits, shape
-        found = self.known.get(key)
+        found = self.known.get(splat)
         if found is None:
+            s, bits, shape = splat
             self.require(s)
             data = (b"\xff" if bits else b"\0") if s.bits == 1 else bits.to_bytes(s.bytes, "little")
-            found = self.known[key] = self.one("constant", {}, tile_of(s, shape), value=data)
+            found = self.known[splat] = self.one("constant", {}, tile_of(s, shape), value=data)
         return found
 
     def null(self, type: TileType) -> Value:

@@ -92,7 +92,8 @@ def export_module(kernels: Sequence[Kernel], minor: int | None = None) -> Module
 
 def entry_name(function: core.Function) -> str:
     """The name of the entry for ``function``, whose own may be ``<lambda>``."""
-    return re.sub(r"\W+", "_", function.name)
+    name = function.name
+    return name if name.isidentifier() else re.sub(r"\W+", "_", name)
 
 
 def export_function(kernel: Kernel, minor: int) -> Entry:
@@ -115,8 +116,7 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
         if argument.position is not None:
             ours = function.body.args[argument.position]
             if argument.lower is not None and ours.users:
-                predicate = tiles.bounded(argument.lower, None)
-                value = emitter.one("assume", {"value": value}, t, predicate=predicate)
+                value = emitter.one("assume", {"value": value}, t, predicate=tiles.bounded(argument.lower, None))
             emitter.values[ours] = value
     _Control(emitter, places).function(kernel)
     return Entry(name, body, _entry_hints(function, minor), loc=places.subprogram_loc)

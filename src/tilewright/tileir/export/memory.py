@@ -129,7 +129,7 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
     t = op.type
     if not t.rank:  # a view there has an axis at least: accesses go through the pointer
         return e[op.base]
-    same = id(e.view(t, _view_type)), t.index_dtype, *(e.splats.get(v, v) for v in op.operands)
+    same = id(e.view(t, _view_type)), t.index_dtype, *map(e.splats.get, op.operands, op.operands)
     return e.shared(op, same, lambda: _made_tensor_view(e, op))
 
 

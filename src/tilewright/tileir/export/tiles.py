@@ -13,17 +13,16 @@ from tilewright.ir.dtypes import int32, tfloat32, uint8
 from tilewright.ir.ops import linear, memory, shape
 from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.export.arith import convert
-from tilewright.tileir.export.emitter import Emitter, number_bits, scalar, signedness, tile, tile_of
+from tilewright.tileir.export.emitter import Emitter, scalar, signedness, splat_of, tile, tile_of
 from tilewright.tileir.module import BoundedAttr, DivByAttr, SameElementsAttr, Value
 from tilewright.tileir.types import I8, I32, Tile, Type
 
 
 def _constant(e: Emitter, op: shape.Constant) -> Value | None:
-    t = op.type
-    dtype = t.dtype
-    if isinstance(dtype, PointerType):
+    t, value = op.type, op.value
+    if isinstance(t.dtype, PointerType):
         return e.null(t)
-    e.splats[op.results[0]] = scalar(dtype), number_bits(dtype, op.value), t.shape
+    e.splats[op.results[0]] = splat_of(t.dtype, value, math.copysign(1.0, value), t.shape)
     return None
 
 
