@@ -388,6 +388,42 @@ def test_few_elements_of_what_is_written_are_reduced_alone_with_the_bits_that_th
     assert np.array_equal(flags, [False, True, False, True]) and np.array_equal(x, [1, np.nan, 4, -3], equal_nan=True)
 
 
+def test_loads_of_every_size_are_kept_where_that_is_asked_for() -> None:
+    parameters = array(1), array(1, ct.bool_), array(1, ct.int64), array(1), array(1), array(2)
+    function = lower(replace_few, KernelSignature(parameters, V1, "k")).function
+    counts = [
+        sum(op.name == "reduce" for op in export_module([Kernel(function, keep_loads=kept)]).entries[0].body.walk())
+        for kept in (False, True)
+    ]
+    assert counts == [3, 4]  # 256 elements of z, too, but not those of y, which is not written
+
+
+@ct.kernel
+def running_sums(a, b, out, TILE: ct.Constant[int], PRODUCT: ct.Constant[bool]):
+    x, y = ct.load(a, (0, 0), (TILE, TILE)), ct.load(b, (0, 0), (TILE, TILE))
+    total = ct.mma(x, y, ct.zeros((TILE, TILE), ct.float32)) if PRODUCT else x + y
+    ct.store(out, (0, 0), ct.cumsum(ct.cumsum(total, 0), 1, reverse=True))
+
+
+@pytest.mark.parametrize(("version", "product", "arrays"), (("13.3", True, 2), ("13.3", False, 0), ("13.2", True, 0)))
+def test_scans_beside_products_take_their_tiles_from_memory(version: str, product: bool, arrays: int) -> None:
+    """tileiras 13.5 refuses some, and computes others wrongly."""
+    module = exported(running_sums, array(2), array(2), array(2), 8, product, version=version)
+    ops = list(module.entry("k").body.walk())
+    assert sum(op.name == "alloca" for op in ops) == arrays
+    made_by = {value: op for op in ops for value in op.results}
+    sources = [made_by[op.operands["operands"][0]].name for op in ops if op.name == "scan"]
+    assert sources == (["load_ptr_tko"] * 2 if arrays else ["mmaf" if product else "addf", "scan"])
+    a, b = np.arange(64, dtype=np.float32).reshape(8, 8) % 5, np.arange(64, dtype=np.float32).reshape(8, 8) % 3
+    wanted = np.cumsum((a @ b if product else a + b)[:, ::-1].cumsum(0), 1)[:, ::-1]
+    kernel = ct.kernel(running_sums.function)
+    trace = kernel.trace
+    kernel.trace = lambda signature: through_bytecode(trace(signature))
+    out = np.zeros((8, 8), np.float32)
+    ct.launch(None, (1,), kernel, (a, b, out, 8, product), backend="reference")
+    assert np.array_equal(out, wanted)
+
+
 @ct.kernel
 def told(n):
     ct.printf("%d\n", n)

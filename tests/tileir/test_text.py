@@ -263,3 +263,46 @@ def test_text_in_the_spelling_of_others(backend: str) -> None:
     np.testing.assert_array_equal(out, x.sum(axis=0))
     shown = print_module(parse_module(OTHERS))
     assert print_module(parse_module(shown)) == shown
+
+
+def test_files_of_the_dialects_tests_are_read() -> None:
+    """Functions for tests are left out; ops may have their oldest form; what ends a block need not be there."""
+    module = parse_module(
+        """
+cuda_tile.module @kernels {
+  cuda_tile.global @numbers alignment = 256 <f32 : [1.0, 2.5]> : !cuda_tile.tile<2xf32>
+  testing$func @twice(%a: !cuda_tile.tensor_view<4xf32, strides=[1]>, %x: tile<1x2xf32>) -> tile<2x2xf32> {
+    %0 = broadcast %x : tile<1x2xf32> -> tile<2x2xf32>
+    return %0 : tile<2x2xf32>
+  }
+  testing$func @nothing(%a: !cuda_tile.ptr<i1>) {}
+  entry @k(%p: !cuda_tile.tile<!cuda_tile.ptr<i32>>) {
+    %one = constant <i32: 1> : tile<i32>
+    %huge = constant <f16: 70000.0> : tile<f16>
+    %bits = constant <i16: 0xFFFF> : !cuda_tile.tile<i16>
+    %true = cuda_tile.constant <i1: 1> : !cuda_tile.tile<i1>
+    %found = loop : tile<i16> {
+      break %bits : tile<i16>
+    }
+    %pair:2 = if %true -> (tile<i16>, tile<i1>) {
+      yield %found, %true : tile<i16>, tile<i1>
+    } else {
+      yield %bits, %true : tile<i16>, tile<i1>
+    }
+    print "%d of 100 %%", %pair#0 : tile<i16>
+    atomic_rmw_tko relaxed device %p, add, %one
+        : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+  }
+}
+"""
+    )
+    assert [e.name for e in module.entries] == ["k"] and [g.alignment for g in module.globals] == [256]
+    constants = [op.attributes["value"] for op in module.entries[0].body.ops if op.name == "constant"]
+    assert constants == [b"\1\0\0\0", b"\0\x7c", b"\xff\xff", b"\xff"]
+    text = print_module(module)
+    assert "loop : -> tile<i16> {" in text and print_module(parse_module(text)) == text
+
+
+def test_entries_have_no_results() -> None:
+    with pytest.raises(TextError, match=r"1:12: expected '{', not '-> tile<i32>"):
+        parse_module("entry @k() -> tile<i32> { return }")

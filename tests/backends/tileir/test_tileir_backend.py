@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from support.kernel_runs import arguments, generated, generated_product, seeds
@@ -94,13 +95,14 @@ def test_negative_strides_need_a_variant() -> None:
 
 
 def test_what_the_assembler_refuses_is_tried_with_less_freedom(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In program order, without the TMA unit, without divisors and without hints; what it was is kept with the code."""
+    """In program order, without the TMA unit, without divisors, not optimized and without hints; what it was is kept
+    with the code."""
     accepted = "no TMA"
     tried: list[str] = []
 
-    def assemble(data: bytes, target: str, kernel: str) -> bytes:
-        text = print_module(read(data))
-        tried.append(", ".join(sign for sign in ("occupancy", "allow_tma = false", "div_by") if sign in text))
+    def assemble(data: bytes, target: str, kernel: str, *, optimized: bool) -> bytes:
+        text = print_module(read(data)) + ("" if optimized else "-O0")
+        tried.append(", ".join(sign for sign in ("occupancy", "allow_tma = false", "div_by", "-O0") if sign in text))
         if tried[-1] != accepted:
             raise TileError(f"refused {len(tried)}")
         return b"code"
@@ -110,8 +112,8 @@ def test_what_the_assembler_refuses_is_tried_with_less_freedom(monkeypatch: pyte
     backend = TileIRBackend("sm_90")
     with pytest.raises(TileError, match="refused 1"):
         backend.compile(function, {})
-    free = ["div_by", "div_by", "allow_tma = false, div_by"]
-    assert tried == [*(f"occupancy, {rest}" for rest in free), "occupancy", *free, ""]
+    free = ["div_by", "div_by", "allow_tma = false, div_by", "", "div_by", "div_by, -O0", "div_by, -O0"]
+    assert tried == [*(f"occupancy, {rest}".removesuffix(", ") for rest in free), *free]
     accepted = "allow_tma = false, div_by"
     made = backend.compile(function, {})
     serialization = backend.capabilities.serialization
@@ -121,6 +123,50 @@ def test_what_the_assembler_refuses_is_tried_with_less_freedom(monkeypatch: pyte
         stages = executable.stages()
         assert stages["compile decisions"] == "tileiras compiles it with: no hints, no TMA\n"
         assert "allow_tma = false" in stages["CUDA Tile IR"] and "occupancy" not in stages["CUDA Tile IR"]
+
+
+def test_what_the_assembler_does_not_end_with_is_tried_in_order_and_not_optimized(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[bool] = []
+
+    def assemble(data: bytes, target: str, kernel: str, *, optimized: bool) -> bytes:
+        tried.append(optimized)
+        if optimized:
+            raise assembler.Unfinished(f"not in time {len(tried)}")
+        return b"code"
+
+    monkeypatch.setattr(assembler, "assemble", assemble)
+    made = TileIRBackend("sm_90").compile(specialization(scaled_sum, ARGUMENTS, "reference").function, {})
+    assert tried == [True, True, False] and made.artifact.fallback == ("no optimization",)
+
+
+@ct.kernel
+def stored_in_another_shape(x, counts):
+    tile = ct.load(x, (1, 0), (128, 32), order="F")
+    ct.atomic_add(counts, (0,), 1)
+    ct.store(x, (0, 0), ct.reshape(tile, (64, 64)))
+
+
+@ct.kernel
+def running_sum(a, b, out, AXIS: ct.Constant[int]):
+    product = ct.zeros((64, 64), ct.float32)
+    for k in range(4):
+        product = ct.mma(ct.load(a, (0, k), (64, 16)), ct.load(b, (k, 0), (16, 64)), product)
+    ct.store(out, (0, 0), ct.cumsum(product, AXIS))
+
+
+@needs_assembler
+@pytest.mark.parametrize("target", ("sm_90", "sm_100"))
+def test_what_it_refuses_of_no_rule_is_taken_in_another_form(target: str) -> None:
+    backend = TileIRBackend(target)
+    odd = np.zeros(1 + 64 * 256, np.float16)[1:].reshape(64, 256)
+    moved = specialization(stored_in_another_shape, (odd, np.zeros(1, np.int32)), "reference").function
+    assert backend.compile(moved, {}).artifact.fallback == ("loads that are not repeated",)
+    half, out = np.zeros((64, 64), ml_dtypes.bfloat16), np.zeros((64, 64), np.float32)
+    for axis in (0, 1):
+        summed = specialization(running_sum, (half, half, out, axis), "reference").function
+        assert backend.compile(summed, {}).artifact.fallback == ()
 
 
 @ct.kernel(num_ctas=2)
@@ -141,7 +187,7 @@ def test_tiles_whose_elements_move_are_not_distributed_over_ctas_on_hopper(
 ) -> None:
     """tileiras 13.5 loses some of them between the CTAs."""
     texts: list[str] = []
-    monkeypatch.setattr(assembler, "assemble", lambda data, *_: texts.append(print_module(read(data))) or b"code")
+    monkeypatch.setattr(assembler, "assemble", lambda data, *_, **__: texts.append(print_module(read(data))) or b"code")
     arrays = (
         np.zeros((4, 8), np.float32),
         np.zeros((4, 8), np.float32) if kernel is add_one else np.zeros(8, np.float32),

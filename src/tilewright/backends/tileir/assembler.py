@@ -41,20 +41,25 @@ def targets() -> tuple[str, ...]:
     return tuple(re.findall(r"=(sm_\d+)\b", said))
 
 
-def assemble(data: bytes, target: str, kernel: str) -> bytes:
+class Unfinished(TileError):
+    """The assembler was stopped after ``PATIENCE`` seconds."""
+
+
+def assemble(data: bytes, target: str, kernel: str, *, optimized: bool = True) -> bytes:
     """The machine code of bytecode for the architecture ``target``. TileError, naming the ``kernel``, when the
-    assembler refuses it."""
+    assembler refuses it, and Unfinished when it does not end."""
     path = tool("tileiras")
     if path is None:
         raise TileError(f"the kernel {kernel} cannot be assembled: tileiras is not installed; {INSTALL}")
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         source, made = Path(folder, "kernel.tilebc"), Path(folder, "kernel.cubin")
         source.write_bytes(data)
-        command = [str(path), f"--gpu-name={target}", "--lineinfo", str(source), "-o", str(made)]
+        level = f"--opt-level={3 if optimized else 0}"
+        command = [str(path), f"--gpu-name={target}", level, "--lineinfo", str(source), "-o", str(made)]
         try:
             ran = run_tool(command, _environment(path), PATIENCE)
         except subprocess.TimeoutExpired:
-            raise TileError(f"tileiras has not assembled the kernel {kernel} in {PATIENCE} seconds") from None
+            raise Unfinished(f"tileiras has not assembled the kernel {kernel} in {PATIENCE} seconds") from None
         if ran.returncode or not made.is_file():
             reason = failure_reason(ran, _ERROR)
             reason += lacking(path) if reason == _GENERAL else ""

@@ -82,23 +82,28 @@ class TileIRBackend(DriverBackend[str]):
     def _assembled(self, function: Function, variant: Any) -> tuple[bytes, tuple[str, ...]]:
         """Machine code, and the first of the fallbacks that the assembler takes. TileError, as it refuses the kernel
         itself, when it takes none."""
-        forms = _fallbacks(function, self.architecture())
+        left = list(_fallbacks(function, self.architecture()))
         refused: list[TileError] = []
 
         def attempt(fallback: tuple[str, ...], _: Sequence[str]) -> tuple[bytes, tuple[str, ...]]:
+            left.remove(fallback)
             data = write(export_module([_kernel(function, variant, fallback)]))
+            optimized = _NOT_OPTIMIZED not in fallback
             try:
-                return assembler.assemble(data, self.architecture(), function.name), fallback
+                return assembler.assemble(data, self.architecture(), function.name, optimized=optimized), fallback
             except TileError as error:
                 refused.append(error)
-                if len(refused) == len(forms):
+                if isinstance(error, assembler.Unfinished):  # the other forms take as long
+                    left[:] = [form for form in left if _IN_ORDER in form or _NOT_OPTIMIZED in form]
+                if not left:
                     raise refused[0] from None
-                raise CompileAgain(forms[len(refused)], error.message) from error
+                raise CompileAgain(left[0], error.message) from error
 
-        return compile_under(forms[0], attempt)
+        return compile_under(left[0], attempt)
 
 
 _IN_ORDER, _WITHOUT_TMA, _WITHOUT_DIVISORS = "memory ops in program order", "no TMA", "no promises of divisibility"
+_KEPT_LOADS, _NOT_OPTIMIZED = "loads that are not repeated", "no optimization"
 _WITHOUT_HINTS, _ONE_CTA = "no hints", "one CTA"
 _HINTS = ("num_ctas", "occupancy", "num_worker_warps")  # the assembler ends without a word where it cannot keep them
 
@@ -111,7 +116,8 @@ _MOVES: frozenset[type[Op]] = frozenset(
 
 def _fallbacks(function: Function, architecture: str) -> Sequence[tuple[str, ...]]:
     """How to compile a kernel, and then, where the assembler refuses or does not end, with less freedom."""
-    found: Sequence[tuple[str, ...]] = ((), (_IN_ORDER,), (_WITHOUT_TMA,), (_WITHOUT_DIVISORS,))
+    found: Sequence[tuple[str, ...]] = ((), (_IN_ORDER,), (_WITHOUT_TMA,), (_WITHOUT_DIVISORS,), (_KEPT_LOADS,))
+    found = [*found, (_NOT_OPTIMIZED,), (_NOT_OPTIMIZED, _IN_ORDER)]
     without = [(_WITHOUT_HINTS, *fallback) for fallback in found]
     if not any(hint in function.hints for hint in _HINTS):
         return found
@@ -136,6 +142,7 @@ def _kernel(function: Function, variant: Any, fallback: Sequence[str]) -> Kernel
         program_order=_IN_ORDER in fallback,
         tma=_WITHOUT_TMA not in fallback,
         divisors=_WITHOUT_DIVISORS not in fallback,
+        keep_loads=_KEPT_LOADS in fallback,
     )
 
 

@@ -153,6 +153,7 @@ class Emitter:
         self.negative_strides = False  # that arrays may have
         self.tma = True  # may move tiles
         self.divisors = True  # of numbers and addresses may be promised
+        self.keep_loads = False  # of every size
 
     def __getitem__(self, value: core.Value) -> Value:
         found = self.values.get(value)

@@ -53,7 +53,8 @@ class Kernel:
     """A function to export; without ``symbol`` and ``arguments`` it keeps its name and its parameters. With
     ``negative_strides`` it takes arrays that have some: their extents have 64 bits, and no tile goes through the TMA
     unit, nor does any without ``tma``. In ``program_order`` no memory op may be done before one that the program has
-    before it. Without ``divisors`` it is not said what addresses, extents and strides are multiples of."""
+    before it. Without ``divisors`` it is not said what addresses, extents and strides are multiples of. With
+    ``keep_loads`` tiles of every size are loaded once, from memory that the kernel writes."""
 
     function: core.Function
     symbol: str | None = None
@@ -62,6 +63,7 @@ class Kernel:
     program_order: bool = False
     tma: bool = True
     divisors: bool = True
+    keep_loads: bool = False
 
     def parameters(self) -> Sequence[Argument]:
         """What the entry takes. Extents are not negative, nor are strides without ``negative_strides``."""
@@ -110,6 +112,7 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
     emitter.negative_strides = kernel.negative_strides
     emitter.tma = kernel.tma and not kernel.negative_strides
     emitter.divisors = kernel.divisors
+    emitter.keep_loads = kernel.keep_loads
     emitter.loc = places(function.loc)
     for argument, t, value in zip(arguments, types, body.args):
         emitter.require(t.element)
@@ -314,6 +317,10 @@ class _Control:
         e.pop()
         e.loc, e.op = loc, op
         operands = [arith.convert(e, e[v], d, c) for v, d, c in zip(op.values, dtypes, carriers)]
+        rank = op.values[0].tile.rank
+        if isinstance(op, linear.Scan) and linear.Mma in e.tokens.kinds and rank > 1 and e.minor >= USUAL_MINOR:
+            # tileiras 13.5 refuses scans of products along an axis but the last, and computes others wrongly.
+            operands = [memory_ops.through_memory(e, v) for v in operands]
         identities = [
             number_attribute(carrier, number_in(dtype, x)) for dtype, carrier, x in zip(dtypes, carriers, op.identities)
         ]

@@ -18,7 +18,7 @@ from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export.arith import convert
 from tilewright.tileir.export.emitter import Emitter, scalar, tile_of
 from tilewright.tileir.module import ArrayAttr, Attribute, Block, BoolAttr, DictAttr, HintsAttr, IntegerAttr, Value
-from tilewright.tileir.types import I32, SCALARS, TOKEN, PartitionView, Pointer, StridedView, TensorView, Type
+from tilewright.tileir.types import I32, SCALARS, TOKEN, PartitionView, Pointer, StridedView, TensorView, Tile, Type
 
 _SCOPES = {
     MemoryScope.BLOCK: "tl_blk",
@@ -26,6 +26,7 @@ _SCOPES = {
     MemoryScope.DEVICE: "device",
     MemoryScope.SYS: "sys",
 }
+_ARRAY_ALIGNMENT = 16  # bytes, at least
 _THREADS = 256  # that work on tiles, at num_worker_warps=8; 128 by default
 
 
@@ -208,7 +209,8 @@ def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes:
     value = _ordered(e, op, name, operands, [e.result(op)], attributes)[0]
     type = e.result(op)
     bits = None if isinstance(type.element, Pointer) else SCALARS.get(f"i{type.element.bits}")
-    if bits is None or math.prod(type.shape) >= _THREADS or not e.tokens.is_written(op):
+    is_large = math.prod(type.shape) >= _THREADS and not e.keep_loads
+    if bits is None or is_large or not e.tokens.is_written(op):
         return value
     if type.element is not bits:
         value = e.one("bitcast", {"source": value}, tile_of(bits, type.shape))
@@ -221,6 +223,23 @@ def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes:
     attributes = {"dim": len(type.shape), "identities": ArrayAttr((IntegerAttr(bits, 0),))}
     kept = e.add("reduce", {"operands": [value]}, [tile_of(bits, type.shape)], [body], **attributes)[0]
     return kept if type.element is bits else e.one("bitcast", {"source": kept}, type)
+
+
+def through_memory(e: Emitter, value: Value) -> Value:
+    """``value``, a tile with axes, stored to an array of its own and loaded again."""
+    assert isinstance(value.type, Tile)
+    extents, count = value.type.shape, math.prod(value.type.shape)
+    pointer = Pointer(value.type.element)
+    array = e.one("alloca", {}, tile_of(pointer), num_elem=count, alignment=_ARRAY_ALIGNMENT)
+    array = e.one("reshape", {"source": array}, tile_of(pointer, (1,) * len(extents)))
+    array = e.one("broadcast", {"source": array}, tile_of(pointer, extents))
+    place = e.one("iota", {}, tile_of(I32, (count,)))
+    place = e.one("reshape", {"source": place}, tile_of(I32, extents))
+    places = e.one("offset", {"ptr": array, "offset": place}, tile_of(pointer, extents))
+    weak: dict[str, Any] = {"memory_ordering_semantics": "weak"}
+    token = e.one("make_token", {}, TOKEN)
+    token = e.one("store_ptr_tko", {"destination": places, "value": value, "token": token}, TOKEN, **weak)
+    return e.add("load_ptr_tko", {"source": places, "token": token}, [value.type, TOKEN], **weak)[0]
 
 
 def _load_view(e: Emitter, op: memory.LoadView) -> Value:
@@ -290,7 +309,7 @@ def _atomic_view(e: Emitter, op: memory.AtomicView) -> None:
 
 
 def _local_array(e: Emitter, op: memory.LocalArray) -> Value:
-    return e.one("alloca", {}, e.result(op), num_elem=op.count, alignment=max(op.dtype.bytes, 16))
+    return e.one("alloca", {}, e.result(op), num_elem=op.count, alignment=max(op.dtype.bytes, _ARRAY_ALIGNMENT))
 
 
 def _assert(e: Emitter, op: memory.Assert) -> None:
