@@ -23,6 +23,7 @@ PASSES = (
     "insert-checks",
     "insert-null-checks",
     "clip-views",
+    "block-along-k",
     "merge-reductions",
     "sink-stores",
     "split-rows",

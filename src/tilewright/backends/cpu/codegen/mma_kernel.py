@@ -24,7 +24,7 @@ UNROLL = 4  # steps of k per iteration of the inner loop: chosen, no measurement
 # is for a row of the right operand and an element or two of the left one. Enough accumulators hide the latency of
 # multiply-adds, and shapes near a square load the least for each.
 _SHAPES = {
-    (32, 64): (8, 2),  # AVX-512
+    (32, 64): (6, 4),  # AVX-512
     (32, 32): (8, 2),
     (32, 16): (4, 4),  # NEON
     (16, 64): (6, 2),

@@ -18,21 +18,21 @@ from tilewright.ir.types import TileType, Type
 Slots = list["Buffer | None"]  # None for scalars and views, which are kept in registers
 
 
-def _slots(schedule: Schedule, types: Sequence[Type]) -> Slots:
-    return [schedule.allocate(t) if isinstance(t, TileType) and t.size > 1 else None for t in types]
+def _slot(schedule: Schedule, t: Type) -> Buffer | None:
+    return schedule.allocate(t) if isinstance(t, TileType) and t.size > 1 else None
 
 
 def schedule_for(schedule: Schedule, op: For) -> None:
     bounds = [schedule.value(v) for v in op.bounds]
-    carried, inits = _open(schedule, op.inits)
+    carried, inits = _open(schedule, op)
     body = _body(schedule, op.body, [None, *carried], carried, carried)
     made = schedule.emit(For, *bounds, inits, body=body, loc=op.loc)
     schedule.bind_all(op.results, made.results, carried)
 
 
 def schedule_loop(schedule: Schedule, op: Loop) -> None:
-    carried, inits = _open(schedule, op.inits)
-    results = _slots(schedule, op.types)
+    carried, inits = _open(schedule, op)
+    results = [_slot(schedule, t) for t in op.types]
     body = _body(schedule, op.body, carried, carried, results)
     made = schedule.emit(Loop, inits, types=op.types, body=body, loc=op.loc)
     for slot in carried:
@@ -42,7 +42,7 @@ def schedule_loop(schedule: Schedule, op: Loop) -> None:
 
 
 def schedule_if(schedule: Schedule, op: If) -> None:
-    results = _slots(schedule, op.types)
+    results = [_slot(schedule, t) for t in op.types]
     condition = schedule.value(op.condition)
     schedule.branches.append(results)
     branches = []
@@ -91,10 +91,21 @@ def _only_reads(schedule: Schedule, group: FusionGroup, slot: Buffer) -> bool:
     return True
 
 
-def _open(schedule: Schedule, inits: Sequence[Value]) -> tuple[Slots, list[Value]]:
+def _open(schedule: Schedule, loop: For | Loop) -> tuple[Slots, list[Value]]:
     """Slots of carried values, and the first ones in them."""
-    slots = _slots(schedule, [v.type for v in inits])
-    return slots, _assign(schedule, slots, inits)
+    slots = [_taken_over(schedule, loop, v) or _slot(schedule, v.type) for v in loop.inits]
+    return slots, _assign(schedule, slots, loop.inits)
+
+
+def _taken_over(schedule: Schedule, loop: For | Loop, value: Value) -> Buffer | None:
+    """The buffer of ``value``, which nothing needs but ``loop``, to begin with: it may go on there."""
+    buffer = schedule.buffer(value)
+    if buffer is None or buffer.borrowed or buffer.users > 1 or not schedule.is_local(value):
+        return None
+    if schedule.uses.remaining[value] > 1 or list(loop.operands).count(value) > 1 or value in loop.captured():
+        return None
+    buffer.users += 1
+    return buffer
 
 
 def _body(schedule: Schedule, region: Block, lent: Slots, carried: Slots, results: Slots) -> Block:
