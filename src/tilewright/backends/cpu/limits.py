@@ -21,8 +21,8 @@ import numpy as np
 
 _MEGABYTES = 256  # of each array that is copied: more than any last-level cache
 _CHAINS = 12  # multiply-adds that do not wait for each other: latency 4, two units, and some to spare
-_ITERATIONS = 4_000_000  # some milliseconds; this and the next are chosen, no measurement on record
-_REPETITIONS = 5
+_ITERATIONS = 4_000_000  # some 5 ms, of which waking the threads (benchmarks/cpu_costs.py) is 1 %
+_REPETITIONS = 5  # of which the best counts
 
 
 @dataclass(frozen=True)

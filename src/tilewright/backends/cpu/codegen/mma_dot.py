@@ -17,7 +17,7 @@ from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import F32, I8, I16, I32, I64
 
 _ROWS = 4  # of accumulators: with 4 vectors each, 16 of the 32 registers, beside 4 for the panel and those for x
-_UNROLL = 4  # of steps along k; chosen, no measurement on record
+_UNROLL = 4  # of steps along k: within the noise of benchmarks/results/constants.md, 1 to 8 are equal
 _VECTOR_BYTES = 4 * LANES
 _WORDS = ir.VectorType(I32, LANES)
 

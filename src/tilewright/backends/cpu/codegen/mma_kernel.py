@@ -17,7 +17,7 @@ from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import F32, F64, I32, I64, resized
 from tilewright.ir.dtypes import DType, float64
 
-UNROLL = 4  # steps of k per iteration of the inner loop: chosen, no measurement on record
+UNROLL = 4  # steps of k per iteration of the inner loop: the fastest of 1 to 8, benchmarks/results/constants.md
 
 
 # Rows and vectors of accumulators, for a number of vector registers and the bytes of each. The rest of the registers

@@ -20,8 +20,9 @@ from tilewright.backends.vector.types import I1, I8, I32, I64
 from tilewright.ir.core import Block
 from tilewright.ir.ops.control import For, Loop
 
-# In operations on elements, as ``block_work`` counts them: one takes 0.05 to 20 ns. These and the numbers below are
-# chosen, no measurement on record; ``benchmarks/soak.py interrupts`` prints how long signals wait.
+# In operations on elements, as ``block_work`` counts them: one takes 0.05 to 20 ns. Signals are to end a launch within
+# 0.2 s (``benchmarks/soak.py interrupts`` prints how long they wait): with 20 ns, a budget and what is polled together
+# take 21 ms and 0.2 ms, and what is not polled 1.3 ms.
 BUDGET = 1 << 20  # between two looks at the clock
 _TOGETHER = 1 << 13  # iterations of a loop that do so much are polled together
 _NOT_WORTH = 1 << 16  # loops that do less in all are not polled

@@ -24,7 +24,7 @@ COSTS: dict[type[Op], int] = {
     **dict.fromkeys((arith.Exp, arith.Exp2, arith.Log, arith.Log2, arith.Sin, arith.Cos, arith.Tanh), 20),
     **dict.fromkeys((arith.Pow, arith.Tan, arith.Sinh, arith.Cosh, arith.Atan2), 40),
 }
-# Chosen; no measurement of them alone is on record.
+# From benchmarks/results/constants.md: within the noise of it, other values of both are no better.
 _FMA = 4  # multiplications and additions of a product that take as long as an addition of elements from memory
 CHEAP = 3  # computing this much again costs less than keeping it in memory
 

@@ -22,7 +22,8 @@ from tilewright.transforms.base import InPlacePass
 
 # Bytes of a tile: one that a first-level cache keeps beside others is copied again soon enough.
 _SMALLEST = 16 << 10
-# Bytes of all that is kept of an operand by each thread: a second-level cache, or two of older processors. Chosen.
+# Bytes that each thread keeps of an operand in all: the second-level cache of a core of Intel's Sapphire Rapids, or
+# two of those of AMD's Zen 4.
 _LARGEST = 2 << 20
 STATE_WORDS = 3  # before the indices of a panel: see ``codegen.panels``
 

@@ -21,7 +21,9 @@ from tilewright.ir.reachable import reachable
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 
-_ROW_VECTORS = 4  # side by side: longer runs in memory, independent additions; chosen, no measurement on record
+# Side by side: longer runs in memory, independent additions. Most rows of benchmarks/results/constants.md take as long
+# with 2 and 8.
+_ROW_VECTORS = 4
 # Side by side in stores of rows: the loop around costs less. By processor time of one thread, rows of 4 KiB in cache,
 # norms and softmax backward were 1.1 to 1.25 times as fast; with four 1.2 to 1.45 times, but arrays of 16 MiB, others
 # at work beside it, were slower: RMS norm 0.84 times as fast as with one, with two 0.93.
