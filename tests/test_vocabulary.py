@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,23 @@ def test_private_words_stay_away(words: str) -> None:
             if match and not re.fullmatch(ELSEWHERE.get(name, "(?!)"), match[0].removesuffix("s")):
                 found.append(f"{name}:{number}: {match[0]}; say {TEXTS[words]}")
     assert found == []
+
+
+def docstrings(text: str) -> Iterator[tuple[int, str]]:
+    """Lines and docstrings of modules, classes and functions."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
+
+
+def test_docstrings_begin_with_what_a_thing_is_or_does() -> None:
+    """A reader who comes from elsewhere does not know what the first word of these refers to."""
+    dangling = re.compile(r"(That|Those|The same|Of|Within)\b")
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for line, text in docstrings(path.read_text(encoding="utf-8"))
+        if dangling.match(text)
+    ]
+    assert found == []
+    assert [text for _, text in docstrings('def f():\n    """That of f."""')] == ["", "That of f."]

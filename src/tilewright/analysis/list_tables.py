@@ -28,7 +28,7 @@ class Cell:
 
     @property
     def array(self) -> tuple[int, Value | None, int]:
-        """The same for all columns of a row."""
+        """Which array of the list it describes: equal for all columns of a row."""
         return self.table, self.first, self.row
 
 

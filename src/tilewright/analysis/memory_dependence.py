@@ -21,7 +21,7 @@ class PendingAccesses(Protocol):
         """Add those of ``other``: of another way to the same op."""
 
     def in_next_iteration(self: _State) -> _State:
-        """The same, seen from another iteration of a loop, in which values are others."""
+        """Go on in another iteration of a loop, in which values are others."""
 
 
 class DependenceWalk(Generic[_State]):

@@ -33,7 +33,7 @@ class Compilation:
 
     @contextlib.contextmanager
     def change(self, *changes: contextlib.AbstractContextManager[object]) -> Iterator[None]:
-        """Within ``changes``, until it ends or is cancelled. Cancelled when it is already."""
+        """Make ``changes`` until the context ends or the compilation is cancelled. Cancelled when it is already."""
         with self._lock, contextlib.ExitStack() as entered:
             if self._cancelled:
                 raise Cancelled

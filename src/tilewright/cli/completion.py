@@ -53,7 +53,7 @@ def _kernels(path: Path) -> list[str]:
 
 
 def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Those of a command; one that takes words as they are has another parser that describes them."""
+    """The options of a command; one that takes words as they are has another parser that describes them."""
     actions = (parser.get_default("described") or parser)._actions
     return [action for action in actions if action.option_strings and action.help != argparse.SUPPRESS]
 

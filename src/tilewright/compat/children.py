@@ -26,7 +26,7 @@ _SITE = str(Path(__file__).parent / "site")
 
 @contextmanager
 def passed_on(*, device: str | None, replace: bool) -> Iterator[None]:
-    """Within this context new Python processes start as this one has."""
+    """A context in which new Python processes start as this one has."""
     before = {name: os.environ.get(name) for name in (_OPTIONS, "PYTHONPATH")}
     os.environ[_OPTIONS] = " ".join(["run", *["replace"] * replace, *filter(None, [device])])
     os.environ["PYTHONPATH"] = os.pathsep.join([_SITE, *filter(None, [before["PYTHONPATH"]])])

@@ -16,7 +16,7 @@ from tilewright.compat.torch_cpu import Event, Stream
 
 @contextmanager
 def cupy_arrays_on_cpu() -> Iterator[None]:
-    """Within this context ``import cupy`` gives NumPy under that name, with one device that has always finished.
+    """A context in which ``import cupy`` gives NumPy under that name, with one device that has always finished.
 
     Arrays are NumPy arrays that have ``get()`` too. What NumPy does not have, such as raw CUDA kernels, is an
     AttributeError. An installed ``cupy`` is there again afterwards.

@@ -14,7 +14,7 @@ from typing import Any
 
 @contextmanager
 def cuda_tensors_on_cpu() -> Iterator[None]:
-    """Within this context torch maps CUDA devices to ``cpu``, and ``torch.cuda`` describes one idle GPU.
+    """A context in which torch maps CUDA devices to ``cpu``, and ``torch.cuda`` describes one idle GPU.
 
     Tensors are CPU tensors that answer ``is_cuda`` with True, so that what a program asserts about its inputs holds;
     ``x.device`` tells the truth. For pytest, enter it in a fixture. Does nothing where torch is not installed.

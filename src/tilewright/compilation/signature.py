@@ -58,11 +58,11 @@ class KernelSignature:
             _check_convention(parameter, self.calling_convention)
 
     def with_symbol(self, symbol: str | None) -> KernelSignature:
-        """The same signature with another symbol; None stands for the mangled name."""
+        """This signature with another symbol; None stands for the mangled name."""
         return replace(self, symbol=symbol)
 
     def with_mangled_symbol(self, function_name: str) -> KernelSignature:
-        """The same signature with the mangled name of ``function_name`` as its symbol."""
+        """This signature with the mangled name of ``function_name`` as its symbol."""
         return self.with_symbol(mangle(function_name, self.calling_convention, self.parameters))
 
     @staticmethod

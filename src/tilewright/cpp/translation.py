@@ -39,7 +39,7 @@ class Request:
     include_dirs: tuple[str, ...]
 
     def checked(self) -> Request:
-        """The same program, stating what it must not do."""
+        """This program, stating what it must not do."""
         return replace(self, defines=(*self.defines, _CHECKED))
 
     @property

@@ -44,7 +44,7 @@ _driver: ContextVar[DebugDriver] = ContextVar("driver", default=DebugDriver())  
 
 @contextmanager
 def debugged_by(driver: DebugDriver) -> Iterator[None]:
-    """Within this context, in this thread, the backend runs kernels as ``driver`` says."""
+    """A context in which, in this thread, the backend runs kernels as ``driver`` says."""
     token = _driver.set(driver)
     try:
         yield

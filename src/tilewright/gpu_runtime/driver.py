@@ -159,7 +159,7 @@ class Device:
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
-        """Within it, calls of this thread are for this device.
+        """A context in which calls of this thread are for this device.
 
         The context that was current is so again afterwards: it is what other libraries call the current device. For
         them a thread without a context is on the first device, so that a context of that one may stay.
@@ -289,7 +289,7 @@ def is_capturing(stream: int) -> bool:
 
 @contextlib.contextmanager
 def beside_captures() -> Iterator[None]:
-    """Within it, this thread may make and free what it likes: otherwise that ends a graph that is being recorded."""
+    """A context in which this thread may make and free memory, which else ends a graph that is being recorded."""
     mode = ctypes.c_int(_RELAXED)
     call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
     try:

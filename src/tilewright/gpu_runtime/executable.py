@@ -135,7 +135,7 @@ class GpuExecutable:
         self.run(grid, self._with_tables(arguments).values, arguments.stream, arguments.device)
 
     def _with_tables(self, arguments: LaunchArguments) -> LaunchArguments:
-        """The same with tables among the values, in the place of their addresses."""
+        """``arguments`` with tables among the values, in the place of their addresses."""
         if not self._tables:
             return arguments
         values: list[Any] = list(arguments.values)

@@ -131,7 +131,7 @@ class AlignedCopy(NamedTuple):
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """That of ``kernel``."""
+        """The grid of ``kernel``."""
         rows, columns = (-(-n // tile) for n, tile in zip((self.rows, self.columns), self.kind.tile))
         return rows, columns, 1
 
@@ -140,7 +140,7 @@ class AlignedCopy(NamedTuple):
         return self.source, place, self.rows, self.columns, self.step, self.pitch // self.item
 
     def strides(self, d: Descriptor) -> tuple[int, ...]:
-        """Those of the copy, in the order of the axes of the array."""
+        """Strides of the copy, in the order of the axes of the array."""
         outer, _ = d.axes
         return tuple(self.pitch // self.item if axis == outer else 1 for axis in range(2))
 
@@ -210,7 +210,7 @@ def layouts(
 
 
 def _copy_of(d: Descriptor, item: int, base: int, shape: Sequence[int], strides: Sequence[int]) -> AlignedCopy | None:
-    """That of the array which ``d`` describes; None where the TMA unit can read it where it is."""
+    """The copy of the array that ``d`` describes; None where the TMA unit can read it where it is."""
     if d.transposed:
         columns, rows = d.axes
         return AlignedCopy(base, item, shape[rows], shape[columns], strides[rows], True)

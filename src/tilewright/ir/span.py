@@ -36,7 +36,7 @@ class Span:
         return True
 
     def add_all(self, vectors: Iterable[int]) -> list[int]:
-        """Those of ``vectors`` that are independent of each other and of what was in the span before."""
+        """Add ``vectors``; returns those that are independent of each other and of what was in the span before."""
         return [v for v in vectors if self.add(v)]
 
     def solve(self, vector: int) -> int | None:

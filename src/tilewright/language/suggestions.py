@@ -195,17 +195,17 @@ def instead_of(name: str, known: Iterable[str], prefix: str = "") -> str:
 
 
 def instead_of_undefined(name: str, known: Iterable[str]) -> str:
-    """The same for a name that may be that of a module."""
+    """What to write instead of a name that nothing defines, which may be that of a module."""
     return f"; write {_IMPORTS[name]} first" if name in _IMPORTS else instead_of(name, known)
 
 
 def instead_of_keyword(name: str, known: Iterable[str]) -> str:
-    """The same for a keyword of a function whose parameters are ``known``."""
+    """What to write instead of a keyword of a function whose parameters are ``known``."""
     return f"; write {_KEYWORDS[name]}" if name in _KEYWORDS else instead_of(name, known)
 
 
 def instead_of_ours(name: str, known: Iterable[str]) -> str:
-    """The same for a ``name`` that a program looks up in the language, with names of other languages."""
+    """What to write instead of a ``name`` that the language lacks, with names of other languages."""
     if name in _OF_LIB or name in _ELSEWHERE:
         return f"; write {_ELSEWHERE.get(name, f'tilewright.lib.{name}')}"
     return instead_of(name, known, "ct.") or instead_of(name, _OF_LIB, "tilewright.lib.")
@@ -217,12 +217,12 @@ def instead_of_foreign(name: str, known: Iterable[str]) -> str:
 
 
 def instead_of_attribute_of_arrays(name: str, known: Iterable[str]) -> str:
-    """The same for an attribute of arrays, of which those that only tiles have need a load."""
+    """What to write instead of an attribute of arrays; those that only tiles have need a load."""
     if name in _OF_ARRAYS:
         return f"; write {_OF_ARRAYS[name]}"
     return "; load a tile with ct.load first" if name in _OF_TILES else instead_of(name, known, "x.")
 
 
 def instead_of_attribute(name: str, known: Iterable[str]) -> str:
-    """The same for an attribute of tiles."""
+    """What to write instead of an attribute of tiles."""
     return f"; write {_OF_TILES[name]}" if name in _OF_TILES else instead_of(name, known, "x.")

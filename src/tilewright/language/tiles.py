@@ -71,7 +71,7 @@ def astile(value: Any, /, *, dtype: Any) -> Tile:
 
 @tile_operation
 def reshape(x: TileLike, /, shape: tuple[int, ...]) -> Tile:
-    """The same elements in row-major order; one entry of ``shape`` may be -1.
+    """A tile of these elements in row-major order; one entry of ``shape`` may be -1.
 
     >>> ct.reshape(ct.arange(8, dtype=ct.int32), (2, -1))
     Tile([[0, 1, 2, 3],

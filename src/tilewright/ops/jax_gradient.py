@@ -76,7 +76,7 @@ class _Derivative:
         return self._mapped(self._gradients, batches)(*arguments)
 
     def batched(self, has: Sequence[bool]) -> _Derivative:
-        """The same for a batch, which the arguments of which ``has`` is true have as first dimension."""
+        """The derivative of a batch, which the arguments of which ``has`` is true have as first dimension."""
         return replace(self, batches=(tuple(has), *self.batches))
 
     def _mapped(self, function: Callable[..., Any], batches: tuple[tuple[bool, ...], ...]) -> Callable[..., Any]:

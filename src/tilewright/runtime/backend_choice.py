@@ -22,7 +22,7 @@ FORCED: list[str] = []  # backends that run every launch of the process, whateve
 
 @contextmanager
 def use_backend(name: str) -> Iterator[None]:
-    """Within this context, in this thread, kernels run on the backend ``name``. ValueError for an unknown one.
+    """A context in which, in this thread, kernels run on the backend ``name``. ValueError for an unknown one.
 
     >>> @ct.kernel
     ... def fill(x):
@@ -44,7 +44,7 @@ def use_backend(name: str) -> Iterator[None]:
 
 @contextmanager
 def force_backend(name: str) -> Iterator[None]:
-    """Within this context every launch of the process runs on the backend ``name``, whatever it asks for."""
+    """A context in which every launch of the process runs on the backend ``name``, whatever it asks for."""
     FORCED.append(name)
     try:
         yield

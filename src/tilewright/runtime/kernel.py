@@ -180,7 +180,7 @@ class kernel(Launchable):
         return SourceSpecialization(lambda: self.trace(signature), run_source(self.function, signature), made)
 
     def replace_hints(self, **hints: Any) -> kernel:
-        """The same kernel with other hints, and with a cache of its own. TypeError for an unknown hint.
+        """This kernel with other hints, and with a cache of its own. TypeError for an unknown hint.
 
         Programs ask for one with every launch, so the answer for hints given before is the kernel made then, unless
         something that the source names has changed since. Without hints the kernel is a new one.

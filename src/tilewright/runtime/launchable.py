@@ -69,7 +69,7 @@ class Launchable:
         return self
 
     def __deepcopy__(self: _Kernel, memo: Any) -> _Kernel:
-        """The same kernel, as of functions: what it knows is what it has compiled."""
+        """This kernel itself, as of functions: what it knows is what it has compiled."""
         return self
 
     @property
@@ -181,7 +181,7 @@ class Launchable:
         return [describe(argument, runtime) for describe, argument in zip(describers, args)]
 
     def replace_options(self: _Kernel, backend: str, /, **options: Any) -> _Kernel:
-        """The same kernel, with a cache of its own, compiled by ``backend`` with these ``options``.
+        """This kernel, with a cache of its own, compiled by ``backend`` with these ``options``.
 
         The backend says what its options are, and ValueError about others, when it compiles. No option changes what a
         kernel computes.
@@ -193,7 +193,7 @@ class Launchable:
         return changed
 
     def with_options(self: _Kernel, options: Mapping[str, Mapping[str, Any]]) -> _Kernel:
-        """The same kernel with the options of several backends: see ``replace_options``."""
+        """This kernel with the options of several backends: see ``replace_options``."""
         found = self
         for backend, chosen in options.items():
             found = found.replace_options(backend, **chosen)

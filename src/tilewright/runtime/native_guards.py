@@ -120,7 +120,7 @@ class _GuardBuilder:
         return self.body.held(found)
 
     def _require_device(self, argument: str, array: Any) -> None:
-        """That the GPU is that of ``array``, which may not tell it."""
+        """Require that the GPU is that of ``array``, which may not tell it."""
         body, device = self.body, getattr(array, "device", None)
         if device is None and several_gpus():
             self.able = False
@@ -155,7 +155,7 @@ class _GuardBuilder:
         self._require_tensor(tensor, known)
 
     def _require_tensor(self, tensor: str, known: dlpack.Tensor) -> None:
-        """That a tensor of DLPack is like ``known``, apart from its address."""
+        """Require that a tensor of DLPack is like ``known``, apart from its address."""
         body = self.body
         for name, bits in (
             ("device_type", 32),

@@ -22,7 +22,7 @@ _PATIENCE = 20  # seconds
 
 @contextmanager
 def compiler_timeout(timeout_sec: float | None) -> Iterator[None]:
-    """Within this context a compilation that takes longer raises TileCompilerTimeoutError.
+    """A context in which a compilation that takes longer raises TileCompilerTimeoutError.
 
     It holds for the whole process, not for one thread. None means no limit. Source: behaviour of `cuda.tile` 1.7.
 

@@ -29,5 +29,5 @@ def elapsed(backend: Backend, launch: Callable[[], None], stream: Any, *, flush_
 
 @functools.lru_cache(maxsize=16)
 def _stopwatch(backend: Backend) -> Callable[[Callable[[], None], int, bool], float] | None:
-    """That of ``backend``, asked for once: saying what it can do may take it longer than a launch."""
+    """The stopwatch of ``backend``, asked for once: saying what it can do may take it longer than a launch."""
     return backend.capabilities.elapsed

@@ -49,7 +49,7 @@ def current_session() -> Session:
 
 @contextmanager
 def watched(sink: EventSink) -> Iterator[None]:
-    """Within it ``sink``, too, receives what launches do."""
+    """A context in which ``sink``, too, receives what launches do."""
     session = current_session()
     with _innermost(replace(session, sinks=(*session.sinks, sink))):
         yield
@@ -57,7 +57,7 @@ def watched(sink: EventSink) -> Iterator[None]:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """Within it violations are reported to nobody: they were before, or belong to launches that nobody asked for."""
+    """A context in which nobody is told of violations: these were before, or are of launches that nobody asked for."""
     with _innermost(Session(Report(), frozenset(), False, Schedule(), ())):
         yield
 
@@ -81,7 +81,7 @@ def sanitize(
     seed: int = 0,
     sinks: Sequence[EventSink] = (),
 ) -> Iterator[Report]:
-    """Within this context every launch of the process runs under the sanitizer, which fills the returned report.
+    """A context in which every launch of the process runs under the sanitizer, which fills the returned report.
 
     Kernels run block by block on the reference backend, and everything that the documents leave undefined is reported:
     ``report.violations``, ``report.render()``. With ``stop`` the first violation raises UndefinedBehaviorError.

@@ -34,7 +34,7 @@ class _Marking:
 
 @contextmanager
 def marked_memory() -> Iterator[None]:
-    """Within this context the functions that give uninitialized memory mark it."""
+    """A context in which the functions that give uninitialized memory mark it."""
     _Marking.sessions += 1
     undo = []
     if _Marking.sessions == 1:
@@ -54,7 +54,7 @@ def marked_memory() -> Iterator[None]:
 
 @contextmanager
 def unmarked_memory() -> Iterator[None]:
-    """Within this context, that of a launch, memory is for the sanitizer's own use."""
+    """A context, that of a launch, in which memory is for the sanitizer's own use."""
     _Marking.paused += 1
     try:
         yield

@@ -46,7 +46,7 @@ class LaunchTimeout(TimeoutError):
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Within this context, the launches of this thread that are not over after ``seconds`` raise LaunchTimeout,
+    """A context in which launches of this thread that are not over after ``seconds`` raise LaunchTimeout,
     on backends that can cancel a launch."""
     before = _DEADLINE.at
     ours = now() + int(min(seconds, 1e9) * 1e9)

@@ -39,7 +39,7 @@ class Symbol(NamedTuple):
 
 
 def symbols(parts: Sequence[Section]) -> list[Symbol]:
-    """Those of an object file with these sections."""
+    """The symbols of an object file with these sections."""
     table = next(part for part in parts if part.name == ".symtab")
     names = parts[table.link].content
     return [

@@ -44,7 +44,7 @@ def load(name: str) -> Any:
 
 
 def _locks() -> list[Any]:
-    """Those that are there, the first steps first. Other threads may make some meanwhile."""
+    """The locks that are there, the first steps first. Other threads may make some meanwhile."""
     found = [
         (rank, lock)
         for ref in _ranks.keyrefs()

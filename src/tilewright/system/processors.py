@@ -15,7 +15,7 @@ _GROUPS, _MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def available_processors() -> int:
-    """Those that the affinity of the calling thread allows, and the limit of its container, of which a part counts as
+    """How many the affinity of the calling thread allows, and the limit of its container, of which a part counts as
     a whole one."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limit = _container_limit()
@@ -47,7 +47,7 @@ def container_limit(groups: Path, membership: Path) -> float | None:
 
 
 def _limits(root: Path, path: str, quota: Callable[[Path], float | None]) -> Iterator[float]:
-    """Of a group and those that it is in. A container may see its own group as the root, under another path."""
+    """The limits of a group and those around it. A container may see its group as the root, under another path."""
     group = root / path.lstrip("/")
     for folder in (group, *group.parents):
         if folder == root or root in folder.parents:

@@ -87,7 +87,7 @@ def passes_are_watched() -> bool:
 
 @contextlib.contextmanager
 def observed_passes(observer: Observer) -> Iterator[None]:
-    """Within this context, ``observer`` sees what each pass gives, on whichever thread."""
+    """A context in which ``observer`` sees what each pass gives, on whichever thread."""
     _observers.append(observer)
     try:
         yield

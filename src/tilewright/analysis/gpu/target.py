@@ -30,7 +30,7 @@ class GpuTarget:
 
     @property
     def most_warps(self) -> int:
-        """Of a block, which has up to 1024 threads."""
+        """The most warps of a block, which has up to 1024 threads."""
         return 1024 // self.warp_size
 
     @property

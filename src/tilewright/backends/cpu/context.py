@@ -127,7 +127,7 @@ CHUNKS_PER_THREAD = 64
 
 
 def worker_records(count: int, *, ranges: bool) -> bytes:
-    """Those of ``count`` workers before a launch, each with a range of the blocks, or none."""
+    """The records of ``count`` workers before a launch, each with a range of the blocks, or none."""
     words = array("q", bytes(count * WORKER_BYTES))
     words[Worker.SHARE :: len(Worker)] = array("q", range(count))
     if ranges:

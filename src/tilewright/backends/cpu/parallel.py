@@ -29,7 +29,7 @@ Entry = Callable[[bytes, Any, int, int], None]
 
 
 def _records(count: int, *, ranges: bool) -> list[Record]:
-    """Those of so many workers, one after the other: see ``context.Worker``."""
+    """Records of so many workers, one after the other: see ``context.Worker``."""
     memory = ctypes.create_string_buffer((count + 1) * WORKER_BYTES)
     start = -ctypes.addressof(memory) % WORKER_BYTES
     ctypes.memmove(ctypes.addressof(memory) + start, worker_records(count, ranges=ranges), count * WORKER_BYTES)

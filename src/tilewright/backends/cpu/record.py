@@ -86,7 +86,7 @@ def _site(loc: Any, types: list[Any], message: str, parts: list[str | None], for
 
 
 def _loc_fields(loc: Loc) -> list[Any]:
-    """Those of ``loc``, then those of the calls that led to it."""
+    """The fields of ``loc``, then those of the calls that led to it."""
     return [(l.file, l.line, l.column, l.end_line, l.end_column, l.function) for l in loc.chain()]  # noqa: E741
 
 

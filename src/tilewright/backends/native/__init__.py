@@ -30,7 +30,7 @@ class LaunchStub(NamedTuple):
 
     @classmethod
     def of(cls, body: Body, code: str, *kept: Any) -> LaunchStub:
-        """That with the instructions ``body``, which ends with the result ``code``."""
+        """The stub with the instructions ``body``, which ends with the result ``code``."""
         head = "define i32 @enter(ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream)"
         return cls(f"{head} {{\n{body}\nret i32 {code}\nno:\nret i32 1\n}}\n", (*body.kept, *kept))
 

@@ -99,7 +99,7 @@ class Body:
         return pointer(ctypes.addressof(value))
 
     def held(self, reference: str) -> str:
-        """The same, to be released when the function ends. It may be null."""
+        """``reference``, to be released when the function ends. It may be null."""
         slot = self.stack("ptr")
         self._stack.append(f"store ptr null, ptr {slot}")
         self.store("ptr", reference, slot)
@@ -164,7 +164,7 @@ class Body:
         return self.let(f"icmp eq i32 {compared}, 1")
 
     def require_object(self, value: str) -> None:
-        """That a call gave an object, and did not raise."""
+        """Require that a call gave an object, and did not raise."""
         self.require(self.let(f"icmp ne ptr {value}, null"))
 
     def attribute(self, value: str, name: str) -> str:

@@ -37,7 +37,7 @@ class Waiting:
 
 
 class Deadlock(deadlock.Deadlock):
-    """That of the blocks ``waiting``."""
+    """The deadlock of the blocks ``waiting``."""
 
     def __init__(self, waiting: Sequence[Waiting]) -> None:
         self.waiting = sorted(waiting, key=lambda w: w.index[::-1])

@@ -20,7 +20,7 @@ class Options:
     tensor_memory: bool = True  # where there is any
 
     def unlimited(self) -> Options:
-        """The same with as many registers as there are."""
+        """These options with as many registers as there are."""
         return replace(self, maxnreg=None, hinted=False)
 
     def checked(self) -> Options:

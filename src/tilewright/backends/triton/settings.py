@@ -27,7 +27,7 @@ def _fingerprint() -> str:
 
 @contextlib.contextmanager
 def known_by_fingerprint() -> Iterator[None]:
-    """Within this context, Triton's cache knows Triton by when it was installed.
+    """A context in which Triton's cache knows Triton by when it was installed.
 
     Reading all of its hundreds of megabytes, as it does otherwise, takes most of the time of a first compilation.
     """
@@ -56,7 +56,7 @@ def output_to(file: IO[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def tensor_memory(used: bool) -> Iterator[None]:
-    """Within this context, Triton keeps accumulators in tensor memory only where that is ``used``."""
+    """A context in which Triton keeps accumulators in tensor memory only where that is ``used``."""
     kept = os.environ.get(_NO_TENSOR_MEMORY)
     if not used:
         os.environ[_NO_TENSOR_MEMORY] = "1"
@@ -71,7 +71,7 @@ def tensor_memory(used: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stages_changed_by(hook: Callable[..., Any]) -> Iterator[None]:
-    """Within this context, ``hook`` changes the stages of Triton."""
+    """A context in which ``hook`` changes the stages of Triton."""
     with triton.knobs.amd.scope(), triton.knobs.runtime.scope():
         triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
         triton.knobs.runtime.add_stages_inspection_hook = hook

@@ -34,7 +34,7 @@ class VectorBuilder:
         return Val(self, Splat(self.type(scalar), value))
 
     def scalars(self) -> VectorBuilder:
-        """The same insertion point, for single elements."""
+        """A builder of single elements at this insertion point."""
         return VectorBuilder(self.builder, None, self.features)
 
     def intrinsic(

@@ -110,7 +110,7 @@ def paired(ours: Iterable[str], theirs: Iterable[str]) -> dict[str, str]:
 
 
 def _numbers(symbol: str) -> list[int]:
-    """Those of the closures in a symbol."""
+    """The numbers of the closures in a symbol."""
     return [int(ours or theirs or -1) for ours, theirs in _NUMBER.findall(symbol)]
 
 

@@ -127,7 +127,7 @@ def _read(api: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
 
 
 def _header_folders() -> list[Path]:
-    """Those of the toolkit's headers, which are beside the library or in wheels beside its own."""
+    """The folders of the toolkit's headers, which are beside the library or in wheels beside its own."""
     path = library()
     assert path is not None
     roots = (path.parent.parent, path.parent.parent.parent / "cuda_runtime")

@@ -41,7 +41,7 @@ class SimtFile:
 
 
 def simt_files(requests: Sequence[Request]) -> list[SimtFile]:
-    """Those of a program, for the GPU of this machine. TileError for what it cannot have there."""
+    """The SIMT kernels of a program, for the GPU of this machine. TileError for what it cannot have there."""
     target, found = f"sm_{driver.device().capability}", []
 
     def device_code(request: Request) -> Made:

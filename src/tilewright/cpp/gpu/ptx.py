@@ -278,7 +278,7 @@ def _index() -> str:
 
 
 def _declarations(text: str, body: str) -> Iterator[str]:
-    """Those of the functions that ``body`` calls and nothing here defines."""
+    """Declarations of the functions that ``body`` calls and nothing here defines."""
     named = {name.strip('"') for name in re.findall(NAME, body)}
     own = set(re.findall(r"@([\w.]+)\(", _RUNTIME)) | {"__tw_simt_index", "__tw_simt_barrier"}
     mathematics = _math_of(text)

@@ -25,7 +25,7 @@ class DevicePointer:
 
 
 class GpuPointer:
-    """The same of memory that a GPU uses: what lies after it, as nothing is checked there."""
+    """A pointer to memory that a GPU uses, as an array of what lies after it: nothing is checked there."""
 
     def __init__(self, address: int, bounds: tuple[int, int], dtype: np.dtype[Any]) -> None:
         self.__cuda_array_interface__: Mapping[str, Any] = {

@@ -71,7 +71,7 @@ def _same(operand: str, known: Mapping[str, bool]) -> bool:
 
 
 def _uniform_values(definitions: Mapping[str, str], variables: set[str]) -> dict[str, bool]:
-    """Of each value that an instruction defines whether it is uniform, if ``variables`` are."""
+    """Whether each value that an instruction defines is uniform, if ``variables`` are."""
     known: dict[str, bool] = dict.fromkeys(definitions, False)
     pending = list(definitions.items())
     while True:

@@ -189,7 +189,7 @@ def function_notes(llvm: str) -> list[tuple[str, str, str]]:
 
 
 def _notes(globals: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """The same, from the definitions of the global variables of a module."""
+    """What ``function_notes`` gives, from the definitions of the global variables of a module."""
     found = []
     for symbol, text, arguments in _NOTE.findall(globals.get("llvm.global.annotations", "")):
         note = re.search(r'c"([^"]*)\\00"', globals.get(text, ""))

@@ -177,7 +177,7 @@ class Options:
     host: bool = False
 
     def flags(self, text: str, defines: Mapping[str, str | int]) -> list[str]:
-        """Those for ``text``; ``defines`` are the definitions that no line before it makes."""
+        """The compiler's options for ``text``; ``defines`` are the definitions that no line before it makes."""
         flags = [*_MACROS, "-isystem", str(INCLUDE_DIR)]
         if self.host:
             simt = "__global__" in text or "__tw_simt" in text

@@ -199,7 +199,7 @@ def _enclosing(lambdas: list[ast.Lambda], positions: Iterable[Any]) -> list[ast.
 
 
 def _alike(lambdas: list[ast.Lambda], code: types.CodeType) -> list[ast.Lambda]:
-    """Those of ``lambdas`` that may have compiled to ``code``: all of the same parameters if none gives its bytes."""
+    """The lambdas that may have compiled to ``code``: all with its parameters if none gives its bytes."""
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     same = [
         n for n in lambdas if tuple(a.arg for a in (*n.args.posonlyargs, *n.args.args, *n.args.kwonlyargs)) == names

@@ -109,7 +109,7 @@ class PartlyFixed:
     """A value with a part that must be the same on all paths of control flow that meet."""
 
     def fixed(self) -> Any:
-        """That part."""
+        """The part that must be the same."""
         raise NotImplementedError
 
     def described(self) -> str:

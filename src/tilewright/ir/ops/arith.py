@@ -523,7 +523,7 @@ class Cast(rules.Unary):
 
 @define("bitcast", elementwise=True)
 class Bitcast(rules.Unary):
-    """The same bits read as ``dtype``, which has the same width; also between pointer types."""
+    """The bits of ``x`` read as ``dtype``, which has the same width; also between pointer types."""
 
     dtype: DType | PointerType = attribute(DType, PointerType)
 

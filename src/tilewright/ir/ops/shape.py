@@ -58,7 +58,7 @@ class Undefined(Op):
 
 @define("reshape")
 class Reshape(Unary):
-    """The same elements in row-major order, as a tile of ``shape``."""
+    """The elements of ``x`` in row-major order, as a tile of ``shape``."""
 
     shape: tuple[int, ...] = attribute(tuple)
 

@@ -290,6 +290,6 @@ class Emitter:
         return message if self.op is None else f"{self.op.loc}: {message}"
 
     def error(self, message: str) -> TileIRError:
-        """That the op which is being exported is beyond every version: ``message`` says what of it."""
+        """The error that no version has the op which is being exported: ``message`` says what of it."""
         name = "" if self.op is None else f"{self.op.name}: "
         return TileIRError(self.where(f"{name}{message}; no version of CUDA Tile IR up to 13.{NEWEST} can express it"))

@@ -34,7 +34,7 @@ def _is_of_one(op: Mma) -> bool:
 
 
 def _accumulators(loop: For) -> list[bool]:
-    """Of what ``loop`` carries, which are accumulators of such MMA ops."""
+    """Which loop-carried values are accumulators of such MMA ops."""
     if any(has_early_exit(op) for op in loop.body.ops if not op.spec.terminator):
         return [False] * len(loop.carried)
     return [any(isinstance(u, Mma) and u.acc is v and _is_of_one(u) for u in v.users) for v in loop.carried]

@@ -44,7 +44,7 @@ class Ring:
 
     @property
     def bytes(self) -> int:
-        """Of one stage."""
+        """Bytes of one stage."""
         return sum(t.bytes for t in self.types)
 
     @property
@@ -53,7 +53,7 @@ class Ring:
         return any(g.by_cluster for g in self.groups)
 
     def barrier(self, b: Builder, slot: Value, *, full: bool) -> Value:
-        """That of ``slot``."""
+        """The barrier of ``slot``."""
         return b.emit(SharedCopy, self.full if full else self.empty, slot)
 
 

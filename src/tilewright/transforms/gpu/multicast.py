@@ -211,7 +211,7 @@ def _is_plain(op: Op) -> bool:
 
 
 def _numbers(indices: Sequence[Value], carried: Sequence[Value], loop: Op, function: Function) -> list[Value] | None:
-    """Those of ``carried`` that ``indices`` come from; None where they come from what blocks may not share."""
+    """Loop-carried scalars that ``indices`` depend on; None where they depend on what blocks may not share."""
     body = loop.regions[0]
     inside = {op for op in body.ops if _is_plain(op)}
     found = _sources(indices, lambda op: op in inside)

@@ -126,7 +126,7 @@ def accumulators_beside(mmas: Sequence[Wgmma]) -> list[int]:
 
 
 def _registers(ctas: int) -> tuple[int, int]:
-    """Of a thread that loads, and of one that multiplies, in each of so many CTAs of two warp groups on an SM."""
+    """Registers of a thread that loads, and of one that multiplies, in so many CTAs of two warp groups on an SM."""
     both = SM_REGISTERS // (ctas * LANES * GROUP_WARPS) // (2 * _STEP) * 2 * _STEP
     load = _REGISTERS[0] if ctas <= _CTAS else _LEAST_REGISTERS
     return load, both - load

@@ -287,7 +287,7 @@ def _kernel(state: State, p: Product, accumulator: Accumulator, *, packed: bool)
 
 
 def _dot_kernel(state: State, dot: DotInstruction, p: Product, buffered: tuple[bool, bool]) -> ir.Function:
-    """That function with ``dot`` instructions: its parameters are x, y, out, scratch memory, and distances of rows.
+    """The micro-kernel with ``dot`` instructions: its parameters are x, y, out, scratch memory, and distances of rows.
 
     ``buffered`` says which of x and y are in scratch memory, where bfloat16 is kept as float32.
     """

@@ -40,7 +40,7 @@ class Nest:
 
     @property
     def builder(self) -> ir.IRBuilder:
-        """Of the innermost loop."""
+        """The builder of the innermost loop."""
         return self.builders[-1]
 
     def begin(self, count: Index, step: int = 1, start: Index = 0) -> Index:

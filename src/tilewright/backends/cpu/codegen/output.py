@@ -26,7 +26,7 @@ def _site(state: State, op: Op) -> int:
 
 
 def emit_assert(state: State, op: Assert) -> None:
-    """Of one element."""
+    """Emit an assert of one element."""
     found = [resized(state.builder, state.scalar(v), I64, signed=v.tile.element.is_signed) for v in op.values]
     _check(state, op, state.scalar(op.condition), ir.Constant(I64, 0), found)
 

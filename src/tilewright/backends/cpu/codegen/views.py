@@ -144,7 +144,7 @@ def loaded(state: State, nest: LoopNest) -> list[ViewAccess]:
 
 
 def _array_bytes(builder: ir.IRBuilder, tile: ViewAccess) -> Index:
-    """Of the array that ``tile`` is part of."""
+    """Bytes of the array that ``tile`` is part of."""
     return functools.reduce(lambda size, n: index.mul(builder, size, n), tile.extents, storage_bytes(tile.dtype))
 
 

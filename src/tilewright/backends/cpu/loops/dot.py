@@ -26,7 +26,7 @@ class Product:
 
     @staticmethod
     def of(op: Mma | MmaScaled) -> Product:
-        """That of ``op``, one of each batch."""
+        """The product that ``op`` computes for each batch."""
         x, y, out = (v.tile for v in (op.x, op.y, op.result))
         m, n = out.shape[-2:]
         return Product(x.element, y.element, out.element, m, n, x.shape[-1])

@@ -62,7 +62,7 @@ class KnownRanges:
         return self._bits(value) is not None
 
     def _bits(self, value: Value) -> int | None:
-        """Of the signed numbers that hold the range; None when there is none, or it is not worth its cost."""
+        """Bits of the signed numbers that hold the range; None when there is none, or it is not worth its cost."""
         if value not in self._known:
             t = value.tile
             integers = t.is_pointer or (t.element.is_integer and not t.element.is_bool and t.element.bitwidth <= 64)
@@ -134,7 +134,7 @@ def combined_bits(op: Add | Mul | PtrOffset, left: int, right: int) -> int:
 
 
 def range_bits(value: Value) -> int:
-    """Of the signed numbers that hold every element of ``value``."""
+    """Bits of the signed numbers that hold every element of ``value``."""
     op, t = value.op, value.tile
     if op is not None and (isinstance(op, REARRANGING + ASSUMPTIONS) or is_widening(op)):
         return range_bits(op.x)

@@ -86,7 +86,7 @@ class _Rows:
 
     @property
     def accesses(self) -> list[ViewMemoryOp]:
-        """Those of rows."""
+        """The accesses of rows."""
         return [*(op for op in self.ops if isinstance(op, LoadView)), self.store]
 
     def collect(self) -> bool:

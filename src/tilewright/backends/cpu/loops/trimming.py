@@ -44,7 +44,7 @@ def _can_trim(nest: LoopNest) -> bool:
 
 
 def read_axes(nest: LoopNest, root: StoreView) -> Mapping[Op, Axes | None]:
-    """Of each axis of the array tiles that the loops of ``nest`` read, the axis of the stored tile that it goes along,
+    """For each axis of the array tiles that the loops of ``nest`` read, the axis of the stored tile that it goes along,
     or None where it stays at its start. None for a tile of which more may be read."""
     found: dict[Op, Axes | None] = {}
     inside, seen = set(nest.body.ops), set()

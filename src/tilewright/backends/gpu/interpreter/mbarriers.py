@@ -65,7 +65,7 @@ class Mbarrier:
 
 
 class Mbarriers:
-    """Those of a CTA, by the byte where each lies. ``changes`` counts what happened to them.
+    """The mbarriers of a CTA, by the byte where each lies. ``changes`` counts what happened to them.
 
     As many ``sides`` as that come to know of each other by them.
     """

@@ -156,7 +156,7 @@ class SharedMemory:
         return found
 
     def end_departures(self, op: Op, pending: int) -> None:
-        """Those who began them know that all but the ``pending`` latest groups have read what they copy."""
+        """Let those who began copies know that all but the ``pending`` latest groups have read what they copy."""
         while len(self._departures) > pending:
             copy, places, threads = self._departures.popleft()
             self.end_reading(places)

@@ -47,7 +47,7 @@ def _strides(t: SharedType, k_axis: int, apart: int | None) -> tuple[int, int]:
 
 
 def _descriptor(cx: Context, buffer: Buffer, k_axis: int, first: ir.Value | None, apart: int | None = None) -> ir.Value:
-    """Of an operand, from byte ``first`` on, or of several that lie so many bytes ``apart``."""
+    """The descriptor of an operand, from byte ``first`` on, or of several that lie so many bytes ``apart``."""
     b, found = cx.builder, swizzle_of(buffer.type)
     assert found is not None
     leading, stride = _strides(buffer.type, k_axis, apart)

@@ -270,7 +270,7 @@ def _restricted_to_f32(w: Writer, x: Val, source: DType) -> Val:
 
 
 def half(w: Writer, x: Val) -> Val:
-    """The same as float16, of an 8-bit float that Triton knows."""
+    """An 8-bit float that Triton knows, as float16."""
     return w.emit(f"tt.fp_to_fp {x.name} : {x.type} -> {Val('', 'f16', x.shape).type}", "f16", x.shape)
 
 

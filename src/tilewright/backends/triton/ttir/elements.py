@@ -263,7 +263,7 @@ def _shift(w: Writer, op: arith.Shl | arith.Shr, operands: Sequence[Val]) -> Val
 
 
 def _cmp(w: Writer, op: arith.Cmp, operands: Sequence[Val]) -> Val:
-    """Of numbers, or of pointers by their addresses."""
+    """Compare numbers, or pointers by their addresses."""
     x, y = operands
     t, name = op.lhs.tile, op.predicate.value
     if not t.is_pointer and t.element.is_floating:

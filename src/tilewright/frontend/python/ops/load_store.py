@@ -114,7 +114,7 @@ def _attributes(
     memory_order: Any = MemoryOrder.WEAK,
     memory_scope: Any = MemoryScope.NONE,
 ) -> dict[str, Any]:
-    """Those of a load or store of a tile with ``rank`` axes, from the arguments that these have in common."""
+    """Attributes of a load or store of a tile with ``rank`` axes, from the arguments that these have in common."""
     order, scope = order_and_scope(ctx, memory_order, memory_scope, orders)
     return {
         "in_bounds": (not check.const_bool(ctx, check_bounds, "check_bounds"),) * rank,

@@ -263,7 +263,7 @@ class AsyncFence(Op):
 
 @define("gpu.part", table=GPU_OPS)
 class Part(Unary):
-    """Of the tile ``x`` the part number ``index`` along ``axis``, of extent ``size``. Nothing moves.
+    """The part number ``index`` of the tile ``x`` along ``axis``, of extent ``size``. Nothing moves.
 
     The coordinate bits that choose the part are those of registers.
     """
