@@ -205,3 +205,22 @@ def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: py
     memory = ctypes.c_uint64(16)
     assert [enter(ctypes.addressof(memory), blocks, 1, 1, 0) for blocks in (10, 11, 20, 21)] == [0, 1, 1, 0]
     assert [(s.handle, s.shape[0], s.shape[-1]) for s in on.seen] == [(24, 10, 900), (HANDLE, 21, 100)]
+
+
+def test_small_values_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = Recorder()
+    on.sizes = [8, 8]
+    monkeypatch.setattr(driver, "load", lambda: on)
+    function: Any = SimpleNamespace(name="kernel", params=())
+    binary = GpuBinary(b"", "kernel", 4, 1, 0, 0, ())
+    kernel = GpuExecutable(function, Artifact(binary, ("i64", "i64"), (), 0), FIRST, dict)
+    kernel.least = [(0, 0), (1, 1)]
+    kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
+    found = kernel.launch_stub(0, {})
+    assert found is not None
+    code = native.maker().MachineCode(found.text)
+    enter = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 4)(code.address("enter"))
+    pairs = [(0, 1), (-1, 1), (0, 0), (5, -7), (5, 7)]
+    memories = [(ctypes.c_int64 * 2)(*pair) for pair in pairs]
+    assert [enter(ctypes.addressof(memory), 1, 1, 1, 0) for memory in memories] == [0, 1, 1, 1, 0]
+    assert len(on.seen) == 2

@@ -282,6 +282,19 @@ def test_a_tile_is_stored_once_through_the_tma_unit() -> None:
 
 
 @ct.kernel
+def parts(x, out, flat, other):
+    tile = ct.load(x, (0, 0), (4, 8))
+    ct.store(out, (0, 0), ct.extract(tile, (1, 0), (2, 8)))
+    ct.store(flat, (0,), ct.extract(tile, (1, 0), (2, 8)).reshape((16,)))
+    ct.store(other, (0, 0), ct.extract(tile, (1, 0), (2, 8)) + 1)
+
+
+def test_parts_of_tiles_are_not_stored_through_the_tma_unit() -> None:
+    """tileiras 13.5 stores what lies behind the tile."""
+    assert tma_of(parts, array(2), array(2), array(1), array(2)) == [None, "False", "False", None]
+
+
+@ct.kernel
 def read_again(x, out, apart):
     ct.store(out, (0,), ct.load(x, (0,), (8,)))
     tile = ct.load(out, (0,), (8,))

@@ -37,8 +37,10 @@ class GpuExecutable:
     """Machine code of one kernel for one architecture, on every device of that architecture.
 
     ``reporting`` gives the ops that print or assert, in the order of their numbers in the machine code, where it has
-    any. ``texts`` gives every stage of the compilation.
+    any. ``texts`` gives every stage of the compilation. Values below the ``least`` of their parameters need a variant.
     """
+
+    least: Sequence[tuple[int, int]] = ()
 
     def __init__(
         self,
@@ -231,7 +233,7 @@ class GpuExecutable:
         for most, stages in self._limits(driver.device(device).processors) if self._has_depths else []:
             found = variants.get(replace(self.constraints, stages=stages)) if stages else self
             others.append((most, None if found is None else (found._parameters, found._kernel(device))))
-        return launch_stub(self._parameters, self._kernel(device), others)
+        return launch_stub(self._parameters, self._kernel(device), others, self.least)
 
     def embedded(self, name: str, grid: tuple[int, int, int]) -> native.Embedded:
         """How machine code queues a launch of ``grid`` without Python, on any device of the architecture. ValueError

@@ -14,15 +14,21 @@ Loaded = tuple[ParameterLayout, driver.LoadedKernel]
 
 
 def launch_stub(
-    layout: ParameterLayout, kernel: driver.LoadedKernel, others: Sequence[tuple[int, Loaded | None]] = ()
+    layout: ParameterLayout,
+    kernel: driver.LoadedKernel,
+    others: Sequence[tuple[int, Loaded | None]] = (),
+    least: Sequence[tuple[int, int]] = (),
 ) -> LaunchStub | None:
     """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits.
 
-    ``others`` are variants of it for grids with up to so many blocks, fewest first; Python starts those that are None.
+    ``others`` are variants of it for grids with up to so many blocks, fewest first; Python starts those that are None,
+    and what has a smaller value than the ``least`` of a parameter.
     """
     if not abi.can_pack(layout.formats):
         return None
     body = Body()
+    for i, bound in least:
+        body.require(body.let(f"icmp sge i64 {body.load('i64', '%values', 8 * i)}, {bound}"))
     pointers, config, handle = (
         _parameters(body, layout),
         _configuration(body, layout),

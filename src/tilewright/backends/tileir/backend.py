@@ -8,7 +8,6 @@ from typing import Any
 
 from tilewright.backends.base import NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.backends.native import LaunchStub
 from tilewright.backends.tileir import assembler
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
@@ -24,7 +23,7 @@ from tilewright.tileir.bytecode import write
 from tilewright.tileir.export import Kernel, entry_name, export_module
 from tilewright.tileir.text import print_module
 
-NEGATIVE_STRIDES = "negative strides"
+UNUSUAL_ARRAYS = "negative strides, or arrays without elements"
 _OLDEST_DRIVER = 13000  # which knows tile kernels: it launches them with the threads that their code is for
 
 
@@ -58,7 +57,7 @@ class TileIRBackend(DriverBackend[str]):
         return cls(target)
 
     def artifact(self, function: Function, options: Mapping[str, Any], variant: Any) -> Artifact:
-        """``function`` assembled; as the variant ``NEGATIVE_STRIDES`` for arrays that have some. No options."""
+        """``function`` assembled; as the variant ``UNUSUAL_ARRAYS`` for arrays that have some. No options."""
         if options:
             raise ValueError(f"the backend tileir has no option {next(iter(options))!r}; it has none")
         code, fallback = self._assembled(function, variant)
@@ -138,7 +137,7 @@ def _kernel(function: Function, variant: Any, fallback: Sequence[str]) -> Kernel
         function = replace(function, hints=hints)
     return Kernel(
         function,
-        negative_strides=variant == NEGATIVE_STRIDES,
+        negative_strides=variant == UNUSUAL_ARRAYS,
         program_order=_IN_ORDER in fallback,
         tma=_WITHOUT_TMA not in fallback,
         divisors=_WITHOUT_DIVISORS not in fallback,
@@ -147,9 +146,9 @@ def _kernel(function: Function, variant: Any, fallback: Sequence[str]) -> Kernel
 
 
 class TileIRExecutable(GpuExecutable):
-    """A kernel that the assembler compiled. A stride below 0 needs the variant ``NEGATIVE_STRIDES``: the assembler
-    takes strides of 32 bits for numbers without a sign, and loads through the TMA unit what lies in multiples of 16
-    bytes."""
+    """A kernel that the assembler compiled. A stride below 0 and an extent of 0 need the variant ``UNUSUAL_ARRAYS``:
+    the assembler takes strides of 32 bits for numbers without a sign, and loads through the TMA unit, which takes
+    neither, what lies in multiples of 16 bytes."""
 
     def __init__(self, function: Function, artifact: Artifact, variant: Any) -> None:
         def texts() -> Mapping[str, str]:
@@ -158,24 +157,21 @@ class TileIRExecutable(GpuExecutable):
 
         kernel = _kernel(function, variant, artifact.fallback)
         super().__init__(function, artifact, Constraints(descriptors=False, realign=False), texts)
-        strides = [i for i, param in enumerate(function.params) if param.role == "stride"]
-        self._strides = [] if kernel.negative_strides else strides
+        if not kernel.negative_strides:
+            least = {"stride": 0, "shape": 1}
+            self.least = [(i, least[p.role]) for i, p in enumerate(function.params) if p.role in least]
 
-    def _require_strides(self, values: Sequence[Any]) -> None:
-        if any(values[i] < 0 for i in self._strides):
-            raise NeedsVariant(NEGATIVE_STRIDES)
+    def _require_usual(self, values: Sequence[Any]) -> None:
+        if any(values[i] < bound for i, bound in self.least):
+            raise NeedsVariant(UNUSUAL_ARRAYS)
 
     def run(self, grid: tuple[int, int, int], values: Sequence[Any], stream: int, device: int) -> None:
-        self._require_strides(values)
+        self._require_usual(values)
         super().run(grid, values, stream, device)
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
-        self._require_strides(arguments.values)
+        self._require_usual(arguments.values)
         return super().bind(grid, arguments)
-
-    def launch_stub(self, device: int, variants: Mapping[Any, Any]) -> LaunchStub | None:
-        """None where a launch has strides, at which it has to look."""
-        return None if self._strides else super().launch_stub(device, variants)
 
 
 def _tables(function: Function) -> tuple[TableParameter, ...]:

@@ -68,7 +68,8 @@ def by_architecture(hints: dict[str, Any], minor: int) -> HintsAttr | None:
 def _may_use_tma(e: Emitter, op: memory.LoadView | memory.StoreView) -> bool:
     """Not where a loop carries what it loads: ``tileiras`` 13.5 loads the next tile into the same memory too early. Nor
     where a tile is stored again: it is taken from shared memory, which another tile may have been stored from since.
-    Nor where memory is accessed after a write, for which it does not wait.
+    Nor where it is a part of another: it is taken from behind that. Nor where memory is accessed after a write, for
+    which it does not wait.
     """
     if e.tokens.may_be_late(op):
         return False
@@ -77,7 +78,7 @@ def _may_use_tma(e: Emitter, op: memory.LoadView | memory.StoreView) -> bool:
     stored = op.value
     while isinstance(stored.op, shape.Reshape):
         stored = stored.op.x
-    return next(_stores(stored)) is op
+    return not isinstance(stored.op, shape.Extract) and next(_stores(stored)) is op
 
 
 def _stores(value: core.Value) -> Iterator[memory.StoreView]:
