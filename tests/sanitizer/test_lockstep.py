@@ -104,7 +104,7 @@ def outcome(run: Callable[[], dict[str, np.ndarray]]) -> tuple[Any, ...]:
     events = np.array(recording.events).reshape(-1, 6)
     groups = np.array(recording.groups).reshape(-1, 4)
     ends = np.append(events[1:, 5], len(groups))
-    places = list(recording.places)
+    places = list(recording.locations)
     seen = [
         (int(e[1]), places[e[2]], *e[[0, 3, 4]].tolist(), groups[e[5] : end].tolist()) for e, end in zip(events, ends)
     ]

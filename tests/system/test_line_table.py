@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.frontend.cpp.toolchain import compiler_command
-from tilewright.system.line_table import places
+from tilewright.system.line_table import source_lines
 
 SOURCE = """
 #include <cstdlib>
@@ -64,11 +64,11 @@ def test_lines_and_inlined_calls(tmp_path: Path) -> None:
             wanted.append([])
         elif (number := row.split(" ")[0].rsplit(":", 1)[1]).isdigit() and number != "0":
             wanted[-1].append(int(number))
-    mine = [[place.line for place in found] for found in places(program.read_bytes(), addresses)]
+    mine = [[place.line for place in found] for found in source_lines(program.read_bytes(), addresses)]
     known = [(found, theirs) for found, theirs in zip(mine, wanted) if theirs]
     assert len(known) > 50 and any(len(theirs) > 2 for _, theirs in known)
     assert [found for found, _ in known] == [theirs for _, theirs in known]
     # The same code with debug information of another version.
     newer = compiled(tmp_path, 5)
     assert code(newer) == addresses
-    assert [[place.line for place in found] for found in places(newer.read_bytes(), addresses)] == mine
+    assert [[place.line for place in found] for found in source_lines(newer.read_bytes(), addresses)] == mine

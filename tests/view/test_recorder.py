@@ -111,7 +111,7 @@ def test_accesses_in_order() -> None:
     assert (found.kernel, found.grid, [a.name for a in found.arrays]) == ("work", (3, 1, 1), ["x", "out", "total"])
     events = np.array(found.events).reshape(-1, 6).tolist()
     groups = np.array(found.groups).reshape(-1, len(GROUP_COLUMNS)).tolist()
-    lines = [loc.line - work.function.__code__.co_firstlineno for loc in found.places]
+    lines = [loc.line - work.function.__code__.co_firstlineno for loc in found.locations]
     seen = [(KINDS[k], block, lines[place], array, padding, groups[g]) for k, block, place, array, padding, g in events]
     assert seen[:3] == [
         ("read", 0, 3, 0, 0, [0, 8, 1, 0]),

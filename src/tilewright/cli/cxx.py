@@ -124,7 +124,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         crashes.tell(*words[1:])
         return 0
     if words[:1] == ["-place"]:
-        sys.stdout.write(crashes.place(Path(words[1]), int(words[2])))
+        sys.stdout.write(crashes.location(Path(words[1]), int(words[2])))
         return 0
     if any(_ASKS.fullmatch(word) for word in words):
         return subprocess.run([*compiler_command(), *words], check=False).returncode

@@ -51,8 +51,8 @@ def autotune_launch(
     configurations = list(search_space() if callable(search_space) else search_space)
     if not configurations:
         raise ValueError("No valid config: the search space is empty")
-    place = (kernel, _default_key(args_fn(configurations[0])) if key is None else key)
-    result = None if force_retune else _found.get(place)
+    entry = (kernel, _default_key(args_fn(configurations[0])) if key is None else key)
+    result = None if force_retune else _found.get(entry)
     if result is None:
         chosen = random.Random(seed).sample(configurations, min(max_iter, len(configurations)))
         with compiler_timeout(compiler_time_limit_sec):
@@ -61,16 +61,16 @@ def autotune_launch(
         tuned = kernel if hints_fn is None else kernel.replace_hints(**hints_fn(best))
         record = [(m.config, m.mean_us * 1e-3) for m in search.successes]
         result = TunedResult(best, grid_fn(best), tuned, record, cache_hit=False)
-        _found[place] = TunedResult(best, result.grid, tuned, record, cache_hit=True)
+        _found[entry] = TunedResult(best, result.grid, tuned, record, cache_hit=True)
     launch(stream, result.grid, result.kernel, (launch_args_fn or args_fn)(result.tuned_config))
     return result
 
 
 def clear_autotune_cache(kernel: Any = None, key: Hashable | None = None) -> None:
     """Forget what was found: for ``kernel``, for ``key``, or for everything."""
-    for place in list(_found):
-        if kernel in (None, place[0]) and key in (None, place[1]):
-            del _found[place]
+    for entry in list(_found):
+        if kernel in (None, entry[0]) and key in (None, entry[1]):
+            del _found[entry]
 
 
 def _default_key(arguments: tuple[Any, ...]) -> Hashable:

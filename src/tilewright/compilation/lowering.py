@@ -41,18 +41,18 @@ def lower(kernel: Launchable, signature: KernelSignature) -> Export:
     TypeError when a constraint contradicts an annotation or allows negative strides, ValueError when it leaves out an
     extent that the annotation makes static; TileError for mistakes in the kernel.
     """
-    places = kernel.parameters
-    if len(signature.parameters) != len(places):
+    declared = kernel.parameters
+    if len(signature.parameters) != len(declared):
         raise TypeError(
-            f"the signature has {len(signature.parameters)} parameters, but {kernel.name}() has {len(places)}: "
-            f"{', '.join(ref.argument for ref, _ in places)}"
+            f"the signature has {len(signature.parameters)} parameters, but {kernel.name}() has {len(declared)}: "
+            f"{', '.join(ref.argument for ref, _ in declared)}"
         )
-    specs = tuple(_spec(ref, rule, p) for (ref, rule), p in zip(places, signature.parameters))
+    specs = tuple(_spec(ref, rule, p) for (ref, rule), p in zip(declared, signature.parameters))
     function = kernel.trace(signatures.Signature(specs))
     positions = {param: i for i, param in enumerate(function.params)}
-    _let_alias(function, [ref.argument for ref, _ in places], signature.parameters)
+    _let_alias(function, [ref.argument for ref, _ in declared], signature.parameters)
     abi: list[Parameter] = []
-    for (ref, _), spec in zip(places, specs):
+    for (ref, _), spec in zip(declared, specs):
         abi += _abi(ref.argument, spec, positions)
     symbol = signature.symbol or signature.with_mangled_symbol(kernel.name).symbol
     assert symbol is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.backends.reference import BlockInterpreter
 from tilewright.backends.reference.memory import Memory
-from tilewright.eager.places import calling_place
+from tilewright.eager.call_sites import call_site
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import is_ordered
@@ -51,7 +51,7 @@ class EagerBuilder(Builder):
 
     def __init__(self, index: Index, grid: Index, memory: Memory, pause: Callable[[MemoryOp], None]) -> None:
         self._root = Block()
-        super().__init__(self._root, calling_place())
+        super().__init__(self._root, call_site())
         self._interpreter = BlockInterpreter(index, grid, memory, {}, None)
         self._interpreter.values = _Captured()
         self._pause = pause
@@ -59,7 +59,7 @@ class EagerBuilder(Builder):
     @property
     def loc(self) -> Loc:
         """The place in the program that is calling."""
-        return calling_place()
+        return call_site()
 
     @loc.setter
     def loc(self, place: Loc) -> None:

@@ -32,15 +32,15 @@ class TableMemory:
         encoders = [MapEncoder(d, boxes[d.tile]) for d in param.descriptors]
         self._replace = _REPLACE(driver.address("cuTensorMapReplaceAddress"))
         for i, row in enumerate(table.filled()):
-            place = self.address + i * entry_bytes
-            ctypes.memmove(place + param.row_offset, row.tobytes(), row.nbytes)
-            self.words.append(ctypes.c_uint64.from_address(place + param.row_offset))
+            at = self.address + i * entry_bytes
+            ctypes.memmove(at + param.row_offset, row.tobytes(), row.nbytes)
+            self.words.append(ctypes.c_uint64.from_address(at + param.row_offset))
             self.maps.append([])
             for k, d in enumerate(param.descriptors):
                 shape, strides = d.extents(row.tolist())
-                encoders[k].encode(place + MAP_BYTES * k, table.addresses[i], shape, strides, device)
+                encoders[k].encode(at + MAP_BYTES * k, table.addresses[i], shape, strides, device)
                 if 0 not in shape:
-                    self.maps[-1].append(place + MAP_BYTES * k)
+                    self.maps[-1].append(at + MAP_BYTES * k)
 
     def update(self, addresses: Sequence[int]) -> None:
         """Let the arrays be at ``addresses``."""
@@ -49,8 +49,8 @@ class TableMemory:
             return
         for i, address in enumerate(addresses):
             if address != known[i]:
-                for place in self.maps[i]:
-                    if code := replace(place, address):
+                for at in self.maps[i]:
+                    if code := replace(at, address):
                         raise driver.failure(code, "cuTensorMapReplaceAddress")
                 self.words[i].value = known[i] = address
 

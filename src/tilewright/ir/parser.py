@@ -46,7 +46,7 @@ class IRParseError(Exception):
 
 
 def parse_function(text: str) -> Function:
-    """The well-formed function that ``text`` describes. Raises IRParseError with the place of the mistake."""
+    """The well-formed function that ``text`` describes. Raises IRParseError with the position of the mistake."""
     parser = _Parser(text)
     try:
         function = parser.function()
@@ -56,7 +56,7 @@ def parse_function(text: str) -> Function:
     try:
         verify(function)
     except VerificationError as e:
-        raise parser.error(e.message, parser.places[e.where]) from None
+        raise parser.error(e.message, parser.positions[e.where]) from None
     return function
 
 
@@ -76,7 +76,7 @@ class _Parser:
         self.next = 0
         self.values: dict[str, Value] = {}  # what is defined here, and its names in order
         self.names: list[str] = []
-        self.places: dict[Op | Block, int] = {}  # where each op starts, and each block ends
+        self.positions: dict[Op | Block, int] = {}  # where each op starts, and each block ends
 
     # -- tokens
 
@@ -339,7 +339,7 @@ class _Parser:
     def block_body(self, block: Block) -> None:
         while not self.accept("}"):
             block.append(self.op())
-        self.places[block] = self.last()
+        self.positions[block] = self.last()
 
     def operand(self) -> Value:
         name = self.take("value")
@@ -375,7 +375,7 @@ class _Parser:
             op = create(cls, groups, keywords, loc)
         except IRError as e:
             raise self.error(str(e), start) from None
-        self.places[op] = start
+        self.positions[op] = start
         found = [r.type for r in op.results]
         if found != declared:
             raise self.error(f"{op_name} yields {list(map(str, found))}, not {list(map(str, declared))}", start)

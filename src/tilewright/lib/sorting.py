@@ -48,22 +48,22 @@ def _sorted(x: Any, axis: int, descending: bool) -> tuple[Any, Any]:
     shape = ct.static_eval(tuple(x.shape[i] for i in axes))
     extent, rows = x.shape[last], ct.static_eval(math.prod(x.shape) // x.shape[last])
     keys = ct.reshape(ct.permute(x, axes), (rows, extent))
-    places = ct.broadcast_to(ct.reshape(ct.arange(extent, dtype=ct.int32), (1, extent)), (rows, extent))
+    positions = ct.broadcast_to(ct.reshape(ct.arange(extent, dtype=ct.int32), (1, extent)), (rows, extent))
     for size in ct.static_iter(2 << i for i in range(extent.bit_length() - 1)):
         for step in ct.static_iter(size >> i for i in range(1, size.bit_length())):
-            keys, places = _exchanged(keys, places, size, step, descending)
-    keys, places = ct.reshape(keys, shape), ct.reshape(places, shape)
-    return ct.permute(keys, back), ct.permute(places, back)
+            keys, positions = _exchanged(keys, positions, size, step, descending)
+    keys, positions = ct.reshape(keys, shape), ct.reshape(positions, shape)
+    return ct.permute(keys, back), ct.permute(positions, back)
 
 
-def _exchanged(keys: Any, places: Any, size: int, step: int, descending: bool) -> tuple[Any, Any]:
+def _exchanged(keys: Any, positions: Any, size: int, step: int, descending: bool) -> tuple[Any, Any]:
     """Pairs of elements ``step`` apart in order: rising and falling in turn among runs of ``size``."""
     rows, extent = keys.shape
     pairs = ct.static_eval(extent // (2 * step))
     apart, half = (rows * pairs, 2, step), (rows * pairs, 1, step)
-    keys, places = ct.reshape(keys, apart), ct.reshape(places, apart)
+    keys, positions = ct.reshape(keys, apart), ct.reshape(positions, apart)
     a, b = ct.extract(keys, (0, 0, 0), half), ct.extract(keys, (0, 1, 0), half)
-    p, q = ct.extract(places, (0, 0, 0), half), ct.extract(places, (0, 1, 0), half)
+    p, q = ct.extract(positions, (0, 0, 0), half), ct.extract(positions, (0, 1, 0), half)
     pair = ct.reshape(ct.arange(rows * pairs, dtype=ct.int32), (rows * pairs, 1, 1)) % pairs
     falling = pair * (2 * step) // size % 2 == 1
     later, earlier = (_greater(b, a), _greater(a, b)) if descending else (_greater(a, b), _greater(b, a))

@@ -17,14 +17,14 @@ from tilewright.ops.operator import Operator
 TAGS = tuple(filter(None, [getattr(torch.Tag, "cudagraph_unsafe", None)]))
 
 
-def places(op: Operator) -> tuple[int, ...]:
+def float_positions(op: Operator) -> tuple[int, ...]:
     """Which arguments are floats."""
     return tuple(i for i, n in enumerate(op.numbers, len(op.inputs)) if n.kind is float)
 
 
 def front(op: Operator) -> Callable[..., Any]:
     """What computes ``op`` for all arguments in order, of which floats may be tensors."""
-    plain, held, floats = op.overload, op.held, places(op)
+    plain, held, floats = op.overload, op.held, float_positions(op)
 
     def call(*args: Any) -> Any:
         for i in floats:
@@ -36,8 +36,8 @@ def front(op: Operator) -> Callable[..., Any]:
     return call
 
 
-def _check_number(op: Operator, place: int, value: torch.Tensor) -> None:
-    name = op.numbers[place - len(op.inputs)].name
+def _check_number(op: Operator, position: int, value: torch.Tensor) -> None:
+    name = op.numbers[position - len(op.inputs)].name
     if value.numel() != 1:
         raise RuntimeError(f"{op.name}: '{name}' has the shape {tuple(value.shape)}; it must be a number")
     if value.requires_grad:
@@ -53,7 +53,7 @@ def in_tensor(value: Any) -> torch.Tensor:
 
 def reading(op: Operator, compute: Callable[..., Any]) -> Callable[..., Any]:
     """``compute`` for arguments of which floats are in tensors."""
-    floats = places(op)
+    floats = float_positions(op)
     return lambda *args: compute(*[float(a) if i in floats else a for i, a in enumerate(args)])
 
 
@@ -64,8 +64,8 @@ def traced_call(op: Operator, args: Sequence[Any], named: dict[str, Any]) -> Any
         values = [*args, *[named[name] for name in names if name in named]]
         if len(values) == len(args) + len(named) and len(values) > len(op.inputs):
             values += [n.default for n in op.numbers[len(values) - len(op.inputs) :]]
-            if any(isinstance(values[i], torch.Tensor) or varies(values[i]) for i in places(op)):
-                return op.held(*[in_tensor(a) if i in places(op) else a for i, a in enumerate(values)])
+            if any(isinstance(values[i], torch.Tensor) or varies(values[i]) for i in float_positions(op)):
+                return op.held(*[in_tensor(a) if i in float_positions(op) else a for i, a in enumerate(values)])
     return op.overload(*args, **named)
 
 

@@ -53,7 +53,7 @@ def register(op: Operator) -> None:
         stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a build for CPUs has none
         kernels = _runner(op, None), _runner(op, stream_of)
         op.overload = _overload(op, library, "", *kernels)
-        if torch_floats.places(op):
+        if torch_floats.float_positions(op):
             op.held = _overload(op, library, "held", *[torch_floats.reading(op, kernel) for kernel in kernels])
         op.traced = torch_floats.traced_call
         _REGISTERED[op.name] = op, library

@@ -33,13 +33,13 @@ def constant_parameters(identity: int) -> tuple[bool, ...]:
 
 
 def argument_sources(identity: int, count: int, keywords: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
-    """Where each argument comes from when ``count`` are given in order and others by name: ``("given", place)``,
+    """Where each argument comes from when ``count`` are given in order and others by name: ``("given", position)``,
     ``("named", name)``, or ``("default", value)``."""
     kernel = KERNELS[identity]
     completed(kernel, (None,) * count, dict.fromkeys(keywords))  # says what is wrong
     found: list[tuple[str, Any]] = [("given", i) for i in range(count)]
-    for place, _ in kernel.parameters[count:]:
-        name = place.argument
+    for ref, _ in kernel.parameters[count:]:
+        name = ref.argument
         found.append(("named", name) if name in keywords else ("default", kernel.defaults[name]))
     return tuple(found)
 
@@ -55,7 +55,7 @@ def written_arguments(identity: int, described: tuple[Any, ...]) -> tuple[bool, 
         abstract_array(i, (_EXTENT,) * entry[2], dtypes(entry[1])) if type(entry) is tuple else entry
         for i, entry in enumerate(described)
     )
-    names = [place.argument for place, _ in kernel.parameters]
+    names = [ref.argument for ref, _ in kernel.parameters]
     try:
         signature, _ = kernel.regions(args)
         written = argument_effects(kernel.trace(signature)).written

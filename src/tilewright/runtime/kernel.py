@@ -151,8 +151,8 @@ class kernel(Launchable):
         function = self.function
         names = parameter_names(source_of(function.__code__))
         annotations = resolve(function, {}) if self._annotations is None else self._annotations
-        places = [ArgumentRef(self.name, name) for name in names]
-        return [(p, rule_of(annotations.get(p.argument), str(p), function.__globals__)) for p in places]
+        refs = [ArgumentRef(self.name, name) for name in names]
+        return [(p, rule_of(annotations.get(p.argument), str(p), function.__globals__)) for p in refs]
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """As functions are pickled: the module and the name there; of a variant, also its hints and options."""
@@ -175,7 +175,7 @@ class kernel(Launchable):
         run_source = backend.capabilities.run_source
         if run_source is None:
             return super()._compile(signature, backend)
-        facts = explanation.facts([place.argument for place, _ in self.parameters], signature)
+        facts = explanation.facts([ref.argument for ref, _ in self.parameters], signature)
         made = Compilation(backend.name, "compiled", 0.0, facts, ("this backend runs the source",))
         return SourceSpecialization(lambda: self.trace(signature), run_source(self.function, signature), made)
 
@@ -217,10 +217,10 @@ class kernel(Launchable):
         code, count = self.function.__code__, len(self.inspect().specializations)
         hints = "".join(f", {name}={value!r}" for name, value in self.hints.items())
         compiled = f"{count} specialization{'s' * (count != 1)}" if count else "not compiled yet"
-        place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+        where = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         given = ", ".join(self.with_defaults(names))
-        return f"<kernel {self.name}({given}){hints} at {place}, {compiled}>"
+        return f"<kernel {self.name}({given}){hints} at {where}, {compiled}>"
 
 
 def _variant(base: kernel, hints: dict[str, Any], options: dict[str, dict[str, Any]]) -> kernel:

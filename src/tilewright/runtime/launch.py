@@ -121,7 +121,7 @@ def specialization(kernel: Launchable, kernel_args: tuple[Any, ...], backend: st
 
 def completed(kernel: Launchable, args: Any, keywords: Mapping[str, Any]) -> Any:
     """``args`` with those that are given by name; RuntimeError for other names, as in the original."""
-    names = [place.argument for place, _ in kernel.parameters]
+    names = [ref.argument for ref, _ in kernel.parameters]
     unknown = next((name for name in keywords if name not in names), None)
     if unknown is not None:
         known = "programmatic_dependent_launch, backend, check_overlap and the names of the kernel's parameters"
@@ -135,7 +135,7 @@ def completed(kernel: Launchable, args: Any, keywords: Mapping[str, Any]) -> Any
 def _not_four(kernel: Any, rest: tuple[Any, ...]) -> str:
     """What to say about a call with another number of arguments, of which ``rest`` follow the kernel."""
     if isinstance(kernel, Launchable) and len(rest) > 1:
-        names = ", ".join(place.argument for place, _ in kernel.parameters)
+        names = ", ".join(ref.argument for ref, _ in kernel.parameters)
         return (
             f"ct.launch() takes the arguments of {kernel.name} as one tuple: "
             f"ct.launch(stream, grid, {kernel.name}, ({names}))"

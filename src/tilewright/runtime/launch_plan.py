@@ -43,8 +43,8 @@ class LaunchPlan:
         self._kernel = kernel
         self.specialization = specialization
         self._regions = bound.regions
-        place = bound.regions[0].layout if bound.regions else None
-        self._device = place.device_index if place is not None and place.device != "cpu" else None
+        first = bound.regions[0].layout if bound.regions else None
+        self._device = first.device_index if first is not None and first.device != "cpu" else None
         self._tables = bound.tables
         self._values = bound.values
         self._constants = [value for value in bound.values if value is not RUNTIME_SLOT]

@@ -21,9 +21,9 @@ class SourceLine(NamedTuple):
     line: int
 
 
-def places(program: bytes, addresses: Sequence[int]) -> list[list[SourceLine]]:
-    """The places of ``addresses`` in the ELF file ``program``: the line of each, then those of the calls that were
-    inlined, the innermost first; where none of these is known, that of the function. ValueError for what is no ELF
+def source_lines(program: bytes, addresses: Sequence[int]) -> list[list[SourceLine]]:
+    """The source lines of ``addresses`` in the ELF file ``program``: the line of each, then those of the calls that
+    were inlined, the innermost first; where none of these is known, that of the function. ValueError for what is no ELF
     file."""
     contents = {section.name: section.content for section in sections(program)}
     found: dict[int, list[SourceLine]] = {address: [] for address in addresses}

@@ -19,8 +19,8 @@ def is_array(value: Any) -> bool:
 
 def named_arrays(kernel: Launchable, args: Args) -> Iterator[tuple[str, Any]]:
     """The arrays of ``args``, each with the name that the kernel's IR knows it by: a list has one for its entries."""
-    for (place, _), value in zip(kernel.parameters, args):
-        yield from _named(place.argument, value)
+    for (ref, _), value in zip(kernel.parameters, args):
+        yield from _named(ref.argument, value)
 
 
 def _named(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -36,7 +36,7 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def with_arrays(kernel: Launchable, args: Args, change: Callable[[str, Any], Any]) -> Args:
     """``args`` with ``change(name, array)`` in the place of every array."""
-    return tuple(_changed(place.argument, value, change) for (place, _), value in zip(kernel.parameters, args))
+    return tuple(_changed(ref.argument, value, change) for (ref, _), value in zip(kernel.parameters, args))
 
 
 def _changed(name: str, value: Any, change: Callable[[str, Any], Any]) -> Any:

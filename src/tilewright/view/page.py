@@ -22,7 +22,7 @@ def render(title: str, recordings: Sequence[Recording]) -> str:
     """The page. It loads nothing from anywhere."""
     sources: dict[str, list[str]] = {}
     for recording in recordings:
-        for place in recording.places:
+        for place in recording.locations:
             for loc in place.chain():
                 sources.setdefault(loc.file, linecache.getlines(loc.file))
     data = {
@@ -51,13 +51,13 @@ def _launch(recording: Recording) -> dict[str, Any]:
             {"name": a.name, "dtype": a.dtype.name, "shape": shape_of(a), "values": _values(recording.values.get(i))}
             for i, a in enumerate(recording.arrays)
         ],
-        "places": [[_place(loc) for loc in place.chain()] for place in recording.places],
+        "places": [[_place(loc) for loc in place.chain()] for place in recording.locations],
         "violations": [
             {
                 "category": m.violation.category.name,
                 "message": m.violation.message,
                 "text": m.violation.render(),
-                "place": recording.places[m.violation.loc],
+                "place": recording.locations[m.violation.loc],
                 "block": m.violation.block,
                 "event": m.event,
                 "array": m.array,

@@ -37,14 +37,14 @@ class Mark:
 
 @dataclass
 class Recording:
-    """One launch. ``events`` and ``groups`` hold their columns row by row; ``places`` are what ``place`` indexes."""
+    """One launch. ``events`` and ``groups`` hold their columns row by row; ``locations`` are what ``place`` indexes."""
 
     kernel: str
     grid: tuple[int, int, int]
     arrays: Sequence[Buffer]
     events: Any = field(default_factory=lambda: numbers("i"))
     groups: Any = field(default_factory=lambda: numbers("i"))
-    places: dict[Loc, int] = field(default_factory=dict)
+    locations: dict[Loc, int] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
     dropped: int = 0  # accesses after the limit
     values: dict[int, np.ndarray[Any, Any]] = field(default_factory=dict)  # of small arrays, after the launch
@@ -57,9 +57,9 @@ class Recording:
     def group_count(self) -> int:
         return len(self.groups) // len(GROUP_COLUMNS)
 
-    def place(self, loc: Loc) -> int:
-        """The number of a place in the source."""
-        return self.places.setdefault(loc, len(self.places))
+    def number_of(self, loc: Loc) -> int:
+        """The number of a location in the source."""
+        return self.locations.setdefault(loc, len(self.locations))
 
 
 class Recorder:
@@ -127,7 +127,7 @@ class Recorder:
         first = recording.group_count + np.arange(len(blocks)) * sum(counts)
         events = np.empty((len(blocks), len(columns), len(EVENT_COLUMNS)), np.int32)
         for i, c in enumerate(columns):
-            fixed = KINDS.index(c.kind), 0, recording.place(c.loc), c.array, c.padding, sum(counts[:i])
+            fixed = KINDS.index(c.kind), 0, recording.number_of(c.loc), c.array, c.padding, sum(counts[:i])
             events[:, i] = fixed
         events[:, :, 1] = number[:, None]
         events[:, :, -1] += first[:, None].astype(np.int32)
@@ -163,13 +163,13 @@ class Recorder:
         """Attribute violations to the access that is theirs, of those that follow them."""
         for violation in self._found:
             recording = self.recordings[-1]
-            event, place = None, recording.place(violation.loc)
+            event, source = None, recording.number_of(violation.loc)
             if events is not None and violation.block is not None:
                 x, y, z = violation.block
                 number = x + recording.grid[0] * (y + recording.grid[1] * z)
-                theirs = np.flatnonzero((events[:, 1] == number) & (events[:, 2] == place))
+                theirs = np.flatnonzero((events[:, 1] == number) & (events[:, 2] == source))
                 event = recording.event_count + int(theirs[0]) if theirs.size else None
-            recording.marks.append(Mark(violation, event, *_place(recording, violation)))
+            recording.marks.append(Mark(violation, event, *_element_of(recording, violation)))
         self._found.clear()
 
 
@@ -187,7 +187,7 @@ def runs(elements: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.stack([starts, lengths, ones, 0 * ones], axis=1).astype(np.int32)
 
 
-def _place(recording: Recording, violation: Violation) -> tuple[int | None, int | None]:
+def _element_of(recording: Recording, violation: Violation) -> tuple[int | None, int | None]:
     """The array and the element that a violation is about; no element when it lies outside."""
     place = violation.place
     if place is None:

@@ -111,11 +111,11 @@ def _places(function: Function, accesses: Sequence[Any]) -> dict[Op, list[Op]]:
     known there, but not where the access may not happen."""
     found: dict[Op, list[Op]] = {}
     for access in accesses:
-        place, known = access, access.view.op
+        outermost, known = access, access.view.op
         assert known is not None  # as the accesses of descriptors are to views that ops make
-        while isinstance(place.parent, For) and place.parent is not known.parent:
-            place = place.parent
-        found.setdefault(place, []).append(access)
+        while isinstance(outermost.parent, For) and outermost.parent is not known.parent:
+            outermost = outermost.parent
+        found.setdefault(outermost, []).append(access)
     return found
 
 

@@ -36,10 +36,10 @@ class LoadedImage:
         self._memory.write(image.content)
         view = ctypes.c_char.from_buffer(self._memory)  # keeps the memory mapped
         self._view, self._base = view, ctypes.addressof(view)
-        for place in image.relative:
-            _WORD.pack_into(self._memory, place, self._base + _WORD.unpack_from(self._memory, place)[0])
-        for place, name in image.imports:
-            _WORD.pack_into(self._memory, place, _function(name))
+        for at in image.relative:
+            _WORD.pack_into(self._memory, at, self._base + _WORD.unpack_from(self._memory, at)[0])
+        for at, name in image.imports:
+            _WORD.pack_into(self._memory, at, _function(name))
         if _library().mprotect(self._base, len(image.content), mmap.PROT_READ | mmap.PROT_EXEC):
             raise OSError(ctypes.get_errno(), "the system does not let this process run generated code")
 

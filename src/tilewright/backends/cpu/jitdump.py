@@ -48,17 +48,17 @@ def note(function: Function, code: bytes, symbol: str, address: int) -> None:
     for name, kind, where, start, size in known:
         if kind != _FUNCTION or where != section:
             continue
-        place = address - value + start
+        loaded_at = address - value + start
         entries = [
             _ENTRY.pack(address - value + at, line, 0) + file
             for at, line in lines
             if line and start <= at < start + size
         ]
         if entries:
-            records.append(_record(_DEBUG_INFO, _LINES.pack(place, len(entries)) + b"".join(entries)))
-        loaded = _LOADED.pack(os.getpid(), threading.get_native_id(), place, place, size, place)
+            records.append(_record(_DEBUG_INFO, _LINES.pack(loaded_at, len(entries)) + b"".join(entries)))
+        loaded = _LOADED.pack(os.getpid(), threading.get_native_id(), loaded_at, loaded_at, size, loaded_at)
         named = f"{perf_map.title(function)} {name}".encode() + b"\0"
-        records.append(_record(_LOAD, loaded + named + ctypes.string_at(place, size)))
+        records.append(_record(_LOAD, loaded + named + ctypes.string_at(loaded_at, size)))
     os.write(_opened(os.getpid(), int.from_bytes(code[_MACHINE], "little"))[0], b"".join(records))
 
 

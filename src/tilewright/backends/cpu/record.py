@@ -52,15 +52,15 @@ def from_bytes(data: bytes) -> CompiledKernel:
 
 
 def _image(content: bytes, symbols: dict[str, int], relative: list[int], imports: list[Any]) -> Image:
-    places = {name: _within(place, content) for name, place in symbols.items()}
-    words = tuple(_within(place, content, 8) for place in relative)
-    return Image(content, places, words, tuple((_within(place, content, 8), str(name)) for place, name in imports))
+    starts = {name: _within(offset, content) for name, offset in symbols.items()}
+    words = tuple(_within(offset, content, 8) for offset in relative)
+    return Image(content, starts, words, tuple((_within(offset, content, 8), str(name)) for offset, name in imports))
 
 
-def _within(place: Any, content: bytes, size: int = 1) -> int:
-    if not 0 <= _number(place) <= len(content) - size:
-        raise ValueError(f"{place} lies outside of the machine code")
-    return int(place)
+def _within(offset: Any, content: bytes, size: int = 1) -> int:
+    if not 0 <= _number(offset) <= len(content) - size:
+        raise ValueError(f"{offset} lies outside of the machine code")
+    return int(offset)
 
 
 def _number(value: Any) -> Any:

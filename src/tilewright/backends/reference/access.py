@@ -79,9 +79,9 @@ def _update(memory: Memory, dtype: DType, pointers: Pointers, new_value: Callabl
     old = np.empty(order.size, dtype.storage)
     for n in range(int(rounds.max(initial=-1)) + 1):
         now = np.flatnonzero(rounds == n)
-        places = Pointers(pointers.allocation[now], pointers.address[now])
-        old[now] = memory.gather(places, dtype)
-        memory.scatter(places, dtype, new_value(now, old[now]))
+        along = Pointers(pointers.allocation[now], pointers.address[now])
+        old[now] = memory.gather(along, dtype)
+        memory.scatter(along, dtype, new_value(now, old[now]))
     return old
 
 
@@ -180,8 +180,8 @@ def atomic_view(
     if window is None:
         return
     dtype, kind = partition.type.view.dtype, attributes["kind"]
-    places = [np.arange(n) * stride for n, stride in zip(window.shape, window.strides)]
-    offsets = sum(np.meshgrid(*places, indexing="ij"), np.zeros(window.shape, np.int64)).reshape(-1)
+    along = [np.arange(n) * stride for n, stride in zip(window.shape, window.strides)]
+    offsets = sum(np.meshgrid(*along, indexing="ij"), np.zeros(window.shape, np.int64)).reshape(-1)
     allocation = np.full(offsets.shape, partition.view.base.allocation, np.int64)
     pointers = Pointers(allocation, offsets + window.ctypes.data)
     values = value[inside].reshape(-1)

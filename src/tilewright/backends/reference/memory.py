@@ -66,18 +66,18 @@ class Memory:
     def gather(self, pointers: Pointers, dtype: DType) -> Array:
         """The elements behind a rank-1 tile of pointers."""
         result = np.empty(pointers.shape, dtype.storage)
-        for owner, chosen, places in self._memory_bytes(pointers, dtype, "load"):
-            result[chosen] = self.bytes[owner][places].view(dtype.storage)[:, 0]
+        for owner, chosen, offsets in self._memory_bytes(pointers, dtype, "load"):
+            result[chosen] = self.bytes[owner][offsets].view(dtype.storage)[:, 0]
         return result
 
     def scatter(self, pointers: Pointers, dtype: DType, values: Array) -> None:
         """Store through a rank-1 tile of pointers, in order."""
-        for owner, chosen, places in self._memory_bytes(pointers, dtype, "store"):
+        for owner, chosen, offsets in self._memory_bytes(pointers, dtype, "store"):
             self._require_writable(owner)
-            raw = np.ascontiguousarray(values[chosen]).view(np.uint8).reshape(places.shape)
-            if not np.array_equal(self.bytes[owner][places], raw):
+            raw = np.ascontiguousarray(values[chosen]).view(np.uint8).reshape(offsets.shape)
+            if not np.array_equal(self.bytes[owner][offsets], raw):
                 self.changes += 1
-                self.bytes[owner][places] = raw
+                self.bytes[owner][offsets] = raw
 
     def window(
         self, view: TensorView, starts: Sequence[int], shape: Sequence[int], axes: Sequence[int], *, writing: bool

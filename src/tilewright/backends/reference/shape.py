@@ -56,17 +56,17 @@ def _subtile(whole: tuple[int, ...], part: tuple[int, ...], indices: Sequence[Ar
 
 def _extract(attributes: Attributes, operands: Sequence[Any], types: Types) -> Any:
     x, *indices = operands
-    place = _subtile(x.shape, attributes["shape"], indices)
-    return rearrange(lambda a: a[place], x)
+    subtile = _subtile(x.shape, attributes["shape"], indices)
+    return rearrange(lambda a: a[subtile], x)
 
 
 def _insert(attributes: Attributes, operands: Sequence[Any], types: Types) -> Any:
     x, value, *indices = operands
-    place = _subtile(x.shape, value.shape, indices)
+    subtile = _subtile(x.shape, value.shape, indices)
 
     def replace(whole: Array, part: Array) -> Array:
         result = whole.copy()
-        result[place] = part
+        result[subtile] = part
         return result
 
     return rearrange(replace, x, value)

@@ -40,7 +40,7 @@ class _Load:
 
     tile: str
     barrier: str
-    place: int
+    alloc: int
     made: int
     start: int
     expect: int
@@ -51,7 +51,7 @@ class _Load:
 
     @property
     def gone(self) -> set[int]:
-        return {self.place, self.made, self.start, self.expect, self.copy, self.wait, self.end}
+        return {self.alloc, self.made, self.start, self.expect, self.copy, self.wait, self.end}
 
 
 def prefetch(text: str) -> str:
@@ -82,10 +82,10 @@ def _loads(lines: list[str], first: int, last: int, indent: str) -> list[_Load]:
             continue
         coordinates, tile, barrier, _ = copy.groups()
         uses = [i for i in range(first, last) if barrier in names_in([lines[i]])]
-        places = [i for i in range(first, at) if lines[i].startswith(f"{indent}{tile} = ttg.local_alloc : () ->")]
-        if len(places) == 1 and len(uses) == 6 and all(op in lines[i] for i, op in zip(uses, _OPS)) and uses[3] == at:
+        allocs = [i for i in range(first, at) if lines[i].startswith(f"{indent}{tile} = ttg.local_alloc : () ->")]
+        if len(allocs) == 1 and len(uses) == 6 and all(op in lines[i] for i, op in zip(uses, _OPS)) and uses[3] == at:
             made, start, expect, copied, wait, end = uses
-            found.append(_Load(tile, barrier, places[0], made, start, expect, copied, wait, end, coordinates))
+            found.append(_Load(tile, barrier, allocs[0], made, start, expect, copied, wait, end, coordinates))
     return found
 
 
@@ -117,9 +117,9 @@ def _prefetched(lines: list[str], loop: Loop) -> list[str]:
     added: dict[int, list[str]] = {}
     names: dict[str, str] = {}
     for load, last, scalars in loads:
-        own = {load.tile: f"{name}_tile{load.place}", load.barrier: f"{name}_barrier{load.made}"}
+        own = {load.tile: f"{name}_tile{load.alloc}", load.barrier: f"{name}_barrier{load.made}"}
         names |= own
-        before += [renamed(lines[i], own) for i in (load.place, load.made, load.start)]
+        before += [renamed(lines[i], own) for i in (load.alloc, load.made, load.start)]
         before += _started(lines, load, scalars, own, {loop.variable: loop.lower}, f"{name}_any", "first")
         wait = renamed(lines[load.wait], own)
         added.setdefault(load.wait, []).append(re.sub(r", %\w+", f", {name}_parity", wait, count=1))
@@ -254,8 +254,8 @@ def _movable(lines: list[str], branch: int, indent: str) -> tuple[_Load, list[in
 def _before_branch(lines: list[str], load: _Load, scalars: list[int], branch: int, condition: str) -> list[str]:
     """``lines`` with the start of ``load`` before the branch in line ``branch`` that ``condition`` takes."""
     indent = " " * indent_of(lines[branch])
-    own = {load.tile: f"%early_tile{load.place}", load.barrier: f"%early_barrier{load.made}"}
-    start = [renamed(lines[at], own) for at in (load.place, load.made, load.start)]
+    own = {load.tile: f"%early_tile{load.alloc}", load.barrier: f"%early_barrier{load.made}"}
+    start = [renamed(lines[at], own) for at in (load.alloc, load.made, load.start)]
     start += _started(lines, load, scalars, own, {}, condition, "early")
     gone = load.gone - {load.wait}
     end = end_of(lines, branch)

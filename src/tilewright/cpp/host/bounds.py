@@ -55,14 +55,14 @@ class _Module:
     locations: Locations
     variables: Mapping[str, str]
     shared: Sequence[str]
-    places: list[str] = field(default_factory=list)  # globals that say where accesses are
+    location_globals: list[str] = field(default_factory=list)  # globals that say where accesses are
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def place(self, loc: Loc, number: int) -> str:
+    def location_name(self, loc: Loc, number: int) -> str:
         """A global that says where an access is."""
         data = loc.file.encode()
         text = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\' else f"\\{b:02X}" for b in data)
-        self.places += [
+        self.location_globals += [
             f'@"tw.file.{number}" = private constant [{len(data) + 1} x i8] c"{text}\\00"',
             f'@"tw.place.{number}" = private constant {{ ptr, i32, i32 }} '
             f'{{ ptr @"tw.file.{number}", i32 {loc.line}, i32 {loc.column} }}',
@@ -88,7 +88,7 @@ def with_checks(text: str, functions: set[str], kernels: Sequence[str], pattern:
 
     text = pattern.sub(checked, text)
     declared = [line for name, line in RUNTIME.items() if not re.search(rf"^declare [^\n]*@{name}\(", text, re.M)]
-    return "\n".join([text, *module.places, *declared, ""])
+    return "\n".join([text, *module.location_globals, *declared, ""])
 
 
 def _size(type: str) -> str:
@@ -118,7 +118,7 @@ def _function(module: _Module, definition: str, *, begins: bool) -> str:
             coordinates = [f"%tw.c{number}.{i}" for i in range(6)]
             result += [f"  {c} = call i32 @{INDEX}(i32 {i})" for i, c in enumerate(coordinates)]
             given = [f"ptr {pointer}", f"ptr {base}", f"i64 {size}", f"i64 {sizes.get(base, _UNKNOWN)}"]
-            given += [f"i32 {what}", f"ptr {module.place(loc, number)}", *(f"i32 {c}" for c in coordinates)]
+            given += [f"i32 {what}", f"ptr {module.location_name(loc, number)}", *(f"i32 {c}" for c in coordinates)]
             result.append(f"  %tw.at{number} = call ptr @__tw_simt_checked({', '.join(given)})")
             line = f"{line[:start]}%tw.at{number}{line[end:]}"
         result.append(line)

@@ -17,7 +17,7 @@ from pathlib import Path
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.cpp.module import Kernel
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
-from tilewright.system.line_table import SourceLine, places
+from tilewright.system.line_table import SourceLine, source_lines
 
 LOCATE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char), ctypes.c_int)
 TELL_TILE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t)
@@ -34,12 +34,12 @@ def command(program: Path) -> list[str]:
 
 
 def locator(program: Path) -> ctypes._CFunctionType:
-    """A function for the runtime: it writes the place of an address of the code of ``program``, and says whether there
-    is one."""
+    """A function for the runtime: it writes the location of an address of the code of ``program``, and says whether
+    there is one."""
 
     @functools.partial(LOCATE)
     def locate(offset: int, text: ctypes._Pointer[ctypes.c_char], room: int) -> int:
-        written = place(program, offset).encode()[: room - 1] + b"\0"
+        written = location(program, offset).encode()[: room - 1] + b"\0"
         ctypes.memmove(text, written, len(written))
         return len(written) > 1
 
@@ -66,7 +66,7 @@ def tile_teller(kernels: Collection[Kernel]) -> ctypes._CFunctionType:
     return tell_tile
 
 
-def place(program: Path, offset: int) -> str:
+def location(program: Path, offset: int) -> str:
     """The file and line of an address of the code of ``program``; empty where it is not known."""
     try:
         found = _own([offset], program)[0]
@@ -76,9 +76,9 @@ def place(program: Path, offset: int) -> str:
 
 
 def _own(counters: Sequence[int], program: Path) -> list[SourceLine]:
-    """The places of the user's code at ``counters``, the innermost first."""
-    found = places(program.read_bytes(), counters)
-    return [place for each in found for place in each if not _is_library(place.file)]
+    """The locations of the user's code at ``counters``, the innermost first."""
+    found = source_lines(program.read_bytes(), counters)
+    return [source for each in found for source in each if not _is_library(source.file)]
 
 
 def _is_library(file: str) -> bool:
@@ -100,13 +100,13 @@ def _say(number: int, address: int, found: Sequence[SourceLine], kernel: str = "
     head = f"{found[0].file}:{found[0].line}: " if found else ""
     lines = [f"tilewright: {head}the program crashes: {name.lower()}{where}{kernel}"]
     lines += [*_excerpt(found[0])] if found else []
-    lines += [f"  called at {place.file}:{place.line}" for place in found[1 : 1 + _CALLERS]]
+    lines += [f"  called at {source.file}:{source.line}" for source in found[1 : 1 + _CALLERS]]
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 
-def _excerpt(place: SourceLine) -> list[str]:
+def _excerpt(source: SourceLine) -> list[str]:
     try:
-        text = Path(place.file).read_text(errors="replace").splitlines()[place.line - 1]
+        text = Path(source.file).read_text(errors="replace").splitlines()[source.line - 1]
     except (OSError, IndexError):
         return []
-    return [f"{place.line:>5} | {text.rstrip()}"]
+    return [f"{source.line:>5} | {text.rstrip()}"]

@@ -1,7 +1,7 @@
 """Places in the source for functions that are made of parts of others, as metadata in LLVM text.
 
-A function of LLVM has a subprogram of its own, which the places of all its instructions belong to. So a part of a
-function gets a copy of the subprogram, and its places copies that lie within.
+A function of LLVM has a subprogram of its own, which the locations of all its instructions belong to. So a part of a
+function gets a copy of the subprogram, and its locations copies that lie within.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _VARIABLES = re.compile(r", retainedNodes: !(?:\d+|\{\})")
 
 
 class Line(str):
-    """A line of LLVM text that came from a place in the source: ``place`` is its attachment."""
+    """A line of LLVM text that came from a location in the source: ``location`` is its attachment."""
 
-    __slots__ = ("place",)
-    place: str
+    __slots__ = ("location",)
+    location: str
 
     @staticmethod
     def of(text: str) -> str:
@@ -31,13 +31,13 @@ class Line(str):
         if match is None:
             return text
         line = Line(text[: match.start()] + text[match.end() :])
-        line.place = match.group()
+        line.location = match.group()
         return line
 
 
-def place_of(line: str) -> str:
+def location_of(line: str) -> str:
     """The attachment of a line, if it has one."""
-    return line.place if isinstance(line, Line) else ""
+    return line.location if isinstance(line, Line) else ""
 
 
 class DebugInfo:
@@ -49,21 +49,21 @@ class DebugInfo:
         self.lines: list[str] = []
 
     def subprogram(self, head: str) -> int | None:
-        """The subprogram of a function, from the line that begins it; None for one without places."""
+        """The subprogram of a function, from the line that begins it; None for one without locations."""
         match = _SUBPROGRAM.search(head)
         return None if match is None else int(match[1])
 
     def part(self, subprogram: int | None, lines: Iterable[str]) -> tuple[str, list[str]]:
         """A function that is a part of that of ``subprogram``: the attachment of its head, and its ``lines`` with the
-        places that they came from."""
+        locations that they came from."""
         if subprogram is None:
             return "", list(lines)
         own = self._add(_VARIABLES.sub("", self._entries[subprogram]))
         copies = {subprogram: own}
 
         def placed(line: str) -> str:
-            place, text = place_of(line), _LOOP.sub(lambda match: f"!{self._loop(int(match[1]))}", line)
-            return text if not place else f"{text}, !dbg !{self._copy(int(place.rsplit('!', 1)[1]), copies)}"
+            location, text = location_of(line), _LOOP.sub(lambda match: f"!{self._loop(int(match[1]))}", line)
+            return text if not location else f"{text}, !dbg !{self._copy(int(location.rsplit('!', 1)[1]), copies)}"
 
         return f" !dbg !{own}", [placed(line) for line in lines]
 
@@ -77,7 +77,7 @@ class DebugInfo:
         return f" !dbg !{own}", f", !dbg !{call}"
 
     def _copy(self, number: int, copies: dict[int, int]) -> int:
-        """The copy of a place, or of a scope, that lies within the subprogram of which ``copies`` has one."""
+        """The copy of a location, or of a scope, that lies within the subprogram of which ``copies`` has one."""
         if number in copies:
             return copies[number]
         entry = self._entries[number]
@@ -92,7 +92,7 @@ class DebugInfo:
         return copies[number]
 
     def _loop(self, number: int) -> int:
-        """A copy of what is known of a loop, but for its place."""
+        """A copy of what is known of a loop, but for its location."""
         operands = re.findall(r"!(\d+)", self._entries[number])[1:]
         kept = [f"!{operand}" for operand in operands if not self._entries[int(operand)].startswith("!DILocation(")]
         return self._add(f"distinct !{{{', '.join([f'!{self._next}', *kept])}}}")

@@ -32,16 +32,16 @@ def region_functions(
 ) -> list[str]:
     """The regions as functions with ``parameters`` and, behind them, the number of the thread, the outcome of the
     barrier before, where votes are counted, the variables of ``frame``, and those of ``uniform`` before and after the
-    region: a thread must not see what another one has made of them. Their places are those of ``subprogram``."""
+    region: a thread must not see what another one has made of them. Their locations are those of ``subprogram``."""
     frame = [f"ptr %tw.f{i}" for i in range(len(kernel.frame))]
     frame += [f"ptr %tw.{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
     own = ["i64 %tw.thread", "i32 %tw.outcome", "ptr %tw.votes"]
     own += ["i64 %tw.lane", "ptr %tw.given", "ptr %tw.taken", "ptr %tw.masks"] if kernel.by_warps else []
     texts = []
     for number, region in enumerate(kernel.regions):
-        place, lines = debug.part(subprogram, _region(kernel, region))
+        location, lines = debug.part(subprogram, _region(kernel, region))
         given = ", ".join([*parameters, *own, *frame])
-        head = f"define internal i32 @{names.region(number)}({given}) alwaysinline{place} {{"
+        head = f"define internal i32 @{names.region(number)}({given}) alwaysinline{location} {{"
         group = f", !llvm.access.group {names.group(number)}" if is_parallel(kernel, number) else ""
         lines = [line + group if _MEMORY.match(line) else line for line in lines]
         texts.append("\n".join([head, *lines, "}"]))
@@ -121,16 +121,16 @@ def block_function(
     head: Sequence[str],
     names: Names,
     arguments: Sequence[str],
-    places: tuple[str, str],
+    locations: tuple[str, str],
     *,
     stores: bool,
     checked: bool,
 ) -> str:
     """The function that runs a block: ``head`` loads ``arguments`` of the kernel and ``%c0`` to ``%c11``, its
-    coordinates; ``places`` are those of the function and of its calls of regions; ``stores`` is for functions that ask
-    for coordinates and were not inlined; ``checked`` code tells the runtime of barriers that all threads have
+    coordinates; ``locations`` are those of the function and of its calls of regions; ``stores`` is for functions that
+    ask for coordinates and were not inlined; ``checked`` code tells the runtime of barriers that all threads have
     passed."""
-    lines = [f"define internal void @{names.block}(ptr %slots, ptr %where){places[0]} {{", "entry:", *head]
+    lines = [f"define internal void @{names.block}(ptr %slots, ptr %where){locations[0]} {{", "entry:", *head]
     lines += ["  %votes = alloca i32", "  %met = alloca i32"]
     lines += ["  %plane = mul i32 %c6, %c7", "  %count = mul i32 %plane, %c8", "  %threads = zext i32 %count to i64"]
     lines += frame_pointers(kernel)
@@ -149,9 +149,9 @@ def block_function(
         f"  switch i32 %state, label %done [ {cases} ]",
     ]
     for k in range(len(kernel.regions)):
-        lines += _loops(kernel, k, names, arguments, places[1], stores=stores)
+        lines += _loops(kernel, k, names, arguments, locations[1], stores=stores)
     if kernel.yields:
-        lines += _stragglers(kernel, names, arguments, places[1], stores=stores)
+        lines += _stragglers(kernel, names, arguments, locations[1], stores=stores)
     return "\n".join([*lines, *_meeting(kernel, names, checked=checked), "}", *tables(kernel, names)])
 
 
@@ -170,8 +170,8 @@ def frame_pointers(kernel: Split, *, shared: bool = False) -> list[str]:
     return lines + [f"  %f{i} = getelementptr i8, ptr %frames, i64 {offsets[i]}" for i in range(len(kernel.frame))]
 
 
-def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], place: str, *, stores: bool) -> list[str]:
-    """Region ``k`` for all threads of the block, which is called at ``place``."""
+def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], location: str, *, stores: bool) -> list[str]:
+    """Region ``k`` for all threads of the block, which is called at ``location``."""
     r = f"r{k}."
     lines = [f"{r}start:", f"  br label %{r}zs"]
     before = {"z": "start", "y": "zs", "x": "ys"}
@@ -188,7 +188,7 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], place:
     given = [*arguments, *(f"i32 {v}" for v in own), *(f"i32 %c{i}" for i in range(3, 12))]
     given += [f"i64 %{r}thread", "i32 %outcome", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
     given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
-    lines += [f"  %{r}next = call i32 @{names.region(k)}({', '.join(given)}){place}"]
+    lines += [f"  %{r}next = call i32 @{names.region(k)}({', '.join(given)}){location}"]
     if kernel.yields:
         group = f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
         lines += [f"  %{r}at = getelementptr i32, ptr %f{kernel.frame.index(NEXT)}, i64 %{r}thread"]
@@ -206,7 +206,7 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], place:
     return lines
 
 
-def _stragglers(kernel: Split, names: Names, arguments: Sequence[str], place: str, *, stores: bool) -> list[str]:
+def _stragglers(kernel: Split, names: Names, arguments: Sequence[str], location: str, *, stores: bool) -> list[str]:
     """What follows a region behind which some threads go on with other iterations: they do so one after another."""
     cases = " ".join(f"i32 {k}, label %g.r{k}" for k in kernel.yields)
     ways = "".join(f", [ %g.n{k}, %g.r{k} ]" for k in kernel.yields)
@@ -228,7 +228,7 @@ def _stragglers(kernel: Split, names: Names, arguments: Sequence[str], place: st
     given += ["i64 %g.t", "i32 0", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
     given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _OWN]
     for k in kernel.yields:
-        lines += [f"g.r{k}:", f"  %g.n{k} = call i32 @{names.region(k)}({', '.join(given)}){place}"]
+        lines += [f"g.r{k}:", f"  %g.n{k} = call i32 @{names.region(k)}({', '.join(given)}){location}"]
         for i, name in enumerate(kernel.uniform):
             lines += [f"  %g.v{k}.{i} = load {kernel.allocas[name]}, ptr %{_OWN[1]}{i}"]
             lines += [f"  store {kernel.allocas[name]} %g.v{k}.{i}, ptr %{_OWN[0]}{i}"]

@@ -82,7 +82,7 @@ def with_threads(
     calls = call_graph(text)
     text = _without_null_accesses(text, called_from(calls, kernels))
     inlined = _callers(calls, (_INDEX, *_WAITS)) - set(kernels)
-    if checked:  # the places of accesses in helpers are those of the calls
+    if checked:  # the locations of accesses in helpers are those of the calls
         inlined |= called_from(calls, kernels) - set(kernels)
     else:
         inlined |= (_callers(calls, storing(text)) | storing(text)) - set(kernels)
@@ -248,11 +248,11 @@ def _functions(symbol: str, definition: str, text: str, *, stores: bool) -> str:
     notes = [f"  store i32 {n}, ptr %p{i}" for i, n in enumerate(own)] if stores else []
     debug = DebugInfo(text, _free_number(text))
     subprogram = debug.subprogram(head["rest"])
-    place, call = debug.caller(subprogram)
-    thread = [f"define internal void @{entry('thread', symbol)}(ptr %slots, ptr %where){place} {{", *loads]
+    location, call = debug.caller(subprogram)
+    thread = [f"define internal void @{entry('thread', symbol)}(ptr %slots, ptr %where){location} {{", *loads]
     thread += [f"  {target}({one}){call}", "  ret void", "}"]
-    place, call = debug.caller(subprogram)
-    block = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where){place} {{", "entry:", *loads]
+    location, call = debug.caller(subprogram)
+    block = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where){location} {{", "entry:", *loads]
     block += ["  br label %zs"]
     before = {"z": "entry", "y": "zs", "x": "ys"}
     for axis in "zyx":
@@ -291,8 +291,8 @@ def _split_functions(symbol: str, definition: str, text: str, stores: bool, chec
     subprogram = debug.subprogram(head["rest"])
     regions = region_functions(kernel, names, every, debug, subprogram)
     if kernel.by_warps:
-        places = [debug.caller(subprogram) for _ in kernel.regions]
-        way, block = Way.WARPS, warp_functions(kernel, loads, names, values, places, stores=stores)
+        locations = [debug.caller(subprogram) for _ in kernel.regions]
+        way, block = Way.WARPS, warp_functions(kernel, loads, names, values, locations, stores=stores)
         # Neither of these runs: they are there for the description only.
         ends = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where) {{", "  ret void", "}"]
     else:

@@ -80,8 +80,8 @@ class _Splitter:
     def _loads(self, i: llvm.Instruction) -> list[llvm.Instruction]:
         made: list[llvm.Instruction] = []
         for k, (offset, type) in enumerate(self.layouts.of(i.type).leaves()):
-            place = self._place(made, f"{i.name}.{k}.place", i, i.operands[0], offset)
-            made.append(replace(i, name=f"{i.name}.{k}", type=type, operands=[place]))
+            address = self._address(made, f"{i.name}.{k}.place", i, i.operands[0], offset)
+            made.append(replace(i, name=f"{i.name}.{k}", type=type, operands=[address]))
         return made
 
     def _stores(self, i: llvm.Instruction) -> list[llvm.Instruction]:
@@ -90,11 +90,11 @@ class _Splitter:
         parts = self._parts(i.operands[0], type)
         for k, (part, (offset, scalar)) in enumerate(zip(parts, self.layouts.of(type).leaves())):
             name = f"stored.{next(self.stores)}.{k}.place"
-            place = self._place(made, name, i, i.operands[1], offset)
-            made.append(replace(i, operands=[self._scalar(part), place], types=[scalar, "ptr"]))
+            address = self._address(made, name, i, i.operands[1], offset)
+            made.append(replace(i, operands=[self._scalar(part), address], types=[scalar, "ptr"]))
         return made
 
-    def _place(
+    def _address(
         self, made: list[llvm.Instruction], name: str, i: llvm.Instruction, pointer: llvm.Operand, offset: int
     ) -> llvm.Operand:
         """``pointer`` moved by ``offset`` bytes; ``made`` gets the instruction for it."""

@@ -217,9 +217,9 @@ def narrowing(stderr: str) -> list[ir_errors.TileError]:
     found: list[ir_errors.TileError] = []
     for group in parse(stderr):
         if "narrow" in group[0].text and "from type 'double' to 'float'" not in group[0].text:
-            place = group[0]
-            text = place.text.partition(" [-W")[0]
-            found.append(ir_errors.TileTypeError(_plain(text), Loc(place.file, place.line, place.column - 1)))
+            located = group[0]
+            text = located.text.partition(" [-W")[0]
+            found.append(ir_errors.TileTypeError(_plain(text), Loc(located.file, located.line, located.column - 1)))
     return found
 
 
@@ -269,8 +269,8 @@ def errors(stderr: str, headers: str) -> list[ir_errors.TileError]:
     lines: dict[tuple[str, int], list[list[Message]]] = {}
     for group in parse(stderr):
         if group[0].kind != "warning":
-            place = _place(group, headers)
-            lines.setdefault((place.file, place.line), []).append(group)
+            located = _located(group, headers)
+            lines.setdefault((located.file, located.line), []).append(group)
     found = [_error(_most_telling(groups), headers) for groups in lines.values()]
     for error in found:
         error.compiler_output = stderr
@@ -284,7 +284,7 @@ def _most_telling(groups: list[list[Message]]) -> list[Message]:
     return groups[0]
 
 
-def _place(group: list[Message], headers: str) -> Message:
+def _located(group: list[Message], headers: str) -> Message:
     """The message of ``group`` that is at the line of the user's that is wrong."""
     # An alias of the user's for a tile type is right until somebody gives it a shape.
     through_alias = next((m for m in group if "in instantiation of template type alias" in m.text), None)
@@ -297,16 +297,16 @@ def _error(group: list[Message], headers: str) -> ir_errors.TileError:
     first = group[0]
     if any("shape_size_overflow" in m.text for m in group):
         return _undefined_in(group, headers)
-    place = _place(group, headers)
+    located = _located(group, headers)
     forbidden = next((words for sign, words in _FORBIDDEN.items() if sign in first.text), None)
     if forbidden is not None:
-        return ir_errors.TileUnsupportedFeatureError(forbidden, Loc(place.file, place.line, place.column - 1))
+        return ir_errors.TileUnsupportedFeatureError(forbidden, Loc(located.file, located.line, located.column - 1))
     text = _wording(group, headers)
     reason = "" if "deleted operator" in first.text or first.text == _NO_SUCH_KERNEL else _unmet_constraint(group)
     if reason and reason not in text:
         text = f"{text}: {reason}"
     cls = ir_errors.TileSyntaxError if _SYNTAX.match(first.text) else ir_errors.TileTypeError
-    return cls(_plain(text), Loc(place.file, place.line, place.column - 1))
+    return cls(_plain(text), Loc(located.file, located.line, located.column - 1))
 
 
 def _wording(group: list[Message], headers: str) -> str:
@@ -327,10 +327,10 @@ def _wording(group: list[Message], headers: str) -> str:
 
 def _undefined_in(group: list[Message], headers: str) -> ir_errors.TileError:
     """A constant expression that the compiler cannot give a value, because the language leaves it undefined."""
-    place = _place(group, headers)
+    located = _located(group, headers)
     return ir_errors.TileUndefinedError(
         "the size of this shape does not fit size_t, so the program is undefined",
-        Loc(place.file, place.line, place.column - 1),
+        Loc(located.file, located.line, located.column - 1),
         "shape-size-overflow",
     )
 

@@ -128,18 +128,18 @@ class _Widener:
         start = 0
         while start < _bits(type):
             width = next(w for w in reversed(_WIDTHS) if start + w <= _bits(type))
-            place = pointer
+            address = pointer
             if start:
-                place = self._emit("getelementptr", "ptr", [pointer, Const("i64", start // 8)])
+                address = self._emit("getelementptr", "ptr", [pointer, Const("i64", start // 8)])
                 self.made[-1].types, self.made[-1].detail = ["ptr", "i64"], "i8"
-            yield start, f"i{width}", place
+            yield start, f"i{width}", address
             start += width
 
     def _load(self) -> None:
         wide = _wide(self.i.type)
         whole: Operand = Const(wide, 0)
-        for start, type, place in self._pieces(self.i.type, self.i.operands[0]):
-            loaded = self._convert("load", place, "ptr", type)
+        for start, type, address in self._pieces(self.i.type, self.i.operands[0]):
+            loaded = self._convert("load", address, "ptr", type)
             part = loaded if type == wide else self._convert("zext", loaded, type, wide)
             whole = self._emit("or", wide, [whole, self._emit("shl", wide, [part, Const(wide, start)])])
         self._masked(whole)
@@ -147,7 +147,7 @@ class _Widener:
     def _store(self) -> None:
         type = self.i.types[0]
         value = self._value(self.i.operands[0], type)
-        for start, part, place in self._pieces(type, self.i.operands[1]):
+        for start, part, address in self._pieces(type, self.i.operands[1]):
             shifted = self._emit("lshr", _wide(type), [value, Const(_wide(type), start)])
             number = shifted if part == _wide(type) else self._convert("trunc", shifted, _wide(type), part)
-            self.made.append(Instruction(None, "store", "void", [number, place], [part, "ptr"], debug=self.i.debug))
+            self.made.append(Instruction(None, "store", "void", [number, address], [part, "ptr"], debug=self.i.debug))

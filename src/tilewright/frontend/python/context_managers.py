@@ -97,29 +97,29 @@ def generator_of(function: Any) -> types.FunctionType | None:
 
 def _around(t: Tracer, name: str, statements: Sequence[ast.stmt], block: Callable[[Any], bool]) -> bool:
     """Trace the body of the context manager ``name``, ``block`` in place of its yield; whether its end is reached."""
-    for i, place in enumerate(statements):
-        if _yields(place):
-            return _at_yield(t, name, place, statements[i + 1 :], block)
-        if not t.body([place]):
+    for i, node in enumerate(statements):
+        if _yields(node):
+            return _at_yield(t, name, node, statements[i + 1 :], block)
+        if not t.body([node]):
             return False
     t.fail(f"the context manager {name}() reaches no yield; it must have exactly one")
 
 
-def _at_yield(t: Tracer, name: str, place: ast.stmt, after: Sequence[ast.stmt], block: Callable[[Any], bool]) -> bool:
+def _at_yield(t: Tracer, name: str, node: ast.stmt, after: Sequence[ast.stmt], block: Callable[[Any], bool]) -> bool:
     second = next((node for s in after for node in _yields(s)), None)
     if second is not None:
         t.fail(f"the context manager {name}() has two yields; it must have exactly one", at=second)
     within: Callable[[], bool]
-    if isinstance(place, ast.With):
-        inner = place
+    if isinstance(node, ast.With):
+        inner = node
 
         def within() -> bool:
             return _with(t, inner, 0, lambda: _around(t, name, inner.body, block))
-    elif isinstance(place, (ast.Expr, ast.Assign)) and isinstance(place.value, ast.Yield):
-        given = place.value.value
-        if isinstance(place, ast.Assign):
-            sent = ast.copy_location(ast.Constant(None), place.value)
-            after = [ast.copy_location(ast.Assign(place.targets, sent), place), *after]
+    elif isinstance(node, (ast.Expr, ast.Assign)) and isinstance(node.value, ast.Yield):
+        given = node.value.value
+        if isinstance(node, ast.Assign):
+            sent = ast.copy_location(ast.Constant(None), node.value)
+            after = [ast.copy_location(ast.Assign(node.targets, sent), node), *after]
 
         def within() -> bool:
             return block(None if given is None else t.eval(given))
@@ -127,7 +127,7 @@ def _at_yield(t: Tracer, name: str, place: ast.stmt, after: Sequence[ast.stmt], 
         t.fail(
             f"the yield of the context manager {name}() is in a branch, a loop or an expression; it must be a "
             "statement at the top level of the function, or of a 'with' there",
-            at=place,
+            at=node,
         )
     t.cleanups.append(Cleanup(len(t.contexts), list(t.frames), after))
     falls = within()

@@ -16,13 +16,13 @@ Types = dict[str, DType]
 
 
 class Joins:
-    """For each place in the source, and each call that led there, the dtypes of joined variables by name."""
+    """For each location in the source, and each call that led there, the dtypes of joined variables by name."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, int, int], dict[Loc | None, Types]] = {}
 
-    def record(self, place: Loc, before: list[Mapping[str, Any]], after: Mapping[str, Any]) -> None:
-        """Paths with the variables ``before`` meet. The last record of a place counts: loops are traced repeatedly."""
+    def record(self, loc: Loc, before: list[Mapping[str, Any]], after: Mapping[str, Any]) -> None:
+        """Paths with the variables ``before`` meet. The last record of a location counts: loops are traced again."""
         types = {
             name: value.dtype
             for name, value in after.items()
@@ -31,9 +31,9 @@ class Joins:
             and not value.value.tile.is_pointer
             and any(isinstance(names.get(name), (bool, int, float)) for names in before)
         }
-        self._found.setdefault((place.file, place.line, place.column), {})[place.caller] = types
+        self._found.setdefault((loc.file, loc.line, loc.column), {})[loc.caller] = types
 
-    def at(self, place: Loc) -> Types:
+    def at(self, loc: Loc) -> Types:
         """The dtypes on which all calls agree."""
-        first, *rest = self._found.get((place.file, place.line, place.column), {None: {}}).values()
+        first, *rest = self._found.get((loc.file, loc.line, loc.column), {None: {}}).values()
         return {name: dtype for name, dtype in first.items() if all(types.get(name) is dtype for types in rest)}

@@ -82,9 +82,9 @@ class _Reader:
         if end != len(data):
             raise BytecodeError(end, "the end of the file after the end byte", file)
         self.order = tuple(number for number, _, _ in found)
-        self.places = {number: (start, end) for number, start, end in found}
+        self.ranges = {number: (start, end) for number, start, end in found}
         for number in (STRING, FUNC):
-            if number not in self.places:
+            if number not in self.ranges:
                 raise BytecodeError(end, f"a {NAMES[number]} section", file)
         self.end = len(data)
         self.strings: list[str] = []
@@ -99,8 +99,8 @@ class _Reader:
         }
 
     def section(self, number: int) -> Cursor | None:
-        place = self.places.get(number)
-        return None if place is None else Cursor(self.data, *place, self.file)
+        range_ = self.ranges.get(number)
+        return None if range_ is None else Cursor(self.data, *range_, self.file)
 
     def module(self) -> Module:
         raw = read_strings(self.section(STRING))

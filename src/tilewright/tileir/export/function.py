@@ -107,13 +107,13 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
     name = kernel.symbol or entry_name(function)
     types = [tile(a.type) for a in arguments]
     body = Block([Value(t) for t in types])
-    places = _DebugLocations(function, name)
+    locations = _DebugLocations(function, name)
     emitter = Emitter(minor, function.body, body)
     emitter.negative_strides = kernel.negative_strides
     emitter.tma = kernel.tma and not kernel.negative_strides
     emitter.divisors = kernel.divisors
     emitter.keep_loads = kernel.keep_loads
-    emitter.loc = places(function.loc)
+    emitter.loc = locations(function.loc)
     for argument, t, value in zip(arguments, types, body.args):
         emitter.require(t.element)
         if argument.position is not None:
@@ -121,8 +121,8 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
             if argument.lower is not None and ours.users:
                 value = emitter.one("assume", {"value": value}, t, predicate=tiles.bounded(argument.lower, None))
             emitter.values[ours] = value
-    _Control(emitter, places).function(kernel)
-    return Entry(name, body, _entry_hints(function, minor), loc=places.subprogram_loc)
+    _Control(emitter, locations).function(kernel)
+    return Entry(name, body, _entry_hints(function, minor), loc=locations.subprogram_loc)
 
 
 def _entry_hints(function: core.Function, minor: int) -> HintsAttr | None:
@@ -145,7 +145,7 @@ def _entry_hints(function: core.Function, minor: int) -> HintsAttr | None:
 
 
 class _DebugLocations:
-    """Debug locations of places in the source; equal ones are one object."""
+    """Debug locations of those in the source; equal ones are one object."""
 
     def __init__(self, function: core.Function, symbol: str) -> None:
         self.files: dict[str, File] = {}
@@ -170,7 +170,7 @@ class _DebugLocations:
         return self.scopes[key]
 
     def __call__(self, loc: Loc) -> Location:
-        """The place that is not among the ``known`` ones yet."""
+        """The location that is not among the ``known`` ones yet."""
         if loc.line < 1:
             return self.subprogram_loc
         scope, caller = self.kernel_scope, None
@@ -192,9 +192,9 @@ class _DebugLocations:
 class _Control:
     """Exports blocks. Loops and branches with memory ops carry tokens."""
 
-    def __init__(self, emitter: Emitter, places: _DebugLocations) -> None:
+    def __init__(self, emitter: Emitter, locations: _DebugLocations) -> None:
         self.e = emitter
-        self.places = places
+        self.locations = locations
         self.loops: list[list[Slot]] = []  # the tokens that each enclosing loop carries
 
     def function(self, kernel: Kernel) -> None:
@@ -209,11 +209,11 @@ class _Control:
         del self.e.tokens  # which knows the emitter: nothing is left to the garbage collector
 
     def all(self, ops: Sequence[Op]) -> None:
-        e, values, handlers, places = self.e, self.e.values, HANDLERS, self.places
-        known = places.known
+        e, values, handlers, locations = self.e, self.e.values, HANDLERS, self.locations
+        known = locations.known
         for op in ops:
             e.op = op
-            e.loc = known.get(id(op.loc)) or places(op.loc)
+            e.loc = known.get(id(op.loc)) or locations(op.loc)
             handler = handlers.get(type(op))
             if handler is not None:
                 made = handler(e, op)
@@ -256,7 +256,7 @@ class _Control:
         """The last op of a region, with the tokens that the branch or the loop carries."""
         assert isinstance(op, (control.Yield, control.Continue, control.Break))
         self.e.op = op
-        self.e.loc = self.places(op.loc)
+        self.e.loc = self.locations(op.loc)
         last = slots if isinstance(op, control.Yield) else self.loops[-1]
         self.e.add(_TERMINATORS[type(op)], {"operands": [*self.e.all(op.values), *self.e.tokens.values(last)]})
 
@@ -311,7 +311,7 @@ class _Control:
             e.values[argument] = arith.convert(e, given, carriers[i % n], dtypes[i % n])
         self.all(op.body.ops[:-1])
         last = op.body.ops[-1]
-        e.op, e.loc = last, self.places(last.loc)
+        e.op, e.loc = last, self.locations(last.loc)
         combined = [arith.convert(e, e[v], d, c) for v, d, c in zip(last.operands, dtypes, carriers)]
         e.add("yield", {"operands": combined})
         e.pop()

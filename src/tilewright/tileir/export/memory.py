@@ -234,13 +234,13 @@ def through_memory(e: Emitter, value: Value) -> Value:
     array = e.one("alloca", {}, tile_of(pointer), num_elem=count, alignment=_ARRAY_ALIGNMENT)
     array = e.one("reshape", {"source": array}, tile_of(pointer, (1,) * len(extents)))
     array = e.one("broadcast", {"source": array}, tile_of(pointer, extents))
-    place = e.one("iota", {}, tile_of(I32, (count,)))
-    place = e.one("reshape", {"source": place}, tile_of(I32, extents))
-    places = e.one("offset", {"ptr": array, "offset": place}, tile_of(pointer, extents))
+    offsets = e.one("iota", {}, tile_of(I32, (count,)))
+    offsets = e.one("reshape", {"source": offsets}, tile_of(I32, extents))
+    pointers = e.one("offset", {"ptr": array, "offset": offsets}, tile_of(pointer, extents))
     weak: dict[str, Any] = {"memory_ordering_semantics": "weak"}
     token = e.one("make_token", {}, TOKEN)
-    token = e.one("store_ptr_tko", {"destination": places, "value": value, "token": token}, TOKEN, **weak)
-    return e.add("load_ptr_tko", {"source": places, "token": token}, [value.type, TOKEN], **weak)[0]
+    token = e.one("store_ptr_tko", {"destination": pointers, "value": value, "token": token}, TOKEN, **weak)
+    return e.add("load_ptr_tko", {"source": pointers, "token": token}, [value.type, TOKEN], **weak)[0]
 
 
 def _load_view(e: Emitter, op: memory.LoadView) -> Value:

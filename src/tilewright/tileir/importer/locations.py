@@ -1,4 +1,4 @@
-"""Debug locations of Tile IR as places in a source."""
+"""Debug locations of Tile IR as locations in a source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Locations:
         return found
 
     def _convert(self, location: Location) -> Loc:
-        """The innermost place, and the calls that led to it."""
+        """The innermost location, and the calls that led to it."""
         calls: list[FileLoc] = []
         pending: list[Location | None] = [location]
         while pending and len(calls) < _MOST_CALLS:
@@ -34,13 +34,13 @@ class Locations:
             elif isinstance(one, FileLoc):
                 calls.append(one)
         loc: Loc | None = None
-        for place in reversed(calls):
-            loc = Loc(place.file, place.line, max(place.column, 0), function=_function(place), caller=loc)
+        for call in reversed(calls):
+            loc = Loc(call.file, call.line, max(call.column, 0), function=_function(call), caller=loc)
         return loc or self.unknown
 
 
-def _function(place: FileLoc) -> str:
-    scope = place.scope
+def _function(call: FileLoc) -> str:
+    scope = call.scope
     for _ in range(_MOST_CALLS):
         if isinstance(scope, Subprogram):
             return scope.name

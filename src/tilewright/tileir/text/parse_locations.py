@@ -93,8 +93,8 @@ class _Reader:
     def attribute(self, name: str) -> Location | None:
         text = self.bracketed()
         if name == "di_loc":
-            place, scope = (self.part(t) for t in _divided(text, "in"))
-            return FileLoc(scope, place.file, place.line, place.column) if isinstance(place, FileLoc) else None
+            parsed, scope = (self.part(t) for t in _divided(text, "in"))
+            return FileLoc(scope, parsed.file, parsed.line, parsed.column) if isinstance(parsed, FileLoc) else None
         if name == "di_file":
             file, folder = (unquoted(t[1:-1]) for t in _divided(text, "in"))
             return File(file, folder)

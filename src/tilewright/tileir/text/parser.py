@@ -39,7 +39,7 @@ class _Parser:
         self.s = Scanner(text, file)
         self.values: dict[str, Value] = {}
         self.depth = 0
-        self.places = Locations(dict(_ALIAS.findall(text)) if "#" in text else {})
+        self.locations = Locations(dict(_ALIAS.findall(text)) if "#" in text else {})
         self.structured: dict[str, Callable[[OpSpec], Parts]] = {
             "for": self.for_,
             "loop": self.loop,
@@ -136,7 +136,7 @@ class _Parser:
     # -- locations
 
     def here(self, pos: int) -> FileLoc:
-        line, column = self.s.place(pos)
+        line, column = self.s.position(pos)
         return FileLoc(None, self.s.file, line, column)
 
     def location(self) -> Location | None:
@@ -150,7 +150,7 @@ class _Parser:
             if depth == 0:
                 s.pos = match.end()
                 s.skip()
-                return self.places(s.text[start : match.start()])
+                return self.locations(s.text[start : match.start()])
         s.fail("a closing parenthesis of a location", start)
 
     # -- ops
@@ -191,7 +191,7 @@ class _Parser:
             regions = []
         loc = self.location() or self.here(start)
         results = self.results(spec, names, types, start)
-        op = Operation(spec, operands, known, results, regions, loc, s.place(start)[0])
+        op = Operation(spec, operands, known, results, regions, loc, s.position(start)[0])
         broken = structure.problem(op) if regions else None
         if broken is not None:
             s.fail(broken, start)

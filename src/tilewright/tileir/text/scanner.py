@@ -38,7 +38,7 @@ class Scanner:
         assert match is not None
         self.pos = match.end()
 
-    def place(self, pos: int | None = None) -> tuple[int, int]:
+    def position(self, pos: int | None = None) -> tuple[int, int]:
         """Line, from 1 on, and column, from 0 on."""
         pos = self.pos if pos is None else pos
         start = self.text.rfind("\n", 0, pos) + 1
@@ -46,7 +46,7 @@ class Scanner:
 
     def fail(self, expected: str, pos: int | None = None) -> NoReturn:
         pos = self.pos if pos is None else pos
-        line, column = self.place(pos)
+        line, column = self.position(pos)
         found = self.text[pos : pos + 20].split("\n")[0]
         raise TextError(
             f"expected {expected}, not {found!r}" if found else f"expected {expected}", self.file, line, column

@@ -137,8 +137,8 @@ class DotKernel:
         accumulators = [[builder.load(p, align=4, typ=self.total) for p in line] for line in pointers]
         if self.flip:
             for i, line in enumerate(accumulators):
-                place = self._at(nest, self.work, index.add(builder, row, i), I32)
-                correction = lanes.splat(builder, builder.load(place, align=4, typ=I32), LANES)
+                address = self._at(nest, self.work, index.add(builder, row, i), I32)
+                correction = lanes.splat(builder, builder.load(address, align=4, typ=I32), LANES)
                 line[:] = [builder.sub(total, correction) for total in line]
         unroll = min(_UNROLL, self.groups)
         group = nest.begin(self.groups, unroll) if self.groups > unroll else 0
@@ -148,9 +148,9 @@ class DotKernel:
             accumulators = self._step(nest, row, index.add(nest.builder, group, u), accumulators)
         if not isinstance(group, int):
             nest.end([v for line in accumulators for v in line])
-        for line, places in zip(accumulators, pointers):
-            for value, place in zip(line, places):
-                nest.builder.store(value, place, align=4)
+        for line, addresses in zip(accumulators, pointers):
+            for value, address in zip(line, addresses):
+                nest.builder.store(value, address, align=4)
 
     def _step(self, nest: Nest, row: Index, group: Index, accumulators: list[list[ir.Value]]) -> list[list[ir.Value]]:
         builder = nest.builder

@@ -124,9 +124,9 @@ class CtaInterpreter(interpreter.BlockInterpreter):
                 continue  # made from an integer
             chosen = allocation == number
             start = pointers.address[chosen] - self.memory.buffers[number].low
-            places = start[:, None] + np.arange(size)
+            addresses = start[:, None] + np.arange(size)
             shadow = self.shadow(number)
-            (shadow.write if writing else shadow.read)(op, places, threads[chosen])
+            (shadow.write if writing else shadow.read)(op, addresses, threads[chosen])
 
 
 def _whole(op: Op, value: Value, held: Any) -> Any:
@@ -216,7 +216,7 @@ def _mma(cta: CtaInterpreter, op: GpuMma, *operands: Array) -> Any:
 
 
 def _threads(shape: tuple[int, ...]) -> Array:
-    """The number of the thread at each place of an array of threads and registers."""
+    """The number of the thread at each position of an array of threads and registers."""
     return np.broadcast_to(np.arange(shape[0])[:, None], shape)
 
 
@@ -319,16 +319,16 @@ def _accessed(op: Op, buffer: Buffer, layout: LinearLayout, indices: list[Array]
     """Where in ``buffer`` the elements lie that threads have: those of the part at ``indices``, if there are any."""
     if indices is None:
         return _offsets(buffer, layout)
-    place = np.zeros(elements(layout).shape, np.int64)
+    position = np.zeros(elements(layout).shape, np.int64)
     coordinates = np.unravel_index(elements(layout), layout.shape)
     for axis, (along, i, n, m) in enumerate(zip(coordinates, indices, buffer.type.shape, layout.shape)):
         if not 0 <= int(i) < n // m:
             raise Fault(OUT_OF_RANGE, op, f"of part {int(i)} of {n // m} along axis {axis}")
-        place = place * n + int(i) * m + along
+        position = position * n + int(i) * m + along
     order = buffer.type.layout.table
     offsets = np.empty(order.size, np.int64)
     offsets[order] = np.arange(order.size)
-    return offsets[place]
+    return offsets[position]
 
 
 def _barrier(cta: CtaInterpreter, op: Barrier) -> None:

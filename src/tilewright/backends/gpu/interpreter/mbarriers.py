@@ -13,10 +13,10 @@ from tilewright.ir.core import Op
 
 @dataclass
 class Arrival:
-    """A copy by the TMA unit under way: what will be in the bytes ``places``, of the allocation of a buffer."""
+    """A copy by the TMA unit under way: what will be in the bytes ``addresses``, of the allocation of a buffer."""
 
     op: Op
-    places: Array
+    addresses: Array
     data: Array
     allocation: int
     known: Array  # what its side had done when it was begun

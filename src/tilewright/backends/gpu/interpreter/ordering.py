@@ -53,24 +53,24 @@ class HappensBefore:
         self._written = np.zeros((clocks.count, size), np.int64)
         self._read = np.zeros((clocks.count, size), np.int64)
 
-    def read(self, op: Op, places: Array) -> None:
+    def read(self, op: Op, addresses: Array) -> None:
         """Fault when another side wrote, as far as this one knows, at the same time."""
-        self._check(op, places, self._written, "wrote")
-        self._read[self.clocks.side, places] = self.clocks.now
+        self._check(op, addresses, self._written, "wrote")
+        self._read[self.clocks.side, addresses] = self.clocks.now
 
-    def write(self, op: Op, places: Array) -> None:
+    def write(self, op: Op, addresses: Array) -> None:
         """Fault when another side accessed, as far as this one knows, at the same time."""
-        self._check(op, places, self._written, "wrote")
-        self._check(op, places, self._read, "reads")
-        self._written[self.clocks.side, places] = self.clocks.now
+        self._check(op, addresses, self._written, "wrote")
+        self._check(op, addresses, self._read, "reads")
+        self._written[self.clocks.side, addresses] = self.clocks.now
 
-    def _check(self, op: Op, places: Array, times: Array, did: str) -> None:
+    def _check(self, op: Op, addresses: Array, times: Array, did: str) -> None:
         side = self.clocks.side
         for other in range(self.clocks.count):
             if other != side:
-                unknown = times[other, places] > self.clocks.known[side, other]
+                unknown = times[other, addresses] > self.clocks.known[side, other]
                 if unknown.any():
-                    byte = int(np.asarray(places)[unknown][0])
+                    byte = int(np.asarray(addresses)[unknown][0])
                     whose = "" if other // len(SIDES) == side // len(SIDES) else " of the other CTA"
                     who = f"{SIDES[other % len(SIDES)]}{whose}"
                     raise Fault(

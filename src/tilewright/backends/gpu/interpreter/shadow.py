@@ -42,55 +42,57 @@ class Shadow:
             self.ops.append(op)
         return self._numbers[op]
 
-    def read(self, op: Op, places: Array, threads: Array) -> None:
-        """``threads[i]`` reads the bytes ``places[i]``; Fault when another one wrote there since the last barrier."""
-        places, threads = _flat(places, threads)
-        self._check(op, "reads", places, threads, self.written, "wrote")
-        before = self.loaded[0, places].copy()
+    def read(self, op: Op, addresses: Array, threads: Array) -> None:
+        """``threads[i]`` reads byte ``addresses[i]``; Fault when another one wrote there since the last barrier."""
+        addresses, threads = _flat(addresses, threads)
+        self._check(op, "reads", addresses, threads, self.written, "wrote")
+        before = self.loaded[0, addresses].copy()
         # Those of the same warp group, before the last barrier of that, need not be remembered.
-        recent = (self.loaded[1, places] == self.epoch) & ~self._group_done(self.loaded, places, threads)
+        recent = (self.loaded[1, addresses] == self.epoch) & ~self._group_done(self.loaded, addresses, threads)
         others = recent & (before != threads)
-        self.loaded[0, places] = threads
+        self.loaded[0, addresses] = threads
         # Where several threads read one byte at once, the last one of them was kept.
-        shared = others | (self.loaded[0, places] != threads)
+        shared = others | (self.loaded[0, addresses] != threads)
         group = _group_of(threads)
         alike = ~others | (_group_of(before) == group)
-        several, kept = places[shared], np.where(alike, -3 - group, _MANY)[shared]
+        several, kept = addresses[shared], np.where(alike, -3 - group, _MANY)[shared]
         self.loaded[0, several] = kept
         self.loaded[0, several[self.loaded[0, several] != kept]] = _MANY
-        self.loaded[1, places] = self.epoch
-        self.loaded[2, places] = self.number(op)
-        self.loaded[3, places] = self.group_epoch
+        self.loaded[1, addresses] = self.epoch
+        self.loaded[2, addresses] = self.number(op)
+        self.loaded[3, addresses] = self.group_epoch
 
-    def _group_done(self, earlier: Array, places: Array, threads: Array) -> Array:
+    def _group_done(self, earlier: Array, addresses: Array, threads: Array) -> Array:
         """Where only threads of the same warp group accessed, and it has waited for itself since."""
-        thread, epoch = earlier[0, places], earlier[3, places]
+        thread, epoch = earlier[0, addresses], earlier[3, addresses]
         done: Array = (epoch < self.group_epoch) & (_group_of(thread) == _group_of(threads))
         return done
 
-    def write(self, op: Op, places: Array, threads: Array) -> None:
-        """``threads[i]`` writes ``places[i]``; Fault when another one accessed them since, or does so at once."""
-        places, threads = _flat(places, threads)
-        self._check(op, "writes", places, threads, self.written, "wrote")
-        self._check(op, "writes", places, threads, self.loaded, "read")
-        self.written[0, places] = threads
-        twice = self.written[0, places] != threads
+    def write(self, op: Op, addresses: Array, threads: Array) -> None:
+        """``threads[i]`` writes ``addresses[i]``; Fault when another one accessed them since, or does so at once."""
+        addresses, threads = _flat(addresses, threads)
+        self._check(op, "writes", addresses, threads, self.written, "wrote")
+        self._check(op, "writes", addresses, threads, self.loaded, "read")
+        self.written[0, addresses] = threads
+        twice = self.written[0, addresses] != threads
         if twice.any():
             i = int(np.flatnonzero(twice)[0])
-            pair = f"threads {threads[i]} and {self.written[0, places[i]]} both write {self._place(places[i])}"
+            pair = (
+                f"threads {threads[i]} and {self.written[0, addresses[i]]} both write {self._described(addresses[i])}"
+            )
             raise Fault(RACE, op, f"where {pair}")
-        self.written[1, places] = self.epoch
-        self.written[2, places] = self.number(op)
-        self.written[3, places] = self.group_epoch
+        self.written[1, addresses] = self.epoch
+        self.written[2, addresses] = self.number(op)
+        self.written[3, addresses] = self.group_epoch
 
-    def require_read(self, op: Op, places: Array) -> None:
-        """The first thread overwrites ``places``; Fault when others read them since the last barrier."""
-        places, threads = _flat(places, np.zeros(len(places), np.int64))
-        self._check(op, "writes", places, threads, self.loaded, "read")
+    def require_read(self, op: Op, addresses: Array) -> None:
+        """The first thread overwrites ``addresses``; Fault when others read them since the last barrier."""
+        addresses, threads = _flat(addresses, np.zeros(len(addresses), np.int64))
+        self._check(op, "writes", addresses, threads, self.loaded, "read")
 
-    def _check(self, op: Op, verb: str, places: Array, threads: Array, earlier: Array, did: str) -> None:
-        thread, epoch, by, _ = earlier[:, places]
-        wrong = (epoch == self.epoch) & (thread != threads) & ~self._group_done(earlier, places, threads)
+    def _check(self, op: Op, verb: str, addresses: Array, threads: Array, earlier: Array, did: str) -> None:
+        thread, epoch, by, _ = earlier[:, addresses]
+        wrong = (epoch == self.epoch) & (thread != threads) & ~self._group_done(earlier, addresses, threads)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             other = "other threads" if thread[i] <= _MANY else f"thread {thread[i]}"
@@ -98,11 +100,11 @@ class Shadow:
             raise Fault(
                 RACE,
                 op,
-                f"where thread {threads[i]} {verb} {self._place(places[i])}, which {other} {did} in {first.name} at "
-                f"{first.loc} with no barrier between",
+                f"where thread {threads[i]} {verb} {self._described(addresses[i])}, which {other} {did} "
+                f"in {first.name} at {first.loc} with no barrier between",
             )
 
-    def _place(self, byte: int) -> str:
+    def _described(self, byte: int) -> str:
         return f"byte {byte} of {self.memory}"
 
 
@@ -112,6 +114,6 @@ def _group_of(thread: Array) -> Array:
     return found
 
 
-def _flat(places: Array, threads: Array) -> tuple[Array, Array]:
+def _flat(addresses: Array, threads: Array) -> tuple[Array, Array]:
     """Each byte with its thread."""
-    return places.ravel(), np.broadcast_to(threads[:, None], places.shape).ravel()
+    return addresses.ravel(), np.broadcast_to(threads[:, None], addresses.shape).ravel()

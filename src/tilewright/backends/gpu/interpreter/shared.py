@@ -29,10 +29,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class AsyncCopyUnderWay:
-    """An asynchronous copy that has been issued: what will be in the bytes ``places``, one row for each run."""
+    """An asynchronous copy that has been issued: what will be in the bytes ``addresses``, one row for each run."""
 
     op: Op
-    places: Array
+    addresses: Array
     threads: Array
     data: Array
 
@@ -73,36 +73,36 @@ class SharedMemory:
 
     def load(self, op: Op, buffer: Buffer, offsets: Array, threads: Array) -> Array:
         """The elements at ``offsets``, each read by the thread beside it."""
-        places = self._places(buffer, offsets)
-        self._require_arrived(op, places)
-        self.require_held(op, buffer, places)
-        self.shadow.read(op, places, threads)
-        self.ordering.read(op, places)
-        found: Array = self.bytes[places].view(buffer.type.dtype.storage)[:, 0]
+        addresses = self._byte_addresses(buffer, offsets)
+        self._require_arrived(op, addresses)
+        self.require_held(op, buffer, addresses)
+        self.shadow.read(op, addresses, threads)
+        self.ordering.read(op, addresses)
+        found: Array = self.bytes[addresses].view(buffer.type.dtype.storage)[:, 0]
         return found
 
     def store(self, op: Op, buffer: Buffer, offsets: Array, threads: Array, values: Array) -> None:
         """Store ``values`` to ``offsets``, each by the thread beside it."""
-        places = self._written(op, buffer, offsets, threads)
-        self._unfenced[places] = True
-        self.bytes[places] = np.ascontiguousarray(values).view(np.uint8).reshape(places.shape)
+        addresses = self._written(op, buffer, offsets, threads)
+        self._unfenced[addresses] = True
+        self.bytes[addresses] = np.ascontiguousarray(values).view(np.uint8).reshape(addresses.shape)
 
     def begin_copy(self, op: Op, buffer: Buffer, offsets: Array, threads: Array, values: Array) -> None:
         """Issue a copy of ``values``, which arrive when the group of the copy is waited for."""
-        places = self._written(op, buffer, offsets, threads)
-        self._arriving[places] = self.shadow.number(op)
-        data = np.ascontiguousarray(values).view(np.uint8).reshape(places.shape)
-        self._open.append(AsyncCopyUnderWay(op, places, threads, data))
+        addresses = self._written(op, buffer, offsets, threads)
+        self._arriving[addresses] = self.shadow.number(op)
+        data = np.ascontiguousarray(values).view(np.uint8).reshape(addresses.shape)
+        self._open.append(AsyncCopyUnderWay(op, addresses, threads, data))
 
     def _written(self, op: Op, buffer: Buffer, offsets: Array, threads: Array) -> Array:
-        """The places at ``offsets``, which ``threads`` may write now."""
-        places = self._places(buffer, offsets)
-        self._require_arrived(op, places)
-        self._require_read(op, places)
-        self.shadow.write(op, places, threads)
-        self.ordering.write(op, places)
-        self._holds[places] = buffer.allocation
-        return places
+        """The addresses at ``offsets``, which ``threads`` may write now."""
+        addresses = self._byte_addresses(buffer, offsets)
+        self._require_arrived(op, addresses)
+        self._require_read(op, addresses)
+        self.shadow.write(op, addresses, threads)
+        self.ordering.write(op, addresses)
+        self._holds[addresses] = buffer.allocation
+        return addresses
 
     def commit(self) -> None:
         """What was issued since the last time is a group."""
@@ -113,61 +113,61 @@ class SharedMemory:
         """Complete all but the ``pending`` latest groups. To other threads they are writes at this time."""
         while len(self._groups) > pending:
             for copy in self._groups.popleft():
-                self._arriving[copy.places] = _NOBODY
-                self.bytes[copy.places] = copy.data
-                self.shadow.write(copy.op, copy.places, copy.threads)
+                self._arriving[copy.addresses] = _NOBODY
+                self.bytes[copy.addresses] = copy.data
+                self.shadow.write(copy.op, copy.addresses, copy.threads)
 
-    # -- copies by the TMA unit, and what wgmma reads; ``places`` are bytes, a row for each element
+    # -- copies by the TMA unit, and what wgmma reads; ``addresses`` are bytes, a row for each element
 
-    def begin_arrival(self, op: Op, places: Array) -> None:
-        """A copy to ``places`` begins: what they held is gone."""
-        self._require_arrived(op, places)
-        self._require_read(op, places)
-        self.ordering.write(op, places)
-        self._holds[places] = _NOBODY
-        self._arriving[places] = self.shadow.number(op)
+    def begin_arrival(self, op: Op, addresses: Array) -> None:
+        """A copy to ``addresses`` begins: what they held is gone."""
+        self._require_arrived(op, addresses)
+        self._require_read(op, addresses)
+        self.ordering.write(op, addresses)
+        self._holds[addresses] = _NOBODY
+        self._arriving[addresses] = self.shadow.number(op)
 
-    def arrive(self, op: Op, places: Array, data: Array, allocation: int) -> None:
+    def arrive(self, op: Op, addresses: Array, data: Array, allocation: int) -> None:
         """The copy ``op`` has arrived."""
-        self._arriving[places] = _NOBODY
-        self._holds[places] = allocation
-        self._unfenced[places] = False
-        self.bytes[places] = data
+        self._arriving[addresses] = _NOBODY
+        self._holds[addresses] = allocation
+        self._unfenced[addresses] = False
+        self.bytes[addresses] = data
 
-    def read_tile(self, op: Op, buffer: Buffer, places: Array) -> Array:
+    def read_tile(self, op: Op, buffer: Buffer, addresses: Array) -> Array:
         """The tile in ``buffer``, as TMA and wgmma see it."""
-        self._require_arrived(op, places)
-        self.require_held(op, buffer, places)
-        unseen = self._unfenced[places]
+        self._require_arrived(op, addresses)
+        self.require_held(op, buffer, addresses)
+        unseen = self._unfenced[addresses]
         if unseen.any():
             raise Fault(
-                RACE, op, f"reads byte {places[unseen][0]} of shared memory, which a thread wrote without a fence"
+                RACE, op, f"reads byte {addresses[unseen][0]} of shared memory, which a thread wrote without a fence"
             )
-        self.ordering.read(op, places)
-        found: Array = self.bytes[places].view(buffer.type.dtype.storage)[:, 0].reshape(buffer.type.shape)
+        self.ordering.read(op, addresses)
+        found: Array = self.bytes[addresses].view(buffer.type.dtype.storage)[:, 0].reshape(buffer.type.shape)
         return found
 
-    def begin_departure(self, op: Op, buffer: Buffer, places: Array, threads: Array) -> Array:
-        """The tile that copies from ``places`` read, which ``threads`` begin: they are a group."""
-        found = self.read_tile(op, buffer, places)
-        self.shadow.read(op, places, threads)
-        self.begin_reading(places)
-        self._departures.append((op, places, threads))
+    def begin_departure(self, op: Op, buffer: Buffer, addresses: Array, threads: Array) -> Array:
+        """The tile that copies from ``addresses`` read, which ``threads`` begin: they are a group."""
+        found = self.read_tile(op, buffer, addresses)
+        self.shadow.read(op, addresses, threads)
+        self.begin_reading(addresses)
+        self._departures.append((op, addresses, threads))
         return found
 
     def end_departures(self, op: Op, pending: int) -> None:
         """Let those who began copies know that all but the ``pending`` latest groups have read what they copy."""
         while len(self._departures) > pending:
-            copy, places, threads = self._departures.popleft()
-            self.end_reading(places)
-            self.shadow.read(copy, places, threads)
+            copy, addresses, threads = self._departures.popleft()
+            self.end_reading(addresses)
+            self.shadow.read(copy, addresses, threads)
 
-    def begin_reading(self, places: Array) -> None:
+    def begin_reading(self, addresses: Array) -> None:
         """Something in flight reads these bytes, until ``end_reading``."""
-        self._read[places] += 1
+        self._read[addresses] += 1
 
-    def end_reading(self, places: Array) -> None:
-        self._read[places] -= 1
+    def end_reading(self, addresses: Array) -> None:
+        self._read[addresses] -= 1
 
     def take(self, buffer: Buffer, size: int) -> None:
         """What the first ``size`` bytes of ``buffer`` held before is gone."""
@@ -177,29 +177,29 @@ class SharedMemory:
         """TMA and wgmma see what threads wrote."""
         self._unfenced[:] = False
 
-    def _places(self, buffer: Buffer, offsets: Array) -> Array:
+    def _byte_addresses(self, buffer: Buffer, offsets: Array) -> Array:
         size = buffer.type.dtype.bytes
         return buffer.offset + offsets[:, None] * size + np.arange(size)
 
-    def _require_arrived(self, op: Op, places: Array) -> None:
-        arriving = self._arriving[places]
+    def _require_arrived(self, op: Op, addresses: Array) -> None:
+        arriving = self._arriving[addresses]
         if (arriving != _NOBODY).any():
-            found: Any = places[arriving != _NOBODY][0]
+            found: Any = addresses[arriving != _NOBODY][0]
             copy = self.shadow.ops[int(self._arriving[found])]
             raise Fault(
                 IN_FLIGHT, op, f"accesses byte {found} of shared memory, to which a copy at {copy.loc} is under way"
             )
 
-    def require_held(self, op: Op, buffer: Buffer, places: Array) -> None:
-        """Fault where something else than ``buffer`` was written to ``places``, or nothing."""
-        foreign = self._holds[places] != buffer.allocation
+    def require_held(self, op: Op, buffer: Buffer, addresses: Array) -> None:
+        """Fault where something else than ``buffer`` was written to ``addresses``, or nothing."""
+        foreign = self._holds[addresses] != buffer.allocation
         if foreign.any():
-            byte = int(places[foreign][0])
+            byte = int(addresses[foreign][0])
             what = "nothing was written" if self._holds[byte] < 0 else "something else was written last"
             raise Fault(UNINITIALIZED, op, f"reads byte {byte} of shared memory, where {what}")
 
-    def _require_read(self, op: Op, places: Array) -> None:
-        reading = self._read[places] > 0
+    def _require_read(self, op: Op, addresses: Array) -> None:
+        reading = self._read[addresses] > 0
         if reading.any():
             what = "which a copy or an MMA op in flight is reading"
-            raise Fault(RACE, op, f"writes byte {places[reading][0]} of shared memory, {what}")
+            raise Fault(RACE, op, f"writes byte {addresses[reading][0]} of shared memory, {what}")

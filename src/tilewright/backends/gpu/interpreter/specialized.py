@@ -84,7 +84,7 @@ def run_mbarrier_wait(
     while not barrier.is_over(int(parity)):
         if barrier.arriving:
             for arrival in barrier.arriving:
-                cta.shared.arrive(arrival.op, arrival.places, arrival.data, arrival.allocation)
+                cta.shared.arrive(arrival.op, arrival.addresses, arrival.data, arrival.allocation)
                 barrier.gathered = np.maximum(barrier.gathered, arrival.known)
                 barrier.expect(-arrival.data.size)
             barrier.arriving = []
@@ -149,9 +149,9 @@ def _addresses(
     outer = tma.outer_axis(tensor_map)
     for k, (axis, start, step) in enumerate(zip(tensor_map.axes, starts, steps)):
         along = columns if k == len(steps) - 1 else rows if k == outer else np.zeros_like(rows)
-        place = int(start) + along
-        inside &= (place >= 0) & (place < shape[axis])
-        address += place * step
+        position = int(start) + along
+        inside &= (position >= 0) & (position < shape[axis])
+        address += position * step
     if inner == 0:
         address, inside = address.T, inside.T
     return Pointers(np.full(address.shape, int(base.allocation)), address), inside
@@ -163,8 +163,8 @@ def _rows_and_columns(t: SharedType, inner: int) -> tuple[Array, Array]:
     return rows, columns
 
 
-def _box_places(op: Op, buffer: Buffer, tensor_map: tma.TensorMap) -> Array:
-    """As ``_places``, of the bytes that the TMA unit accesses: bits of the address exchange units of 16 bytes."""
+def _box_addresses(op: Op, buffer: Buffer, tensor_map: tma.TensorMap) -> Array:
+    """As ``_byte_addresses``, of the bytes that the TMA unit accesses: address bits exchange units of 16 bytes."""
     t, found = buffer.type, tma.swizzle_of(buffer.type)
     assert found is not None
     inner, swizzle = found
@@ -177,7 +177,7 @@ def _box_places(op: Op, buffer: Buffer, tensor_map: tma.TensorMap) -> Array:
     return (plain.T if inner == 0 else plain).reshape(-1, 1) + np.arange(size)
 
 
-def _places(op: Op, buffer: Buffer) -> Array:
+def _byte_addresses(op: Op, buffer: Buffer) -> Array:
     """The bytes of each element of a tile in shared memory, in the order of the tile."""
     layout, size = buffer.type.layout, buffer.type.dtype.bytes
     found = tma.swizzle_of(buffer.type)
@@ -205,31 +205,31 @@ def _tma_load(
     if tensor_map.rounds:
         how = {"dtype": tfloat32, "rounding": RoundingMode.RN, "saturating": False}
         data = EVALUATORS[Cast](how, [data], [TileType(float32, data.shape)])
-    places = _box_places(op, buffer, tensor_map)
-    raw = np.ascontiguousarray(data.astype(dtype.storage, copy=False)).view(np.uint8).reshape(places.shape)
+    addresses = _box_addresses(op, buffer, tensor_map)
+    raw = np.ascontiguousarray(data.astype(dtype.storage, copy=False)).view(np.uint8).reshape(addresses.shape)
     targets = [cta]
     if both is not None and bool(both):
-        mine = _of_my_half(cta, buffer, tensor_map, places)
-        places, raw = places[mine], raw[mine]
+        mine = _of_my_half(cta, buffer, tensor_map, addresses)
+        addresses, raw = addresses[mine], raw[mine]
         targets = [cta, cta.cluster.mate(cta, op)]
-    if not cta.is_side:  # a warp that multiplies, too, knows when its group has read the places; others it waits for
-        cta.shared.shadow.require_read(op, places)
+    if not cta.is_side:  # a warp that multiplies, too, knows when its group has read the addresses; others it waits for
+        cta.shared.shadow.require_read(op, addresses)
     for target in targets:
-        target.shared.begin_arrival(op, places)
+        target.shared.begin_arrival(op, addresses)
     known = cta.cluster.clocks.release()
     for target in targets:
-        arrival = Arrival(op, places, raw, buffer.allocation, known)
+        arrival = Arrival(op, addresses, raw, buffer.allocation, known)
         target.mbarriers.at(op, barrier.offset, by_mate=target is not cta).arriving.append(arrival)
         target.mbarriers.changes += 1
 
 
-def _of_my_half(cta: CtaInterpreter, buffer: Buffer, tensor_map: tma.TensorMap, places: Array) -> Array:
-    """Which elements of a tile are in the boxes that this CTA copies for both: ``places`` has the bytes of each one."""
+def _of_my_half(cta: CtaInterpreter, buffer: Buffer, tensor_map: tma.TensorMap, addresses: Array) -> Array:
+    """Which elements of a tile are in the boxes that this CTA copies for both: ``addresses`` are those of its bytes."""
     found = tma.boxes(buffer.type, tensor_map)
     size = buffer.type.bytes // len(found)
     half = len(found) // 2
     first = {byte // size for _, _, byte in found[cta.rank * half : (cta.rank + 1) * half]}
-    mine: Array = np.isin((places[:, 0] - buffer.offset) // size, list(first))
+    mine: Array = np.isin((addresses[:, 0] - buffer.offset) // size, list(first))
     return mine
 
 
@@ -237,13 +237,13 @@ def _tma_store(
     cta: CtaInterpreter, op: tma.TmaStore, buffer: Buffer, tensor_map: tma.TensorMap, starts: list[Array]
 ) -> None:
     pointers, inside = _addresses(cta, op, buffer.type, tensor_map, starts)
-    places = _box_places(op, buffer, tensor_map)
+    addresses = _box_addresses(op, buffer, tensor_map)
     rows = np.arange(inside.size).reshape(inside.shape) // inside.shape[1]
     found = tma.swizzle_of(buffer.type)
     assert found is not None
     rows = rows if found[0] == 1 else np.arange(inside.size).reshape(inside.shape) % inside.shape[1]
     leaders = rows // tma.box_rows(tensor_map) * (LANES * GROUP_WARPS) if op.by_group else np.zeros_like(rows)
-    data = cta.shared.begin_departure(op, buffer, places, leaders.ravel()).reshape(inside.shape)
+    data = cta.shared.begin_departure(op, buffer, addresses, leaders.ravel()).reshape(inside.shape)
     chosen = Pointers(pointers.allocation[inside], pointers.address[inside])
     in_range(op, lambda: cta.memory.scatter(chosen, tensor_map.dtype, data[inside]))
 
@@ -271,13 +271,13 @@ def _wgmma(cta: CtaInterpreter, op: Wgmma, *operands: Any) -> Any:
     tiles, types, read, staged = [], [], [], None
     for value, held in zip((op.x, op.y), operands):
         if isinstance(held, Buffer):
-            places = _places(op, held)
-            tiles.append(cta.shared.read_tile(op, held, places))
+            addresses = _byte_addresses(op, held)
+            tiles.append(cta.shared.read_tile(op, held, addresses))
             types.append(TileType(held.type.dtype, held.type.shape))
-            read.append(places.ravel())
+            read.append(addresses.ravel())
             if isinstance(value.op, SharedAlloc):
-                staged = places
-                _read_by_group(cta, op, places)
+                staged = addresses
+                _read_by_group(cta, op, addresses)
         else:
             tiles.append(collect(op, finished(cta, op, held), value.layout))
             types.append(value.tile.with_layout(None))
@@ -296,21 +296,21 @@ def _retire(cta: CtaInterpreter, pending: int, by: Op, held: Sequence[Value]) ->
     """All but the ``pending`` latest groups are done: until now they were reading, registers ``held`` by ``by``."""
     mmas = cta.mmas
     while len(mmas.in_flight) > pending:
-        _, op, places, staged = mmas.in_flight.pop(0)
-        cta.shared.end_reading(places)
-        cta.shared.ordering.read(op, places)
+        _, op, addresses, staged = mmas.in_flight.pop(0)
+        cta.shared.end_reading(addresses)
+        cta.shared.ordering.read(op, addresses)
         if not cta.is_side:  # by each warp group: the last one is another than that of the thread that loads
-            last = np.full(len(places), cta.threads - 1) // (LANES * GROUP_WARPS) * (LANES * GROUP_WARPS)
-            cta.shared.shadow.read(op, places[:, None], last)
+            last = np.full(len(addresses), cta.threads - 1) // (LANES * GROUP_WARPS) * (LANES * GROUP_WARPS)
+            cta.shared.shadow.read(op, addresses[:, None], last)
         if staged is not None:
             _read_by_group(cta, op, staged)
         if isinstance(op.x.type, TileType) and op.x not in held:
             raise Fault(IN_FLIGHT, by, f"does not hold the registers that the MMA op at {op.loc} reads")
 
 
-def _read_by_group(cta: CtaInterpreter, op: Wgmma, places: Array) -> None:
+def _read_by_group(cta: CtaInterpreter, op: Wgmma, addresses: Array) -> None:
     """An MMA op reads what threads wrote: they have to wait for each other before, and before they write again."""
-    cta.shared.shadow.read(op, places, np.zeros(len(places), np.int64))
+    cta.shared.shadow.read(op, addresses, np.zeros(len(addresses), np.int64))
 
 
 def _wgmma_wait(

@@ -21,7 +21,7 @@ def constraint(type_: ir.Type) -> str:
     return _CONSTRAINTS[str(type_)]
 
 
-def places(first: int, count: int) -> str:
+def operand_names(first: int, count: int) -> str:
     """So many operands of an instruction, from the ``first`` on, as one."""
     return "{" + ", ".join(f"${first + i}" for i in range(count)) + "}"
 

@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.branches import phi_of
-from tilewright.backends.gpu.lowering.assembly import I16, I32, I64, places
+from tilewright.backends.gpu.lowering.assembly import I16, I32, I64, operand_names
 from tilewright.backends.gpu.lowering.context import (
     Buffer,
     Context,
@@ -41,7 +41,7 @@ _SCOPES = {
 
 
 def _registers(first: int, count: int) -> str:
-    return f"${first}" if count == 1 else places(first, count)
+    return f"${first}" if count == 1 else operand_names(first, count)
 
 
 def _vector(words: Words) -> str:
@@ -59,8 +59,8 @@ def _load(
 ) -> Registers:
     """The words at an address; where the mask is false, the bits ``otherwise``."""
     n = words.count
-    place = f"[${n}+{offset}]" if offset else f"[${n}]"
-    text = f"{instruction}.{_vector(words)} {_registers(0, n)}, {place};"
+    operand = f"[${n}+{offset}]" if offset else f"[${n}]"
+    text = f"{instruction}.{_vector(words)} {_registers(0, n)}, {operand};"
     if mask is None:
         return cx.asm(text, [words.type] * n, [address])
     width = words.type.width
@@ -77,8 +77,8 @@ def _store(
     mask: ir.Value | None,
     offset: int = 0,
 ) -> None:
-    place = f"[$0+{offset}]" if offset else "[$0]"
-    text = f"{instruction}.{_vector(words)} {place}, {_registers(1, words.count)};"
+    operand = f"[$0+{offset}]" if offset else "[$0]"
+    text = f"{instruction}.{_vector(words)} {operand}, {_registers(1, words.count)};"
     if mask is None:
         cx.asm(text, [], [address, *values])
     else:
@@ -104,11 +104,11 @@ def _global_load(cx: Context, op: memory.GlobalLoad) -> None:
     found: Registers = []
     for r in range(0, len(pointers), op.vector):
         mask = None if masks is None else masks[r]
-        place = cx.base_offsets.of(pointers[r])
+        known = cx.base_offsets.of(pointers[r])
         if mask is not None and op.memory_order is MemoryOrder.ACQUIRE:
             loaded = _branched_load(cx, instruction, words, pointers[r], mask, otherwise or 0)
         else:
-            loaded = _load(cx, instruction, words, place.base, mask, place.offset, otherwise or 0)
+            loaded = _load(cx, instruction, words, known.base, mask, known.offset, otherwise or 0)
         elements = unpacked(cx, words, loaded, dtype)
         if padding is not None and otherwise is None:
             elements = [cx.builder.select(mask, x, y) for x, y in zip(elements, padding[r : r + op.vector])]
@@ -153,8 +153,8 @@ def _global_store(cx: Context, op: memory.GlobalStore) -> None:
         if r % op.vector == 0:
             mask = _and(cx, None if masks is None else masks[r], owner)
             stored = packed(cx, words, values[r : r + op.vector], dtype)
-            place = cx.base_offsets.of(pointers[r])
-            _store(cx, instruction, words, place.base, stored, mask, place.offset)
+            known = cx.base_offsets.of(pointers[r])
+            _store(cx, instruction, words, known.base, stored, mask, known.offset)
 
 
 # -- atomics: by the owners
@@ -269,8 +269,8 @@ def _groups(offsets: LinearLayout, vector: int) -> list[list[int]]:
     """The registers of each access, in the order of memory: those whose offsets differ in the lowest bits only."""
     found: dict[int, list[tuple[int, int]]] = {}
     for r in range(offsets.size(REGISTER)):
-        place = offsets.index(register=r)
-        found.setdefault(place // vector, []).append((place % vector, r))
+        within = offsets.index(register=r)
+        found.setdefault(within // vector, []).append((within % vector, r))
     groups = []
     for members in found.values():
         by_place = dict(sorted(members, reverse=True))  # of registers that hold the same element the first one

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, assembly, places
+from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, assembly, operand_names
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
 from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op
@@ -68,7 +68,7 @@ def _instruction(cx: Context, op: GpuMma, x: Registers, y: Registers, acc: Regis
     results = [w.type for w in words[2]]
     fragments, at = [], 0
     for count in (len(results), *(len(part) for part in words)):
-        fragments.append(places(at, count))
+        fragments.append(operand_names(at, count))
         at += count
     kind = f"m{m}n{n}k{k}.row.col.{names[2]}.{names[0]}.{names[1]}.{names[2]}"
     return assembly(cx.builder, f"mma.sync.aligned.{kind} {', '.join(fragments)};", results, operands)

@@ -46,9 +46,9 @@ def _cast(cx: Context, op: Cast) -> None:
         return
     assert all(x.type == F32 for x in values)
     found = list(values)
-    for places in _quads(len(values)):
-        word = assembly(cx.builder, _TEXTS[op.dtype], [I32], [values[i] for i in places])[0]
-        for i, x in zip(places, unpacked_words(cx, [word], op.dtype)):
+    for operand_names in _quads(len(values)):
+        word = assembly(cx.builder, _TEXTS[op.dtype], [I32], [values[i] for i in operand_names])[0]
+        for i, x in zip(operand_names, unpacked_words(cx, [word], op.dtype)):
             found[i] = x
     cx.values[op.result] = found
 

@@ -97,9 +97,9 @@ class ScalarEmitter:
 
     def instruction(self, name: str, operands: Registers) -> ir.Value:
         """The instruction ``name`` on float32 or float64 operands, with a result of their type."""
-        places = ", ".join(f"${i}" for i in range(len(operands) + 1))
+        operand_names = ", ".join(f"${i}" for i in range(len(operands) + 1))
         kind = "f64" if operands[0].type == F64 else "f32"
-        return self.asm(f"{name}.{kind} {places};", operands, operands[0].type)
+        return self.asm(f"{name}.{kind} {operand_names};", operands, operands[0].type)
 
 
 Emit = Callable[[Registers], ir.Value]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.assembly import I16, I64, places
+from tilewright.backends.gpu.lowering.assembly import I16, I64, operand_names
 from tilewright.backends.gpu.lowering.context import Context, Rule, instruction
 from tilewright.ir.core import Op, Value
 from tilewright.ir.layouts import LANES, log2
@@ -135,7 +135,7 @@ def _plus(cx: Context, value: ir.Value, constant: int) -> ir.Value:
 def _tma_load(cx: Context, op: tma.TmaLoad) -> None:
     rank, b = len(op.starts), cx.builder
     copy = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
-    operands = f"[$0], [${rank + 1}, {places(1, rank)}], [${rank + 2}]"
+    operands = f"[$0], [${rank + 1}, {operand_names(1, rank)}], [${rank + 2}]"
     found = _boxes(cx, op.buffer, op.map, op.starts)
     more = [cx.scalar(op.map), cx.buffers[op.barrier].address]
     if op.both is None:
@@ -156,7 +156,7 @@ def _tma_load(cx: Context, op: tma.TmaLoad) -> None:
 
 def _tma_store(cx: Context, op: tma.TmaStore) -> None:
     rank, b = len(op.starts), cx.builder
-    text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [${rank + 1}, {places(1, rank)}], [$0];"
+    text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [${rank + 1}, {operand_names(1, rank)}], [$0];"
     with b.if_then(_leads_group(cx) if op.by_group else _is_first(cx)):
         found = _boxes(cx, op.buffer, op.map, op.starts)
         if op.by_group:  # the one of the group: addresses and coordinates are sums

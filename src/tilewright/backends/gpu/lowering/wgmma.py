@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.analysis.gpu.joined_mma import distance, pending_statements
-from tilewright.backends.gpu.lowering.assembly import I32, I64, constraint, places, results_type
+from tilewright.backends.gpu.lowering.assembly import I32, I64, constraint, operand_names, results_type
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule
 from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op
@@ -78,7 +78,7 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
     modifiers = _modifiers(types[1], left.transposed, int(_inner_axis(y.type) != 0))
     lines = ["wgmma.fence.sync.aligned;"]
     for repeat in range(m // (ROWS * groups)):
-        accumulators = places(repeat * each, each)
+        accumulators = operand_names(repeat * each, each)
         for at in range(0, k, step):
             before, x = left.operand(repeat * ROWS * groups, at, right + 1)
             second = _offset(y.type.layout, at, 0) * size >> 4
@@ -122,10 +122,10 @@ class _Shared:
         """Whether it is contiguous across k; None where there is no such question."""
         return int(_inner_axis(self.type) != 1)
 
-    def operand(self, row: int, k: int, place: int) -> tuple[str, str]:
+    def operand(self, row: int, k: int, number: int) -> tuple[str, str]:
         """What comes before the instruction for the part at ``row`` and ``k``, and how that has it."""
         first = _offset(self.type.layout, row, k) * self.dtype.bytes >> 4
-        return f"add.s64 a, ${place}, {first}; ", "a"
+        return f"add.s64 a, ${number}, {first}; ", "a"
 
 
 @dataclass(frozen=True)
@@ -144,10 +144,10 @@ class _Registers:
         rows = cx.tile_threads // (32 * GROUP_WARPS) * ROWS
         return cls(dtype, packed_words(cx, cx.of(op.x), dtype), k * dtype.bytes // STEP_BYTES, rows)
 
-    def operand(self, row: int, k: int, place: int) -> tuple[str, str]:
+    def operand(self, row: int, k: int, number: int) -> tuple[str, str]:
         """The text of the part at ``row`` and ``k``; nothing comes before the instruction."""
-        first = place + 4 * (row // self.rows * self.steps + k * self.dtype.bytes // STEP_BYTES)
-        return "", places(first, 4)
+        first = number + 4 * (row // self.rows * self.steps + k * self.dtype.bytes // STEP_BYTES)
+        return "", operand_names(first, 4)
 
 
 def _inner_axis(operand: SharedType) -> int:

@@ -92,7 +92,7 @@ def _last(w: Writer, x: Val, axis: int) -> Val:
     at = w.compare("eq", w.arange(n), w.constant(n - 1, "i32", (n,)))
     kind = x.element
     bits = w.convert("arith.extui", x, "i8") if kind == "i1" else w.bitcast(x, f"i{x.bits}")
-    kept = w.select(w.place(at, (axis,), x.shape), bits, w.like(0, bits))
+    kept = w.select(w.broadcast_along(at, (axis,), x.shape), bits, w.like(0, bits))
     found = w.reduce("arith.ori", kept, axis)
     return w.convert("arith.trunci", found, "i1") if kind == "i1" else w.bitcast(found, kind)
 

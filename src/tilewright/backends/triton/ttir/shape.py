@@ -41,7 +41,7 @@ def iota(s: LoweringState, op: ops.Iota) -> Val:
         part = w.arange(shape[axis])
         if step != 1:
             part = w.op("arith.muli", part, w.like(step, part))
-        part = w.place(part, (axis,), shape)
+        part = w.broadcast_along(part, (axis,), shape)
         total = part if total is None else w.op("arith.addi", total, part)
         step *= shape[axis]
     if total is None:
@@ -71,7 +71,7 @@ def broadcast(s: LoweringState, op: ops.Broadcast) -> Val:
     x, old, new = s[op.x], op.x.tile.shape, op.shape
     kept = axes_kept(new)
     axes = [i for i, axis in enumerate(kept) if old[axis] != 1]
-    return s.w.place(x, axes, squeezed(new))
+    return s.w.broadcast_along(x, axes, squeezed(new))
 
 
 def permute(s: LoweringState, op: ops.Permute) -> Val:
@@ -170,7 +170,7 @@ def _pick_dynamic(s: LoweringState, x: Val, before: int, count: int, after: int,
     shape = tuple(n for n in (before, count, after) if n != 1)
     axis = 0 if before == 1 else 1
     view = w.reshape(bits, shape)
-    here = w.place(_is_at(w, index, count), (axis,), shape)
+    here = w.broadcast_along(_is_at(w, index, count), (axis,), shape)
     kept = w.select(here, view, w.like(0, view))
     return w.bitcast(w.reduce("arith.ori", kept, axis), kind)
 
@@ -190,12 +190,12 @@ def insert(s: LoweringState, op: ops.Insert) -> Val:
     split = tuple(n for pair in zip(grid, part) for n in pair)
     kept = axes_kept(split)
     shape = squeezed(split)
-    spread = w.place(value, [kept.index(2 * k + 1) for k, n in enumerate(part) if n != 1], shape)
+    spread = w.broadcast_along(value, [kept.index(2 * k + 1) for k, n in enumerate(part) if n != 1], shape)
     here: Val | None = None
     for k, count in enumerate(grid):
         if count == 1:
             continue
-        at = w.place(_is_at(w, s[op.indices[k]], count), (kept.index(2 * k),), shape)
+        at = w.broadcast_along(_is_at(w, s[op.indices[k]], count), (kept.index(2 * k),), shape)
         here = at if here is None else w.op("arith.andi", here, at)
     if here is None:
         return value
@@ -211,7 +211,7 @@ def pack(s: LoweringState, op: ops.Pack) -> Val:
         flat = w.reshape(x, (size, 2) if size > 1 else (2,))
         wide = w.convert("arith.extui", flat, "i32")
         shifts = w.op("arith.muli", w.arange(2), w.constant(4, "i32", (2,)))
-        shifted = w.op("arith.shli", wide, w.place(shifts, (len(flat.shape) - 1,), flat.shape))
+        shifted = w.op("arith.shli", wide, w.broadcast_along(shifts, (len(flat.shape) - 1,), flat.shape))
         return w.convert("arith.trunci", w.reduce("arith.ori", shifted, len(flat.shape) - 1), "i8")
     bits = w.bitcast(x, f"i{x.bits}")
     count = x.bits // 8
@@ -220,7 +220,7 @@ def pack(s: LoweringState, op: ops.Pack) -> Val:
     n = size // count
     shape = (*squeezed((n,)), count)
     flat = w.reshape(bits, squeezed((n,)))
-    spread = w.place(flat, tuple(range(len(flat.shape))), shape)
+    spread = w.broadcast_along(flat, tuple(range(len(flat.shape))), shape)
     shifts = _byte_shifts(w, count, bits.element, shape)
     return w.reshape(w.convert("arith.trunci", w.op("arith.shrui", spread, shifts), "i8"), (size,))
 
@@ -228,7 +228,7 @@ def pack(s: LoweringState, op: ops.Pack) -> Val:
 def _byte_shifts(w: Writer, count: int, name: str, shape: Shape) -> Val:
     shifts = w.op("arith.muli", w.arange(count), w.constant(8, "i32", (count,)))
     shifts = w.convert("arith.trunci" if name == "i16" else "arith.extui", shifts, name)
-    return w.place(shifts, (len(shape) - 1,), shape)
+    return w.broadcast_along(shifts, (len(shape) - 1,), shape)
 
 
 def unpack(s: LoweringState, op: ops.Unpack) -> Val:
@@ -237,10 +237,10 @@ def unpack(s: LoweringState, op: ops.Unpack) -> Val:
     name = element(dtype, s.target)
     (size,) = op.result.tile.shape
     if dtype.bitwidth == 4:
-        spread = w.place(x, tuple(range(len(x.shape))), (*x.shape, 2))
+        spread = w.broadcast_along(x, tuple(range(len(x.shape))), (*x.shape, 2))
         wide = w.convert("arith.extui", spread, "i32")
         shifts = w.op("arith.muli", w.arange(2), w.constant(4, "i32", (2,)))
-        nibbles = w.op("arith.shrui", wide, w.place(shifts, (len(x.shape),), spread.shape))
+        nibbles = w.op("arith.shrui", wide, w.broadcast_along(shifts, (len(x.shape),), spread.shape))
         codes = w.convert("arith.trunci", w.op("arith.andi", nibbles, w.like(15, nibbles)), "i8")
         return w.reshape(codes, (size,))
     count = dtype.bitwidth // 8

@@ -253,7 +253,7 @@ class Writer:
     def _shaped(self, text: str, x: Val, shape: Shape) -> Val:
         return self.emit(f"{text} : {x.type} -> {type_text(x.element, shape)}", x.element, shape)
 
-    def place(self, x: Val, axes: Sequence[int], shape: Shape) -> Val:
+    def broadcast_along(self, x: Val, axes: Sequence[int], shape: Shape) -> Val:
         """``x``, whose axes are ``axes`` of a tensor of ``shape``, repeated along the others."""
         if not x.shape:
             return self.splat(x, shape)
@@ -295,7 +295,7 @@ class Writer:
 
     def opaque_zeros(self, shape: Shape) -> Val:
         """float32 zeros, each a number of its own to the compiler, which merges what has equal operands."""
-        row, column = (self.place(self.arange(n), (axis,), shape) for axis, n in enumerate(shape))
+        row, column = (self.broadcast_along(self.arange(n), (axis,), shape) for axis, n in enumerate(shape))
         index = self.op("arith.addi", self.op("arith.muli", row, self.like(shape[1], row)), column)
         return self.asm("mov.b32 $0, 0;", "=f,r", [index], "f32")
 

@@ -59,7 +59,7 @@ def pointers_of(s: LoweringState, op: Any) -> Access:
             steps = w.arange(type_.tile_shape[k])
             most = (type_.tile_shape[k] - 1) * _largest_stride(s, op.view, axis)
             fits = reach + most < 1 << 31
-            moved = w.place(times(w, w.resize(steps, 32 if fits else 64), stride), (kept.index(k),), shape)
+            moved = w.broadcast_along(times(w, w.resize(steps, 32 if fits else 64), stride), (kept.index(k),), shape)
             if fits:
                 reach += most
                 near = moved if near is None else w.op("arith.addi", near, moved)
@@ -68,7 +68,7 @@ def pointers_of(s: LoweringState, op: Any) -> Access:
             at = w.op("arith.addi", w.splat(start, steps.shape), w.resize(steps, start.bits))
         if not in_bounds[k]:
             inside = _inside(s, at, view.shape[axis], op.indices[k])
-            masks.append(w.place(inside, (kept.index(k),) if k in kept else (), shape))
+            masks.append(w.broadcast_along(inside, (kept.index(k),) if k in kept else (), shape))
         if reachable is not None:
             masks.append(w.splat(reachable, shape))
     pointers = w.splat(base, shape)

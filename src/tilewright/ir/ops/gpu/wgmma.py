@@ -81,9 +81,9 @@ class Interleave(Unary):
         return (*range(a + 1), a + 2, a + 1, *range(a + 3, self.x.tile.rank + 3))
 
     @staticmethod
-    def source(place: int) -> int:
-        """Which of 16 elements comes to ``place``."""
-        return place & 1 | (place & 2) << 2 | (place & 12) >> 1
+    def source(index: int) -> int:
+        """Which of 16 elements comes to ``index``."""
+        return index & 1 | (index & 2) << 2 | (index & 12) >> 1
 
 
 def wgmma_multiplies(x: DType, y: DType, acc: DType) -> bool:

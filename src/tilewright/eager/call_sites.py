@@ -17,7 +17,7 @@ _PLUMBING = {__name__.partition(".")[0], "bdb", "contextlib", "functools"}
 KERNEL_CALL = "the_kernel_is_called_here"
 
 
-def calling_place() -> Loc:
+def call_site() -> Loc:
     """The innermost place outside of this package; in a kernel with the calls that led there from its body."""
     frame: types.FrameType | None = sys._getframe(1)
     frames = []
@@ -31,12 +31,12 @@ def calling_place() -> Loc:
         frame = frame.f_back
     if not frames:
         return UNKNOWN
-    place: Loc | None = None
+    found: Loc | None = None
     for f in reversed(frames if in_kernel else frames[:1]):
         line, column, end_line, end_column = _range(f.f_code, f.f_lasti, f.f_lineno)
-        place = Loc(f.f_code.co_filename, line, column, end_line, end_column, f.f_code.co_name, place)
-    assert place is not None
-    return place
+        found = Loc(f.f_code.co_filename, line, column, end_line, end_column, f.f_code.co_name, found)
+    assert found is not None
+    return found
 
 
 def _is_plumbing(frame: types.FrameType) -> bool:
