@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.kernel_runs import arguments, generated, seeds
 
+import tilewright
 from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.integer_ranges import IntegerRanges
@@ -120,3 +123,32 @@ def test_what_passes_are_given_stays(seed: int) -> None:
     first = print_function(run_passes(function, (ClipViews(), *OPTIMIZE)))
     assert print_function(function) == text != first
     assert print_function(run_passes(function, (ClipViews(), *OPTIMIZE))) == first
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """What is called, by its last name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            yield node.func.id if isinstance(node.func, ast.Name) else node.func.attr, node
+
+
+def test_whoever_needs_an_analysis_asks_the_manager() -> None:
+    """What is an argument of the manager's ``get`` anywhere is called nowhere."""
+    root = Path(tilewright.__file__).parent
+    trees = {path.relative_to(root).as_posix(): ast.parse(path.read_text()) for path in root.rglob("*.py")}
+    known = {node.name for name, tree in trees.items() if name.startswith("analysis/") for node in definitions(tree)}
+    asked = {
+        call.args[0].id
+        for tree in trees.values()
+        for name, call in calls(tree)
+        if name == "get" and call.args and isinstance(call.args[0], ast.Name)
+    }
+    assert {"AliasAnalysis", "IntegerRanges", "Liveness", "argument_effects"} <= asked & known
+    found = [
+        f"{path}:{call.lineno}" for path, tree in trees.items() for name, call in calls(tree) if name in asked & known
+    ]
+    assert found == []
+
+
+def definitions(tree: ast.Module) -> list[ast.ClassDef | ast.FunctionDef]:
+    return [node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]

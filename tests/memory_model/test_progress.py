@@ -12,7 +12,7 @@ from tilewright.analysis.waiting_loops import may_wait
 from tilewright.backends.cpu import parallel
 from tilewright.backends.reference import scheduler
 
-BLOCKS = {"reference": 40, "cpu": 1000}
+BLOCKS = {"reference": 40, "cpu": 300}
 CPP = """#include "cuda_tile.h"
 namespace ct = cuda::tiles;
 __tile__ int read(int* flag) { return ct::atomic_add(flag, 0, ct::memory_order_acquire_t{}); }

@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 from tilewright.analysis.argument_effects import argument_effects
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileError
 from tilewright.runtime.abstract import abstract_array
@@ -58,7 +59,7 @@ def written_arguments(identity: int, described: tuple[Any, ...]) -> tuple[bool, 
     names = [ref.argument for ref, _ in kernel.parameters]
     try:
         signature, _ = kernel.regions(args)
-        written = argument_effects(kernel.trace(signature)).written
+        written = AnalysisManager(kernel.trace(signature)).get(argument_effects).written
     except TileError:
         written = frozenset(names)
     return tuple(type(entry) is tuple and name in written for name, entry in zip(names, described))

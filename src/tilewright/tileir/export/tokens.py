@@ -8,6 +8,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from tilewright.analysis.alias import AliasAnalysis
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.ops import control, memory
@@ -48,7 +49,7 @@ class Tokens:
 
     def __init__(self, e: Emitter, function: Function, *, program_order: bool) -> None:
         self._e = e
-        self._alias = AliasAnalysis(function)
+        self._alias = AnalysisManager(function).get(AliasAnalysis)
         self._in_order = program_order
         self._is_apart = not program_order
         self._ops: dict[Op, tuple[Hashable, int]] = {}
