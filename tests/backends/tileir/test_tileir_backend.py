@@ -197,6 +197,35 @@ def test_tiles_whose_elements_move_are_not_distributed_over_ctas_on_hopper(
     assert ("num_cta_in_cga = 2" in texts[0]) == kept == (made.artifact.fallback == ())
 
 
+@ct.kernel(num_worker_warps=8)
+def scattered(a, b, out, PRODUCT: ct.Constant[bool], AXES: ct.Constant[int]):
+    x, y = ct.load(a, (0, 0), (16, 16)), ct.load(b, (0, 0), (16, 16))
+    tile = ct.mma(x, y, ct.zeros((16, 16), ct.float32)) if PRODUCT else x
+    i = ct.arange(16, dtype=ct.int32)
+    if AXES == 2:
+        ct.scatter(out, (i[:, None], i[None, :]), tile)
+    else:
+        ct.store(out, (0, 0), tile)
+        ct.scatter(out, (0, i), ct.sum(tile, 0))
+
+
+@pytest.mark.parametrize(
+    ("product", "axes", "target", "kept"),
+    ((True, 2, "sm_90", False), (True, 2, "sm_100", True), (False, 2, "sm_90", True), (True, 1, "sm_90", True)),
+)
+def test_masks_beside_products_are_for_the_usual_number_of_warps_on_hopper(
+    monkeypatch: pytest.MonkeyPatch, product: bool, axes: int, target: str, kept: bool
+) -> None:
+    """tileiras 13.5 masks two rows alike with 8 worker warps."""
+    texts: list[str] = []
+    monkeypatch.setattr(assembler, "assemble", lambda data, *_, **__: texts.append(print_module(read(data))) or b"code")
+    arrays = [np.zeros((16, 16), np.float32) for _ in range(3)]
+    function = specialization(scattered, (*arrays, product, axes), "reference").function
+    made = TileIRBackend(target).compile(function, {})
+    assert ("num_worker_warps_per_cta = 8" in texts[0]) == kept
+    assert made.artifact.fallback == (() if kept else ("the usual number of worker warps",))
+
+
 @needs_assembler
 def test_what_the_assembler_does_not_know_is_refused() -> None:
     with (

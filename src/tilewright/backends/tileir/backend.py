@@ -18,7 +18,7 @@ from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
 from tilewright.ir.gpu_parameters import TableParameter
-from tilewright.ir.ops import linear, shape
+from tilewright.ir.ops import linear, memory, shape
 from tilewright.tileir.bytecode import write
 from tilewright.tileir.export import Kernel, entry_name, export_module
 from tilewright.tileir.text import print_module
@@ -103,7 +103,7 @@ class TileIRBackend(DriverBackend[str]):
 
 _IN_ORDER, _WITHOUT_TMA, _WITHOUT_DIVISORS = "memory ops in program order", "no TMA", "no promises of divisibility"
 _KEPT_LOADS, _NOT_OPTIMIZED = "loads that are not repeated", "no optimization"
-_WITHOUT_HINTS, _ONE_CTA = "no hints", "one CTA"
+_WITHOUT_HINTS, _ONE_CTA, _USUAL_WARPS = "no hints", "one CTA", "the usual number of worker warps"
 _HINTS = ("num_ctas", "occupancy", "num_worker_warps")  # the assembler ends without a word where it cannot keep them
 
 
@@ -120,18 +120,25 @@ def _fallbacks(function: Function, architecture: str) -> Sequence[tuple[str, ...
     without = [(_WITHOUT_HINTS, *fallback) for fallback in found]
     if not any(hint in function.hints for hint in _HINTS):
         return found
-    if (
-        architecture.startswith("sm_90")
-        and "num_ctas" in function.hints
-        and any(type(op) in _MOVES for op in function.walk())
-    ):
-        found = [(_ONE_CTA, *fallback) for fallback in found]
-    return *found, *without
+    kept = _kept_hints(function) if architecture.startswith("sm_90") else ()
+    return *[(*kept, *fallback) for fallback in found], *without
+
+
+def _kept_hints(function: Function) -> tuple[str, ...]:
+    """What a kernel needs instead of its hints: with several CTAs ``tileiras`` 13.5 loses elements that move, and with
+    8 worker warps it masks two rows of accesses beside products alike."""
+    ops = list(function.walk())
+    moves = "num_ctas" in function.hints and any(type(op) in _MOVES for op in ops)
+    masks = [op.mask for op in ops if isinstance(op, (memory.Load, memory.Store))]
+    alike = "num_worker_warps" in function.hints and any(m is not None and m.tile.rank > 1 for m in masks)
+    alike = alike and any(isinstance(op, (linear.Mma, linear.MmaScaled)) for op in ops)
+    return (*((_ONE_CTA,) if moves else ()), *((_USUAL_WARPS,) if alike else ()))
 
 
 def _kernel(function: Function, variant: Any, fallback: Sequence[str]) -> Kernel:
     """What is exported as a variant and a fallback."""
-    dropped = _HINTS if _WITHOUT_HINTS in fallback else ("num_ctas",) if _ONE_CTA in fallback else ()
+    some = {"num_ctas": _ONE_CTA, "num_worker_warps": _USUAL_WARPS}
+    dropped = _HINTS if _WITHOUT_HINTS in fallback else [name for name, form in some.items() if form in fallback]
     if dropped:
         hints = {name: value for name, value in function.hints.items() if name not in dropped}
         function = replace(function, hints=hints)
