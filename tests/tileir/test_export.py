@@ -377,6 +377,34 @@ def test_products_of_four_tfloat32_have_zeros_behind_them() -> None:
 
 
 @ct.kernel
+def multiply_bytes(x, y, start, out, ZERO: ct.Constant[bool]):
+    total = ct.zeros((16, 16), ct.int32) if ZERO else ct.load(start, (0, 0), (16, 16))
+    for k in range(4):
+        if k % 2 == 0:
+            total = ct.mma(ct.load(x, (0, k), (16, 16)), ct.load(y, (k, 0), (16, 16)), total)
+    ct.store(out, (0, 0), ct.mma(ct.load(x, (0, 0), (16, 16)), ct.load(y, (0, 0), (16, 16)), total))
+
+
+@pytest.mark.parametrize("zero", (True, False))
+def test_products_of_bytes_are_added_to_what_is_no_sum_of_products(zero: bool) -> None:
+    """tileiras 13.5 saturates where such a sum leaves 32 bits; ours wraps."""
+    arrays = array(2, ct.int8), array(2, ct.int8), array(2, ct.int32), array(2, ct.int32)
+    ops = list(exported(multiply_bytes, *arrays, zero).entry("k").body.walk())
+    products = [op for op in ops if op.name == "mmai"]
+    sums = [op for op in ops if op.name == "addi" and op.operands["lhs"] in [p.results[0] for p in products]]
+    assert len(products) == 2 and len(sums) == (0 if zero else 2)
+    x, y = (np.arange(16 * 64, dtype=np.int8).reshape(s) for s in ((16, 64), (64, 16)))
+    start, out = np.full((16, 16), 2**31 - 1, np.int32), np.zeros((16, 16), np.int32)
+    kernel = ct.kernel(multiply_bytes.function)
+    trace = kernel.trace
+    kernel.trace = lambda signature: through_bytecode(trace(signature))
+    ct.launch(None, (1,), kernel, (x, y, start, out, zero), backend="reference")
+    a, b = x.astype(np.int64), y.astype(np.int64)
+    parts = [a[:, 16 * k : 16 * k + 16] @ b[16 * k : 16 * k + 16] for k in (0, 2, 0)]
+    assert np.array_equal(out, (sum(parts) + (0 if zero else start)).astype(np.int32))
+
+
+@ct.kernel
 def replace_few(x, flags, total, y, z, out):
     few, flag, one = ct.load(x, 0, 4), ct.load(flags, 0, 4), ct.gather(total, 0)
     ct.store(x, 0, few + 1)

@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.ir import core
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import int32, tfloat32, uint8
-from tilewright.ir.ops import linear, memory, shape
+from tilewright.ir.ops import control, linear, memory, shape
 from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.export.arith import convert
 from tilewright.tileir.export.emitter import Emitter, scalar, signedness, splat_of, tile, tile_of
@@ -131,7 +131,31 @@ def _product(e: Emitter, op: linear.Mma, operands: dict[str, Value], result: Typ
     if x.is_floating:
         fast = op.fast_acc and e.minor >= 3  # leave to be less exact, which an older file cannot give
         return e.one("mmaf", operands, result, fast_acc=fast)
-    return e.one("mmai", operands, result, signedness_lhs=signedness(x), signedness_rhs=signedness(y))
+    signs = {"signedness_lhs": signedness(x), "signedness_rhs": signedness(y)}
+    if _begins_at_zero(e, op.acc):
+        return e.one("mmai", operands, result, **signs)
+    # tileiras 13.5 saturates on Hopper where a sum leaves 32 bits, which the sum of a product alone does not.
+    assert isinstance(result, Tile)
+    zeros = e.constant(int32, 0, result.shape)
+    found = e.one("mmai", {**operands, "acc": zeros}, result, **signs)
+    return e.one("addi", {"lhs": found, "rhs": operands["acc"]}, result, overflow="none")
+
+
+def _begins_at_zero(e: Emitter, value: core.Value) -> bool:
+    """Whether ``value`` is a sum of products and of nothing else."""
+    seen, pending = set[core.Value](), [value]
+    while pending:
+        at = pending.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        known, sources = e.splats.get(at), [at.op.acc] if isinstance(at.op, linear.Mma) else control.incoming(at)
+        if known is not None:
+            sources = [] if known[1] == 0 else None
+        if sources is None:
+            return False
+        pending += sources
+    return True
 
 
 def _mma_scaled(e: Emitter, op: linear.MmaScaled) -> Value:
