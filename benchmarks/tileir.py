@@ -61,8 +61,8 @@ def reading() -> None:
         print(f"{file.stem:32} {len(data):9} {took * scale:9.3f} {wrote * scale:9.3f}")
 
 
-def traced(kernel: Any, given: tuple[Any, ...]) -> tuple[Callable[[], Function], Function]:
-    """The work of the front end for a kernel, from its source on, and what it makes."""
+def traced(kernel: Any, given: tuple[Any, ...]) -> Callable[[], Function]:
+    """The work of the front end for a kernel, from its source on."""
     signatures: list[Any] = []
     trace = kernel.trace
     kernel.trace = lambda signature: (signatures.append(signature), trace(signature))[1]
@@ -72,26 +72,26 @@ def traced(kernel: Any, given: tuple[Any, ...]) -> tuple[Callable[[], Function],
         source._SOURCES.clear()  # it parses a function once
         return trace(signatures[0])
 
-    return work, work()
+    return work
 
 
 def exporting() -> None:
-    """The kernels of the tests and random ones. Each is measured in turns: the front end, export and writing."""
+    """The kernels of the tests and random ones. Each is measured in turns: the front end, the export of what it has
+    made, and writing that."""
     print(f"\n{'kernel':20} {'front end':>10} {'export':>8} {'writing':>8}   ms")
     work = [(case.name, case.kernel, tuple(case.arguments())) for case in cases()]
     generated = [KernelGenerator(seed).make() for seed in range(8)]
     work += [(f"random {i}", g.kernel(), arguments(g)[0]) for i, g in enumerate(generated)]
     total, ratios = [0.0, 0.0], []
     for name, kernel, given in work:
-        trace, function = traced(kernel, given)
-        module = export_module([Kernel(function)])
-        steps: list[Callable[[], Any]] = [
-            trace,
-            lambda function=function: export_module([Kernel(function)]),  # type: ignore[misc]
-            lambda module=module: write(module),  # type: ignore[misc]
-        ]
-        turns = [[measured(step, 1)[0] for step in steps] for _ in range(TURNS)]
-        front, export, wrote = (min(times) for times in zip(*turns))
+        trace = traced(kernel, given)
+        times = []
+        for _ in range(TURNS):
+            front, function = measured(trace, 1)
+            export, module = measured(lambda function=function: export_module([Kernel(function)]), 1)  # type: ignore[misc]
+            wrote, _ = measured(lambda module=module: write(module), 1)  # type: ignore[misc]
+            times.append((front, export, wrote))
+        front, export, wrote = (min(found) for found in zip(*times))
         print(f"{name:20} {front * 1e3:10.2f} {export * 1e3:8.2f} {wrote * 1e3:8.2f}")
         total = [total[0] + front, total[1] + export + wrote]
         ratios.append((export + wrote) / front)

@@ -13,7 +13,7 @@ from tilewright.backends.cuda_tools import failure_reason, run_tool, tool, tool_
 from tilewright.ir.errors import TileError
 
 _ERROR = re.compile(r"^(?:.*?: )?(?:error|fatal error|ptxas (?:error|fatal)\s*): *(.*)$", re.MULTILINE)
-PATIENCE = 100  # seconds, beyond which another form of a kernel is tried
+PATIENCE, _LAST_PATIENCE = 100, 300  # seconds, beyond which another form of a kernel is tried, or none
 _GENERAL = "failed to compile Tile IR program"  # which the assembler says of anything
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")  # where the assembler looks for its tools before it looks beside it
 INSTALL = "pip install 'tilewright[tileir]', or a CUDA toolkit from 13.3 on with its bin folder on PATH"
@@ -42,7 +42,7 @@ def targets() -> tuple[str, ...]:
 
 
 class Unfinished(TileError):
-    """The assembler was stopped after ``PATIENCE`` seconds."""
+    """The assembler was stopped."""
 
 
 def assemble(data: bytes, target: str, kernel: str, *, optimized: bool = True) -> bytes:
@@ -54,12 +54,12 @@ def assemble(data: bytes, target: str, kernel: str, *, optimized: bool = True) -
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         source, made = Path(folder, "kernel.tilebc"), Path(folder, "kernel.cubin")
         source.write_bytes(data)
-        level = f"--opt-level={3 if optimized else 0}"
+        level, patience = ("--opt-level=3", PATIENCE) if optimized else ("--opt-level=0", _LAST_PATIENCE)
         command = [str(path), f"--gpu-name={target}", level, "--lineinfo", str(source), "-o", str(made)]
         try:
-            ran = run_tool(command, _environment(path), PATIENCE)
+            ran = run_tool(command, _environment(path), patience)
         except subprocess.TimeoutExpired:
-            raise Unfinished(f"tileiras has not assembled the kernel {kernel} in {PATIENCE} seconds") from None
+            raise Unfinished(f"tileiras has not assembled the kernel {kernel} in {patience} seconds") from None
         if ran.returncode or not made.is_file():
             reason = failure_reason(ran, _ERROR)
             reason += lacking(path) if reason == _GENERAL else ""

@@ -232,8 +232,14 @@ class _Writer:
         known = self.layout.locations  # which may refer to later ones
         self.locations |= {loc: number for number, loc in enumerate(known, 1)}
         self.written = [self.debug_attribute(loc) for loc in known]
+        numbers, written, heads = self.locations, self.written, self.heads
         for loc in dict.fromkeys(itertools.chain(*self.lists)):
-            self.location(loc)
+            if type(loc) is not FileLoc or loc in numbers:
+                self.location(loc)
+                continue
+            head = heads.get((loc.scope, loc.file)) or self.head(loc)
+            written.append(head + VARINTS[loc.line] + VARINTS[loc.column])
+            numbers[loc] = len(written)
         indices = list(map(self.locations.__getitem__, itertools.chain(*self.lists)))
         first = _offsets(self.lists)
         payload = _padded(varint(len(first)), 4) + _packed(first, 4)

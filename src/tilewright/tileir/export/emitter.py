@@ -164,9 +164,14 @@ class Emitter:
         type: Any = op.results[0].type
         found = _tile(type.dtype, type.shape)
         if id(found) not in self.required:
-            self.required.add(id(found))
-            self.require(found.element)
+            self.require_tile(found)
         return found
+
+    def require_tile(self, type: Any) -> None:
+        """As ``require``, once for a type of tiles."""
+        if id(type) not in self.required:
+            self.required.add(id(type))
+            self.require(type.element)
 
     def view(self, type: V, make: Callable[[V], W]) -> W:
         """The type that ``make`` makes of one that the function keeps alive."""

@@ -65,13 +65,13 @@ class Kernel:
     divisors: bool = True
     keep_loads: bool = False
 
-    def parameters(self) -> Sequence[Argument]:
+    def parameters(self) -> Sequence[tuple[TileType, int | None, int | None]]:
         """What the entry takes. Extents are not negative, nor are strides without ``negative_strides``."""
         if self.arguments is not None:
             return self.arguments
-        positive = ("shape",) if self.negative_strides else ("shape", "stride")
+        least = {"shape": 0} if self.negative_strides else {"shape": 0, "stride": 0}
         pairs = enumerate(zip(self.function.body.args, self.function.params))
-        return [Argument(v.tile, i, 0 if param.role in positive else None) for i, (v, param) in pairs]
+        return [(v.tile, i, least.get(param.role)) for i, (v, param) in pairs]
 
 
 USUAL_MINOR = 3  # the first version that has hints for every architecture, and whose tools compile for sm_90
@@ -105,7 +105,7 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
     """
     function, arguments = kernel.function, kernel.parameters()
     name = kernel.symbol or entry_name(function)
-    types = [tile(a.type) for a in arguments]
+    types = [tile(of) for of, _, _ in arguments]
     body = Block([Value(t) for t in types])
     locations = _DebugLocations(function, name)
     emitter = Emitter(minor, function.body, body)
@@ -114,13 +114,13 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
     emitter.divisors = kernel.divisors
     emitter.keep_loads = kernel.keep_loads
     emitter.loc = locations(function.loc)
-    for argument, t, value in zip(arguments, types, body.args):
-        emitter.require(t.element)
-        if argument.position is not None:
-            ours = function.body.args[argument.position]
-            if argument.lower is not None and ours.users:
-                value = emitter.one("assume", {"value": value}, t, predicate=tiles.bounded(argument.lower, None))
-            emitter.values[ours] = value
+    parameters = function.body.args
+    for (_, position, lower), value in zip(arguments, body.args):
+        emitter.require_tile(t := value.type)
+        if position is not None:
+            if lower is not None and parameters[position].users:
+                value = emitter.one("assume", {"value": value}, t, predicate=tiles.bounded(lower, None))
+            emitter.values[parameters[position]] = value
     _Control(emitter, locations).function(kernel)
     return Entry(name, body, _entry_hints(function, minor), loc=locations.subprogram_loc)
 
@@ -178,7 +178,7 @@ class _DebugLocations:
             name = loc.function or "inlined"
             scope = self.scope(loc.file, name, loc.line, f"{name}@{os.path.basename(loc.file)}:{loc.line}")
             caller = self.known.get(id(loc.caller)) or self(loc.caller)
-        key = scope, loc.line, loc.column, caller
+        key = (loc.line, loc.column) if caller is None else (scope, loc.line, loc.column, caller)
         made = self.made.get(key)
         if made is None:
             made = FileLoc(scope, loc.file, loc.line, loc.column)
