@@ -372,6 +372,33 @@ def test_globals_are_shared_by_blocks_and_launches(backend: str) -> None:
     np.testing.assert_array_equal(np.sort(out), [1.5, 2.5, 3.5, 4.5])
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("name", "dtype"), (("f32", np.float32), ("i64", np.int64), ("i16", np.int16)))
+def test_constants_of_thousands_of_numbers(name: str, dtype: Any, backend: str) -> None:
+    """They are in memory of the module; those that are counted, or repeat themselves, are computed."""
+    numbers = np.random.default_rng(0).integers(-30000, 30000, (64, 64)).astype(dtype)
+    counted, repeated = np.arange(4096).astype(dtype), np.tile(np.arange(8), 512).astype(dtype)
+    for wanted, brought in ((numbers, 1), (counted, dtype is np.float32), (repeated, 0)):
+        text = str(wanted.tolist())
+        extents = "x".join(map(str, wanted.shape))
+        made = kernel(f"""
+        entry @k(%out: tile<ptr<{name}>>) {{
+          %c = constant <{name}: {text}> : tile<{extents}x{name}>
+          %d = constant <{name}: {text}> : tile<{extents}x{name}>
+          %flat = reshape %c : tile<{extents}x{name}> -> tile<4096x{name}>
+          %one = reshape %out : tile<ptr<{name}>> -> tile<1xptr<{name}>>
+          %all = broadcast %one : tile<1xptr<{name}>> -> tile<4096xptr<{name}>>
+          %i = iota : tile<4096xi32>
+          %p = offset %all, %i : tile<4096xptr<{name}>>, tile<4096xi32> -> tile<4096xptr<{name}>>
+          %t = store_ptr_tko weak %p, %flat : tile<4096xptr<{name}>>, tile<4096x{name}> -> token
+          return
+        }}""")
+        out = np.zeros(4096, dtype)
+        ct.launch(None, (1,), made, (out,), backend=backend)
+        np.testing.assert_array_equal(out, wanted.ravel())
+        assert len(made._memory) == brought
+
+
 def test_an_array_that_all_blocks_share() -> None:
     text = """
     entry @k(%out: tile<ptr<i32>>) {

@@ -130,7 +130,7 @@ class Module:
         key = id(module), wanted.name
         if key not in self._globals:
             data = np.frombuffer(wanted.data or b"", dtype).copy()
-            data.flags.writeable = not next(g.constant for g in module.globals if g.name == wanted.name)
+            data.flags.writeable = any(g.name == wanted.name and not g.constant for g in module.globals)
             self._globals[key] = data
         return self._globals[key]
 

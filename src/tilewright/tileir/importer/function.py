@@ -123,7 +123,7 @@ def parameter_types(entry: Entry) -> list[TileType]:
 
 
 def _memory(module: Module, entry: Entry) -> list[Memory]:
-    """The globals and shared arrays that an entry names, in the order of their first use."""
+    """The globals, shared arrays and large constants of an entry, in the order of their first use."""
     known = {g.name: g for g in module.globals}
     found: dict[str, Memory] = {}
     for op in entry.body.walk():
@@ -133,6 +133,10 @@ def _memory(module: Module, entry: Entry) -> list[Memory]:
         elif op.name == "alloca" and op.attributes["global"]:
             name = memory.shared_name(op)
             found[name] = Memory(name, tile_type(op.results[0].type), op.attributes["num_elem"], None, False)
+        elif op.name == "constant" and tiles.is_table(op):
+            name, type = tiles.table_name(op), op.results[0].type
+            assert isinstance(type, Tile)
+            found.setdefault(name, _global(Global(name, type, op.attributes["value"])))
     return list(found.values())
 
 

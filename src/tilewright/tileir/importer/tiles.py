@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,10 +15,11 @@ from tilewright.tileir import constants
 from tilewright.tileir import module as tir
 from tilewright.tileir.importer.arith import nibble, scalar_of
 from tilewright.tileir.importer.context import NIBBLE, Context, as_unsigned, dtype_of, is_bool, number_type, tile_type
+from tilewright.tileir.importer.memory import spread
 from tilewright.tileir.numbers import decode
 from tilewright.tileir.types import SCALARS, Scalar, Tile
 
-MOST_RUNS = 4096  # pieces of equal elements that a constant may have
+_MOST_PIECES = 4096  # that a constant is joined of; one of more is in memory
 _NIBBLE_BITS = 4
 
 
@@ -49,9 +51,35 @@ def _constant(e: Context, op: tir.Operation) -> Value:
     if constants.is_splat(type, data):
         value = number(dtype, constants.elements(Tile(type.element), data, first=True)[0])
         return e.constant(value, dtype, type.shape)
-    numbers = [number(dtype, bits) for bits in constants.elements(type, data)]
-    found = _progression(e, dtype, numbers) or _joined(e, dtype, numbers)
+    base = e.memory.get(table_name(op))
+    if base is not None:
+        places = e.emit(shape.Iota, type=TileType(int32, (type.size,)))
+        found = e.emit(memory.Load, e.emit(shape.PtrOffset, spread(e, base, (type.size,)), places), None, None)
+    else:
+        numbers = [number(dtype, bits) for bits in constants.elements(type, data)]
+        found = _progression(e, dtype, numbers) or _joined(e, dtype, numbers)
     return found if type.shape == (type.size,) else e.emit(shape.Reshape, found, shape=type.shape)
+
+
+def is_table(op: tir.Operation) -> bool:
+    """Whether a constant has too many different numbers to be computed: it is loaded from memory."""
+    type, data = op.results[0].type, op.attributes["value"]
+    if not isinstance(type, Tile) or not isinstance(type.element, Scalar) or constants.is_splat(type, data):
+        return False
+    row = constants.elements(type, data)
+    if type.element.is_integer and len({b - a for a, b in itertools.pairwise(row)}) == 1:
+        return False
+    count = len(set(row))
+    while len(row) > 1 and count <= _MOST_PIECES:
+        known: dict[tuple[int, int], int] = {}
+        row = [known.setdefault(pair, len(known)) for pair in zip(row[::2], row[1::2])]
+        count += len(known)
+    return count > _MOST_PIECES
+
+
+def table_name(op: tir.Operation) -> str:
+    """What the memory of such a constant is called: equal ones share it."""
+    return f"<constant {op.results[0].type} {hashlib.sha256(op.attributes['value']).hexdigest()[:16]}>"
 
 
 def _progression(e: Context, dtype: DType, numbers: Sequence[Any]) -> Value | None:
@@ -83,11 +111,6 @@ def _joined(e: Context, dtype: DType, numbers: Sequence[Any]) -> Value:
             middle = (start + stop) // 2
             made = e.emit(shape.Cat, join(start, middle), join(middle, stop), axis=0)
         known[piece] = made
-        if len(known) > MOST_RUNS:
-            raise e.error(
-                f"a constant of {len(numbers)} elements with more than {MOST_RUNS // 2} different runs; "
-                "load such tables from an array or a global"
-            )
         return made
 
     return join(0, len(numbers))
