@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilewright.ir import dtypes
-from tilewright.ir.formatting import format_print, format_tile
+from tilewright.ir.formatting import conversions, format_print, format_tile, joined
 from tilewright.ir.types import PointerType
 
 
@@ -65,3 +65,17 @@ def test_parts() -> None:
 def test_no_conversion() -> None:
     with pytest.raises(ValueError, match="'%s' is not a printf conversion"):
         format_tile(np.array(1), dtypes.int64, "%s")
+
+
+def test_the_conversions_of_a_format() -> None:
+    """Each after its text; a doubled % is a sign, and what no conversion ends has no kind."""
+    found = [
+        (before, match and match["kind"], match and match.group())
+        for before, match in conversions("a%%b%-5.2llf\n%*d%")
+    ]
+    assert found == [("a%b", "f", "%-5.2llf"), ("\n", "d", "%*d"), ("", "", "%"), ("", None, None)]
+
+
+def test_texts_are_joined() -> None:
+    assert joined(["", "a", "b", None, None, "", "c"]) == ("ab", None, None, "c")
+    assert joined(["", ""]) == ()

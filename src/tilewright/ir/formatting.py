@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,35 @@ from tilewright.ir.dtypes import DType, float64
 from tilewright.ir.semantics import evaluate
 from tilewright.ir.types import ElementType
 
-# A printf conversion without '*'; length modifiers are read and ignored. '^' centres the text in its field.
-_CONVERSION = r"%([-+ #0^]*)(\d*)(?:\.(\d*))?(?:hh|h|ll|l|L|q|j|z|t)?([diuoxXeEfFgGaAcp])\Z"
+# A printf conversion of any kind. '^', which C does not have, centres the text in its field.
+_CONVERSION = (
+    r"(?s)%(?P<flags>[-+ #0^]*)(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?"
+    r"(?P<length>hh|h|ll|l|L|q|j|z|t)?(?P<kind>.?)"
+)
+SIGNED, UNSIGNED, FLOATING = frozenset("di"), frozenset("ouxX"), frozenset("eEfFgGaA")
+KINDS = SIGNED | UNSIGNED | FLOATING | frozenset("cp")
+
+
+def conversions(text: str) -> Iterator[tuple[str, re.Match[str] | None]]:
+    """The conversions of a printf format, each after the text before it, in which %% is a sign; at the end the text
+    that is left, and None. Their ``kind`` is whatever character is there, or none."""
+    before, position = "", 0
+    for match in re.finditer(_CONVERSION, text):
+        before += text[position : match.start()]
+        position = match.end()
+        if match.group() == "%%":
+            before += "%"
+        else:
+            yield before, match
+            before = ""
+    yield before + text[position:], None
+
+
+def joined(parts: Iterable[str | None]) -> tuple[str | None, ...]:
+    """The ``parts`` of a print op, with neighbouring texts joined, and without empty ones."""
+    groups = itertools.groupby(parts, lambda part: part is None)
+    found = (holes if is_hole else ["".join(map(str, holes))] for is_hole, holes in groups)
+    return tuple(part for group in found for part in group if part != "")
 
 
 def format_print(
@@ -46,10 +74,10 @@ def format_tile(array: np.ndarray[Any, Any], dtype: ElementType, conversion: str
 
 def parse_conversion(conversion: str, dtype: ElementType) -> tuple[str, int, int | None, str]:
     """Flags, width, precision and kind of a conversion; an empty one is the default of ``dtype``. ValueError."""
-    found = re.match(_CONVERSION, conversion or _default(dtype))  # compiled when first needed
-    if found is None:
+    found = re.fullmatch(_CONVERSION, conversion or _default(dtype))  # compiled when first needed
+    if found is None or found["kind"] not in KINDS or "*" in conversion:
         raise ValueError(f"{conversion!r} is not a printf conversion such as %d, %5.2f or %x")
-    flags, width, precision, kind = found.groups()
+    flags, width, precision, _, kind = found.groups()
     return flags, int(width or 0), None if precision is None else int(precision or 0), kind
 
 

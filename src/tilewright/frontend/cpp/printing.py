@@ -11,14 +11,11 @@ from tilewright.frontend.cpp.values import Translation
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, int8, int16
 from tilewright.ir.errors import TileTypeError
+from tilewright.ir.formatting import FLOATING, KINDS, SIGNED, conversions, joined
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.memory import Print
 
-_CONVERSION = re.compile(
-    r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d*)(?P<dot>\.)?(?P<precision>(?<=\.)\*|(?<=\.)\d*)?"
-    r"(?P<length>hh|h|ll|l|j|z|t)?(?P<kind>[diouxXeEfFgGaAcsp%])"
-)
-_SIGNED, _UNSIGNED, _FLOATING = frozenset("dic"), frozenset("ouxX"), frozenset("eEfFgGaA")
+_SIGNED = SIGNED | {"c"}
 _NARROW = {"hh": int8, "h": int16}
 
 
@@ -30,16 +27,11 @@ def print_formatted(state: Translation, i: Instruction) -> None:
     if i.name is not None and i.name in state.uses:
         state.fail("printf gives no result in tile code")
     printer = _Printer(state, list(zip(i.operands[1:], i.types[1:])))
-    position = 0
-    while (percent := text.find("%", position)) >= 0:
-        printer.text(text[position:percent])
-        match = _CONVERSION.match(text, percent)
-        if match is None:
-            state.fail(f"printf does not know the conversion at '{text[percent : percent + 4]}'", TileTypeError)
-        printer.convert(match)
-        position = match.end()
-    printer.text(text[position:])
-    state.builder.emit_op(Print, printer.values, parts=tuple(printer.parts), formats=tuple(printer.formats))
+    for before, match in conversions(text):
+        printer.parts.append(before)
+        if match is not None:
+            printer.convert(match)
+    state.builder.emit_op(Print, printer.values, parts=joined(printer.parts), formats=tuple(printer.formats))
 
 
 def literal(state: Translation, operand: Operand) -> str | None:
@@ -59,26 +51,20 @@ class _Printer:
         self.formats: list[str] = []
         self.values: list[Value] = []
 
-    def text(self, text: str) -> None:
-        if self.parts and self.parts[-1] is not None:
-            self.parts[-1] += text
-        elif text:
-            self.parts.append(text)
-
     def convert(self, match: re.Match[str]) -> None:
         written, kind = match.group(), match["kind"]
-        if kind == "%":
-            self.text("%")
-            return
+        if kind not in KINDS | {"s"} or "^" in written:
+            self.state.fail(f"printf does not know the conversion at '{written}'", TileTypeError)
         width, precision = (self._size(match[size], written) for size in ("width", "precision"))
-        field = f"{match['flags']}{width}{f'.{precision}' if match['dot'] else ''}"
+        exact = match["precision"] is not None
+        field = f"{match['flags']}{width}{f'.{precision}' if exact else ''}"
         operand, type = self._next(written)
         if kind == "s":
             string = literal(self.state, operand)
             if string is None:
                 self._refuse(written, "a string literal")
-            cut = string[: int(precision or 0)] if match["dot"] else string
-            self.text(cut.ljust(int(width or 0)) if "-" in match["flags"] else cut.rjust(int(width or 0)))
+            cut = string[: int(precision or 0)] if exact else string
+            self.parts.append(cut.ljust(int(width or 0)) if "-" in match["flags"] else cut.rjust(int(width or 0)))
             return
         self.parts.append(None)
         self.formats.append(f"%{field}{kind}")
@@ -109,7 +95,7 @@ class _Printer:
             if isinstance(dtype, DType):
                 self._refuse(written, "a pointer")
             return value
-        if kind in _FLOATING:
+        if kind in FLOATING:
             if not isinstance(dtype, DType) or not dtype.is_floating:
                 self._refuse(written, "a floating point number")
             return value

@@ -12,6 +12,7 @@ from typing import Any
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, int32, int64
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode, RoundingMode
+from tilewright.ir.formatting import KINDS, conversions, joined
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.ops import arith, shape
 from tilewright.ir.ops import memory as ours
@@ -346,44 +347,26 @@ def _get_global(e: Context, op: Operation) -> Value:
 # -- output
 
 
-_CONVERSION = re.compile(r"%(?:%|([-+ #0]*\d*(?:\.\d+)?)(?:hh|h|ll|l|L|q|j|z|t)?([diuoxXeEfFgGaAcp]))")
-
-
 def _print(e: Context, op: Operation) -> None:
-    values, parts, formats = e.all(op.operands["args"]), [], []
-    text, position = op.attributes["str"], 0
-    for match in _CONVERSION.finditer(text):
-        parts += _text(text[position : match.start()])
-        position = match.end()
-        if match.group() == "%%":
-            parts += ["%"]
+    values, text, formats = e.all(op.operands["args"]), op.attributes["str"], []
+    parts: list[str | None] = []
+    for before, match in conversions(text):
+        parts.append(before)
+        if match is None:
+            break
+        if match["kind"] not in KINDS:
+            parts.append(match.group())
             continue
         parts.append(None)
-        formats.append(f"%{match[1]}{match[2]}")
-    parts += _text(text[position:])
+        formats.append(match.group().replace(f"{match['length'] or ''}{match['kind']}", match["kind"]))
     if len(formats) != len(values):
         raise e.error(f"the format {text!r} has {len(formats)} conversions for {len(values)} values")
     shown = [as_unsigned(e, v) if f[-1] in "ouxX" and _is_integer(v) else v for v, f in zip(values, formats)]
-    e.emit_op(ours.Print, shown, parts=tuple(_merged(parts)), formats=tuple(formats))
+    e.emit_op(ours.Print, shown, parts=joined(parts), formats=tuple(formats))
 
 
 def _is_integer(value: Value) -> bool:
     return not value.tile.is_pointer and value.tile.element.is_integer
-
-
-def _text(text: str) -> list[str | None]:
-    return [text] if text else []
-
-
-def _merged(parts: Sequence[str | None]) -> list[str | None]:
-    """Neighbouring texts joined."""
-    found: list[str | None] = []
-    for part in parts:
-        if part is not None and found and found[-1] is not None:
-            found[-1] += part
-        else:
-            found.append(part)
-    return found
 
 
 def _assert(e: Context, op: Operation) -> None:

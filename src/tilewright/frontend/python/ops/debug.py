@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from tilewright.frontend.python.context import Context, OpBuilder
@@ -10,24 +9,16 @@ from tilewright.frontend.python.formatting import FormattedString, Hole, parts_o
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops import arguments as check
 from tilewright.frontend.python.ops.convert import numeric
+from tilewright.ir.formatting import FLOATING, SIGNED, UNSIGNED, conversions, joined
 from tilewright.ir.ops.memory import Assert, Print
 from tilewright.language import tiles as lang
 
-_CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?(?P<length>hh|h|ll|l|j|z|t|L)?(?P<type>.))", re.DOTALL)
-_INTEGERS, _FLOATS = "diuoxX", "eEfFgGaA"
-
 
 def _emit(ctx: Context, parts: list[str | Hole]) -> None:
-    """One ``print`` op; neighbouring texts are joined."""
-    texts: list[str | None] = []
-    for part in parts:
-        if isinstance(part, str) and texts and isinstance(texts[-1], str):
-            texts[-1] += part
-        elif not isinstance(part, str) or part:
-            texts.append(part if isinstance(part, str) else None)
+    """One ``print`` op."""
     holes = [p for p in parts if isinstance(p, Hole)]
-    values = [h.tile.value for h in holes]
-    ctx.builder.emit_op(Print, values, parts=tuple(texts), formats=tuple(h.format for h in holes))
+    texts = joined(p if isinstance(p, str) else None for p in parts)
+    ctx.builder.emit_op(Print, [h.tile.value for h in holes], parts=texts, formats=tuple(h.format for h in holes))
 
 
 def print_values(ctx: Context, values: tuple[Any, ...], sep: Any = " ", end: Any = "\n") -> None:
@@ -54,21 +45,20 @@ def _printf(ctx: Context, format: Any, *args: Any) -> None:
         check.wrong(ctx, "format", f"must be a constant string, not {describe(format)}")
     parts: list[str | Hole] = []
     remaining = list(args)
-    position = 0
-    for match in _CONVERSION.finditer(format):
-        parts.append(format[position : match.start()])
-        position = match.end()
-        text = match.group()
-        if text == "%%":
-            parts.append("%")
+    for before, match in conversions(format):
+        parts.append(before)
+        if match is None:
+            break
+        text, letter = match.group(), match["kind"]
+        if text == "%":  # the last character
+            parts.append(text)
             continue
-        letter = match["type"]
-        if letter not in _INTEGERS + _FLOATS:
-            ctx.fail(f"the conversion {text!r} is not possible; use one of {_INTEGERS}{_FLOATS}", argument="format")
+        if letter not in SIGNED | UNSIGNED | FLOATING or not {"*", "^"}.isdisjoint(text):
+            ctx.fail(f"the conversion {text!r} is not possible; use one of diuoxXeEfFgGaA", argument="format")
         if not remaining:
             ctx.fail(f"the format {format!r} has more conversions than the {len(args)} arguments", argument="format")
         tile = numeric(ctx, remaining.pop(0))
-        if tile.dtype.is_floating is not (letter in _FLOATS):
+        if tile.dtype.is_floating is not (letter in FLOATING):
             fits = "one such as %f" if tile.dtype.is_floating else "one such as %d"
             wrong = f"the conversion {text!r} does not suit {tile.dtype} values; write {fits}"
             ctx.fail(wrong, argument="format")
@@ -76,7 +66,7 @@ def _printf(ctx: Context, format: Any, *args: Any) -> None:
         parts.append(Hole(tile, text.replace(length + letter, letter)))
     if remaining:
         ctx.fail(f"the format {format!r} has fewer conversions than the {len(args)} arguments", argument="format")
-    _emit(ctx, [*parts, format[position:]])
+    _emit(ctx, parts)
 
 
 def _assert(ctx: Context, cond: Any, message: Any = None) -> None:
