@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from tilewright.backends.cpu.image import Image
 from tilewright.ir.errors import TileCompilerExecutionError
-from tilewright.system.elf import NO_BITS, Section, sections
+from tilewright.system.elf import NO_BITS, Section, Symbol, sections, symbols
 
-_SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
-_SYMBOLS, _RELOCATIONS = 2, 4  # types of sections
+_RELOCATIONS = 4  # the type of sections
 _OCCUPIES_MEMORY = 2  # a flag of sections
 _GLOBAL_OFFSETS = (9, 41, 42)  # relocations: the distance to a word that holds the address
 _DISTANCES = (2, 4)  # the distance to the symbol, in 32 bits
@@ -32,22 +31,20 @@ class _Linker:
             # Nothing unwinds through kernels, so that the tables for this stay behind.
             if section.flags & _OCCUPIES_MEMORY and section.name != ".eh_frame":
                 self.places[number] = self._append(self._bytes(section), section.alignment)
-        table = next(s for s in self.sections if s.kind == _SYMBOLS)
-        self.names = self._bytes(self.sections[table.link])
-        self.symbols = list(_SYMBOL.iter_unpack(self._bytes(table)))
+        self.symbols = symbols(self.sections)
 
     def link(self, wanted: Sequence[str]) -> Image:
         for section in self.sections:
             if section.kind == _RELOCATIONS and section.info in self.places:
                 for offset, info, addend in _RELOCATION.iter_unpack(self._bytes(section)):
                     self._relocate(self.places[section.info] + offset, info & 0xFFFFFFFF, info >> 32, addend)
-        known = {self._name(s): self.places[s[3]] + s[4] for s in self.symbols if s[3] in self.places}
+        known = {s.name: place for s in self.symbols if (place := self._offset(s)) is not None}
         found = {n: known[n] for n in wanted if n in known}
         return Image(bytes(self.content), found, tuple(self.relative), tuple(self.imports))
 
     def _relocate(self, place: int, kind: int, number: int, addend: int) -> None:
         symbol = self.symbols[number]
-        name, target = self._name(symbol), self._offset(symbol)
+        name, target = symbol.name, self._offset(symbol)
         if kind in _GLOBAL_OFFSETS:
             self._write_distance(place, self._word(name, target) + addend)
         elif kind in _DISTANCES:
@@ -80,14 +77,9 @@ class _Linker:
             self._write_distance(place + 2, word - 4)
         return self._jumps[name]
 
-    def _offset(self, symbol: tuple[int, ...]) -> int | None:
+    def _offset(self, symbol: Symbol) -> int | None:
         """Where in the image ``symbol`` lies; None when it is outside."""
-        section, value = symbol[3], symbol[4]
-        return self.places[section] + value if section in self.places else None
-
-    def _name(self, symbol: tuple[int, ...]) -> str:
-        start = symbol[0]
-        return self.names[start : self.names.index(0, start)].decode()
+        return self.places[symbol.section] + symbol.value if symbol.section in self.places else None
 
     def _bytes(self, section: Section) -> bytes:
         return bytes(section.size) if section.kind == NO_BITS else section.content
