@@ -164,6 +164,24 @@ def test_command_lines_that_are_wrong(project: Path) -> None:
     assert "status.cpp:1:" in undefined and "main" in undefined
 
 
+def test_options_of_nvcc(tmp_path: Path) -> None:
+    (tmp_path / "part.cu").write_text("__global__ void k(int* p) { *p = N; }\nvoid start(int* p) { k<<<1, 1>>>(p); }\n")
+    (tmp_path / "main.cu").write_text(
+        "#ifdef WRONG\n#error\n#endif\nvoid start(int*);\n"
+        "int main() { int* p; cudaMallocManaged(&p, 4); start(p); cudaDeviceSynchronize(); return *p; }\n"
+    )
+    words = "-dc -std=c++17 -arch=sm_90 -gencode arch=compute_90,code=sm_90 --ptxas-options=-v -maxrregcount 64 --fmad=false"
+    words += " -prec-div=true --default-stream per-thread -Werror all-warnings -Xcompiler -Wall,-fopenmp -rdc=true"
+    compiler(tmp_path, *words.split(), "--define-macro", "N=6", "part.cu", "-o", "part.o")
+    words = "-DWRONG -UWRONG -Xlinker -rpath=/nowhere --extended-lambda -lineinfo -O3 --output-file program"
+    compiler(tmp_path, "part.o", "main.cu", *words.split())
+    run(tmp_path, "./program", status=6)
+    (tmp_path / "tile.cu").write_text("__tile_global__ void k(int* p) { *p = 1; }\n")
+    assert "tile.cu has tile code, which needs std='c++20' or later, not 'c++14'" in compiler(
+        tmp_path, "-c", "-std=c++14", "tile.cu", status=2
+    )
+
+
 CMAKE = """
 cmake_minimum_required(VERSION 3.20)
 project(programs LANGUAGES CUDA)

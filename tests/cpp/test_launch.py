@@ -239,7 +239,8 @@ def test_files_macros_and_folders(tmp_path: Path) -> None:
 
 def test_wrong_requests(tmp_path: Path, module: Module) -> None:
     for options, words in (
-        ({"std": "c++17"}, "std='c++17' is not a standard"),
+        ({"std": "c++98"}, "std='c++98' is not a standard"),
+        ({"std": "c++17"}, "has tile code, which needs std='c++20' or later, not 'c++17'"),
         ({"target": "abacus"}, "unknown target 'abacus'"),
         ({"defines": {"A B": 1}}, "'A B' is not the name of a macro"),
         ({"defines": {"A": 1.5}}, "the macro A is 1.5"),

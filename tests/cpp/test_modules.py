@@ -110,6 +110,79 @@ def test_kernels_compiled_by_the_program(tmp_path: Path, alone: bool) -> None:
     assert done.stderr == "tilewright: cuModuleLoadData() takes what nvrtcGetTileIR() gave here, not code for GPUs\n"
 
 
+HEADERS = r"""#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+#include <cuda.h>
+#include <nvrtc.h>
+#define IS(call, code) if (int error = int(call); error != (code)) printf("%s: %d\n", #call, error)
+char const* names[] = {"parts/scale.cuh", "cuda_fp16.h", "type_traits"};
+char const* headers[] = {
+    "#pragma once\n#include <cuda_tile.h>\n#include <cuda_fp16.h>\nusing Element = __half;\n"
+    "template <typename T, int N> __tile_global__ void scale(T* p, T by) {\n  namespace ct = cuda::tiles;\n"
+    "  auto at = p + int(ct::bid().x) * N + ct::iota<ct::tile<int, ct::shape<N>>>();\n  ct::store(at, ct::load(at) * by);\n}\n",
+    "#error the header of the toolkit comes first\n", "#error the header of the library comes first\n"};
+char const* text =
+    "#include <type_traits>\n#include \"parts/scale.cuh\"\n"
+    "template __tile_global__ void scale<int, 4>(int*, int);\n#ifdef WRONG\nint x = scale;\n#endif\n";
+nvrtcResult compiled(nvrtcProgram program, std::vector<char const*> options) {
+  nvrtcResult result = nvrtcCompileProgram(program, int(options.size()), options.data());
+  size_t size;
+  nvrtcGetProgramLogSize(program, &size);
+  std::string log(size, '\0');
+  nvrtcGetProgramLog(program, log.data());
+  if (result) printf("%s %.90s\n", nvrtcGetErrorString(result), log.substr(0, log.find('\n')).c_str());
+  return result;
+}
+int main() {
+  int count = 0; IS(nvrtcGetNumSupportedArchs(&count), 0); std::vector<int> archs(count); IS(nvrtcGetSupportedArchs(archs.data()), 0);
+  std::string arch = "--gpu-architecture=compute_" + std::to_string(archs.back());
+  nvrtcProgram program; IS(nvrtcCreateProgram(&program, text, "batch.cu", 3, headers, names), 0);
+  char const *four = "&scale<int, 4>", *eight = "scale< float, 8 >", *name;
+  IS(nvrtcAddNameExpression(program, four), 0); IS(nvrtcAddNameExpression(program, eight), 0);
+  IS(nvrtcGetLoweredName(program, four, &name), NVRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION);
+  compiled(program, {arch.c_str(), "-std=c++20"});
+  IS(nvrtcAddNameExpression(program, "late"), NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION);
+  IS(nvrtcGetLoweredName(program, "late", &name), NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID);
+  size_t size; IS(nvrtcGetTileIRSize(program, &size), 0); std::string image(size, '\0'); IS(nvrtcGetTileIR(program, image.data()), 0);
+  IS(nvrtcGetPTXSize(program, &size), NVRTC_ERROR_INVALID_PROGRAM);
+  CUmodule module; CUfunction functions[2]; IS(cuInit(0), 0); IS(cuModuleLoadData(&module, image.data()), 0);
+  IS(nvrtcGetLoweredName(program, four, &name), 0); IS(cuModuleGetFunction(functions, module, name), 0);
+  IS(nvrtcGetLoweredName(program, eight, &name), 0); IS(cuModuleGetFunction(functions + 1, module, name), 0);
+  IS(cuModuleGetFunction(functions, module, "scale"), CUDA_ERROR_NOT_FOUND);
+  CUdeviceptr p, q; IS(cuMemAllocManaged(&p, 64, CU_MEM_ATTACH_GLOBAL), 0); IS(cuMemAllocManaged(&q, 64, CU_MEM_ATTACH_GLOBAL), 0);
+  for (int i = 0; i < 16; ++i) ((int*)p)[i] = i, ((float*)q)[i] = i;
+  int by = 3; float factor = 0.5f; void *first[] = {&p, &by}, *second[] = {&q, &factor};
+  IS(cuLaunchKernel(functions[0], 4, 1, 1, 1, 1, 1, 0, nullptr, first, nullptr), 0);
+  IS(cuLaunchKernel(functions[1], 2, 1, 1, 1, 1, 1, 0, nullptr, second, nullptr), 0);
+  printf("%d %g\n", ((int*)p)[15], ((float*)q)[15]);
+  IS(nvrtcDestroyProgram(&program), 0); IS(nvrtcDestroyProgram(&program), NVRTC_ERROR_INVALID_PROGRAM);
+  IS(nvrtcCreateProgram(&program, text, "batch.cu", 3, headers, names), 0); compiled(program, {"-DWRONG"}); IS(nvrtcDestroyProgram(&program), 0);
+  IS(nvrtcCreateProgram(&program, text, "batch.cu", 3, headers, names), 0); IS(nvrtcAddNameExpression(program, "scale<int, 3>"), 0);
+  compiled(program, {}); IS(nvrtcDestroyProgram(&program), 0); names[2] = "../outside.h";
+  IS(nvrtcCreateProgram(&program, text, "batch.cu", 3, headers, names), 0); compiled(program, {}); IS(nvrtcDestroyProgram(&program), 0);
+}
+"""
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_headers_and_names_that_the_program_gives(tmp_path: Path, alone: bool) -> None:
+    (tmp_path / "batch.cpp").write_text(HEADERS)
+    command = [sys.executable, "-m", "tilewright", "run", str(tmp_path / "batch.cpp")]
+    if alone:
+        subprocess.run([*command[:3], "c++", command[-1], "-o", str(tmp_path / "batch")], check=True)
+        command = [str(tmp_path / "batch")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[:1] == ["45 7.5"], done.stdout + done.stderr
+    assert lines[1].startswith("NVRTC_ERROR_COMPILATION batch.cu:5:")
+    assert lines[2].startswith("NVRTC_ERROR_COMPILATION parts/scale.cuh:7:")  # where the tile has three elements
+    assert lines[3:] == ["NVRTC_ERROR_INVALID_OPTION the header ../outside.h has no name that programs include it by"]
+    assert "nvrtcGetPTXSize() has nothing to give" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
 DRIVER = r"""#include <cstdio>
 #include <cstring>
 #include <cuda.h>

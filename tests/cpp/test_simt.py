@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from support.simt_programs import HEAD, KERNELS, MAIN, MORE
+from support.simt_programs import HEAD, INDIRECT, INDIRECTLY, KERNELS, MAIN, MORE
 
 from tilewright.cpp.host.build import build_unit
 from tilewright.cpp.module import request_of
@@ -374,6 +374,36 @@ def test_what_a_cpu_cannot_do_is_refused(tmp_path: Path, statement: str, message
     done = run(tmp_path / "program.cu", f"__global__ void k(int* p) {{\n  {statement}\n}}\nint main() {{}}\n")
     column = 3 + max(statement.find("<<<"), statement.find("tex2D"), 0)
     assert done.returncode != 0 and f"program.cu:2:{column}: " in done.stderr and message in done.stderr
+
+
+def test_functions_that_wait_are_called_through_pointers(tmp_path: Path) -> None:
+    done = run(tmp_path / "program.cu", INDIRECT)
+    assert (done.stdout.splitlines(), done.stderr) == ([f"cudaSuccess {numbers}" for numbers in INDIRECTLY], "")
+
+
+ONE = """#include <cstdio>
+extern __device__ int turned(int* s, int v);
+__device__ int own(int v);
+extern __constant__ int factors[2];
+__global__ void k(int* out) { __shared__ int s[64]; out[threadIdx.x] = turned(s, threadIdx.x) * factors[1] + own(threadIdx.x); }
+void set();
+int main() { int* p; cudaMallocManaged(&p, 256); set(); k<<<1, 64>>>(p); printf("%s %d\\n", cudaGetErrorName(cudaDeviceSynchronize()), p[37]); }
+"""
+OTHER = """__constant__ int factors[2];
+__device__ int turned(int* s, int v) { s[threadIdx.x] = v; __syncthreads(); return s[blockDim.x - 1 - threadIdx.x]; }
+__device__ int own(int v) { return v + threadIdx.x; }
+void set() { int h[2] = {1, 2}; cudaMemcpyToSymbol(factors, h, 8); }
+"""
+
+
+@pytest.mark.parametrize("verb", ["run", "check"])
+def test_functions_and_variables_of_the_device_in_other_files(tmp_path: Path, verb: str) -> None:
+    (tmp_path / "one.cu").write_text(ONE)
+    (tmp_path / "other.cu").write_text(OTHER)
+    command = [sys.executable, "-m", "tilewright", verb, "one.cu", "other.cu"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
+    assert done.stdout == "cudaSuccess 126\n", done.stderr
+    assert done.stderr == ("1 launch checked: no violation\n" if verb == "check" else "")
 
 
 def test_clusters_are_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.simt_programs import HEAD, KERNELS, MORE, SPLIT
+from support.simt_programs import HEAD, INDIRECT, INDIRECTLY, KERNELS, MORE, SPLIT
 
 WRONG = """#include <cstdio>
 #include <cuda_runtime.h>
@@ -81,6 +81,43 @@ def test_right_programs_are_clean(tmp_path: Path) -> None:
     done = check(tmp_path / "program.cu", f"{HEAD}{KERNELS}int main() {{ {MORE} }}\n")
     assert done.stdout.splitlines()[:2] == ["0 wrong, 20 3 1, 1 1 1", "11 4 5 165 1421"]
     assert done.stderr == "5 launches checked: no violation\n"
+
+
+HEAP = """#include <cstdio>
+struct Shape { __device__ virtual ~Shape() {} __device__ virtual int area() = 0; };
+struct Square : Shape { int side; __device__ Square(int s) : side(s) {} __device__ int area() override { return side * side; } };
+__global__ void made(int* out, int n) {
+  Shape* shape = new Square(threadIdx.x);
+  int* own = (int*)malloc(4 * n);
+  for (int i = 0; i < n; ++i) own[i] = i;
+  out[threadIdx.x] = shape->area() + own[n - 1];
+#ifdef WRONG
+  out[threadIdx.x] += own[n];  // out-of-bounds
+#endif
+  delete shape;
+  free(own);
+#ifdef WRONG
+  if (threadIdx.x == 3) out[3] = *own;  // dangling-pointer
+#endif
+}
+int main() { int* p; cudaMallocManaged(&p, 128); made<<<1, 32>>>(p, 5); printf("%s %d\\n", cudaGetErrorName(cudaDeviceSynchronize()), p[5]); }
+"""
+
+
+def test_memory_that_kernels_allocate(tmp_path: Path) -> None:
+    done = check(tmp_path / "program.cu", HEAP)
+    assert (done.stdout, done.stderr) == ("cudaSuccess 29\n", "1 launch checked: no violation\n")
+    text = "#define WRONG\n" + HEAP
+    done = check(tmp_path / "program.cu", text)
+    expected = {(n, line.split("// ")[1]) for n, line in enumerate(text.split("\n"), 1) if "// " in line}
+    found = {(int(line), what) for line, what in re.findall(r"program\.cu:(\d+):\d+: ([a-z-]+): ", done.stderr)}
+    assert found == expected, done.stderr
+
+
+def test_functions_that_wait_are_called_through_pointers(tmp_path: Path) -> None:
+    done = check(tmp_path / "program.cu", INDIRECT)
+    assert done.stdout.splitlines() == [f"cudaSuccess {numbers}" for numbers in INDIRECTLY]
+    assert done.stderr == "7 launches checked: no violation\n"
 
 
 SHARED = """#include <cstdio>

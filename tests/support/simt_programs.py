@@ -214,3 +214,28 @@ int main() {
   printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }
 """
+# Virtual functions and pointers to functions, of which some wait; and what the program prints of each launch.
+INDIRECT = """#include <cstdio>
+struct Step { __device__ virtual ~Step() {} __device__ virtual int run(int* s, int v) = 0; };
+struct Turn : Step { __device__ int run(int* s, int v) override { s[threadIdx.x] = v; __syncthreads(); return s[blockDim.x - 1 - threadIdx.x]; } };
+struct Sum : Step { __device__ int run(int* s, int v) override { for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o); return v; } };
+struct Add : Step { __device__ int run(int* s, int v) override { return v + threadIdx.x; } };
+__global__ void virtually(int* out, int which) {
+  __shared__ int s[64]; Turn turn; Sum sum; Step *all[] = {&turn, &sum, new Add};
+  out[threadIdx.x] = all[which]->run(s, threadIdx.x);
+  delete all[2];
+}
+__device__ int turned(int* s, int v) { Turn turn; return turn.run(s, v); }
+__device__ int twice(int* s, int v) { return v * 2; }
+using function = int (*)(int*, int);
+__device__ function table[] = {turned, twice};
+__global__ void by_table(int* out, int which) { __shared__ int s[64]; out[threadIdx.x] = table[which](s, threadIdx.x); }
+__global__ void by_argument(int* out, function f) { __shared__ int s[64]; out[threadIdx.x] = f(s, threadIdx.x); }
+int main() {
+  int* p; cudaMallocManaged(&p, 256); function f[2]; cudaMemcpyFromSymbol(f, table, sizeof f);
+  auto said = [&] { printf("%s %d %d\\n", cudaGetErrorName(cudaDeviceSynchronize()), p[0], p[37]); };
+  for (int i = 0; i < 3; ++i) { virtually<<<1, 64>>>(p, i); said(); }
+  for (int i = 0; i < 2; ++i) { by_table<<<1, 64>>>(p, i); said(); by_argument<<<1, 64>>>(p, f[i]); said(); }
+}
+"""
+INDIRECTLY = ["63 26", "496 1520", "0 74", "63 26", "63 26", "0 74", "0 74"]

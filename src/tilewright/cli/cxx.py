@@ -50,22 +50,31 @@ _OPTIONS = (
     ("--help", None, "show this message"),
 )
 # Options with a value, in the same word or in the next.
-_WITH_VALUE = (*(option for option, value, _ in _OPTIONS if value), "-MQ", "-x", "--std")
+_WITH_VALUE = (*(option for option, value, _ in _OPTIONS if value), "-MQ", "-x", "--std", "-U", "-Xlinker")
 _FLAGS = {"-c": "compile_only", "-keep": "keep", "--keep": "keep", "-shared": "shared", "--shared": "shared"}
 # Where the value goes: what there is one of, and what there may be more of.
 _SINGLE = {"-std": "std", "--std": "std", "-o": "output", "--keep-dir": "keep_folder", "-MF": "depends"}
 _SINGLE |= dict.fromkeys(("-MT", "-MQ"), "target")
 _REPEATED = {"-I": "includes", "-isystem": "includes", "-kernel": "kernels"}
+# How nvcc calls options of ours.
+_LONG = {"--define-macro": "-D", "--undefine-macro": "-U", "--include-path": "-I", "--system-include": "-isystem"}
+_LONG |= {"--library-path": "-L", "--library": "-l", "--output-file": "-o", "--linker-options": "-Xlinker"}
+_LONG |= dict.fromkeys(("--compile", "--device-c", "--device-w", "-dc", "-dw"), "-c")
 # What nvcc and other compilers are told that changes nothing here: debug information, optimization and warnings, GPU
 # architectures. The words of the second group have a value in the next word, unless it follows a =.
 _IGNORED = re.compile(
-    r"-[OgWfm].*|-w|-G|-pthread|-lineinfo|--?enable-tile|-rdc.*|--?relocatable-device-code.*|--?expt-.*|--extended-lambda"
-    r"|-pedantic|--?use_fast_math|-M|-MP|-c?cudart=?.*|-forward-unknown-to-host-compiler|-restrict|-v|-Qunused-arguments"
+    r"-[OgWfm].*|-w|-G|-p|-s|-M|-MP|-v|-pg|-pipe|-pthread|-c?cudart=?.*|-Qunused-arguments|-noeh|-time|-keep-.*"
+    r"|--?(lineinfo|generate-line-info|enable-tile|rdc.*|relocatable-device-code=.*|expt-.*|extended-lambda|restrict"
+    r"|use_fast_math|forward-unknown-.*|allow-unsupported-compiler|src-in-ptx|source-in-ptx|extra-device-vectorization"
+    r"|(device-)?debug|profile|verbose|(resource|res)-usage|objdir-as-tempdir|disable-warnings|pedantic|no-exceptions)"
 )
 _IGNORED_PAIRS = re.compile(
-    r"(-Xcompiler|-Xptxas|-Xlinker|-Xcudafe|--options-file|-arch|-gencode|--gpu-architecture|--generate-code|-code|-ccbin"
-    r"|--compiler-bindir|-t|--threads|-diag-suppress|--diag-suppress|--cudart)(=.*)?"
+    r"(--?(Xcompiler|compiler-options|Xptxas|ptxas-options|Xnvlink|nvlink-options|Xcudafe|Xnvvm|options-file|arch|gencode"
+    r"|gpu-architecture|generate-code|code|gpu-code|ccbin|compiler-bindir|t|threads|diag-(suppress|warn|error)|cudart"
+    r"|maxrregcount|default-stream|ftz|fmad|prec-(div|sqrt)|optimize|machine|relocatable-device-code|split-compile|dopt"
+    r"|std-lib))(?P<value>=.*)?"
 )
+_KIND_OF_ERRORS = re.compile(r"all-warnings|cross-execution-.*|reorder|(default-stream|missing)-launch.*|ext-.*")
 _PRINTED: dict[str, Callable[[], object]] = {
     "-print-toolchain": lambda: TOOLCHAIN,
     "-print-cmake": lambda: TOOLCHAIN.parent,
@@ -175,12 +184,14 @@ def _library(job: _Job) -> int:
 def _module(words: Sequence[str]) -> int:
     """Compile kernels for a program that runs, which calls this: the status is that of ``nvrtcCompileProgram``."""
     text, name, image, log, *rest = words
-    expressions, options = rest[: rest.index("--")], rest[rest.index("--") + 1 :]
+    first = rest.index("--")
+    second = rest.index("--", first + 1)
+    headers, expressions, options = rest[:first], rest[first + 1 : second], rest[second + 1 :]
     try:
-        request = modules.requested(Path(text).read_text(), name, options)
+        request = modules.requested(Path(text).read_text(), name, options, [Path(file).read_text() for file in headers])
         Path(image).write_bytes(modules.code(request, expressions))
     except (TileError, ValueError) as e:
-        Path(log).write_text(str(e))
+        Path(log).write_text(modules.told(e))
         return modules.INVALID_OPTION if isinstance(e, modules.OptionError) else modules.FAILED
     return 0
 
@@ -188,7 +199,10 @@ def _module(words: Sequence[str]) -> int:
 def _parsed(words: Sequence[str]) -> _Job:
     job, rest = _Job(), list(words)
     while rest:
-        word = rest.pop(0)
+        word, joint, value = rest.pop(0).partition("=")
+        if word.startswith("-"):
+            word = _LONG.get(word, word)
+        word += joint + value
         name = next((n for n in sorted(_WITH_VALUE, key=len, reverse=True) if word.startswith(n)), None)
         if word in _FLAGS:
             setattr(job, _FLAGS[word], True)
@@ -197,7 +211,9 @@ def _parsed(words: Sequence[str]) -> _Job:
         elif word.startswith("-Wl,"):
             job.linker.append(word)
         elif (pair := _IGNORED_PAIRS.fullmatch(word)) is not None:
-            del rest[: pair[2] is None]
+            del rest[: pair["value"] is None]
+        elif word in ("-Werror", "--Werror"):
+            del rest[: bool(rest and _KIND_OF_ERRORS.fullmatch(rest[0]))]
         elif name is not None and not _IGNORED.fullmatch(word):
             value = word[len(name) :].removeprefix("=") or (rest.pop(0) if rest else "")
             if not value:
@@ -227,6 +243,10 @@ def _set(job: _Job, name: str, value: str) -> None:
         setattr(job, _SINGLE[name], value)
     elif name == "-D":
         job.defines |= macros([value])
+    elif name == "-U":
+        job.defines.pop(value, None)
+    elif name == "-Xlinker":
+        job.linker.append(f"-Wl,{value}")
     elif name in ("-l", "-L"):
         job.linker.append(f"{name}{value}")
     elif value not in ("cu", "c++"):

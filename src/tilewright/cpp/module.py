@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import linecache
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
@@ -27,6 +28,8 @@ from tilewright.runtime.rules import Rule
 from tilewright.system.forks import MODULE, fork_aware_lock
 
 REQUESTED = "kernel "  # what the front end calls the source of the expressions that name kernels
+_OLDER = re.compile(r"(?:c|gnu)\+\+(?:03|11|14|17)")  # code for them compiles as C++20, too, which tile code needs
+_TILE_CODE = re.compile(r"\b__tile(?:_global|_builtin)?__\b|\bcuda_tile\.h\b")
 _STANDARDS = ("c++20", "c++23", "c++26", "gnu++20", "gnu++23", "gnu++26")
 Define = Union[str, int, None]
 
@@ -63,7 +66,8 @@ def request_of(
     name: str | None = None,
 ) -> Request:
     """The program that the arguments of ``compile`` describe; it raises what ``compile`` says of them."""
-    if std not in _STANDARDS:
+    older = _OLDER.fullmatch(std) is not None
+    if std not in _STANDARDS and not older:
         raise ValueError(f"std={std!r} is not a standard that Tile C++ can be compiled as; use {', '.join(_STANDARDS)}")
     for macro, value in (defines or {}).items():
         if not isinstance(macro, str) or not macro.isidentifier() or not macro.isascii():
@@ -80,6 +84,9 @@ def request_of(
             raise FileNotFoundError(f"there is no file {path}; the text of a program has a line break, ; or {{ in it")
         text, shown = _text_of(path), name or str(path)
         folders.insert(0, str(path.parent))
+    if older and _TILE_CODE.search(text):
+        raise ValueError(f"{shown} has tile code, which needs std='c++20' or later, not {std!r}")
+    std = "c++20" if older else std
     macros = tuple((macro, "" if value is None else _macro(value)) for macro, value in (defines or {}).items())
     return Request(with_keywords(text), shown, std, macros, tuple(folders))
 

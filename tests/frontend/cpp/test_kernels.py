@@ -154,7 +154,8 @@ def test_locations_are_those_of_the_user(kernels: dict[str, CppKernel]) -> None:
 
 
 def test_kernels_lists_what_is_no_template() -> None:
-    assert Module(SOURCE, "kernels.cu").kernels == ("add", "linear::product", "guarded", "total")
+    instances = "template <typename T> __tile_global__ void fill(T* p) { *p = T(1); }\ntemplate __tile_global__ void fill<int>(int*);\n"
+    assert Module(SOURCE + instances, "kernels.cu").kernels == ("add", "linear::product", "guarded", "total")
 
 
 def test_only_tile_kernels_are_handed_out() -> None:

@@ -295,3 +295,10 @@ def test_unmasked_accesses_that_are_partly_outside_stay_inside_on_the_cpu() -> N
     x, out = np.arange(13 * 21, dtype=np.float32), np.full(13 * 21 + 99, -5, np.float32)
     launch(get_backend("cpu"), kernel, (2, 2), x, out, 13, 21)
     assert np.array_equal(out[: x.size], x + 1) and (out[x.size :] == -5).all()
+
+
+def test_partition_views_name_the_type_of_ranks() -> None:
+    """As Kokkos uses it."""
+    view = "ct::partition_view<ct::tensor_span<float, ct::extents<unsigned, 8>>, ct::shape<4>>"
+    source = f"using Rank = {view}::rank_type; static_assert(__is_same(Rank, ct::extents<unsigned, 8>::rank_type));"
+    assert Module(f"{PREAMBLE}{source} __tile_global__ void k(Rank r) {{}}").kernels == ("k",)

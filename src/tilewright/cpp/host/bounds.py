@@ -20,8 +20,15 @@ INDEX = "__tw_simt_index"  # gives the coordinates of a thread
 RUNTIME = {  # functions of the runtime that checked code calls
     "__tw_simt_checked": f"declare ptr @__tw_simt_checked(ptr, ptr, i64, i64, i32, ptr{', i32' * 6})",
     "__tw_simt_object": "declare void @__tw_simt_object(ptr, i64)",
+    "__tw_simt_malloc": "declare ptr @__tw_simt_malloc(i64)",
+    "__tw_simt_free": "declare void @__tw_simt_free(ptr)",
+    "__tw_simt_free_sized": "declare void @__tw_simt_free_sized(ptr, i64)",
     INDEX: f"declare i32 @{INDEX}(i32)",
 }
+_HEAP = dict.fromkeys(("malloc", "_Znwm", "_Znam"), "__tw_simt_malloc")
+_HEAP |= dict.fromkeys(("free", "_ZdlPv", "_ZdaPv"), "__tw_simt_free")
+_HEAP |= dict.fromkeys(("_ZdlPvm", "_ZdaPvm"), "__tw_simt_free_sized")
+_HEAP_CALL = re.compile(rf"@({'|'.join(_HEAP)})(?=\()")
 _UNKNOWN, _OF_LAUNCH = "0", "-1"  # sizes of variables: of none, and of one that a launch sizes
 _LOCAL = r'%(?:"[^"]*"|[-\w.$]+)'
 _VALUE = r'[%@](?:"[^"]*"|[-\w.$]+)'
@@ -96,7 +103,7 @@ def _size(type: str) -> str:
 
 
 def _function(module: _Module, definition: str, *, begins: bool) -> str:
-    head, *lines = definition.split("\n")
+    head, *lines = _HEAP_CALL.sub(lambda m: f"@{_HEAP[m[1]]}", definition).split("\n")
     origins, sizes, shared = _objects(module, head, lines)
     result = [head]
     if begins:

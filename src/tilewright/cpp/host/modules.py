@@ -6,7 +6,10 @@ import ctypes
 import functools
 import hashlib
 import json
+import os
+import re
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,14 +20,27 @@ from tilewright.backends.cpu.on_demand import compiler, host
 from tilewright.backends.export import Export
 from tilewright.cpp import translation
 from tilewright.cpp.module import Kernel, request_of
-from tilewright.frontend.cpp.toolchain import compile_table, link
+from tilewright.frontend.cpp.toolchain import compile_table, compiler_cache, link
 from tilewright.frontend.cpp.typecodes import type_code
 from tilewright.ir.errors import TileError
 from tilewright.ir.types import ElementType, PointerType
+from tilewright.system.folders import private_folder
 
-COMPILER = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p), ctypes.c_int, ctypes.c_void_p
-)
+
+class _Texts(ctypes.Structure):
+    _fields_ = (("items", ctypes.POINTER(ctypes.c_char_p)), ("count", ctypes.c_size_t), ("room", ctypes.c_size_t))
+
+    def decoded(self) -> list[str]:
+        return [self.items[i].decode() for i in range(self.count)]
+
+
+class _Program(ctypes.Structure):
+    """The beginning of what `modules.cpp` of the runtime keeps of a program."""
+
+    _fields_ = (("text", ctypes.c_char_p), ("name", ctypes.c_char_p), ("headers", _Texts), ("expressions", _Texts))
+
+
+COMPILER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Program), ctypes.POINTER(ctypes.c_char_p), ctypes.c_int)
 FINDER = ctypes.CFUNCTYPE(
     ctypes.c_int,
     ctypes.c_void_p,
@@ -62,12 +78,16 @@ void __tw_register_tile_code(const void *codes, unsigned count) {
 """
 
 
+_OURS_FIRST = "// A toolkit has this file: of headers that it and tilewright have, those of tilewright come first.\n"
+
+
 class OptionError(ValueError):
     """An option that NVRTC does not have, or that has no value."""
 
 
-def requested(text: str, name: str, options: Sequence[str]) -> translation.Request:
-    """A program and how to compile it. TileError for what is wrong with it, OptionError for options that are."""
+def requested(text: str, name: str, options: Sequence[str], headers: Sequence[str]) -> translation.Request:
+    """A program and how to compile it; ``headers`` are names and texts in turn. TileError for what is wrong with it,
+    OptionError for options that are."""
     defines: dict[str, str | int | None] = {}
     folders: list[str] = []
     std, words = "c++20", list(options)
@@ -90,9 +110,30 @@ def requested(text: str, name: str, options: Sequence[str]) -> translation.Reque
             folders.append(value)
         else:
             std = value
+    folders += [_folder_of(headers)] if headers else []
     request = request_of(text + "\n", std, defines, folders, name)
     translation.kernel_names(request)
     return request
+
+
+def _folder_of(headers: Sequence[str]) -> str:
+    """A folder with ``headers``, which stays: the disk cache finds again what was compiled with it."""
+    folder = compiler_cache() / "headers" / hashlib.sha256(repr(headers).encode()).hexdigest()[:16]
+    for name, text in (("crt/host_config.h", _OURS_FIRST), *zip(headers[::2], headers[1::2])):
+        path = Path(os.path.normpath(folder / name))
+        if folder not in path.parents:
+            raise OptionError(f"the header {name} has no name that programs include it by")
+        private_folder(path.parent)
+        if not path.is_file():
+            made = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+            made.write_text(text)
+            made.replace(path)
+    return str(folder)
+
+
+def told(error: Exception) -> str:
+    """What a log says of ``error``, with headers by the names that the program gave them."""
+    return re.sub(rf"{re.escape(str(compiler_cache() / 'headers'))}/\w+/", "", str(error))
 
 
 def code(request: translation.Request, expressions: Sequence[str]) -> bytes:
@@ -160,12 +201,17 @@ class Modules:
         self.callbacks = COMPILER(self._compile), FINDER(self._find)
         library["__tw_set_compiler"](*self.callbacks)
 
-    def _compile(self, text: bytes, name: bytes, options: Any, count: int, made: int) -> int:
+    def _compile(self, given: Any, options: Any, count: int) -> int:
+        program = given.contents
+        made = ctypes.addressof(program)
         try:
             words = [options[i].decode() for i in range(count)]
-            image = json.dumps(asdict(requested(text.decode(), name.decode(), words))).encode()
+            request = requested(program.text.decode(), program.name.decode(), words, program.headers.decoded())
+            if named := program.expressions.decoded():
+                translation.kernel_functions(request, named)
+            image = json.dumps(asdict(request)).encode()
         except (TileError, ValueError) as e:
-            self._made(made, str(e).encode(), None, 0)
+            self._made(made, told(e).encode(), None, 0)
             return INVALID_OPTION if isinstance(e, OptionError) else FAILED
         self._made(made, b"", image, len(image))
         return SUCCESS

@@ -21,11 +21,16 @@ from tilewright.cpp.host.regions import Names, block_function, region_functions
 from tilewright.cpp.host.spins import reading, with_spins
 from tilewright.cpp.host.strides import with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
-from tilewright.frontend.cpp.calls import FUNCTION, NAME, call_graph, called_from
+from tilewright.frontend.cpp.calls import FUNCTION, NAME, called_from
+from tilewright.frontend.cpp.calls import call_graph as direct_calls
 from tilewright.ir.reachable import reachable
 
 _INDEX, _CURRENT = "__tw_simt_index", "__tw_simt_current"
 _WAITS = (BARRIER, EXCHANGE)
+_ANY = "*"  # what is called through a pointer
+_THROUGH_POINTER = re.compile(r'\b(?:call|invoke) [^\n@]*? %(?:"[^"]*"|[-\w.$]+)\(')
+_ELSEWHERE = re.compile(r"^declare [^\n@]*@(_Z(?!N?K?S|n|d|T)[-\w.$]+)\(", re.M)  # functions of other files
+_POINTED_TO = re.compile(rf"\bptr (?:noundef |nonnull )*{NAME}(?!\()")
 _RUNTIME = {  # functions of the runtime that only the text that is added here calls
     _CURRENT: f"declare i32 @{_CURRENT}(i32)",
     "__tw_simt_assert": "declare void @__tw_simt_assert(ptr, ptr, i32, ptr) noreturn",
@@ -79,7 +84,7 @@ def with_threads(
     """The module ``text`` with the functions that run the threads of ``kernels``: see ``entry``. ``inline`` gives the
     module with functions inlined, and ``transform`` with passes run over functions; ``checked`` code asks the runtime
     before each access."""
-    calls = call_graph(text)
+    calls = _call_graph(text, kernels)
     text = _without_null_accesses(text, called_from(calls, kernels))
     inlined = _callers(calls, (_INDEX, *_WAITS)) - set(kernels)
     if checked:  # the locations of accesses in helpers are those of the calls
@@ -93,16 +98,16 @@ def with_threads(
     if waits:
         text, waits = with_spins(transform(text, waits, ("sroa",)), waits, BARRIER)
         text = _declared(text)
-    calls = call_graph(text)
+    calls = _call_graph(text, kernels)
     if checked:
         text = bounds.with_checks(text, called_from(calls, kernels), kernels, FUNCTION)
-        calls = call_graph(text)
+        calls = _call_graph(text, kernels)
     meeting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     if not checked:  # which asks before each access, so that how threads take turns does not matter
         alone = {symbol for symbol in kernels if symbol in calls and EXCHANGE not in calls[symbol]} - waits
         text = _declared(with_yields(transform(text, alone, ("sroa",)), alone, BARRIER))
         text = _unrolled(text, {symbol for symbol in kernels if EXCHANGE in calls.get(symbol, ())}, transform)
-        calls = call_graph(text)
+        calls = _call_graph(text, kernels)
     waiting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     hidden = _callers(calls, _WAITS, through=set(kernels)) - set(kernels)
     divisible = frozenset(symbol for symbol in waiting if not calls[symbol] & hidden)
@@ -155,7 +160,7 @@ def code_of(symbol: str, way: Way) -> str:
 def variables(text: str, kernels: Iterable[str]) -> list[str]:
     """The variables that ``kernels`` of the module ``text`` may use, of those that it defines in the memory of the
     device."""
-    calls = call_graph(text)
+    calls = direct_calls(text)
     named = {name for symbol in called_from(calls, kernels) for name in calls[symbol]}
     found = [(m[1].strip('"'), m["kind"], m["how"]) for m in GLOBAL.finditer(text)]
     return [
@@ -165,7 +170,7 @@ def variables(text: str, kernels: Iterable[str]) -> list[str]:
 
 def shared_types(text: str, kernels: Iterable[str]) -> dict[str, str]:
     """A type of the size of the shared variables that each of ``kernels`` of the module ``text`` may use."""
-    calls = call_graph(text)
+    calls = direct_calls(text)
     local = {m[1].strip('"'): m for m in GLOBAL.finditer(text) if "thread_local" in m["how"]}
     found = {}
     for symbol in kernels:
@@ -173,6 +178,22 @@ def shared_types(text: str, kernels: Iterable[str]) -> dict[str, str]:
         types = [parameter_type(m["rest"]) for name, m in local.items() if name in named and "external" not in m["how"]]
         found[symbol] = f"{{ {', '.join(types)} }}" if types else "[0 x i8]"
     return found
+
+
+def _call_graph(text: str, kernels: Iterable[str]) -> dict[str, set[str]]:
+    """The names that each function, or table of virtual ones, mentions. Of what ``kernels`` lead to, a call through a
+    pointer may be of any function of SIMT code whose address is taken, and one of another file may wait."""
+    tables = ((m[1].strip('"'), m["rest"]) for m in GLOBAL.finditer(text) if m[1].strip('"').startswith("_ZTV"))
+    calls = direct_calls(text)
+    calls |= {table: calls.keys() & set(re.findall(NAME, rest)) for table, rest in tables}
+    of_simt = _callers(calls, (_INDEX, *_WAITS), through=set(kernels)) - set(kernels)
+    pointed = of_simt & {name.strip('"') for name in _POINTED_TO.findall(text)}
+    through = {m[1].strip('"') for m in FUNCTION.finditer(text) if _THROUGH_POINTER.search(m[0])} if pointed else set()
+    found = calls | {name: {*calls[name], _ANY} for name in through} | {_ANY: pointed}
+    reached = called_from(found, kernels)
+    elsewhere = {name for each in reached for name in found[each]}.intersection(_ELSEWHERE.findall(text))
+    found = {name: found[name] if name in reached else calls.get(name, set()) for name in found}
+    return found | {name: {_INDEX, *_WAITS} for name in elsewhere}
 
 
 def _unrolled(text: str, kernels: set[str], transform: Transform) -> str:

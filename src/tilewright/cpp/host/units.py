@@ -25,7 +25,7 @@ def compiled(request: Request) -> Made:
     kernels, simt = (_annotated(llvm, note) for note in ("tw.kernel", "tw.simt"))
     threads, texts = SimtModule(llvm, {}), texts_of(request.name, request.text, files)
     refuse_tile_functions(llvm, kernels, texts, dict(request.defines))
-    if simt:
+    if simt or "@__tw_simt_" in llvm:
         refuse_host_functions(llvm, simt, SIMT, texts, dict(request.defines))
         threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=request.is_checked)
     described = module.described(llvm, [*kernels, *simt])

@@ -19,6 +19,7 @@ struct place {
 constexpr size_t first_page = 4096;  // where no memory is: null pointers and what is made from them
 static list<finding> findings;
 static int (*reporter)(finding const*, unsigned count) = nullptr;
+static unsigned heap_changes = 0;
 
 bool checking() { return reporter != nullptr; }
 
@@ -69,6 +70,9 @@ enum class owner { nobody, program, variable, device };
 static owner find_owner(worker* mine, size_t address, span* bounds) {
     checks& known = mine->checked;
     if (address < first_page) return owner::nobody;
+    unsigned now = __atomic_load_n(&heap_changes, __ATOMIC_RELAXED);
+    if (known.changes != now) known.latest = {};
+    known.changes = now;
     *bounds = known.latest;
     if (known.latest.end && within(known.latest, address)) return owner::device;
     span const* variable = nullptr;  // that `address` is in rather than at the end of
@@ -184,6 +188,19 @@ void __tw_simt_object(void* address, size_t size) {
     span wanted{size_t(address), size_t(address) + (size == size_t(-1) ? here->run->shared : size)};
     if (!here->checked.shared.holds(wanted)) here->checked.shared.add(wanted);
 }
+
+// What kernels allocate themselves is memory of the device.
+void* __tw_simt_malloc(size_t size) {
+    __atomic_add_fetch(&heap_changes, 1, __ATOMIC_RELAXED);
+    return heap(size);
+}
+void __tw_simt_free(void* address) {
+    __atomic_add_fetch(&heap_changes, 1, __ATOMIC_RELAXED);
+    if (!address || leave_heap(address)) return;
+    if (holds(address, 0)) say("a kernel frees %p, which no kernel allocated", address);
+    else free(address);  // of code that is not checked
+}
+void __tw_simt_free_sized(void* address, size_t) { __tw_simt_free(address); }
 
 // All threads of a block have passed a barrier, or have left a loop with one.
 void __tw_simt_passed(int kind) {

@@ -89,6 +89,25 @@ cudaError_t allocate(void** address, size_t size, cudaMemoryType kind) {
     return report(cudaSuccess);
 }
 
+void* heap(size_t size) {
+    locked here;
+    char* made = (char*)malloc(size ? size : 1);
+    size_t start = size_t(made), end = start + size, after = 0;
+    while (after < blocks.count && blocks[after].start < end) ++after;
+    // What code that is not checked has given back is still there.
+    while (after > 0 && blocks[after - 1].end > start && !blocks[after - 1].mapped) blocks.remove(--after);
+    if (made) add({start, end, made, 0, cudaMemoryTypeDevice});
+    return made;
+}
+bool leave_heap(void* address) {
+    locked here;
+    block* found = find(address);
+    if (!found || found->start != size_t(address) || found->mapped || !found->owner) return false;
+    free(found->owner);
+    blocks.remove(size_t(found - blocks.items));
+    return true;
+}
+
 static cudaError_t release(void* address, bool registered) {
     if (!address) return report(registered ? cudaErrorInvalidValue : cudaSuccess);
     locked here;

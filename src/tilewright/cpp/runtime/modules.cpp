@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 struct _nvrtcProgram {
-    char *text, *name, *log, *image;
+    char *text, *name;
+    tilewright::list<char*> headers, expressions;  // headers: a name and a text in turn; Python reads all until here
+    char *log, *image;
     size_t image_size;
-    tilewright::list<char*> expressions;
+    bool compiled;
 };
 struct CUmod_st {
     char* image;
@@ -29,7 +31,7 @@ namespace tilewright {
 
 constexpr int most_parameters = 256;
 constexpr char magic[8] = {'\x7f', 'T', 'i', 'l', 'e', 'I', 'R', '\n'};  // an image begins with it, and its size
-static int (*compiler)(char const* text, char const* name, char const* const* options, int count, nvrtcProgram made);
+static int (*compiler)(nvrtcProgram program, char const* const* options, int count);
 static int (*finder)(char const* image, size_t size, char const* name, unsigned* sizes, unsigned* count);
 
 template <typename T>
@@ -81,6 +83,14 @@ static nvrtcResult compile_outside(nvrtcProgram program, int count, char const* 
     for (char const* const* word = __tw_compiler_command; *word; ++word) words.add(*word);
     char const* const given[] = {"-module", text, program->name, image, log};
     for (char const* word : given) words.add(word);
+    list<char*> files;
+    for (size_t i = 0; i < program->headers.count; ++i) {
+        char file[PATH_MAX + 32];
+        snprintf(file, sizeof file, "%s/%zu", folder, i);
+        write_file(file, program->headers[i]);
+        words.add(files.add(copied(file, strlen(file))));
+    }
+    words.add("--");
     for (char* expression : program->expressions) words.add(expression);
     words.add("--");
     for (int i = 0; i < count; ++i) words.add(options[i]);
@@ -101,6 +111,11 @@ static nvrtcResult compile_outside(nvrtcProgram program, int count, char const* 
     free(made);
     free(said);
     words.clear();
+    for (char* file : files) {
+        unlink(file);
+        free(file);
+    }
+    files.clear();
     unlink(text);
     unlink(image);
     unlink(log);
@@ -172,26 +187,34 @@ nvrtcResult nvrtcVersion(int* major, int* minor) {
 }
 char const* nvrtcGetErrorString(nvrtcResult result) {
     switch (result) {
-        case NVRTC_SUCCESS: return "NVRTC_SUCCESS";
-        case NVRTC_ERROR_OUT_OF_MEMORY: return "NVRTC_ERROR_OUT_OF_MEMORY";
-        case NVRTC_ERROR_PROGRAM_CREATION_FAILURE: return "NVRTC_ERROR_PROGRAM_CREATION_FAILURE";
-        case NVRTC_ERROR_INVALID_INPUT: return "NVRTC_ERROR_INVALID_INPUT";
-        case NVRTC_ERROR_INVALID_PROGRAM: return "NVRTC_ERROR_INVALID_PROGRAM";
-        case NVRTC_ERROR_INVALID_OPTION: return "NVRTC_ERROR_INVALID_OPTION";
-        case NVRTC_ERROR_COMPILATION: return "NVRTC_ERROR_COMPILATION";
-        case NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID: return "NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID";
+#define X(name, number) \
+    case name: return #name;
+        TW_NVRTC_RESULTS(X)
+#undef X
     }
     return "NVRTC_ERROR unknown";
 }
+// Those that NVRTC of CUDA 13 compiles for; here they are all the same.
+static int const architectures[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
+nvrtcResult nvrtcGetNumSupportedArchs(int* count) {
+    if (!count) return NVRTC_ERROR_INVALID_INPUT;
+    *count = sizeof architectures / sizeof *architectures;
+    return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcGetSupportedArchs(int* archs) {
+    if (!archs) return NVRTC_ERROR_INVALID_INPUT;
+    memcpy(archs, architectures, sizeof architectures);
+    return NVRTC_SUCCESS;
+}
 nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, char const* text, char const* name, int count,
-                               char const* const*, char const* const*) {
-    if (!program || !text || count < 0) return NVRTC_ERROR_INVALID_INPUT;
-    if (count > 0) {
-        say("nvrtcCreateProgram() gets no headers here; write them to a folder, and pass it as -I");
-        return NVRTC_ERROR_PROGRAM_CREATION_FAILURE;
-    }
+                               char const* const* headers, char const* const* names) {
+    if (!program || !text || count < 0 || (count > 0 && !(headers && names))) return NVRTC_ERROR_INVALID_INPUT;
     if (!name || !*name) name = "default_program";
-    *program = made_of(_nvrtcProgram{copied(text, strlen(text)), copied(name, strlen(name)), copied("", 0), nullptr, 0, {}});
+    *program = made_of(_nvrtcProgram{copied(text, strlen(text)), copied(name, strlen(name)), {}, {}, copied("", 0), nullptr, 0, false});
+    for (int i = 0; i < count; ++i) {
+        (*program)->headers.add(copied(names[i], strlen(names[i])));
+        (*program)->headers.add(copied(headers[i], strlen(headers[i])));
+    }
     return NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
@@ -200,7 +223,9 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
     free((*program)->name);
     free((*program)->log);
     free((*program)->image);
+    for (char* header : (*program)->headers) free(header);
     for (char* expression : (*program)->expressions) free(expression);
+    (*program)->headers.clear();
     (*program)->expressions.clear();
     free(*program);
     *program = nullptr;
@@ -208,12 +233,14 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
 }
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, char const* const* options) {
     if (!program) return NVRTC_ERROR_INVALID_PROGRAM;
+    if (count < 0 || (count > 0 && !options)) return NVRTC_ERROR_INVALID_INPUT;
+    program->compiled = true;
     if (!compiler && __tw_compiler_command) return compile_outside(program, count, options);
     if (!compiler) {
         __tw_compiled(program, "a program without Python cannot compile kernels: run it by tilewright run", nullptr, 0);
         return NVRTC_ERROR_COMPILATION;
     }
-    return nvrtcResult(compiler(program->text, program->name, options, count, program));
+    return nvrtcResult(compiler(program, options, count));
 }
 nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, size_t* size) {
     if (!program || !size) return program ? NVRTC_ERROR_INVALID_INPUT : NVRTC_ERROR_INVALID_PROGRAM;
@@ -237,14 +264,28 @@ nvrtcResult nvrtcGetTileIR(nvrtcProgram program, char* image) {
 }
 nvrtcResult nvrtcAddNameExpression(nvrtcProgram program, char const* expression) {
     if (!program || !expression) return program ? NVRTC_ERROR_INVALID_INPUT : NVRTC_ERROR_INVALID_PROGRAM;
+    if (program->compiled) return NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION;
     program->expressions.add(copied(expression, strlen(expression)));
     return NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcGetLoweredName(nvrtcProgram program, char const* expression, char const** name) {
     if (!program || !expression || !name) return program ? NVRTC_ERROR_INVALID_INPUT : NVRTC_ERROR_INVALID_PROGRAM;
-    *name = expression;
-    return NVRTC_SUCCESS;
+    if (!program->image) return NVRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION;
+    for (char const* each : program->expressions)
+        if (strcmp(each, expression) == 0) {
+            *name = each;
+            return NVRTC_SUCCESS;
+        }
+    return NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID;
 }
+#define X(kind)                                                                                                          \
+    nvrtcResult nvrtcGet##kind##Size(nvrtcProgram, size_t*) {                                                            \
+        say("nvrtcGet" #kind "Size() has nothing to give: kernels are compiled for this processor; take what nvrtcGetTileIR() gives"); \
+        return NVRTC_ERROR_INVALID_PROGRAM;                                                                              \
+    }                                                                                                                    \
+    nvrtcResult nvrtcGet##kind(nvrtcProgram, char*) { return NVRTC_ERROR_INVALID_PROGRAM; }
+TW_NVRTC_CODE(X)
+#undef X
 
 CUresult cuModuleLoadData(CUmodule* module, void const* image) {
     if (!module || !image) return CUDA_ERROR_INVALID_VALUE;

@@ -104,6 +104,8 @@ cudaError_t copy3d(cudaMemcpy3DParms const& how);
 cudaError_t fill(void* address, unsigned value, unsigned element, size_t count);
 bool holds(void const* address, size_t size);
 bool bounds_of(void const* address, size_t* start, size_t* end);  // of the allocation that it is in, or at the end of
+void* heap(size_t size);  // memory of the device that a kernel asks for, and gives back
+bool leave_heap(void* address);
 void forget_memory();
 
 // Work of a graph. A node runs after those that it depends on.

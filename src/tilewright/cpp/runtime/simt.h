@@ -64,7 +64,8 @@ struct checks {
     unsigned block, at[3];      // the block that runs
     unsigned barriers, warp_barriers[32];  // that it has passed, and its warps
     list<span> shared;  // its variables in shared memory
-    span latest;        // the allocation that it used last
+    span latest;        // the allocation that it used last, and as of how many changes of the heap
+    unsigned changes;
     span stack;
     unsigned char* elsewhere;  // where what is wrong does no harm
     size_t elsewhere_bytes;

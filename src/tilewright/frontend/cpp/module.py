@@ -12,7 +12,7 @@ from tilewright.frontend.cpp.hints import kernel_hints
 from tilewright.frontend.cpp.kernel import parameter_name, translate_kernel
 from tilewright.frontend.cpp.llvm_text import parse_module
 from tilewright.frontend.cpp.locations import Locations
-from tilewright.frontend.cpp.names import source_name
+from tilewright.frontend.cpp.names import is_instance, source_name
 from tilewright.frontend.cpp.optimize import optimize
 from tilewright.frontend.cpp.source import defines_main, needs_expansion, prepare
 from tilewright.frontend.cpp.spaces import TILE, refuse_host_functions, texts_of
@@ -24,7 +24,7 @@ from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileUnsupported
 from tilewright.ir.types import ElementType, TileType
 
 _ENTRY = "__tw_kernel_"
-_EXPRESSION = re.compile(r"\s*(?P<name>[A-Za-z_:][\w:]*\s*(?:<.*>)?)\s*(?P<parameters>\(.*\))?\s*\Z", re.DOTALL)
+_EXPRESSION = re.compile(r"\s*&?\s*(?P<name>[A-Za-z_:][\w:]*\s*(?:<.*>)?)\s*(?P<parameters>\(.*\))?\s*\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Module:
         """The kernels that are no templates, by the names of their declarations, in source order."""
         unoptimized = self._compile(())
         _refuse_results(unoptimized)
-        found = (source_name(symbol) for symbol, note, _ in function_notes(unoptimized) if note == "tw.kernel")
-        return tuple(dict.fromkeys(found))
+        found = (symbol for symbol, note, _ in function_notes(unoptimized) if note == "tw.kernel")
+        return tuple(dict.fromkeys(source_name(symbol) for symbol in found if not is_instance(symbol)))
 
     def kernel(self, expression: str) -> CppKernel:
         """The kernel that ``expression`` names: ``"name"``, ``"space::name"`` or ``"name<float, 128>"``.

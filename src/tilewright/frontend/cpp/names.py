@@ -12,17 +12,23 @@ def source_name(symbol: str) -> str:
     if symbol.startswith("_ZZ"):  # a variable in a function: what follows the function is its name
         found = re.search(r"E(?:\d+_)?(\d+)(\w+?)(?:_\d+)?\Z", symbol)
         return found.group(2)[: int(found.group(1))] if found else symbol
+    names, _ = _qualified(symbol)
+    return "::".join(n for n in names if not n.startswith("_GLOBAL__N")) or symbol
+
+
+def is_instance(symbol: str) -> bool:
+    """Whether a symbol is of an instance of a template."""
+    return symbol.startswith("_Z") and _qualified(symbol)[1].startswith("I")
+
+
+def _qualified(symbol: str) -> tuple[list[str], str]:
+    """The names that a symbol begins with, and what follows them."""
     position = 2
     names: list[str] = []
-    nested = symbol[position] == "N"
+    nested = symbol[position : position + 1] == "N"
     position += nested
-    while position < len(symbol):
-        match = re.compile(r"L?(\d+)").match(symbol, position)
-        if match is None:
-            break
+    while (match := re.compile(r"L?(\d+)").match(symbol, position)) is not None and (nested or not names):
         length = int(match.group(1))
         names.append(symbol[match.end() : match.end() + length])
         position = match.end() + length
-        if not nested:
-            break
-    return "::".join(n for n in names if not n.startswith("_GLOBAL__N")) or symbol
+    return names, symbol[position:]

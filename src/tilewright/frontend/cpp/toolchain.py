@@ -135,13 +135,13 @@ def _environment() -> dict[str, str]:
     """The environment of the compiler: zig wants a directory for its cache, which only linking fills."""
     if {"ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"} <= os.environ.keys():
         return dict(os.environ)
-    cache = _zig_cache()
+    cache = compiler_cache()
     return {"ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache), **os.environ}
 
 
 @functools.cache
-def _zig_cache() -> Path:
-    """The folder of zig, whose libraries get into programs: nobody else may write to it."""
+def compiler_cache() -> Path:
+    """The folder of zig, whose libraries get into programs, and of headers: nobody else may write to it."""
     try:
         folder = user_folder() / "zig"
         private_folder(folder)
@@ -180,7 +180,7 @@ class Options:
         """The compiler's options for ``text``; ``defines`` are the definitions that no line before it makes."""
         flags = [*_MACROS, "-isystem", str(INCLUDE_DIR)]
         if self.host:
-            simt = "__global__" in text or "__tw_simt" in text
+            simt = any(word in text for word in ("__global__", "__device__", "__tw_simt"))
             on_gpu = "TW_SIMT_GPU" in self.defines
             flags += (*_HOST_FLAGS, *(() if on_gpu else _FAITHFUL), *(_SIMT if simt else ()))
         else:
