@@ -204,7 +204,7 @@ def multiply(
     if work is not None:
         arguments += [work.pointer, as_value(left.row), as_value(right.row)]
     else:
-        arguments += map(as_value, (*valid, left.row) if packed else (*valid, left.row, left.column))
+        arguments += map(as_value, (*valid, k, left.row) if packed else (*valid, k, left.row, left.column))
     nest.builder.call(function, arguments)
     nest.close()
 
@@ -276,13 +276,13 @@ def rewrite(
 def _kernel(state: State, p: Product, accumulator: Accumulator, *, packed: bool) -> ir.Function:
     """The function that adds the product of row-major [m, k] and [k, n] to [m, n].
 
-    Its parameters are x, y and out, the factors of ``accumulator`` if it has any, how far along m and k to go, and the
-    distances of the rows of x and, unless ``packed``, of its columns.
+    Its parameters are x, y and out, the factors of ``accumulator`` if it has any, how far along m and k to go, k, and
+    the distances of the rows of x and, unless ``packed``, of its columns. It serves every k of more than a few steps.
     """
     scaled = "" if accumulator.factors is None else "columns." if accumulator.by_column else "rows."
     start = "zero." if accumulator.zero else scaled
-    name = f"tw.mma.{start}{'' if packed else 'strided.'}{p}"
-    pointers, numbers = 3 if accumulator.factors is None else 4, 3 if packed else 4
+    name = f"tw.mma.{start}{'' if packed else 'strided.'}{replace(p, k=min(p.k, UNROLL))}"
+    pointers, numbers = 3 if accumulator.factors is None else 4, 4 if packed else 5
     return _function(state, name, pointers, numbers, lambda f: Kernel(state, f, p, accumulator, packed=packed))
 
 

@@ -76,19 +76,19 @@ class Accumulator:
 
 
 class Kernel:
-    """Emits the body of a matmul of fixed sizes."""
+    """Emits the body of a matmul of fixed sizes but for k, where it is more than a few."""
 
     def __init__(
         self, state: State, function: ir.Function, p: Product, accumulator: Accumulator, *, packed: bool
     ) -> None:
         self.function = function
         self.dtypes = p.x, p.y, p.out
-        self.m, self.n, self.k = p.m, p.n, p.k
+        self.m, self.n, self.steps = p.m, p.n, min(UNROLL, p.k)
         self.zero = accumulator.zero
         self.factors = None if accumulator.factors is None else function.args[3]
         self.by_column = accumulator.by_column
-        distances = [*function.args[-3:], 1] if packed else function.args[-4:]
-        self.height, self.depth, self.row, self.column = distances
+        numbers = [*function.args[-4:], 1] if packed else function.args[-5:]
+        self.height, self.depth, self.k, self.row, self.column = numbers
         self.type = element_type(p.out)
         self.block = blocking(state, p)
         if self.type not in (F32, F64):
@@ -186,9 +186,9 @@ class Kernel:
 
     def _sum(self, nest: Nest, row: Index, column: Index, accumulators: list[list[ir.Value]]) -> list[list[ir.Value]]:
         """Add the products along k to ``accumulators``."""
-        builder, unroll = nest.builder, min(UNROLL, self.k)
+        builder, unroll = nest.builder, self.steps
         lines = [index.mul(builder, index.add(builder, row, i), self.row) for i in range(len(accumulators))]
-        k = nest.begin(self.depth, unroll) if self.k > unroll else 0
+        k = nest.begin(self.depth, unroll) if unroll == UNROLL else 0
         current = accumulators if isinstance(k, int) else [[nest.carry(v) for v in line] for line in accumulators]
         for u in range(unroll):
             current = self._step(nest, lines, column, k, u, current)
@@ -201,7 +201,7 @@ class Kernel:
         if self.type not in (F32, F64):
             return value
         builder = nest.builder
-        cut = nest.builders[0].icmp_unsigned("<", self.depth, ir.Constant(I64, self.k))
+        cut = nest.builders[0].icmp_unsigned("<", self.depth, self.k)
         rest = nest.builders[0].select(cut, ir.Constant(self.type, 0.0), ir.Constant(self.type, -0.0))
         return builder.fadd(value, lanes.splat(nest.builders[0], rest, self.block.lanes))
 
