@@ -30,7 +30,10 @@ _BACKENDS = {
 # benchmarks/gpu_attention.py has measured it as at least as fast; TILEWRIGHT_BACKEND and use_backend decide otherwise.
 _TAKEN_BY_GPU = {
     "matmuls of aligned 16-bit matrices in tiles of 128x256 or more": "is_large_matmul",
-    "persistent matmuls of 16-bit matrices in tiles of 128 columns or more, in pairs of 64": "is_persistent_matmul",
+    "persistent matmuls of 16-bit matrices in tiles of 64 columns or more": "is_persistent_matmul",
+    "matmuls of aligned 16-bit matrices with a tile of 16 or 32 rows in each block": "is_matmul_of_few_rows",
+    "matmuls of aligned 8-bit floats whose steps have scales, in tiles of 64x128 to 128x128": "is_scaled_matmul",
+    "linear attention of 16 bits": "is_linear_attention",
     "the same of 128x256 in pairs, with strips of up to 16 columns for what whole tiles leave": "is_matmul_with_strips",
     "matmuls of 16-bit matrices in tiles of several parts side by side": "is_matmul_of_parts",
     "persistent matmuls of aligned 8-bit floats along K with use_fast_acc": "is_persistent_matmul_of_bytes",
@@ -43,6 +46,7 @@ _TAKEN_BY_GPU = {
     "the backward pass of attention of 16 bits, in tiles of 64x64 or some of 128": "is_attention_backward",
     "decoding attention of 16 bits with keys along the rows and values of width 256 or more": "is_latent_decoding",
     "reductions of aligned rows, each in one tile and a block of its own": "is_row_kernel",
+    "such reductions after loops over pieces of a row, of 256 to 1,024 elements": "is_row_kernel_in_pieces",
 }
 
 

@@ -19,6 +19,7 @@ WGMMA_REFUSED = "wgmma_refused"  # and why MMA ops are not: a line for each of t
 NUM_STAGES = "pipeline_stages"  # and that which says how many iterations of a loop have their loads in flight
 DEEPER = "deeper_stages"  # and how many stages there would be for a CTA that has an SM alone
 CTAS_OF_SM = "ctas_of_sm"  # and of one whose warps load what they multiply: how many CTAs an SM holds
+CTAS_BESIDE = "ctas_beside"  # and of one in which a single warp loads for them
 ROW_PART = "row_part"  # and of one whose rows are too large for the registers: how many elements are computed at once
 MULTICAST_PAYS = "multicast_pays"  # and of one with operands whose rows do not start on sectors of the L2 cache
 MAX_WARPS = 32

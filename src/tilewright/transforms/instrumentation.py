@@ -45,6 +45,7 @@ PASSES = (
     "expand-views",
     "merge-loops",
     "drop-unit-batches",
+    "turn-mma",
     "legalize-mma",
     "choose-wgmma",
     "multicast-fetches",

@@ -18,13 +18,16 @@ from tilewright.backends.gpu.kernel_classes import (
     is_attention_of_bytes,
     is_large_matmul,
     is_latent_decoding,
+    is_linear_attention,
     is_matmul_of_bytes_by_rows,
+    is_matmul_of_few_rows,
     is_matmul_of_integers,
     is_matmul_of_parts,
     is_matmul_of_tfloat32,
     is_matmul_with_strips,
     is_persistent_matmul,
     is_persistent_matmul_of_bytes,
+    is_scaled_matmul,
 )
 from tilewright.ir.core import Function
 from tilewright.runtime.launch import specialization
@@ -74,7 +77,7 @@ def test_products_that_are_taken(dtype: Any) -> None:
     assert classes(dtype=dtype) == ["large", "persistent"]
     assert classes(dtype=dtype, right=True, tile=(256, 128, 64), hints={"num_ctas": 1}) == ["large", "persistent"]
     assert classes(matmul, dtype=dtype) == ["large"]
-    assert classes(dtype=dtype, tile=WIDE) == ["persistent"]
+    assert classes(dtype=dtype, tile=WIDE) == classes(dtype=dtype, tile=NARROW) == ["persistent"]
 
 
 def test_rows_that_do_not_start_on_sectors() -> None:
@@ -141,7 +144,8 @@ def test_tfloat32() -> None:
     assert found(rounded, 64, 64, 32, right=False) == ["tfloat32"] and not found(matmul, 64, 64, 32, right=False)
     assert (
         not found(rounded, 64, 64, 32)
-        and not found(rounded, 128, 128, 32, right=False)
+        and found(rounded, 128, 128, 32, right=False) == found(matmul, 128, 256, 32, right=False) == ["tfloat32"]
+        and not found(rounded, 256, 128, 32, right=False)
         and not found(rounded, 128, 128, 32, size=510)
     )
     assert not classes(dtype=np.float32, tile=(128, 256, 32), right=True)
@@ -198,12 +202,73 @@ def test_8_bit_integers(dtype: Any) -> None:
 
 def test_others_are_not() -> None:
     assert not classes(matmul, tile=WIDE)
-    assert not classes(tile=NARROW)
+    assert not classes(tile=(64, 32, 64))
     assert not classes(size=510)
     assert not classes(target="sm_80")
     assert not classes(dtype=ml_dtypes.float8_e4m3fn, right=True)
     assert not classes(hints={"occupancy": 2})
     assert not classes(hints={"num_ctas": 2})
+
+
+def test_tiles_of_few_rows() -> None:
+    """They are multiplied as columns; not where rows are no whole sectors."""
+
+    def found(*tile: int, kernel: Any = matmul, size: int = 512, dtype: Any = np.float16) -> bool:
+        arrays = tuple(aligned((size, size), dtype) for _ in range(3))
+        arguments = (*arrays, *tile, False, False, ct.float32, False)
+        function = specialization(ct.kernel(kernel), arguments, "reference").function
+        return is_matmul_of_few_rows(function, GpuBackend("sm_90"))
+
+    assert found(16, 128, 64) and found(32, 64, 64) and found(16, 64, 128)
+    assert not found(16, 32, 64) and not found(*NARROW) and not found(16, 128, 64, size=520)
+    assert not found(16, 128, 64, kernel=persistent) and not found(16, 128, 64, dtype=np.float32)
+
+
+@ct.kernel
+def scaled(
+    a: ct.Array, b: ct.Array, rows: ct.Array, all_: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int]
+) -> None:
+    """Each step has a scale for each row, and one for all."""
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(a.shape[1] // 128):
+        x, y = ct.load(a, (ct.bid(0), k), (M, 128)), ct.load(b, (ct.bid(1), k), (N, 128))
+        scale = ct.load(rows, (ct.bid(0), k), (M, 1)) * ct.load(all_, (ct.bid(1), k), (1, 1))
+        total += ct.mma(x, ct.transpose(y), ct.zeros((M, N), ct.float32)) * scale
+    ct.store(c, (ct.bid(0), ct.bid(1)), total)
+
+
+def test_products_with_scales() -> None:
+    def found(*tile: int, dtype: Any = ml_dtypes.float8_e4m3fn) -> bool:
+        arrays = [aligned((512, 512), dtype) for _ in range(2)]
+        others = [aligned(shape, np.float32) for shape in ((512, 4), (4, 4), (512, 512))]
+        function = specialization(scaled, (*arrays, *others, *tile), "reference").function
+        return is_scaled_matmul(function, GpuBackend("sm_90"))
+
+    assert found(128, 128) and found(64, 128) and not found(128, 32) and not found(128, 128, dtype=np.float16)
+
+
+@ct.kernel
+def recurrent(
+    q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array, D: ct.Constant[int], T: ct.Constant[int]
+) -> None:  # fmt: skip
+    """Linear attention of one head."""
+    state = ct.zeros((D, D), ct.float32)
+    for i in range(q.shape[0] // T):
+        queries, keys, values = ct.load(q, (i, 0), (T, D)), ct.load(k, (i, 0), (T, D)), ct.load(v, (i, 0), (T, D))
+        scores = ct.mma(queries, ct.transpose(keys), ct.zeros((T, T), ct.float32))
+        result = ct.mma(queries, state.astype(q.dtype), ct.zeros((T, D), ct.float32))
+        ct.store(o, (i, 0), ct.mma(scores.astype(q.dtype), values, result))
+        state = ct.mma(ct.transpose(keys), values, state)
+
+
+def test_linear_attention() -> None:
+    def found(kernel: Any, *arguments: int) -> bool:
+        arrays = [aligned((256, 128), np.float16) for _ in range(3)]
+        function = specialization(kernel, (*arrays, aligned((256, 128), np.float32), *arguments), "reference").function
+        return is_linear_attention(function, GpuBackend("sm_90"))
+
+    assert found(recurrent, 128, 64) and found(recurrent, 128, 128)
+    assert not found(recurrent, 128, 32) and not found(ct.kernel(attention), 64, 64, 128, False)
 
 
 def is_taken(rows: int, keys: int, width: int, causal: bool = False, dtype: Any = np.float16, **how: Any) -> bool:
@@ -221,6 +286,28 @@ def test_attention_that_is_taken() -> None:
     assert is_taken(128, 128, 64) and is_taken(128, 32, 64, True) and not is_taken(128, 64, 64)
     assert is_taken(64, 64, 256) and is_taken(64, 128, 256, True) and not is_taken(64, 32, 256)
     assert is_taken(128, 128, 128, hints={"occupancy": 2}) and is_taken(256, 128, 128, hints={"occupancy": 1})
+
+
+@ct.kernel
+def capped(
+    q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array, M: ct.Constant[int], N: ct.Constant[int], D: ct.Constant[int]
+) -> None:
+    x = ct.load(q, (ct.bid(0), 0), (M, D))
+    total, size = ct.zeros((M, D), ct.float32), ct.zeros((M, 1), ct.float32)
+    for j in range(k.shape[0] // N):
+        scores = ct.mma(x, ct.transpose(ct.load(k, (j, 0), (N, D))), ct.zeros((M, N), ct.float32))
+        weights = ct.exp(ct.tanh(scores))
+        size += ct.sum(weights, axis=1, keepdims=True)
+        total = ct.mma(weights.astype(q.dtype), ct.load(v, (j, 0), (N, D)), total)
+    ct.store(o, (ct.bid(0), 0), (total / size).astype(o.dtype))
+
+
+def test_soft_caps() -> None:
+    def found(*tile: int) -> bool:
+        arrays = [aligned((256, tile[-1]), np.float16) for _ in range(4)]
+        return is_attention(specialization(capped, (*arrays, *tile), "reference").function, GpuBackend("sm_90"))
+
+    assert found(128, 128, 128) and found(64, 64, 256) and found(64, 128, 256) and not found(128, 64, 128)
 
 
 @pytest.mark.parametrize(

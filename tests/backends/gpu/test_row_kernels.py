@@ -10,7 +10,7 @@ from support.gpu_products import aligned
 
 import tilewright as ct
 from tilewright.backends.gpu.backend import GpuBackend
-from tilewright.backends.gpu.kernel_classes import is_row_kernel
+from tilewright.backends.gpu.kernel_classes import is_row_kernel, is_row_kernel_in_pieces
 from tilewright.runtime.launch import specialization
 
 
@@ -42,6 +42,38 @@ def is_taken(
     tile = 1 << (columns - 1).bit_length()
     function = specialization(ct.kernel(kernel, **hints), (*arrays, tile), "reference").function
     return is_row_kernel(function, GpuBackend(target))
+
+
+@ct.kernel
+def in_pieces(x: ct.Array, out: ct.Array, T: ct.Constant[int]) -> None:
+    total = ct.zeros((1, T), ct.float32)
+    for j in range(ct.cdiv(x.shape[1], T)):
+        total += ct.load(x, (ct.bid(0), j), (1, T), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+    mean = ct.sum(total, axis=1, keepdims=True) / x.shape[1]
+    for j in range(ct.cdiv(x.shape[1], T)):
+        ct.store(out, (ct.bid(0), j), (ct.load(x, (ct.bid(0), j), (1, T)).astype(ct.float32) - mean).astype(out.dtype))
+
+
+@ct.kernel
+def online(x: ct.Array, out: ct.Array, T: ct.Constant[int]) -> None:
+    total = ct.zeros((1, 1), ct.float32)
+    for j in range(ct.cdiv(x.shape[1], T)):
+        total += ct.sum(ct.load(x, (ct.bid(0), j), (1, T)), axis=1, keepdims=True).astype(ct.float32)
+    ct.store(out, (ct.bid(0), 0), total.astype(out.dtype))
+
+
+def test_rows_in_pieces() -> None:
+    def found(kernel: Any, size: int, columns: int = 4096, target: str = "sm_90") -> bool:
+        arrays = tuple(aligned((4, columns), np.float16) for _ in range(2))
+        return is_row_kernel_in_pieces(
+            specialization(kernel, (*arrays, size), "reference").function, GpuBackend(target)
+        )
+
+    assert found(in_pieces, 256) and found(in_pieces, 1024) and not found(in_pieces, 2048) and not found(in_pieces, 128)
+    assert (
+        not found(online, 256) and not found(in_pieces, 256, columns=4097) and not found(in_pieces, 256, target="sm_80")
+    )
+    assert not found(ct.kernel(softmax), 1024, columns=1024)
 
 
 def test_rows_that_are_taken() -> None:

@@ -137,3 +137,38 @@ def test_attention_of_bytes(
     late = [op for op in functions[-1].walk() if isinstance(op, Wgmma) and isinstance(op.x.type, TileType)]
     assert late and all(op.x.tile.element.bytes == op.y.type.dtype.bytes == 1 for op in late)
     assert not any(isinstance(op, (GpuMma, TakeTurn, GlobalLoad)) for op in functions[-1].walk())
+
+
+@ct.kernel
+def recurrent(q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array, D: ct.Constant[int], T: ct.Constant[int]) -> None:
+    """Linear attention of one head: the state that a loop carries is the right operand of the next step."""
+    state = ct.zeros((D, D), ct.float32)
+    for i in range(q.shape[0] // T):
+        queries, keys, values = ct.load(q, (i, 0), (T, D)), ct.load(k, (i, 0), (T, D)), ct.load(v, (i, 0), (T, D))
+        scores = ct.mma(queries, ct.transpose(keys), ct.zeros((T, T), ct.float32))
+        result = ct.mma(queries, state.astype(q.dtype), ct.zeros((T, D), ct.float32))
+        result = ct.mma(scores.astype(q.dtype), values, result)
+        state = ct.mma(ct.transpose(keys), values, state)
+        ct.store(o, (i, 0), result)
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+@pytest.mark.parametrize(("D", "T"), [(64, 64), (128, 64), (128, 128)])
+def test_a_state_that_a_loop_carries(make: Callable[[], Any], D: int, T: int) -> None:
+    rng = np.random.default_rng(D)
+    q, k, v = (aligned((2 * T, D), np.float16) for _ in range(3))
+    for x in (q, k, v):
+        x[...] = rng.integers(-1, 2, x.shape) * (rng.random(x.shape) < 0.2)
+    o, wide = aligned((2 * T, D), np.float32), [x.astype(np.float64) for x in (q, k, v)]
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    with observed_passes(see), make() as backend:
+        ct.launch(None, (1,), recurrent, (q, k, v, o, D, T), backend=backend)
+    seen = np.kron(np.tri(2), np.ones((T, T)))  # all of this step and of those before it
+    np.testing.assert_array_equal(o, (wide[0] @ wide[1].T * seen @ wide[2]).astype(np.float32))
+    assert sum(isinstance(op, Wgmma) for op in found[-1].walk()) == 4
+    assert not any(isinstance(op, GpuMma) for op in found[-1].walk())

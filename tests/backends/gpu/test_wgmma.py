@@ -14,6 +14,7 @@ from support.ptx.backend import ptx_backend
 import tilewright as ct
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
+from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.barriers import GroupBarrier, MbarrierArrive, MbarrierExpect, MbarrierWait
 from tilewright.ir.ops.gpu.memory import Barrier, SharedStore
 from tilewright.ir.ops.gpu.mma import GpuMma
@@ -47,6 +48,8 @@ PRODUCTS = [
     Product((128, 64, 64), (128, 64, 64), np.float32, rounded=True),
     Product((128, 128, 128), (128, 64, 128), E5M2, BF16),  # by two warp groups
     Product(dtype=np.float32, right=True, tile=(64, 64, 32), rounded=True),
+    Product((40, 136, 72), (16, 64, 32)),  # few rows: the transposed product
+    Product((30, 256, 64), (32, 128, 64), BF16, np.float32),
 ]
 
 
@@ -400,12 +403,12 @@ def test_without_room_in_shared_memory_all_stays_with_mma_sync() -> None:
     """The joined tile needs more than the ring leaves: only that is known late."""
 
     def program(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
-        product = ct.mma(
-            ct.load(a, (0, 0), (128, 128)), ct.load(b, (0, 0), (128, 128)), ct.zeros((128, 128), ct.float32)
-        )
-        ct.store(c, (0, 0), ct.cat((product, product + 1), 1))
+        for i in range(2):
+            x, y = ct.load(a, (i, 0), (128, 128)), ct.load(b, (0, 0), (128, 128))
+            product = ct.mma(x, y, ct.zeros((128, 128), ct.float32))
+            ct.store(c, (i, 0), ct.cat((product, product + 1), 1))
 
-    a, b, c = aligned((128, 128), np.float16), aligned((128, 128), np.float16), aligned((128, 256), np.float32)
+    a, b, c = aligned((256, 128), np.float16), aligned((128, 128), np.float16), aligned((256, 256), np.float32)
     a[...], b[...] = 1, 2
     found = _chosen(program, a, b, c)
     assert (c[:, :128] == 256).all() and (c[:, 128:] == 257).all() and Wgmma not in found
@@ -491,3 +494,56 @@ def test_loads_under_conditions_and_in_loops_that_are_left() -> None:
     a[...], b[...] = np.arange(512) // 64, 1
     found = _chosen(program, a, b, c, 7)
     assert (c == 64 * (0 + 2 + 4 + 6)).all() and Wgmma in found
+
+
+@ct.kernel
+def scaled(
+    a: ct.Array, b: ct.Array, left: ct.Array, right: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int]
+) -> None:
+    """Each step of 64 along k has a scale for each row, and one for each 64 columns."""
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(a.shape[1] // 64):
+        x, y = ct.load(a, (ct.bid(0), k), (M, 64)), ct.load(b, (ct.bid(1), k), (N, 64))
+        scale = ct.load(left, (ct.bid(0), k), (M, 1)) * ct.load(right, (ct.bid(1) * N // 64, k), (1, 1))
+        total += ct.mma(x, ct.transpose(y), ct.zeros((M, N), ct.float32)) * scale
+    ct.store(c, (ct.bid(0), ct.bid(1)), total)
+
+
+@pytest.mark.parametrize("on", ["gpu", "ptx"])
+def test_scales_are_loaded_as_they_are_used(on: str) -> None:
+    """By each thread that has an accumulator of the row: no memory that threads share is in between."""
+    rng, size = np.random.default_rng(0), 128
+    a, b = (aligned((size, size), E4M3) for _ in range(2))
+    left, right, c = (aligned(shape, np.float32) for shape in ((size, 2), (2, 2), (size, size)))
+    for x, low, high in ((a, -4, 5), (b, -4, 5), (left, 1, 4), (right, 1, 4)):
+        x[...] = rng.integers(low, high, x.shape)
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    make = interpreter_backend(None, target="sm_90") if on == "gpu" else ptx_backend(None, "sm_90")
+    with observed_passes(see), make as backend:
+        ct.launch(None, (1, 2), scaled, (a, b, left, right, c, 128, 64), backend=backend)
+    wide = np.repeat(np.repeat(right, 64, 0), 64, 1)
+    wanted = (a.astype(np.float64) * np.repeat(left, 64, 1)) @ (b.astype(np.float64) * wide).T
+    np.testing.assert_array_equal(c, wanted.astype(np.float32))
+    loop = next(op for op in found[-1].walk() if isinstance(op, For) and any(isinstance(o, Wgmma) for o in op.walk()))
+    assert not any(isinstance(op, (SharedStore, Barrier)) for op in loop.walk())
+
+
+def test_results_between_loops_have_memory_of_their_own() -> None:
+    """The thread that loads is in the second loop already; memory is left for them."""
+
+    def program(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
+        for i in ct.static_iter(range(2)):
+            total = ct.zeros((128, 128), ct.float32)
+            for k in range(a.shape[1] // 64):
+                total = ct.mma(ct.load(a, (i, k), (128, 64)), ct.load(b, (k, 0), (64, 128)), total)
+            ct.store(c, (i, 0), total)
+
+    a, b, c = aligned((256, 128), np.float16), aligned((128, 128), np.float16), aligned((256, 128), np.float32)
+    a[...], b[...] = 1, 2
+    found = _chosen(program, a, b, c)
+    assert (c == 256).all() and Wgmma in found and GpuMma not in found

@@ -240,15 +240,20 @@ def ldmatrix(cta: Cta, i: Instruction, chosen: Array) -> None:
 
 def incomplete(chosen: Array) -> Array:
     """Those of ``chosen`` whose warp group is not there as a whole."""
-    groups = chosen.reshape(-1, GROUP)
-    return chosen & np.repeat(groups.any(1) & ~groups.all(1), GROUP)
+    groups = _by_group(chosen)
+    return chosen & np.repeat(groups.any(1) & ~groups.all(1), GROUP)[: chosen.size]
+
+
+def _by_group(chosen: Array) -> Array:
+    """A row for each warp group, of which the last one may have fewer warps."""
+    return np.concatenate([chosen, np.zeros(-chosen.size % GROUP, bool)]).reshape(-1, GROUP)
 
 
 def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
     """A product of the tiles that two descriptors tell of: exact products, added in float64 or int64, rounded once."""
     if i.opcode[1] in ("fence", "commit_group", "wait_group"):
         return
-    groups = chosen.reshape(-1, GROUP)
+    groups = _by_group(chosen)
     if incomplete(chosen).any():
         raise Fault("a product without all threads of a warp group")
     m, n, k = map(int, re.findall(r"\d+", i.opcode[4]))

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from tilewright.analysis.gpu.target import GpuTarget, parse_target
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import depends, mma_ops, operand_source
+from tilewright.analysis.mma_graph import depends, is_recurrent, mma_ops, operand_source
 from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.hints import with_resolved_hints
 from tilewright.backends.gpu.row_kernels import is_row_kernel as is_row_kernel
+from tilewright.backends.gpu.row_kernels import is_row_kernel_in_pieces as is_row_kernel_in_pieces
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, float32, int32
 from tilewright.ir.ops.arith import Cast, Tanh
@@ -29,26 +30,29 @@ from tilewright.transforms.gpu.choose_wgmma import Choice, ChooseWgmma, choose
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.split_mma import SplitMma
+from tilewright.transforms.gpu.turn_mma import TurnMma
 from tilewright.transforms.pipelines import optimize, run_passes
 
 # What was measured of each class is in benchmarks/results: gpu_products.md and gpu_attention.md.
 _LARGE = 128 * 256  # accumulators of a tile
-_COLUMNS = 128  # of tiles of persistent matmuls, at least
-_PAIRED_COLUMNS = 64  # where CTAs share loads
+_COLUMNS = 64  # of tiles of persistent matmuls, at least
+_COLUMNS_OF_BYTES = 128  # of 8 bits
 _STEP = 64  # along K
+_FEW_ROWS = (16, 32)
 _STEP_OF_WORDS = 32  # of 32 bits
+_SCALED_TILES = {(128, 128), (64, 128), (128, 64)}
 # Of tfloat32: whether a loop over those of a block is around, and whether threads transpose right operands.
 _TILES_OF_WORDS: dict[tuple[bool, bool], set[tuple[int, ...]]] = {
     (False, False): {(128, 256)},
-    (False, True): set(),
+    (False, True): {(128, 256)},
     (True, False): {(128, 128), (128, 256)},
-    (True, True): {(64, 64)},
+    (True, True): {(64, 64), (128, 64), (64, 128), (128, 128), (128, 256)},
 }
 _ACROSS_K = 64  # rows and columns of tiles whose right operands threads transpose
 _STRIP_COLUMNS = 16  # of what whole tiles leave, at most
 _PART_COLUMNS = (32, 64)  # of MMA ops that are joined
 _KEYS = {128: 128 * 128, 256: 128 * 64}  # of attention: the least elements of keys and of values, for so many queries
-# For so many queries of such a width, in elements of so many bytes, without a soft cap: fewer keys that are taken.
+# For so many queries of such a width, in elements of so many bytes: fewer keys that are taken.
 _FEW_KEYS = {(128, 128, 1): (32, 64), (128, 128, 2): (32, 64), (64, 256, 2): (64, 128), (128, 64, 2): (32, 128)}
 _ONE_GROUP = (128, 32, 64)  # queries, keys and width of attention that one warp group computes
 # Of its backward pass, for so many MMA ops of a loop: rows and columns of the scores, and the width.
@@ -71,12 +75,37 @@ def is_large_matmul(function: Function, backend: Backend) -> bool:
 
 
 def is_persistent_matmul(function: Function, backend: Backend) -> bool:
-    """Whether ``function`` multiplies matrices of 16-bit floats in a loop over the tiles that are left to a block: in
-    tiles of 128 columns or more; of 64, where rows are no whole sectors, so that pairs of CTAs fetch them."""
+    """Whether ``function`` multiplies matrices of 16-bit floats in a loop over the tiles that are left to a block, in
+    tiles of 64 columns or more; where rows are no whole sectors, if pairs of CTAs fetch them."""
     found = _mmas(function, backend, bytes=2)
-    if found is None:
+    return found is not None and found.are_persistent(_COLUMNS)
+
+
+def is_matmul_of_few_rows(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` multiplies aligned matrices of 16-bit floats, a tile of 16 or 32 rows and 64 columns or more
+    in each block."""
+    found = _mmas(function, backend, bytes=2, by_threads=(StoreView,))
+    if found is None or found.multicast_pays or any(map(_is_in_persistent_loop, found.mmas)):
         return False
-    return found.are_persistent(_PAIRED_COLUMNS) if found.multicast_pays else found.are_persistent(_COLUMNS)
+    # As they are multiplied: transposed.
+    return all(op.acc.tile.shape[0] >= ROWS and op.acc.tile.shape[1] in _FEW_ROWS for op in found.mmas)
+
+
+def is_scaled_matmul(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` multiplies aligned matrices of 8-bit floats along K, in tiles of 64x128 to 128x128, and adds
+    what each step gives with a scale for each row, or for all, that threads load."""
+    found = _mmas(function, backend, bytes=1, by_threads=(LoadView,))
+    if found is None or any(op.acc.tile.shape not in _SCALED_TILES for op in found.mmas):
+        return False
+    return all(isinstance(op.parent, For) and min(op.results[0].tile.shape) == 1 for op in found.by_threads)
+
+
+def is_linear_attention(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` is such of 16-bit floats: its loops multiply by the state that they carry, and add to it."""
+    target = _target(backend)
+    loops = [op for op in function.walk() if isinstance(op, For) and mma_ops(op)]
+    likely = target.has_wgmma and bool(loops) and _are_all(function, 2) and all(map(is_recurrent, loops))
+    return likely and _choice(function, target) is not None
 
 
 def is_matmul_with_strips(function: Function, backend: Backend) -> bool:
@@ -107,15 +136,15 @@ def is_persistent_matmul_of_bytes(function: Function, backend: Backend) -> bool:
     """Whether ``function`` multiplies aligned matrices of 8-bit floats along K, with ``use_fast_acc``, in tiles of
     128x128 or more, in a loop over the tiles that are left to a block."""
     found = _mmas(function, backend, bytes=1)
-    rows = found is not None and all(op.fast_acc and op.acc.tile.shape[0] >= _COLUMNS for op in found.mmas)
-    return found is not None and rows and found.are_persistent(_COLUMNS)
+    rows = found is not None and all(op.fast_acc and op.acc.tile.shape[0] >= _COLUMNS_OF_BYTES for op in found.mmas)
+    return found is not None and rows and found.are_persistent(_COLUMNS_OF_BYTES)
 
 
 def is_matmul_of_integers(function: Function, backend: Backend) -> bool:
     """Whether ``function`` multiplies aligned matrices of 8-bit integers in steps of 64 or more, and tiles of 128x128
     or more along K, of 64x64 where the right one lies along its rows."""
     found = _mmas(function, backend, bytes=1, sums=int32, across_k=True)
-    least = _ACROSS_K if found is not None and found.across_k else _COLUMNS
+    least = _ACROSS_K if found is not None and found.across_k else _COLUMNS_OF_BYTES
     return found is not None and all(
         min(op.acc.tile.shape[-2:]) >= least and op.x.tile.shape[-1] >= _STEP for op in found.mmas
     )
@@ -132,8 +161,8 @@ def is_matmul_of_bytes_by_rows(function: Function, backend: Backend) -> bool:
 
 def is_matmul_of_tfloat32(function: Function, backend: Backend) -> bool:
     """Whether ``function`` multiplies aligned matrices of 32-bit floats, rounded to tfloat32, in steps of 32: along K
-    in tiles of 128x256; in a loop over those that are left to a block also of 128x128, and of 64x64 where the right one
-    lies along its rows."""
+    in tiles of 128x256; in a loop over those that are left to a block also of 128x128, and, where the right one lies
+    along its rows, from 64x64 on."""
     found = _mmas(function, backend, bytes=4, across_k=True)
     if found is None or any(op.x.tile.shape[-1] != _STEP_OF_WORDS for op in found.mmas):
         return False
@@ -144,7 +173,8 @@ def is_matmul_of_tfloat32(function: Function, backend: Backend) -> bool:
 def is_attention(function: Function, backend: Backend) -> bool:
     """Whether ``function`` is the forward pass of attention of 16-bit floats, for blocks of 64 to 256 queries: loops
     of two MMA ops, the second one of weights that follow from the first one, each with 128x128 elements of keys or
-    values or more, of 128x64 for 256 queries; without a soft cap also with fewer keys, see ``_FEW_KEYS``. It may also
+    values or more, of 128x64 for 256 queries; without a soft cap, or of width 256, also with fewer keys, see
+    ``_FEW_KEYS``. It may also
     store a number of each query."""
     return _attends(function, backend, bytes=2)
 
@@ -227,7 +257,7 @@ def _may_be_attention(mmas: Sequence[MmaOp]) -> bool:
     few = _FEW_KEYS.get((queries, width, scores.x.tile.element.bytes), ())
     if result.acc.tile.shape[-2:] == (queries, width) and keys in few:
         assert scores.block is not None
-        if not any(isinstance(op, Tanh) for op in scores.block.ops):
+        if width == _WIDTH or not any(isinstance(op, Tanh) for op in scores.block.ops):
             return True
     return all(op.y.tile.size >= _KEYS.get(op.acc.tile.shape[0], math.inf) for op in mmas)
 
@@ -271,7 +301,7 @@ def _mmas(
 
 
 def _found(function: Function, target: GpuTarget) -> _Found | None:
-    found = _choice(function, target, by_threads=lambda op: True)
+    found = _choice(function, target, (TurnMma(),), by_threads=lambda op: True)
     if found is None:
         return None
     optimized, chosen = found

@@ -7,7 +7,7 @@ from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, bfloat16, float16, float32
 from tilewright.ir.ops import arith, memory, shape
-from tilewright.ir.ops.control import Return, Yield
+from tilewright.ir.ops.control import Continue, For, Return, Yield
 from tilewright.ir.ops.linear import Reduce
 
 _ARITHMETIC: tuple[type[Op], ...] = (
@@ -24,6 +24,7 @@ _OPS = (*_ARITHMETIC, *_ACCESSES, *_OTHERS)
 _DTYPES: tuple[DType, ...] = (bfloat16, float16, float32)
 _TARGET = "sm_90a"  # on which they were measured
 _COLUMNS = range(1024, 131072 + 1)
+_PIECES = range(256, 1024 + 1)
 _WHOLE = 65536  # columns of 16 bits that a softmax keeps in registers: 0.98 of the other backend
 _ALIGNMENT = 16  # bytes
 
@@ -41,6 +42,21 @@ def is_row_kernel(function: Function, backend: Backend) -> bool:
         return False
     assert isinstance(backend, GpuBackend)
     return _is_aligned(function) and backend.architecture() == _TARGET
+
+
+def is_row_kernel_in_pieces(function: Function, backend: Backend) -> bool:
+    """Whether ``function`` reduces such rows after loops over their pieces, in tiles of 256 to 1,024 elements, as layer
+    norm of rows of any length does; loops themselves reduce nothing."""
+    loops = [op for op in function.walk() if isinstance(op, For)]
+    if function.hints or not loops or not all(isinstance(op, (*_OPS, For, Continue)) for op in function.walk()):
+        return False
+    reductions = [op for op in function.walk() if isinstance(op, Reduce)]
+    tiles = [v.tile for op in reductions for v in op.values]
+    if not tiles or any(isinstance(op, (Reduce, For)) for loop in loops for op in loop.walk() if op is not loop):
+        return False
+    assert isinstance(backend, GpuBackend)
+    whole = all(t.shape[-1] == t.size and t.size in _PIECES for t in tiles)
+    return whole and _is_aligned(function) and backend.architecture() == _TARGET
 
 
 def _is_softmax_of_16_bits(function: Function) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.first_fit import first_fit
 from tilewright.analysis.live_ranges import LiveRanges
-from tilewright.ir.core import Block, Function, Value
+from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.errors import TileError
 from tilewright.ir.ops.gpu.memory import AsyncCopy, AsyncWait, SharedAlloc, SharedCopy
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
 from tilewright.transforms.base import InPlacePass
 
 MOST_SHARED_BYTES = 232448  # of a CTA on sm_90 and sm_100: CUDA C++ Programming Guide, "Technical specifications"
@@ -27,8 +30,10 @@ class AllocateShared(InPlacePass):
     """Gives every ``gpu.shared_alloc`` an offset; tiles that are not live at the same time share memory.
 
     A tile is live from its allocation to its last use, and to the end of a loop around that one if it is allocated
-    outside; one that an asynchronous copy fills, to the next wait. The smallest ones share none where there is room:
-    what warps exchange for a reduction needs no barrier before it then.
+    outside; one that an asynchronous copy fills, to the next wait; one that the TMA unit stores, to the end. One that
+    another thread fetches is live as long as those use it that wait for what it fetches, as far as CTAs do not fetch
+    for each other. The smallest ones share none where there is room: what warps exchange for a reduction needs no
+    barrier before it then.
     Runs when all shared memory is asked for, and before barriers are inserted, which keep apart what shares memory.
     OutOfSharedMemory, when ``limit`` bytes are not enough, at the allocation that does not fit.
     """
@@ -92,22 +97,38 @@ def _intervals(function: Function) -> list[_Interval]:
     ranges = LiveRanges(function)
     waits = [place for op, place in ranges.first.items() if isinstance(op, AsyncWait)]
 
-    def end(value: Value, block: Block | None) -> int:
-        """The end of the last use of ``value``, seen from ``block``."""
-        found = ranges.end(value.users, block)
-        for op in value.users:
+    roles = next((op for op in function.walk() if isinstance(op, WarpSpecialize)), None)
+
+    def end(value: Value, block: Block | None, users: Sequence[Op] | None = None) -> int:
+        """The end of the last use of ``value``, or of these ``users``, seen from ``block``."""
+        users = list(value.users) if users is None else users
+        found = ranges.end(users, block)
+        for op in users:
             if isinstance(op, AsyncCopy):
                 after = min((w for w in waits if w > ranges.first[op]), default=len(ranges.first))
                 found = max(found, after)
+            if isinstance(op, TmaStore):
+                found = len(ranges.first)  # the TMA unit reads it until the end, or the last store, is waited for
             if isinstance(op, SharedCopy):
                 found = max(found, end(op.result, block))
         return found
 
-    return [
-        _Interval(op, ranges.first[op], max(end(op.result, op.block), ranges.first[op]))
-        for op in function.walk()
-        if isinstance(op, SharedAlloc)
-    ]
+    found = []
+    for op in function.walk():
+        if isinstance(op, SharedAlloc):
+            used = _consumed(op, roles) if roles is not None else None
+            last = end(op.result, op.block) if used is None or roles is None else end(op.result, roles.consumer, used)
+            found.append(_Interval(op, ranges.first[op], max(last, ranges.first[op])))
+    return found
+
+
+def _consumed(op: SharedAlloc, roles: WarpSpecialize) -> list[Op] | None:
+    """The uses of ``op`` by those who wait for what others fetch to it; None where not all of it is such."""
+    fetching = {user for user in op.result.users if user.ancestor_in(roles.producer) is not None}
+    loads = [load for copy in fetching if isinstance(copy, SharedCopy) for load in copy.result.users]
+    if not loads or not all(isinstance(load, TmaLoad) and load.both is None for load in loads):
+        return None
+    return [user for user in op.result.users if user not in fetching]
 
 
 def share_of_sm(limit: int, ctas: int) -> int:

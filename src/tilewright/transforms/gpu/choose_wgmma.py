@@ -25,7 +25,7 @@ from tilewright.ir.gpu_stage import MULTICAST_PAYS, WGMMA_REFUSED, WGMMA_WARPS
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Select, Sub
-from tilewright.ir.ops.control import If, ends_of
+from tilewright.ir.ops.control import For, If, ends_of
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.tma import LARGEST_BOX, OUTSIDE, SWIZZLES, Fetch, Put, TensorMap, swizzled_layout
 from tilewright.ir.ops.gpu.wgmma import (
@@ -53,7 +53,7 @@ _SMALL_ACCUMULATORS = 64  # registers of a thread of one warp group
 # The same, where weights between MMA ops stay in registers: 128x64 tiles of width 64 have 363 TFLOP/s with one warp
 # group, of which an SM holds two, and 308 with two (``benchmarks/gpu_attention.py``, causal, one H200).
 _SMALL_ACCUMULATORS_OF_ATTENTION = 128
-MOST_WORDS = 224  # registers of a thread for the accumulators of MMA ops beside each other, and a left operand
+MOST_WORDS = 240  # registers of a thread for the accumulators of MMA ops beside each other, and a left operand
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,10 @@ def choose(function: Function, options: ChooseWgmma) -> Choice:
     warps = options.num_warps
     ends = any(isinstance(op, Exit) for op in function.walk())
     reads = _reads(function)
+    recurrent = {op: (None, None) for op in mmas if _is_carried(op)}
     for op in mmas:
         needed = _warps(op, warps, mmas)
-        operands = _operands(op, plan, found)
+        operands = _operands(op, plan, {**found, **recurrent})
         if ends:
             operands = "an assertion may end the block, of which the thread that loads would not know"
         elif needed is None:
@@ -172,6 +173,11 @@ def _converted(op: Mma, plan: LoweringPlan, reads: set[Op]) -> tuple[LoadView, _
     if isinstance(found, str) or load.block is not op.block or not slice_covers(load, load.indices, reads):
         return None
     return load, _Operand(load, d, found, frozenset(ops))
+
+
+def _is_carried(op: Mma) -> bool:
+    """Whether the loop around ``op`` carries what it gives to the next iteration."""
+    return isinstance(op.parent, For) and op.result in op.parent.next_values
 
 
 def _reads(function: Function) -> set[Op]:
@@ -271,6 +277,9 @@ def _follows(value: Value, found: dict[Mma, Operands]) -> bool:
         op = after.op
         if isinstance(op, If):
             return [end.values[after.index] for end in ends_of(op)]
+        loop = after.block.parent if op is None and after.block is not None else None
+        if isinstance(loop, For) and after in loop.carried:
+            return [loop.next_values[loop.carried.index(after)]]
         return op.operands if op is not None and (op.spec.elementwise or isinstance(op, Interleave)) else ()
 
     return any(isinstance(v.op, Mma) and v.op in found for v in reachable([value], sources))
@@ -280,7 +289,7 @@ def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> s
     """Why there is no room for ``op`` beside the MMA ops of the same block."""
     beside = {m: operands for m, operands in found.items() if m.block is op.block}
     threads = 32 * warps
-    words = sum(m.acc.tile.size for m in beside)
+    words = sum(m.acc.tile.size for m in beside if m.acc.op not in beside)
     words += max((m.x.tile.size // 2 for m, (x, _) in beside.items() if x is None), default=0)  # one is read at a time
     if words > MOST_WORDS * threads:
         return f"accumulators and operands of {words // threads} registers a thread are too many"

@@ -142,6 +142,8 @@ class PipelineState:
 
     def next(self, b: Builder, stages: int) -> PipelineState:
         """The state after this one."""
+        if stages == 1:
+            return PipelineState(self.slot, b.emit(Xor, self.parity, b.constant(1, int32)))
         slot, ends = next_slot(b, self.slot, stages)
         flipped = b.emit(Xor, self.parity, b.constant(1, int32))
         return PipelineState(slot, b.emit(Select, ends, flipped, self.parity))
@@ -235,9 +237,9 @@ def choose_stages(rings: Sequence[Ring], room: int, most: int) -> None:
                     left -= ring.bytes
 
 
-def needed_elsewhere(function: Function) -> int:
-    """Shared memory that stores and conversions of layouts need, at most."""
-    stores = sum(t.bytes * count for t, count in map(group_buffers, put_groups(function)))
+def needed_elsewhere(function: Function, *, puts: bool = True) -> int:
+    """Shared memory that stores, also of results if ``puts``, and conversions of layouts need, at most."""
+    stores = sum(t.bytes * count for t, count in map(group_buffers, put_groups(function))) if puts else 0
     conversions = 0
     for op in function.walk():
         if isinstance(op, StageOperand):

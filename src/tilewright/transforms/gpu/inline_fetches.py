@@ -6,21 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tilewright.analysis.mma_graph import depends
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import CTAS_OF_SM, num_warps
-from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.arith import Add, Cmp
 from tilewright.ir.ops.control import For, Return
 from tilewright.ir.ops.gpu.barriers import MbarrierExpect, MbarrierWait
 from tilewright.ir.ops.gpu.memory import Barrier
-from tilewright.ir.ops.gpu.tma import Fetch, Put, TmaLoad, TmaStoreWait
-from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma
+from tilewright.ir.ops.gpu.tma import Fetch, TmaLoad, TmaStoreWait
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma
 from tilewright.ir.rewrite import clone_op, with_body
 from tilewright.ir.structured import emit_if
-from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, share_of_sm
 from tilewright.transforms.gpu.fetch_rings import (
     BARRIERS,
@@ -30,33 +27,17 @@ from tilewright.transforms.gpu.fetch_rings import (
     fetch_groups,
     rings_of,
 )
-from tilewright.transforms.gpu.specialize_warps import SM_REGISTERS, Consumer, accumulators_beside, begun
+from tilewright.transforms.gpu.specialize_warps import Consumer, begun, ctas_of_attention
 
-_CTAS = range(4, 1, -1)
-_OTHER_REGISTERS = 32  # of a thread for what is no accumulator
 _STAGES = 2  # of each ring, at most; chosen, no measurement on record
-_MOST_WIDTH = 128  # of heads, times the warp groups, with which this pays: benchmarks/results/gpu_attention.md
 
 
 def ctas_with_inline_fetches(function: Function, warps: int, limit: int = MOST_SHARED_BYTES) -> int:
-    """How many CTAs of one warp group an SM holds where its warps load themselves what they multiply; 0 where others
-    do: they do in kernels whose loops have MMA ops that follow from each other, with what is between in registers."""
-    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
-    last = [op for op in mmas if isinstance(op.x.type, TileType)]
-    groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
-    if asked == 1 or not last or any(isinstance(op, StageOperand) for op in function.walk()):
+    """How many CTAs an SM holds where the warps that multiply load for themselves, if these are all that it has; 0
+    where others do."""
+    if any(g.depth and not _follows_number(g) for g in fetch_groups(function)):
         return 0
-    if max(op.acc.tile.shape[1] for op in last) * warps // GROUP_WARPS > _MOST_WIDTH:
-        return 0
-    if not all(op in last or any(q.block is op.block and depends(q, op) for q in last) for op in mmas):
-        return 0
-    if any(g.by_cluster or g.depth > 1 or (g.depth and not _follows_number(g)) for g in groups):
-        return 0
-    stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in function.walk() if isinstance(op, Put))
-    needed = max(sum(r.bytes for r in rings_of(groups)), stored) + BARRIERS
-    threads = LANES * warps
-    words = max(accumulators_beside(mmas)) // threads + _OTHER_REGISTERS
-    return next((n for n in _CTAS if words * n * threads <= SM_REGISTERS and needed <= share_of_sm(limit, n)), 0)
+    return ctas_of_attention(function, warps, limit, others=0)
 
 
 def _follows_number(group: Group) -> bool:

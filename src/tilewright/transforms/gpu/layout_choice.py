@@ -17,10 +17,11 @@ from tilewright.ir.ops.gpu import mma
 from tilewright.ir.ops.gpu.tma import swizzle_of
 from tilewright.ir.ops.gpu.wgmma import INTERLEAVED, Interleave, LoadFetched, Wgmma, left_layout, wgmma_layout
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
-from tilewright.ir.ops.shape import Cat, Extract, Insert, Permute, Reshape
+from tilewright.ir.ops.shape import Broadcast, Cat, Extract, Insert, Permute, Reshape
 from tilewright.ir.types import SharedType, TileType
 
 VECTOR_BYTES = 16  # the widest access of a thread
+_FEW_ELEMENTS = 8  # of a thread
 _VECTOR_ELEMENTS = 4  # of tiles that no access to memory has a say in
 _Shape = tuple[int, ...]
 
@@ -57,6 +58,10 @@ class AccessLayouts:
         if isinstance(op, memory.Load) and is_factor(op.result):
             self._own[op] = blocked(t.shape, order, vector, self.warps)
             return
+        beside = _beside_accumulator(op, self.warps) if isinstance(op, memory.Load) else None
+        if beside is not None:
+            self._own[op] = beside
+            return
         votes = self._votes.setdefault(t.shape, {})
         votes[order] = votes.get(order, 0) + t.size * size
         key = t.shape, fastest
@@ -92,6 +97,27 @@ class AccessLayouts:
             vector = self._vectors.get((shape, order[0]), _VECTOR_ELEMENTS if votes is None else 1)
             self._layouts[shape] = blocked(shape, order, vector, self.warps)
         return self._layouts[shape]
+
+
+def _beside_accumulator(op: memory.Load, warps: int) -> LinearLayout | None:
+    """How threads hold what ``op`` loads in each step of a loop for the rows or columns of an accumulator, such as its
+    scales: as they use it, if that are few elements. Several load the same ones, and none waits for another one."""
+    pending = [op.result] if isinstance(op.parent, LoopOp) else []
+    while len(pending) == 1:
+        value = pending.pop()
+        for user in value.users:
+            if isinstance(user, Broadcast):
+                others = [v for after in user.result.users if after.spec.elementwise for v in after.operands]
+                mma = next((v.op for v in others if isinstance(v.op, (Mma, Wgmma))), None)
+                axes = [k for k, (a, b) in enumerate(zip(value.tile.shape, user.shape)) if a != b]
+                if mma is None or len(axes) != 1 or mma.acc.tile.shape != user.shape:
+                    return None
+                home = mma_home(mma, warps) if isinstance(mma, Mma) else wgmma_layout(mma.acc.tile.shape, warps)
+                found = home.shrink(axes[0])
+                return found if found.num_registers <= _FEW_ELEMENTS else None
+            if user.spec.elementwise:
+                pending.append(user.results[0])
+    return None
 
 
 def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> LinearLayout:

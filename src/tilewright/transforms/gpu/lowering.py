@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import CTAS_OF_SM, NUM_STAGES, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
+from tilewright.ir.gpu_stage import CTAS_BESIDE, CTAS_OF_SM, NUM_STAGES, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
 from tilewright.ir.rewrite import with_body
 from tilewright.system.environment import switch
 from tilewright.transforms.base import Pass
@@ -16,7 +16,6 @@ from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, Allocat
 from tilewright.transforms.gpu.allocate_shared import shared_bytes as shared_bytes_of
 from tilewright.transforms.gpu.assign_layouts import AssignLayouts
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
-from tilewright.transforms.gpu.drop_unit_batches import DropUnitBatches
 from tilewright.transforms.gpu.expand_views import ExpandViews
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.hoist_loads import HoistLoads
@@ -33,9 +32,10 @@ from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.overlap_mma import DeferAccumulators, RotateMma
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
 from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
-from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
+from tilewright.transforms.gpu.specialize_warps import SpecializeWarps, loads_beside
 from tilewright.transforms.gpu.split_fma import SplitFma
 from tilewright.transforms.gpu.stage_stores import StageStores
+from tilewright.transforms.gpu.turn_mma import DropUnitBatches, TurnMma
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
@@ -100,14 +100,15 @@ def lower_to_gpu(
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
     original = function
     if target is not None and target.has_wgmma:
-        flat = run_passes(function, (DropUnitBatches(),))
+        flat = run_passes(function, (DropUnitBatches(), TurnMma()))
         function = function if flat is function else run_passes(flat, (Canonicalize(),))  # reshapes that meet
         chosen = ChooseWgmma(target, num_warps, realign=realign)
         function = run_passes(function, (MergeLoops(), LegalizeMma(), chosen, MulticastFetches()))
         if WGMMA_WARPS in function.hints:
             ctas = ctas_with_inline_fetches(function, function.hints[WGMMA_WARPS], shared_bytes)
             if ctas:
-                function.hints[CTAS_OF_SM] = ctas
+                beside = loads_beside(function, ctas, shared_bytes)
+                function.hints[CTAS_BESIDE if beside else CTAS_OF_SM] = ctas
             else:
                 function = run_passes(function, (RotateMma(function.hints[WGMMA_WARPS]),))
             try:

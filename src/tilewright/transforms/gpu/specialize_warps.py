@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tilewright.analysis.mma_graph import depends
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float32, int32
 from tilewright.ir.effects import effect_of, is_pure
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.gpu_stage import CTAS_OF_SM, DEEPER, num_warps
+from tilewright.ir.gpu_stage import CTAS_BESIDE, CTAS_OF_SM, DEEPER, WGMMA_WARPS, num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect, create
 from tilewright.ir.ops.arith import Cmp, Select, Xor
@@ -49,6 +50,12 @@ SM_REGISTERS, _STEP = 65536, 8  # CUDA C++ Programming Guide, technical specific
 _LEAST_REGISTERS = 24  # setmaxnreg: PTX ISA
 _MOST_CTAS = 4  # on an SM, of two warp groups, for which registers are enough to multiply
 _CTAS = 2  # on an SM, of one warp group that multiplies between other things
+_FETCHING_WARPS = 1  # where several CTAs share the registers of an SM, which are not redistributed
+_QUARTERS = 4  # of an SM: CUDA C++ Programming Guide, "Compute capability 9.0"
+_WORDS_BESIDE_ATTENTION, _WORDS_BESIDE_SUMS = 32, 26  # of a thread for what is no accumulator
+_LEAST_STAGES = 3  # of each of two CTAs
+_STAGES_OF_ATTENTION = 2  # chosen, no measurement on record
+_MOST_WIDTH = 128  # of heads, times the warp groups, with which several CTAs pay: benchmarks/results/gpu_attention.md
 # Of a thread for what is no sum or operand: 64x64 tiles of width 128 take 159 of their own choice (ptxas 13.5).
 _OTHER_REGISTERS = 48
 
@@ -61,7 +68,8 @@ class SpecializeWarps:
     is room for in ``limit`` bytes of shared memory beside what stores and conversions need; for each there is a barrier
     that says that it is full, and one that it is empty. Slot and parity go with control flow: both sides count the same
     fetches. Without ``stages`` there are as many as suit the MMA ops; where registers suffice for a second CTA on an
-    SM, memory is left to that, unless a CTA is ``alone``: the hint ``DEEPER`` says how many there would be then.
+    SM, memory is left to that, unless a CTA is ``alone``: the hint ``DEEPER`` says how many there would be then. Where
+    the hint ``CTAS_BESIDE`` says how many an SM has, or loops wait for their MMA ops in each step, one warp fetches.
     MMA ops of a loop that only adds them up stay in flight during the next iteration, which is when their tiles are
     given back: where there are two of each, so that those of the next one can be there.
     Where the CTAs of a cluster fetch a tile together, into the buffers of both, a slot is empty when the consumers of
@@ -86,7 +94,8 @@ def _specialize(function: Function, groups: Sequence[Group], options: Specialize
     warps = num_warps(function)
     b, values = begun(function)
     rings = rings_of(groups)
-    beside = _ctas_of_an_sm(function, rings, options.limit)
+    several = 1 if options.stages else function.hints.get(CTAS_BESIDE, _ctas_of_sums(function, rings, options.limit))
+    beside = several if several > 1 else _ctas_of_an_sm(function, rings, options.limit)
     try:
         deeper = _choose_depth(function, rings, options, beside)
     except OutOfSharedMemory:
@@ -98,14 +107,20 @@ def _specialize(function: Function, groups: Sequence[Group], options: Specialize
     b.emit_op(ClusterBarrier if pairs else Barrier)
     consumer = Consumer(function, groups, dict(values)).partition()
     producer = _Producer(function, groups, dict(values)).partition()
-    registers = _REGISTERS if warps > GROUP_WARPS else _registers(beside) if beside > 1 else None
-    b.emit_op(WarpSpecialize, registers=registers, consumer=consumer, producer=producer)
+    roles: dict[str, Any] = {"registers": _REGISTERS if warps > GROUP_WARPS else None}
+    if several > 1:
+        roles = {"producer_warps": _FETCHING_WARPS}
+    elif warps == GROUP_WARPS and beside > 1:
+        roles = {"registers": _registers(beside)}
+    b.emit_op(WarpSpecialize, **roles, consumer=consumer, producer=producer)
     if pairs:
         b.emit_op(ClusterBarrier)  # the mate may still fill buffers of this CTA, and give back slots
     b.emit_op(Return)
     made = with_body(function, b.block)
     if deeper:
         made.hints[DEEPER] = deeper
+    if several > 1:
+        made.hints["occupancy"] = several
     return made
 
 
@@ -123,6 +138,76 @@ def begun(function: Function) -> tuple[Builder, dict[Value, Value]]:
 def accumulators_beside(mmas: Sequence[Wgmma]) -> list[int]:
     """The elements of the accumulators of all MMA ops of a block, for each block."""
     return [sum(p.acc.tile.size for p in mmas if p.block is block) for block in {p.block for p in mmas}]
+
+
+def _registers_beside(ctas: int, warps: int) -> int:
+    """Registers of a thread, where an SM holds so many CTAs of so many warps: its quarters have registers of their
+    own."""
+    return SM_REGISTERS // LANES // _QUARTERS // -(-ctas * warps // _QUARTERS) // _STEP * _STEP
+
+
+def ctas_of_attention(
+    function: Function, warps: int, limit: int = MOST_SHARED_BYTES, others: int = _FETCHING_WARPS
+) -> int:
+    """How many CTAs an SM is to hold, of ``warps`` that multiply and ``others`` that fetch for them: of kernels whose
+    loops have MMA ops that follow from each other, with what is between in registers. 0 for other kernels, and where
+    one has no room beside another one."""
+    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
+    last = [op for op in mmas if isinstance(op.x.type, TileType)]
+    groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
+    if asked == 1 or not last or any(isinstance(op, StageOperand) for op in function.walk()):
+        return 0
+    if max(op.acc.tile.shape[1] for op in last) * warps // GROUP_WARPS > _MOST_WIDTH:
+        return 0
+    if not all(op in last or any(q.block is op.block and depends(q, op) for q in last) for op in mmas):
+        return 0
+    rings = rings_of(groups)
+    if not _lie_apart(function, rings):
+        return 0
+    stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in function.walk() if isinstance(op, Put))
+    needed = max(sum(r.bytes for r in rings), stored) + BARRIERS
+    words = max(accumulators_beside(mmas)) // (LANES * warps) + _WORDS_BESIDE_ATTENTION
+    fits = (
+        n
+        for n in range(_MOST_CTAS, 1, -1)
+        if words <= _registers_beside(n, warps + others) and needed <= share_of_sm(limit, n)
+    )
+    return next(fits, 0)
+
+
+def loads_beside(function: Function, ctas: int, limit: int = MOST_SHARED_BYTES) -> bool:
+    """Whether a warp that only fetches pays in attention, of whose CTAs an SM holds so many: where they are two, and as
+    many with it, measured for 64 queries by 128 keys of width 128."""
+    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
+    pairs = all(sum(p.block is op.block for p in mmas) == 2 for op in mmas)
+    return ctas == _CTAS and pairs and ctas_of_attention(function, function.hints[WGMMA_WARPS], limit) == ctas
+
+
+def _ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
+    """How many CTAs an SM is to hold whose loops wait for their MMA op in each step, as it is scaled before it is
+    added: another one multiplies meanwhile. 1 for others, and where there is no room for several stages of each."""
+    mmas, warps = [op for op in function.walk() if isinstance(op, Wgmma)], num_warps(function)
+    simple = all(isinstance(op.x.type, SharedType) and not isinstance(op.y.op, StageOperand) for op in mmas)
+    beside = min(map(_carried_beside, mmas))
+    if not (simple and beside and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
+        return 1
+    words = (max(accumulators_beside(mmas)) + beside) // (LANES * warps) + _WORDS_BESIDE_SUMS
+    enough = share_of_sm(limit, _CTAS) - BARRIERS >= _LEAST_STAGES * sum(r.bytes for r in rings)
+    return _CTAS if enough and words <= _registers_beside(_CTAS, warps + _FETCHING_WARPS) else 1
+
+
+def _carried_beside(op: Wgmma) -> int:
+    """The elements of tiles as large as the accumulator of ``op`` that the loop around it carries, but for that."""
+    carried = op.parent.carried if isinstance(op.parent, For) else []
+    return sum(v.tile.size for v in carried if v.tile.size == op.acc.tile.size and op.acc is not v)
+
+
+def _lie_apart(function: Function, rings: Sequence[Ring]) -> bool:
+    """Whether all has been multiplied that ``rings`` hold, when results are stored: they may lie there."""
+    kinds = [{type(o) for o in op.walk()} for op in function.body.ops]
+    fetching = max(i for i, found in enumerate(kinds) if Fetch in found)
+    storing = next((i for i, found in enumerate(kinds) if Put in found), len(kinds))
+    return fetching < storing and all(r.depth <= 1 and not r.by_cluster for r in rings)
 
 
 def _registers(ctas: int) -> tuple[int, int]:
@@ -154,16 +239,17 @@ def _ctas_of_an_sm(function: Function, rings: Sequence[Ring], limit: int) -> int
 def _choose_depth(function: Function, rings: Sequence[Ring], options: SpecializeWarps, ctas: int) -> int:
     """Choose how many stages each ring has, where an SM holds so many CTAs. Gives how many one would have if the CTA
     were alone; 0 where that are no more."""
-    used = needed_elsewhere(function) + BARRIERS
+    used = needed_elsewhere(function, puts=ctas == 1 or not _lie_apart(function, rings)) + BARRIERS
     mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
     simple = all(isinstance(op.x.type, SharedType) for op in mmas)
-    most = options.stages or (_MOST_STAGES if simple else _STAGES)
+    chained = _STAGES_OF_ATTENTION if CTAS_BESIDE in function.hints else _STAGES
+    most = options.stages or (_MOST_STAGES if simple else chained)
     choose_stages(rings, share_of_sm(options.limit, ctas) - used, most)
     deeper = max(r.stages for r in rings)
     threads = LANES * num_warps(function)
     accumulators = sum(p.acc.tile.size // threads for p in mmas)
     crowded = threads > LANES * GROUP_WARPS or accumulators > _FEW_ACCUMULATORS
-    if options.stages or options.alone or not simple or crowded:
+    if options.stages or options.alone or not simple or crowded or ctas > 1:
         return 0
     half = options.limit // 2 - used
     if half < 2 * sum(r.bytes for r in rings):
@@ -236,16 +322,20 @@ class Partition:
     # -- control flow
 
     def _flat(self, rings: Sequence[Ring]) -> list[Value]:
-        return [v for r in rings for v in (self.states[r].slot, self.states[r].parity)]
+        """The states of ``rings``: the slot, where there are several, and the parity."""
+        return [v for r in rings for v in (*[self.states[r].slot] * (r.stages > 1), self.states[r].parity)]
 
     def _set(self, rings: Sequence[Ring], flat: Sequence[Value]) -> None:
-        for i, ring in enumerate(rings):
-            self.states[ring] = PipelineState(flat[2 * i], flat[2 * i + 1])
+        given = iter(flat)
+        for ring in rings:
+            slot = next(given) if ring.stages > 1 else self.states[ring].slot
+            self.states[ring] = PipelineState(slot, next(given))
 
     def control(self, op: Op, enclosing: list[Op]) -> None:
         rings, inner = self.inside[op], [*enclosing, op]
         before = dict(self.states)
-        added = (I32,) * (2 * len(rings))
+        count = len(self._flat(rings))
+        added = (I32,) * count
         if isinstance(op, If):
             regions = []
             for region in (op.then, op.orelse):
@@ -261,7 +351,7 @@ class Partition:
             body = open_block(op.body, self.values)
             args = [body.add_arg(v.type) for v in inits[len(op.inits) :]]
             self._set(rings, args)
-            self.enter(op, args[2 * len(rings) :])
+            self.enter(op, args[count:])
             self._region(op.body, inner, body)
             bounds = self.all(op.bounds) if isinstance(op, For) else []
             keywords = {"body": body} | ({"types": (*op.types, *added)} if isinstance(op, Loop) else {})
@@ -272,7 +362,7 @@ class Partition:
         results = made.results[len(op.results) :]
         self._set(rings, results)
         if isinstance(op, LoopOp):
-            self.leave(op, results[2 * len(rings) :])
+            self.leave(op, results[count:])
 
     def enter(self, op: LoopOp, extra: Sequence[Value]) -> None:
         """The body of a loop begins; ``extra`` is carried."""

@@ -15,6 +15,7 @@ from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add
 from tilewright.ir.ops.gpu import tma
 from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedCopy, SharedStore, shared_vector
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.wgmma import StageOperand
 from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import SharedType
@@ -87,9 +88,11 @@ class _Stager(Rewriter):
         if not self.buffers:
             return made
         found = {op.result for op in self.buffers}
-        first = next(op for op in made.body.ops if any(v in found for o in op.walk() for v in o.operands))
+        roles = next((op for op in made.body.ops if isinstance(op, WarpSpecialize)), None)
+        body = made.body if roles is None else roles.consumer
+        first = next(op for op in body.ops if any(v in found for o in op.walk() for v in o.operands))
         for op in self.buffers:
-            made.body.insert(op, first)
+            body.insert(op, first)
         return made
 
     def insert(self, op: Op, builder: Builder) -> None:

@@ -87,8 +87,9 @@ class Interleave(Unary):
 
 
 def wgmma_multiplies(x: DType, y: DType, acc: DType) -> bool:
-    """Whether there are instructions for operands and accumulators of these types."""
-    return x.short in _OPERANDS and acc.short in _ACCUMULATORS and mma_accepts(x, y, acc)
+    """Whether there are instructions for operands and accumulators of these types, in the PTX of the first drivers that
+    know wgmma: integers of two types came later."""
+    return (x is y or x.is_floating) and x.short in _OPERANDS and acc.short in _ACCUMULATORS and mma_accepts(x, y, acc)
 
 
 def readable(t: SharedType, k_axis: int) -> bool:

@@ -1,0 +1,136 @@
+"""MMA ops in another shape, which loops carry, too: without an axis of batches, or transposed where rows are few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.analysis.mma_graph import operand_source
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.effects import has_early_exit
+from tilewright.ir.ops.control import Continue, For
+from tilewright.ir.ops.gpu.wgmma import ROWS
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import LoadView
+from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.ir.rewrite import Rewriter
+
+
+@dataclass(frozen=True)
+class DropUnitBatches:
+    """Multiplies without the first axis, where that has the extent 1, and lets loops carry accumulators without it.
+
+    Runs before ``choose-wgmma``; ``canonicalize`` removes the reshapes that meet.
+    """
+
+    name: ClassVar[str] = "drop-unit-batches"
+
+    def run(self, function: Function) -> Function:
+        return _Dropper().changed(function)
+
+
+@dataclass(frozen=True)
+class TurnMma:
+    """Transposes products of two tiles that are loaded, with fewer rows than a warp group multiplies, and enough
+    columns, and lets loops carry their accumulators transposed.
+
+    Runs before ``choose-wgmma``; ``canonicalize`` removes the permutations that meet.
+    """
+
+    name: ClassVar[str] = "turn-mma"
+
+    def run(self, function: Function) -> Function:
+        mmas = [op for op in function.walk() if isinstance(op, Mma)]
+        return _Turner().changed(function) if all(map(_is_of_loaded, mmas)) else function
+
+
+class _Shaper(Rewriter):
+    """Rewrites the MMA ops that ``takes``."""
+
+    def takes(self, op: Mma) -> bool:
+        raise NotImplementedError
+
+    def inward(self, value: Value, b: Builder) -> Value:
+        """``value`` as the new MMA op has it."""
+        raise NotImplementedError
+
+    def outward(self, value: Value, old: Value, b: Builder) -> Value:
+        """``value`` in the shape of ``old``."""
+        raise NotImplementedError
+
+    def factors(self, x: Value, y: Value) -> Sequence[Value]:
+        return x, y
+
+    def changed(self, function: Function) -> Function:
+        found = any(isinstance(op, Mma) and self.takes(op) for op in function.walk())
+        return self.function(function) if found else function
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        builder.loc = op.loc
+        if isinstance(op, Mma) and self.takes(op):
+            factors = self.factors(self.value(op.x), self.value(op.y))
+            operands = [self.inward(v, builder) for v in (*factors, self.value(op.acc))]
+            made = builder.emit(Mma, *operands, **op.attributes)
+            self.values[op.result] = self.outward(made, op.result, builder)
+        elif isinstance(op, For) and any(self._accumulators(op)):
+            self._loop(op, self._accumulators(op), builder)
+        else:
+            super().insert(op, builder)
+
+    def _accumulators(self, loop: For) -> list[bool]:
+        """Which loop-carried values are accumulators of such MMA ops."""
+        if any(has_early_exit(op) for op in loop.body.ops if not op.spec.terminator):
+            return [False] * len(loop.carried)
+        return [any(isinstance(u, Mma) and u.acc is v and self.takes(u) for u in v.users) for v in loop.carried]
+
+    def _loop(self, op: For, accumulators: list[bool], b: Builder) -> None:
+        inits = [self.inward(v, b) if changes else v for changes, v in zip(accumulators, self.all(op.inits))]
+        body = Block()
+        self.values[op.body.args[0]] = body.add_arg(op.body.args[0].type, op.body.args[0].name)
+        args = [body.add_arg(v.type, old.name) for v, old in zip(inits, op.carried)]
+        with b.at(body):
+            self._bind(op.carried, args, accumulators, b)
+            for inner in op.body.ops[:-1]:
+                self.insert(inner, b)
+            following = self.all(op.next_values)
+            b.emit_op(Continue, [self.inward(v, b) if c else v for c, v in zip(accumulators, following)])
+        made = b.emit_op(For, *self.all(op.bounds), inits, body=body)
+        self._bind(op.results, made.results, accumulators, b)
+
+    def _bind(self, old: list[Value], new: list[Value], accumulators: list[bool], b: Builder) -> None:
+        """Let ``new`` stand for ``old``, in another shape where they are accumulators."""
+        for was, v, changes in zip(old, new, accumulators):
+            self.values[was] = self.outward(v, was, b) if changes else v
+
+
+def _is_of_loaded(op: Mma) -> bool:
+    return all(isinstance(operand_source(v), LoadView) for v in (op.x, op.y))
+
+
+class _Dropper(_Shaper):
+    def takes(self, op: Mma) -> bool:
+        return op.acc.tile.rank == 3 and all(v.tile.shape[0] == 1 for v in (op.x, op.y, op.acc))
+
+    def inward(self, value: Value, b: Builder) -> Value:
+        return b.emit(Reshape, value, shape=value.tile.shape[1:])
+
+    def outward(self, value: Value, old: Value, b: Builder) -> Value:
+        return b.emit(Reshape, value, shape=old.tile.shape)
+
+
+class _Turner(_Shaper):
+    def takes(self, op: Mma) -> bool:
+        *batches, rows, columns = op.acc.tile.shape
+        few = not batches and rows < ROWS and columns % ROWS == 0
+        return few and op.y.tile.element.bytes == 2 and _is_of_loaded(op)
+
+    def inward(self, value: Value, b: Builder) -> Value:
+        return b.emit(Permute, value, axes=(1, 0))
+
+    def outward(self, value: Value, old: Value, b: Builder) -> Value:
+        return b.emit(Permute, value, axes=(1, 0))
+
+    def factors(self, x: Value, y: Value) -> Sequence[Value]:
+        return y, x
