@@ -137,10 +137,10 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
     t = op.type
-    base, given = op.base, [*op.shape, *op.strides]
+    base, *given = op.operands  # with the dynamic extents and then the dynamic strides
     wide = e.negative_strides or any(v.tile.element.bitwidth > 32 for v in given)
     index = int64 if wide else t.index_dtype
-    left = iter(given)  # the dynamic extents and then the dynamic strides
+    left = iter(given)
 
     def numbers(declared: Sequence[int | None]) -> list[Value]:
         found: list[Value] = []
@@ -186,8 +186,7 @@ def _tile_view_type(t: PartitionViewType) -> PartitionView | StridedView:
 
 def _indices(e: Emitter, values: Sequence[core.Value]) -> list[Value]:
     """Indices of one type."""
-    first = scalar(values[0].tile.element)
-    same = all(scalar(v.tile.element) is first for v in values)
+    same = len({scalar(v.tile.element) for v in values}) == 1
     return e.all(values) if same else [convert(e, e[v], v.tile.element, int64) for v in values]
 
 
