@@ -212,7 +212,7 @@ MIXED = """#include <cstdio>
 #include <cuda_fp16.h>
 namespace ct = cuda::tiles; namespace cg = cooperative_groups;
 using View = ct::tile<int>; using Real = float;
-std::vector<int> held; const int N = 4; enum Way { up, down };
+std::vector<int> held; const int N = 4; constexpr std::size_t wide = N; enum Way { up, down };
 struct Pair { public: Pair(float v) : a(v) { puts("host"); } __device__ float twice() const { return 2 * a; } float a; };
 namespace inner { inline void host() { if (N) { puts("}"); } } __device__ int there[2] = {1, 2}; }
 __tile_global__ void tile(int* p) { ct::store(p, ct::load(p)); }
@@ -227,9 +227,15 @@ def test_nvrtc_gets_code_of_the_device(tmp_path: Path) -> None:
     lines = text[text.index("#line 1\n") :].splitlines()[1:]
     shown = [re.sub(" +", " ", line).strip() for line in lines]
     kept = "struct Pair { public: __device__ float twice() const { return 2 * a; } float a; };"
+    assert "namespace std { using ::size_t; using ::int8_t;" in text
     assert shown == [
         *("", "", "", "#include <cuda_fp16.h>", "namespace cg = cooperative_groups;", "using Real = float;"),
-        *("const int N = 4; enum Way { up, down };", kept, "namespace inner { __device__ int there[2] = {1, 2}; }", ""),
+        *(
+            "const int N = 4; constexpr std::size_t wide = N; enum Way { up, down };",
+            kept,
+            "namespace inner { __device__ int there[2] = {1, 2}; }",
+            "",
+        ),
         *("template <int M> __global__ void simt(Real* p, Pair v) { p[threadIdx.x] = v.twice() * M; }", ""),
     ]
 

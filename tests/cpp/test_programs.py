@@ -259,6 +259,12 @@ def test_pitched_memory_symbols_and_callbacks(tmp_path: Path, environment: dict[
     IS(cudaGetSymbolSize(&size, weights), cudaSuccess);
     IS(cudaGetSymbolAddress(&address, counter), cudaSuccess);
     CHECK(size == 16 && *(int*)address == 3);
+    IS(cudaMemset(address, 0, 4), cudaSuccess);
+    CHECK(*(int*)address == 0);
+    mark<<<1, 1>>>((int*)address);
+    CHECK(*(int*)address == 1);
+    IS(cudaMemset(address, 0, 8), cudaErrorInvalidValue);
+    *(int*)address = 3;
 
     cudaPointerAttributes attributes;
     int *pinned, *mapped;

@@ -341,6 +341,9 @@ __global__ void k(int* out, int const* in) {
   if (warp.thread_rank() == 0) out[1 + threadIdx.x / 32] = some;
   cg::thread_group fours = cg::tiled_partition(block, 4);
   if (threadIdx.x == 5) out[5] = fours.thread_rank() * 10 + fours.size();
+  int first = cg::invoke_one_broadcast(warp, [=] { return int(threadIdx.x); });
+  if (threadIdx.x == 70) out[6] = first;
+  cg::invoke_one(block, [=] { out[7] = threadIdx.x + 7; });
 }
 __global__ void product(cuFloatComplex* z) { z[2] = cuCdivf(cuCmulf(z[0], z[1]), make_cuComplex(0, 2)); }
 int main() {
@@ -349,7 +352,7 @@ int main() {
   for (int i = 0; i < 128; ++i) in[i] = i;
   z[0] = make_cuFloatComplex(1, 2), z[1] = make_cuFloatComplex(3, -1);
   k<<<1, 128>>>(out, in); product<<<1, 1>>>(z); cudaDeviceSynchronize();
-  for (int i = 0; i < 6; ++i) printf("%d ", out[i]);
+  for (int i = 0; i < 8; ++i) printf("%d ", out[i]);
   printf("%g %g\n", z[2].x, z[2].y);
 }
 """
@@ -357,7 +360,7 @@ int main() {
 
 def test_any_group_and_what_programs_include(tmp_path: Path) -> None:
     done = run(tmp_path / "program.cu", ANY_GROUP)
-    assert (done.stdout, done.stderr) == ("8128 496 1520 2544 3568 14 2.5 -2.5\n", "")
+    assert (done.stdout, done.stderr) == ("8128 496 1520 2544 3568 14 64 7 2.5 -2.5\n", "")
 
 
 @pytest.mark.parametrize(
@@ -462,6 +465,7 @@ int main() {
     cudaDeviceGetDefaultMemPool(&pool, 0);
     cudaMallocFromPoolAsync(&q, 4, pool, 0);
     cudaMallocAsync(&q, 4, pool, 0); done();
+    reverse<12289><<<1, 64>>>(p); done();
     far<<<1 << 20, 64>>>(p); done();
 }
 """
@@ -473,10 +477,15 @@ int main() {
         "cudaSuccess 6",
         "49148 50000",
         "cudaSuccess 6",
+        "cudaErrorInvalidValue 6",
         "cudaErrorIllegalAddress 1",
     ]
     assert done.stdout.splitlines() == answers, done.stderr
     assert "50000 bytes of dynamic shared memory for sized(), which may have 49148: allow more by" in done.stderr
+    assert (
+        "reverse<12289>() has 49156 bytes of static shared memory, where a kernel may have 49152: make it"
+        in done.stderr
+    )
     assert ", which is no memory, in block (16, 0, 0) of far\n" in done.stderr
     assert "a block of 65 threads of reverse<64>(), whose __launch_bounds__ allow 64\n" in done.stderr
 

@@ -6,7 +6,6 @@ RuntimeError where something has written to the tensor between the two.
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,29 +23,32 @@ def note_writes(args: Sequence[Any], written: Sequence[Path]) -> None:
 def noter_of_writes(args: Sequence[Any], written: Sequence[Path]) -> Callable[[Sequence[Any]], None] | None:
     """``note_writes`` for the arguments of launches like that with ``args``, which takes few of them apart again; None
     where they write to no tensors."""
-    tensors = _tensors(args, written)
-    if not tensors:
+    if not _tensors(args, written):
         return None
-    increment = sys.modules["torch"].autograd.graph.increment_version  # of a tensor, or of all in a list or tuple
-    top = [path[0] for path in written if len(path) == 1]
-    if len(top) == len(written) and len(tensors) == len(_entries(args, written)):
-        if len(top) == 1:
-            (index,) = top
-            return lambda given: increment(given[index])
-        if not any(type(args[index]) is list for index in top):
-            chosen = operator.itemgetter(*top)
-            return lambda given: increment(chosen(given))
-    return lambda given: note_writes(given, written)
+    if any(len(path) > 1 or type(args[path[0]]) is list for path in written):
+        return lambda given: note_writes(given, written)
+    torch = sys.modules["torch"]
+    increment = torch.autograd.graph.increment_version  # soonest for one tensor
+    changed = [index for (index,) in written if isinstance(args[index], torch.Tensor)]
+
+    def note(given: Sequence[Any]) -> None:
+        for index in changed:
+            increment(given[index])
+
+    return note
 
 
 def noting_writes(run: Callable[[], None], args: Sequence[Any], written: Sequence[Path]) -> Callable[[], None]:
     """``run``, with ``note_writes`` after it where it writes to tensors."""
-    if not _tensors(args, written):
+    tensors = _tensors(args, written)
+    if not tensors:
         return run
+    increment = sys.modules["torch"].autograd.graph.increment_version
 
     def run_and_note() -> None:
         run()
-        note_writes(args, written)
+        for tensor in tensors:
+            increment(tensor)
 
     return run_and_note
 

@@ -34,8 +34,8 @@ _SCOPE = re.compile(
 _FUNCTION = re.compile(r"\)\s*(?:const|noexcept|override|final|try|&|\s|->[^;{}]*|:[^:;{}][^;{}]*)*\Z")
 # Declarations in braces of a namespace that code of the device may need, and all of those in a class.
 _OUTSIDE = (
-    r"\s*\Z|(?!.*\b(?:std::|cuda::tiles|{tile}))(?:.*{device}|\s*(?:using|typedef|template|struct|class|union|enum|"
-    r"namespace|static_assert|(?:static\s+)?const)\b)"
+    r"\s*\Z|(?!.*\b(?:std::(?!size_t\b|u?int\d+_t\b)|cuda::tiles|{tile}))(?:.*{device}|\s*(?:using|typedef|template|"
+    r"struct|class|union|enum|namespace|static_assert|(?:static\s+)?const)\b)"
 )
 _MEMBER = re.compile("")
 _STANDARD = "#include <cuda/std/cstdint>\nnamespace std { using namespace cuda::std; }\n"
@@ -50,6 +50,8 @@ _INTEGERS = "".join(
     for sign, prefix in (("signed", ""), ("unsigned", "u"))
     for type, bits in (("char", 8), ("short", 16), ("int", 32), ("long long", 64))
 )
+_NAMES = ("size_t", *(f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+_INTEGERS += f"namespace std {{ {' '.join(f'using ::{name};' for name in _NAMES)} }}\n"
 _ACCESS = re.compile(r"\s*(?:public|private|protected)\s*:(?!:)")
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)[<"]([^">\n]+)[">]', re.MULTILINE)
 

@@ -9,7 +9,7 @@ namespace tilewright {
 
 constexpr int max_grid[] = {0x7fffffff, 65535, 65535}, max_block[] = {max_threads, max_threads, 64};
 constexpr int version = CUDART_VERSION;
-constexpr size_t shared_memory = 48 << 10, max_shared = 227 << 10;
+constexpr size_t max_shared = 227 << 10;
 
 // Programs divide the number of multiprocessors among clusters of two, so there are two at least.
 static int multiprocessors() {

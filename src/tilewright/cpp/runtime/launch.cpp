@@ -115,6 +115,10 @@ cudaError_t run(kernel const& what, configuration const& how, void** slots) {
         return cudaErrorInvalidValue;
     }
     if (!what.simt) return run_tile(what, how, slots);
+    if (what.shared > shared_memory) {
+        say("%s() has %zu bytes of static shared memory, where a kernel may have %zu: make it dynamic, extern __shared__", what.name, size_t(what.shared), shared_memory);
+        return cudaErrorInvalidValue;
+    }
     if (how.shared > shared_room(what)) {
         say("%zu bytes of dynamic shared memory for %s(), which may have %zu: allow more by cudaFuncSetAttribute", how.shared, what.name, shared_room(what));
         return cudaErrorInvalidValue;

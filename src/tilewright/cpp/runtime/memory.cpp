@@ -222,6 +222,13 @@ size_t __tw_memory_allocations(size_t* bounds, size_t room) {
     return blocks.count;
 }
 
+// A variable of the device of which the program asks for the address.
+void __tw_host_symbol(void* address, size_t size) {
+    locked here;
+    block* found = find(address);
+    if (!found || found->start != size_t(address))
+        add({size_t(address), size_t(address) + size, nullptr, 0, cudaMemoryTypeDevice});
+}
 cudaError_t cudaMalloc(void** address, size_t size) { return allocate(address, size, cudaMemoryTypeDevice); }
 cudaError_t cudaMallocAsync(void** address, size_t size, cudaStream_t stream) {
     cudaError_t error = on(stream);

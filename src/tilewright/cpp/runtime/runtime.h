@@ -79,6 +79,7 @@ struct configuration {
     cudaStream_t stream;
 };
 cudaError_t check(configuration const& wanted);
+constexpr size_t shared_memory = 48 << 10;  // of a block, unless a program asks for more
 size_t shared_room(kernel const& what);  // the bytes of shared memory that a launch may ask for
 // Runs all blocks now. `slots` has the addresses of the arguments.
 cudaError_t run(kernel const& what, configuration const& how, void** slots);

@@ -115,6 +115,18 @@ class thread_block_tile : public __tw_lanes<thread_block_tile<Size, Parent>> {
 template <unsigned Size, typename Parent>
 inline thread_block_tile<Size, Parent> tiled_partition(Parent const&) { return {}; }
 
+// One thread of a group calls a function, and another form gives all what it returns.
+template <typename Group, typename F, typename... A>
+inline void invoke_one(Group const& group, F&& function, A&&... arguments) {
+    if (group.thread_rank() == 0) function(static_cast<A&&>(arguments)...);
+}
+template <typename Group, typename F, typename... A>
+inline auto invoke_one_broadcast(Group const& group, F&& function, A&&... arguments) {
+    decltype(function(static_cast<A&&>(arguments)...)) result{};
+    if (group.thread_rank() == 0) result = function(static_cast<A&&>(arguments)...);
+    return group.shfl(result, 0);
+}
+
 class coalesced_group : public __tw_lanes<coalesced_group> {
     unsigned lanes, rank, groups;
 

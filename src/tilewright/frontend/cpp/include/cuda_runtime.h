@@ -118,6 +118,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 
 // Notes an error as the last one and returns it.
 cudaError_t __tw_host_report(cudaError_t error);
+void __tw_host_symbol(void* address, size_t size);
 cudaError_t __tw_host_unsupported(char const* name);
 // Launches: the configuration of the next one, and a kernel called by its address.
 cudaError_t __tw_host_configure(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,

@@ -53,6 +53,7 @@ template <typename T>
 inline cudaError_t cudaGetSymbolAddress(void** address, T const& symbol) {
     if (!address) return __tw_host_report(cudaErrorInvalidValue);
     *address = (void*)&symbol;
+    __tw_host_symbol(*address, sizeof(T));
     return cudaSuccess;
 }
 template <typename T>
