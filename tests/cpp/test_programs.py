@@ -266,6 +266,13 @@ def test_pitched_memory_symbols_and_callbacks(tmp_path: Path, environment: dict[
     IS(cudaMemset(address, 0, 8), cudaErrorInvalidValue);
     *(int*)address = 3;
 
+    IS(cudaDeviceSetLimit(cudaLimitStackSize, 4096), cudaSuccess);
+    IS(cudaDeviceGetLimit(&size, cudaLimitStackSize), cudaSuccess);
+    CHECK(size == 4096);
+    IS(cudaDeviceGetLimit(&size, cudaLimitPrintfFifoSize), cudaSuccess);
+    CHECK(size == 8 << 20);
+    IS(cudaDeviceSetLimit(cudaLimit(77), 1), cudaErrorUnsupportedLimit);
+
     cudaPointerAttributes attributes;
     int *pinned, *mapped;
     IS(cudaHostAlloc(&pinned, 16, cudaHostAllocMapped), cudaSuccess);

@@ -107,10 +107,17 @@ inline cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* shared, T f
     return error;
 }
 inline cudaError_t cudaInitDevice(int device, unsigned int, unsigned int) { return cudaSetDevice(device); }
-inline cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return cudaSuccess; }
+// Limits bound nothing here; a program gets what it has set.
+inline size_t __tw_limits[] = {256 << 10, 8 << 20, 8 << 20, 8 << 20, 8 << 20, 8 << 20, 8 << 20};
+inline cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
+    if (unsigned(limit) >= sizeof __tw_limits / sizeof(size_t)) return __tw_host_report(cudaErrorUnsupportedLimit);
+    __tw_limits[limit] = value;
+    return cudaSuccess;
+}
 inline cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
     if (!value) return __tw_host_report(cudaErrorInvalidValue);
-    *value = limit == cudaLimitStackSize ? 256 << 10 : 8 << 20;
+    if (unsigned(limit) >= sizeof __tw_limits / sizeof(size_t)) return __tw_host_report(cudaErrorUnsupportedLimit);
+    *value = __tw_limits[limit];
     return cudaSuccess;
 }
 template <typename... A>
