@@ -17,7 +17,7 @@ from tilewright.gpu_runtime.artifact import GpuBinary
 from tilewright.ir.core import Op
 from tilewright.system.forks import load
 
-_FEW_SPILLED = 64  # bytes of a thread, less than pipelined loads are worth: chosen, not measured alone
+_FEW_SPILLED = 64  # bytes of a thread, 16 registers: less than pipelined loads are worth
 
 
 def compiler() -> Any:

@@ -29,7 +29,7 @@ from tilewright.transforms.gpu.fetch_rings import (
 )
 from tilewright.transforms.gpu.specialize_warps import Consumer, begun, ctas_of_attention
 
-_STAGES = 2  # of each ring, at most; chosen, no measurement on record
+_STAGES = 2  # of each ring, at most: one is fetched while the other one is multiplied
 
 
 def ctas_with_inline_fetches(function: Function, warps: int, limit: int = MOST_SHARED_BYTES) -> int:
