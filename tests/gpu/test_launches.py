@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import threading
 import types
 from collections.abc import Callable
@@ -60,7 +61,7 @@ class Exported:
 
 
 def in_machine_code(kernel: Any) -> bool:
-    return type(kernel.cached.launch) is types.BuiltinFunctionType
+    return type(inspect.unwrap(kernel.cached.launch)) is types.BuiltinFunctionType
 
 
 def fresh(kernel: Any) -> Any:

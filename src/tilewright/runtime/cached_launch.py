@@ -5,6 +5,7 @@ Describing every argument and looking the description up takes several times as 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -94,6 +95,7 @@ class CachedLaunch:
 def _noting(launch: Callable[..., bool], note_writes: Callable[[Any], object]) -> Callable[..., bool]:
     """``launch``, and ``note_writes`` of its arguments after it."""
 
+    @functools.wraps(launch)
     def run(stream: Any, grid: Any, args: Any, backend: str | None, /) -> bool:
         if not launch(stream, grid, args, backend):
             return False
