@@ -83,6 +83,18 @@ def test_ptx(request_: Request, mathematics: None) -> None:
     assert "__nv_sinf" not in ptx and "sinf," not in ptx  # the code of the library, not a call
 
 
+def test_ptx_of_a_file_with_headers(tmp_path: Path) -> None:
+    """Such a file is expanded before it is compiled, but for our headers, which have other code for GPUs."""
+    (tmp_path / "sums.cuh").write_text("template <class F> __global__ void apply(int* p, F f) { *p = f(*p); }\n")
+    (tmp_path / "program.cu").write_text(
+        '#include "sums.cuh"\n#include <cuda_runtime.h>\n'
+        "__global__ void sum(int* p) {\n  int v = p[threadIdx.x];\n"
+        "  for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);\n  p[threadIdx.x] = v;\n}\n"
+    )
+    ptx = code_of_file(request_of(tmp_path / "program.cu", "c++20", {}, []), "sm_90")[0].decode()
+    assert ptx.count("shfl.sync") >= 5 and "st.global" in ptx
+
+
 def test_what_a_gpu_does_not_have(tmp_path: Path) -> None:
     text = (
         "#include <cuda_runtime.h>\n__device__ int elsewhere(int);\n__global__ void k(int* p) { *p = elsewhere(1); }\n"

@@ -265,11 +265,12 @@ def compile_to_llvm(text: str, name: str, options: Options, included: tuple[str,
     """
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
         output = Path(directory) / "module.ll"
+        before, left = headers_first(text, options.defines, options.include_dirs)
+        flags = options.flags(text, left)  # also of expanded text, in which our headers are still to be read
         if included is None:
-            before, left = headers_first(text, options.defines, options.include_dirs)
-            flags = [*options.flags(text, left), *options.prelude(text)]
+            flags += options.prelude(text)
         else:
-            before, flags = "", options.flags(text, {})
+            before = ""
         files = _compile(text, name, (*_COMMON, *flags), Path(directory), output, before)
         return Output(output.read_text(), files if included is None else included)
 
