@@ -23,7 +23,7 @@ AVX512 = described(
 )
 NEON = described("aarch64-unknown-linux-gnu", "neoverse-n1", {})
 # Multiply-adds of whole registers in the inner loop: four steps of the accumulators that each has room for.
-SHAPES = [(AVX512, r"vfmadd\w+ps .*zmm", 4 * 16), (AVX2, r"vfmadd\w+ps .*ymm", 4 * 12), (NEON, r"fmla .*4s", 4 * 16)]
+SHAPES = [(AVX512, r"vfmadd\w+ps .*zmm", 4 * 24), (AVX2, r"vfmadd\w+ps .*ymm", 4 * 12), (NEON, r"fmla .*4s", 4 * 16)]
 
 
 def product(m: int, n: int, k: int, dtype: DType = float32) -> Function:

@@ -16,9 +16,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for name in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
-    toolchain._zig_cache.cache_clear()
+    toolchain.compiler_cache.cache_clear()
     yield tmp_path
-    toolchain._zig_cache.cache_clear()
+    toolchain.compiler_cache.cache_clear()
 
 
 def folder() -> Path:

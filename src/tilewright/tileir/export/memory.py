@@ -137,7 +137,7 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
     t = op.type
-    base, *given = op.operands  # with the dynamic extents and then the dynamic strides
+    base, given = op.base, [*op.shape, *op.strides]  # the dynamic extents and then the dynamic strides
     wide = e.negative_strides or any(v.tile.element.bitwidth > 32 for v in given)
     index = int64 if wide else t.index_dtype
     left = iter(given)

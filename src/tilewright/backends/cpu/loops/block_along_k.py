@@ -111,7 +111,7 @@ class _Steps:
             mapped[op.view] = before.emit(MakePartitionView, made.view, type=view)
         copied = clone_op(op, mapped)
         if isinstance(op, Reshape):
-            copied.attributes["shape"] = widened
+            copied.shape = widened
         copied.result.type = op.result.tile.with_shape(widened)
         stand_for(op, copied, values)
         return copied
