@@ -580,7 +580,10 @@ def test_export_and_reading_leave_nothing_to_the_garbage_collector() -> None:
     gc.collect()
     gc.disable()
     try:
-        read(write(export_module([Kernel(function)])))
-        assert gc.collect() == 0
+        left = []
+        for _ in range(3):  # other threads of the process may leave something meanwhile
+            read(write(export_module([Kernel(function)])))
+            left.append(gc.collect())
+        assert min(left) == 0
     finally:
         gc.enable()
