@@ -110,7 +110,7 @@ class _Steps:
             view = replace(t, tile_shape=widened, steps=increments)
             mapped[op.view] = before.emit(MakePartitionView, made.view, type=view)
         copied = clone_op(op, mapped)
-        if isinstance(op, Reshape):
+        if isinstance(copied, Reshape):
             copied.shape = widened
         copied.result.type = op.result.tile.with_shape(widened)
         stand_for(op, copied, values)
