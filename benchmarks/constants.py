@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,20 @@ def main() -> None:
             file.write("\n".join(["", *lines, ""]))
 
 
+def setter(name: str) -> Callable[[Any], None]:
+    """A function that gives a constant another value, in every loaded module that has it; ``name`` is its module and
+    name, below tilewright."""
+    module, _, constant = f"tilewright.{name}".rpartition(".")
+    before = getattr(importlib.import_module(module), constant)
+    modules = [m for n, m in sys.modules.items() if n.startswith("tilewright.") and vars(m).get(constant) is before]
+
+    def change(value: Any) -> None:
+        for each in modules:
+            setattr(each, constant, value)
+
+    return change
+
+
 def measured(name: str, values: Sequence[str], wanted: str, clock: Any) -> list[str]:
     """A line of the table for each row whose name matches."""
     sys.modules.update(dict.fromkeys(("jax", "cpu_numba")))  # peers, which are not measured
@@ -47,14 +61,8 @@ def measured(name: str, values: Sequence[str], wanted: str, clock: Any) -> list[
     import cpu_rows  # noqa: PLC0415
     from cpu_timing import hot  # noqa: PLC0415
 
-    module, _, constant = f"tilewright.{name}".rpartition(".")
-    before = getattr(importlib.import_module(module), constant)
     importlib.import_module("tilewright.backends.cpu.compiler")  # with what it imports
-    modules = [m for n, m in sys.modules.items() if n.startswith("tilewright.") and vars(m).get(constant) is before]
-
-    def change(value: Any) -> None:
-        for each in modules:
-            setattr(each, constant, value)
+    change = setter(name)
 
     def side(row: str, value: Any) -> Any:
         """The launch of a row that is compiled with this value."""

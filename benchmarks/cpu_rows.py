@@ -366,8 +366,9 @@ def fold_whole(kind: str) -> Work:
     return Work(fold, peers, 1e-3, bytes=4 * N)
 
 
-def matmul(m: int, n: int, k: int, dtype: str = "f32") -> Work:
-    tile = (128, 64, 256) if m * n <= 512 * 512 else (256, 128, 256)  # the small one needs blocks enough to share
+def matmul(m: int, n: int, k: int, dtype: str = "f32", tile: tuple[int, int, int] | None = None) -> Work:
+    if tile is None:
+        tile = (128, 64, 256) if m * n <= 512 * 512 else (256, 128, 256)  # the small one needs blocks enough to share
     kind = np.float64 if dtype == "f64" else np.float32
     a, b = normal(m, k).astype(kind), normal(k, n, seed=1).astype(kind)
     c = np.empty((m, n), kind)
@@ -514,6 +515,9 @@ def rows() -> Iterator[Row]:
         yield Row(f"{kind} of 16M", lambda k=kind: fold_whole(k))
     for n in (512, 1024, 2048):
         yield Row(f"matmul {n}", lambda n=n: matmul(n, n, n))
+    for tile in ((64, 64, 32), (128, 128, 64)):  # as kernels for GPUs have them
+        name = f"matmul 1024 in tiles of {'x'.join(map(str, tile))}"
+        yield Row(name, lambda tile=tile: matmul(1024, 1024, 1024, tile=tile))
     yield Row("matmul 1000x1003x997", lambda: matmul(1000, 1003, 997))
     yield Row("matmul 1024 f64", lambda: matmul(1024, 1024, 1024, "f64"))
     for dtype in ("bf16", "f16"):

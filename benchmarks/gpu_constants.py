@@ -12,12 +12,10 @@ import argparse
 import contextlib
 import fcntl
 import functools
-import importlib
 import itertools
 import math
 import os
 import statistics
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +23,7 @@ from typing import Any
 
 import torch
 import triton
+from constants import setter
 from gpu import kernels_for
 
 import tilewright as ct
@@ -97,21 +96,15 @@ def main() -> None:
     o = parser.parse_args()
     os.environ["TILEWRIGHT_CACHE_DIR"] = "off"
     get_backend(o.backend).compile  # noqa: B018 - loads what the constant is in
-    module, _, constant = f"tilewright.{o.name}".rpartition(".")
-    before = getattr(importlib.import_module(module), constant)
-    modules = [m for n, m in sys.modules.items() if n.startswith("tilewright.") and vars(m).get(constant) is before]
+    set_constant = setter(o.name)
     found: dict[str, dict[str, Run]] = {}
 
-    def change(value: str) -> None:
-        for each in modules:
-            setattr(each, constant, eval(value))
-
     def launched(run: Run, value: str) -> None:
-        change(value)  # launches may ask for it, too
+        set_constant(eval(value))  # launches may ask for it, too
         run(o.backend)
 
     for value in o.values:
-        change(value)
+        set_constant(eval(value))
         for row, make in rows(kernels_for(ct)):
             if row.startswith(tuple(o.rows)):
                 run = make()

@@ -45,7 +45,7 @@ PASSES = (
     "expand-views",
     "merge-loops",
     "drop-unit-batches",
-    "turn-mma",
+    "transpose-mma",
     "legalize-mma",
     "choose-wgmma",
     "multicast-fetches",

@@ -30,7 +30,7 @@ from tilewright.transforms.gpu.choose_wgmma import Choice, ChooseWgmma, choose
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.split_mma import SplitMma
-from tilewright.transforms.gpu.turn_mma import TurnMma
+from tilewright.transforms.gpu.transpose_mma import TransposeMma
 from tilewright.transforms.pipelines import optimize, run_passes
 
 # What was measured of each class is in benchmarks/results: gpu_products.md and gpu_attention.md.
@@ -301,7 +301,7 @@ def _mmas(
 
 
 def _found(function: Function, target: GpuTarget) -> _Found | None:
-    found = _choice(function, target, (TurnMma(),), by_threads=lambda op: True)
+    found = _choice(function, target, (TransposeMma(),), by_threads=lambda op: True)
     if found is None:
         return None
     optimized, chosen = found

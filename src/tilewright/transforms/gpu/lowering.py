@@ -35,7 +35,7 @@ from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
 from tilewright.transforms.gpu.specialize_warps import SpecializeWarps, loads_beside
 from tilewright.transforms.gpu.split_fma import SplitFma
 from tilewright.transforms.gpu.stage_stores import StageStores
-from tilewright.transforms.gpu.turn_mma import DropUnitBatches, TurnMma
+from tilewright.transforms.gpu.transpose_mma import DropUnitBatches, TransposeMma
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
@@ -100,7 +100,7 @@ def lower_to_gpu(
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
     original = function
     if target is not None and target.has_wgmma:
-        flat = run_passes(function, (DropUnitBatches(), TurnMma()))
+        flat = run_passes(function, (DropUnitBatches(), TransposeMma()))
         function = function if flat is function else run_passes(flat, (Canonicalize(),))  # reshapes that meet
         chosen = ChooseWgmma(target, num_warps, realign=realign)
         function = run_passes(function, (MergeLoops(), LegalizeMma(), chosen, MulticastFetches()))

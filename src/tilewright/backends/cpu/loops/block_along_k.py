@@ -21,8 +21,8 @@ from tilewright.ir.rewrite import clone_op, stand_for
 from tilewright.transforms.base import InPlacePass
 
 # Elements of K that are multiplied at a time, or bytes where they are narrow: accumulators pass between registers and
-# the second-level cache once for each such step. On a Xeon (AMX) products of 1024x1024, in steps of 64, were as fast or
-# faster with 256 than with 128, for float32 and float64, and with 512 of int8 than with 256 and 1024.
+# the second-level cache once for each such step (benchmarks/results/constants.md; 512 needs more scratch memory). That
+# of bytes is chosen, no measurement is kept.
 _DEPTH, _ROW_BYTES = 256, 512
 # Bytes of an operand in scratch memory: a part of a second-level cache, in which the accumulators lie, too.
 _LARGEST = 256 << 10

@@ -32,18 +32,18 @@ class DropUnitBatches:
 
 
 @dataclass(frozen=True)
-class TurnMma:
+class TransposeMma:
     """Transposes products of two tiles that are loaded, with fewer rows than a warp group multiplies, and enough
     columns, and lets loops carry their accumulators transposed.
 
     Runs before ``choose-wgmma``; ``canonicalize`` removes the permutations that meet.
     """
 
-    name: ClassVar[str] = "turn-mma"
+    name: ClassVar[str] = "transpose-mma"
 
     def run(self, function: Function) -> Function:
         mmas = [op for op in function.walk() if isinstance(op, Mma)]
-        return _Turner().changed(function) if all(map(_is_of_loaded, mmas)) else function
+        return _Transposer().changed(function) if all(map(_is_of_loaded, mmas)) else function
 
 
 class _Shaper(Rewriter):
@@ -61,9 +61,11 @@ class _Shaper(Rewriter):
         raise NotImplementedError
 
     def factors(self, x: Value, y: Value) -> Sequence[Value]:
+        """The factors in the order of the new MMA op."""
         return x, y
 
     def changed(self, function: Function) -> Function:
+        """``function``, or a copy with such MMA ops rewritten."""
         found = any(isinstance(op, Mma) and self.takes(op) for op in function.walk())
         return self.function(function) if found else function
 
@@ -120,7 +122,7 @@ class _Dropper(_Shaper):
         return b.emit(Reshape, value, shape=old.tile.shape)
 
 
-class _Turner(_Shaper):
+class _Transposer(_Shaper):
     def takes(self, op: Mma) -> bool:
         *batches, rows, columns = op.acc.tile.shape
         few = not batches and rows < ROWS and columns % ROWS == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.passes import check
 
-from tilewright.transforms.gpu.turn_mma import DropUnitBatches, TurnMma
+from tilewright.transforms.gpu.transpose_mma import DropUnitBatches, TransposeMma
 
 HEAD = """
 func @f(%n: i32 = "n".scalar, %p: ptr<f32> = "p".base) {
@@ -84,7 +84,7 @@ def partition(shape: tuple[int, int]) -> str:
 
 def test_few_rows_become_columns() -> None:
     check(
-        TurnMma(),
+        TransposeMma(),
         program(16, 64, '  %m = mma(%x, %y, %z) : f32[16,64]\n  print([%m]) {parts = (none), formats = ("")}'),
         program(
             16,
@@ -101,4 +101,4 @@ def test_few_rows_become_columns() -> None:
 
 def test_rows_for_a_warp_group_stay() -> None:
     text = program(64, 64, '  %m = mma(%x, %y, %z) : f32[64,64]\n  print([%m]) {parts = (none), formats = ("")}')
-    check(TurnMma(), text, text)
+    check(TransposeMma(), text, text)
