@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.tile_ir_generic import generic
 from support.tile_ir_ops import every_op, multimem
 from support.tile_ir_text import renamed
 
@@ -69,6 +70,73 @@ def test_what_is_printed_is_read(name: str, module: Module) -> None:
 def test_what_the_disassembler_printed_is_read(file: Path) -> None:
     shown = file.read_text()
     assert renamed(print_module(parse_module(shown, file.name))) == renamed(shown)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"), [*MADE.items(), *FILES.items()], ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_the_generic_form_is_read(name: str, module: Module) -> None:
+    assert print_module(parse_module(generic(module), name)) == print_module(module)
+
+
+GENERIC = """\
+module attributes {some.thing = 1 : i32, another.one} {
+  "cuda_tile.module"() ({
+    cuda_tile.entry @k(%n: !cuda_tile.tile<i32>, %out: !cuda_tile.tile<ptr<i32>>) {
+      %one = "cuda_tile.constant"() {value = dense<1> : !cuda_tile.tile<i32>} : () -> !cuda_tile.tile<i32>
+      %0:2 = "cuda_tile.for"(%one, %n, %one, %one, %one) ({
+      ^bb0(%i: !cuda_tile.tile<i32>, %a: !cuda_tile.tile<i32>, %b: !cuda_tile.tile<i32>):
+        %c = addi %a, %b : tile<i32>
+        "cuda_tile.continue"(%b, %c) : (!cuda_tile.tile<i32>, !cuda_tile.tile<i32>) -> ()
+      }) : (tile<i32>, tile<i32>, tile<i32>, tile<i32>, tile<i32>) -> (tile<i32>, tile<i32>)
+      %less = "cuda_tile.cmpi"(%n, %one) <{comparison_predicate = #cuda_tile<comparison_predicate less_than>,
+          signedness = #cuda_tile.signedness<signed>}> : (tile<i32>, tile<i32>) -> tile<i1>
+      "cuda_tile.if"(%less) ({
+        cuda_tile.yield
+      }, {
+      }) : (tile<i1>) -> ()
+      %t = "cuda_tile.store_ptr_tko"(%out, %0#1) <{memory_ordering_semantics = 0 : i32,
+          operandSegmentSizes = array<i32: 1, 1, 0, 0>}> : (tile<ptr<i32>>, tile<i32>) -> token
+      cuda_tile.return
+    }
+  }) {sym_name = "kernels"} : () -> ()
+}
+cuda_tile.module @more { entry @nothing() {} }
+"""
+
+
+def test_the_generic_form_among_the_usual_one_runs() -> None:
+    module = tileir.load(GENERIC.encode())
+    assert list(module.kernels) == ["k", "nothing"]
+    out = np.zeros(1, np.int32)
+    ct.launch(None, (1,), module.kernel("k"), (10, out))
+    assert out == [89]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('%b = "arith.addi"(%a, %a) : (tile<i32>, tile<i32>) -> tile<i32>', "6: expected an op of CUDA Tile IR"),
+        ('%b = "cuda_tile.plus"(%a) : (tile<i32>) -> tile<i32>', "6: expected an op of CUDA Tile IR"),
+        ('%b = "cuda_tile.addi"(%a) : (tile<i32>) -> tile<i32>', "6: expected operandSegmentSizes of lhs, rhs"),
+        (
+            '%b = "cuda_tile.absi"(%a) : (tile<i8>) -> tile<i32>',
+            r"30: expected \(tile<i32>\), the types of the operands",
+        ),
+        ('%b = "cuda_tile.absi"(%a) <{dim = 1}> : (tile<i32>) -> tile<i32>', "29: expected an attribute of absi"),
+        ('%b = "cuda_tile.exti"(%a) : (tile<i32>) -> tile<i64>', "6: expected the attribute signedness of exti"),
+        ('%b = "cuda_tile.exti"(%a) {signedness = 2 : i32} : (tile<i32>) -> tile<i64>', "41: expected one of unsigned"),
+        ('"cuda_tile.if"(%a) ({}, {}) : (tile<i32>) -> ()', "1: expected a body of if"),
+        (
+            '%b = "cuda_tile.for"(%a, %a, %a) : (tile<i32>, tile<i32>, tile<i32>) -> ()',
+            "6: expected some results and 1",
+        ),
+        ('%b = "cuda_tile.constant"() {value = dense<1 : tile<i32>} : () -> tile<i32>', "expected '"),
+    ],
+)
+def test_mistakes_in_the_generic_form_are_told_by_their_place(text: str, message: str) -> None:
+    with pytest.raises(TextError, match=f"a.mlir:2:{message}" if message[0].isdigit() else message):
+        parse_module(f"entry @k(%a: tile<i32>) {{\n{text}\nreturn }}", "a.mlir")
 
 
 DIALECT = """
@@ -188,7 +256,7 @@ def test_locations_of_text_are_written_as_the_disassembler_reads_them(tmp_path: 
         ),
         ("entry @k() {\n  %b = constant <i8: 300> : tile<i8>\n}", r"a.mlir:2:22: expected a number that fits i8"),
         ("entry @k() {\n  return\n", r"a.mlir:3:1: expected a closing brace"),
-        ("entry @k() {\n  return\n} more", r"a.mlir:3:3: expected an entry or a global, not 'more'"),
+        ("entry @k() {\n  return\n} more", r"a.mlir:3:3: expected an entry, a global or a module, not 'more'"),
         (
             "entry @k(%a: tile<i32>) {\n  %b:2 = negi %a : tile<i32>\n  return\n}",
             r"a.mlir:2:3: expected 1 results of negi",

@@ -19,7 +19,7 @@ def bits_of(s: Scanner, type: Scalar) -> int:
     """One number of ``type``, as its bits."""
     start = s.pos
     if type.bits == 1 and (s.peek("true") or s.peek("false")):
-        return int(s.word("true or false") == "true")
+        return int(s.boolean())
     text = s.number()
     if not type.is_integer:
         found = numbers.parse(type.name, text)
@@ -40,20 +40,53 @@ def constant(s: Scanner) -> tuple[Tile, bytes]:
     s.expect("<")
     element = parse_scalar(s)
     s.expect(":")
-    raw = s.match(_BYTES)
-    listed, shape = _elements(s, element, 0) if raw is None else ([], ())
+    contents = _contents(s, element)
     s.expect(">", ":")
-    at = s.pos
-    type = parse_type(s)
-    if not isinstance(type, Tile):
-        s.fail("a tile type", at)
+    type = _tile(s)
     if type.element != element:
         s.fail(f"elements of {type.element}", start)
-    if raw is not None:
-        return type, _from_bytes(s, type, bytes.fromhex(raw[1] + "0" * (len(raw[1]) % 2)), start)
+    return type, _data(s, type, contents, start)
+
+
+def dense(s: Scanner) -> tuple[Tile, bytes]:
+    """``dense<1.0> : tile<f32>``, MLIR's form of the same."""
+    start = s.pos
+    s.expect("dense", "<")
+    inner = s.pos
+    s.skip_to(">")
+    s.expect(">", ":")
+    type = _tile(s)
+    end, s.pos = s.pos, inner
+    assert isinstance(type.element, Scalar)
+    contents = _contents(s, type.element)
+    s.expect(">")
+    s.pos = end
+    return type, _data(s, type, contents, start)
+
+
+def _tile(s: Scanner) -> Tile:
+    """The type of a tile of numbers."""
+    start = s.pos
+    type = parse_type(s)
+    if not isinstance(type, Tile) or not isinstance(type.element, Scalar):
+        s.fail("a tile type", start)
+    return type
+
+
+def _contents(s: Scanner, element: Scalar) -> tuple[list[int] | bytes, tuple[int, ...]]:
+    """Bytes, or numbers and their shape."""
+    raw = s.match(_BYTES)
+    return _elements(s, element, 0) if raw is None else (bytes.fromhex(raw[1] + "0" * (len(raw[1]) % 2)), ())
+
+
+def _data(s: Scanner, type: Tile, contents: tuple[list[int] | bytes, tuple[int, ...]], start: int) -> bytes:
+    listed, shape = contents
+    assert isinstance(type.element, Scalar)
+    if isinstance(listed, bytes):
+        return _from_bytes(s, type, listed, start)
     if shape not in ((), type.shape):
         s.fail(f"elements for {type}", start)
-    return type, _stored(element, listed, splat=not shape or type.size == 1)
+    return _stored(type.element, listed, splat=not shape or type.size == 1)
 
 
 def _elements(s: Scanner, type: Scalar, depth: int) -> tuple[list[int], tuple[int, ...]]:
@@ -98,9 +131,8 @@ def attribute(
     s: Scanner, integers: Scalar = I64, booleans: Callable[[bool], tir.Attribute] = tir.BoolAttr
 ) -> tir.Attribute:
     """A tagged attribute. Numbers without a type have that of ``integers``, or f64; ``booleans`` makes truth values."""
-    for word in ("true", "false"):
-        if s.accept(word):
-            return booleans(word == "true")
+    if s.peek("true") or s.peek("false"):
+        return booleans(s.boolean())
     if s.peek('"'):
         return tir.StringAttr(s.string())
     if s.accept("{"):
@@ -127,9 +159,8 @@ def identity(s: Scanner) -> tir.Attribute:
 
 
 def _entry(s: Scanner) -> tuple[str, tir.Attribute]:
-    key = s.word("the name of a hint")
-    s.expect("=")
-    return key, attribute(s, integers=I32)
+    key = s.name()
+    return key, attribute(s, integers=I32) if s.accept("=") else tir.BoolAttr(True)
 
 
 def hints(s: Scanner) -> tir.HintsAttr:

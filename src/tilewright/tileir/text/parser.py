@@ -11,9 +11,10 @@ from typing import Any, Union
 
 from tilewright.tileir import structure
 from tilewright.tileir.debug import FileLoc, Location
-from tilewright.tileir.module import ArrayAttr, Block, Entry, Global, Module, Operation, Value
-from tilewright.tileir.optable import BY_NAME, ENUMS, NEWEST, NO_DEFAULT, AttributeSpec, OpSpec
+from tilewright.tileir.module import ArrayAttr, Block, Entry, Global, HintsAttr, Module, Operation, Value
+from tilewright.tileir.optable import BY_NAME, ENUMS, NEWEST, NO_DEFAULT, SECTIONS, AttributeSpec, OpSpec
 from tilewright.tileir.text import parse_attributes as attributes
+from tilewright.tileir.text import parse_generic as generic
 from tilewright.tileir.text.parse_locations import Locations, give_scopes
 from tilewright.tileir.text.parse_types import enum_value, parse_enum, parse_type
 from tilewright.tileir.text.scanner import Scanner
@@ -54,51 +55,82 @@ class _Parser:
         s = self.s
         producer = _PRODUCER.match(s.text)
         found = Module(NEWEST, producer=producer[1] if producer else None, file=s.file)
-        wrapped = 0  # a module of the dialect may be in one of MLIR itself
-        self.type_aliases()
-        while s.accept("cuda_tile.module") or (not wrapped and s.accept("module")):
-            wrapped += 1
-            if s.peek("@"):
-                s.symbol()
-            s.expect("{")
+        self.members(found)
+        if s.pos < len(s.text):
+            s.fail("the end of the file")
+        return found
+
+    def members(self, found: Module) -> None:
+        """Entries, globals, aliases, and modules with such, up to a brace or the end."""
+        s = self.s
+        self.nest()
         while not s.peek("}") and s.pos < len(s.text):
-            if s.peek("#"):
-                self.alias()
+            if s.peek("#"):  # an alias of a location, which was read before
+                s.skip_to("\n")
                 continue
+            if s.accept("!"):
+                name = s.name()
+                s.expect("=")
+                s.types[name] = parse_type(s)
+                continue
+            if s.peek('"'):
+                self.generic_member(found)
+                continue
+            s.accept("builtin.")
             s.dialect()
-            if s.accept("global"):
+            if s.accept("module"):
+                if s.peek("@"):
+                    s.symbol()
+                if s.accept("attributes"):
+                    attributes.attribute(s)
+                s.expect("{")
+                self.members(found)
+                s.expect("}")
+                self.location()
+            elif s.accept("global"):
                 found.globals.append(self.global_())
             elif s.accept("entry"):
                 found.entries.append(self.entry())
             elif s.accept("testing$func"):  # of tests of the dialect; files hold entries only
                 self.entry(testing=True)
             else:
-                s.fail("an entry or a global")
-        for _ in range(wrapped):
-            s.expect("}")
-            self.location()
-        while wrapped and s.peek("#"):
-            self.alias()
-        if s.pos < len(s.text):
-            s.fail("the end of the file")
-        return found
+                s.fail("an entry, a global or a module")
+        self.depth -= 1
 
-    def type_aliases(self) -> None:
-        """``!name = type``, and the aliases of locations that stand among them before the module."""
+    def generic_member(self, found: Module) -> None:
+        """``"cuda_tile.entry"() <{sym_name = "f", ...}> ({...}) : () -> ()``, or likewise a global or a module."""
         s = self.s
-        while s.peek("#") or s.accept("!"):
-            if s.peek("#"):
-                self.alias()
-                continue
-            name = s.name()
-            s.expect("=")
-            s.types[name] = parse_type(s)
-
-    def alias(self) -> None:
-        """An alias of a location, which was read before."""
-        end = self.s.text.find("\n", self.s.pos)
-        self.s.pos = len(self.s.text) if end < 0 else end
-        self.s.skip()
+        start = s.pos
+        spec = BY_NAME["module"] if s.accept('"builtin.module"') else BY_NAME.get(generic.op_name(s))
+        if spec is None or spec.name not in SECTIONS:
+            s.fail("an entry, a global or a module", start)
+        s.expect("(", ")")
+        known = _absent(spec)
+        self.generic_attributes(spec, known)
+        body: Block | None = None
+        if spec.name == "module":
+            s.expect("(", "{")
+            self.members(found)
+            s.expect("}", ")")
+        elif spec.regions:
+            self.values = {}
+            s.expect("(")
+            body = self.region("return")
+            s.expect(")")
+        self.generic_attributes(spec, known)
+        s.expect(":", "(", ")", "->", "(", ")")
+        loc = self.location() or self.here(start)
+        lacks = next((n for n in ("sym_name", "value") if n in known and known[n] is None), None)
+        if spec.name == "module":
+            found.producer = known["producer"] or found.producer
+        elif lacks is not None:
+            s.fail(f"the attribute {lacks} of {spec.name}", start)
+        elif body is not None:
+            found.entries.append(self.finished(known["sym_name"], body, known["optimization_hints"], loc))
+        else:
+            name, (type, value) = known["sym_name"], known["value"]
+            alignment, visibility = known["alignment"] or 0, known["symbol_visibility"]
+            found.globals.append(Global(name, type, value, alignment, visibility, known["constant"]))
 
     def global_(self) -> Global:
         s = self.s
@@ -126,9 +158,11 @@ class _Parser:
             hints = attributes.hints(s)
         s.expect("{")
         self.fill(body, "return")
-        loc = self.location() or self.here(start)
+        return self.finished(name, body, hints, self.location() or self.here(start))
+
+    def finished(self, name: str, body: Block, hints: HintsAttr | None, loc: Location) -> Entry:
         if body.ops[-1].name != "return":
-            s.fail("a return as the last op of an entry")
+            self.s.fail("a return as the last op of an entry")
         made = Entry(name, body, hints, loc=loc)
         give_scopes(made)
         return made
@@ -158,9 +192,7 @@ class _Parser:
     def fill(self, block: Block, implied: str) -> None:
         """The ops of a block up to its brace; without a terminator it ends in ``implied``."""
         s = self.s
-        self.depth += 1
-        if self.depth > _MAX_REGIONS:
-            s.fail(f"regions nested at most {_MAX_REGIONS} deep")
+        self.nest()
         outer = dict(self.values)
         while not s.peek("}"):
             if s.pos >= len(s.text):
@@ -174,17 +206,25 @@ class _Parser:
         self.values = outer
         self.depth -= 1
 
+    def nest(self) -> None:
+        self.depth += 1
+        if self.depth > _MAX_REGIONS:
+            self.s.fail(f"regions nested at most {_MAX_REGIONS} deep")
+
     def op(self) -> Operation:
         s = self.s
         start = s.pos
         names = self.result_names()
         s.dialect()
         at = s.pos
-        name = s.word("an op")
+        in_general = s.peek('"')
+        name = generic.op_name(s) if in_general else s.word("an op")
         spec = BY_NAME.get(_OLD_NAMES.get(name, name))
-        if spec is None or name in ("entry", "global", "module"):
+        if spec is None or name in SECTIONS:
             s.fail("an op of CUDA Tile IR", at)
-        if name in self.structured:
+        if in_general:
+            operands, known, types, regions = self.generic(spec, at)
+        elif name in self.structured:
             operands, known, types, regions = self.structured[name](spec)
         else:
             operands, known, types = self.plain(spec, len(names))
@@ -286,6 +326,80 @@ class _Parser:
         self.location()
         return found
 
+    # -- ops in MLIR's generic form
+
+    def generic(self, spec: OpSpec, start: int) -> Parts:
+        """The parts of an op behind its name, which is at ``start``."""
+        s = self.s
+        s.expect("(")
+        values = s.sequence(")", lambda s: self.value())
+        known = _absent(spec) | {generic.SEGMENTS: None}
+        self.generic_attributes(spec, known)
+        regions = list(s.sequence(")", lambda s: self.region(""))) if s.accept("(") else []
+        self.generic_attributes(spec, known)
+        s.expect(":", "(")
+        at = s.pos
+        if s.sequence(")", parse_type) != tuple(v.type for v in values):
+            s.fail(f"({', '.join(str(v.type) for v in values)}), the types of the operands", at)
+        s.expect("->")
+        types = list(s.sequence(")", parse_type)) if s.accept("(") else [parse_type(s)]
+        operands = self.segments(spec, values, known.pop(generic.SEGMENTS), start)
+        if spec.name == "constant" and known["value"] is not None:
+            type, known["value"] = known["value"]
+            if types != [type]:
+                s.fail(f"a result of {type}", start)
+        lacks = next((a.name for a in spec.attributes if known[a.name] is None and not a.optional), None)
+        if lacks is not None:
+            s.fail(f"the attribute {lacks} of {spec.name}", start)
+        if "inbounds" in known:
+            known["inbounds"] = known["inbounds"] or (False,) * len(operands["index"])
+        if spec.results not in (None, len(types)) or spec.regions != len(regions):
+            s.fail(f"{spec.results or 'some'} results and {spec.regions} regions of {spec.name}", start)
+        return operands, known, types, regions
+
+    def generic_attributes(self, spec: OpSpec, known: dict[str, Any]) -> None:
+        """``<{...}>`` or ``{...}``, if it is there."""
+        s = self.s
+        if s.accept("<", "{"):
+            known |= generic.attributes_of(s, spec)
+            s.expect(">")
+        elif s.accept("{"):
+            known |= generic.attributes_of(s, spec)
+
+    def segments(
+        self, spec: OpSpec, values: Sequence[Value], sizes: Sequence[int] | None, start: int
+    ) -> dict[str, Any]:
+        """Operands by their names: ``sizes`` of them each, without it all that are left over for one."""
+        flexible = [o for o in spec.operands if o.optional or o.variadic]
+        if sizes is None and len(flexible) <= 1:
+            sizes = [1 + (o in flexible) * (len(values) - len(spec.operands)) for o in spec.operands]
+        if sizes is None or len(sizes) != len(spec.operands) or sum(sizes) != len(values):
+            self.s.fail(f"{generic.SEGMENTS} of {', '.join(o.name for o in spec.operands) or 'no operands'}", start)
+        found: dict[str, Any] = {}
+        left = iter(values)
+        for operand, size in zip(spec.operands, sizes):
+            part = [next(left) for _ in range(size)]
+            if not operand.variadic and size != 1 and (size or not operand.optional):
+                self.s.fail(f"one operand {operand.name} of {spec.name}", start)
+            found[operand.name] = part if operand.variadic else part[0] if part else None
+        return found
+
+    def region(self, implied: str) -> Block | None:
+        """``{ ^bb0(%a: type): ... }``; None for one without ops."""
+        s = self.s
+        s.expect("{")
+        outer = dict(self.values)
+        body = Block()
+        if s.accept("^"):
+            s.name()
+            body.args = self.arguments(")") if s.accept("(") else []
+            s.expect(":")
+        elif s.accept("}"):
+            return None
+        self.fill(body, implied)
+        self.values = outer
+        return body
+
     # -- ops with regions
 
     def carried(self) -> tuple[list[str], list[Value]]:
@@ -359,9 +473,7 @@ class _Parser:
         known: dict[str, Any] = {"dim": s.integer()}
         if spec.name == "scan":
             s.expect("reverse", "=")
-            known["reverse"] = s.accept("true")
-            if not known["reverse"]:
-                s.expect("false")
+            known["reverse"] = s.boolean()
         s.expect("identities", "=", "[")
         known["identities"] = ArrayAttr(s.sequence("]", attributes.identity))
         s.expect(":")
@@ -384,10 +496,7 @@ class _Fields:
         self.parser, self.s, self.spec = parser, parser.s, spec
         self.count = count if spec.results is None else spec.results
         self.operands: dict[str, Any] = {o.name: [] if o.variadic else None for o in spec.operands}
-        self.attributes: dict[str, Any] = {
-            a.name: None if a.default is NO_DEFAULT else a.default for a in spec.attributes
-        }
-        self.attributes |= dict.fromkeys(spec.units, False)
+        self.attributes = _absent(spec)
         self.types: list[Type] = [] if spec.results is None else [TOKEN] * spec.results
         self.variadic = {o.name for o in spec.operands if o.variadic}
         self.kinds: dict[str, AttributeSpec] = {a.name: a for a in spec.attributes}
@@ -496,7 +605,7 @@ class _Fields:
     def inbounds(self) -> None:
         self.attributes["inbounds"] = (False,) * len(self.operands["index"])
         if self.s.accept("inbounds", "=", "["):
-            self.attributes["inbounds"] = self.s.sequence("]", _bool)
+            self.attributes["inbounds"] = self.s.sequence("]", Scanner.boolean)
 
     def reduction(self) -> None:
         self.attributes["reduction"] = "add"
@@ -505,11 +614,11 @@ class _Fields:
             self.s.expect("}")
 
 
-def _bool(s: Scanner) -> bool:
-    if s.accept("true"):
-        return True
-    s.expect("false")
-    return False
+def _absent(spec: OpSpec) -> dict[str, Any]:
+    """The attributes of an op that names none."""
+    found: dict[str, Any] = {a.name: None if a.default is NO_DEFAULT else a.default for a in spec.attributes}
+    found |= {part[1]: part[2] for part in PARTS.get(spec.name, ()) if part[0] in ("opt", "custom")}
+    return found | dict.fromkeys(spec.units, False)
 
 
 def _tokens(text: str) -> list[str]:

@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _ESCAPE = re.compile(r'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')
 _T = TypeVar("_T")
-_PREFIX = "cuda_tile."  # which MLIR writes before what belongs to the dialect
+PREFIX = "cuda_tile."  # which MLIR writes before what belongs to the dialect
 
 
 class Scanner:
@@ -37,6 +37,12 @@ class Scanner:
         match = _SPACE.match(self.text, self.pos)
         assert match is not None
         self.pos = match.end()
+
+    def skip_to(self, mark: str) -> None:
+        """Leave out what stands before ``mark``, which may be the end."""
+        end = self.text.find(mark, self.pos)
+        self.pos = len(self.text) if end < 0 else end
+        self.skip()
 
     def position(self, pos: int | None = None) -> tuple[int, int]:
         """Line, from 1 on, and column, from 0 on."""
@@ -84,7 +90,7 @@ class Scanner:
 
     def dialect(self, mark: str = "") -> None:
         """Read the prefix of the dialect after ``mark``, if it is there."""
-        self.accept(f"{mark}{_PREFIX}")
+        self.accept(f"{mark}{PREFIX}")
 
     def word(self, expected: str) -> str:
         found = self.match(_WORD)
@@ -128,6 +134,13 @@ class Scanner:
         if found is None:
             self.fail("a number")
         return found.group()
+
+    def boolean(self) -> bool:
+        if self.accept("true"):
+            return True
+        if not self.accept("false"):
+            self.fail("true or false")
+        return False
 
     def string(self) -> str:
         found = self.match(_STRING)
