@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Union
 
 from tilewright.tileir.bytecode.primitives import Cursor, integers, varint
 from tilewright.tileir.errors import TileIRError, VersionError
@@ -194,46 +195,44 @@ FUNCTION_PARTS = (
 )
 
 
-def encode_type(t: Type, minor: int, number: Any) -> bytes:
-    """``t`` as an entry of the Type section; ``number`` gives the index of a type in it. VersionError when too new."""
-    encode: Callable[[Any, int, Any], bytes] = _ENCODED.get(type(t), _encode_view)
-    return encode(t, minor, number)
+@functools.lru_cache(maxsize=4096)
+def type_parts(t: Type, minor: int) -> tuple[bytes | Type, ...]:
+    """``t`` as an entry of the Type section: bytes, and types that stand for their numbers there. VersionError when too
+    new."""
+    return tuple(_PARTS.get(type(t), _view_parts)(t, minor))
 
 
-def _encode_scalar(t: Scalar, minor: int, number: Any) -> bytes:
+_Parts = Sequence[Union[bytes, Type]]
+
+
+def _scalar_parts(t: Scalar, minor: int) -> _Parts:
     if t.since > minor:
         raise VersionError(f"the type {t} needs bytecode 13.{t.since}; it cannot be written as 13.{minor}")
-    return varint(t.tag)
+    return (varint(t.tag),)
 
 
-def _encode_pointer(t: Pointer, minor: int, number: Any) -> bytes:
+def _pointer_parts(t: Pointer, minor: int) -> _Parts:
     flags, attr = _pointer_attr(t, t.attr, minor)
-    return varint(PTR) + flags + varint(number(t.pointee)) + attr
+    return varint(PTR) + flags, t.pointee, attr
 
 
-def _encode_tile(t: Tile, minor: int, number: Any) -> bytes:
-    return varint(TILE) + varint(number(t.element)) + integers(t.shape, 8)
-
-
-def _encode_tensor_view(t: TensorView, minor: int, number: Any) -> bytes:
+def _tensor_view_parts(t: TensorView, minor: int) -> _Parts:
     flags, attr = _pointer_attr(t, t.attr, minor)
     extents = [tuple(DYNAMIC if n is None else n for n in numbers) for numbers in (t.shape, t.strides)]
-    dims = integers(extents[0], 8) + integers(extents[1], 8)
-    return varint(TENSOR_VIEW) + flags + varint(number(t.element)) + dims + attr
+    return varint(TENSOR_VIEW) + flags, t.element, integers(extents[0], 8) + integers(extents[1], 8) + attr
 
 
-def _encode_function(t: Function, minor: int, number: Any) -> bytes:
-    lists = [varint(len(types)) + b"".join(varint(number(p)) for p in types) for types in (t.params, t.results)]
-    return varint(FUNCTION) + b"".join(lists)
+def _function_parts(t: Function, minor: int) -> _Parts:
+    return varint(FUNCTION) + varint(len(t.params)), *t.params, varint(len(t.results)), *t.results
 
 
-_ENCODED: dict[type, Callable[[Any, int, Any], bytes]] = {
-    Scalar: _encode_scalar,
-    Token: lambda t, minor, number: varint(TOKEN_TAG),
-    Pointer: _encode_pointer,
-    Tile: _encode_tile,
-    TensorView: _encode_tensor_view,
-    Function: _encode_function,
+_PARTS: dict[type, Callable[[Any, int], _Parts]] = {
+    Scalar: _scalar_parts,
+    Token: lambda t, minor: (varint(TOKEN_TAG),),
+    Pointer: _pointer_parts,
+    Tile: lambda t, minor: (varint(TILE), t.element, integers(t.shape, 8)),
+    TensorView: _tensor_view_parts,
+    Function: _function_parts,
 }
 
 
@@ -246,19 +245,19 @@ def _pointer_attr(t: Type, attr: str | None, minor: int) -> tuple[bytes, bytes]:
     return varint(attr is not None), b"" if attr is None else varint(ENUMS["PtrAttr"].index(attr))
 
 
-def _encode_view(t: Type, minor: int, number: Any) -> bytes:
+def _view_parts(t: Type, minor: int) -> _Parts:
     if not isinstance(t, (PartitionView, StridedView, GatherScatterView)):
         raise TileIRError(f"{t!r} is no type of Tile IR")
     if minor < 3 and not isinstance(t, PartitionView):
         raise VersionError(f"the type {t} needs bytecode 13.3; it cannot be written as 13.{minor}")
     flags = varint(t.padding is not None)
     padding = b"" if t.padding is None else varint(ENUMS["Padding"].index(t.padding))
-    shape, view = integers(t.tile_shape, 4), varint(number(t.view))
+    shape = integers(t.tile_shape, 4)
     head = flags if minor >= 3 else b""
     tail = padding if minor >= 3 else flags + padding
     if isinstance(t, GatherScatterView):
-        return varint(GATHER_SCATTER_VIEW) + head + shape + view + varint(t.sparse_dim) + tail
+        return varint(GATHER_SCATTER_VIEW) + head + shape, t.view, varint(t.sparse_dim) + tail
     if isinstance(t, StridedView):
         steps = integers(t.steps, 4)
-        return varint(STRIDED_VIEW) + head + shape + steps + view + integers(t.dim_map, 4) + tail
-    return varint(PARTITION_VIEW) + head + shape + view + integers(t.dim_map, 4) + tail
+        return varint(STRIDED_VIEW) + head + shape + steps, t.view, integers(t.dim_map, 4) + tail
+    return varint(PARTITION_VIEW) + head + shape, t.view, integers(t.dim_map, 4) + tail

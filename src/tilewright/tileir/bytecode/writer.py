@@ -27,7 +27,7 @@ from tilewright.tileir.bytecode.reader import (
     STRING,
     TYPE,
 )
-from tilewright.tileir.bytecode.tables import encode_type
+from tilewright.tileir.bytecode.tables import type_parts
 from tilewright.tileir.debug import SUBPROGRAM, FileLoc, Location
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.module import ArrayAttr, Entry, FileLayout, HintsAttr, Module, RepeatedConstant
@@ -267,10 +267,9 @@ class _Writer:
 
     def type_table(self) -> bytes | None:
         entries: list[bytes] = []
-        i = 0  # the list grows, by the parts of types, while it is walked
-        while i < len(self.types.items):
-            entries.append(encode_type(self.types.items[i], self.minor, self.type))
-            i += 1
+        for t in self.types.items:  # which grow, by the parts of types, meanwhile
+            parts = type_parts(t, self.minor)
+            entries.append(b"".join([p if isinstance(p, bytes) else VARINTS[self.type(p)] for p in parts]))
         return _table(entries, 4) if entries or TYPE in self.layout.sections else None
 
     def producer(self) -> bytes | None:

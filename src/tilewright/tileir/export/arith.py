@@ -24,13 +24,13 @@ _EXTREMA: dict[type[Op], tuple[str, str]] = {arith.Max: ("maxi", "ori"), arith.M
 
 def _shared(name: str) -> Handler:
     """An op that CUDA Tile IR has, too."""
-    names, known = [o.name for o in BY_NAME[name].operands], shared_modes(name)
+    names, known = [o.name for o in BY_NAME[name].operands], list(shared_modes(name).items())
 
     def make(e: Emitter, op: Any) -> Value:
         operands = dict(zip(names, map(e.__getitem__, op.operands)))
         if not known:
             return e.one(name, operands, e.result(op))
-        given = {theirs: getattr(op, ours) for theirs, ours in known.items()}
+        given = {theirs: op.attributes[ours] for theirs, ours in known}
         if "rounding_mode" in given:
             given["rounding_mode"] = given["rounding_mode"].value
         return e.one(name, operands, e.result(op), **given)

@@ -132,8 +132,8 @@ class OpenBlock(NamedTuple):
     is_loop: bool
 
 
-class Emitter:
-    """Appends to ``block``, the one of the innermost of ``frames``."""
+class Emitter(dict[core.Value, Value]):
+    """What each value of our IR became. Appends to ``block``, the one of the innermost of ``frames``."""
 
     tokens: Tokens
 
@@ -142,7 +142,6 @@ class Emitter:
         self.frames = [OpenBlock(source, body, {}, False)]
         self.block, self.known = body, self.frames[0].known
         self.declared = _declared(minor)
-        self.values: dict[core.Value, Value] = {}
         self.depths: dict[core.Value, int] = {}  # of views: the frame that each was made in
         self.loc: Location | None = None
         self.grid: dict[str, list[Value]] = {}
@@ -155,9 +154,8 @@ class Emitter:
         self.divisors = True  # of numbers and addresses may be promised
         self.keep_loads = False  # of every size
 
-    def __getitem__(self, value: core.Value) -> Value:
-        found = self.values.get(value)
-        return self.splat(self.splats[value]) if found is None else found
+    def __missing__(self, value: core.Value) -> Value:
+        return self.splat(self.splats[value])
 
     def result(self, op: core.Op) -> Tile:
         """The type of the result of ``op``."""
@@ -258,11 +256,11 @@ class Emitter:
         zero = self.one("constant", {}, tile_of(I64, type.shape), value=bytes(8))
         return self.one("int_to_ptr", {"source": zero}, tile(type))
 
-    def push(self, source: core.Block, block: Block, known: dict[Hashable, Value], *, is_loop: bool) -> None:
+    def enter(self, source: core.Block, block: Block, known: dict[Hashable, Value], *, is_loop: bool) -> None:
         self.frames.append(OpenBlock(source, block, known, is_loop))
         self.block, self.known = block, known
 
-    def pop(self) -> None:
+    def leave(self) -> None:
         self.frames.pop()
         self.block, self.known = self.frames[-1].block, self.frames[-1].known
 

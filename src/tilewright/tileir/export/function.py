@@ -120,7 +120,7 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
         if position is not None:
             if lower is not None and parameters[position].users:
                 value = emitter.one("assume", {"value": value}, t, predicate=tiles.bounded(lower, None))
-            emitter.values[parameters[position]] = value
+            emitter[parameters[position]] = value
     _Control(emitter, locations).function(kernel)
     return Entry(name, body, _entry_hints(function, minor), loc=locations.subprogram_loc)
 
@@ -209,7 +209,7 @@ class _Control:
         del self.e.tokens  # which knows the emitter: nothing is left to the garbage collector
 
     def all(self, ops: Sequence[Op]) -> None:
-        e, values, handlers, locations = self.e, self.e.values, HANDLERS, self.locations
+        e, handlers, locations = self.e, HANDLERS, self.locations
         known = locations.known
         for op in ops:
             e.op = op
@@ -218,7 +218,7 @@ class _Control:
             if handler is not None:
                 made = handler(e, op)
                 if made is not None:
-                    values[op.results[0]] = made
+                    e[op.results[0]] = made
                 continue
             structured = _STRUCTURED.get(type(op))
             if structured is None:
@@ -242,13 +242,13 @@ class _Control:
         e, tokens = self.e, [Value(TOKEN) for _ in slots] if is_loop else []
         made = Block([*arguments, *tokens])
         state = e.tokens.state()
-        e.push(block, made, dict(e.known), is_loop=is_loop)
+        e.enter(block, made, dict(e.known), is_loop=is_loop)
         e.tokens.set(slots, tokens)
         for ours, theirs in zip(block.args, arguments):
-            e.values[ours] = theirs
+            e[ours] = theirs
         self.all(block.ops[:-1])
         self.terminator(block.ops[-1], slots)
-        e.pop()
+        e.leave()
         e.tokens.restore(state)
         return made
 
@@ -263,7 +263,7 @@ class _Control:
     def define(self, op: Op, results: list[Value], slots: list[Slot]) -> None:
         self.e.tokens.set(slots, results[len(op.results) :])
         for ours, theirs in zip(op.results, results):
-            self.e.values[ours] = theirs
+            self.e[ours] = theirs
 
     def repeat(self, op: control.For | control.Loop, name: str, **operands: Any) -> None:
         slots = self.e.tokens.carried(op)
@@ -305,16 +305,16 @@ class _Control:
         carriers = [float32 if dtype.is_restricted else dtype for dtype in dtypes]
         scalars = [Value(tile_of(scalar(carrier))) for carrier in carriers for _ in range(2)]
         body, loc = Block(scalars), e.loc
-        e.push(op.body, body, {}, is_loop=False)  # combiners take nothing from around them
+        e.enter(op.body, body, {}, is_loop=False)  # combiners take nothing from around them
         for i, argument in enumerate(op.body.args):
             given = scalars[2 * (i % n) + (i < n)]
-            e.values[argument] = arith.convert(e, given, carriers[i % n], dtypes[i % n])
+            e[argument] = arith.convert(e, given, carriers[i % n], dtypes[i % n])
         self.all(op.body.ops[:-1])
         last = op.body.ops[-1]
         e.op, e.loc = last, self.locations(last.loc)
         combined = [arith.convert(e, e[v], d, c) for v, d, c in zip(last.operands, dtypes, carriers)]
         e.add("yield", {"operands": combined})
-        e.pop()
+        e.leave()
         e.loc, e.op = loc, op
         operands = [arith.convert(e, e[v], d, c) for v, d, c in zip(op.values, dtypes, carriers)]
         rank = op.values[0].tile.rank
@@ -330,7 +330,7 @@ class _Control:
         attributes = {"dim": op.axis, "identities": ArrayAttr(tuple(identities)), **extra}
         made = e.add(name, {"operands": operands}, results, [body], **attributes)
         for result, value, carrier, dtype in zip(op.results, made, carriers, dtypes):
-            e.values[result] = arith.convert(e, value, carrier, dtype)
+            e[result] = arith.convert(e, value, carrier, dtype)
 
 
 _STRUCTURED: dict[type[Op], Callable[[_Control, Any], None]] = {
