@@ -59,9 +59,10 @@ def rows(kernels: Any) -> Iterator[tuple[str, Callable[[], Run]]]:
     def gated() -> Run:
         return launch("gated", (32 * 32,), *(random(4096, 4096) for _ in range(4)), 128, 128, 64, 8)
 
-    def attention(width: int, keys: int, causal: bool) -> Run:
+    def attention(width: int, queries: int, keys: int, causal: bool) -> Run:
         arrays = [random(2, 16, 4096, width, dtype=torch.bfloat16) for _ in range(4)]
-        return launch("attention", (32, 32), *arrays, LOG2_E / math.sqrt(width), 16, width, 128, keys, causal)
+        numbers = LOG2_E / math.sqrt(width), 16, width, queries, keys, causal
+        return launch("attention", (4096 // queries, 32), *arrays, *numbers)
 
     x, w, labels = random(16384, 4096), random(4096), torch.zeros(16384, device="cuda", dtype=torch.int32)
     out, flat = torch.empty_like(x), x.view(-1)
@@ -82,9 +83,9 @@ def rows(kernels: Any) -> Iterator[tuple[str, Callable[[], Run]]]:
             yield f"{kind} {name}", functools.partial(matmul, kernel, size, dtype, *tile)
     yield "matmul of 64 rows", few_rows
     yield "gated matmul", gated
-    for width, keys, causal in itertools.product((64, 128), (64, 128), (False, True)):
-        name = f"attention {width}, 128x{keys}{', causal' * causal}"
-        yield name, functools.partial(attention, width, keys, causal)
+    for width, queries, keys, causal in itertools.product((64, 128), (128, 64), (64, 128), (False, True)):
+        name = f"attention {width}, {queries}x{keys}{', causal' * causal}"
+        yield name, functools.partial(attention, width, queries, keys, causal)
 
 
 def main() -> None:
