@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import inspect
 import threading
 import types
 from collections.abc import Callable
@@ -61,7 +60,7 @@ class Exported:
 
 
 def in_machine_code(kernel: Any) -> bool:
-    return type(inspect.unwrap(kernel.cached.launch)) is types.BuiltinFunctionType
+    return isinstance(kernel.cached_launch, types.BuiltinFunctionType)
 
 
 def fresh(kernel: Any) -> Any:

@@ -16,11 +16,11 @@ from hypothesis import given
 from support.driver import Driver, encoded
 
 from tilewright.backends import native
-from tilewright.backends.launch_arguments import LaunchArguments
+from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
 from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
-from tilewright.ir.gpu_parameters import Descriptor
+from tilewright.ir.gpu_parameters import Descriptor, TableParameter
 
 HALF_TILE = {"elem_size": 2, "block_size": [64, 32], "swizzle": 3}
 BASE, MAP_BYTES = 1 << 40, 88  # of the maps of this driver
@@ -148,7 +148,7 @@ def bind(kernel: GpuExecutable, case: Case) -> None:
 
 
 def stub(kernel: GpuExecutable, case: Case) -> None:
-    found = kernel.launch_stub(0, {})
+    found = kernel.launch_stub(0, (), {})
     if found is None:
         assert any(name in ("f16", "bf16", "f8e5m2") for name in case.artifact.formats)
         return run(kernel, case)
@@ -198,7 +198,7 @@ def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: py
         variants[constraints] = GpuExecutable(function, Artifact(other, ("u64",), (), 0), constraints, dict)
         variants[constraints]._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(handle), device=on)  # type: ignore[assignment]
     kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
-    found = kernel.launch_stub(0, variants)
+    found = kernel.launch_stub(0, (), variants)
     assert found is not None
     code = native.maker().MachineCode(found.text)
     enter = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 4)(code.address("enter"))
@@ -216,7 +216,7 @@ def test_small_values_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> Non
     kernel = GpuExecutable(function, Artifact(binary, ("i64", "i64"), (), 0), FIRST, dict)
     kernel.least = [(0, 0), (1, 1)]
     kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
-    found = kernel.launch_stub(0, {})
+    found = kernel.launch_stub(0, (), {})
     assert found is not None
     code = native.maker().MachineCode(found.text)
     enter = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 4)(code.address("enter"))
@@ -224,3 +224,37 @@ def test_small_values_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> Non
     memories = [(ctypes.c_int64 * 2)(*pair) for pair in pairs]
     assert [enter(ctypes.addressof(memory), 1, 1, 1, 0) for memory in memories] == [0, 1, 1, 1, 0]
     assert len(on.seen) == 2
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5])
+@pytest.mark.parametrize("tiles", [True, False])
+def test_tables_by_value_are_those_of_python(monkeypatch: pytest.MonkeyPatch, count: int, tiles: bool) -> None:
+    """With the addresses of each launch; a list that is longer than what there is room for is left to Python."""
+    on = Recorder()
+    monkeypatch.setattr(driver, "load", lambda: on)
+    shape, strides = (("t", 1, 1), ("t", 2, 1)), (("t", 3, 1), ("c", 1, 1))
+    listed = (Descriptor(1, shape, strides, (0, 1), (64, 32), "f16", listed=True),) * tiles
+    table = TableParameter(1, 5, listed, by_value=True)
+    binary = GpuBinary(b"", "kernel", 4, 1, 0, 0, (), {d.tile: HALF_TILE for d in listed})
+    artifact = Artifact(binary, ("i32", "u64", "f32"), (), 0, tables=(table,), capacity=4)
+    kernel = GpuExecutable(SimpleNamespace(name="kernel", params=()), artifact, FIRST, dict)  # type: ignore[arg-type]
+    kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
+    rows = np.array([[0, 9 + i, 48, 64, 1] for i in range(count)], np.int64)
+    found = kernel.launch_stub(0, [ListTable(rows, [BASE] * count)], {})
+    assert (found is None) == (count > 4)
+    if found is None:
+        return
+    code = native.maker().MachineCode(found.text)
+    enter = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 4)(code.address("enter"))
+    on.sizes = [4, table.entry_bytes * count, 4]
+    for addresses in ([BASE + 128 * i for i in range(count)], [BASE + 512 * (count - i) for i in range(count)]):
+        given = ListTable(rows, addresses)
+        filled = given.filled()
+        memory = ctypes.create_string_buffer(struct.pack("=qQd", -7, filled.ctypes.data, 0.5))
+        assert enter(ctypes.addressof(memory), 2, 1, 1, 3) == 0
+        kernel.run((2, 1, 1), (-7, given, 0.5), 3, 0)
+        by_machine_code, by_python = on.seen[-2:]
+        assert by_machine_code == by_python
+        entry = by_python.parameters[1][: table.entry_bytes]
+        assert struct.unpack_from("=Q", entry, table.row_offset)[0] == addresses[0]
+        assert not tiles or struct.unpack_from("=Q", entry)[0] == addresses[0]

@@ -37,7 +37,7 @@ class Picky:
     def bind(self, grid: Any, arguments: LaunchArguments) -> Callable[[], None]:
         return lambda: self.launch(grid, arguments)
 
-    def launch_stub(self, device: int, variants: Mapping[Any, Any]) -> Any:
+    def launch_stub(self, device: int, tables: Any, variants: Mapping[Any, Any]) -> Any:
         return tuple(variants)
 
 
@@ -69,5 +69,5 @@ def test_a_launch_runs_the_variant_that_it_needs(way: str) -> None:
     assert launch(3) == (4, 3, "helper 5") and made[4:] == ["helper"]
     assert launch(7) == (8, 7, "helper 5")  # of the same device: it is not compiled again
     assert launch(31) == (32, 31, "helper 5") and made[5:] == []
-    assert kernel.launch_stub(0, {}) == (8, 16, 32)  # machine code may choose among those that are there
+    assert kernel.launch_stub(0, (), {}) == (8, 16, 32)  # machine code may choose among those that are there
     assert not log

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from tilewright.backends.export import Export
-from tilewright.backends.launch_arguments import LaunchArguments
+from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.backends.native import Embedded, LaunchStub
 from tilewright.ir.core import Function
 
@@ -43,8 +43,9 @@ class DirectLaunch(Executable, Protocol):
     def run(self, grid: Grid, values: Sequence[int | float | bool], stream: int, device: int) -> None:
         """``launch`` with these ``LaunchArguments``, but for tables, which are instances of ``ListTable``."""
 
-    def launch_stub(self, device: int, variants: Mapping[Any, Any]) -> LaunchStub | None:
-        """How machine code does that, or runs one of ``variants``, which launches have needed; None where it cannot."""
+    def launch_stub(self, device: int, tables: Sequence[ListTable], variants: Mapping[Any, Any]) -> LaunchStub | None:
+        """How machine code does that for tables that are like ``tables``, of which it has the addresses of filled rows,
+        or runs one of ``variants``, which launches have needed; None where it cannot."""
 
 
 class NeedsVariant(Exception):

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.backends import native
 from tilewright.backends.base import NeedsKernel, NeedsVariant
-from tilewright.backends.launch_arguments import LaunchArguments
+from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.gpu_runtime import driver, realign
 from tilewright.gpu_runtime.abi import NumberPacker, can_pack
 from tilewright.gpu_runtime.artifact import Artifact
@@ -21,6 +21,7 @@ from tilewright.gpu_runtime.graph import launcher
 from tilewright.gpu_runtime.launch_errors import FOREIGN, refused
 from tilewright.gpu_runtime.launch_parameters import LaunchParameters, ParameterLayout
 from tilewright.gpu_runtime.launch_stub import Loaded, embedded, launch_stub
+from tilewright.gpu_runtime.tables import TableMemory
 from tilewright.gpu_runtime.tensormap import TensorMap, Unmapped
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
@@ -225,15 +226,23 @@ class GpuExecutable:
         self._fill(params, arguments, [])
         return params, functools.partial(self._run, params, kernel)
 
-    def launch_stub(self, device: int, variants: Mapping[Any, Any]) -> native.LaunchStub | None:
+    def launch_stub(
+        self, device: int, tables: Sequence[ListTable], variants: Mapping[Any, Any]
+    ) -> native.LaunchStub | None:
         """How machine code starts a launch on ``device``; None where there is more to a launch than to queue it."""
-        if not self._plain_launch or self._tables:
+        long = any(len(table.addresses) > self.artifact.capacity for table in tables)
+        if not self._plain_launch or long or (tables and self._has_depths):
             return None
         others: list[tuple[int, Loaded | None]] = []
         for most, stages in self._limits(driver.device(device).processors) if self._has_depths else []:
             found = variants.get(replace(self.constraints, stages=stages)) if stages else self
             others.append((most, None if found is None else (found._parameters, found._kernel(device))))
-        return launch_stub(self._parameters, self._kernel(device), others, self.least)
+        try:
+            how = self.artifact.binary.boxes, device, self.artifact.capacity
+            lists = {t.index: TableMemory(t, table, *how) for t, table in zip(self._tables, tables)}
+        except Unmapped:
+            return None
+        return launch_stub(self._parameters, self._kernel(device), others, self.least, lists)
 
     def embedded(self, name: str, grid: tuple[int, int, int]) -> native.Embedded:
         """How machine code queues a launch of ``grid`` without Python, on any device of the architecture. ValueError

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from tilewright.backends.native import Embedded, LaunchStub
 from tilewright.backends.native.body import Body, pointer
 from tilewright.gpu_runtime import abi, driver
 from tilewright.gpu_runtime.launch_parameters import LaunchParameters, ParameterLayout
+from tilewright.gpu_runtime.tables import TableMemory
 
 Loaded = tuple[ParameterLayout, driver.LoadedKernel]
 
@@ -18,8 +20,10 @@ def launch_stub(
     kernel: driver.LoadedKernel,
     others: Sequence[tuple[int, Loaded | None]] = (),
     least: Sequence[tuple[int, int]] = (),
+    lists: Mapping[int, TableMemory] = MappingProxyType({}),
 ) -> LaunchStub | None:
-    """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits.
+    """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits. ``lists``
+    has, for the parameters that are tables by value, the memory of one that differs by addresses.
 
     ``others`` are variants of it for grids with up to so many blocks, fewest first; Python starts those that are None,
     and what has a smaller value than the ``least`` of a parameter.
@@ -30,7 +34,7 @@ def launch_stub(
     for i, bound in least:
         body.require(body.let(f"icmp sge i64 {body.load('i64', '%values', 8 * i)}, {bound}"))
     pointers, config, handle = (
-        _parameters(body, layout),
+        _parameters(body, layout, lists),
         _configuration(body, layout),
         pointer(kernel.handle.value or 0),
     )
@@ -73,9 +77,11 @@ def embedded(name: str, layout: ParameterLayout, kernels: Sequence[driver.Loaded
     return Embedded(text, "", (), (*body.kept, *kernels))
 
 
-def _parameters(body: Body, layout: ParameterLayout) -> str:
+def _parameters(body: Body, layout: ParameterLayout, lists: Mapping[int, TableMemory] = MappingProxyType({})) -> str:
     """The address of the addresses of all parameters."""
     numbers, maps = abi.pack(body, layout.formats), [encoder.emit(body) for encoder in layout.maps]
+    for i, table in lists.items():
+        numbers[i] = table.emit(body, body.load("ptr", "%values", 8 * i))
     added = [body.stack("i64") for _ in range(layout.added)]
     for slot in added:
         body.store("i64", 0, slot)

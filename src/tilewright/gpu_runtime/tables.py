@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.backends.launch_arguments import ListTable
+from tilewright.backends.native.body import Body, pointer
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.tensormap import MapEncoder
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, TableParameter
 
+_COPY = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
 _REPLACE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 Boxes = Mapping[str, Mapping[str, Any]]  # of tiles: see ``boxes``
 
@@ -23,7 +25,8 @@ class TableMemory:
         self.rows = table.rows
         entry_bytes = param.entry_bytes
         self.size = len(table.rows) * entry_bytes
-        self._memory = (ctypes.c_uint8 * (max(len(table.rows), capacity) * entry_bytes + MAP_ALIGNMENT))()
+        self.room = max(len(table.rows), capacity) * entry_bytes
+        self._memory = (ctypes.c_uint8 * (self.room + MAP_ALIGNMENT))()
         start = ctypes.addressof(self._memory)
         self.address = start + -start % MAP_ALIGNMENT
         self.addresses = list(table.addresses)
@@ -53,6 +56,20 @@ class TableMemory:
                     if code := replace(at, address):
                         raise driver.failure(code, "cuTensorMapReplaceAddress")
                 self.words[i].value = known[i] = address
+
+    def emit(self, body: Body, rows: str) -> str:
+        """Where machine code has a copy, on the stack, with the addresses that ``rows`` of a table begin with."""
+        copy, width = body.stack(f"[{self.room} x i8]", MAP_ALIGNMENT), 8 * self.rows.shape[1]
+        body.kept.append(self)
+        body.do(f"call ptr {pointer(_COPY)}(ptr {copy}, ptr {pointer(self.address)}, i64 {self.size})")
+        for i, (word, maps) in enumerate(zip(self.words, self.maps)):
+            address = body.load("i64", rows, width * i)
+            body.store("i64", address, copy, ctypes.addressof(word) - self.address)
+            for at in maps:
+                replaced = f"ptr {body.at(copy, at - self.address)}, i64 {address}"
+                code = body.let(f"call i32 {pointer(driver.address('cuTensorMapReplaceAddress'))}({replaced})")
+                body.require_equal("i32", code, 0)
+        return copy
 
     def copy(self, kernel: str, on: driver.Device, stream: int, borrowed: list[Callable[[], None]]) -> int:
         """The address of a copy in memory of the device ``on``, for one launch of ``kernel``; what frees it goes to

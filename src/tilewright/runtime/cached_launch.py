@@ -1,105 +1,174 @@
-"""Launches that repeat the previous one of their kernel with other addresses and numbers, as most launches do.
+"""Launches that repeat the previous one of their kernel with other addresses and numbers, as most launches do: by
+machine code, without a step in Python.
 
-Describing every argument and looking the description up takes several times as long as the launch itself.
+Describing every argument and looking the description up takes ten times as long as the launch itself.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from tilewright.backends import native
+from tilewright.backends import environment, native
 from tilewright.backends.base import DirectLaunch
-from tilewright.runtime.backend_choice import settings
-from tilewright.runtime.grid import checked_grid
-from tilewright.runtime.native_guards import native_launch
-from tilewright.runtime.python_guards import guarded_values, never
+from tilewright.backends.launch_arguments import ListTable
+from tilewright.backends.native.body import Body
+from tilewright.runtime import backend_choice
+from tilewright.runtime.arguments import RUNTIME_SLOT
+from tilewright.runtime.grid import MAX_BLOCKS, MAX_GRID, checked_grid
+from tilewright.runtime.guards import Guards, require_range
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
-from tilewright.runtime.versions import Path, noter_of_writes
+from tilewright.runtime.versions import Path
 
-# Launches after which machine code is made: it takes as long as many launches, and longer if LLVM is not loaded, as it
-# is not on a CPU for kernels from the disk cache.
-_SOON, _LATER = 4, 1000
-
-
-class CachedLaunch:
-    """Runs launches that need the code of an earlier one, if they had the same ``settings`` and like arguments."""
-
-    def __init__(
-        self,
-        given: tuple[Any, ...],
-        rules: Sequence[Rule],
-        args: Sequence[Any],
-        template: Sequence[Any],
-        executable: DirectLaunch,
-        device: int | None,
-        tables: Sequence[np.ndarray[Any, Any]] = (),
-        written: Sequence[Path] = (),
-    ) -> None:
-        """``template`` has the values of the function parameters, with a RUNTIME_SLOT for each address, number and
-        table; ``device`` is the index of the GPU, None for a CPU; ``tables`` are the rows of tables without their
-        addresses; ``written`` lead to the arguments whose version a launch increments.
-        """
-        self._note_writes = noter_of_writes(args, written)
-        self.settings = given
-        self._changed = frozenset(path[0] for path in written)
-        self.values = guarded_values(rules, args, template, tables, self._changed)
-        self.launch = self._launch
-        self._rules, self._template, self._executable, self._device = rules, template, executable, device
-        self._count = 0  # of repeated launches
-        self._settled = False  # whether there is machine code, or can be none
-
-    def stream_for(self, stream: Any) -> Any:
-        """The stream to launch on: a CPU accepts any, and uses none."""
-        return None if self._device is None else stream
-
-    def recognizes(self, args: Any) -> bool:
-        """Whether it runs launches with the settings of the earlier one and ``args``, which are like its arguments."""
-        if self.values is not never:
-            return self.values(args) is not None
-        self._repeated(args)
-        return True
-
-    def _launch(self, stream: Any, grid: Any, args: Any, backend: str | None, /) -> bool:
-        """Run a launch if it is like the earlier one; False, and nothing has happened, if not.
-
-        After some launches, a function in machine code takes the place of this one where there can be one.
-        """
-        if self.settings != settings(backend):
-            return False
-        values, device = self.values(args), self._device
-        if values is None or (stream is not None and device is None):
-            return False
-        self._executable.run(checked_grid(grid), values, stream_handle(stream), device or 0)
-        if self._note_writes is not None:
-            self._note_writes(args)
-        self._repeated(args)
-        return True
-
-    def _repeated(self, args: Any) -> None:
-        self._count += 1
-        soon = self._device is not None or native.loaded()
-        if not self._settled and self._count >= (_SOON if soon else _LATER):
-            self._settled = True
-            if native.available():
-                given = self._rules, args, self._template, self._executable, self._device, self._changed
-                made = native_launch(self.settings, *given)
-                if made is not None:
-                    self.launch = made if self._note_writes is None else _noting(made, self._note_writes)
+# Runs a launch on a stream, with a grid, arguments and what it asks for as its backend, if it is like the earlier one;
+# False, and nothing has happened, if not.
+CachedLaunch = Callable[[Any, Any, Any, "str | None"], bool]
+_STREAM, _GRID, _ARGUMENTS, _BACKEND = range(4)
 
 
-def _noting(launch: Callable[..., bool], note_writes: Callable[[Any], object]) -> Callable[..., bool]:
-    """``launch``, and ``note_writes`` of its arguments after it."""
+def cached_launch(
+    settings: tuple[Any, ...],
+    rules: Sequence[Rule],
+    args: Sequence[Any],
+    template: Sequence[Any],
+    executable: DirectLaunch,
+    device: int | None,
+    tables: Sequence[ListTable] = (),
+    written: Sequence[Path] = (),
+) -> CachedLaunch | None:
+    """Machine code for launches like that with ``args`` and these ``settings``. None where it cannot check all that, or
+    the backend cannot be entered by it.
 
-    @functools.wraps(launch)
-    def run(stream: Any, grid: Any, args: Any, backend: str | None, /) -> bool:
-        if not launch(stream, grid, args, backend):
-            return False
-        note_writes(args)
-        return True
+    ``template`` has the values of the function parameters, with a RUNTIME_SLOT for each address, number and table;
+    ``device`` is the index of the GPU, None for a CPU; ``written`` lead to the arguments whose version a launch
+    increments.
+    """
+    if not native.available():
+        return None
+    stub = executable.launch_stub(device or 0, tables, {})
+    if stub is None:
+        return None
+    body = Body()
+    body.require_equal("i64", "%count", 4)
+    if not _guard_settings(body, settings):
+        return None
+    guards = Guards(body, _argument(body, _ARGUMENTS))
+    guards.emit(rules, args, [table.rows for table in tables], {path[0] for path in written})
+    if not guards.able:
+        return None
+    memory = body.stack(f"[{max(len(template), 1)} x i64]")
+    numbers = iter(guards.numbers)
+    for i, value in enumerate(template):
+        kind, text = next(numbers) if value is RUNTIME_SLOT else ("i64", value)
+        body.store(kind, text, memory, 8 * i)
+    x, y, z = _grid(body)
+    stream = _no_stream(body) if device is None else _stream(body)
+    code = body.let(f"call i32 @enter(ptr {memory}, i64 {x}, i64 {y}, i64 {z}, i64 {stream})")
+    body.branch(body.let(f"icmp eq i32 {code}, 2"), "interrupted", "entered")
+    body.label("entered")
+    body.require_equal("i32", code, 0)
+    guards.note_writes()
+    body.kept += stub.kept
+    return native.maker().function("launch", body, stub.text)
 
-    return run
+
+def _argument(body: Body, which: int) -> str:
+    return body.load("ptr", "%args", 8 * which)
+
+
+def _guard_settings(body: Body, settings: tuple[Any, ...]) -> bool:
+    """Require what ``backend_choice.settings`` says to be ``settings``. False where machine code cannot check that."""
+    explicit, current, forced, *state = settings
+    variables = environment.STATE_VALUES
+    if forced is not None or type(variables) is not dict:
+        return False
+    body.require(body.equals(_argument(body, _BACKEND), explicit))
+    body.require_equal("i64", body.call("PyList_Size", body.reference(backend_choice.FORCED)), 0)
+    found = body.stack("ptr")
+    body.require_equal("i32", body.call("PyContextVar_Get", body.reference(backend_choice.CURRENT), "null", found), 0)
+    body.require(body.equals(body.held(body.load("ptr", found)), current))
+    for key, wanted in zip(environment.STATE_KEYS, state):
+        value = body.call("PyDict_GetItemWithError", body.reference(variables), body.reference(key))
+        if wanted is None:
+            body.require_equal("ptr", value, "null")
+        else:
+            body.require_object(value)
+            body.require(body.equals(value, wanted))
+    return True
+
+
+def _grid(body: Body) -> list[str]:
+    """The extents of a grid, as ``checked_grid`` gives them, which is called for integers that are not Python's."""
+    grid, checked = _argument(body, _GRID), body.stack("ptr")
+    body.require_type(grid, tuple)
+    require_range(body, body.call("PyTuple_Size", grid), 1, 3)
+    body.store("ptr", grid, checked)
+    plain = "1"
+    for entry, _ in _entries(body, grid):
+        plain = body.let(f"and i1 {plain}, {body.has_type(entry, int)}")
+    body.branch(plain, "plain", "unusual")
+    body.label("unusual")
+    _store_result(body, checked_grid, grid, checked)
+    body.jump("plain")
+    body.label("plain")
+    extents = []
+    for entry, there in _entries(body, body.load("ptr", checked)):
+        number = body.integer(entry)
+        require_range(body, number, 1, MAX_GRID)
+        extents.append(body.let(f"select i1 {there}, i64 {number}, i64 1"))
+    wide = [body.let(f"zext i64 {extent} to i128") for extent in extents]
+    total = functools.reduce(lambda some, extent: body.let(f"mul i128 {some}, {extent}"), wide)
+    body.require(body.let(f"icmp ule i128 {total}, {MAX_BLOCKS}"))
+    return extents
+
+
+def _entries(body: Body, grid: str) -> Iterator[tuple[str, str]]:
+    """Three entries of a grid, and whether each is there: beyond the end stands the first one, to be ignored."""
+    size = body.call("PyTuple_Size", grid)
+    for axis in range(3):
+        there = body.let(f"icmp sgt i64 {size}, {axis}")
+        yield body.call("PyTuple_GetItem", grid, body.let(f"select i1 {there}, i64 {axis}, i64 0")), there
+
+
+def _store_result(body: Body, function: Callable[[Any], Any], argument: str, address: str) -> None:
+    """Store what a function of Python returns, which must not raise."""
+    found = body.held(body.called(function, argument))
+    body.require_object(found)
+    body.store("ptr", found, address)
+
+
+def _no_stream(body: Body) -> str:
+    body.require_equal("ptr", _argument(body, _STREAM), body.reference(None))
+    return "0"
+
+
+def _stream(body: Body) -> str:
+    """The handle of a stream, as ``stream_handle`` gives it, which is not called for the most common ones."""
+    stream, handle, number = _argument(body, _STREAM), body.stack("i64"), body.stack("ptr")
+    body.store("i64", 0, handle)
+    body.branch(body.let(f"icmp eq ptr {stream}, {body.reference(None)}"), "known", "some")
+    body.label("some")
+    body.store("ptr", stream, number)
+    body.branch(body.has_type(stream, int), "number", "torch")
+    body.label("torch")
+    found = body.held(body.call("PyObject_GetAttr", stream, body.reference("cuda_stream")))
+    body.store("ptr", found, number)
+    body.branch(body.let(f"icmp eq ptr {found}, null"), "missing", "found")
+    body.label("found")
+    body.branch(body.has_type(found, int), "number", "other")
+    body.label("missing")
+    body.require(body.raised(AttributeError))
+    body.call("PyErr_Clear")
+    body.jump("other")
+    body.label("other")
+    _store_result(body, stream_handle, stream, number)
+    body.jump("number")
+    body.label("number")
+    value = body.call("PyLong_AsUnsignedLongLong", body.load("ptr", number))
+    body.require(body.let(f"icmp ne i64 {value}, -1"))
+    body.store("i64", value, handle)
+    body.jump("known")
+    body.label("known")
+    return body.load("i64", handle)

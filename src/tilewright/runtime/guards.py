@@ -1,23 +1,23 @@
 """Guards of a cached launch: conditions under which arguments differ from those of the earlier launch by addresses and
-numbers only.
-
-``emit_guards`` says which there are; builders write them as a function of Python, which is soon made, and as machine
-code.
-"""
+numbers only, as machine code that also collects these."""
 
 from __future__ import annotations
 
+import ctypes
 import sys
-from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
+from tilewright.backends.native.body import Body, pointer
+from tilewright.ir.dtypes import int32, int64
 from tilewright.language.dtypes import to_dtype
-from tilewright.runtime import arrays
+from tilewright.runtime import arrays, dlpack, numpy_memory
 from tilewright.runtime.rules import Rule
+from tilewright.runtime.versions import incrementer
 
-_MOST = 1024  # arguments and entries of lists
+_MOST = 256  # arguments and entries of lists: machine code for more takes a tenth of a second
 _ENTRY = Rule()
 _NUMBERS = (int, bool, float)
 _INTERFACES: dict[arrays.Describe | None, str] = {
@@ -26,86 +26,274 @@ _INTERFACES: dict[arrays.Describe | None, str] = {
 }
 
 
-class GuardBuilder(Protocol):
-    """Writes guards of arguments, by index. The values are those of the earlier launch.
+class Guards:
+    """Writes guards of the arguments of a launch, which are those of the tuple ``given``, and collects their addresses
+    and numbers. ``able``: machine code can check all that."""
 
-    Of all but constants and lists the address or number is collected, in the order of the calls, for the runtime slots.
-    """
+    def __init__(self, body: Body, given: str) -> None:
+        self.body, self._given = body, given
+        self.able = True
+        self.numbers: list[tuple[str, str]] = []  # what fills the slots, in order: LLVM type and value
+        self._tensors: list[str] = []  # what holds those that are written, to be iterated over
 
-    def constant(self, i: int, value: float) -> None:
-        """It has the type and value of ``value``, which is no NaN; 0.0 and -0.0 are different."""
+    def emit(
+        self,
+        rules: Sequence[Rule],
+        args: Sequence[Any],
+        tables: Sequence[np.ndarray[Any, Any]],
+        changed: Collection[int],
+    ) -> None:
+        """Write all guards of arguments like ``args``; a launch writes to the tensors or lists ``changed``. ``tables``
+        are the rows of the lists among them, without addresses."""
+        body, rows = self.body, iter(tables)
+        require_size(body, self._given, len(args))
+        self.able = len(args) + sum(len(value) for value in args if type(value) is list) <= _MOST
+        for i, (rule, known) in enumerate(zip(rules, args) if self.able else ()):
+            argument = body.call("PyTuple_GetItem", self._given, i)
+            if type(known) is list and not rule.constant and rule.declared is None:
+                self._list(argument, known, next(rows), i in changed)
+            else:
+                self._argument(rule, argument, known, i in changed)
+                if i in changed:
+                    self._tensors.append(body.held(body.call("PyTuple_GetSlice", self._given, i, i + 1)))
+                    body.require_object(self._tensors[-1])
 
-    def object(self, i: int, value: object) -> None:
-        """It is ``value``."""
+    def note_writes(self) -> None:
+        """Increment the versions of the tensors that the launch has written."""
+        body = self.body
+        for tensors in self._tensors:
+            made = body.held(body.called(incrementer(), tensors))
+            body.branch(body.let(f"icmp eq ptr {made}, null"), "interrupted", f"noted{made[1:]}")
+            body.label(f"noted{made[1:]}")
 
-    def number(self, i: int, value: float) -> None:
-        """It has the type of ``value``, and fits in 32 bits if that is ``int``."""
+    def _argument(self, rule: Rule, argument: str, known: Any, changed: bool) -> None:
+        kind, cupy, torch = type(known), sys.modules.get("cupy"), sys.modules.get("torch")
+        describe = None
+        if rule.constant and kind in _NUMBERS and known == known:  # no NaN
+            self._constant(argument, known)
+        elif rule.declared is None and to_dtype(known) is not None:
+            self._object(argument, known)
+        elif rule.constant:
+            self.able = False
+        elif kind is np.ndarray:
+            self._numpy(argument, known)
+        elif cupy is not None and kind is cupy.ndarray:
+            self._cupy(argument, known)
+        elif torch is not None and isinstance(known, torch.Tensor):
+            self._tensor(argument, known, changed)
+        elif rule.declared is not None:
+            self.able = False
+        elif kind in _NUMBERS:
+            self._number(argument, known)
+        elif (describe := arrays.array_describer(known)) in _INTERFACES:
+            self._interface(argument, known, _INTERFACES[describe])
+        elif describe is arrays.describe_dlpack:
+            self._exported(argument, known)
+        else:
+            self.able = False
 
-    def numpy(self, i: int, array: np.ndarray[Any, Any]) -> None: ...
+    def _list(self, argument: str, known: list[Any], rows: np.ndarray[Any, Any], changed: bool) -> None:
+        """A list of arrays. The addresses of these become one number: that of the rows of its table."""
+        body, first = self.body, len(self.numbers)
+        body.require_type(argument, list)
+        body.require_equal("i64", body.call("PyList_Size", argument), len(known))
+        torch = sys.modules.get("torch")
+        tensors = [torch is not None and isinstance(array, torch.Tensor) for array in known]
+        self.able &= all(tensors) or not (changed and any(tensors))
+        for i, array in enumerate(known):
+            entry = body.call("PyList_GetItem", argument, i)
+            body.call("Py_IncRef", entry)  # another thread may take it out of the list
+            self._argument(_ENTRY, body.held(entry), array, changed)
+        if changed and any(tensors):
+            self._tensors.append(argument)
+        table = body.stack(f"[{rows.size} x i64]")
+        addresses, self.numbers[first:] = self.numbers[first:], [("ptr", table)]
+        for i, ((kind, address), row) in enumerate(zip(addresses, rows.tolist())):
+            for k, (type_, value) in enumerate([(kind, address), *(("i64", number) for number in row[1:])]):
+                body.store(type_, value, table, 8 * (i * len(row) + k))
 
-    def cupy(self, i: int, array: Any) -> None: ...
+    def _constant(self, argument: str, value: float) -> None:
+        """0.0 and -0.0 are different."""
+        body = self.body
+        if isinstance(value, bool):
+            self._object(argument, value)
+        elif isinstance(value, int):
+            self.able &= int64.min <= value <= int64.max
+            body.require_equal("i64", body.integer(argument), value)
+        else:
+            body.require_type(argument, float)
+            bits = body.let(f"bitcast double {body.call('PyFloat_AsDouble', argument)} to i64")
+            body.require_equal("i64", bits, np.float64(value).view(np.int64))
 
-    def interface(self, i: int, array: Any, name: str) -> None:
+    def _object(self, argument: str, value: object) -> None:
+        self.body.require_equal("ptr", argument, self.body.reference(value))
+
+    def _number(self, argument: str, value: float) -> None:
+        body = self.body
+        if isinstance(value, bool):
+            true = body.let(f"icmp eq ptr {argument}, {body.reference(True)}")
+            false = body.let(f"icmp eq ptr {argument}, {body.reference(False)}")
+            body.require(body.let(f"or i1 {true}, {false}"))
+            self.numbers.append(("i64", body.let(f"zext i1 {true} to i64")))
+        elif isinstance(value, int):
+            number = body.integer(argument)
+            require_range(body, number, int32.min, int32.max)
+            self.numbers.append(("i64", number))
+        else:
+            body.require_type(argument, float)
+            self.numbers.append(("double", body.call("PyFloat_AsDouble", argument)))
+
+    def _numpy(self, argument: str, array: np.ndarray[Any, Any]) -> None:
+        body, at = self.body, numpy_memory.offset
+        self.able &= numpy_memory.FIELDS_ARE_KNOWN
+        body.require_type(argument, np.ndarray)
+        body.require_equal("ptr", body.load("ptr", argument, at("dtype")), body.reference(array.dtype))
+        body.require_equal("i32", body.load("i32", argument, at("rank")), array.ndim)
+        for field in ("shape", "strides") if array.ndim else ():
+            numbers = body.load("ptr", argument, at(field))
+            for axis, wanted in enumerate(getattr(array, field)):
+                body.require_equal("i64", body.load("i64", numbers, 8 * axis), wanted)
+        writeable = body.let(f"and i32 {body.load('i32', argument, at('flags'))}, {numpy_memory.WRITEABLE}")
+        body.require_equal("i32", writeable, numpy_memory.WRITEABLE if array.flags.writeable else 0)
+        self._address(body.load("i64", argument, at("address")), numpy_memory.address_of(array))
+
+    def _cupy(self, argument: str, array: Any) -> None:
+        body = self.body
+        body.require_type(argument, type(array))
+        for name in ("dtype", "shape", "strides"):
+            self._require_attribute(argument, name, getattr(array, name))
+        memory = body.attribute(argument, "data")
+        self._require_attribute(memory, "device_id", array.data.device_id)
+        self._address_of(body.attribute(memory, "ptr"), array.data.ptr)
+
+    def _interface(self, argument: str, array: Any, name: str) -> None:
         """``array`` has the attribute ``name``, ``__array_interface__`` or that of CUDA."""
+        body, known = self.body, getattr(array, name)
+        self.able &= type(known) is dict
+        self.able &= all(type(known.get(key)) in (tuple, type(None)) for key in ("shape", "strides"))
+        body.require_type(argument, type(array))
+        if name == "__cuda_array_interface__":
+            self._require_device(argument, array)
+        interface = body.attribute(argument, name)
+        body.require_type(interface, dict)
+        for key in ("typestr", "shape", "strides", "mask"):
+            found = self._item(interface, key)
+            if known.get(key) is None:  # as where there is no such entry
+                missing, none = body.let(f"icmp eq ptr {found}, null"), body.equals(found, None)
+                body.require(body.let(f"or i1 {missing}, {none}"))
+            else:
+                body.require_object(found)
+                body.require(body.equals(found, known[key]))
+        data = self._item(interface, "data")
+        body.require_object(data)
+        require_size(body, data, 2)
+        body.require(body.equals(body.call("PyTuple_GetItem", data, 1), known["data"][1]))
+        self._address_of(body.call("PyTuple_GetItem", data, 0), known["data"][0])
 
-    def exported(self, i: int, array: Any) -> None: ...
+    def _item(self, interface: str, key: str) -> str:
+        """``interface[key]``, which is held, as comparing may run code that changes the dict; it may be null."""
+        found = self.body.call("PyDict_GetItemWithError", interface, self.body.reference(key))
+        self.body.call("Py_IncRef", found)
+        return self.body.held(found)
 
-    def tensor(self, i: int, tensor: Any, changed: bool) -> None:
-        """``changed``: the launch writes to it."""
+    def _require_device(self, argument: str, array: Any) -> None:
+        """Require that the GPU is that of ``array``, which may not tell it."""
+        body, device = self.body, getattr(array, "device", None)
+        if device is None and arrays.several_gpus():
+            self.able = False
+        elif device is None:
+            body.require_equal("i32", body.call("PyObject_HasAttr", argument, body.reference("device")), 0)
+        elif not isinstance(getattr(device, "id", None), int):
+            self.able = False
+        else:
+            self._require_attribute(body.attribute(argument, "device"), "id", device.id)
 
-    def entries(self, i: int, entries: Sequence[int]) -> bool:
-        """It is a list of arrays, which have these indices from here on. Comes before other guards; False where lists
-        cannot be guarded."""
+    def _exported(self, argument: str, array: Any) -> None:
+        body = self.body
+        try:
+            capsule, versions = dlpack.export(array)
+        except BufferError:  # it lets itself be exported once
+            self.able = False
+            return
+        name, known, writable = dlpack.header(capsule)
+        body.require_type(argument, type(array))
+        given = body.stack("[2 x ptr]")
+        body.store("ptr", argument, given)
+        body.store("ptr", body.reference(dlpack.MAX_VERSION), given, 8)
+        names = body.reference(("max_version",)) if versions else "null"
+        exported = body.call("PyObject_VectorcallMethod", body.reference("__dlpack__"), given, 1, names)
+        body.require_object(exported)
+        tensor = body.call("PyCapsule_GetPointer", body.held(exported), body.memory(ctypes.create_string_buffer(name)))
+        body.require_object(tensor)
+        if name == dlpack.VERSIONED:
+            flags = body.let(f"and i64 {body.load('i64', tensor, dlpack.Versioned.flags.offset)}, {dlpack.READ_ONLY}")
+            body.require_equal("i64", flags, 0 if writable else dlpack.READ_ONLY)
+            tensor = body.at(tensor, dlpack.Versioned.tensor.offset)
+        self._require_tensor(tensor, known)
 
-    def table(self, i: int, entries: Sequence[int]) -> None:
-        """What was collected of its entries, the addresses, becomes one: the table."""
+    def _require_tensor(self, tensor: str, known: dlpack.Tensor) -> None:
+        """Require that a tensor of DLPack is like ``known``, apart from its address."""
+        body = self.body
+        for name, bits in _widths():
+            body.require_equal(f"i{bits}", body.load(f"i{bits}", tensor, _offset(name)), getattr(known, name))
+        for name in ("shape", "strides") if known.ndim else ():
+            numbers, wanted = body.load("ptr", tensor, _offset(name)), getattr(known, name)
+            if not wanted:
+                body.require_equal("ptr", numbers, "null")
+                continue
+            body.require_object(numbers)
+            for axis in range(known.ndim):
+                body.require_equal("i64", body.load("i64", numbers, 8 * axis), wanted[axis])
+        start, offset = (body.load("i64", tensor, _offset(name)) for name in ("data", "byte_offset"))
+        self._address(body.let(f"add i64 {start}, {offset}"), (known.data or 0) + known.byte_offset)
+
+    def _tensor(self, argument: str, tensor: Any, changed: bool) -> None:
+        body, fill = self.body, dlpack.exchange(type(tensor))
+        known = None if fill is None else dlpack.filled(fill, tensor)
+        if fill is None or known is None:
+            self.able = False
+            return
+        body.require_type(argument, type(tensor))
+        body.require_equal("ptr", body.method(tensor.is_neg, argument), body.reference(False))
+        if changed:
+            inference, enabled = tensor.is_inference(), sys.modules["torch"].is_inference_mode_enabled
+            body.require_equal("ptr", body.method(tensor.is_inference, argument), body.reference(inference))
+            if inference:
+                body.require_equal("ptr", body.held(body.called(enabled)), body.reference(True))
+        found = body.stack(f"[{ctypes.sizeof(dlpack.Tensor)} x i8]")
+        body.require_equal("i32", body.let(f"call i32 {pointer(fill)}(ptr {argument}, ptr {found})"), 0)
+        self._require_tensor(found, known)
+
+    def _require_attribute(self, value: str, name: str, wanted: Any) -> None:
+        self.body.require(self.body.equals(self.body.attribute(value, name), wanted))
+
+    def _address_of(self, number: str, known: int) -> None:
+        address = self.body.call("PyLong_AsUnsignedLongLong", number)
+        self.body.require(self.body.let(f"icmp ne i64 {address}, -1"))
+        self._address(address, known)
+
+    def _address(self, address: str, known: int) -> None:
+        self.body.require_equal("i64", self.body.let(f"and i64 {address}, 15"), known & 15)
+        if known:  # the array has elements, if not always
+            self.body.require(self.body.let(f"icmp ne i64 {address}, 0"))
+        self.numbers.append(("i64", address))
 
 
-def emit_guards(rules: Sequence[Rule], args: Sequence[Any], to: GuardBuilder, changed: Collection[int] = ()) -> bool:
-    """Write all guards of arguments like ``args``; a launch writes to those ``changed``. False when one of these is no
-    number or constant number, no array or one of a derived class, and no list of such arrays."""
-    values, lists = list(args), {}
-    for i, (rule, argument) in enumerate(zip(rules, args)):
-        if type(argument) is list and not rule.constant and rule.declared is None:
-            lists[i] = range(len(values), len(values) + len(argument))
-            values += argument
-            if not to.entries(i, lists[i]):
-                return False
-    if len(values) > _MOST:
-        return False
-    for i, (rule, argument) in enumerate(zip(rules, args)):
-        if i in lists:
-            if not all(_emit_guard(_ENTRY, k, values[k], to, i in changed) for k in lists[i]):
-                return False
-            to.table(i, lists[i])
-        elif not _emit_guard(rule, i, argument, to, i in changed):
-            return False
-    return True
+def _offset(field: str) -> int:
+    return int(getattr(dlpack.Tensor, field).offset)
 
 
-def _emit_guard(rule: Rule, i: int, argument: Any, to: GuardBuilder, changed: bool) -> bool:
-    """Write the guards of one argument, or entry of a list."""
-    kind, cupy, torch = type(argument), sys.modules.get("cupy"), sys.modules.get("torch")
-    if rule.constant and kind in _NUMBERS and argument == argument:  # no NaN
-        to.constant(i, argument)
-    elif rule.declared is None and to_dtype(argument) is not None:
-        to.object(i, argument)
-    elif rule.constant:
-        return False
-    elif kind is np.ndarray:
-        to.numpy(i, argument)
-    elif cupy is not None and kind is cupy.ndarray:
-        to.cupy(i, argument)
-    elif torch is not None and isinstance(argument, torch.Tensor):
-        to.tensor(i, argument, changed)
-    elif rule.declared is not None:
-        return False
-    elif kind in _NUMBERS:
-        to.number(i, argument)
-    elif (describe := arrays.array_describer(argument)) in _INTERFACES:
-        to.interface(i, argument, _INTERFACES[describe])
-    elif describe is arrays.describe_dlpack:
-        to.exported(i, argument)
-    else:
-        return False
-    return True
+def _widths() -> Iterator[tuple[str, int]]:
+    """What tells tensors of DLPack apart but for their layout, and how many bits each has."""
+    for name, kind, *_ in dlpack.Tensor._fields_[1:7]:
+        yield name, 8 * ctypes.sizeof(kind)
+
+
+def require_size(body: Body, value: str, size: int) -> None:
+    body.require_type(value, tuple)
+    body.require_equal("i64", body.call("PyTuple_Size", value), size)
+
+
+def require_range(body: Body, number: str, low: int, high: int) -> None:
+    body.require(body.let(f"icmp sge i64 {number}, {low}"))
+    body.require(body.let(f"icmp sle i64 {number}, {high}"))

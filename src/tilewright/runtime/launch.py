@@ -60,10 +60,10 @@ def launch(
     array([3., 3., 3., 3., 3., 3.])
     """
     # First what most launches are. No function inside of this one has its variables: that would cost all launches.
-    if check_overlap is None and not (surplus or arguments) and isinstance(kernel, Launchable):
-        cached = kernel.cached if programmatic_dependent_launch is False else None
-        if cached is not None and cached.launch(stream, grid, kernel_args, backend):
-            return
+    cached = getattr(kernel, "cached_launch", None)
+    plain = check_overlap is None and programmatic_dependent_launch is False and not (surplus or arguments)
+    if cached is not None and plain and cached(stream, grid, kernel_args, backend):
+        return
     if surplus or kernel_args is _FORGOTTEN:
         raise TypeError(_not_four(kernel, (kernel_args, *surplus)))
     if not isinstance(kernel, Launchable):
@@ -82,11 +82,11 @@ def launch(
         raise TypeError(
             f"the first argument of ct.launch is the stream, not {stream!r}: ct.launch(None, grid, kernel, (...))"
         )
-    cached = kernel.cached if check_overlap is None else None
-    if cached is not None:
-        used = cached.stream_for(stream)
+    cached, (_, last) = kernel.cached_launch, kernel.last
+    if cached is not None and last is not None and check_overlap is None:
+        used = last.stream_for(stream)
         other = used is not stream or kernel_args is not given  # than above
-        if other and cached.launch(used, grid, kernel_args, backend):
+        if other and cached(used, grid, kernel_args, backend):
             return
     for tracer in TRACERS:
         if tracer(grid, kernel, kernel_args, backend):
@@ -94,11 +94,12 @@ def launch(
     blocks = checked_grid(grid)
     runtime = RuntimeValues()
     plan = kernel.plan_for(kernel_args, backend, runtime)
-    if check_overlap is None:
-        check_overlap = switch("TILEWRIGHT_CHECK_OVERLAP")
-    plan.run(blocks, runtime, stream, check=check_overlap)
+    check = switch("TILEWRIGHT_CHECK_OVERLAP") if check_overlap is None else check_overlap
+    plan.run(blocks, runtime, stream, check=check)
     if plan.written:
         note_writes(kernel_args, plan.written)
+    if check_overlap is None:
+        kernel.record(plan, kernel_args, backend, runtime)
 
 
 # what a program must give: the default and the surplus above only serve the message about another number of arguments

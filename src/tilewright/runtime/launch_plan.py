@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tilewright.backends import native
 from tilewright.backends.base import Capabilities, DirectLaunch, Work
 from tilewright.backends.launch_arguments import Buffer, LaunchArguments, ListTable
 from tilewright.ir.dtypes import int64
@@ -16,7 +17,7 @@ from tilewright.runtime.arguments import (
     Table,
 )
 from tilewright.runtime.arrays import RuntimeValues
-from tilewright.runtime.cached_launch import CachedLaunch
+from tilewright.runtime.cached_launch import CachedLaunch, cached_launch
 from tilewright.runtime.overlap import check_overlap
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.specialization import Specialization
@@ -25,6 +26,9 @@ from tilewright.runtime.versions import Path
 from tilewright.system.environment import switch
 
 _MAX_ATTEMPTS = 4  # ways in which launches of one key may differ otherwise, such as in classes of arrays
+# Launches after which machine code is made: it takes as long as many launches, and longer if LLVM is not loaded, as it
+# is not on a CPU for kernels from the disk cache.
+_SOON, _LATER = 5, 1000
 
 
 class LaunchPlan:
@@ -50,7 +54,7 @@ class LaunchPlan:
         self._constants = [value for value in bound.values if value is not RUNTIME_SLOT]
         self._pick = _picker(bound.values)
         self.cached: CachedLaunch | None = None
-        self._attempts = 0
+        self._launches = self._attempts = 0
         launcher: Any = specialization.launcher
         self._direct: DirectLaunch | None = launcher if capabilities.direct_launch else None
         self.capabilities = capabilities
@@ -75,22 +79,34 @@ class LaunchPlan:
         """``run``, to be called later and more than once. The objects in ``runtime`` have to live as long."""
         return self.specialization.launcher.bind(grid, self._arguments(runtime, stream, check))
 
-    def record(self, given: tuple[Any, ...], rules: Sequence[Rule], args: Sequence[Any]) -> None:
-        """Let ``cached`` recognize launches with the settings ``given`` that differ from that with ``args`` by
-        addresses and numbers only. Called for repeated launches, and does nothing for one that it recognizes."""
-        if self._direct is None or self._attempts == _MAX_ATTEMPTS or switch("TILEWRIGHT_CHECK_OVERLAP"):
+    def is_repeated(self) -> bool:
+        """Whether this is a launch after which ``cache`` pays. Asked after each that ``cached`` has not run."""
+        if self._direct is None or self._attempts == _MAX_ATTEMPTS:
+            return False
+        self._launches += 1
+        return self._launches >= (_SOON if self._device is not None or native.loaded() else _LATER)
+
+    def cache(self, given: tuple[Any, ...], rules: Sequence[Rule], args: Sequence[Any], runtime: RuntimeValues) -> None:
+        """Let ``cached`` run launches with the settings ``given`` that differ from that with ``args`` by addresses and
+        numbers only."""
+        if self._direct is None or switch("TILEWRIGHT_CHECK_OVERLAP"):
             return
-        if self.cached is not None and self.cached.settings == given and self.cached.recognizes(args):
-            return
-        self._attempts += 1
-        tables = [table.rows for table in self._tables]
-        self.cached = CachedLaunch(given, rules, args, self._values, self._direct, self._device, tables, self.written)
+        self._launches, self._attempts = 0, self._attempts + 1
+        how = self._values, self._direct, self._device, self._list_tables(runtime.numbers), self.written
+        self.cached = cached_launch(given, rules, args, *how) or self.cached
+
+    def stream_for(self, stream: Any) -> Any:
+        """The stream to launch on: a CPU accepts any, and uses none."""
+        return None if self._device is None else stream
+
+    def _list_tables(self, numbers: Sequence[Any]) -> list[ListTable]:
+        return [ListTable(table.rows, numbers[table.number]) for table in self._tables]
 
     def values(self, runtime: RuntimeValues) -> Sequence[Any]:
         """The values of the parameters of the compiled function; a ``ListTable`` for each list."""
         numbers = runtime.numbers.copy()
-        for table in self._tables:
-            numbers[table.number] = ListTable(table.rows, numbers[table.number])
+        for table, found in zip(self._tables, self._list_tables(numbers)):
+            numbers[table.number] = found
         return self._pick(numbers + self._constants)
 
     def work(self, grid: tuple[int, int, int], runtime: RuntimeValues) -> Work:
@@ -106,7 +122,7 @@ class LaunchPlan:
             written = self.specialization.written
             names = [argument_of(r, self._tables) for r in self._regions]
             check_overlap(self._kernel, self._regions, numbers, [name in written for name in names])
-        tables = [ListTable(table.rows, numbers[table.number]) for table in self._tables]
+        tables = self._list_tables(numbers)
         if tables:
             numbers = numbers.copy()
             buffers += self._fill_tables(tables, numbers, runtime)

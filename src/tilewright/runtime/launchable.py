@@ -56,9 +56,11 @@ class Launchable:
 
     def __init__(self) -> None:
         self.plans: dict[Any, LaunchPlan] = {}
-        self._last: tuple[Any, Any] = (None, None)  # the key of the latest launch, and its plan
+        self.last: tuple[Any, LaunchPlan | None] = (None, None)  # the key of the latest launch, and its plan
         self._describers: dict[tuple[type, ...], list[Describe]] = {}  # by the types of the arguments
-        self.cached: CachedLaunch | None = None  # how to recognize that launch sooner, if it was repeated before
+        self.cached_launch: CachedLaunch | None = (
+            None  # what makes launches like that one, if they were repeated before
+        )
         self._specializations: dict[tuple[str, str, bool, Signature], Specialization] = {}
         self._taken: dict[tuple[str, str, Signature], tuple[str, str] | None] = {}  # see ``_taking``
         self._traced: tuple[Signature, Function] | None = None  # to find that out, and not compiled yet
@@ -143,16 +145,20 @@ class Launchable:
             args = self.completed(args, {})
         name, keys = requested(backend), self._argument_keys(args, runtime)
         key = name, variable("TILEWRIGHT_CHECK"), *keys
-        last, plan = self._last
+        last, plan = self.last
         if key != last:  # cheaper than hashing it
             plan = self.plans.get(key)
         if plan is None:
             plan = self.make_plan(name, keys)
             self.remember(key, plan)
-        else:
-            plan.record(settings(backend), [rule for _, rule in self.parameters], args)
-        self._last, self.cached = (key, plan), plan.cached
+        self.last, self.cached_launch = (key, plan), plan.cached
         return plan
+
+    def record(self, plan: LaunchPlan, args: Any, backend: str | None, runtime: RuntimeValues) -> None:
+        """Note a launch of ``plan`` with ``args``: after some, those like it are made without this path."""
+        if plan.is_repeated():
+            plan.cache(settings(backend), [rule for _, rule in self.parameters], args, runtime)
+            self.cached_launch = plan.cached
 
     def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
         """What a launch with these arguments is keyed on, and the backend that would run it. Nothing is compiled."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tilewright.backends.base import Backend, Grid, NeedsKernel, NeedsVariant, Versioned
-from tilewright.backends.launch_arguments import LaunchArguments
+from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.backends.native import Embedded, LaunchStub
 from tilewright.ir.core import Function
 from tilewright.runtime.compiling import compiled
@@ -58,8 +58,8 @@ class MultiVersioned:
 
         return launch
 
-    def launch_stub(self, device: int, variants: Mapping[Any, Any]) -> LaunchStub | None:
-        return self._first.launch_stub(device, self._variants)
+    def launch_stub(self, device: int, tables: Sequence[ListTable], variants: Mapping[Any, Any]) -> LaunchStub | None:
+        return self._first.launch_stub(device, tables, self._variants)
 
     def embedded(self, name: str, grid: Grid) -> Embedded:
         return self._with_variants(lambda executable: executable.embedded(name, grid))

@@ -6,36 +6,28 @@ RuntimeError where something has written to the tensor between the two.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 Path = tuple[int, ...]  # to an argument: its index, then those in the tuples that it is in
+
+
+@functools.cache
+def incrementer() -> Callable[[Sequence[Any]], object]:
+    """What increments the versions of tensors: the function of C in ``torch.autograd.graph.increment_version``, where
+    it is found, as what Python does around it takes longer."""
+    torch = sys.modules["torch"]
+    found = getattr(torch._C, "_increment_version", torch.autograd.graph.increment_version)
+    return cast("Callable[[Sequence[Any]], object]", found)
 
 
 def note_writes(args: Sequence[Any], written: Sequence[Path]) -> None:
     """Increment the versions of the tensors among the arguments that ``written`` leads to, lists included."""
     tensors = _tensors(args, written)
     if tensors:
-        sys.modules["torch"].autograd.graph.increment_version(tensors)
-
-
-def noter_of_writes(args: Sequence[Any], written: Sequence[Path]) -> Callable[[Sequence[Any]], None] | None:
-    """``note_writes`` for the arguments of launches like that with ``args``, which takes few of them apart again; None
-    where they write to no tensors."""
-    if not _tensors(args, written):
-        return None
-    if any(len(path) > 1 or type(args[path[0]]) is list for path in written):
-        return lambda given: note_writes(given, written)
-    torch = sys.modules["torch"]
-    increment = torch.autograd.graph.increment_version  # soonest for one tensor
-    changed = [index for (index,) in written if isinstance(args[index], torch.Tensor)]
-
-    def note(given: Sequence[Any]) -> None:
-        for index in changed:
-            increment(given[index])
-
-    return note
+        incrementer()(tensors)
 
 
 def noting_writes(run: Callable[[], None], args: Sequence[Any], written: Sequence[Path]) -> Callable[[], None]:
@@ -43,29 +35,22 @@ def noting_writes(run: Callable[[], None], args: Sequence[Any], written: Sequenc
     tensors = _tensors(args, written)
     if not tensors:
         return run
-    increment = sys.modules["torch"].autograd.graph.increment_version
+    increment = incrementer()
 
     def run_and_note() -> None:
         run()
-        for tensor in tensors:
-            increment(tensor)
+        increment(tensors)
 
     return run_and_note
 
 
 def _tensors(args: Sequence[Any], written: Sequence[Path]) -> list[Any]:
+    """The tensors among what ``written`` leads to, each entry of a list by itself."""
     torch = sys.modules.get("torch")
-    if torch is None or not written:
-        return []
-    return [value for value in _entries(args, written) if isinstance(value, torch.Tensor)]
-
-
-def _entries(args: Sequence[Any], written: Sequence[Path]) -> list[Any]:
-    """What ``written`` leads to, each entry of a list by itself."""
     found: list[Any] = []
-    for path in written:
+    for path in written if torch is not None else ():
         value: Any = args
         for index in path:
             value = value[index]
         found += value if type(value) is list else (value,)
-    return found
+    return [value for value in found if torch is not None and isinstance(value, torch.Tensor)]

@@ -203,10 +203,11 @@ class Kernel(Launchable):
         return *args, *(self.owner.memory(self._module, m) for m in self._memory)
 
     def plan_for(self, args: Any, backend: str | None, runtime: RuntimeValues) -> LaunchPlan:
-        found = super().plan_for(self._complete(args), backend, runtime)
-        if self._memory:
-            self.cached = None  # it would look for these arguments among those of the launch
-        return found
+        return super().plan_for(self._complete(args), backend, runtime)
+
+    def record(self, plan: LaunchPlan, args: Any, backend: str | None, runtime: RuntimeValues) -> None:
+        if not self._memory:  # for which machine code would look among the arguments of the launch
+            super().record(plan, args, backend, runtime)
 
     def _argument_keys(self, args: Any, runtime: RuntimeValues) -> list[ArgumentKey]:
         complete = type(args) is tuple and len(args) == len(self._parameters)

@@ -40,7 +40,7 @@ from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLaunch
 from tilewright.backends.cpu.printing import printer
 from tilewright.backends.cpu.team import TeamMemory
-from tilewright.backends.launch_arguments import LaunchArguments
+from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure
@@ -150,7 +150,9 @@ class CpuExecutable:
         finally:
             threads.give_scratch(memory)
 
-    def launch_stub(self, device: int, variants: Mapping[Any, Any]) -> native.LaunchStub | None:
+    def launch_stub(
+        self, device: int, tables: Sequence[ListTable], variants: Mapping[Any, Any]
+    ) -> native.LaunchStub | None:
         """How machine code runs the launches that are too short for several threads; None where a block may print, fail
         or wait."""
         if not self._simple:

@@ -20,9 +20,10 @@ class LaunchStub(NamedTuple):
     """How machine code starts a launch: LLVM IR of the function ``i32 @enter(ptr values, i64 x, i64 y, i64 z, i64
     stream)``, and what this function needs to live.
 
-    ``values`` are those of the kernel's parameters, 8 bytes each: an integer, or a number of 64 bits for what is
-    floating; the function may change them. It returns 0 when the launch is done, 2 when a signal handler has raised an
-    exception meanwhile, and 1 when it has had no effect: then ``DirectLaunch.run`` does it, or says what is wrong.
+    ``values`` are those of the kernel's parameters, 8 bytes each: an integer, a number of 64 bits for what is floating,
+    or for a table the address of its rows; the function may change them. It returns 0 when the launch is done, 2 when a
+    signal handler has raised an exception meanwhile, and 1 when it has had no effect: then ``DirectLaunch.run`` does
+    it, or says what is wrong.
     """
 
     text: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ _API: dict[str, tuple[str, ...]] = {
     "PyEval_RestoreThread": ("void", "ptr"),
     "PyEval_SaveThread": ("ptr",),
     "PyFloat_AsDouble": ("double", "ptr"),
+    "PyList_GetItem": ("ptr", "ptr", "i64"),
     "PyList_Size": ("i64", "ptr"),
     "PyLong_AsLongLongAndOverflow": ("i64", "ptr", "ptr"),
     "PyLong_AsUnsignedLongLong": ("i64", "ptr"),
@@ -30,15 +32,20 @@ _API: dict[str, tuple[str, ...]] = {
     "PyObject_GetAttr": ("ptr", "ptr", "ptr"),
     "PyObject_HasAttr": ("i32", "ptr", "ptr"),
     "PyObject_RichCompareBool": ("i32", "ptr", "ptr", "i32"),
-    "PyObject_Type": ("ptr", "ptr"),
     "PyObject_VectorcallDict": ("ptr", "ptr", "ptr", "i64", "ptr"),
     "PyObject_VectorcallMethod": ("ptr", "ptr", "ptr", "i64", "ptr"),
     "PyTuple_GetItem": ("ptr", "ptr", "i64"),
+    "PyTuple_GetSlice": ("ptr", "ptr", "i64", "i64"),
     "PyTuple_Size": ("i64", "ptr"),
     "Py_DecRef": ("void", "ptr"),
     "Py_IncRef": ("void", "ptr"),
 }
 _EQUAL = 2  # Py_EQ
+_NOARGS, _O = 0x04, 0x08  # METH_NOARGS, METH_O
+_TYPE = object.__basicsize__ - 8  # where an object has its class: the last of the fields of all objects
+_flags, _function = ctypes.pythonapi.PyCFunction_GetFlags, ctypes.pythonapi.PyCFunction_GetFunction
+_flags.argtypes = _function.argtypes = (ctypes.py_object,)
+_function.restype = ctypes.c_void_p
 
 
 class Body:
@@ -87,6 +94,24 @@ class Body:
             return self.let(text)
         self.do(text)
         return ""
+
+    def called(self, function: Any, *arguments: str) -> str:
+        """What an object that can be called returns for at most one argument: a reference to be released, or null."""
+        if arguments and isinstance(function, types.BuiltinFunctionType) and _flags(function) == _O:
+            module, address = self.reference(function.__self__), pointer(_function(function))
+            return self.let(f"call ptr {address}(ptr {module}, ptr {arguments[0]})")
+        given = self.stack("ptr")
+        for argument in arguments:
+            self.store("ptr", argument, given)
+        return self.call("PyObject_VectorcallDict", self.reference(function), given, len(arguments), "null")
+
+    def method(self, bound: Any, value: str) -> str:
+        """What the C function of ``bound``, a method without arguments of an object like ``value``, returns for that:
+        one of the objects that always live, or null. It is called in half of the time that finding it takes."""
+        assert _flags(bound) == _NOARGS, bound
+        found = self.let(f"call ptr {pointer(_function(bound))}(ptr {value}, ptr null)")
+        self.call("Py_DecRef", found)
+        return found
 
     def reference(self, value: Any) -> str:
         """A reference to ``value``, which lives as long as the function."""
@@ -149,9 +174,7 @@ class Body:
 
     def has_type(self, value: str, kind: type) -> str:
         """Whether ``value`` is of this type, and of none derived from it."""
-        found = self.call("PyObject_Type", value)
-        self.call("Py_DecRef", found)  # the object still refers to it
-        return self.let(f"icmp eq ptr {found}, {self.reference(kind)}")
+        return self.let(f"icmp eq ptr {self.load('ptr', value, _TYPE)}, {self.reference(kind)}")
 
     def require_type(self, value: str, kind: type) -> None:
         self.require(self.has_type(value, kind))
