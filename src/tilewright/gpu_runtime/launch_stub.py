@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from tilewright.backends.native import Embedded, LaunchStub
+from tilewright.backends.native import Embedded, LaunchStub, embedded_function
 from tilewright.backends.native.body import Body, pointer
 from tilewright.gpu_runtime import abi, driver
 from tilewright.gpu_runtime.launch_parameters import LaunchParameters, ParameterLayout
@@ -72,8 +72,7 @@ def embedded(name: str, layout: ParameterLayout, kernels: Sequence[driver.Loaded
     body.label("leave")
     _call(body, "cuCtxPopCurrent_v2", f"ptr {context}")
     body.jump("failed")
-    taken = "ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream, i64 %threads, ptr %schedule, ptr %pool"
-    text = f"define i64 @{name}({taken}) {{\n{body}\ndone:\nret i64 0\nfailed:\nret i64 1\n}}\n"
+    text = embedded_function(name, body, "done:\nret i64 0\nfailed:\nret i64 1")
     return Embedded(text, "", (), (*body.kept, *kernels))
 
 

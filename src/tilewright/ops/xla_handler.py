@@ -12,6 +12,7 @@ from typing import Any
 
 from tilewright.backends import native
 from tilewright.backends.native import Embedded
+from tilewright.backends.native.body import Body
 from tilewright.ir.types import TileType
 from tilewright.runtime.abstract import RecordedLaunch
 from tilewright.runtime.arrays import AbstractAddress
@@ -26,96 +27,50 @@ _ERROR_CREATE, _ERROR_DESTROY, _STREAM_GET, _SCHEDULE, _NUM_THREADS = 48, 64, 80
 _ALIGNMENT = 16  # of arrays, which kernels are compiled for
 _CAPSULE = b"xla._CUSTOM_CALL_TARGET"
 
-_HELPERS = f"""
 
-define internal ptr @xla_error(ptr %api, ptr %message, i32 %code) {{
-  %args = alloca [4 x i64], align 8
-  %extension = getelementptr i64, ptr %args, i64 1
-  %message.at = getelementptr i64, ptr %args, i64 2
-  %code.at = getelementptr i64, ptr %args, i64 3
-  store i64 28, ptr %args
-  store ptr null, ptr %extension
-  store ptr %message, ptr %message.at
-  store i32 %code, ptr %code.at
-  %create.at = getelementptr i8, ptr %api, i64 {_ERROR_CREATE}
-  %create = load ptr, ptr %create.at
-  %error = call ptr %create(ptr %args)
-  ret ptr %error
-}}
+def _helpers() -> str:
+    """Functions that call those of the API, with arguments of {size, extension, context, ...}."""
+    error = Body()
+    given = error.stack("[4 x i64]")
+    for i, (kind, word) in enumerate((("i64", "28"), ("ptr", "null"), ("ptr", "%message"), ("i32", "%code"))):
+        error.store(kind, word, given, 8 * i)
+    create = error.load("ptr", "%api", _ERROR_CREATE)
+    made = error.let(f"call ptr {create}(ptr {given})")
+    texts = [error.function("internal ptr @xla_error(ptr %api, ptr %message, i32 %code)", f"ret ptr {made}")]
 
-define internal i32 @xla_failed(ptr %api, ptr %error) {{
-  %fine = icmp eq ptr %error, null
-  br i1 %fine, label %end, label %destroy
-destroy:
-  %args = alloca [3 x i64], align 8
-  %extension = getelementptr i64, ptr %args, i64 1
-  %error.at = getelementptr i64, ptr %args, i64 2
-  store i64 24, ptr %args
-  store ptr null, ptr %extension
-  store ptr %error, ptr %error.at
-  %destroy.at = getelementptr i8, ptr %api, i64 {_ERROR_DESTROY}
-  %function = load ptr, ptr %destroy.at
-  call void %function(ptr %args)
-  ret i32 1
-end:
-  ret i32 0
-}}
+    failed = Body()  # whether there is an error, which is freed
+    given = failed.stack("[3 x i64]")
+    failed.unless(failed.let("icmp eq ptr %error, null"), "end")
+    for i, (kind, word) in enumerate((("i64", "24"), ("ptr", "null"), ("ptr", "%error"))):
+        failed.store(kind, word, given, 8 * i)
+    failed.do(f"call void {failed.load('ptr', '%api', _ERROR_DESTROY)}(ptr {given})")
+    texts.append(failed.function("internal i32 @xla_failed(ptr %api, ptr %error)", "ret i32 1\nend:\nret i32 0"))
 
-; Whether a function of the API failed, whose arguments are {{size, extension, context, ...}}: those behind are there.
-define internal i32 @xla_call(ptr %frame, i64 %offset, i64 %size, ptr %args) {{
-  %api.at = getelementptr i8, ptr %frame, i64 {_API}
-  %api = load ptr, ptr %api.at
-  %context.at = getelementptr i8, ptr %frame, i64 {_CONTEXT}
-  %context = load ptr, ptr %context.at
-  %a1 = getelementptr i64, ptr %args, i64 1
-  %a2 = getelementptr i64, ptr %args, i64 2
-  store i64 %size, ptr %args
-  store ptr null, ptr %a1
-  store ptr %context, ptr %a2
-  %function.at = getelementptr i8, ptr %api, i64 %offset
-  %function = load ptr, ptr %function.at
-  %error = call ptr %function(ptr %args)
-  %failed = call i32 @xla_failed(ptr %api, ptr %error)
-  ret i32 %failed
-}}
+    call = Body()  # whether a function of the API failed: what follows the context is there
+    api, context = (call.load("ptr", "%frame", at) for at in (_API, _CONTEXT))
+    for i, (kind, word) in enumerate((("i64", "%size"), ("ptr", "null"), ("ptr", context))):
+        call.store(kind, word, "%args", 8 * i)
+    function = call.load("ptr", call.let(f"getelementptr i8, ptr {api}, i64 %offset"))
+    said = call.let(f"call i32 @xla_failed(ptr {api}, ptr {call.let(f'call ptr {function}(ptr %args)')})")
+    head = "internal i32 @xla_call(ptr %frame, i64 %offset, i64 %size, ptr %args)"
+    texts.append(call.function(head, f"ret i32 {said}"))
 
-; The pool is the call frame. Calls task(data) on a thread of XLA's.
-define internal i32 @xla_schedule(ptr %frame, ptr %task, ptr %data) {{
-  %args = alloca [5 x i64], align 8
-  %a3 = getelementptr i64, ptr %args, i64 3
-  %a4 = getelementptr i64, ptr %args, i64 4
-  store ptr %task, ptr %a3
-  store ptr %data, ptr %a4
-  %failed = call i32 @xla_call(ptr %frame, i64 {_SCHEDULE}, i64 40, ptr %args)
-  ret i32 %failed
-}}
+    schedule = Body()  # calls task(data) on a thread of XLA's; the pool is the call frame
+    given = schedule.stack("[5 x i64]")
+    schedule.store("ptr", "%task", given, 24)
+    schedule.store("ptr", "%data", given, 32)
+    said = schedule.let(f"call i32 @xla_call(ptr %frame, i64 {_SCHEDULE}, i64 40, ptr {given})")
+    texts.append(schedule.function("internal i32 @xla_schedule(ptr %frame, ptr %task, ptr %data)", f"ret i32 {said}"))
 
-; What a function of the API, with the arguments {{size, extension, context, out}}, says.
-define internal i64 @xla_ask(ptr %frame, i64 %offset, ptr %out, i64 %otherwise) {{
-  %args = alloca [4 x i64], align 8
-  %a3 = getelementptr i64, ptr %args, i64 3
-  store ptr %out, ptr %a3
-  %failed = call i32 @xla_call(ptr %frame, i64 %offset, i64 32, ptr %args)
-  %fine = icmp eq i32 %failed, 0
-  %inline = load i64, ptr %a3
-  %result = select i1 %fine, i64 %inline, i64 %otherwise
-  ret i64 %result
-}}
-
-define internal ptr @xla_metadata(ptr %frame, ptr %extension, i32 %traits) {{
-  %metadata.at = getelementptr i8, ptr %extension, i64 24
-  %metadata = load ptr, ptr %metadata.at
-  %api.at = getelementptr i8, ptr %frame, i64 {_API}
-  %api = load ptr, ptr %api.at
-  %from = getelementptr i8, ptr %api, i64 32
-  %version = load i64, ptr %from
-  %to = getelementptr i8, ptr %metadata, i64 24
-  store i64 %version, ptr %to
-  %traits.at = getelementptr i8, ptr %metadata, i64 32
-  store i32 %traits, ptr %traits.at
-  ret ptr null
-}}
-"""
+    ask = Body()  # what a function of the API with one more argument, the output, says
+    given = ask.stack("[4 x i64]")
+    ask.store("ptr", "%out", given, 24)
+    said = ask.let(f"call i32 @xla_call(ptr %frame, i64 %offset, i64 32, ptr {given})")
+    fine, inline = ask.let(f"icmp eq i32 {said}, 0"), ask.load("i64", given, 24)
+    found = ask.let(f"select i1 {fine}, i64 {inline}, i64 %otherwise")
+    head = "internal i64 @xla_ask(ptr %frame, i64 %offset, ptr %out, i64 %otherwise)"
+    texts.append(ask.function(head, f"ret i64 {found}"))
+    return "\n".join(texts)
 
 
 class Handler:
@@ -128,8 +83,8 @@ class Handler:
         self, name: str, launches: Sequence[RecordedLaunch], inputs: int, mutated: dict[int, int], gpu: bool
     ) -> None:
         codes = [_embedded(name, launch, f"launch_{i}") for i, launch in enumerate(launches)]
-        self.text = _module(launches, codes, inputs, mutated, gpu, name)
-        self._kept = [code.kept for code in codes]
+        self.text, kept = _module(launches, codes, inputs, mutated, gpu, name)
+        self._kept = [kept, *(code.kept for code in codes)]
         self._code = native.maker().MachineCode(self.text)
 
     def capsule(self) -> Any:
@@ -156,88 +111,63 @@ def _module(
     mutated: dict[int, int],
     gpu: bool,
     name: str,
-) -> str:
-    """The LLVM module with the function ``@handler``."""
-    texts, lines = _Strings(), _Lines()
+) -> tuple[str, list[Any]]:
+    """The LLVM module with the function ``@handler``, and what it needs to live."""
+    body = Body()
+    api = body.load("ptr", "%frame", _API)
+
+    def fail_unless(condition: str, message: str, code: int) -> None:
+        """Return an error of XLA's unless ``condition`` holds."""
+        body.branch(condition, f"go{condition[1:]}", f"fail{condition[1:]}")
+        body.label(f"fail{condition[1:]}")
+        text = body.memory(ctypes.create_string_buffer(f"{name}: {message}".encode()))
+        body.do(f"ret ptr {body.let(f'call ptr @xla_error(ptr {api}, ptr {text}, i32 {code})')}")
+        body.label(f"go{condition[1:]}")
+
+    extension = body.load("ptr", "%frame", _EXTENSION)
+    body.unless(body.let(f"icmp eq ptr {extension}, null"), "stages")
+    body.unless(body.let(f"icmp ne i32 {body.load('i32', extension, 8)}, {_METADATA}"), "stages")
+    metadata = body.load("ptr", extension, 24)
+    body.store("i64", body.load("i64", api, 32), metadata, 24)  # the version of the API
+    body.store("i32", _COMMAND_BUFFER if gpu else 0, metadata, 32)
+    body.jump("done")
+    body.label("stages")
+    body.unless(body.let(f"icmp ne i32 {body.load('i32', '%frame', _STAGE)}, {_EXECUTE}"), "done")
+    arrays = [body.load("ptr", "%frame", at) for at in (_ARGUMENTS, _RESULTS)]
     used = sorted({int(v) for launch in launches for v in launch.values if isinstance(v, AbstractAddress)})
-    addresses = {i: _address(lines, mutated.get(i, i), inputs) for i in used}
-    for i, address in addresses.items():
-        rest = lines.let(f"and i64 {address}, {_ALIGNMENT - 1}")
-        message = texts.add(f"{name}: array {i} does not start at a multiple of {_ALIGNMENT} bytes")
-        lines.fail_unless(lines.let(f"icmp eq i64 {rest}, 0"), message, _INVALID_ARGUMENT)
+    addresses = {}
+    for i in used:
+        number = mutated.get(i, i)
+        among, at = (arrays[0], number) if number < inputs else (arrays[1], number - inputs)
+        addresses[i] = body.load("i64", body.load("ptr", among, 8 * at), 24)  # of what XLA calls a buffer
+        rest = body.let(f"and i64 {addresses[i]}, {_ALIGNMENT - 1}")
+        wrong = f"array {i} does not start at a multiple of {_ALIGNMENT} bytes"
+        fail_unless(body.let(f"icmp eq i64 {rest}, 0"), wrong, _INVALID_ARGUMENT)
     stream, threads = "0", "1"
     if gpu:
-        stream = lines.let(f"call i64 @xla_ask(ptr %frame, i64 {_STREAM_GET}, ptr null, i64 -1)")
-        lines.fail_unless(lines.let(f"icmp ne i64 {stream}, -1"), texts.add(f"{name}: XLA gives no stream"), _INTERNAL)
+        stream = body.let(f"call i64 @xla_ask(ptr %frame, i64 {_STREAM_GET}, ptr null, i64 -1)")
+        fail_unless(body.let(f"icmp ne i64 {stream}, -1"), "XLA gives no stream", _INTERNAL)
     else:
-        lines.do("store i64 1, ptr %threads.at")
-        lines.let(f"call i64 @xla_ask(ptr %frame, i64 {_NUM_THREADS}, ptr %threads.at, i64 0)")
-        threads = lines.let("load i64, ptr %threads.at")
-    most = max((len(launch.values) for launch in launches), default=0)
+        count = body.stack("i64")
+        body.store("i64", 1, count)
+        body.let(f"call i64 @xla_ask(ptr %frame, i64 {_NUM_THREADS}, ptr {count}, i64 0)")
+        threads = body.load("i64", count)
+    values = body.stack(f"[{max((len(launch.values) for launch in launches), default=0) + 1} x i64]", 64)
     for number, (launch, code) in enumerate(zip(launches, codes)):
-        for i, (value, kind) in enumerate(zip(launch.values, _kinds(launch))):
-            word = addresses[int(value)] if isinstance(value, AbstractAddress) else str(_word(value, kind))
-            lines.do(f"store i64 {word}, ptr {lines.let(f'getelementptr i64, ptr %values, i64 {i}')}")
+        for i, (value, argument) in enumerate(zip(launch.values, launch.function.body.args)):
+            word = addresses[int(value)] if isinstance(value, AbstractAddress) else _word(value, argument.tile)
+            body.store("i64", word, values, 8 * i)
         grid = ", ".join(f"i64 {n}" for n in launch.grid)
-        arguments = f"ptr %values, {grid}, i64 {stream}, i64 {threads}, ptr @xla_schedule, ptr %frame"
-        failed = lines.let(f"call i64 @launch_{number}({arguments})")
+        arguments = f"ptr {values}, {grid}, i64 {stream}, i64 {threads}, ptr @xla_schedule, ptr %frame"
+        failed = body.let(f"call i64 @launch_{number}({arguments})")
         kernel = launch.kernel.name
         for site, said in enumerate(code.messages, 1):
-            message = texts.add(f"{name}: an assertion of {kernel}() failed: {said}")
-            lines.fail_unless(lines.let(f"icmp ne i64 {failed}, {site}"), message, _ABORTED)
-        message = texts.add(f"{name}: the launch of {kernel}() failed")
-        lines.fail_unless(lines.let(f"icmp eq i64 {failed}, 0"), message, _INTERNAL)
-    shared = "\n".join(dict.fromkeys(code.shared for code in codes))
-    functions = "\n".join(code.text for code in codes)
-    return f"{_HELPERS}\n{texts}\n{shared}\n{functions}\n{_handler(lines, most, gpu)}"
-
-
-def _handler(lines: _Lines, most: int, gpu: bool) -> str:
-    return f"""
-define ptr @handler(ptr %frame) {{
-  %values = alloca [{max(most, 1)} x i64], align 64
-  %threads.at = alloca i64, align 8
-  %extension.at = getelementptr i8, ptr %frame, i64 {_EXTENSION}
-  %extension = load ptr, ptr %extension.at
-  %extended = icmp ne ptr %extension, null
-  br i1 %extended, label %asked, label %stages
-asked:
-  %kind.at = getelementptr i8, ptr %extension, i64 8
-  %kind = load i32, ptr %kind.at
-  %wanted = icmp eq i32 %kind, {_METADATA}
-  br i1 %wanted, label %tell, label %stages
-tell:
-  %told = call ptr @xla_metadata(ptr %frame, ptr %extension, i32 {_COMMAND_BUFFER if gpu else 0})
-  ret ptr %told
-stages:
-  %stage.at = getelementptr i8, ptr %frame, i64 {_STAGE}
-  %stage = load i32, ptr %stage.at
-  %execute = icmp eq i32 %stage, {_EXECUTE}
-  br i1 %execute, label %run, label %done
-done:
-  ret ptr null
-run:
-  %api.at = getelementptr i8, ptr %frame, i64 {_API}
-  %api = load ptr, ptr %api.at
-  %inputs.at = getelementptr i8, ptr %frame, i64 {_ARGUMENTS}
-  %inputs = load ptr, ptr %inputs.at
-  %results.at = getelementptr i8, ptr %frame, i64 {_RESULTS}
-  %results = load ptr, ptr %results.at
-{lines}
-  ret ptr null
-}}
-"""
-
-
-def _address(lines: _Lines, number: int, inputs: int) -> str:
-    """The address of an array, which XLA calls a buffer."""
-    array, index = ("%inputs", number) if number < inputs else ("%results", number - inputs)
-    buffer = lines.let(f"load ptr, ptr {lines.let(f'getelementptr ptr, ptr {array}, i64 {index}')}")
-    return lines.let(f"load i64, ptr {lines.let(f'getelementptr i8, ptr {buffer}, i64 24')}")
-
-
-def _kinds(launch: RecordedLaunch) -> list[TileType]:
-    return [argument.tile for argument in launch.function.body.args]
+            message = f"an assertion of {kernel}() failed: {said}"
+            fail_unless(body.let(f"icmp ne i64 {failed}, {site}"), message, _ABORTED)
+        fail_unless(body.let(f"icmp eq i64 {failed}, 0"), f"the launch of {kernel}() failed", _INTERNAL)
+    texts = _helpers(), *dict.fromkeys(code.shared for code in codes), *(code.text for code in codes)
+    handler = body.function("ptr @handler(ptr %frame)", "br label %done\ndone:\nret ptr null")
+    return "\n".join((*texts, handler)), body.kept
 
 
 def _word(value: Any, kind: TileType) -> int:
@@ -245,50 +175,3 @@ def _word(value: Any, kind: TileType) -> int:
     if not kind.is_pointer and kind.element.is_floating:
         return int(struct.unpack("=q", struct.pack("=d", value))[0])
     return int(value)
-
-
-class _Lines:
-    """The instructions of a function, in the making."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-
-    def __str__(self) -> str:
-        return "\n".join(f"  {line}" for line in self._lines)
-
-    def do(self, instruction: str) -> None:
-        self._lines.append(instruction)
-
-    def let(self, instruction: str) -> str:
-        """The name of the result of ``instruction``."""
-        name = f"%v{len(self._lines)}"
-        self._lines.append(f"{name} = {instruction}")
-        return name
-
-    def fail_unless(self, condition: str, message: str, code: int) -> None:
-        """Return an error of XLA's unless ``condition`` holds."""
-        n = len(self._lines)
-        self.do(f"br i1 {condition}, label %go{n}, label %fail{n}")
-        self.do(f"fail{n}:")
-        self.do(f"%error{n} = call ptr @xla_error(ptr %api, ptr {message}, i32 {code})")
-        self.do(f"ret ptr %error{n}")
-        self.do(f"go{n}:")
-
-
-class _Strings:
-    """Constants of text."""
-
-    def __init__(self) -> None:
-        self._texts: list[bytes] = []
-
-    def add(self, text: str) -> str:
-        self._texts.append(text.encode() + b"\0")
-        return f"@text{len(self._texts) - 1}"
-
-    def __str__(self) -> str:
-        def escaped(text: bytes) -> str:
-            return "".join(f"\\{byte:02x}" for byte in text)
-
-        return "\n".join(
-            f'@text{i} = internal constant [{len(text)} x i8] c"{escaped(text)}"' for i, text in enumerate(self._texts)
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 from tilewright.backends.cpu.context import (
@@ -12,132 +13,119 @@ from tilewright.backends.cpu.context import (
     blocks_alone,
     launch_record,
 )
-from tilewright.backends.native import Embedded
+from tilewright.backends.native import Embedded, embedded_function
+from tilewright.backends.native.body import Body, pointer
 
 _YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
 _CLOSED = 1 << 62  # in the state of a job: nobody else may join
 
+_CODE, _VALUES, _CONTEXT, _BYTES, _STATE, _KNOWN, _NUMBER, _RANGES = range(0, 64, 8)
+_HEAD = 64
+
 # A job lies on the heap, as tasks may start after the launch has ended: the code, its values and context, bytes of
 # scratch memory per thread, the number of threads at work with _CLOSED, that of those that know of it, the number of
 # the next one that begins, of ranges of blocks, and, from the next multiple of their size on, the records of all.
-_SHARED = f"""
+
+
+def _work() -> str:
+    """What the thread ``%number`` does for a job."""
+    body = Body()
+    code, values, context = (body.load("ptr", "%job", at) for at in (_CODE, _VALUES, _CONTEXT))
+    bytes_, ranges = (body.load("i64", "%job", at) for at in (_BYTES, _RANGES))
+    memory = body.let(f"call ptr @malloc(i64 {body.let(f'add i64 {bytes_}, 64')})")
+    scratch = _aligned(body, body.let(f"ptrtoint ptr {memory} to i64"), 64)
+    first = _aligned(
+        body, body.let(f"add i64 {body.let('ptrtoint ptr %job to i64')}, {_HEAD}"), WORKER_BYTES, as_="i64"
+    )
+    record = body.let(f"add i64 {first}, {body.let(f'mul i64 %number, {WORKER_BYTES}')}")
+    worker = body.let(f"inttoptr i64 {record} to ptr")
+    body.store("i64", "%number", worker, 8 * Worker.SHARE)
+    body.store("i64", ranges, worker, 8 * Worker.SHARES)
+    body.do(f"call void {code}(ptr {values}, ptr {context}, ptr {scratch}, ptr {worker})")
+    body.do(f"call void @free(ptr {memory})")
+    return body.function("internal void @tilewright_work(ptr %job, i64 %number)")
+
+
+def _aligned(body: Body, address: str, unit: int, as_: str = "ptr") -> str:
+    """``address``, or the next one that is a multiple of ``unit``."""
+    found = body.let(f"and i64 {body.let(f'add i64 {address}, {unit - 1}')}, -{unit}")
+    return body.let(f"inttoptr i64 {found} to ptr") if as_ == "ptr" else found
+
+
+def _leave() -> str:
+    """Free a job that nobody else knows of."""
+    body = Body()
+    known = body.let(f"atomicrmw sub ptr {body.at('%job', _KNOWN)}, i64 1 acq_rel")
+    body.unless(body.let(f"icmp ne i64 {known}, 1"), "end")
+    body.do("call void @free(ptr %job)")
+    body.jump("end")
+    body.label("end")
+    return body.function("internal void @tilewright_leave(ptr %job)")
+
+
+def _task() -> str:
+    """What a thread that was asked for does."""
+    body = Body()
+    state = body.let(f"atomicrmw add ptr {body.at('%job', _STATE)}, i64 1 acq_rel")
+    body.unless(body.let(f"icmp sge i64 {state}, {_CLOSED}"), "end")
+    number = body.let(f"atomicrmw add ptr {body.at('%job', _NUMBER)}, i64 1 monotonic")
+    body.do(f"call void @tilewright_work(ptr %job, i64 {number})")
+    body.jump("end")
+    body.label("end")
+    body.let(f"atomicrmw sub ptr {body.at('%job', _STATE)}, i64 1 acq_rel")
+    body.do("call void @tilewright_leave(ptr %job)")
+    return body.function("internal void @tilewright_task(ptr %job)")
+
+
+def _run() -> str:
+    """Ask for ``%others`` threads, take part, and wait for those that do."""
+    body = Body()
+    everyone, i = body.let("add i64 %others, 1"), body.stack("i64")
+    size = body.let(f"add i64 {body.let(f'mul i64 {everyone}, {WORKER_BYTES}')}, {_HEAD + WORKER_BYTES}")
+    job = body.let(f"call ptr @calloc(i64 1, i64 {size})")
+    ranges = body.let(f"mul i64 {everyone}, %ranged")
+    fields = ("%code", _CODE), ("%values", _VALUES), ("%context", _CONTEXT)
+    for value, at in fields:
+        body.store("ptr", value, job, at)
+    for number, at in (("%bytes", _BYTES), (everyone, _KNOWN), ("1", _NUMBER), (ranges, _RANGES)):
+        body.store("i64", number, job, at)
+    body.store("i64", 0, i)
+    body.jump("next")
+    body.label("next")
+    asked = body.load("i64", i)
+    body.unless(body.let(f"icmp sge i64 {asked}, %others"), "work")
+    body.store("i64", body.let(f"add i64 {asked}, 1"), i)
+    refused = body.let(f"call i32 %schedule(ptr %pool, ptr @tilewright_task, ptr {job})")
+    body.unless(body.let(f"icmp eq i32 {refused}, 0"), "next")
+    body.do(f"call void @tilewright_leave(ptr {job})")
+    body.jump("next")
+    body.label("work")
+    body.do(f"call void @tilewright_work(ptr {job}, i64 0)")
+    state = body.at(job, _STATE)
+    body.let(f"atomicrmw or ptr {state}, i64 {_CLOSED} acq_rel")
+    body.jump("wait")
+    body.label("wait")
+    now = body.let(f"load atomic i64, ptr {state} acquire, align 8")
+    body.unless(body.let(f"icmp eq i64 {now}, {_CLOSED}"), "end")
+    body.let(f"call i32 @{_YIELD}()")
+    body.jump("wait")
+    body.label("end")
+    body.do(f"call void @tilewright_leave(ptr {job})")
+    taken = "ptr %code, ptr %values, ptr %context, i64 %bytes, i64 %others, i64 %ranged, ptr %schedule, ptr %pool"
+    return body.function(f"internal void @tilewright_run({taken})")
+
+
+_DECLARED = f"""
 declare ptr @calloc(i64, i64)
 declare ptr @malloc(i64)
 declare void @free(ptr)
 declare i32 @{_YIELD}()
-
-define internal void @tilewright_work(ptr %job, i64 %number) {{
-  %code = load ptr, ptr %job
-  %values.at = getelementptr i64, ptr %job, i64 1
-  %values = load ptr, ptr %values.at
-  %context.at = getelementptr i64, ptr %job, i64 2
-  %context = load ptr, ptr %context.at
-  %bytes.at = getelementptr i64, ptr %job, i64 3
-  %bytes = load i64, ptr %bytes.at
-  %size = add i64 %bytes, 64
-  %memory = call ptr @malloc(i64 %size)
-  %address = ptrtoint ptr %memory to i64
-  %past = add i64 %address, 63
-  %aligned = and i64 %past, -64
-  %scratch = inttoptr i64 %aligned to ptr
-  %start = ptrtoint ptr %job to i64
-  %past.job = add i64 %start, {8 * 8 + WORKER_BYTES - 1}
-  %first = and i64 %past.job, -{WORKER_BYTES}
-  %before = mul i64 %number, {WORKER_BYTES}
-  %record = add i64 %first, %before
-  %worker = inttoptr i64 %record to ptr
-  %share = getelementptr i64, ptr %worker, i64 {Worker.SHARE.value}
-  store i64 %number, ptr %share
-  %ranges.at = getelementptr i64, ptr %job, i64 7
-  %ranges = load i64, ptr %ranges.at
-  %shares = getelementptr i64, ptr %worker, i64 {Worker.SHARES.value}
-  store i64 %ranges, ptr %shares
-  call void %code(ptr %values, ptr %context, ptr %scratch, ptr %worker)
-  call void @free(ptr %memory)
-  ret void
-}}
-
-define internal void @tilewright_leave(ptr %job) {{
-  %known.at = getelementptr i64, ptr %job, i64 5
-  %known = atomicrmw sub ptr %known.at, i64 1 acq_rel
-  %last = icmp eq i64 %known, 1
-  br i1 %last, label %free, label %end
-free:
-  call void @free(ptr %job)
-  br label %end
-end:
-  ret void
-}}
-
-define internal void @tilewright_task(ptr %job) {{
-  %state.at = getelementptr i64, ptr %job, i64 4
-  %state = atomicrmw add ptr %state.at, i64 1 acq_rel
-  %late = icmp sge i64 %state, {_CLOSED}
-  br i1 %late, label %end, label %work
-work:
-  %number.at = getelementptr i64, ptr %job, i64 6
-  %number = atomicrmw add ptr %number.at, i64 1 monotonic
-  call void @tilewright_work(ptr %job, i64 %number)
-  br label %end
-end:
-  %before = atomicrmw sub ptr %state.at, i64 1 acq_rel
-  call void @tilewright_leave(ptr %job)
-  ret void
-}}
-
-define internal void @tilewright_run(ptr %code, ptr %values, ptr %context, i64 %bytes, i64 %others,
-    i64 %ranged, ptr %schedule, ptr %pool) {{
-entry:
-  %all = add i64 %others, 1
-  %records = mul i64 %all, {WORKER_BYTES}
-  %size = add i64 %records, {8 * 8 + WORKER_BYTES}
-  %job = call ptr @calloc(i64 1, i64 %size)
-  store ptr %code, ptr %job
-  %values.at = getelementptr i64, ptr %job, i64 1
-  store ptr %values, ptr %values.at
-  %context.at = getelementptr i64, ptr %job, i64 2
-  store ptr %context, ptr %context.at
-  %bytes.at = getelementptr i64, ptr %job, i64 3
-  store i64 %bytes, ptr %bytes.at
-  %state.at = getelementptr i64, ptr %job, i64 4
-  %known.at = getelementptr i64, ptr %job, i64 5
-  store i64 %all, ptr %known.at
-  %number.at = getelementptr i64, ptr %job, i64 6
-  store i64 1, ptr %number.at
-  %ranges.at = getelementptr i64, ptr %job, i64 7
-  %ranges = mul i64 %all, %ranged
-  store i64 %ranges, ptr %ranges.at
-  br label %next
-next:
-  %i = phi i64 [ 0, %entry ], [ %following, %again ]
-  %more = icmp slt i64 %i, %others
-  br i1 %more, label %ask, label %work
-ask:
-  %refused = call i32 %schedule(ptr %pool, ptr @tilewright_task, ptr %job)
-  %failed = icmp ne i32 %refused, 0
-  br i1 %failed, label %alone, label %again
-alone:
-  call void @tilewright_leave(ptr %job)
-  br label %again
-again:
-  %following = add i64 %i, 1
-  br label %next
-work:
-  call void @tilewright_work(ptr %job, i64 0)
-  %closing = atomicrmw or ptr %state.at, i64 {_CLOSED} acq_rel
-  br label %wait
-wait:
-  %state = load atomic i64, ptr %state.at acquire, align 8
-  %done = icmp eq i64 %state, {_CLOSED}
-  br i1 %done, label %end, label %busy
-busy:
-  %yielded = call i32 @{_YIELD}()
-  br label %wait
-end:
-  call void @tilewright_leave(ptr %job)
-  ret void
-}}
 """
+
+
+@functools.cache
+def _shared() -> str:
+    return "\n".join((_DECLARED, _work(), _leave(), _task(), _run()))
 
 
 def embedded(
@@ -148,35 +136,24 @@ def embedded(
     ``address`` is that of machine code which takes blocks until none is left; with ``ranges``, each thread begins with
     blocks of its own (``codegen/shares.py``). The result is 0, or the number of the ``assert`` that failed, from 1.
     """
-    record = launch_record("%total", "%chunk", ("%x", "%y", "%z"), "0", printer=str(printer))
-    stores = "\n".join(
-        f"  %f{i} = getelementptr i64, ptr %context, i64 {i}\n  store i64 {word}, ptr %f{i}"
-        for i, word in enumerate(record)
-    )
-    text = f"""
-define i64 @{name}(ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream, i64 %threads, ptr %schedule, ptr %pool) {{
-  %context = alloca [{len(Field)} x i64], align 64
-  %rows = mul i64 %x, %y
-  %total = mul i64 %rows, %z
-  %nothing = icmp eq i64 %total, 0
-  br i1 %nothing, label %empty, label %count
-empty:
-  ret i64 0
-count:
-  %small = icmp sle i64 %total, {blocks_alone(block_work)}
-  %fewer = icmp slt i64 %total, %threads
-  %wanted = select i1 %fewer, i64 %total, i64 %threads
-  %count.of = select i1 %small, i64 1, i64 %wanted
-  %share = mul i64 %count.of, {CHUNKS_PER_THREAD}
-  %part = sdiv i64 %total, %share
-  %tiny = icmp slt i64 %part, 1
-  %chunk = select i1 %tiny, i64 1, i64 %part
-{stores}
-  %others = sub i64 %count.of, 1
-  call void @tilewright_run(ptr inttoptr (i64 {address} to ptr), ptr %values, ptr %context, i64 {scratch_bytes},
-    i64 %others, i64 {int(ranges)}, ptr %schedule, ptr %pool)
-  %failed = load i64, ptr %f{Field.FAILED.value}
-  ret i64 %failed
-}}
-"""
-    return Embedded(text, _SHARED, (), ())
+    body = Body()
+    context = body.stack(f"[{len(Field)} x i64]", 64)
+    total = body.let(f"mul i64 {body.let('mul i64 %x, %y')}, %z")
+    body.unless(body.let(f"icmp eq i64 {total}, 0"), "empty")
+    small = body.let(f"icmp sle i64 {total}, {blocks_alone(block_work)}")
+    wanted = _smaller(body, total, "%threads")
+    count = body.let(f"select i1 {small}, i64 1, i64 {wanted}")
+    part = body.let(f"sdiv i64 {total}, {body.let(f'mul i64 {count}, {CHUNKS_PER_THREAD}')}")
+    chunk = body.let(f"select i1 {body.let(f'icmp slt i64 {part}, 1')}, i64 1, i64 {part}")
+    for i, word in enumerate(launch_record(total, chunk, ("%x", "%y", "%z"), "0", printer=str(printer))):
+        body.store("i64", word, context, 8 * i)
+    others = body.let(f"sub i64 {count}, 1")
+    numbers = f"i64 {scratch_bytes}, i64 {others}, i64 {int(ranges)}"
+    given = f"ptr {pointer(address)}, ptr %values, ptr {context}, {numbers}, ptr %schedule, ptr %pool"
+    body.do(f"call void @tilewright_run({given})")
+    failed = body.load("i64", context, 8 * Field.FAILED)
+    return Embedded(embedded_function(name, body, f"ret i64 {failed}\nempty:\nret i64 0"), _shared(), (), ())
+
+
+def _smaller(body: Body, one: str, other: str) -> str:
+    return body.let(f"select i1 {body.let(f'icmp slt i64 {one}, {other}')}, i64 {one}, i64 {other}")

@@ -32,8 +32,8 @@ class LaunchStub(NamedTuple):
     @classmethod
     def of(cls, body: Body, code: str, *kept: Any) -> LaunchStub:
         """The stub with the instructions ``body``, which ends with the result ``code``."""
-        head = "define i32 @enter(ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream)"
-        return cls(f"{head} {{\n{body}\nret i32 {code}\nno:\nret i32 1\n}}\n", (*body.kept, *kept))
+        head = "i32 @enter(ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream)"
+        return cls(body.function(head, f"ret i32 {code}\nno:\nret i32 1"), (*body.kept, *kept))
 
 
 class Embedded(NamedTuple):
@@ -49,6 +49,12 @@ class Embedded(NamedTuple):
     shared: str
     messages: tuple[str, ...]
     kept: tuple[Any, ...]
+
+
+def embedded_function(name: str, body: Body, end: str) -> str:
+    """The text of the function of an ``Embedded``, with the instructions ``body`` and ``end``."""
+    taken = "ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream, i64 %threads, ptr %schedule, ptr %pool"
+    return body.function(f"i64 @{name}({taken})", end)
 
 
 @functools.cache

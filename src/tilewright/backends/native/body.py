@@ -61,6 +61,10 @@ class Body:
     def __str__(self) -> str:
         return "\n".join((*self._stack, *self._lines))
 
+    def function(self, head: str, result: str = "ret void") -> str:
+        """The text of the function ``head`` with these instructions, and at the end ``result``."""
+        return f"define {head} {{\n{self}\n{result}\n}}\n"
+
     def do(self, instruction: str) -> None:
         self._lines.append(instruction)
 
@@ -167,6 +171,12 @@ class Body:
     def require(self, condition: str) -> None:
         self._count += 1
         self.branch(condition, f"l{self._count}", "no")
+        self.label(f"l{self._count}")
+
+    def unless(self, condition: str, label: str) -> None:
+        """Go to ``label`` where ``condition`` holds."""
+        self._count += 1
+        self.branch(condition, label, f"l{self._count}")
         self.label(f"l{self._count}")
 
     def require_equal(self, kind: str, value: str, wanted: object) -> None:

@@ -105,8 +105,8 @@ def function(name: str, body: Body, text: str = "") -> Callable[..., bool]:
     body.release()
     found = body.load("ptr", result)
     body.call("Py_IncRef", found)
-    module = f"{text}\ndefine ptr @call(ptr %self, ptr %args, i64 %count) {{\n{body}\nret ptr {found}\n}}\n"
-    return _Code(name, module, _FASTCALL).function(*body.kept)
+    module = body.function("ptr @call(ptr %self, ptr %args, i64 %count)", f"ret ptr {found}")
+    return _Code(name, f"{text}\n{module}", _FASTCALL).function(*body.kept)
 
 
 def caller(
@@ -137,4 +137,4 @@ def _record(body: Body) -> str:
 
 
 def _without_arguments(body: Body, result: str) -> _Code:
-    return _Code("launch", f"define ptr @call(ptr %self, ptr %nothing) {{\n{body}\nret ptr {result}\n}}\n", _NOARGS)
+    return _Code("launch", body.function("ptr @call(ptr %self, ptr %nothing)", f"ret ptr {result}"), _NOARGS)
