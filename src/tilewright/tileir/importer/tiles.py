@@ -128,22 +128,6 @@ def _result_shape(op: tir.Operation) -> tuple[int, ...]:
     return tile_type(op.results[0].type).shape
 
 
-def _reshape(e: Context, op: tir.Operation) -> Value:
-    return e.emit(shape.Reshape, e[op.operands["source"]], shape=_result_shape(op))
-
-
-def _broadcast(e: Context, op: tir.Operation) -> Value:
-    return e.emit(shape.Broadcast, e[op.operands["source"]], shape=_result_shape(op))
-
-
-def _permute(e: Context, op: tir.Operation) -> Value:
-    return e.emit(shape.Permute, e[op.operands["source"]], axes=tuple(op.attributes["permutation"]))
-
-
-def _cat(e: Context, op: tir.Operation) -> Value:
-    return e.emit(shape.Cat, e[op.operands["lhs"]], e[op.operands["rhs"]], axis=op.attributes["dim"])
-
-
 def _extract(e: Context, op: tir.Operation) -> Value:
     return e.emit(shape.Extract, e[op.operands["source"]], e.all(op.operands["indices"]), shape=_result_shape(op))
 
@@ -219,10 +203,10 @@ def _grid(cls: type[Any]) -> Callable[[Context, tir.Operation], list[Value]]:
 HANDLERS: dict[str, Any] = {
     "constant": _constant,
     "iota": _iota,
-    "reshape": _reshape,
-    "broadcast": _broadcast,
-    "permute": _permute,
-    "cat": _cat,
+    "reshape": lambda e, op: e.emit(shape.Reshape, e[op.operands["source"]], shape=_result_shape(op)),
+    "broadcast": lambda e, op: e.emit(shape.Broadcast, e[op.operands["source"]], shape=_result_shape(op)),
+    "permute": lambda e, op: e.emit(shape.Permute, e[op.operands["source"]], axes=tuple(op.attributes["permutation"])),
+    "cat": lambda e, op: e.emit(shape.Cat, e[op.operands["lhs"]], e[op.operands["rhs"]], axis=op.attributes["dim"]),
     "extract": _extract,
     "insert": _insert,
     "pack": _pack,

@@ -18,7 +18,7 @@ from tilewright.tileir.text import parse_generic as generic
 from tilewright.tileir.text.parse_locations import Locations, give_scopes
 from tilewright.tileir.text.parse_types import enum_value, parse_enum, parse_type
 from tilewright.tileir.text.scanner import Scanner
-from tilewright.tileir.text.syntax import PARTS
+from tilewright.tileir.text.syntax import KINDS, PARTS
 from tilewright.tileir.types import TOKEN, GatherScatterView, TensorView, Type
 
 # operands, attributes, the types of the results, regions
@@ -265,13 +265,13 @@ class _Parser:
             return self.constant(spec)
         if spec.name == "make_tensor_view":
             return self.tensor_view()
-        s, found = self.s, _Fields(self, spec, count)
+        s, fields = self.s, _Fields(self, spec, count)
         for part in PARTS[spec.name]:
             if spec.name == "print_tko" and "->" in part[-1] and not s.peek("->"):
-                found.types = [TOKEN]  # without a result in 13.1
+                fields.results = [TOKEN]  # without a result in 13.1
                 break
-            found.read(part)
-        return found.operands, found.attributes, found.types
+            fields.read(part)
+        return fields.operands, fields.attributes, fields.results
 
     def constant(self, spec: OpSpec) -> tuple[dict[str, Any], dict[str, Any], list[Type]]:
         type, value = attributes.constant(self.s)
@@ -497,7 +497,7 @@ class _Fields:
         self.count = count if spec.results is None else spec.results
         self.operands: dict[str, Any] = {o.name: [] if o.variadic else None for o in spec.operands}
         self.attributes = _absent(spec)
-        self.types: list[Type] = [] if spec.results is None else [TOKEN] * spec.results
+        self.results: list[Type] = [] if spec.results is None else [TOKEN] * spec.results
         self.variadic = {o.name for o in spec.operands if o.variadic}
         self.kinds: dict[str, AttributeSpec] = {a.name: a for a in spec.attributes}
 
@@ -506,8 +506,8 @@ class _Fields:
         kind, *rest = part
         if kind == "":
             self.s.expect(*_tokens(rest[0]))
-        elif kind in _READERS:
-            _READERS[kind](self, *rest)
+        elif kind in KINDS:
+            getattr(self, kind)(*rest)
         elif kind in self.operands:
             self.operand(kind)
         else:
@@ -545,22 +545,24 @@ class _Fields:
         if parse_type(self.s) != operand.type:
             self.s.fail(f"{operand.type}, the type of the operand", start)
 
-    def result_types(self) -> None:
-        self.types = [parse_type(self.s)]
-        while len(self.types) < self.count:
+    def made(self) -> None:
+        self.results = [parse_type(self.s)]
+        while len(self.results) < self.count:
             self.s.expect(",")
-            self.types.append(parse_type(self.s))
+            self.results.append(parse_type(self.s))
 
-    def one_type(self) -> None:
-        self.types = [parse_type(self.s)] * self.count
+    def same(self) -> None:
+        self.results = [parse_type(self.s)] * self.count
 
     def flag(self, name: str) -> None:
         self.attributes[name] = self.s.accept(name)
 
-    def option(self, name: str, default: str, word: str) -> None:
+    def custom(self, name: str, default: str, word: str) -> None:
         self.attributes[name] = parse_enum(self.s, self.kinds[name].kind) if self.s.accept(word) else default
 
-    def optional_word(self, name: str) -> None:
+    option = custom
+
+    def word(self, name: str) -> None:
         for value in ENUMS[self.kinds[name].kind]:
             if self.s.accept(value):
                 self.attributes[name] = value
@@ -575,20 +577,22 @@ class _Fields:
             self.s.expect(",")
             self.checked(self.operands[name])
 
-    def operand_types(self, name: str) -> None:
+    def types(self, name: str) -> None:
         if self.operands[name]:
             self.s.expect(":")
             self.s.listed(parse_type)
 
-    def token(self, *words: str) -> None:
+    def after(self, *words: str) -> None:
         if self.s.accept("token", "="):
             self.operands["token"] = self.parser.value()
+
+    close_after = after
 
     def index(self) -> None:
         if self.s.peek("%"):
             self.operands["index"] = self.parser.value_list()
 
-    def index_types(self) -> None:
+    def indices(self) -> None:
         if "index" not in self.operands:  # of extract and insert
             self.operands["indices"] = self.parser.value_list()
             return
@@ -607,6 +611,8 @@ class _Fields:
         if self.s.accept("inbounds", "=", "["):
             self.attributes["inbounds"] = self.s.sequence("]", Scanner.boolean)
 
+    close_inbounds = inbounds
+
     def reduction(self) -> None:
         self.attributes["reduction"] = "add"
         if self.s.accept("attributes", "{", "reduction", "=", "#cuda_tile.multimem_reduction_kind"):
@@ -617,32 +623,10 @@ class _Fields:
 def _absent(spec: OpSpec) -> dict[str, Any]:
     """The attributes of an op that names none."""
     found: dict[str, Any] = {a.name: None if a.default is NO_DEFAULT else a.default for a in spec.attributes}
-    found |= {part[1]: part[2] for part in PARTS.get(spec.name, ()) if part[0] in ("opt", "custom")}
+    found |= {part[1]: part[2] for part in PARTS.get(spec.name, ()) if part[0] in ("option", "custom")}
     return found | dict.fromkeys(spec.units, False)
 
 
 def _tokens(text: str) -> list[str]:
     """The words and marks of a piece of a template."""
     return re.findall(r"\w+|->|[^\w\s]", text)
-
-
-_READERS: dict[str, Any] = {
-    "t": _Fields.type,
-    "r": _Fields.result_types,
-    "r0": _Fields.one_type,
-    "flag": _Fields.flag,
-    "custom": _Fields.option,
-    "opt": _Fields.option,
-    "word": _Fields.optional_word,
-    "comma": _Fields.comma,
-    "ctype": _Fields.comma_type,
-    "types": _Fields.operand_types,
-    "tok": _Fields.token,
-    "ctok": _Fields.token,
-    "index": _Fields.index,
-    "indices": _Fields.index_types,
-    "hints": _Fields.hints,
-    "inbounds": _Fields.inbounds,
-    "cinbounds": _Fields.inbounds,
-    "reduction": _Fields.reduction,
-}

@@ -9,7 +9,7 @@ from tilewright.tileir import module as tir
 from tilewright.tileir import numbers
 from tilewright.tileir.constants import elements, is_splat
 from tilewright.tileir.errors import TileIRError
-from tilewright.tileir.text.syntax import LISTED, PARTS
+from tilewright.tileir.text.syntax import KINDS, LISTED, PARTS
 from tilewright.tileir.types import GatherScatterView, Scalar, TensorView, Tile
 
 MOST_ELEMENTS = 100  # that a constant lists; more are printed as bytes
@@ -173,7 +173,7 @@ class _Printer:
             lines: list[str] = structured(self, op, indent)
             lines[0] = f"{indent}{self.results(op)}{lines[0]}"
             return lines
-        text = self.custom(op)
+        text = self.plain(op)
         return [f"{indent}{self.results(op)}{text}"]
 
     def results(self, op: tir.Operation) -> str:
@@ -189,7 +189,7 @@ class _Printer:
             self.names[r] = f"{name}#{i}"
         return f"{name}:{len(op.results)} = "
 
-    def custom(self, op: tir.Operation) -> str:
+    def plain(self, op: tir.Operation) -> str:
         if op.name == "constant":
             type = op.results[0].type
             if not isinstance(type, Tile):
@@ -225,11 +225,8 @@ class _Printer:
         kind, *rest = part
         if kind == "":
             return rest[0]
-        printer = _PARTS.get(kind)
-        if printer is not None:
-            text: str = printer(self, op, *rest)
-            return text
-        return self.field(op, kind)
+        text: str = getattr(self, kind)(op, *rest) if kind in KINDS else self.field(op, kind)
+        return text
 
     def field(self, op: tir.Operation, name: str) -> str:
         """An operand or an attribute as it is."""
@@ -251,21 +248,21 @@ class _Printer:
     def type(self, op: tir.Operation, name: str) -> str:
         return str(op.operands[name].type)
 
-    def result_types(self, op: tir.Operation) -> str:
+    def made(self, op: tir.Operation) -> str:
         return ", ".join(str(r.type) for r in op.results)
 
-    def one_type(self, op: tir.Operation) -> str:
+    def same(self, op: tir.Operation) -> str:
         return str(op.results[0].type) if op.results else ""
 
     def flag(self, op: tir.Operation, name: str) -> str:
         return f" {name}" if op.attributes[name] else ""
 
-    def custom_option(self, op: tir.Operation, name: str, default: str, word: str) -> str:
+    def custom(self, op: tir.Operation, name: str, default: str, word: str) -> str:
         value = op.attributes[name]
         return "" if value == default else f"{word}<{value}>"
 
     def option(self, op: tir.Operation, name: str, default: str, word: str) -> str:
-        text = self.custom_option(op, name, default, word)
+        text = self.custom(op, name, default, word)
         return f" {text}" if text else ""
 
     def word(self, op: tir.Operation, name: str) -> str:
@@ -284,17 +281,17 @@ class _Printer:
         operands: list[tir.Value] = op.operands[name]
         return f" : {', '.join(str(v.type) for v in operands)}" if operands else ""
 
-    def token(self, op: tir.Operation, *words: str) -> str:
+    def after(self, op: tir.Operation, *words: str) -> str:
         token = op.operands["token"]
         return "" if token is None else f" {' '.join(words)}{' ' if words[1:] else ''}{self.names[token]}"
 
-    def close_token(self, op: tir.Operation) -> str:
-        return self.token(op, "token", "=").lstrip()
+    def close_after(self, op: tir.Operation) -> str:
+        return self.after(op, "token", "=").lstrip()
 
     def index(self, op: tir.Operation) -> str:
         return self.names_of(op.operands["index"])
 
-    def index_types(self, op: tir.Operation) -> str:
+    def indices(self, op: tir.Operation) -> str:
         if "index" not in op.operands:  # of extract and insert, whose operands have this name
             return self.names_of(op.operands["indices"])
         types = [str(v.type) for v in op.operands["index"]]
@@ -328,7 +325,7 @@ class _Printer:
         carried = ""
         if inits:
             pairs = ", ".join(f"{n} = {self.names[v]}" for n, v in zip(names[1:], inits))
-            carried = f" iter_values({pairs}) -> ({self.result_types(op)})"
+            carried = f" iter_values({pairs}) -> ({self.made(op)})"
         head = f"for {unsigned}{names[0]} in ({lower} to {upper}, step {step}) : {body.args[0].type}{carried} {{"
         return [head, *self.block(body, indent + "  ", "continue"), f"{indent}}}"]
 
@@ -342,11 +339,11 @@ class _Printer:
         if inits or op.results:
             head += f" : {', '.join(str(v.type) for v in inits)}"
         if op.results:
-            head += f"{' ' if inits else ''}-> {self.result_types(op)}"
+            head += f"{' ' if inits else ''}-> {self.made(op)}"
         return [f"{head} {{", *self.block(body, indent + "  ", "continue"), f"{indent}}}"]
 
     def if_(self, op: tir.Operation, indent: str) -> list[str]:
-        types = f" -> ({self.result_types(op)})" if op.results else ""
+        types = f" -> ({self.made(op)})" if op.results else ""
         then, other = op.regions
         lines = [f"if {self.names[op.operands['condition']]}{types} {{"]
         lines += self.block(then, indent + "  ", "yield") if then is not None else []
@@ -362,7 +359,7 @@ class _Printer:
         types = ", ".join(str(v.type) for v in operands)
         head = f"{op.name} {self.names_of(operands)} dim={op.attributes['dim']}{reverse} identities=[{identities}]"
         arguments = f"{indent}({', '.join(self.arguments(body.args))}) {{"
-        lines = [f"{head} : {types} -> {self.result_types(op)} ", arguments]
+        lines = [f"{head} : {types} -> {self.made(op)} ", arguments]
         return [*lines, *self.block(body, indent + "  ", ""), f"{indent}}}"]
 
 
@@ -377,24 +374,4 @@ _STRUCTURED: dict[str, Any] = {
     "if": _Printer.if_,
     "reduce": _Printer.fold,
     "scan": _Printer.fold,
-}
-_PARTS: dict[str, Any] = {
-    "t": _Printer.type,
-    "r": _Printer.result_types,
-    "r0": _Printer.one_type,
-    "flag": _Printer.flag,
-    "custom": _Printer.custom_option,
-    "opt": _Printer.option,
-    "word": _Printer.word,
-    "comma": _Printer.comma,
-    "ctype": _Printer.comma_type,
-    "types": _Printer.types,
-    "tok": _Printer.token,
-    "ctok": _Printer.close_token,
-    "index": _Printer.index,
-    "indices": _Printer.index_types,
-    "hints": _Printer.hints,
-    "inbounds": _Printer.inbounds,
-    "cinbounds": _Printer.close_inbounds,
-    "reduction": _Printer.reduction,
 }
