@@ -134,11 +134,13 @@ def _product(e: Emitter, op: linear.Mma, operands: dict[str, Value], result: Typ
     signs = {"signedness_lhs": signedness(x), "signedness_rhs": signedness(y)}
     if _begins_at_zero(e, op.acc):
         return e.one("mmai", operands, result, **signs)
-    # tileiras 13.5 saturates on Hopper where a sum leaves 32 bits, which the sum of a product alone does not.
+    # tileiras 13.5 saturates on Hopper where a sum leaves 32 bits, which the sum of a product alone does not. It makes
+    # a product and an addition one, too, but not of what has all bits of both and what has those that they share.
     assert isinstance(result, Tile)
-    zeros = e.constant(int32, 0, result.shape)
-    found = e.one("mmai", {**operands, "acc": zeros}, result, **signs)
-    return e.one("addi", {"lhs": found, "rhs": operands["acc"]}, result, overflow="none")
+    found = e.one("mmai", {**operands, "acc": e.constant(int32, 0, result.shape)}, result, **signs)
+    terms = {"lhs": found, "rhs": operands["acc"]}
+    halves = [e.one(name, terms, result) for name in ("ori", "andi")]
+    return e.one("addi", dict(zip(terms, halves)), result, overflow="none")
 
 
 def _begins_at_zero(e: Emitter, value: core.Value) -> bool:
