@@ -8,7 +8,7 @@ from fuzz.cpp_programs import CppProgram, cpp_program
 
 
 def test_random_kernels() -> None:
-    programs = [cpp_program(seed) for seed in range(8)]  # more each day: .ci/run
+    programs = [cpp_program(seed) for seed in range(5)]  # more each day: .ci/run
     found = [f"{fault}\n{p.source}" for p, fault in cpp.faults(programs)]
     assert not found, found[0]
 
