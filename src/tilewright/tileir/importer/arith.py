@@ -29,7 +29,7 @@ from tilewright.tileir.importer.context import (
 from tilewright.tileir.module import Operation
 from tilewright.tileir.types import Scalar, Tile
 
-Handler = Callable[[Context, Operation], Value]
+Handler = Callable[..., Value]  # of the context, the op, and its operands in order
 _SIGNED_WRAP, _UNSIGNED_WRAP = ("no_signed_wrap", "no_wrap"), ("no_unsigned_wrap", "no_wrap")
 _NIBBLE_BITS = 4
 
@@ -49,26 +49,21 @@ def result_scalar(e: Context, op: Operation) -> Scalar:
     return type.element
 
 
-def _sides(e: Context, op: Operation) -> tuple[Value, Value]:
-    return e[op.operands["lhs"]], e[op.operands["rhs"]]
-
-
 def _shared(cls: type[Op], name: str) -> Handler:
     """An op that is ours, too."""
     known = shared_modes(name)
 
-    def make(e: Context, op: Operation) -> Value:
+    def make(e: Context, op: Operation, *operands: Value) -> Value:
         given = {ours: op.attributes[theirs] for theirs, ours in known.items()}
         if "rounding" in given:
             given["rounding"] = RoundingMode(given["rounding"])
-        return e.emit(cls, *e.all(list(op.values())), **given)
+        return e.emit(cls, *operands, **given)
 
     return make
 
 
 def _integer(cls: type[Op], of_bools: type[Op]) -> Handler:
-    def make(e: Context, op: Operation) -> Value:
-        lhs, rhs = _sides(e, op)
+    def make(e: Context, op: Operation, lhs: Value, rhs: Value) -> Value:
         if is_bool(lhs):
             return e.emit(of_bools, lhs, rhs)
         overflow = op.attributes["overflow"]
@@ -89,29 +84,25 @@ def by_signedness(e: Context, signedness: str, cls: type[Op], lhs: Value, rhs: V
     return made if made.tile.element is bool_ else e.cast(made, dtype)
 
 
-def _divi(e: Context, op: Operation) -> Value:
-    lhs, rhs = _sides(e, op)
+def _divi(e: Context, op: Operation, lhs: Value, rhs: Value) -> Value:
     if is_bool(lhs):
         return lhs  # the divisor can be true only
     rounding = RoundingMode(op.attributes["rounding"])
     return by_signedness(e, op.attributes["signedness"], arith.Div, lhs, rhs, rounding=rounding)
 
 
-def _remi(e: Context, op: Operation) -> Value:
-    lhs, rhs = _sides(e, op)
+def _remi(e: Context, op: Operation, lhs: Value, rhs: Value) -> Value:
     if is_bool(lhs):
         return e.constant(False, bool_, lhs.tile.shape)
     return by_signedness(e, op.attributes["signedness"], arith.Rem, lhs, rhs)
 
 
-def _mulhii(e: Context, op: Operation) -> Value:
-    x, y = e[op.operands["x"]], e[op.operands["y"]]
+def _mulhii(e: Context, op: Operation, x: Value, y: Value) -> Value:
     return e.constant(False, bool_, x.tile.shape) if is_bool(x) else e.emit(arith.MulHi, x, y)
 
 
 def _extremum_integer(cls: type[Op], of_signed_bools: type[Op], of_bools: type[Op]) -> Handler:
-    def make(e: Context, op: Operation) -> Value:
-        lhs, rhs = _sides(e, op)
+    def make(e: Context, op: Operation, lhs: Value, rhs: Value) -> Value:
         signedness = op.attributes["signedness"]
         if is_bool(lhs):
             return e.emit(of_signed_bools if signedness == "signed" else of_bools, lhs, rhs)
@@ -120,8 +111,7 @@ def _extremum_integer(cls: type[Op], of_signed_bools: type[Op], of_bools: type[O
     return make
 
 
-def _shli(e: Context, op: Operation) -> Value:
-    lhs, rhs = _sides(e, op)
+def _shli(e: Context, op: Operation, lhs: Value, rhs: Value) -> Value:
     if is_bool(lhs):
         return _unless(e, lhs, rhs)
     made = e.emit(arith.Shl, lhs, rhs)
@@ -135,26 +125,22 @@ def _unless(e: Context, lhs: Value, rhs: Value) -> Value:
     return e.emit(arith.And, lhs, e.emit(arith.Not, rhs))
 
 
-def _shri(e: Context, op: Operation) -> Value:
-    lhs, rhs = _sides(e, op)
+def _shri(e: Context, op: Operation, lhs: Value, rhs: Value) -> Value:
     if is_bool(lhs):
         return lhs if op.attributes["signedness"] == "signed" else _unless(e, lhs, rhs)
     return by_signedness(e, op.attributes["signedness"], arith.Shr, lhs, rhs)
 
 
-def _negi(e: Context, op: Operation) -> Value:
-    x = e[op.operands["source"]]
+def _negi(e: Context, op: Operation, x: Value) -> Value:
     return x if is_bool(x) else e.emit(arith.Neg, x, no_signed_wrap=op.attributes["overflow"] in _SIGNED_WRAP)
 
 
-def _absi(e: Context, op: Operation) -> Value:
-    x = e[op.operands["source"]]
+def _absi(e: Context, op: Operation, x: Value) -> Value:
     return x if is_bool(x) else e.emit(arith.Abs, x)
 
 
-def _fpowi(e: Context, op: Operation) -> Value:
+def _fpowi(e: Context, op: Operation, x: Value, n: Value) -> Value:
     """By float64, which holds every exponent: rounding one would change the sign of powers of negative numbers."""
-    x, n = e[op.operands["source"]], e[op.operands["exponent"]]
     made = e.emit(arith.Pow, e.cast(x, float64), e.cast(n, float64))
     return e.cast(made, dtype_in(e, x))
 
@@ -168,8 +154,7 @@ _OPPOSITE = {
 }
 
 
-def _cmpi(e: Context, op: Operation) -> Value:
-    lhs, rhs = _sides(e, op)
+def _cmpi(e: Context, op: Operation, lhs: Value, rhs: Value) -> Value:
     predicate = _PREDICATES[op.attributes["comparison_predicate"]]
     signed = op.attributes["signedness"] == "signed"
     if is_bool(lhs) and signed:  # true is -1
@@ -179,9 +164,8 @@ def _cmpi(e: Context, op: Operation) -> Value:
     return by_signedness(e, op.attributes["signedness"], arith.Cmp, lhs, rhs, predicate=predicate)
 
 
-def _cmpf(e: Context, op: Operation) -> Value:
+def _cmpf(e: Context, op: Operation, lhs: Value, rhs: Value) -> Value:
     """Ours are false for a NaN, but for NE."""
-    lhs, rhs = _sides(e, op)
     predicate = _PREDICATES[op.attributes["comparison_predicate"]]
     ordered = op.attributes["comparison_ordering"] == "ordered"
     if ordered == (predicate is not CmpPredicate.NE):
@@ -198,8 +182,8 @@ def _cmpf(e: Context, op: Operation) -> Value:
 # -- conversions
 
 
-def _from_integer(e: Context, op: Operation) -> Value:
-    x, target = e[op.operands["from"]], dtype_of(result_scalar(e, op))
+def _from_integer(e: Context, op: Operation, x: Value) -> Value:
+    target = dtype_of(result_scalar(e, op))
     signed = op.attributes["signedness"] == "signed"
     if is_bool(x):
         made = e.cast(x, target)
@@ -207,12 +191,11 @@ def _from_integer(e: Context, op: Operation) -> Value:
     return e.cast(x if signed else as_unsigned(e, x), target)
 
 
-def _exti(e: Context, op: Operation) -> Value:
+def _exti(e: Context, op: Operation, x: Value) -> Value:
     if scalar_of(e, op, "from").name != NIBBLE or op.attributes["signedness"] == "signed":
-        return _from_integer(e, op)
-    x, target = e[op.operands["from"]], dtype_of(result_scalar(e, op))
+        return _from_integer(e, op, x)
     mask = e.constant((1 << _NIBBLE_BITS) - 1, int8, x.tile.shape)
-    return e.cast(e.emit(arith.And, x, mask), target)
+    return e.cast(e.emit(arith.And, x, mask), dtype_of(result_scalar(e, op)))
 
 
 def lowest_bit(e: Context, x: Value) -> Value:
@@ -228,8 +211,8 @@ def nibble(e: Context, x: Value) -> Value:
     return e.emit(arith.Shr, e.emit(arith.Shl, x, by), by)
 
 
-def _trunci(e: Context, op: Operation) -> Value:
-    x, target = e[op.operands["from"]], result_scalar(e, op)
+def _trunci(e: Context, op: Operation, x: Value) -> Value:
+    target = result_scalar(e, op)
     if target.name == "i1":
         made = lowest_bit(e, x)
     else:
@@ -241,16 +224,13 @@ def _trunci(e: Context, op: Operation) -> Value:
     return made
 
 
-def _ftof(e: Context, op: Operation) -> Value:
-    target = dtype_of(result_scalar(e, op))
-    return e.emit(
-        arith.Cast, e[op.operands["from"]], dtype=target, rounding=RoundingMode(op.attributes["rounding_mode"])
-    )
+def _ftof(e: Context, op: Operation, x: Value) -> Value:
+    rounding = RoundingMode(op.attributes["rounding_mode"])
+    return e.emit(arith.Cast, x, dtype=dtype_of(result_scalar(e, op)), rounding=rounding)
 
 
-def _ftoi(e: Context, op: Operation) -> Value:
-    x, target = e[op.operands["from"]], dtype_of(result_scalar(e, op))
-    saturating = op.attributes["saturating"]
+def _ftoi(e: Context, op: Operation, x: Value) -> Value:
+    target, saturating = dtype_of(result_scalar(e, op)), op.attributes["saturating"]
     if target is bool_:  # of one bit: 0, and 1 or -1
         return lowest_bit(e, e.emit(arith.Cast, x, dtype=int8, saturating=saturating))
     if op.attributes["signedness"] == "signed":
@@ -258,8 +238,8 @@ def _ftoi(e: Context, op: Operation) -> Value:
     return e.cast(e.emit(arith.Cast, x, dtype=unsigned(target), saturating=saturating), target)
 
 
-def _bitcast(e: Context, op: Operation) -> Value:
-    x, source, target = e[op.operands["source"]], scalar_of(e, op, "source"), result_scalar(e, op)
+def _bitcast(e: Context, op: Operation, x: Value) -> Value:
+    source, target = scalar_of(e, op, "source"), result_scalar(e, op)
     if source == target:
         return x
     if NIBBLE in (source.name, target.name) or "tf32" in (source.name, target.name):
@@ -279,8 +259,7 @@ def pointer_of(e: Context, op: Operation) -> PointerType:
     return found
 
 
-def _offset(e: Context, op: Operation) -> Value:
-    ptr, offset = e[op.operands["ptr"]], e[op.operands["offset"]]
+def _offset(e: Context, op: Operation, ptr: Value, offset: Value) -> Value:
     if is_bool(offset):  # as a signed number, true is -1
         offset = e.emit(arith.Neg, e.cast(offset, int8))
     return e.emit(shape.PtrOffset, ptr, offset)
@@ -309,8 +288,8 @@ HANDLERS: dict[str, Handler] = {
     "ftoi": _ftoi,
     "itof": _from_integer,
     "bitcast": _bitcast,
-    "ptr_to_int": lambda e, op: e.emit(shape.PtrToInt, e[op.operands["source"]], dtype=int64),
-    "int_to_ptr": lambda e, op: e.emit(shape.IntToPtr, e[op.operands["source"]], dtype=pointer_of(e, op)),
-    "ptr_to_ptr": lambda e, op: e.emit(arith.Bitcast, e[op.operands["source"]], dtype=pointer_of(e, op)),
+    "ptr_to_int": lambda e, op, x: e.emit(shape.PtrToInt, x, dtype=int64),
+    "int_to_ptr": lambda e, op, x: e.emit(shape.IntToPtr, x, dtype=pointer_of(e, op)),
+    "ptr_to_ptr": lambda e, op, x: e.emit(arith.Bitcast, x, dtype=pointer_of(e, op)),
     "offset": _offset,
 }

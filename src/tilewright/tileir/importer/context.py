@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -109,6 +109,11 @@ class Context:
     def all(self, values: Sequence[Value]) -> list[core.Value]:
         return [self[v] for v in values]
 
+    def operands(self, op: Operation) -> list[Any]:
+        """What the operands of ``op`` became, in order, without tokens, and without what may be a view of any kind."""
+        given = [(name, operand) for name, operand in op.operands.items() if name not in ("token", "tokens", "src")]
+        return [self.all(o) if isinstance(o, list) else _VIEWS.get(name, Context.get)(self, o) for name, o in given]
+
     def tensor(self, value: Value) -> TensorView:
         found = self.values.get(value)
         if not isinstance(found, TensorView):
@@ -152,6 +157,9 @@ class Context:
         if self.loc is not None and self.loc.line:
             return TileIRError(f"{self.op.name}: {message}", self.loc)
         return TileIRError(f"{self.module.file or 'bytecode'}: at byte {self.op.offset}: {self.op.name}: {message}")
+
+
+_VIEWS: dict[str, Callable[[Context, Any], Any]] = {"view": Context.view, "tensor_view": Context.tensor}
 
 
 def dtype_in(e: Context, value: core.Value) -> dtypes.DType:

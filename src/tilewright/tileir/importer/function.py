@@ -200,7 +200,7 @@ class _Control:
         if structured is not None:
             structured(op)
             return
-        made = HANDLERS[op.name](self.e, op)
+        made = HANDLERS[op.name](self.e, op, *self.e.operands(op))
         if isinstance(made, list):
             self.e.values.update(zip(op.results, made))
         elif made is not None:

@@ -82,14 +82,14 @@ def _hints(op: Operation, *names: str) -> dict[str, Any]:
 # -- views
 
 
-def _tensor_view(e: Context, op: Operation) -> TensorView:
+def _tensor_view(
+    e: Context, op: Operation, base: Value, extents: Sequence[Value], strides: Sequence[Value]
+) -> TensorView:
     type = op.results[0].type
     if not isinstance(type, TensorViewOfTileIR):
         raise e.error(f"the result is {type}; a tensor view is expected")
     if type.element.name == NIBBLE:
         raise e.error("views of i4 are not possible: read bytes, and unpack them")
-    base = e[op.operands["base"]]
-    extents, strides = e.all(op.operands["dynamicShape"]), e.all(op.operands["dynamicStrides"])
     return make_tensor_view(e, base, dtype_of(type.element), type.shape, type.strides, extents, strides)
 
 
@@ -130,8 +130,8 @@ def _wide(e: Context, index: Value) -> Value:
     return e.cast(as_unsigned(e, index), int32) if dtype_in(e, index).bitwidth < 32 else index
 
 
-def _view(e: Context, op: Operation) -> View:
-    type, tensor = op.results[0].type, e.tensor(op.operands["tensor_view"])
+def _view(e: Context, op: Operation, tensor: TensorView) -> View:
+    type = op.results[0].type
     if not isinstance(type, (PartitionView, StridedView, GatherScatterView)):
         raise e.error(f"the result is {type}; a view of tiles is expected")
     if type.view != op.operands["tensor_view"].type:
@@ -174,17 +174,13 @@ def _index_space_shape(e: Context, op: Operation) -> list[Value]:
     return found
 
 
-def _indices(e: Context, op: Operation) -> list[Value]:
-    return [_wide(e, v) for v in e.all(op.operands["index"])]
-
-
 def _promised(op: Operation, rank: int) -> tuple[bool, ...]:
     given = tuple(op.attributes["inbounds"])
     return given or (False,) * rank
 
 
-def _load_view(e: Context, op: Operation) -> Value:
-    view, indices = e.view(op.operands["view"]), _indices(e, op)
+def _load_view(e: Context, op: Operation, view: View, index: Sequence[Value]) -> Value:
+    indices = [_wide(e, v) for v in index]
     if view.value is None:
         pointers, inside = _gathered(e, view, indices)
         padding = None
@@ -197,8 +193,8 @@ def _load_view(e: Context, op: Operation) -> Value:
     return e.emit(ours.LoadView, view.value, indices, **promised, **order_of(op), **_hints(op, "latency", "allow_tma"))
 
 
-def _store_view(e: Context, op: Operation) -> None:
-    view, indices, tile = e.view(op.operands["view"]), _indices(e, op), e[op.operands["tile"]]
+def _store_view(e: Context, op: Operation, tile: Value, view: View, index: Sequence[Value]) -> None:
+    indices = [_wide(e, v) for v in index]
     if view.value is None:
         pointers, inside = _gathered(e, view, indices)
         e.emit_op(ours.Store, pointers, tile, inside, **order_of(op), **_hints(op, "latency"))
@@ -257,8 +253,7 @@ def _within(e: Context, positions: Value, extent: Value | int) -> Value:
 # -- pointers
 
 
-def _load(e: Context, op: Operation) -> Value:
-    source, mask, padding = (e.get(op.operands[n]) for n in ("source", "mask", "paddingValue"))
+def _load(e: Context, op: Operation, source: Value, mask: Value | None, padding: Value | None) -> Value:
     addresses = _addresses(op.results[0].type)
     if addresses is not None and padding is not None:
         padding = e.emit(shape.PtrToInt, padding, dtype=int64)
@@ -277,11 +272,9 @@ def _addresses(type: Any) -> PointerType | None:
     return None
 
 
-def _store(e: Context, op: Operation) -> None:
-    value = e[op.operands["value"]]
+def _store(e: Context, op: Operation, destination: Value, value: Value, mask: Value | None) -> None:
     if _addresses(op.operands["value"].type) is not None:
         value = e.emit(shape.PtrToInt, value, dtype=int64)
-    destination, mask = e[op.operands["destination"]], e.get(op.operands["mask"])
     e.emit_op(ours.Store, destination, value, mask, **order_of(op), **_hints(op, "latency"))
 
 
@@ -293,22 +286,15 @@ def _as_mode(e: Context, mode: str, pointers: Value, arg: Value) -> tuple[Value,
     return e.emit(arith.Bitcast, pointers, dtype=PointerType(dtype)), e.cast(arg, dtype)
 
 
-def _atomic_rmw(e: Context, op: Operation) -> Value:
-    mode, arg = op.attributes["mode"], e[op.operands["arg"]]
-    pointers, value = _as_mode(e, mode, e[op.operands["pointers"]], arg)
-    old = e.emit(ours.AtomicRmw, pointers, value, e.get(op.operands["mask"]), kind=_ATOMIC[mode], **order_of(op))
+def _atomic_rmw(e: Context, op: Operation, pointers: Value, arg: Value, mask: Value | None) -> Value:
+    mode = op.attributes["mode"]
+    pointers, value = _as_mode(e, mode, pointers, arg)
+    old = e.emit(ours.AtomicRmw, pointers, value, mask, kind=_ATOMIC[mode], **order_of(op))
     return e.cast(old, dtype_in(e, arg))
 
 
-def _atomic_cas(e: Context, op: Operation) -> Value:
-    operands = e.all([op.operands[n] for n in ("pointers", "cmp", "val")])
-    return e.emit(ours.AtomicCas, *operands, e.get(op.operands["mask"]), **order_of(op))
-
-
-def _atomic_view(e: Context, op: Operation) -> None:
-    view, indices, value = e.view(op.operands["view"]), _indices(e, op), e[op.operands["value"]]
-    mode = op.attributes["mode"]
-    order = order_of(op)
+def _atomic_view(e: Context, op: Operation, view: View, index: Sequence[Value], value: Value) -> None:
+    mode, order, indices = op.attributes["mode"], order_of(op), [_wide(e, v) for v in index]
     if view.value is None or isinstance(view.type, GatherScatterView):
         pointers, inside = _gathered(e, view, indices)
         pointers, value = _as_mode(e, mode, pointers, value)
@@ -347,8 +333,8 @@ def _get_global(e: Context, op: Operation) -> Value:
 # -- output
 
 
-def _print(e: Context, op: Operation) -> None:
-    values, text, formats = e.all(op.operands["args"]), op.attributes["str"], []
+def _print(e: Context, op: Operation, values: Sequence[Value]) -> None:
+    text, formats = op.attributes["str"], []
     parts: list[str | None] = []
     for before, match in conversions(text):
         parts.append(before)
@@ -369,11 +355,11 @@ def _is_integer(value: Value) -> bool:
     return not value.tile.is_pointer and value.tile.element.is_integer
 
 
-def _assert(e: Context, op: Operation) -> None:
-    e.emit_op(ours.Assert, e[op.operands["condition"]], [], message=op.attributes["message"])
+def _assert(e: Context, op: Operation, condition: Value) -> None:
+    e.emit_op(ours.Assert, condition, [], message=op.attributes["message"])
 
 
-def _multimem(e: Context, op: Operation) -> None:
+def _multimem(e: Context, op: Operation, *operands: Any) -> None:
     raise e.error(
         "ops on memory of several GPUs need a multi-GPU runtime and multicast memory, which tilewright does not have; "
         "compile this kernel with tileiras"
@@ -384,7 +370,7 @@ def nothing(e: Context, op: Operation) -> None:
     """Tokens and fences: our ops take effect in program order, and so do launches."""
 
 
-HANDLERS: dict[str, Callable[[Context, Operation], Any]] = {
+HANDLERS: dict[str, Callable[..., Any]] = {
     "make_tensor_view": _tensor_view,
     **dict.fromkeys(("make_partition_view", "make_strided_view", "make_gather_scatter_view"), _view),
     "get_tensor_shape": _tensor_shape,
@@ -394,7 +380,7 @@ HANDLERS: dict[str, Callable[[Context, Operation], Any]] = {
     "load_ptr_tko": _load,
     "store_ptr_tko": _store,
     "atomic_rmw_tko": _atomic_rmw,
-    "atomic_cas_tko": _atomic_cas,
+    "atomic_cas_tko": lambda e, op, *operands: e.emit(ours.AtomicCas, *operands, **order_of(op)),
     "atomic_red_view_tko": _atomic_view,
     "alloca": _alloca,
     "get_global": _get_global,

@@ -128,17 +128,7 @@ def _result_shape(op: tir.Operation) -> tuple[int, ...]:
     return tile_type(op.results[0].type).shape
 
 
-def _extract(e: Context, op: tir.Operation) -> Value:
-    return e.emit(shape.Extract, e[op.operands["source"]], e.all(op.operands["indices"]), shape=_result_shape(op))
-
-
-def _insert(e: Context, op: tir.Operation) -> Value:
-    part, whole = e[op.operands["source"]], e[op.operands["destination"]]
-    return e.emit(shape.Insert, whole, part, e.all(op.operands["indices"]))
-
-
-def _pack(e: Context, op: tir.Operation) -> Value:
-    x = e[op.operands["source"]]
+def _pack(e: Context, op: tir.Operation, x: Value) -> Value:
     if scalar_of(e, op, "source").name == NIBBLE:
         pairs = e.emit(shape.Reshape, x, shape=(x.tile.size // 2, 2))
         low, high = (
@@ -153,9 +143,8 @@ def _pack(e: Context, op: tir.Operation) -> Value:
     return e.cast(e.emit(shape.Pack, x), int8)
 
 
-def _unpack(e: Context, op: tir.Operation) -> Value:
-    x, target = e[op.operands["source"]], tile_type(op.results[0].type)
-    made = op.results[0].type
+def _unpack(e: Context, op: tir.Operation, x: Value) -> Value:
+    made, target = op.results[0].type, tile_type(op.results[0].type)
     if isinstance(made, Tile) and made.element == SCALARS[NIBBLE]:
         column = e.emit(shape.Reshape, x, shape=(x.tile.size, 1))
         high = e.emit(arith.Shr, column, e.constant(_NIBBLE_BITS, int8, column.tile.shape))
@@ -164,13 +153,7 @@ def _unpack(e: Context, op: tir.Operation) -> Value:
     return e.emit(shape.Unpack, e.cast(x, uint8), dtype=number_type(made))
 
 
-def _mmaf(e: Context, op: tir.Operation) -> Value:
-    operands = e.all([op.operands[n] for n in ("lhs", "rhs", "acc")])
-    return e.emit(linear.Mma, *operands, fast_acc=op.attributes["fast_acc"])
-
-
-def _mmai(e: Context, op: tir.Operation) -> Value:
-    lhs, rhs, acc = e.all([op.operands[n] for n in ("lhs", "rhs", "acc")])
+def _mmai(e: Context, op: tir.Operation, lhs: Value, rhs: Value, acc: Value) -> Value:
     sides = [
         v if op.attributes[f"signedness_{name}"] == "signed" else as_unsigned(e, v)
         for name, v in (("lhs", lhs), ("rhs", rhs))
@@ -178,13 +161,12 @@ def _mmai(e: Context, op: tir.Operation) -> Value:
     return e.emit(linear.Mma, *sides, acc)
 
 
-def _mma_scaled(e: Context, op: tir.Operation) -> Value:
-    order = ("lhs", "lhs_scale", "rhs", "rhs_scale", "acc")
-    return e.emit(linear.MmaScaled, *e.all([op.operands[n] for n in order]))
+def _mma_scaled(e: Context, _: tir.Operation, x: Value, y: Value, acc: Value, x_scale: Value, y_scale: Value) -> Value:
+    return e.emit(linear.MmaScaled, x, x_scale, y, y_scale, acc)
 
 
-def _assume(e: Context, op: tir.Operation) -> Value:
-    x, promised = e[op.operands["value"]], op.attributes["predicate"]
+def _assume(e: Context, op: tir.Operation, x: Value) -> Value:
+    promised = op.attributes["predicate"]
     if is_bool(x):
         return x
     if isinstance(promised, tir.DivByAttr):
@@ -203,15 +185,15 @@ def _grid(cls: type[Any]) -> Callable[[Context, tir.Operation], list[Value]]:
 HANDLERS: dict[str, Any] = {
     "constant": _constant,
     "iota": _iota,
-    "reshape": lambda e, op: e.emit(shape.Reshape, e[op.operands["source"]], shape=_result_shape(op)),
-    "broadcast": lambda e, op: e.emit(shape.Broadcast, e[op.operands["source"]], shape=_result_shape(op)),
-    "permute": lambda e, op: e.emit(shape.Permute, e[op.operands["source"]], axes=tuple(op.attributes["permutation"])),
-    "cat": lambda e, op: e.emit(shape.Cat, e[op.operands["lhs"]], e[op.operands["rhs"]], axis=op.attributes["dim"]),
-    "extract": _extract,
-    "insert": _insert,
+    "reshape": lambda e, op, x: e.emit(shape.Reshape, x, shape=_result_shape(op)),
+    "broadcast": lambda e, op, x: e.emit(shape.Broadcast, x, shape=_result_shape(op)),
+    "permute": lambda e, op, x: e.emit(shape.Permute, x, axes=tuple(op.attributes["permutation"])),
+    "cat": lambda e, op, lhs, rhs: e.emit(shape.Cat, lhs, rhs, axis=op.attributes["dim"]),
+    "extract": lambda e, op, x, indices: e.emit(shape.Extract, x, indices, shape=_result_shape(op)),
+    "insert": lambda e, op, part, whole, indices: e.emit(shape.Insert, whole, part, indices),
     "pack": _pack,
     "unpack": _unpack,
-    "mmaf": _mmaf,
+    "mmaf": lambda e, op, *operands: e.emit(linear.Mma, *operands, fast_acc=op.attributes["fast_acc"]),
     "mmai": _mmai,
     "mmaf_scaled": _mma_scaled,
     "assume": _assume,
