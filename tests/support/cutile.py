@@ -114,10 +114,10 @@ class CuTile:
         if isinstance(value, tuple):
             return of.TupleConstraint([self.constraint(v, rule.item(i), groups) for i, v in enumerate(value)])
         if isinstance(value, list):
-            element = self.array(value[0], rule.element, groups)
+            element = self.array(value, rule.element, groups)
             return of.ListConstraint(element, alias_groups=(), elements_may_alias=bool(groups))
         if isinstance(value, np.ndarray):
-            return self.array(value, rule.array, groups)
+            return self.array([value], rule.array, groups)
         if rule.scalar is not None:
             return of.ScalarConstraint(getattr(nv, rule.scalar.name))
         if isinstance(value, bool):
@@ -127,11 +127,13 @@ class CuTile:
             return of.ScalarConstraint(nv.int64 if wide else nv.int32 if isinstance(value, int) else nv.float32)
         raise Refused(f"an argument of type {type(value).__name__}")
 
-    def array(self, value: np.ndarray[Any, Any], annotation: Any, groups: Sequence[str]) -> Any:
+    def array(self, values: Sequence[np.ndarray[Any, Any]], annotation: Any, groups: Sequence[str]) -> Any:
+        """What is true of all ``values``."""
+        value = values[0]
         dtype = getattr(self.tile, str(value.dtype).replace("bool", "bool_"), None)
-        if dtype is None or any(s < 0 or s % value.itemsize for s in value.strides):
-            raise Refused(f"an array of {value.dtype} with strides {value.strides}")
-        strides = [s // value.itemsize for s in value.strides]
+        if dtype is None or any(s < 0 or s % v.itemsize for v in values for s in v.strides):
+            raise Refused(f"arrays of {value.dtype} with strides {[v.strides for v in values]}")
+        strides = [{s // value.itemsize for s in along} for along in zip(*(v.strides for v in values))]
         wide = annotation is not None and annotation.index_dtype is int64
         return self.compilation.ArrayConstraint(
             dtype,
@@ -139,8 +141,8 @@ class CuTile:
             index_dtype=self.tile.int64 if wide else self.tile.int32,
             stride_lower_bound_incl=0,
             alias_groups=tuple(groups),
-            may_alias_internally=0 in strides,
-            stride_constant=[1 if s == 1 and k == value.ndim - 1 else None for k, s in enumerate(strides)],
+            may_alias_internally=any(0 in s for s in strides),
+            stride_constant=[1 if s == {1} and k == value.ndim - 1 else None for k, s in enumerate(strides)],
         )
 
     def bytecode(

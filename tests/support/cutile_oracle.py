@@ -131,7 +131,7 @@ def check_file(data: bytes) -> None:
     """Assert that a file comes back, as bytes and as text, and is printed as the disassembler does."""
     said = disassembled(data)
     module = read(data)
-    assert write(module) == _LOST_SIGN.sub(rb"\1\x01", data), "what is written differs from what was read"
+    assert write(module) == _LOST_SIGN.sub(rb"\1" + b"\x01", data), "what is written differs from what was read"
     shown = print_module(module)
     assert print_module(parse_module(shown)) == shown, "the text does not come back"
     if said is not None:

@@ -52,7 +52,8 @@ def run(options: argparse.Namespace) -> int:
     given, unknown = parser.parse_known_args(options.arguments)
     if unknown:
         raise UsageError(
-            f"unknown argument {unknown[0]!r} for a kernel of CUDA Tile IR; it takes --arg, --grid and --backend"
+            f"unknown argument {unknown[0]!r} for a kernel of CUDA Tile IR, which takes --arg, --grid and --backend; "
+            "options of the command come before the file"
         )
     arguments = [filled(parse_argument(text)) for text in given.arg]
     launch_on(find_kernel(options.program), arguments, given.grid, given.backend)
