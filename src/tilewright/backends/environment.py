@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.system.environment import place
+from tilewright.system.environment import lookup
 
 
 def state() -> tuple[Any, Any, Any]:
@@ -13,7 +13,7 @@ def state() -> tuple[Any, Any, Any]:
 
 
 STATE_KEYS = _BACKEND, _CHECK, _CHECK_OVERLAP = tuple(
-    place(name)[0] for name in ("TILEWRIGHT_BACKEND", "TILEWRIGHT_CHECK", "TILEWRIGHT_CHECK_OVERLAP")
+    lookup(name)[0] for name in ("TILEWRIGHT_BACKEND", "TILEWRIGHT_CHECK", "TILEWRIGHT_CHECK_OVERLAP")
 )
-STATE_VALUES = place("TILEWRIGHT_BACKEND")[1]  # where ``state`` looks these up
+STATE_VALUES = lookup("TILEWRIGHT_BACKEND")[1]  # where ``state`` looks these up
 _get = STATE_VALUES.get

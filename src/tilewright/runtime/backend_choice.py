@@ -72,7 +72,7 @@ def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:
     """
     device = regions[0].layout.device if regions else None
     for region in regions:
-        if (here := _place(region)) != (first := _place(regions[0])):
+        if (here := _device_of(region)) != (first := _device_of(regions[0])):
             raise ValueError(
                 f"the arguments of {kernel}() are on different devices: '{regions[0].name}' on {first}, "
                 f"'{region.name}' on {here}; copy one of them"
@@ -114,7 +114,7 @@ def taken_from(
     return None
 
 
-def _place(region: Region) -> str:
+def _device_of(region: Region) -> str:
     """The device whose memory an array is in."""
     found = region.layout
     return found.device if found.device == "cpu" else f"{found.device}:{found.device_index}"

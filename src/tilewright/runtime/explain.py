@@ -148,9 +148,9 @@ def reasons(name: str, loc: Loc, backend: str, new: Sequence[Fact], old: Sequenc
         return min((differences(c.facts, new) for c in reversed(same_backend)), key=len)
     if old:
         return [f"the first launch on the backend {backend}; before it ran on {old[-1].backend}"]
-    place = name, loc.file, loc.line
-    twins = _OBJECTS.get(place, 0)
-    _OBJECTS[place] = twins + 1
+    definition = name, loc.file, loc.line
+    twins = _OBJECTS.get(definition, 0)
+    _OBJECTS[definition] = twins + 1
     if twins:
         return [
             f"kernel object {twins + 1} made from {name}() at {loc.file}:{loc.line}, and every object compiles for "

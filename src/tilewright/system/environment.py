@@ -22,13 +22,13 @@ _ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 def variable(name: str) -> str | None:
     """``os.environ.get(name)``, several times as fast: that encodes the name and raises an exception inside."""
-    key, values = place(name)
+    key, values = lookup(name)
     found = values.get(key)
     return found if found is None or isinstance(found, str) else os.fsdecode(found)
 
 
 @functools.cache
-def place(name: str) -> tuple[Any, Any]:
+def lookup(name: str) -> tuple[Any, Any]:
     """A key for ``name``, and the mapping to look it up in."""
     values = getattr(os.environ, "_data", None)
     encode = getattr(os.environ, "encodekey", None)

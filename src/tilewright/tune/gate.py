@@ -106,7 +106,7 @@ class _Problem:
                 continue
             untouched = (as_numpy(a) == 0) & (as_numpy(b) == 1)
             if untouched.any():
-                raise Refused(f"{_count(untouched, name)} never written, the first at {_place(untouched)}")
+                raise Refused(f"{_count(untouched, name)} never written, the first at {_first_index(untouched)}")
 
     def require_equal(self, found: Args, expected: Args, tolerance: float | None) -> None:
         """Refused when a written array differs from what is expected."""
@@ -122,9 +122,9 @@ class _Problem:
                     close = (np.abs(ours - theirs) <= relative * largest) | (ours == theirs) | both_nan
                 wrong = ~close
             if wrong.any():
-                place = _place(wrong)
+                first = _first_index(wrong)
                 raise Refused(
-                    f"{_count(wrong, name)} wrong, the first at {place}: {ours[place]} instead of {theirs[place]}"
+                    f"{_count(wrong, name)} wrong, the first at {first}: {ours[first]} instead of {theirs[first]}"
                 )
 
     def _outputs(self, args: Args) -> list[tuple[str, Any]]:
@@ -136,5 +136,5 @@ def _count(where: np.ndarray[Any, Any], name: str) -> str:
     return f"{count} of {where.size} elements of '{name}' {'is' if count == 1 else 'are'}"
 
 
-def _place(where: np.ndarray[Any, Any]) -> tuple[int, ...]:
+def _first_index(where: np.ndarray[Any, Any]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(where.argmax()), where.shape))

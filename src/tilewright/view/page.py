@@ -22,8 +22,8 @@ def render(title: str, recordings: Sequence[Recording]) -> str:
     """The page. It loads nothing from anywhere."""
     sources: dict[str, list[str]] = {}
     for recording in recordings:
-        for place in recording.locations:
-            for loc in place.chain():
+        for location in recording.locations:
+            for loc in location.chain():
                 sources.setdefault(loc.file, linecache.getlines(loc.file))
     data = {
         "title": title,
@@ -51,7 +51,7 @@ def _launch(recording: Recording) -> dict[str, Any]:
             {"name": a.name, "dtype": a.dtype.name, "shape": shape_of(a), "values": _values(recording.values.get(i))}
             for i, a in enumerate(recording.arrays)
         ],
-        "places": [[_place(loc) for loc in place.chain()] for place in recording.locations],
+        "places": [[_location(loc) for loc in location.chain()] for location in recording.locations],
         "violations": [
             {
                 "category": m.violation.category.name,
@@ -72,7 +72,7 @@ def _launch(recording: Recording) -> dict[str, Any]:
     }
 
 
-def _place(loc: Loc) -> dict[str, Any]:
+def _location(loc: Loc) -> dict[str, Any]:
     return {
         "file": loc.file,
         "line": loc.line,

@@ -21,73 +21,73 @@ _JUMP = b"\xff\x25"  # jmp to the address at a distance, in 32 bits, from the en
 class _Linker:
     def __init__(self, data: bytes) -> None:
         self.sections = sections(data)
-        self.places: dict[int, int] = {}  # section number -> offset in the image
+        self.section_offsets: dict[int, int] = {}  # section number -> offset in the image
         self.content = bytearray()
         self.relative: list[int] = []
         self.imports: list[tuple[int, str]] = []
-        self._words: dict[tuple[str, int], int] = {}  # places of words that hold addresses
+        self._words: dict[tuple[str, int], int] = {}  # offsets of words that hold addresses
         self._jumps: dict[str, int] = {}
         for number, section in enumerate(self.sections):
             # Nothing unwinds through kernels, so that the tables for this stay behind.
             if section.flags & _OCCUPIES_MEMORY and section.name != ".eh_frame":
-                self.places[number] = self._append(self._bytes(section), section.alignment)
+                self.section_offsets[number] = self._append(self._bytes(section), section.alignment)
         self.symbols = symbols(self.sections)
 
     def link(self, wanted: Sequence[str]) -> Image:
         for section in self.sections:
-            if section.kind == _RELOCATIONS and section.info in self.places:
+            if section.kind == _RELOCATIONS and section.info in self.section_offsets:
                 for offset, info, addend in _RELOCATION.iter_unpack(self._bytes(section)):
-                    self._relocate(self.places[section.info] + offset, info & 0xFFFFFFFF, info >> 32, addend)
-        known = {s.name: place for s in self.symbols if (place := self._offset(s)) is not None}
+                    self._relocate(self.section_offsets[section.info] + offset, info & 0xFFFFFFFF, info >> 32, addend)
+        known = {s.name: at for s in self.symbols if (at := self._offset(s)) is not None}
         found = {n: known[n] for n in wanted if n in known}
         return Image(bytes(self.content), found, tuple(self.relative), tuple(self.imports))
 
-    def _relocate(self, place: int, kind: int, number: int, addend: int) -> None:
+    def _relocate(self, at: int, kind: int, number: int, addend: int) -> None:
         symbol = self.symbols[number]
         name, target = symbol.name, self._offset(symbol)
         if kind in _GLOBAL_OFFSETS:
-            self._write_distance(place, self._word(name, target) + addend)
+            self._write_distance(at, self._word(name, target) + addend)
         elif kind in _DISTANCES:
-            self._write_distance(place, (self._jump(name) if target is None else target) + addend)
+            self._write_distance(at, (self._jump(name) if target is None else target) + addend)
         elif kind == _ADDRESS and target is not None:
-            struct.pack_into("<Q", self.content, place, target + addend)
-            self.relative.append(place)
+            struct.pack_into("<Q", self.content, at, target + addend)
+            self.relative.append(at)
         else:
             raise TileCompilerExecutionError(f"the generated code refers to {name!r} in an unknown way ({kind})")
 
-    def _write_distance(self, place: int, target: int) -> None:
-        struct.pack_into("<i", self.content, place, target - place)
+    def _write_distance(self, at: int, target: int) -> None:
+        struct.pack_into("<i", self.content, at, target - at)
 
     def _word(self, name: str, target: int | None) -> int:
-        """The place of a word that will hold the address of a symbol."""
+        """The offset of a word that will hold the address of a symbol."""
         key = (name, -1 if target is None else target)
         if key not in self._words:
-            self._words[key] = place = self._append(struct.pack("<Q", target or 0), 8)
+            self._words[key] = at = self._append(struct.pack("<Q", target or 0), 8)
             if target is None:
-                self.imports.append((place, name))
+                self.imports.append((at, name))
             else:
-                self.relative.append(place)
+                self.relative.append(at)
         return self._words[key]
 
     def _jump(self, name: str) -> int:
-        """The place of a jump to a function outside, which may be too far away for a direct call."""
+        """The offset of a jump to a function outside, which may be too far away for a direct call."""
         if name not in self._jumps:
             word = self._word(name, None)
-            self._jumps[name] = place = self._append(_JUMP + bytes(4), 8)
-            self._write_distance(place + 2, word - 4)
+            self._jumps[name] = at = self._append(_JUMP + bytes(4), 8)
+            self._write_distance(at + 2, word - 4)
         return self._jumps[name]
 
     def _offset(self, symbol: Symbol) -> int | None:
         """Where in the image ``symbol`` lies; None when it is outside."""
-        return self.places[symbol.section] + symbol.value if symbol.section in self.places else None
+        return self.section_offsets[symbol.section] + symbol.value if symbol.section in self.section_offsets else None
 
     def _bytes(self, section: Section) -> bytes:
         return bytes(section.size) if section.kind == NO_BITS else section.content
 
     def _append(self, content: bytes, alignment: int) -> int:
-        place = -(-len(self.content) // max(alignment, 1)) * max(alignment, 1)
-        self.content.extend(bytes(place - len(self.content)) + content)
-        return place
+        at = -(-len(self.content) // max(alignment, 1)) * max(alignment, 1)
+        self.content.extend(bytes(at - len(self.content)) + content)
+        return at
 
 
 def link(data: bytes, wanted: Sequence[str]) -> Image:

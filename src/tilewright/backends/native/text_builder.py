@@ -108,7 +108,7 @@ class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
         """Insert an instruction with a result: ``text`` is what stands behind its name, without the metadata."""
         name = self._new_name()
         made = Written(self._block, type_, opname, operands, name, f"{name} = {text}{self._line}")
-        self._place(made)
+        self._insert_written(made)
         return made
 
     def compute(self, type_: ir.Type, opname: str, operands: Sequence[ir.Value], head: str, tail: str) -> Computed:
@@ -116,7 +116,7 @@ class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
         made = Computed(self._block, type_, opname, operands, self._new_name(), head)
         made.tail = tail + self._line
         self._computed.append(made)
-        self._place(made)
+        self._insert_written(made)
         return made
 
     def leave_out_unread(self) -> None:
@@ -134,20 +134,20 @@ class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
     def write_effect(self, opname: str, operands: Sequence[ir.Value], text: str) -> Written:
         """Insert an instruction without a result."""
         made = Written(self._block, _VOID, opname, operands, "", text + self._line)
-        self._place(made)
+        self._insert_written(made)
         return made
 
     def _new_name(self) -> str:
         self._count += 1
         return f"%${self._count}"
 
-    def _place(self, made: Written) -> None:
+    def _insert_written(self, made: Written) -> None:
         self._block.instructions.insert(self._anchor, made)
         self._anchor += 1
 
     def phi(self, typ: ir.Type, name: str = "", flags: Sequence[str] = ()) -> Phi:
         made = Phi(self._block, typ, self._new_name(), self._line)
-        self._place(made)
+        self._insert_written(made)
         return made
 
     def fneg(self, value: ir.Value, name: str = "", flags: Sequence[str] = ()) -> Written:

@@ -254,13 +254,13 @@ class _Process:
     def _arguments(self, kernel: Kernel, slots: int) -> tuple[Any, ...]:
         """The arguments whose addresses are in the table at ``slots``."""
         found = []
-        for i, (place, rule) in enumerate(kernel.parameters):
+        for i, (parameter, rule) in enumerate(kernel.parameters):
             address = ctypes.c_size_t.from_address(slots + 8 * i).value
             assert rule.declared is not None
-            found.append(self._argument(str(place), rule.declared, address))
+            found.append(self._argument(str(parameter), rule.declared, address))
         return tuple(found)
 
-    def _argument(self, place: str, declared: ElementType, address: int) -> Any:
+    def _argument(self, parameter: str, declared: ElementType, address: int) -> Any:
         if not isinstance(declared, PointerType):
             data = ctypes.string_at(address, declared.storage.itemsize)
             return np.frombuffer(data, declared.storage)[0]
@@ -269,11 +269,11 @@ class _Process:
             return None
         bounds = (ctypes.c_size_t * 2)()
         if not self._bounds(pointer, bounds):
-            message = f"{place} points to no memory of the device: get it from cudaMalloc or cudaMallocManaged"
+            message = f"{parameter} points to no memory of the device: get it from cudaMalloc or cudaMallocManaged"
             raise _Stop(_Error.ILLEGAL_ADDRESS, message)
         storage = _storage(declared)
         if pointer % storage.itemsize:
-            message = f"{place} is no multiple of its element size, {storage.itemsize}"
+            message = f"{parameter} is no multiple of its element size, {storage.itemsize}"
             raise _Stop(_Error.MISALIGNED_ADDRESS, message)
         return self._pointer(pointer, (bounds[0], bounds[1]), storage)
 

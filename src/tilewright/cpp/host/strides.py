@@ -90,7 +90,7 @@ def _yield_in(
     blocks: dict[str, list[str]], header: str, body: set[str], phi: re.Match[str], steps: Sequence[str], barrier: str
 ) -> None:
     """Let the loop of the variable ``phi`` yield before each iteration. The numbers of values without a name stay."""
-    type, place = phi["type"], (re.search(r", !dbg !\d+", phi.string) or [""])[0]
+    type, location = phi["type"], (re.search(r", !dbg !\d+", phi.string) or [""])[0]
     own = f"%tw.stride.{header[1:].strip(chr(34))}"
     count, again = f"{own}.count", f"{own}.again"
 
@@ -98,10 +98,10 @@ def _yield_in(
         """Lines that give ``name`` the value of the variable in the iteration."""
         renamed = {step.split(" = ")[0].strip(): f"{own}.{kind}{i}" for i, step in enumerate(steps)}
         lines = [re.sub(LOCAL, lambda m: renamed.get(m[0], m[0]), step) for step in steps]
-        lines += [f"  {own}.{kind} = mul {type} {count}, {list(renamed.values())[-1]}{place}"]
-        return [*lines, f"  {name} = add {type} {phi['first']}, {own}.{kind}{place}"]
+        lines += [f"  {own}.{kind} = mul {type} {count}, {list(renamed.values())[-1]}{location}"]
+        return [*lines, f"  {name} = add {type} {phi['first']}, {own}.{kind}{location}"]
 
-    numbered = f"  {count} = phi {type} [ 0, {phi['before']} ], [ {count}.next, {phi['latch']} ]{place}"
+    numbered = f"  {count} = phi {type} [ 0, {phi['before']} ], [ {count}.next, {phi['latch']} ]{location}"
     lines = [numbered if line == phi.string else line for line in blocks[header]]
     after = successors(lines)
     last = max(i for i, line in enumerate(lines) if _PHI_LINE.match(line))
@@ -110,6 +110,6 @@ def _yield_in(
     for name in body:
         blocks[name] = [variable.sub(again, line) for line in blocks[name]]
         if name in after:
-            call = f"  {own}.yield = call i32 @{barrier}(i32 {YIELD}, i32 0, ptr @{barrier}, i32 0){place}"
-            added = [call, f"  {count}.next = add {type} {count}, 1{place}", *at(again, "body")]
+            call = f"  {own}.yield = call i32 @{barrier}(i32 {YIELD}, i32 0, ptr @{barrier}, i32 0){location}"
+            added = [call, f"  {count}.next = add {type} {count}, 1{location}", *at(again, "body")]
             blocks[name][1:1] = added

@@ -65,7 +65,7 @@ class StatementHints:
     """
 
     def __init__(self, module: LLVMModule, function: LLVMFunction, locations: Locations) -> None:
-        # function and callers -> place, and the hint that begins there (None: a statement ends)
+        # function and callers -> position, and the hint that begins there (None: a statement ends)
         self._marks: dict[tuple[object, ...], list[tuple[tuple[int, int], tuple[str, int] | None]]] = {}
         for block in function.blocks:
             for i in block.instructions:
@@ -76,7 +76,7 @@ class StatementHints:
                         assert isinstance(text, Symbol) and isinstance(code, Const)
                         hint = constant_text(module.globals.get(text.name, "")).rstrip("\0"), int(code.value)
                     loc = locations.loc(i.debug)
-                    self._marks.setdefault(_chain(loc), []).append((_place(loc), hint))
+                    self._marks.setdefault(_chain(loc), []).append((_position(loc), hint))
         for marks in self._marks.values():
             marks.sort(key=lambda mark: mark[0])
 
@@ -85,12 +85,12 @@ class StatementHints:
         if not self._marks:
             return {}
         values: dict[str, dict[int, int | bool]] = {}
-        for place, hint in self._marks.get(_chain(loc), ()):
+        for position, hint in self._marks.get(_chain(loc), ()):
             if hint is None:
                 # A macro puts a whole statement in one place.
-                if place < _place(loc):
+                if position < _position(loc):
                     values.clear()
-            elif place <= _place(loc):
+            elif position <= _position(loc):
                 kind, (architecture, value) = hint[0], _decoded(hint[1])
                 if kind in kinds and architecture in ARCHITECTURES and value in _OPERATION_HINTS[kind]:
                     values.setdefault(kind, {})[architecture] = bool(value) if kind == "allow_tma" else value
@@ -101,5 +101,5 @@ def _chain(loc: Loc) -> tuple[object, ...]:
     return loc.file, loc.function, loc.caller
 
 
-def _place(loc: Loc) -> tuple[int, int]:
+def _position(loc: Loc) -> tuple[int, int]:
     return loc.line, loc.column

@@ -55,11 +55,11 @@ class AllocateShared(InPlacePass):
         placed: list[tuple[_Interval, int]] = []
         # The largest first: what is small fits into the gaps.
         for interval in sorted(intervals, key=lambda i: (-i.op.type.bytes, i.first)):
-            offset = self._place(interval, placed)
+            offset = self._allocate(interval, placed)
             interval.op.offset = offset
             placed.append((interval, offset))
 
-    def _place(self, interval: _Interval, placed: list[tuple[_Interval, int]]) -> int:
+    def _allocate(self, interval: _Interval, placed: list[tuple[_Interval, int]]) -> int:
         op = interval.op
         taken = ((o, o + i.op.type.bytes) for i, o in placed if i.overlaps(interval))
         offset = first_fit(op.type.bytes, taken, op.alignment)
