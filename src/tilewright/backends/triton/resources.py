@@ -18,8 +18,8 @@ from tilewright.ir.ops.shape import Broadcast, Constant, Iota
 from tilewright.ir.types import TileType, Type
 
 _THREAD_REGISTERS = 255  # CUDA C++ Programming Guide, technical specifications per compute capability
-# Words of a tile that a thread may have. What has no register is in memory; for twice as many, above all in long kernels
-# and with twice the accesses, compiling takes minutes: benchmarks/gpu_limits.py, benchmarks/results/constants.md.
+# Words of a tile that a thread may have. What has no register is in memory. With twice as many, above all in long
+# kernels, and with twice the accesses, compiling takes minutes: benchmarks/gpu_limits.py, results/constants.md there.
 _MOST_WORDS = 1024
 _MOST_WORDS_OF_MMA = 510
 _MOST_WORDS_OF_LONG_KERNELS = 256
