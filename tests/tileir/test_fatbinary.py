@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilewright import tileir
+from tilewright.tileir import zstd
 from tilewright.tileir.errors import BytecodeError, TileIRError
 from tilewright.tileir.fatbinary import bytecode_images
 
@@ -59,9 +60,20 @@ def test_objects_with_several_fat_binaries() -> None:
         tileir.load(elf(fat_binary(entry(PTX, b".version 9.0"))))
 
 
-def test_compressed_entries() -> None:
-    zstandard = pytest.importorskip("zstandard")
-    packed = zstandard.ZstdCompressor().compress(IMAGES[0])
+def zstd_frame(data: bytes) -> bytes:
+    """A frame of one block that is stored as it is."""
+    return b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(data)) + (len(data) << 3 | 1).to_bytes(3, "little") + data
+
+
+@pytest.mark.parametrize("installed", (True, False))
+def test_compressed_entries(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not installed:  # the library of the system
+        monkeypatch.setattr(zstd, "_found", None)
+    packed = zstd_frame(IMAGES[0])
+    try:
+        zstd.decompress(packed, len(IMAGES[0]))
+    except zstd.ZstdError as e:
+        pytest.skip(str(e))
     assert bytecode_images(fat_binary(entry(TILE_IR, packed, plain=len(IMAGES[0])))) == IMAGES[:1]
     for size, message in ((len(IMAGES[0]) + 1, "it holds"), (1 << 40, "an image of at most")):
         with pytest.raises(BytecodeError, match=message):

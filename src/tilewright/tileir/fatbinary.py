@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from tilewright.system.elf import MAGIC, sections
+from tilewright.tileir.bytecode.primitives import long_varint
 from tilewright.tileir.errors import BytecodeError
 from tilewright.tileir.zstd import ZstdError, decompress
 
@@ -85,29 +86,15 @@ def _plain(payload: bytes, size: int, offset: int, file: str) -> bytes:
 
 def _without_padding(image: bytes) -> bytes:
     """Bytecode up to its end byte, behind which a fat binary may pad."""
-    if not image.startswith(_END):
+    position = 12  # behind the header
+    try:
+        while image.startswith(_END) and image[position]:
+            aligned = image[position] & 0x80
+            length, position = long_varint(image, position + 1)
+            if aligned:
+                alignment, position = long_varint(image, position)
+                position += -position % max(alignment, 1)
+            position += length
+    except (IndexError, BytecodeError):  # which reading it explains
         return image
-    position = 12
-    while position < len(image):
-        head = image[position]
-        position += 1
-        if head == 0:
-            return image[:position]
-        length, position = _varint(image, position)
-        if head & 0x80:
-            alignment, position = _varint(image, position)
-            position = -(-position // max(alignment, 1)) * max(alignment, 1)
-        position += length
-    return image
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while position < len(data):
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80 or shift > 63:
-            break
-    return value, position
+    return image[: position + 1] if image.startswith(_END) else image

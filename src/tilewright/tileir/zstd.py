@@ -1,11 +1,13 @@
-"""Decompression of zstd frames: by the standard library from Python 3.14 on, or by the package ``zstandard``."""
+"""Decompression of zstd frames: by the standard library from Python 3.14 on, the package ``zstandard``, or the library
+of the system."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import ctypes
 from typing import Any
 
+_SYSTEM = ("libzstd.so.1", "libzstd.1.dylib", "libzstd.dll")
 _found: Any = None
 try:
     from compression import zstd as _found  # type: ignore[import-not-found, no-redef]
@@ -21,21 +23,32 @@ class ZstdError(Exception):
 def decompress(data: bytes, size: int) -> bytes:
     """The contents of the frame ``data``, which has ``size`` bytes when decompressed. ZstdError for others."""
     if _found is None:
-        raise ZstdError(
-            "this needs Python 3.14 or the package zstandard, which pip install 'tilewright[tileir]' brings; "
-            "or compile with nvcc --no-compress"
-        )
-    try:
-        found = _decoder(size)(data)
-    except _found.ZstdError as e:
-        raise ZstdError(str(e)) from None
+        found = _by_system(data, size)
+    else:
+        try:
+            if hasattr(_found, "backend"):  # the package
+                found = bytes(_found.ZstdDecompressor().decompressobj().decompress(data))[: size + 1]
+            else:
+                found = bytes(_found.ZstdDecompressor().decompress(data, size + 1))
+        except _found.ZstdError as e:
+            raise ZstdError(str(e)) from None
     if len(found) != size:
         raise ZstdError(f"it holds {len(found)} bytes instead of {size}")
     return found
 
 
-def _decoder(size: int) -> Callable[[bytes], bytes]:
-    """A function that reads one frame and gives at most one byte more than ``size``."""
-    if hasattr(_found, "ZstdDecompressor") and hasattr(_found, "compress") and not hasattr(_found, "backend"):
-        return lambda data: bytes(_found.ZstdDecompressor().decompress(data, size + 1))
-    return lambda data: bytes(_found.ZstdDecompressor().decompressobj().decompress(data))[: size + 1]
+def _by_system(data: bytes, size: int) -> bytes:
+    for name in _SYSTEM:
+        with contextlib.suppress(OSError):
+            library = ctypes.CDLL(name)
+            library.ZSTD_decompress.restype = ctypes.c_size_t
+            library.ZSTD_decompress.argtypes = [ctypes.c_char_p, ctypes.c_size_t] * 2
+            made = ctypes.create_string_buffer(size)
+            count = library.ZSTD_decompress(made, size, data, len(data))
+            if library.ZSTD_isError(ctypes.c_size_t(count)):
+                raise ZstdError("it is damaged")
+            return made.raw[:count]
+    raise ZstdError(
+        "this needs Python 3.14, the package zstandard, which pip install 'tilewright[tileir]' brings, or libzstd; "
+        "or compile with nvcc --no-compress"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
 
 from tilewright.tileir import types
 from tilewright.tileir.optable import ENUMS
@@ -48,7 +48,7 @@ def _type(s: Scanner) -> types.Type:
         return types.TOKEN
     for name, parse in _VIEWS.items():
         if s.accept(name, "<"):
-            found: types.Type = parse(s)
+            found = parse(s)
             s.expect(">")
             return found
     if s.accept("("):
@@ -151,14 +151,6 @@ def _padding(s: Scanner) -> str | None:
     return value
 
 
-def _view_and_map(s: Scanner) -> tuple[types.TensorView, tuple[int, ...]]:
-    view = _view(s)
-    dim_map = tuple(range(len(view.shape)))
-    if s.accept(",", "dim_map", "="):
-        dim_map = _integers(s)
-    return view, dim_map
-
-
 def _view(s: Scanner) -> types.TensorView:
     s.dialect("!")
     s.expect("tensor_view", "<")
@@ -167,33 +159,25 @@ def _view(s: Scanner) -> types.TensorView:
     return view
 
 
-def _partition_view(s: Scanner) -> types.PartitionView:
-    shape = _tile_extents(s)
-    padding = _padding(s)
-    view, dim_map = _view_and_map(s)
+def _tile_view(s: Scanner, kind: type) -> types.TileView:
+    """What follows ``partition_view<``, or the name of another view of tiles."""
+    shape, steps = _tile_extents(s), None
+    if kind is types.StridedView:
+        s.expect(",", "traversal_strides", "=")
+        steps = _integers(s)
+    padding, view = _padding(s), _view(s)
+    if kind is types.GatherScatterView:
+        s.expect(",", "sparse_dim", "=")
+        return types.GatherScatterView(shape, view, s.integer(), padding)
+    dim_map = _integers(s) if s.accept(",", "dim_map", "=") else tuple(range(len(view.shape)))
+    if steps is not None:
+        return types.StridedView(shape, steps, view, dim_map, padding)
     return types.PartitionView(shape, view, dim_map, padding)
 
 
-def _strided_view(s: Scanner) -> types.StridedView:
-    shape = _tile_extents(s)
-    s.expect(",", "traversal_strides", "=")
-    steps = _integers(s)
-    padding = _padding(s)
-    view, dim_map = _view_and_map(s)
-    return types.StridedView(shape, steps, view, dim_map, padding)
-
-
-def _gather_scatter_view(s: Scanner) -> types.GatherScatterView:
-    shape = _tile_extents(s)
-    padding = _padding(s)
-    view = _view(s)
-    s.expect(",", "sparse_dim", "=")
-    return types.GatherScatterView(shape, view, s.integer(), padding)
-
-
-_VIEWS: dict[str, Any] = {
+_VIEWS: dict[str, Callable[[Scanner], types.Type]] = {
     "tensor_view": _tensor_view,
-    "partition_view": _partition_view,
-    "strided_view": _strided_view,
-    "gather_scatter_view": _gather_scatter_view,
+    "partition_view": lambda s: _tile_view(s, types.PartitionView),
+    "strided_view": lambda s: _tile_view(s, types.StridedView),
+    "gather_scatter_view": lambda s: _tile_view(s, types.GatherScatterView),
 }
