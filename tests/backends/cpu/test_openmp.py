@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from support.openmp import team
 
 import tilewright as ct
+from tilewright.backends import native
 from tilewright.backends.cpu import openmp
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.openmp import note_use  # ``team`` replaces that of the module
@@ -102,7 +105,7 @@ def test_blocks_that_take_little_time_are_not_shared(
         ct.store(out, (ct.bid(0),), ct.exp(ct.load(x, (ct.bid(0),), (4096,))))
 
     learn = CpuExecutable._learn
-    monkeypatch.setattr(CpuExecutable, "_learn_from", lambda self, words: learn(self, seconds, 1) or 0.0)
+    monkeypatch.setattr(CpuExecutable, "_learn", lambda self, own, blocks: learn(self, seconds, 1))
     x = np.zeros(64 * 4096, np.float32)
     for _ in range(4):
         out = np.zeros_like(x)
@@ -139,3 +142,131 @@ def test_late_teams_are_left_alone() -> None:
                 note_use(0.001, 0.02)
         assert runtime is openmp._STATE.runtime
     assert [i for i, used in enumerate(found) if used] == [0, 2, 3, 6, 7, 12, 13, 22, 23]
+
+
+@ct.kernel
+def halves(x: ct.Array, out: ct.Array, steps: int) -> None:
+    total = ct.zeros((256,), ct.float32)
+    for _ in range(steps):
+        total = total * 0.5 + ct.load(x, (ct.bid(0),), (256,))
+    ct.store(out, (ct.bid(0),), total)
+
+
+@contextlib.contextmanager
+def machine_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """A team that machine code may use; gets the numbers of blocks of the launches that Python runs all the same."""
+    if not native.available():
+        pytest.skip("needs functions in machine code")
+    native.maker()  # loads LLVM: else they are made after many more launches
+    monkeypatch.delenv("TILEWRIGHT_NUM_THREADS", raising=False)
+    by_python: list[int] = []
+    run = CpuExecutable._run
+
+    def noted(self: CpuExecutable, grid: tuple[int, int, int], total: int, count: int, packed: bytes) -> None:
+        by_python.append(total)
+        run(self, grid, total, count, packed)
+
+    monkeypatch.setattr(CpuExecutable, "_run", noted)
+    with team(max(THREADS, (os.cpu_count() or 1) // 2)):
+        yield by_python
+
+
+def launches(x: np.ndarray, out: np.ndarray, steps: int) -> list[Callable[[], object]]:
+    """``ct.launch`` and a bound launch of ``halves``, which each have run once."""
+    grid, given = (len(x) // 256,), (x, out, steps)
+    found: list[Callable[[], object]] = [
+        lambda: ct.launch(None, grid, halves, given),
+        halves.bind(grid, given),
+    ]
+    for run in found:
+        for _ in range(6):  # machine code is made for launches that repeat
+            run()
+    return found
+
+
+@pytest.mark.parametrize("blocks", [1024, 1001, 64])
+def test_machine_code_has_a_team_run_all_blocks(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).normal(size=blocks * 256).astype(np.float32)
+    out = np.zeros_like(x)
+    with machine_code(monkeypatch) as by_python:
+        for run in launches(x, out, 400):
+            by_python.clear()
+            for _ in range(20):
+                out[:] = 0
+                openmp.FREE.value = 1
+                run()
+                np.testing.assert_allclose(out, 2 * x, rtol=1e-6)
+            assert not by_python
+
+
+def test_machine_code_leaves_the_team_alone_where_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In other threads, with another number of threads, and as long as threads of the team were late."""
+    x = np.ones(1024 * 256, np.float32)
+    out = np.zeros_like(x)
+
+    def check(run: Callable[[], object], expected: int, *, elsewhere: bool = False) -> None:
+        by_python.clear()
+        out[:] = 0
+        if elsewhere:
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+        else:
+            run()
+        assert (out == 2).all() and len(by_python) == expected
+
+    with machine_code(monkeypatch) as by_python:
+        for run in launches(x, out, 400):
+            openmp.FREE.value = 1
+            check(run, 0)
+            openmp.FREE.value = 1
+            check(run, 1, elsewhere=True)
+            openmp.FREE.value = 0
+            check(run, 1)
+            openmp.FREE.value = 1
+            monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "2")
+            check(run, 1)
+            monkeypatch.delenv("TILEWRIGHT_NUM_THREADS")
+
+
+def test_a_launch_in_machine_code_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Alarm(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise Alarm
+
+    if not hasattr(signal, "setitimer"):
+        pytest.skip("needs the timers of POSIX")
+    x = np.ones(1024 * 256, np.float32)
+    out = np.zeros_like(x)
+    with machine_code(monkeypatch) as by_python:
+        launches(x, out, 400)
+        forever = (x, out, 2**31 - 1)
+        for run in (
+            lambda: ct.launch(None, (1024,), halves, forever),
+            halves.bind((1024,), forever),
+        ):
+            by_python.clear()
+            openmp.FREE.value = 1
+            before = signal.signal(signal.SIGALRM, stop)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            try:
+                with pytest.raises(Alarm) as raised:
+                    run()
+            finally:
+                signal.signal(signal.SIGALRM, before)
+            assert not by_python
+            if hasattr(raised.value, "__notes__"):
+                assert "the launch of halves() was cancelled in block" in raised.value.__notes__[0]
+        launches(x, out, 400)
+    assert (out == 2).all()
+
+
+def test_lateness_that_machine_code_has_seen_counts() -> None:
+    with team(THREADS), pytest.MonkeyPatch().context() as patch:
+        patch.setattr(openmp, "note_use", note_use)
+        assert openmp.runtime() is not None
+        openmp.NOTED[:] = (1_000_000, 20_000_000)
+        assert openmp.runtime() is None
+        assert openmp.runtime() is not None

@@ -34,8 +34,9 @@ def test_scratch_memory_is_placed_by_the_thread_that_writes_to_it_first() -> Non
 
     def look() -> None:
         memory, team = Scratch(size), TeamMemory.take(threads, size // threads, ranges=True)
-        assert not team.scratch % mmap.PAGESIZE and not team.stride % mmap.PAGESIZE  # threads share no page of it
-        for start in (memory.address, team.scratch):
+        scratch = team.layout.scratch(team.memory)
+        assert not scratch % mmap.PAGESIZE and not team.layout.stride % mmap.PAGESIZE  # threads share no page of it
+        for start in (memory.address, scratch):
             seen.append(resident(start, size))
             ctypes.memset(start, 1, size)
             seen.append(resident(start, size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from tilewright.backends.cpu.compiled import (
 )
 from tilewright.backends.cpu.context import (
     PYTHON_FUNCTIONS,
+    WORKER_BYTES,
     WORTH_A_POOL,
     WORTH_A_TEAM,
     Cancellation,
@@ -34,12 +36,13 @@ from tilewright.backends.cpu.context import (
 )
 from tilewright.backends.cpu.embedded import embedded
 from tilewright.backends.cpu.image import Image, LoadedImage
-from tilewright.backends.cpu.launch_stub import MAX_SCRATCH, launch_stub, runner
+from tilewright.backends.cpu.launch_stub import MAX_SCRATCH, launch_stub, runner, team_runner
 from tilewright.backends.cpu.on_demand import compiler, load_native
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLaunch
 from tilewright.backends.cpu.printing import printer
 from tilewright.backends.cpu.team import TeamMemory
+from tilewright.backends.cpu.team_stub import Region, team_positions
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
@@ -58,6 +61,10 @@ _PYTHON = (ctypes.c_void_p * len(Python))(
     *(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS)
 )
 PYTHON = ctypes.addressof(_PYTHON)
+# Of the record of a thread: the blocks that it has taken, and when it began and ended.
+_TAKEN = struct.Struct(f"={int(Worker.BLOCKS) * 8}x3q")
+assert (Worker.BEGAN, Worker.LEFT) == (Worker.BLOCKS + 1, Worker.BLOCKS + 2)
+_PROCESSORS = os.cpu_count() or 1
 
 
 class CpuExecutable:
@@ -83,6 +90,7 @@ class CpuExecutable:
         self._waiting_threads = 0  # that a launch has needed whose blocks wait for each other
         self._block_seconds = 0.0  # that a block has taken lately; 0 before the first launch
         # So many blocks are never worth a thread.
+        self._team_ready = ctypes.c_int64(0)  # whether machine code may have a team run a launch: see ``Region``
         self._blocks_alone = ctypes.c_int64(blocks_alone(compiled.block_work))
         self._locations = BlockLocations(compiled, function.loc)
         self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
@@ -153,20 +161,37 @@ class CpuExecutable:
     def launch_stub(
         self, device: int, tables: Sequence[ListTable], variants: Mapping[Any, Any]
     ) -> native.LaunchStub | None:
-        """How machine code runs the launches that are too short for several threads; None where a block may print, fail
-        or wait."""
+        """How machine code runs the launches that are too short for several threads, or that a team takes part in; None
+        where a block may print, fail or wait."""
         if not self._simple:
             return None
-        address = self._native.address(SERIAL_SYMBOL)
-        return launch_stub(address, self._blocks_alone, self._scratch_bytes, PYTHON, self._note, self._native)
+        address, region = self._native.address(SERIAL_SYMBOL), self._region()
+        together = None if region is None else (region[0], self._note_of_team)
+        return launch_stub(
+            address, self._blocks_alone, self._scratch_bytes, PYTHON, self._note, together, self._native, region
+        )
 
     def _note_locations(self, error: BaseException, grid: tuple[int, int, int], memory: threads.Scratch) -> None:
         words = (ctypes.c_int64 * len(Worker)).from_address(memory.worker)
         self._locations.note(error, grid, [(words[Worker.POLL], words[Worker.BLOCK])])
 
+    def _region(self) -> tuple[Region, tuple[Any, ...]] | None:
+        """How machine code has a team run launches, if there is one."""
+        chosen = number_of_threads() is not None or self._options.threads is not None
+        if chosen or not self._simple or openmp.known() is None:
+            return None
+        found = self._team()
+        if found is None or 2 * found[1] < _PROCESSORS:
+            return None
+        chunk = self._options.chunk or 0
+        return Region.of(found[0], self._team_code, self._team_ready, self._scratch_bytes, PYTHON, chunk)
+
     def _note(self, error: BaseException, poll: int, block: int, x: int, y: int, z: int) -> None:
         """Note where a launch was that a signal handler has cancelled by ``error``."""
         self._locations.note(error, (x, y, z), [(poll, block)])
+
+    def _note_of_team(self, error: BaseException, poll: int, block: int, x: int, y: int, z: int) -> None:
+        self._locations.note(error, (x, y, z), team_positions())
 
     def embedded(self, name: str, grid: tuple[int, int, int]) -> native.Embedded:
         """How machine code runs a launch without Python. ValueError for blocks that wait for each other: they need
@@ -189,7 +214,14 @@ class CpuExecutable:
         packed = self._pack(*arguments.values)
         count = self._thread_count(total)
         if count > 1 or not self._simple:
-            return functools.partial(self._run, grid, total, count, packed)
+            several = functools.partial(self._run, grid, total, count, packed)
+            region = self._region() if native.available() and native.loaded() else None
+            if region is None:
+                return several
+            values = ctypes.create_string_buffer(packed)
+            return functools.partial(
+                team_runner(region[0], values, grid, self._note_of_team, several, region, self._native)
+            )
         alone = functools.partial(self._run_alone, grid, total, packed)
         if self._scratch_bytes > MAX_SCRATCH:
             return alone
@@ -272,14 +304,15 @@ class CpuExecutable:
         try:
             chunk = self._chunk(total, count)
             _CONTEXT.pack_into(memory.memory, memory.offset, 0, total, chunk, *grid, 0, 0, 0, 0, limit, PYTHON)
-            context = Context.from_address(memory.context)
             before = time.monotonic_ns()
             team.run(runtime, self._team_code, packed)
-            words = team.words(0)
-            own = self._learn_from(words)
-            last = own * chunk / max(words[Worker.BLOCKS], 1)
-            openmp.note_use(own, (time.monotonic_ns() - before) * 1e-9 - own - last)
-            self._check(context, grid)
+            taken = time.monotonic_ns() - before
+            blocks, began, left = _TAKEN.unpack_from(memory.memory, memory.offset + WORKER_BYTES)
+            own = (left - began) * 1e-9
+            self._learn(own, blocks)
+            self._team_ready.value = 1
+            openmp.note_use(own, taken * 1e-9 - own - own * chunk / max(blocks, 1))
+            self._check(Context.from_address(memory.context), grid)
         except TileError:  # which says what happened where
             raise
         except BaseException as e:
@@ -295,10 +328,10 @@ class CpuExecutable:
         found = None if self.compiled.may_spin or self._print else openmp.runtime()
         if found is None:
             return None
-        size, wanted = found[1], threads.thread_count()
-        if self._options.threads is not None or number_of_threads() is not None:
-            return found if size == min(wanted, self._options.threads or size) else None
-        return found if size > 1 and wanted <= 2 * size else None
+        size, wanted = found[1], number_of_threads()
+        if self._options.threads is not None or wanted is not None:
+            return found if size == min(wanted or threads.thread_count(), self._options.threads or size) else None
+        return found if size > 1 and (2 * size >= _PROCESSORS or threads.thread_count() <= 2 * size) else None
 
     def _chunk(self, total: int, count: int) -> int:
         """How many blocks a thread takes at a time."""

@@ -16,8 +16,12 @@ from typing import Any, NamedTuple
 
 _SOFT = 1  # omp_pause_soft
 # Seconds, about what threads of our own cost more on 16 processors, and of the time of the launch.
-_LATE, _LATE_PART = 1e-3, 0.25
+LATE, LATE_PART = 1e-3, 0.25
 _LONGEST_PENALTY = 1024  # launches
+MAIN_THREAD = threading.main_thread().ident  # in a child, whose main thread may be another, no team is used
+# For machine code: whether the main thread may use the team without asking (``team_stub.py``), and what the arguments
+# of ``note_use`` are for its latest launch, in nanoseconds, where threads were late.
+FREE, NOTED = ctypes.c_int64(0), (ctypes.c_int64 * 2)(0, 0)
 
 
 class Runtime(NamedTuple):
@@ -51,9 +55,11 @@ def runtime() -> tuple[Runtime, int] | None:
 
     Only the main thread uses it: each thread that begins a region gets a team of its own.
     """
-    found = _STATE.runtime
-    if found is None and not _STATE.looked and "torch" in sys.modules:
-        found = _look()
+    found = known()
+    if NOTED[1]:
+        own, late = NOTED
+        NOTED[1] = 0
+        note_use(own * 1e-9, late * 1e-9)
     if found is None or _STATE.forked or not _is_main_thread() or found.in_parallel():
         return None
     if _STATE.left_alone:
@@ -62,6 +68,13 @@ def runtime() -> tuple[Runtime, int] | None:
         return None
     _STATE.used = True
     return found, found.threads()
+
+
+def known() -> Runtime | None:
+    """The runtime that the program uses, if there is one."""
+    if _STATE.runtime is None and not _STATE.looked and "torch" in sys.modules:
+        return _look()
+    return _STATE.runtime
 
 
 def note_use(own: float, late: float) -> None:
@@ -76,11 +89,12 @@ def note_use(own: float, late: float) -> None:
         _STATE.rested = False
     else:
         _STATE.left_alone, _STATE.penalty = penalty_of(own, late, _STATE.penalty)
+        FREE.value = not _STATE.penalty
 
 
 def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
     """How many launches are to leave the team alone, and the penalty, after one ``before``."""
-    if late <= max(_LATE, own * _LATE_PART):
+    if late <= max(LATE, own * LATE_PART):
         return 0, before // 4
     penalty = min(max(1, 2 * before), _LONGEST_PENALTY)
     return penalty, penalty
@@ -88,11 +102,12 @@ def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
 
 def use(found: Runtime | None) -> None:
     """Have launches use this runtime, or none."""
+    FREE.value = 0
     _STATE.looked, _STATE.runtime, _STATE.penalty, _STATE.left_alone, _STATE.rested = True, found, 0, 0, False
 
 
 def _is_main_thread() -> bool:
-    return threading.get_ident() == threading.main_thread().ident
+    return threading.get_ident() == MAIN_THREAD
 
 
 def _look() -> Runtime | None:
@@ -132,9 +147,11 @@ def _before_fork() -> None:
     if _STATE.used and _STATE.runtime is not None and _is_main_thread():
         _STATE.runtime.pause(_SOFT)
         _STATE.used = False
+        FREE.value = 0
 
 
 def _in_child() -> None:
+    FREE.value = 0
     _STATE.forked = True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import mmap
 import struct
 from typing import NamedTuple
@@ -13,6 +14,28 @@ from tilewright.backends.cpu.openmp import Runtime
 from tilewright.backends.cpu.scratch import aligned
 
 _RECORD = struct.Struct(f"={len(Team)}q")
+# The address of the bytes that it is given, which live as long as whoever gave them has them.
+_ADDRESS = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("PyBytes_AsString", ctypes.pythonapi))
+
+
+class Layout(NamedTuple):
+    """How the memory of a team is divided."""
+
+    total: int  # bytes
+    unit: int  # the alignment of scratch memory
+    stride: int  # bytes of scratch memory per thread
+    records: bytes  # of the threads, before the launch
+
+    @classmethod
+    @functools.lru_cache
+    def of(cls, size: int, scratch_bytes: int, ranges: bool) -> Layout:
+        unit = WORKER_BYTES if scratch_bytes < mmap.PAGESIZE else mmap.PAGESIZE
+        stride, records = aligned(scratch_bytes, unit), worker_records(size, ranges=ranges)
+        return cls(len(records) + unit + size * stride, unit, stride, records)
+
+    def scratch(self, memory: threads.Scratch) -> int:
+        """The address of the scratch memory of the launching thread, which that of the others follows."""
+        return aligned(memory.worker + len(self.records), self.unit)
 
 
 class TeamMemory(NamedTuple):
@@ -21,32 +44,26 @@ class TeamMemory(NamedTuple):
 
     memory: threads.Scratch
     size: int  # of the team that takes part
-    scratch: int  # the address of that of the launching thread
-    stride: int  # bytes of scratch memory per thread
+    layout: Layout
 
     @classmethod
     def take(cls, size: int, scratch_bytes: int, *, ranges: bool) -> TeamMemory:
         """To be given back in the same thread, by ``give_back``. ``ranges``: each thread begins with blocks of its own
         (``codegen/shares.py``)."""
-        unit = WORKER_BYTES if scratch_bytes < mmap.PAGESIZE else mmap.PAGESIZE
-        stride, records = aligned(scratch_bytes, unit), size * WORKER_BYTES
-        memory = threads.take_scratch(records + unit + size * stride)
-        ctypes.memmove(memory.worker, worker_records(size, ranges=ranges), records)
-        return cls(memory, size, aligned(memory.worker + records, unit), stride)
+        layout = Layout.of(size, scratch_bytes, ranges)
+        memory = threads.take_scratch(layout.total)
+        ctypes.memmove(memory.worker, layout.records, len(layout.records))
+        return cls(memory, size, layout)
 
     def give_back(self) -> None:
         threads.give_scratch(self.memory)
 
-    def worker(self, thread: int) -> int:
-        """The address of the record of a thread."""
-        return self.memory.worker + thread * WORKER_BYTES
-
     def words(self, thread: int) -> ctypes.Array[ctypes.c_int64]:
-        return (ctypes.c_int64 * len(Worker)).from_address(self.worker(thread))
+        """The record of a thread."""
+        return (ctypes.c_int64 * len(Worker)).from_address(self.memory.worker + thread * WORKER_BYTES)
 
     def run(self, runtime: Runtime, code: int, packed: bytes) -> None:
         """Have the threads of ``runtime`` call ``code``, a ``kernel_team``."""
-        values = ctypes.c_char_p(packed)
-        address = ctypes.cast(values, ctypes.c_void_p).value or 0
-        where = address, self.memory.context, self.memory.worker, self.scratch
-        runtime.fork(code, _RECORD.pack(*where, self.stride, self.size, runtime.number), 0, 0)
+        layout, memory = self.layout, self.memory
+        where = _ADDRESS(packed), memory.context, memory.worker, layout.scratch(memory)
+        runtime.fork(code, _RECORD.pack(*where, layout.stride, self.size, runtime.number), 0, 0)

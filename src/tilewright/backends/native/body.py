@@ -34,6 +34,7 @@ _API: dict[str, tuple[str, ...]] = {
     "PyObject_RichCompareBool": ("i32", "ptr", "ptr", "i32"),
     "PyObject_VectorcallDict": ("ptr", "ptr", "ptr", "i64", "ptr"),
     "PyObject_VectorcallMethod": ("ptr", "ptr", "ptr", "i64", "ptr"),
+    "PyThread_get_thread_ident": ("i64",),
     "PyTuple_GetItem": ("ptr", "ptr", "i64"),
     "PyTuple_GetSlice": ("ptr", "ptr", "i64", "i64"),
     "PyTuple_Size": ("i64", "ptr"),
