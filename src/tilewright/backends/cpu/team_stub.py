@@ -114,7 +114,7 @@ def emit_region(body: Body, region: Region, values: str, total: str, grid: Seque
     body.require_equal("i64", body.load("i64", str(region.ready)), 1)
     body.require_equal("i64", body.load("i64", body.memory(openmp.FREE)), 1)
     body.require_equal("i64", body.call("PyThread_get_thread_ident"), openmp.MAIN_THREAD)
-    key, variables = environment.place("TILEWRIGHT_NUM_THREADS")
+    key, variables = environment.lookup("TILEWRIGHT_NUM_THREADS")
     found = body.call("PyDict_GetItemWithError", body.reference(variables), body.reference(key))
     body.require_equal("ptr", found, "null")
     body.require_equal("i32", body.let(f"call i32 {region.in_parallel}()"), 0)
