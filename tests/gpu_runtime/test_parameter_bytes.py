@@ -190,11 +190,11 @@ def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: py
     binary = GpuBinary(b"", "kernel", 4, 1, 100, 0, ())
     kernel = GpuExecutable(function, Artifact(binary, ("u64",), (), 0, depths=(8, 6)), FIRST, dict)
     variants = {}
-    for handle, stages, other in (
-        (24, 8, dataclasses.replace(binary, shared_bytes=900)),
-        (32, 6, dataclasses.replace(binary, num_warps=8)),
+    for handle, stages, blocks, other in (
+        (24, 8, 1, dataclasses.replace(binary, shared_bytes=900)),
+        (32, 6, 2, dataclasses.replace(binary, num_warps=8)),
     ):
-        constraints = dataclasses.replace(FIRST, stages=stages)
+        constraints = dataclasses.replace(FIRST, stages=stages, blocks=blocks)
         variants[constraints] = GpuExecutable(function, Artifact(other, ("u64",), (), 0), constraints, dict)
         variants[constraints]._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(handle), device=on)  # type: ignore[assignment]
     kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]

@@ -57,8 +57,8 @@ class Artifact:
     Those of ``tables`` that are passed by value have room for ``capacity`` arrays.
     A kernel that ``reports`` takes the address of its buffer after the other numbers, and one whose blocks need
     ``local_bytes`` each takes the address of those.
-    With ``depths`` there is a variant with so many stages for one block on each SM, and for two. ``fallback`` says what
-    the compiler had to do without.
+    With ``depths`` there is a variant with so many stages for one block on each SM, for two and so on. ``fallback``
+    says what the compiler had to do without.
     """
 
     binary: GpuBinary
@@ -69,7 +69,7 @@ class Artifact:
     local_bytes: int = 0
     tables: tuple[TableParameter, ...] = ()
     capacity: int = 0
-    depths: tuple[int, int] = (0, 0)
+    depths: tuple[int, ...] = ()
     fallback: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:

@@ -20,6 +20,7 @@ class Constraints:
     capacity: int = 0  # arrays that a table of a list has room for by value; 0: tables are passed as addresses
     sink_loads: bool = False  # loads are sunk to their first use
     stages: int = 0  # pipeline stages of MMA loops, without other variants; 0: they are chosen
+    blocks: int = 0  # of the grid on an SM, at most; 0: many
     hide_divisibility: bool = False  # Triton knows less about indices
     occupancy: bool = True  # registers are limited as the kernel asks
 

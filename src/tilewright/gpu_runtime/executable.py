@@ -122,13 +122,13 @@ class GpuExecutable:
     def variant_for(self, grid: tuple[int, int, int], processors: int) -> Constraints | None:
         """The variant whose pipeline is for as few blocks on each of so many SMs; None for this one."""
         blocks = math.prod(grid)
-        stages = next((stages for most, stages in self._limits(processors) if blocks <= most), 0)
-        return replace(self.constraints, stages=stages) if stages else None
+        return next((variant for most, variant in self._limits(processors) if blocks <= most), None)
 
-    def _limits(self, processors: int) -> list[tuple[int, int]]:
-        """The most blocks with one on each SM, and with two, and the stages of the variant for so many."""
-        clusters = processors // self.artifact.binary.num_ctas
-        return [((i + 1) * clusters, stages) for i, stages in enumerate(self.artifact.depths)]
+    def _limits(self, processors: int) -> list[tuple[int, Constraints | None]]:
+        """The most blocks with one on each SM, with two and so on, and the variant for so many; None for this one."""
+        clusters, depths = processors // self.artifact.binary.num_ctas, enumerate(self.artifact.depths, 1)
+        variants = [(n, replace(self.constraints, stages=stages, blocks=n) if stages else None) for n, stages in depths]
+        return [(n * clusters, variant) for n, variant in variants]
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Queue every block of ``grid`` on the stream; a kernel that prints or asserts is also waited for.
@@ -234,8 +234,8 @@ class GpuExecutable:
         if not self._plain_launch or long or (tables and self._has_depths):
             return None
         others: list[tuple[int, Loaded | None]] = []
-        for most, stages in self._limits(driver.device(device).processors) if self._has_depths else []:
-            found = variants.get(replace(self.constraints, stages=stages)) if stages else self
+        for most, variant in self._limits(driver.device(device).processors) if self._has_depths else []:
+            found = self if variant is None else variants.get(variant)
             others.append((most, None if found is None else (found._parameters, found._kernel(device))))
         try:
             how = self.artifact.binary.boxes, device, self.artifact.capacity

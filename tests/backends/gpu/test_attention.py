@@ -23,10 +23,13 @@ from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierInit, Mbarrie
 from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import ThreadReduce
+from tilewright.ir.ops.gpu.tma import TmaLoad
 from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
 from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import TileType
+from tilewright.transforms.gpu import split_mma
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
+from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.instrumentation import observed_passes
 
 
@@ -77,11 +80,26 @@ def as_ptx() -> Any:
         (256, 128, 64, 64, True),  # two loops
         (256, 128, 32, 64, True),  # one warp group computes 128 rows
         (128, 64, 64, 128, True),
-        (256, 256, 128, 64, True),  # in two CTAs
+        (256, 256, 128, 64, True),  # in four CTAs
+        (256, 64, 128, 128, False),  # the second product of a step beside the first one of the next
+        (256, 64, 128, 128, True),
     ],
 )
 def test_attention(make: Callable[[], Any], keys: int, M: int, N: int, D: int, causal: bool) -> None:
     run(make, keys, M, N, D, causal, BF16 if D == 128 else np.float16)
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+@pytest.mark.parametrize(("M", "N"), [(64, 64), (64, 32), (128, 64)])
+def test_a_loop_that_goes_on_finds_what_the_one_before_has_fetched(
+    make: Callable[[], Any], M: int, N: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a causal mask, where loops are not merged: nothing is fetched between them."""
+    monkeypatch.setattr(MergeLoops, "run", lambda self, function: function)
+    ops = run(make, 256, M, N, causal=True).body.ops
+    first, second = (i for i, op in enumerate(ops) if isinstance(op, For))
+    fetching = [sum(isinstance(o, TmaLoad) for op in part for o in op.walk()) for part in (ops, ops[first + 1 : second])]
+    assert fetching == [7, 0], "queries; keys and values before the loops and in each of them"
 
 
 def loop_of(function: Function) -> For:
@@ -174,6 +192,7 @@ def test_a_turn_that_nobody_passes_is_found(monkeypatch: pytest.MonkeyPatch) -> 
             return [] if isinstance(op, PassTurn) else None
 
     monkeypatch.setattr(InsertBarriers, "run", lambda self, function: Without().function(insert(self, function)))
+    monkeypatch.setattr(split_mma, "_pay_apart", lambda function: False)
     with pytest.raises(Fault) as found:
         run(interpreted, 128, 256, 64)
     assert found.value.category == "deadlock"
@@ -214,6 +233,7 @@ def test_what_the_other_warp_group_multiplies_is_not_overwritten(monkeypatch: py
             return [] if isinstance(op, Barrier) and not (kept and kept.pop()) else None
 
     monkeypatch.setattr(InsertBarriers, "run", lambda self, function: Without().function(insert(self, function)))
+    monkeypatch.setattr(split_mma, "_pay_apart", lambda function: False)
     with pytest.raises(Fault, match="gpu.tma_load .* no barrier between") as found:
         run(interpreted, 512, 128, 128)
     assert found.value.category == "race"

@@ -15,6 +15,7 @@ from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TmaLoad
 from tilewright.ir.ops.gpu.wgmma import WgmmaWait
+from tilewright.transforms.gpu import split_mma
 
 
 @pytest.mark.parametrize(
@@ -23,12 +24,12 @@ from tilewright.ir.ops.gpu.wgmma import WgmmaWait
         ((64, 64, 128), 2, 4, 0),
         ((64, 64, 128), None, 4, 0),
         ((64, 64, 128), 1, 1, 4),
-        ((64, 64, 64), 3, 4, 0),
+        ((64, 64, 64), 3, 5, 0),
         ((64, 64, 256), 2, 1, 4),  # whose products take longer than a softmax
-        ((128, 64, 64), 2, 3, 0),  # one warp group has registers for 128 rows
-        ((64, 128, 128), 2, 2, 1),
-        ((128, 128, 64), 2, 2, 0),  # two warp groups, which leave no registers to others
-        ((128, 64, 128), 2, 1, 4),
+        ((128, 64, 64), 2, 5, 0),  # as 64 rows in two CTAs
+        ((64, 128, 128), 2, 2, 0),
+        ((128, 256, 64), 2, 1, 4),  # two warp groups, which leave no registers to others
+        ((128, 128, 128), 2, 1, 4),
     ],
 )
 def test_ctas_share_an_sm(shape: tuple[int, int, int], occupancy: int | None, ctas: int, fetching: int) -> None:
@@ -41,8 +42,11 @@ def test_ctas_share_an_sm(shape: tuple[int, int, int], occupancy: int | None, ct
 
 
 @pytest.mark.parametrize(("rows", "waits"), [(64, False), (128, True)])
-def test_two_warp_groups_wait_before_a_thread_of_one_loads(rows: int, waits: bool) -> None:
+def test_two_warp_groups_wait_before_a_thread_of_one_loads(
+    rows: int, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What both have multiplied is overwritten then."""
+    monkeypatch.setattr(split_mma, "_pay_apart", lambda function: False)
     made = compile_to_ptx(attended(rows, 128, 64), "sm_90", None)
     loop = next(op for op in made.distributed.walk() if isinstance(op, For))
     copies = [i for i, op in enumerate(loop.body.ops) if any(isinstance(o, TmaLoad) for o in op.walk())]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 PARAMETERS = 1 << 52  # where the addresses of parameters begin
-GROUP = 128  # threads of a warp group
+LANES, GROUP = 32, 128  # threads of a warp, and of a warp group
 _BOX_ALIGNMENT = 128  # bytes: PTX ISA, "cp.async.bulk.tensor"
 _RANK = 28  # the bit of an address where the rank of its CTA begins
 _WIDTHS = {1: 128, 2: 64, 3: 32}  # modes of descriptors: bytes of a row
@@ -117,6 +117,15 @@ def mbarrier(cta: Cta, i: Instruction, chosen: Array) -> None:
             if expects:
                 cta.mbarriers.change(int(address[thread]), 0, int(str(i.operands[2])))
             cta.mbarriers.change(int(address[thread]), 1, 0)
+
+
+def elect(cta: Cta, i: Instruction, chosen: Array) -> None:
+    """The first thread of each warp, all of whose threads are there."""
+    if i.opcode[1:] != ("sync",) or i.operands[1] != "-1" or not str(i.operands[0]).startswith("_|"):
+        raise Unknown(i.text)
+    if not chosen.reshape(-1, LANES).all(1)[chosen.reshape(-1, LANES).any(1)].all():
+        raise Fault("a part of a warp elects one of its threads")
+    cta.write(str(i.operands[0])[2:], np.arange(chosen.size) % LANES == 0, chosen)
 
 
 def mapa(cta: Cta, i: Instruction, chosen: Array) -> None:

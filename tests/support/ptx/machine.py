@@ -555,6 +555,7 @@ _INSTRUCTIONS: Mapping[str, Callable[[Cta, Instruction, Array], None]] = {
     "cp": _cp,
     "mbarrier": hopper.mbarrier,
     "mapa": hopper.mapa,
+    "elect": hopper.elect,
     "wgmma": hopper.wgmma,
     "stmatrix": hopper.stmatrix,
     "ldmatrix": hopper.ldmatrix,

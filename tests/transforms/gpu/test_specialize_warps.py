@@ -98,9 +98,9 @@ AFTER = f"""{HEAD}{MAP}{ring("xs", TILE, ", alignment = 1024")}{ring("ys", TILE,
     %v = constant() {{value = 1, type = !i32}} : i32
     %phase = xor(%parity8, %v) : i32{copy("free", "empty", "slot8", BARRIER)}
     gpu.mbarrier_wait(%free, %phase)
-    gpu.mbarrier_expect(%fill) {{bytes = 16384}}{copy("x9", "xs", "slot8", TILE)}
-    gpu.tma_load(%x9, %fill, %map, [%o9, %k9], _){copy("fills", "full", "slot8", BARRIER)}{copy("y9", "ys", "slot8", TILE)}
-    gpu.tma_load(%y9, %fills, %map, [%k9, %o9], _){following("slot8", "parity8", "9")}
+    gpu.mbarrier_expect(%fill, _) {{bytes = 16384}}{copy("x9", "xs", "slot8", TILE)}
+    gpu.tma_load(%x9, %fill, %map, [%o9, %k9], _, _){copy("fills", "full", "slot8", BARRIER)}{copy("y9", "ys", "slot8", TILE)}
+    gpu.tma_load(%y9, %fills, %map, [%k9, %o9], _, _){following("slot8", "parity8", "9")}
     continue([%t9, %slot9, %parity9])
     }}
     yield([])
@@ -125,10 +125,30 @@ def test_operands_put_back_where_they_were_fetched_to_stay_in_flight() -> None:
 
 @pytest.mark.parametrize(("kib", "stages"), [(66, 4), (50, 3), (34, 2)])
 def test_as_many_stages_as_there_is_room_for(kib: int, stages: int) -> None:
-    made = print_function(SpecializeWarps(limit=kib << 10, alone=True).run(parse_function(BEFORE)))
+    made = print_function(SpecializeWarps(limit=kib << 10, blocks=1).run(parse_function(BEFORE)))
     assert f"shared<{TILE},{stages}>" in made
 
 
+@pytest.mark.parametrize(
+    ("kib", "blocks", "stages", "depths", "occupancy"),
+    [
+        (227, 0, 3, (8, 7, 4, 0), 4),
+        (227, 1, 8, None, None),
+        (227, 2, 7, None, 2),
+        (150, 0, 3, (8, 4, 0, 4), 3),
+        (150, 3, 3, None, 3),
+    ],
+)
+def test_ctas_with_a_tile_each_share_an_sm(
+    kib: int, blocks: int, stages: int, depths: tuple[int, ...] | None, occupancy: int | None
+) -> None:
+    """Four where they fit with three stages each, fewer where the grid has no more; launched with as many threads."""
+    made = SpecializeWarps(limit=kib << 10, blocks=blocks).run(parse_function(BEFORE))
+    text = print_function(made)
+    assert f"shared<{TILE},{stages}>" in text and ("producer_warps = 1" in text)
+    assert (made.hints.get("deeper_stages"), made.hints.get("occupancy")) == (depths, occupancy)
+
+
 def test_no_room() -> None:
-    with pytest.raises(OutOfSharedMemory, match="need 16384 bytes of shared memory, and there are 6144 for them"):
+    with pytest.raises(OutOfSharedMemory, match="need 16384 bytes of shared memory, and there are 7168 for them"):
         SpecializeWarps(limit=8 << 10).run(parse_function(BEFORE))

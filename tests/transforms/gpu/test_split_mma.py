@@ -87,10 +87,12 @@ def sums(function: Function, target: str = "sm_90") -> tuple[int, set[tuple[int,
     ("function", "wanted"),
     [
         (attended(256, 128, 128), (2, {(128, 128)})),
-        (attended(256, 128, 64), (2, {(128, 128), (128, 64)})),
+        (attended(256, 128, 64), (4, {(64, 128), (64, 64)})),  # with few keys, of which CTAs of one warp group pay
+        (attended(128, 64, 128), (2, {(64, 64), (64, 128)})),
+        (attended(128, 64, 64, occupancy=1), (1, {(128, 64)})),
         (attended(256, 128, 256), (2, {(128, 128), (128, 256)})),
         (multiplied(256, 256), (2, {(128, 256)})),
-        (attended(256, 64, 64), (1, {(256, 64)})),  # 128 words of sums and 32 of weights
+        (attended(256, 64, 64, occupancy=1), (1, {(256, 64)})),  # 128 words of sums and 32 of weights
         (attended(128, 128, 128), (1, {(128, 128)})),
         (multiplied(128, 256), (1, {(128, 256)})),
     ],

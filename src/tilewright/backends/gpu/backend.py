@@ -115,7 +115,7 @@ def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Callab
         local_bytes=compiled.local_bytes,
         tables=compiled.tables,
         capacity=compiled.capacity,
-        depths=(compiled.distributed.hints.get(DEEPER, 0), 0),
+        depths=compiled.distributed.hints.get(DEEPER, ()),
     )
 
 

@@ -84,7 +84,7 @@ def compile_to_ptx(
 ) -> Compiled:
     """``function`` for CTAs of ``num_warps`` warps of the architecture ``target``, such as ``sm_90``.
 
-    Without ``num_warps`` as many as suit it. Where ``how`` gives stages, a CTA has an SM for itself.
+    Without ``num_warps`` as many as suit it. ``how`` says how many blocks an SM has.
     TileUnsupportedFeatureError for an unknown architecture and, at the op, for what the backend lacks.
     """
     chosen = architecture(target)
@@ -97,8 +97,10 @@ def compile_to_ptx(
     reports, local = bool(sites(optimized)), local_bytes(optimized)
     prepared = run_passes(optimized, (LowerReports(),))
     times.append(time.perf_counter())
-    units, room, alone = processor if how.descriptors else None, processor.shared_memory, how.stages > 0
-    distributed = lower_to_gpu(prepared, num_warps, num_stages, units, room, realign=how.realign, alone=alone)
+    units, room = processor if how.descriptors else None, processor.shared_memory
+    distributed = lower_to_gpu(
+        prepared, num_warps, num_stages, units, room, realign=how.realign, blocks=how.blocks
+    )
     check_registers(distributed)
     times.append(time.perf_counter())
     tables, capacity = tables_of(distributed, how.capacity)

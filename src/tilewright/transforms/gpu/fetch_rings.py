@@ -20,7 +20,7 @@ from tilewright.ir.types import SharedType
 from tilewright.transforms.gpu.allocate_shared import OutOfSharedMemory
 from tilewright.transforms.gpu.stage_stores import group_buffers, put_groups
 
-BARRIERS = 2048  # bytes for barriers, and what alignment takes
+BARRIERS = 1024  # bytes for barriers, and what alignment takes
 
 
 @dataclass(eq=False)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import CTAS_OF_SM, num_warps
-from tilewright.ir.ops.arith import Add, Cmp
+from tilewright.ir.ops.arith import Add, Cmp, Min
 from tilewright.ir.ops.control import For, Return
 from tilewright.ir.ops.gpu.barriers import MbarrierExpect, MbarrierWait
 from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.ir.ops.gpu.tma import Fetch, TmaLoad, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma
+from tilewright.ir.ops.shape import constant_of
+from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import clone_op, with_body
-from tilewright.ir.structured import emit_if
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, share_of_sm
 from tilewright.transforms.gpu.fetch_rings import (
     BARRIERS,
@@ -29,7 +31,7 @@ from tilewright.transforms.gpu.fetch_rings import (
 )
 from tilewright.transforms.gpu.specialize_warps import Consumer, begun, ctas_of_attention
 
-_STAGES = 2  # of each ring, at most: one is fetched while the other one is multiplied
+_STAGES = 1  # of each ring: descriptors do not change, and MMA ops of other tiles take as long as a fetch
 
 
 def ctas_with_inline_fetches(function: Function, warps: int, limit: int = MOST_SHARED_BYTES) -> int:
@@ -37,7 +39,7 @@ def ctas_with_inline_fetches(function: Function, warps: int, limit: int = MOST_S
     where others do."""
     if any(g.depth and not _follows_number(g) for g in fetch_groups(function)):
         return 0
-    return ctas_of_attention(function, warps, limit, others=0)
+    return ctas_of_attention(function, warps, limit)
 
 
 def _follows_number(group: Group) -> bool:
@@ -63,10 +65,43 @@ def _starts(group: Group, loop: For) -> list[Op] | None:
     return sorted(found, key=loop.body.ops.index)
 
 
+def _goes_on(first: For, second: For, groups: Sequence[Group]) -> bool:
+    """Whether ``second`` is the loop after ``first``, over the range that adjoins, and fetches to the same rings what
+    further iterations of that would: what its first ones need can be fetched there."""
+    steps = [constant_of(loop.step) for loop in (first, second)]
+    pairs = list(zip(*([g for g in groups if g.block is loop.body] for loop in (first, second)), strict=False))
+    adjoin = first.block is second.block and second.lower is first.upper and steps == [1, 1]
+    count = sum(g.block in (first.body, second.body) for g in groups)
+    return adjoin and 2 * len(pairs) == count and all(a.ring is b.ring and _fetch_alike(a, b) for a, b in pairs)
+
+
+def _fetch_alike(group: Group, other: Group) -> bool:
+    """Whether an iteration of one loop fetches what one of the same number of the other loop would."""
+    same = dict(zip(group.block.args[:1], other.block.args[:1]))
+
+    def alike(x: Value, y: Value) -> bool:
+        if x is y or same.get(x) is y:
+            return True
+        return (
+            x.op is not None
+            and y.op is not None
+            and type(x.op) is type(y.op)
+            and x.op.attributes == y.op.attributes
+            and len(x.op.operands) == len(y.op.operands) > 0
+            and all(map(alike, x.op.operands, y.op.operands))
+        )
+
+    fetches = list(zip(group.fetches, other.fetches))
+    return len(group.fetches) == len(other.fetches) and all(
+        a.type == b.type and all(map(alike, a.operands, b.operands)) for a, b in fetches
+    )
+
+
 @dataclass(frozen=True)
 class InlineFetches:
     """Has the first thread copy tiles into rings of buffers: those of the next iterations as soon as the MMA ops that
-    read a slot have ended. So many CTAs as the hint says share an SM. Runs in the place of ``specialize-warps``."""
+    read a slot have ended, also when these are of a loop that goes on where one ends. So many CTAs as the hint says
+    share an SM. Runs in the place of ``specialize-warps``."""
 
     name: ClassVar[str] = "inline-fetches"
     limit: int = MOST_SHARED_BYTES
@@ -96,6 +131,8 @@ class _Inline(Consumer):
     def __init__(self, function: Function, groups: Sequence[Group], values: dict[Value, Value]) -> None:
         super().__init__(function, groups, values)
         self._coming: list[Group] = []  # fetched once, and not waited for yet
+        loops = [op for op in function.walk() if isinstance(op, For) and any(g.block is op.body for g in groups)]
+        self._after = {a: b for a, b in pairwise(loops) if _goes_on(a, b, groups)}
 
     def end(self) -> None:
         if self._puts:
@@ -122,8 +159,15 @@ class _Inline(Consumer):
         self._coming = []
         super()._mma(op)
 
+    def _land(self, count: int, before: Op) -> None:
+        """As others do. An MMA op that is late has ended little after the one before it: what it has read is fetched
+        anew during all that follows."""
+        late = any(flight.op.x in getattr(flight.op.block, "args", ()) for flight in self._flying)
+        super()._land(len(self._flying) if late else count, before)
+
     def control(self, op: Op, enclosing: list[Op]) -> None:
-        if isinstance(op, For):
+        if isinstance(op, For) and op not in self._after.values():
+            self._ends(op)
             for group in self.groups:
                 if group.block is op.body:
                     self._begin(group, op)
@@ -131,9 +175,24 @@ class _Inline(Consumer):
         self._coming = []
         super().control(op, enclosing)
 
+    def _last(self, loop: For) -> For:
+        """The last of the loops that go on from ``loop``."""
+        return self._last(self._after[loop]) if loop in self._after else loop
+
+    def _ends(self, loop: For) -> None:
+        """Compute where the last of the loops that go on from ``loop`` ends, before that begins."""
+        assert loop.block is not None
+        end, ops = self._last(loop).upper, loop.block.ops
+        needed = {v.op for v in reachable([end], lambda v: () if v.op is None else v.op.operands)}
+        for op in ops[ops.index(loop) + 1 : ops.index(self._last(loop))]:
+            if op in needed:
+                self.b.insert(clone_op(op, self.values))
+
     def _begin(self, group: Group, loop: For) -> None:
         """Copy what the first iterations need."""
         state, index = self.states[group.ring], self.values.get(loop.lower, loop.lower)
+        if loop in self._after:  # none of its own, if it ends before it begins
+            index = self.b.emit(Min, index, self.values.get(loop.upper, loop.upper))
         for _ in range(group.ring.stages):
             self._copy_of(group, loop, index, state.slot)
             index = self.b.emit(Add, index, self.values.get(loop.step, loop.step))
@@ -155,18 +214,15 @@ class _Inline(Consumer):
     def _copy_of(self, group: Group, loop: For, index: Value, slot: Value) -> None:
         """Copy what the iteration ``index`` of ``loop`` needs, if there is one."""
         b, values = self.b, {**self.values, loop.body.args[0]: index}
+        end = self._last(loop).upper
+        exists = b.emit(Cmp, index, self.values.get(end, end), predicate=CmpPredicate.LT)
+        for op in _starts(group, loop) or ():
+            b.insert(clone_op(op, values))
+        self._copy(group, values, slot, exists)  # no branch, around which nothing would be moved
 
-        def copy() -> list[Value]:
-            for op in _starts(group, loop) or ():
-                b.insert(clone_op(op, values))
-            self._copy(group, values, slot)
-            return []
-
-        emit_if(b, b.emit(Cmp, index, self.values.get(loop.upper, loop.upper), predicate=CmpPredicate.LT), copy)
-
-    def _copy(self, group: Group, values: Mapping[Value, Value], slot: Value) -> None:
+    def _copy(self, group: Group, values: Mapping[Value, Value], slot: Value, exists: Value | None = None) -> None:
         b, full = self.b, group.ring.barrier(self.b, slot, full=True)
-        b.emit_op(MbarrierExpect, full, bytes=group.bytes)
+        b.emit_op(MbarrierExpect, full, exists, bytes=group.bytes)
         for f in group.fetches:
             starts = [values.get(v, v) for v in f.starts]
-            b.emit_op(TmaLoad, group.buffer(b, f, slot), full, values.get(f.map, f.map), starts, None)
+            b.emit_op(TmaLoad, group.buffer(b, f, slot), full, values.get(f.map, f.map), starts, None, exists)

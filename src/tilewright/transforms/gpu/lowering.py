@@ -5,7 +5,8 @@ from __future__ import annotations
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import CTAS_BESIDE, CTAS_OF_SM, NUM_STAGES, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
+from tilewright.ir.gpu_stage import CTAS_OF_SM, NUM_STAGES, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
+from tilewright.ir.ops.arith import Tanh
 from tilewright.ir.rewrite import with_body
 from tilewright.system.environment import switch
 from tilewright.transforms.base import Pass
@@ -32,23 +33,24 @@ from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.overlap_mma import DeferAccumulators, RotateMma
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
 from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
-from tilewright.transforms.gpu.specialize_warps import SpecializeWarps, loads_beside
+from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
 from tilewright.transforms.gpu.stage_stores import StageStores
 from tilewright.transforms.gpu.transpose_mma import DropUnitBatches, TransposeMma
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
+ROTATED = 2  # CTAs on an SM that load for themselves, with registers for two MMA ops at a time
 _STAGES = 3  # of loops whose loads run ahead, unless one asks for another number
 
 
 def passes_to_gpu(
-    num_warps: int, num_stages: int | None = None, shared_bytes: int = MOST_SHARED_BYTES, *, alone: bool = False
+    num_warps: int, num_stages: int | None = None, shared_bytes: int = MOST_SHARED_BYTES, *, blocks: int = 0
 ) -> tuple[Pass, ...]:
     """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps with ``shared_bytes``.
 
     Loads for MMA ops run ``num_stages`` - 1 iterations ahead; with 1 not at all. Without, as many as suit them,
-    and a CTA that is ``alone`` on its SM.
+    and a grid that puts no more than so many ``blocks`` on an SM (0: many).
     """
     return (
         LowerMmaScaled(),
@@ -64,7 +66,7 @@ def passes_to_gpu(
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
         DeferAccumulators(),  # before waits are put where accumulators are needed
         InlineFetches(shared_bytes),
-        SpecializeWarps(num_stages, shared_bytes, alone),  # after what is the same for all threads has left the loops
+        SpecializeWarps(num_stages, shared_bytes, blocks),  # after what is the same for all threads has left the loops
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
         PipelineLoads(num_stages or _STAGES),  # in the place of conversions, of what loops load
@@ -86,7 +88,7 @@ def lower_to_gpu(
     shared_bytes: int = MOST_SHARED_BYTES,
     *,
     realign: bool = False,
-    alone: bool = False,
+    blocks: int = 0,
 ) -> Function:
     """Optimized Tile IR in the gpu stage. TileUnsupportedFeatureError, at the op, for what the backend lacks.
 
@@ -94,7 +96,7 @@ def lower_to_gpu(
     that the launch makes of arrays. Without ``num_warps`` there are as many as suit these, or the tiles; where shared
     memory has no room for that, all is as without. Loads run fewer than ``num_stages`` - 1 iterations ahead where a
     CTA, which has ``shared_bytes``, has no room for more; OutOfSharedMemory where it has none for the tiles alone.
-    Without ``num_stages`` as many as suit the kernel, and CTAs that are ``alone`` on an SM.
+    Without ``num_stages`` as many as suit the kernel, and a grid with up to so many ``blocks`` for an SM (0: many).
     """
     if target is not None:
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
@@ -103,21 +105,31 @@ def lower_to_gpu(
         flat = run_passes(function, (DropUnitBatches(), TransposeMma()))
         function = function if flat is function else run_passes(flat, (Canonicalize(),))  # reshapes that meet
         chosen = ChooseWgmma(target, num_warps, realign=realign)
-        function = run_passes(function, (MergeLoops(), LegalizeMma(), chosen, MulticastFetches()))
+        function, ctas = _chosen(function, chosen, shared_bytes)
         if WGMMA_WARPS in function.hints:
-            ctas = ctas_with_inline_fetches(function, function.hints[WGMMA_WARPS], shared_bytes)
-            if ctas:
-                beside = loads_beside(function, ctas, shared_bytes)
-                function.hints[CTAS_BESIDE if beside else CTAS_OF_SM] = ctas
-            else:
+            if ctas <= ROTATED:
                 function = run_passes(function, (RotateMma(function.hints[WGMMA_WARPS]),))
+            if ctas:
+                function.hints[CTAS_OF_SM] = ctas
             try:
-                return _within(function, function.hints[WGMMA_WARPS], num_stages, shared_bytes, alone)
+                return _within(function, function.hints[WGMMA_WARPS], num_stages, shared_bytes, blocks)
             except OutOfSharedMemory as error:
                 line = 0 if error.loc is None else error.loc.line
                 function = with_body(original, original.body)
                 function.hints[WGMMA_REFUSED] = (f"line {line}: mma.sync, as with wgmma {error.message}",)
-    return _within(function, num_warps or suitable_warps(function), num_stages, shared_bytes, alone)
+    return _within(function, num_warps or suitable_warps(function), num_stages, shared_bytes, blocks)
+
+
+def _chosen(function: Function, chosen: ChooseWgmma, limit: int) -> tuple[Function, int]:
+    """``function`` with MMA ops of warp groups, and how many CTAs an SM holds whose warps load for themselves. Their
+    loops stay apart where the branch of a merged one would follow the ``tanh`` of a soft cap."""
+    passes = LegalizeMma(), chosen, MulticastFetches()
+    merged = run_passes(function, (MergeLoops(),))
+    made = run_passes(merged, passes)
+    ctas = ctas_with_inline_fetches(made, made.hints[WGMMA_WARPS], limit) if WGMMA_WARPS in made.hints else 0
+    if ctas > ROTATED and merged is not function and any(isinstance(op, Tanh) for op in function.walk()):
+        made = run_passes(function, passes)
+    return made, ctas
 
 
 def _may_be_beside(function: Function, limit: int) -> bool:
@@ -126,10 +138,10 @@ def _may_be_beside(function: Function, limit: int) -> bool:
     return not isinstance(ctas, int) or shared_bytes_of(function) <= share_of_sm(limit, ctas)
 
 
-def _within(function: Function, warps: int, stages: int | None, shared_bytes: int, alone: bool) -> Function:
+def _within(function: Function, warps: int, stages: int | None, shared_bytes: int, blocks: int) -> Function:
     while True:
         try:
-            lowered = run_passes(function, passes_to_gpu(warps, stages, shared_bytes, alone=alone))
+            lowered = run_passes(function, passes_to_gpu(warps, stages, shared_bytes, blocks=blocks))
         except OutOfSharedMemory:
             if stages == 1:
                 raise

@@ -12,7 +12,7 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float32, int32
 from tilewright.ir.effects import effect_of, is_pure
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.gpu_stage import CTAS_BESIDE, CTAS_OF_SM, DEEPER, WGMMA_WARPS, num_warps
+from tilewright.ir.gpu_stage import CTAS_OF_SM, DEEPER, num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect, create
 from tilewright.ir.ops.arith import Cmp, Select, Xor
@@ -48,13 +48,14 @@ _MOST_DEPTH = 128
 _REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of an SM for three, in steps of 8
 SM_REGISTERS, _STEP = 65536, 8  # CUDA C++ Programming Guide, technical specifications
 _LEAST_REGISTERS = 24  # setmaxnreg: PTX ISA
-_MOST_CTAS = 4  # on an SM, of two warp groups, for which registers are enough to multiply
+_MOST_CTAS = 5  # on an SM, of attention: with more registers do not suffice for a softmax
+_MOST_TILES = 6  # CTAs on an SM with a tile of a product each
+_FEW_BLOCKS = range(1, 5)  # of a grid on an SM, which are not many
 _CTAS = 2  # on an SM, of one warp group that multiplies between other things
 _FETCHING_WARPS = 1  # where several CTAs share the registers of an SM, which are not redistributed
 _QUARTERS = 4  # of an SM: CUDA C++ Programming Guide, "Compute capability 9.0"
 _WORDS_BESIDE_ATTENTION, _WORDS_BESIDE_SUMS = 32, 26  # of a thread for what is no accumulator
 _LEAST_STAGES = 3  # of each of two CTAs
-_STAGES_OF_ATTENTION = 2  # chosen, no measurement on record
 _MOST_WIDTH = 128  # of heads, times the warp groups, with which several CTAs pay: benchmarks/results/gpu_attention.md
 # Of a thread for what is no sum or operand: 64x64 tiles of width 128 take 159 of their own choice (ptxas 13.5).
 _OTHER_REGISTERS = 48
@@ -67,9 +68,10 @@ class SpecializeWarps:
     Tiles that the same MMA ops multiply arrive together. Of these, a ring has ``stages`` copies, or as many as there
     is room for in ``limit`` bytes of shared memory beside what stores and conversions need; for each there is a barrier
     that says that it is full, and one that it is empty. Slot and parity go with control flow: both sides count the same
-    fetches. Without ``stages`` there are as many as suit the MMA ops; where registers suffice for a second CTA on an
-    SM, memory is left to that, unless a CTA is ``alone``: the hint ``DEEPER`` says how many there would be then. Where
-    the hint ``CTAS_BESIDE`` says how many an SM has, or loops wait for their MMA ops in each step, one warp fetches.
+    fetches. Without ``stages`` there are as many as suit the MMA ops; where registers suffice for other CTAs on an SM,
+    memory is left to them, unless the grid puts no more than so many ``blocks`` there (0: many): the hint ``DEEPER``
+    says how many stages there would be with one, two and so on. Where loops wait for their MMA ops in each step, or
+    more than two CTAs with a tile each fit, one warp fetches.
     MMA ops of a loop that only adds them up stay in flight during the next iteration, which is when their tiles are
     given back: where there are two of each, so that those of the next one can be there.
     Where the CTAs of a cluster fetch a tile together, into the buffers of both, a slot is empty when the consumers of
@@ -81,7 +83,7 @@ class SpecializeWarps:
     name: ClassVar[str] = "specialize-warps"
     stages: int | None = None
     limit: int = MOST_SHARED_BYTES
-    alone: bool = False
+    blocks: int = 0
 
     def run(self, function: Function) -> Function:
         groups = fetch_groups(function)
@@ -94,13 +96,15 @@ def _specialize(function: Function, groups: Sequence[Group], options: Specialize
     warps = num_warps(function)
     b, values = begun(function)
     rings = rings_of(groups)
-    several = 1 if options.stages else function.hints.get(CTAS_BESIDE, _ctas_of_sums(function, rings, options.limit))
+    several = 1 if options.stages else _ctas_of_sums(function, rings, options.limit)
+    tiles = 1 if options.stages or several > 1 else _ctas_of_tiles(function, rings, options.limit)
+    several = max(several, _resident(tiles, options.blocks))
     beside = several if several > 1 else _ctas_of_an_sm(function, rings, options.limit)
     try:
-        deeper = _choose_depth(function, rings, options, beside)
+        deeper = _choose_depth(function, rings, options, beside, tiles)
     except OutOfSharedMemory:
         rings = rings_of(groups, tight=True)
-        deeper = _choose_depth(function, rings, options, beside)
+        deeper = _choose_depth(function, rings, options, beside, tiles)
     for ring in rings:
         allocate_ring(b, ring, warps // GROUP_WARPS)
     pairs = any(r.by_cluster for r in rings)
@@ -108,7 +112,7 @@ def _specialize(function: Function, groups: Sequence[Group], options: Specialize
     consumer = Consumer(function, groups, dict(values)).partition()
     producer = _Producer(function, groups, dict(values)).partition()
     roles: dict[str, Any] = {"registers": _REGISTERS if warps > GROUP_WARPS else None}
-    if several > 1:
+    if several > 1 or tiles > 1:  # of all variants alike: they are launched with as many threads
         roles = {"producer_warps": _FETCHING_WARPS}
     elif warps == GROUP_WARPS and beside > 1:
         roles = {"registers": _registers(beside)}
@@ -117,7 +121,7 @@ def _specialize(function: Function, groups: Sequence[Group], options: Specialize
         b.emit_op(ClusterBarrier)  # the mate may still fill buffers of this CTA, and give back slots
     b.emit_op(Return)
     made = with_body(function, b.block)
-    if deeper:
+    if any(deeper):
         made.hints[DEEPER] = deeper
     if several > 1:
         made.hints["occupancy"] = several
@@ -146,12 +150,10 @@ def _registers_beside(ctas: int, warps: int) -> int:
     return SM_REGISTERS // LANES // _QUARTERS // -(-ctas * warps // _QUARTERS) // _STEP * _STEP
 
 
-def ctas_of_attention(
-    function: Function, warps: int, limit: int = MOST_SHARED_BYTES, others: int = _FETCHING_WARPS
-) -> int:
-    """How many CTAs an SM is to hold, of ``warps`` that multiply and ``others`` that fetch for them: of kernels whose
-    loops have MMA ops that follow from each other, with what is between in registers. 0 for other kernels, and where
-    one has no room beside another one."""
+def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_BYTES) -> int:
+    """How many CTAs an SM is to hold, of ``warps`` that multiply and fetch: of kernels whose loops have MMA ops that
+    follow from each other, with what is between in registers. 0 for other kernels, and where one has no room beside
+    another one."""
     mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
     last = [op for op in mmas if isinstance(op.x.type, TileType)]
     groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
@@ -168,19 +170,9 @@ def ctas_of_attention(
     needed = max(sum(r.bytes for r in rings), stored) + BARRIERS
     words = max(accumulators_beside(mmas)) // (LANES * warps) + _WORDS_BESIDE_ATTENTION
     fits = (
-        n
-        for n in range(_MOST_CTAS, 1, -1)
-        if words <= _registers_beside(n, warps + others) and needed <= share_of_sm(limit, n)
+        n for n in range(_MOST_CTAS, 1, -1) if words <= _registers_beside(n, warps) and needed <= share_of_sm(limit, n)
     )
     return next(fits, 0)
-
-
-def loads_beside(function: Function, ctas: int, limit: int = MOST_SHARED_BYTES) -> bool:
-    """Whether a warp that only fetches pays in attention, of whose CTAs an SM holds so many: where they are two, and as
-    many with it, measured for 64 queries by 128 keys of width 128."""
-    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
-    pairs = all(sum(p.block is op.block for p in mmas) == 2 for op in mmas)
-    return ctas == _CTAS and pairs and ctas_of_attention(function, function.hints[WGMMA_WARPS], limit) == ctas
 
 
 def _ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
@@ -194,6 +186,29 @@ def _ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
     words = (max(accumulators_beside(mmas)) + beside) // (LANES * warps) + _WORDS_BESIDE_SUMS
     enough = share_of_sm(limit, _CTAS) - BARRIERS >= _LEAST_STAGES * sum(r.bytes for r in rings)
     return _CTAS if enough and words <= _registers_beside(_CTAS, warps + _FETCHING_WARPS) else 1
+
+
+def _ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
+    """How many CTAs with a tile of a product each an SM has room for, where these have several stages each, if they are
+    more than two, or two of two warp groups: some multiply while others begin and end."""
+    mmas, warps = [op for op in function.walk() if isinstance(op, Wgmma)], num_warps(function)
+    simple = all(isinstance(op.x.type, SharedType) and not isinstance(op.y.op, StageOperand) for op in mmas)
+    if not (simple and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
+        return 1
+    words = max(accumulators_beside(mmas)) // (LANES * warps) + _WORDS_BESIDE_SUMS
+    needed = _LEAST_STAGES * sum(r.bytes for r in rings) + needed_elsewhere(function, puts=False) + BARRIERS
+    for ctas in range(_MOST_TILES, _CTAS - (warps > GROUP_WARPS), -1):
+        if needed <= share_of_sm(limit, ctas) and words <= _registers_beside(ctas, warps + _FETCHING_WARPS):
+            return ctas
+    return 1
+
+
+def _resident(tiles: int, blocks: int) -> int:
+    """How many CTAs an SM is to hold, of ``tiles`` that there is room for, where the grid puts so many blocks there: as
+    many as are there to the end. Where these are many (0), all, but one alone of two warp groups."""
+    if not blocks or (tiles == _CTAS and blocks != tiles):
+        return tiles if tiles > _CTAS else 1
+    return min(range(tiles, 0, -1), key=lambda ctas: -(-blocks // ctas) * ctas)
 
 
 def _carried_beside(op: Wgmma) -> int:
@@ -228,36 +243,50 @@ def _ctas_of_an_sm(function: Function, rings: Sequence[Ring], limit: int) -> int
         return 1
     threads = LANES * GROUP_WARPS
     words = (max(accumulators_beside(mmas)) + max(left)) // threads
+    largest = max(op.acc.tile.size for op in mmas) // threads
     depth = max(r.depth for r in rings)
     needed = sum(r.bytes * (2 if r.depth == depth else 1) for r in rings) + needed_elsewhere(function) + BARRIERS
     for ctas in range(_MOST_CTAS, asked - 1 if isinstance(asked, int) else _CTAS - 1, -1):
-        if needed <= share_of_sm(limit, ctas) and words + _OTHER_REGISTERS <= _registers(ctas)[1]:
+        load, compute = _registers(ctas)
+        fits = words + _OTHER_REGISTERS <= compute and largest < (load + compute) // 2  # with which a CTA begins
+        if fits and needed <= share_of_sm(limit, ctas):
             return ctas
     return 1
 
 
-def _choose_depth(function: Function, rings: Sequence[Ring], options: SpecializeWarps, ctas: int) -> int:
-    """Choose how many stages each ring has, where an SM holds so many CTAs. Gives how many one would have if the CTA
-    were alone; 0 where that are no more."""
-    used = needed_elsewhere(function, puts=ctas == 1 or not _lie_apart(function, rings)) + BARRIERS
+def _choose_depth(
+    function: Function, rings: Sequence[Ring], options: SpecializeWarps, ctas: int, tiles: int
+) -> tuple[int, ...]:
+    """Choose how many stages each ring has, where an SM holds so many CTAs, of ``tiles`` that there is room for. Gives
+    how many there would be if the grid put few blocks on each SM, one and more; 0 where that changes nothing."""
     mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
     simple = all(isinstance(op.x.type, SharedType) for op in mmas)
-    chained = _STAGES_OF_ATTENTION if CTAS_BESIDE in function.hints else _STAGES
-    most = options.stages or (_MOST_STAGES if simple else chained)
-    choose_stages(rings, share_of_sm(options.limit, ctas) - used, most)
-    deeper = max(r.stages for r in rings)
+    most, apart = options.stages or (_MOST_STAGES if simple else _STAGES), _lie_apart(function, rings)
+
+    def choose(ctas: int) -> int:
+        for ring in rings:
+            ring.stages = 1
+        used = needed_elsewhere(function, puts=ctas == 1 or not apart) + BARRIERS
+        choose_stages(rings, share_of_sm(options.limit, ctas) - used, most)
+        return max(r.stages for r in rings)
+
+    if tiles > 1 and not options.blocks:
+        other = [_resident(tiles, blocks) for blocks in _FEW_BLOCKS]
+        deeper = tuple(choose(few) if few != ctas else 0 for few in other)
+        choose(ctas)
+        return deeper
+    alone, half = choose(ctas), options.limit // 2 - needed_elsewhere(function) - BARRIERS
     threads = LANES * num_warps(function)
     accumulators = sum(p.acc.tile.size // threads for p in mmas)
     crowded = threads > LANES * GROUP_WARPS or accumulators > _FEW_ACCUMULATORS
-    if options.stages or options.alone or not simple or crowded or ctas > 1:
-        return 0
-    half = options.limit // 2 - used
-    if half < 2 * sum(r.bytes for r in rings):
-        return 0
+    if options.stages or options.blocks or not simple or crowded or ctas > 1:
+        return ()
+    if half < _LEAST_STAGES * sum(r.bytes for r in rings):
+        return ()
     for ring in rings:
         ring.stages = 1
     choose_stages(rings, half, most)
-    return deeper if max(r.stages for r in rings) < deeper else 0
+    return (alone,) if max(r.stages for r in rings) < alone else ()
 
 
 class Partition:
@@ -415,10 +444,10 @@ class _Producer(Partition):
         if op is group.fetches[0]:
             emptied = b.emit(Xor, state.parity, b.constant(1, int32))
             b.emit_op(barriers.MbarrierWait, ring.barrier(b, state.slot, full=False), emptied)
-            b.emit_op(barriers.MbarrierExpect, full, bytes=group.bytes)
+            b.emit_op(barriers.MbarrierExpect, full, None, bytes=group.bytes)
         buffer = group.buffer(b, op, state.slot)
         both = None if op.both is None else self.values.get(op.both, op.both)
-        b.emit_op(TmaLoad, buffer, full, self.values.get(op.map, op.map), self.all(op.starts), both)
+        b.emit_op(TmaLoad, buffer, full, self.values.get(op.map, op.map), self.all(op.starts), both, None)
         if op is group.fetches[-1]:
             self.states[ring] = state.next(b, ring.stages)
 

@@ -1,4 +1,4 @@
-"""Kernels whose MMA ops need more registers than two warp groups have are divided among several CTAs."""
+"""Kernels whose MMA ops need more registers than two warp groups have, or pay in more CTAs, are divided among these."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import ClassVar
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import operand_source
+from tilewright.analysis.mma_graph import depends, mma_loops, mma_ops, operand_source
 from tilewright.ir.core import Block, Function
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import LoadView
+from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.transforms.gpu.choose_wgmma import MOST_ACCUMULATORS, MOST_GROUPS, MOST_WORDS
 from tilewright.transforms.gpu.tile_splitting import cluster_size, divide
 
+_FEW_KEYS = 128 * 64  # elements of the keys of a step: benchmarks/results/gpu_attention.md
 _MOST_CTAS = 8  # the largest cluster that every GPU with clusters launches
 
 
@@ -24,8 +25,9 @@ _MOST_CTAS = 8  # the largest cluster that every GPU with clusters launches
 class SplitMma:
     """Halves the tiles of a kernel until its MMA ops are for two warp groups; provides ``cluster_size``.
 
-    Attention over 256 queries is that over 128 in two CTAs then, which a cluster runs side by side. A kernel that
-    cannot be divided so far stays whole. Runs on optimized Tile IR, before anything that depends on the sizes of tiles.
+    Attention over 256 queries is that over 128 in two CTAs then, which a cluster runs side by side, and that over 128
+    with few keys is that over 64, of which an SM holds as many as overlap. A kernel that cannot be divided so far stays
+    whole. Runs on optimized Tile IR, before anything that depends on the sizes of tiles.
     """
 
     name: ClassVar[str] = "split-mma"
@@ -35,10 +37,12 @@ class SplitMma:
         if not self.target.has_wgmma:
             return function
         part, ctas = function, 1
-        while _need_too_much(part):
+        while (needed := _need_too_much(part)) or _pay_apart(part):
             half = divide(part, 2)
             if half.blocks == 1 or ctas == _MOST_CTAS:
-                return function
+                if needed:
+                    return function
+                break
             part, ctas = half.function, 2 * ctas
         if ctas > 1:
             part.hints["num_ctas"] = 1  # a pair has no mate to share loads with
@@ -54,6 +58,24 @@ def _need_too_much(function: Function) -> bool:
         if isinstance(op, Mma):
             mmas[op.block].append(op)
     return any(map(_is_too_much, mmas.values()))
+
+
+def _pay_apart(function: Function) -> bool:
+    """Whether all MMA ops of ``function`` are those of attention over more rows than a warp group has, in steps of few
+    keys, whose numbers follow from the loop: then the threads that multiply load for themselves."""
+    if function.hints.get("occupancy") == 1 or any(
+        isinstance(op, (Load, LoadView)) and op.result.tile.size == 1 for op in function.walk()
+    ):
+        return False
+    found = [op for op in function.walk() if isinstance(op, Mma)]
+    pairs = [mma_ops(loop) for loop in mma_loops(function)]
+    return sum(map(len, pairs)) == len(found) > 0 and all(
+        len(pair) == 2
+        and depends(pair[1], pair[0])
+        and all(op.acc.tile.shape[-2] > ROWS and op.x.tile.element.bytes == 2 for op in pair)
+        and pair[0].y.tile.size <= _FEW_KEYS
+        for pair in pairs
+    )
 
 
 def _is_too_much(mmas: list[Mma]) -> bool:

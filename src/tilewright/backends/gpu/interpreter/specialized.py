@@ -109,8 +109,10 @@ def _barrier(cta: CtaInterpreter, op: Op, buffer: Buffer) -> Mbarrier:
     return found
 
 
-def _expect(cta: CtaInterpreter, op: barriers.MbarrierExpect, buffer: Buffer) -> None:
+def _expect(cta: CtaInterpreter, op: barriers.MbarrierExpect, buffer: Buffer, mask: Array | None) -> None:
     barrier = _barrier(cta, op, buffer)
+    if mask is not None and not bool(mask):
+        return
     barrier.bytes += op.bytes
     barrier.arrive(cta.cluster.clocks.release())
     cta.mbarriers.changes += 1
@@ -196,7 +198,10 @@ def _tma_load(
     tensor_map: tma.TensorMap,
     starts: list[Array],
     both: Array | None,
+    mask: Array | None,
 ) -> None:
+    if mask is not None and not bool(mask):
+        return
     pointers, inside = _addresses(cta, op, buffer.type, tensor_map, starts)
     dtype, memory = buffer.type.dtype, float32 if tensor_map.rounds else tensor_map.dtype
     data = np.zeros(inside.shape, memory.storage)

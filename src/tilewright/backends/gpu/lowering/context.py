@@ -26,10 +26,11 @@ Registers = list[ir.Value]
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tile in shared memory: its type, and the 32-bit address of its first byte."""
+    """A tile in shared memory: its type, the 32-bit address of its first byte, and what descriptors have of that."""
 
     type: SharedType
     address: ir.Value
+    encoded: ir.Value
 
 
 @dataclass
@@ -79,6 +80,7 @@ class Context:
         self.shared_base: ir.Value | None = None
         self.tile_threads = LANES  # over which tiles are distributed
         self.alone = False  # whether one thread runs what is emitted
+        self.elected: ir.Value | None = None  # whether this one copies, of a CTA all of whose warps run the same
         self.joined: dict[Wgmma, list[Wgmma]] = {}  # see ``joined_mma``
         self.maps: dict[Op, ir.Value] = {}  # the parameters that are tensor maps
 

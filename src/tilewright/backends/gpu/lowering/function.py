@@ -139,6 +139,8 @@ def add_kernel(
     allocations = [op for op in function.walk() if isinstance(op, SharedAlloc)]
     if allocations:
         cx.shared_base = _shared_base(builder, max(op.alignment for op in allocations))
+    if maps and roles is None:
+        cx.elected = tma.elected(cx)
     cx.run(function.body)
     builder.leave_out_unread()
     return Kernel(called.symbol, threads, memory.shared_bytes(allocations), maps)

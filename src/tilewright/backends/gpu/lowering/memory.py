@@ -220,7 +220,9 @@ def _shared_base(cx: Context) -> ir.Value:
 def _shared_alloc(cx: Context, op: memory.SharedAlloc) -> None:
     assert op.offset is not None, "shared memory was not allocated"
     address = cx.builder.add(_shared_base(cx), cx.i32(op.offset)) if op.offset else _shared_base(cx)
-    cx.buffers[op.result] = Buffer(op.type, address)
+    # Here, as that is outside of loops: nobody else moves it there.
+    encoded = cx.builder.and_(cx.builder.lshr(address, cx.i32(4)), cx.i32(0x3FFF))
+    cx.buffers[op.result] = Buffer(op.type, address, encoded)
 
 
 def _shared_copy(cx: Context, op: memory.SharedCopy) -> None:
@@ -228,8 +230,9 @@ def _shared_copy(cx: Context, op: memory.SharedCopy) -> None:
     size = buffer.type.bytes // buffer.type.copies
     index = resized(cx.builder, cx.scalar(op.index), I32)
     address = cx.builder.add(buffer.address, cx.builder.mul(index, cx.i32(size)))
+    encoded = cx.builder.add(buffer.encoded, cx.builder.mul(index, cx.i32(size >> 4)))
     assert op.result.type is not None
-    cx.buffers[op.result] = Buffer(op.result.type, address)  # type: ignore[arg-type]
+    cx.buffers[op.result] = Buffer(op.result.type, address, encoded)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

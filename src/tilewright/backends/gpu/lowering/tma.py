@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.assembly import I16, I64, operand_names
+from tilewright.backends.gpu.lowering.assembly import I1, I16, I64, operand_names
 from tilewright.backends.gpu.lowering.context import Context, Rule, instruction
 from tilewright.ir.core import Op, Value
 from tilewright.ir.layouts import LANES, log2
@@ -50,7 +51,7 @@ def _mbarrier_init(cx: Context, op: MbarrierInit) -> None:
 
 def _mbarrier_expect(cx: Context, op: MbarrierExpect) -> None:
     text, address = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {op.bytes};", cx.buffers[op.barrier].address
-    _by_one(cx, text, [address])
+    _by_one(cx, text, [address], op.mask)
 
 
 def _mbarrier_arrive(cx: Context, op: MbarrierArrive) -> None:
@@ -80,12 +81,22 @@ def _leads_group(cx: Context) -> ir.Value:
     return cx.builder.icmp_unsigned("==", cx.builder.and_(cx.thread, cx.i32(GROUP_WARPS * LANES - 1)), cx.i32(0))
 
 
-def _by_one(cx: Context, text: str, operands: list[ir.Value]) -> None:
-    """Emit what the thread does that loads: the only one that runs this, or the first of all."""
-    if cx.alone:
+def _by_one(cx: Context, text: str, operands: list[ir.Value], mask: Value | None) -> None:
+    """Emit what the thread does that loads, where ``mask`` is true: the only one that runs this, or one of the first
+    warp."""
+    if cx.alone and mask is None:
         cx.asm(text, [], operands)
     else:
-        cx.asm(f"@${len(operands)} {text}", [], [*operands, _is_first(cx)])
+        given = [] if mask is None else [cx.scalar(mask)]
+        predicate = functools.reduce(cx.builder.and_, given if cx.elected is None else [cx.elected, *given])
+        cx.asm(f"@${len(operands)} {text}", [], [*operands, predicate])
+
+
+def elected(cx: Context) -> ir.Value:
+    """Whether this is the one thread of the first warp that is elected. The assembler knows that it is one: it makes no
+    branch for it."""
+    text = f"{{ .reg .pred one; elect.sync _|one, -1; setp.lt.u32 $0, $1, {LANES}; and.pred $0, $0, one; }}"
+    return cx.asm(text, [I1], [cx.thread])[0]
 
 
 def _is_first(cx: Context) -> ir.Value:
@@ -140,7 +151,7 @@ def _tma_load(cx: Context, op: tma.TmaLoad) -> None:
     more = [cx.scalar(op.map), cx.buffers[op.barrier].address]
     if op.both is None:
         for box in found:
-            _by_one(cx, f"{copy} {operands};", [*box, *more])
+            _by_one(cx, f"{copy} {operands};", [*box, *more], op.mask)
         return
     half = len(found) // 2
     with b.if_else(cx.scalar(op.both)) as (together, alone):

@@ -46,15 +46,14 @@ def _strides(t: SharedType, k_axis: int, apart: int | None) -> tuple[int, int]:
     return apart or t.shape[k_axis] * swizzle, 8 * swizzle
 
 
-def _descriptor(cx: Context, buffer: Buffer, k_axis: int, first: ir.Value | None, apart: int | None = None) -> ir.Value:
-    """The descriptor of an operand, from byte ``first`` on, or of several that lie so many bytes ``apart``."""
-    b, found = cx.builder, swizzle_of(buffer.type)
+def _descriptor(cx: Context, low: ir.Value, t: SharedType, k_axis: int, apart: int | None = None) -> ir.Value:
+    """The descriptor of an operand of type ``t``, of which ``low`` is the address, or of several that lie so many bytes
+    ``apart``."""
+    found = swizzle_of(t)
     assert found is not None
-    leading, stride = _strides(buffer.type, k_axis, apart)
-    address = buffer.address if first is None else b.add(buffer.address, first)
-    low = b.zext(b.and_(b.lshr(address, cx.i32(4)), cx.i32(0x3FFF)), I64)
+    leading, stride = _strides(t, k_axis, apart)
     fixed = (leading >> 4) << 16 | (stride >> 4) << 32 | _MODES[found[1]] << 62
-    return b.or_(low, ir.Constant(I64, fixed))
+    return cx.builder.or_(cx.builder.zext(low, I64), ir.Constant(I64, fixed))
 
 
 def _wgmma(cx: Context, op: Wgmma) -> None:
@@ -91,7 +90,7 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
         lines.append(f"wgmma.wait_group.sync.aligned {pending};")
     head = "{ .reg .pred adds, sets; .reg .b64 a, c; setp.eq.u32 adds, 0, 0; setp.ne.u32 sets, 0, 0; "
     text = head + " ".join(lines) + " }"
-    more = [_descriptor(cx, y, 0, None, apart), *left.values]
+    more = [_descriptor(cx, y.encoded, y.type, 0, apart), *left.values]
     found = _accumulators(cx, text, [register.type for register in acc], given, more)
     for i, mma in enumerate(mmas):
         part = len(found) // len(mmas)
@@ -107,11 +106,11 @@ class _Shared:
 
     @classmethod
     def of(cls, cx: Context, buffer: Buffer, groups: int) -> _Shared:
-        own = None
+        low = buffer.encoded
         if groups > 1:
             rows = _offset(buffer.type.layout, ROWS, 0) * buffer.type.dtype.bytes
-            own = cx.builder.mul(cx.builder.lshr(cx.warp, cx.i32(2)), cx.i32(rows))
-        return cls(buffer.type, [_descriptor(cx, buffer, 1, own)])
+            low = cx.builder.add(low, cx.builder.mul(cx.builder.lshr(cx.warp, cx.i32(2)), cx.i32(rows >> 4)))
+        return cls(buffer.type, [_descriptor(cx, low, buffer.type, 1)])
 
     @property
     def dtype(self) -> DType:

@@ -30,6 +30,13 @@ def barrier(op: Op, value: Value) -> SharedType:
     return t
 
 
+def require_mask(op: Op, mask: Value | None) -> None:
+    """Require that ``mask`` is a truth value, if there is one."""
+    if mask is not None:
+        t = tile(op, mask)
+        require(not t.rank and t.element.is_bool, op, "mask {}", t)
+
+
 @define("gpu.mbarrier_init", effect=READ_WRITE, table=GPU_OPS)
 class MbarrierInit(Op):
     """The first thread makes mbarriers of all copies of ``barriers``, of which each phase awaits ``count`` arrivals.
@@ -49,13 +56,15 @@ class MbarrierInit(Op):
 
 @define("gpu.mbarrier_expect", effect=READ_WRITE, table=GPU_OPS)
 class MbarrierExpect(Op):
-    """One thread arrives, and the current phase expects ``bytes`` more."""
+    """One thread arrives, where ``mask`` is true, and the current phase expects ``bytes`` more."""
 
     barrier: Value = operand()
+    mask: Value | None = optional_operand()
     bytes: int = attribute(int)
 
     def infer(self) -> tuple[Type, ...]:
         barrier(self, self.barrier)
+        require_mask(self, self.mask)
         require(0 < self.bytes <= _MOST_BYTES, self, "{} bytes", self.bytes)
         return ()
 
@@ -73,9 +82,7 @@ class MbarrierArrive(Op):
 
     def infer(self) -> tuple[Type, ...]:
         barrier(self, self.barrier)
-        if self.mask is not None:
-            t = tile(self, self.mask)
-            require(not t.rank and t.element.is_bool, self, "mask {}", t)
+        require_mask(self, self.mask)
         return ()
 
 

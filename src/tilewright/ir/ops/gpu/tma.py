@@ -16,7 +16,7 @@ from tilewright.ir.dtypes import DType
 from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.layouts import OFFSET, REGISTER, LinearLayout, log2
 from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, operands, optional_operand
-from tilewright.ir.ops.gpu.barriers import barrier
+from tilewright.ir.ops.gpu.barriers import barrier, require_mask
 from tilewright.ir.ops.gpu.memory import READ_WRITE, GroupWait, SharedMemoryOp, shared
 from tilewright.ir.ops.gpu.tiles import with_layout
 from tilewright.ir.ops.rules import Unary, require, scalar_integer, tile
@@ -213,7 +213,8 @@ class Put(Op):
 
 @define("gpu.tma_load", effect=READ_WRITE, table=GPU_OPS)
 class TmaLoad(Op):
-    """One thread begins to copy the tile at ``starts`` to ``buffer``; zeros outside of the array.
+    """One thread begins, where ``mask`` is true, to copy the tile at ``starts`` to ``buffer``; zeros outside of the
+    array.
 
     When it has arrived, its bytes are taken from those that the current phase of ``barrier`` expects. It may be read
     by those who have waited for that phase. Where ``both`` is true, it copies half of the boxes (the CTA that comes
@@ -225,10 +226,12 @@ class TmaLoad(Op):
     map: Value = operand()
     starts: list[Value] = operands()
     both: Value | None = optional_operand()
+    mask: Value | None = optional_operand()
 
     def infer(self) -> tuple[Type, ...]:
         t = shared(self, self.buffer)
         barrier(self, self.barrier)
+        require_mask(self, self.mask)
         _tile_of_map(self, t, self.map, self.starts)
         _require_shared(self, t, self.map, self.both)
         return ()
