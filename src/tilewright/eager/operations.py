@@ -32,14 +32,12 @@ def call(operation: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -
 
 def _function(value: Any) -> Any:
     """A function of the program that is given to an operation, in a form that takes values of the front end."""
-    if not isinstance(value, (types.FunctionType, types.MethodType, TileFunction)) or _is_operation(value):
+    if not isinstance(value, (types.FunctionType, types.MethodType, TileFunction)) or (
+        isinstance(value, types.FunctionType) and value in BUILDERS
+    ):
         return value
     code = _SESSION.code(value)
     return HostFunction(lambda given, named: unwrap(code(*map(wrap, given), **{n: wrap(v) for n, v in named.items()})))
-
-
-def _is_operation(value: Any) -> bool:
-    return isinstance(value, types.FunctionType) and value in BUILDERS
 
 
 def call_function(function: TileFunction, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

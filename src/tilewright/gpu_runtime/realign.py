@@ -174,13 +174,13 @@ class AlignedArrays:
         """Whether the arrays are simple enough to be copied, and read often enough by ``blocks`` blocks."""
         return all(
             copy.columns <= min(copy.step, _WIDEST * copy.kind.tile[1])
-            and (not copy.transposed or self._pays_transposed(copy, blocks))
+            and (
+                not copy.transposed
+                or (self._reads[copy] >= _READ_OFTEN and copy.rows * blocks >= _WORTH_TRANSPOSING.get(copy.item, 0))
+            )
             and copy.rows * copy.columns * copy.item <= blocks * _WORTH_PER_BLOCK
             for copy in self.copies
         )
-
-    def _pays_transposed(self, copy: AlignedCopy, blocks: int) -> bool:
-        return self._reads[copy] >= _READ_OFTEN and copy.rows * blocks >= _WORTH_TRANSPOSING.get(copy.item, 0)
 
 
 def _reads(copy: AlignedCopy, descriptors: Sequence[Descriptor], arrays: Sequence[Geometry]) -> int:

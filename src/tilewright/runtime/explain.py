@@ -170,11 +170,7 @@ def show(name: str, number: int, compilation: Compilation) -> None:
     sys.stderr.write("\n".join([f"tilewright: {name}() specialization {number}: {head}", *rest, ""]))
 
 
-def ir_wanted() -> bool:
-    """Whether the environment asks for the Tile IR of each kernel that is compiled."""
-    return switch("TILEWRIGHT_SHOW_IR")
-
-
 def show_ir(function: Function) -> None:
-    """Print the Tile IR of what was compiled, in one piece."""
-    sys.stderr.write(f"{print_function(function)}\n")
+    """Print the Tile IR of what was compiled, in one piece, where the environment asks for it."""
+    if switch("TILEWRIGHT_SHOW_IR"):
+        sys.stderr.write(f"{print_function(function)}\n")

@@ -12,7 +12,7 @@ from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Backend, Work
 from tilewright.backends.registry import classes_of
-from tilewright.frontend.signature import ArgumentSpec, PointerSpec, Signature
+from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
 from tilewright.runtime import explain as explanation
 from tilewright.runtime.arguments import (
@@ -315,7 +315,8 @@ class Launchable:
     def _with_checks(self, function: Function, signature: Signature, backend: Backend) -> Function:
         if checked(backend):
             return run_passes(function, add_checks(self._pointers(signature)))
-        null = frozenset(p.argument for p, s in zip(function.params, signature.arguments) if _is_null(s))
+        given = zip(function.params, signature.arguments)
+        null = frozenset(p.argument for p, spec in given if isinstance(spec, PointerSpec) and spec.null)
         if not null or backend.device != "cpu" or backend.capabilities.finds_undefined_behavior:
             return function
         return run_passes(function, (NullCheckInsertion(null),))
@@ -339,8 +340,7 @@ class Launchable:
         taken = next((as_what for (_, _, s), as_what in self._taken.items() if s == signature), None)
         why = f"{taken[0]} takes {taken[1]}" if taken is not None and taken[0] == backend.name else ""
         compilation = Compilation(name, origin, seconds, facts, tuple(reasons), why)
-        if explanation.ir_wanted():
-            explanation.show_ir(function)
+        explanation.show_ir(function)
         if explanation.wanted():
             explanation.show(self.name, len(earlier) + 1, compilation)
         written = AnalysisManager(function).get(argument_effects).written
@@ -353,10 +353,6 @@ class Launchable:
         if len(self.plans) >= _MAX_PLANS:
             self.plans.clear()
         self.plans[key] = plan
-
-
-def _is_null(spec: ArgumentSpec) -> bool:
-    return isinstance(spec, PointerSpec) and spec.null
 
 
 def _wrong_arguments(kernel: Launchable, args: Any) -> str:

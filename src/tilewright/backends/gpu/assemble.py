@@ -129,7 +129,7 @@ def _failure(ran: subprocess.CompletedProcess[str], ptx: str, target: str, kerne
 
 def _report(ptx: str, target: str, kernel: str, path: Path, said: str) -> Path:
     """A folder with the PTX, what ptxas said, and a script that repeats exactly what failed."""
-    folder = Path(tempfile.mkdtemp(prefix=f"tilewright-ptxas-{_safe(kernel)}-"))
+    folder = Path(tempfile.mkdtemp(prefix="tilewright-ptxas-{}-".format(re.sub(r"\W", "_", kernel)[:40])))
     (folder / "kernel.ptx").write_text(ptx)
     (folder / "ptxas.txt").write_text(f"ptxas {tool_version('ptxas')}\n{said}\n")
     script = folder / "repeat.sh"
@@ -141,7 +141,3 @@ def _report(ptx: str, target: str, kernel: str, path: Path, said: str) -> Path:
 
 def _quoted(command: Sequence[str]) -> str:
     return " ".join("'" + part.replace("'", "'\\''") + "'" for part in command)
-
-
-def _safe(name: str) -> str:
-    return re.sub(r"\W", "_", name)[:40]

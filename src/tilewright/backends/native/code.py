@@ -122,19 +122,11 @@ def caller(
 @functools.cache
 def _caller(instructions: Callable[[Body, str], None]) -> _Code:
     body = Body()
-    instructions(body, _record(body))
+    instructions(body, body.call("PyLong_AsVoidPtr", body.call("PyTuple_GetItem", "%self", 0)))
     none = body.let(f"icmp eq ptr {body.call('PyErr_Occurred')}, null")
     result = body.let(f"select i1 {none}, ptr {body.reference(None)}, ptr null")
     body.call("Py_IncRef", result)  # which may be null
     body.do(f"ret ptr {result}")
     body.label("no")
-    return _without_arguments(body, body.call("PyObject_CallNoArgs", body.call("PyTuple_GetItem", "%self", 1)))
-
-
-def _record(body: Body) -> str:
-    """The address that ``self`` starts with."""
-    return body.call("PyLong_AsVoidPtr", body.call("PyTuple_GetItem", "%self", 0))
-
-
-def _without_arguments(body: Body, result: str) -> _Code:
-    return _Code("launch", body.function("ptr @call(ptr %self, ptr %nothing)", f"ret ptr {result}"), _NOARGS)
+    done = body.call("PyObject_CallNoArgs", body.call("PyTuple_GetItem", "%self", 1))
+    return _Code("launch", body.function("ptr @call(ptr %self, ptr %nothing)", f"ret ptr {done}"), _NOARGS)

@@ -283,15 +283,11 @@ def _statement_end(masked: str, before: int, start: int) -> int | None:
     for i in range(start, len(masked)):
         depth += (masked[i] in "([{") - (masked[i] in ")]}")
         if masked[i] == ";" and depth == 0:
-            return None if _is_declaration(masked[start:i]) else i + 1
+            # A type followed by a name, which no expression starts with, is a declaration.
+            return None if _DECLARATION.match(masked[start:i]) else i + 1
         if depth < 0:
             return None
     return None
-
-
-def _is_declaration(statement: str) -> bool:
-    """A type followed by a name, which no expression starts with."""
-    return _DECLARATION.match(statement) is not None
 
 
 # -- what they become

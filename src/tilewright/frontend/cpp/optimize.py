@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
 
 import llvmlite.binding as llvm
 
@@ -133,11 +132,8 @@ def _manager(passes: tuple[str, ...]) -> llvm.FunctionPassManager:
 
 
 def _calls_any(function: llvm.ValueRef, names: set[str]) -> bool:
-    return any(callee.name in names for callee in _callees(function))
-
-
-def _callees(function: llvm.ValueRef) -> Iterator[llvm.ValueRef]:
-    return (list(i.operands)[-1] for block in function.blocks for i in block.instructions if i.opcode == "call")
+    calls = (i for block in function.blocks for i in block.instructions if i.opcode == "call")
+    return any(list(i.operands)[-1].name in names for i in calls)
 
 
 def _has_memory(function: llvm.ValueRef) -> bool:

@@ -109,7 +109,8 @@ def _of_input(code: types.CodeType) -> tuple[str, list[str]]:
     """The lines of the input of a prompt or of the text of ``python -c`` that ``code`` comes from, and the name under
     which ``linecache`` has them from now on; that of its file and no lines where it comes from neither."""
     name = code.co_filename
-    lines: list[str] = getattr(linecache, "_getlines_from_code", _none)(code)  # of prompts, from Python 3.13.1 on
+    of_prompts = getattr(linecache, "_getlines_from_code", None)  # from Python 3.13.1 on
+    lines: list[str] = [] if of_prompts is None else of_prompts(code)
     if name == "<string>":  # of texts for exec, too
         given = (textwrap.dedent(word) for word in sys.orig_argv if code.co_name.strip("<>") in word)
         lines = next((text.splitlines(True) for text in given if _has(text, code)), [])
@@ -117,10 +118,6 @@ def _of_input(code: types.CodeType) -> tuple[str, list[str]]:
     if lines:
         linecache.cache[name] = (0, None, lines, name)
     return name, lines
-
-
-def _none(code: types.CodeType) -> list[str]:
-    return []
 
 
 def _has(text: str, code: types.CodeType) -> bool:

@@ -37,10 +37,6 @@ def svarint(value: int) -> bytes:
     return varint((value << 1 ^ value >> 63) & MASK64)
 
 
-def unzigzag(value: int) -> int:
-    return value >> 1 ^ -(value & 1)
-
-
 def signed(bits: int, width: int = 64) -> int:
     """The two's complement number with these ``bits``."""
     return bits - (1 << width) if bits >> (width - 1) else bits
@@ -113,7 +109,8 @@ class Cursor:
                 raise self.error(f"a varint of at most 10 bytes for {what}", start)
 
     def svarint(self, what: str) -> int:
-        return unzigzag(self.varint(what))
+        value = self.varint(what)
+        return value >> 1 ^ -(value & 1)
 
     def bool(self, what: str) -> bool:
         value = self.byte(what)

@@ -298,10 +298,6 @@ def _check_load(state: State, op: CheckLoad) -> None:
         state.bind(r, v)
 
 
-def _bind_view(state: State, op: memory_ops.MakePartitionView) -> None:
-    state.bind(op.result, state.view(op.view))
-
-
 def _bind_grid_value(state: State, op: memory_ops.Bid | memory_ops.NumBlocks) -> None:
     state.bind(op.result, state.grid[f"{op.name}{op.axis}"])
 
@@ -315,17 +311,13 @@ def _reserve_scratch(state: State, op: ReserveScratch) -> None:
     state.scratch_bytes = op.bytes
 
 
-def _emit_return(state: State, op: Return) -> None:
-    state.builder.branch(state.exit)
-
-
 _STATEMENTS: dict[type[Op], Callable[[State, Any], None]] = {
     memory_ops.Bid: _bind_grid_value,
     memory_ops.NumBlocks: _bind_grid_value,
     ReserveScratch: _reserve_scratch,
     ScratchPointer: _emit_scratch_pointer,
     memory_ops.MakeTensorView: views.bind_tensor_view,
-    memory_ops.MakePartitionView: _bind_view,
+    memory_ops.MakePartitionView: lambda state, op: state.bind(op.result, state.view(op.view)),
     LoopNest: _emit_nest,
     CheckLoad: _check_load,
     CopyBuffer: control.emit_copy,
@@ -333,7 +325,7 @@ _STATEMENTS: dict[type[Op], Callable[[State, Any], None]] = {
     Loop: control.emit_loop,
     If: control.emit_if,
     **dict.fromkeys((Yield, Continue, Break), control.emit_end),
-    Return: _emit_return,
+    Return: lambda state, op: state.builder.branch(state.exit),
     memory_ops.Print: output.emit_print,
     memory_ops.Assert: output.emit_assert,
 }

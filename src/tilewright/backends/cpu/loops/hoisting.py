@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tilewright.ir.core import Function, Op
+from tilewright.ir.core import Function
 from tilewright.ir.effects import is_pure
 from tilewright.ir.ops.loops import CheckLoad
 from tilewright.transforms.base import InPlacePass
@@ -24,8 +24,5 @@ class HoistChecks(InPlacePass):
 
     def change(self, function: Function) -> bool:
         """Never fails."""
-        return hoist(function.body, _is_movable)
-
-
-def _is_movable(op: Op) -> bool:
-    return isinstance(op, CheckLoad) and is_pure(op)  # and not one that reads arrays
+        # Of checks, those that read no arrays.
+        return hoist(function.body, lambda op: isinstance(op, CheckLoad) and is_pure(op))

@@ -59,10 +59,6 @@ class Mbarrier:
             self.missing = self.count
             self.parity ^= 1
 
-    def is_over(self, parity: int) -> bool:
-        """Whether the phase of ``parity`` is over."""
-        return self.parity != parity
-
 
 class Mbarriers:
     """The mbarriers of a CTA, by the byte where each lies. ``changes`` counts what happened to them.

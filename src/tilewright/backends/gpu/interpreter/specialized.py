@@ -81,7 +81,7 @@ def run_mbarrier_wait(
     """Copies arrive as late as they can: when a side waits for them."""
     buffer, parity = operands
     barrier = _barrier(cta, op, buffer)
-    while not barrier.is_over(int(parity)):
+    while barrier.parity == int(parity):
         if barrier.arriving:
             for arrival in barrier.arriving:
                 cta.shared.arrive(arrival.op, arrival.addresses, arrival.data, arrival.allocation)

@@ -313,10 +313,6 @@ def _known_divisible(builder: Builder, value: Value, divisor: int) -> Value:
     return value if divisor == 1 else builder.emit(memory.AssumeDivisible, value, divisor=divisor)
 
 
-def _raw_memory(ctx: Context, array: Any) -> RawMemory:
-    return RawMemory(check.array(ctx, array))
-
-
 def _from_foreign(ctx: Context, pointer: Any, shape: Any, strides: Any) -> Array:
     base = check.tile(ctx, pointer, "pointer")
     if not base.value.tile.is_pointer or base.ndim:
@@ -337,18 +333,14 @@ def _from_foreign(ctx: Context, pointer: Any, shape: Any, strides: Any) -> Array
     return Array(base.value.tile.pointee, base.value, rows[0], rows[1], (None,) * rank, (None,) * rank, dtype, "array")
 
 
-def _foreign_pointer_dtype(ctx: Context, pointee_dtype: Any) -> PointerType:
-    return PointerType(check.dtype(ctx, pointee_dtype, "pointee_dtype"))
-
-
 BUILDERS: dict[Any, OpBuilder] = {
     lang.load: _load,
-    foreign_pointer_dtype: _foreign_pointer_dtype,
+    foreign_pointer_dtype: lambda ctx, pointee_dtype: PointerType(check.dtype(ctx, pointee_dtype, "pointee_dtype")),
     lang.store: _store,
     lang.num_tiles: _num_tiles,
     ArrayStub.tiled_view: _tiled_view,
     ArrayStub.slice: _slice,
-    ArrayStub.get_raw_memory: _raw_memory,
+    ArrayStub.get_raw_memory: lambda ctx, array: RawMemory(check.array(ctx, array)),
     ArrayStub.from_foreign: _from_foreign,
     ViewStub.load: _view_load,
     ViewStub.store: _view_store,
