@@ -270,7 +270,7 @@ def test_mistakes_in_text_are_told_by_their_place(text: str, message: str) -> No
 
 def test_damaged_text_is_refused_or_read() -> None:
     rng = random.Random(3)
-    sources = [print_module(m) for m in (every_op(1), every_op(NEWEST), multimem())]
+    sources = [show(m) for m in (every_op(1), every_op(NEWEST), multimem()) for show in (print_module, generic)]
     counts = {True: 0, False: 0}
     for _ in range(150):
         text = rng.choice(sources)

@@ -199,8 +199,9 @@ class Emitter(dict[core.Value, Value]):
         **attributes: Any,
     ) -> list[Value]:
         """Append an op; attributes that are left out have their defaults. Returns its results."""
-        made = [Value(t) for t in results]
-        self.append(name, operands, made, list(regions), attributes)
+        spec, absent, default, _, _ = self.declared.get(name) or self.lacks(name)
+        operands, attributes, made = {**absent, **operands}, {**default, **attributes}, [Value(t) for t in results]
+        self.block.ops.append(Operation(spec, operands, attributes, made, list(regions), self.loc))
         return made
 
     def one(self, name: str, operands: dict[str, Any], result: Type, **attributes: Any) -> Value:
@@ -221,18 +222,6 @@ class Emitter(dict[core.Value, Value]):
         op.offset = 0
         self.block.ops.append(op)
         return made
-
-    def append(
-        self,
-        name: str,
-        operands: dict[str, Any],
-        results: list[Value],
-        regions: list[Block | None],
-        attributes: dict[str, Any],
-    ) -> None:
-        spec, absent, default, _, _ = self.declared.get(name) or self.lacks(name)
-        operands, attributes = {**absent, **operands}, {**default, **attributes}
-        self.block.ops.append(Operation(spec, operands, attributes, results, regions, self.loc))
 
     def lacks(self, name: str) -> NoReturn:
         since = BY_NAME[name].since

@@ -42,8 +42,7 @@ def _ordered(
 ) -> list[Value]:
     """Append a memory op, after those that it comes after."""
     operands["token"] = e.tokens.before(op)
-    found, token = [Value(t) for t in results], Value(TOKEN)
-    e.append(name, operands, [*found, token], [], attributes)
+    *found, token = e.add(name, operands, [*results, TOKEN], **attributes)
     e.tokens.after(op, token)
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from tilewright.ir import core, dtypes
 from tilewright.ir.builder import Builder
@@ -49,6 +49,7 @@ class View:
 
 
 Made = Union[core.Value, TensorView, View]
+M = TypeVar("M")
 
 
 def dtype_of(scalar: Scalar) -> dtypes.DType:
@@ -98,10 +99,7 @@ class Context:
 
     def __getitem__(self, value: Value) -> core.Value:
         """The tile that ``value`` became."""
-        found = self.values.get(value)
-        if not isinstance(found, core.Value):
-            raise self.error(f"{value.type} is not possible here, where a tile is expected")
-        return found
+        return self.made(value, core.Value, "a tile")
 
     def get(self, value: Value | None) -> core.Value | None:
         return None if value is None else self[value]
@@ -115,15 +113,16 @@ class Context:
         return [self.all(o) if isinstance(o, list) else _VIEWS.get(name, Context.get)(self, o) for name, o in given]
 
     def tensor(self, value: Value) -> TensorView:
-        found = self.values.get(value)
-        if not isinstance(found, TensorView):
-            raise self.error(f"{value.type} is not possible here, where a tensor view is expected")
-        return found
+        return self.made(value, TensorView, "a tensor view")
 
     def view(self, value: Value) -> View:
+        return self.made(value, View, "a view of tiles")
+
+    def made(self, value: Value, cls: type[M], expected: str) -> M:
+        """What ``value`` became, which is ``expected`` to be a ``cls``."""
         found = self.values.get(value)
-        if not isinstance(found, View):
-            raise self.error(f"{value.type} is not possible here, where a view of tiles is expected")
+        if not isinstance(found, cls):
+            raise self.error(f"{value.type} is not possible here, where {expected} is expected")
         return found
 
     def emit(self, cls: type[core.Op], *operands: Any, **attributes: Any) -> core.Value:
