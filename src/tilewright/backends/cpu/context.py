@@ -119,9 +119,9 @@ STUCK_ITERATIONS, PATIENCE = 300, 5.0
 # Element operations, of 0.5 ns for most: as long as waking a thread, some 50 us (benchmarks/cpu_costs.py).
 WORTH_A_THREAD = 100_000
 # Seconds that all blocks together must have taken lately, for a launch to share them: about twice what waking threads
-# of ours costs the one that launches, or a parallel region whose threads spin. Chosen by hand on two processors, with
-# the kernels of examples/models/llama.py.
-WORTH_A_POOL, WORTH_A_TEAM = 110e-6, 10e-6
+# of ours costs the one that launches, or a parallel region whose threads spin (benchmarks/cpu_costs.py). Chosen by hand
+# on two processors.
+WORTH_A_POOL, WORTH_A_TEAM = 110e-6, 5e-6
 # Threads take several blocks at a time, few enough that the last one that a thread takes is at most 2 % of its work.
 CHUNKS_PER_THREAD = 64
 

@@ -15,7 +15,7 @@ from tilewright.backends.native import LaunchStub
 from tilewright.backends.native.body import Body, pointer
 from tilewright.system import deadlines
 
-MAX_SCRATCH = 1 << 14  # bytes on the stack
+MAX_SCRATCH = 1 << 16  # bytes on the stack: three tiles of 4096 elements of float32, and more
 _MAX_BLOCKS = 1 << 20  # along an axis: the product of three such extents fits into 64 bits
 _COPIED = 4  # fields at a time
 _GRID = (Field.GRID_X, Field.GRID_Y, Field.GRID_Z)
