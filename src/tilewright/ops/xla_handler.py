@@ -124,15 +124,7 @@ def _module(
         body.do(f"ret ptr {body.let(f'call ptr @xla_error(ptr {api}, ptr {text}, i32 {code})')}")
         body.label(f"go{condition[1:]}")
 
-    extension = body.load("ptr", "%frame", _EXTENSION)
-    body.unless(body.let(f"icmp eq ptr {extension}, null"), "stages")
-    body.unless(body.let(f"icmp ne i32 {body.load('i32', extension, 8)}, {_METADATA}"), "stages")
-    metadata = body.load("ptr", extension, 24)
-    body.store("i64", body.load("i64", api, 32), metadata, 24)  # the version of the API
-    body.store("i32", _COMMAND_BUFFER if gpu else 0, metadata, 32)
-    body.jump("done")
-    body.label("stages")
-    body.unless(body.let(f"icmp ne i32 {body.load('i32', '%frame', _STAGE)}, {_EXECUTE}"), "done")
+    _leave_unless_executed(body, api, gpu)
     arrays = [body.load("ptr", "%frame", at) for at in (_ARGUMENTS, _RESULTS)]
     used = sorted({int(v) for launch in launches for v in launch.values if isinstance(v, AbstractAddress)})
     addresses = {}
@@ -168,6 +160,19 @@ def _module(
     texts = _helpers(), *dict.fromkeys(code.shared for code in codes), *(code.text for code in codes)
     handler = body.function("ptr @handler(ptr %frame)", "br label %done\ndone:\nret ptr null")
     return "\n".join((*texts, handler)), body.kept
+
+
+def _leave_unless_executed(body: Body, api: str, gpu: bool) -> None:
+    """Go to ``done`` in the other stages, and when asked for the version of the API and the traits of the handler."""
+    extension = body.load("ptr", "%frame", _EXTENSION)
+    body.unless(body.let(f"icmp eq ptr {extension}, null"), "stages")
+    body.unless(body.let(f"icmp ne i32 {body.load('i32', extension, 8)}, {_METADATA}"), "stages")
+    metadata = body.load("ptr", extension, 24)
+    body.store("i64", body.load("i64", api, 32), metadata, 24)  # the version of the API
+    body.store("i32", _COMMAND_BUFFER if gpu else 0, metadata, 32)
+    body.jump("done")
+    body.label("stages")
+    body.unless(body.let(f"icmp ne i32 {body.load('i32', '%frame', _STAGE)}, {_EXECUTE}"), "done")
 
 
 def _word(value: Any, kind: TileType) -> int:
