@@ -47,7 +47,6 @@ class NumberPacker:
         self._formats = formats
         self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in formats)).pack_into
         self._as_bits = [(i, dtype_from_short(f)) for i, f in enumerate(formats) if f in _AS_BITS]
-        self.has_floats = any(not f.startswith(("i", "u")) for f in formats)
 
     @property
     def converts(self) -> bool:

@@ -59,9 +59,6 @@ class GpuExecutable:
         self._reporting = reporting
         self._parameters = ParameterLayout(artifact)
         self._numbers = NumberPacker(artifact.formats)
-        # What a plain launch writes: numbers, or more, which it skips for equal arguments unless it refills.
-        self._numbers_only = not (self._numbers.converts or artifact.descriptors or artifact.tables)
-        self._refills = bool(self._numbers.has_floats or artifact.tables)  # equal floats may be zeros of either sign
         self._layout = realign.layouts(artifact.descriptors, artifact.binary.descriptors)
         self._tables = artifact.tables
         self._by_value = [t.index for t in artifact.tables if t.by_value]
@@ -82,7 +79,7 @@ class GpuExecutable:
     # -- launching
 
     def run(self, grid: tuple[int, int, int], values: Sequence[Any], stream: int, device: int) -> None:
-        """``launch`` with tables among the ``values``."""
+        """``launch`` with tables among the ``values``. Most launches that repeat others are made by ``launch_stub``."""
         if self._has_depths:
             self._require_depth(grid, device)
         if self._tables:
@@ -90,21 +87,10 @@ class GpuExecutable:
         if not self._plain_launch:
             self._start(grid, LaunchArguments(values, (), stream, device))
             return
-        try:
-            params = self._local.params
-        except AttributeError:
-            params = self._memory()
-        kernel = self._loaded.get(device) or self._kernel(device)
-        if params.grid != grid or params.stream != stream:
-            params.configure(grid, stream)
-        if self._numbers_only:
-            self._numbers.write(params.numbers, values)
-        elif self._refills or params.filled != (values, device):
-            params.filled = None
-            self._fill(params, LaunchArguments(values, (), stream, device), [])
-            params.filled = values, device
-        if params.launch(params.config_pointer, kernel.handle, params.pointer_pointer, None):
-            self._run(params, kernel)
+        params, kernel = self._memory(), self._kernel(device)
+        params.configure(grid, stream)
+        self._fill(params, LaunchArguments(values, (), stream, device), [])
+        self._run(params, kernel)
 
     def _memory(self) -> LaunchParameters:
         """The memory of this thread's launches."""

@@ -73,7 +73,6 @@ class LaunchParameters:
         self.config = ctypes.create_string_buffer(_CONFIG.size)
         self.grid: tuple[int, int, int] | None = None  # of the configuration, as is the stream
         self.stream = 0
-        self.filled: tuple[Sequence[Any], int] | None = None  # values and device that the memory holds now
         self.held: tuple[Any, LaunchArguments] | None = None  # grid and arguments, where ``copies`` come first
         self.copies: list[Callable[[], None]] = []  # what queues them: into so many bytes of memory, from the start on
         self.copies_start = self.copies_size = 0
