@@ -233,14 +233,18 @@ def _line(*cells: str) -> str:
     return "".join(f"{cell:{width}}" for cell, width in zip(cells, ("<34", "<7", ">7", ">12", ">28", ">9", ">20")))
 
 
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.{2 if seconds >= 1e-4 else 4}f}"
+
+
 def describe(o: Outcome) -> str:
     peer, seconds = o.best
     return _line(
         o.row,
         o.state,
         f"{o.ratio:.2f}",
-        f"{o.ours.median * 1e3:.2f} ms",
-        f"{peer} {seconds * 1e3:.2f} ms",
+        f"{_milliseconds(o.ours.median)} ms",
+        f"{peer} {_milliseconds(seconds)} ms",
         f"{o.ours.spread:.0%}",
         o.of_limit,
     )
@@ -266,8 +270,10 @@ def markdown(
         parts += ["", f"## {_STATES[state]}", "", f"| {' | '.join(columns)} |"]
         parts.append("|---" + "|--:" * (len(columns) - 1) + "|")
         for o in rows:
-            peers = [f"{o.times[n].median * 1e3:.2f}{'*' * (n in o.fresh)}" if n in o.times else "" for n in _PEERS]
-            cells = [o.row, f"{o.ratio:.2f}", f"{o.ours.median * 1e3:.2f}", f"{o.ours.spread:.0%}", o.of_limit]
+            peers = [
+                f"{_milliseconds(o.times[n].median)}{'*' * (n in o.fresh)}" if n in o.times else "" for n in _PEERS
+            ]
+            cells = [o.row, f"{o.ratio:.2f}", _milliseconds(o.ours.median), f"{o.ours.spread:.0%}", o.of_limit]
             if beside:
                 quiet = hot_times.get(o.row)
                 cells.insert(3, "" if quiet is None else f"{o.ours.median / quiet:.2f}")

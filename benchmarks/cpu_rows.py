@@ -98,10 +98,11 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any) -> Run:
     return run
 
 
-def streams(name: str) -> Work:
-    x, y, out, theirs = normal(N), normal(N, seed=1), np.empty(N, np.float32), np.empty(N, np.float32)
+def streams(name: str, n: int = N, tile: int = 16384) -> Work:
+    """Of n elements; few of them stay in the caches."""
+    x, y, out, theirs = normal(n), normal(n, seed=1), np.empty(n, np.float32), np.empty(n, np.float32)
     tx, ty, to = map(torch.from_numpy, (x, y, np.empty_like(x)))
-    tile, grid = 16384, (N // 16384,)
+    grid = (n // tile,)
     if name == "copy":
         peers: dict[str, Run] = {
             "NumPy": lambda: np.copyto(theirs, x) or theirs,
@@ -109,7 +110,7 @@ def streams(name: str) -> Work:
             "Numba": lambda: loops.copy(x, theirs),
             "JAX": jitted(jnp.copy, x),
         }
-        return Work(launch(kernels.copy, grid, x, out, tile), peers, bytes=8 * N, fresh=frozenset({"JAX"}))
+        return Work(launch(kernels.copy, grid, x, out, tile), peers, bytes=8 * n, fresh=frozenset({"JAX"}))
     if name == "add":
         peers = {
             "NumPy": lambda: np.add(x, y, out=theirs),
@@ -118,7 +119,9 @@ def streams(name: str) -> Work:
             "torch.compile": compiled(torch.add, tx, ty),
             "JAX": jitted(jnp.add, x, y),
         }
-        return Work(launch(kernels.add, grid, x, y, out, tile), peers, flops=N, bytes=12 * N, fresh=COMPILED)
+        return Work(
+            launch(kernels.add, grid, x, y, out, tile), peers, flops=n, bytes=12 * n, fresh=COMPILED, limited=n == N
+        )
     factor = np.float32(1.5)
     peers = {
         "NumPy": lambda: np.add(np.multiply(x, factor, out=theirs), y, out=theirs),
@@ -127,7 +130,7 @@ def streams(name: str) -> Work:
         "torch.compile": compiled(lambda x, y: 1.5 * x + y, tx, ty),
         "JAX": jitted(lambda x, y: factor * x + y, x, y),
     }
-    return Work(launch(kernels.scale_add, grid, x, y, out, 1.5, tile), peers, 1e-6, 2 * N, 12 * N, COMPILED)
+    return Work(launch(kernels.scale_add, grid, x, y, out, 1.5, tile), peers, 1e-6, 2 * n, 12 * n, COMPILED)
 
 
 def transposition() -> Work:
@@ -495,6 +498,8 @@ def rows() -> Iterator[Row]:
     """Every comparison."""
     for name in ("copy", "add", "scale-add"):
         yield Row(f"{name} 16M", lambda name=name: streams(name))
+    for size, name in ((1 << 16, "64K"), (1 << 18, "256K"), (1 << 20, "1M")):  # where launches count
+        yield Row(f"add {name}", lambda n=size: streams("add", n, 4096))
     yield Row("transpose 4096^2", transposition)
     yield Row("softmax 4096x1024", lambda: softmax(4096, 1024))
     yield Row("softmax 512x32000", lambda: softmax(512, 32000))

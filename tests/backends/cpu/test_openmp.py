@@ -144,7 +144,6 @@ def test_late_teams_are_left_alone() -> None:
     assert [i for i, used in enumerate(found) if used] == [0, 2, 3, 6, 7, 12, 13, 22, 23]
 
 
-@ct.kernel
 def halves(x: ct.Array, out: ct.Array, steps: int) -> None:
     total = ct.zeros((256,), ct.float32)
     for _ in range(steps):
@@ -158,7 +157,8 @@ def machine_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     if not native.available():
         pytest.skip("needs functions in machine code")
     native.maker()  # loads LLVM: else they are made after many more launches
-    monkeypatch.delenv("TILEWRIGHT_NUM_THREADS", raising=False)
+    threads = max(THREADS, (os.cpu_count() or 1) // 2)
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", str(threads))
     by_python: list[int] = []
     run = CpuExecutable._run
 
@@ -167,16 +167,16 @@ def machine_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         run(self, grid, total, count, packed)
 
     monkeypatch.setattr(CpuExecutable, "_run", noted)
-    with team(max(THREADS, (os.cpu_count() or 1) // 2)):
+    with team(threads):
         yield by_python
 
 
-def launches(x: np.ndarray, out: np.ndarray, steps: int) -> list[Callable[[], object]]:
-    """``ct.launch`` and a bound launch of ``halves``, which each have run once."""
+def launches(kernel: ct.kernel, x: np.ndarray, out: np.ndarray, steps: int) -> list[Callable[[], object]]:
+    """``ct.launch`` and a bound launch of ``kernel``, which each have run several times."""
     grid, given = (len(x) // 256,), (x, out, steps)
     found: list[Callable[[], object]] = [
-        lambda: ct.launch(None, grid, halves, given),
-        halves.bind(grid, given),
+        lambda: ct.launch(None, grid, kernel, given),
+        kernel.bind(grid, given),
     ]
     for run in found:
         for _ in range(6):  # machine code is made for launches that repeat
@@ -184,12 +184,15 @@ def launches(x: np.ndarray, out: np.ndarray, steps: int) -> list[Callable[[], ob
     return found
 
 
-@pytest.mark.parametrize("blocks", [1024, 1001, 64])
-def test_machine_code_has_a_team_run_all_blocks(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("blocks, wanted", [(1024, True), (1001, False), (64, True)])
+def test_machine_code_has_a_team_run_all_blocks(blocks: int, wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``wanted``: so many threads are set by the user."""
     x = np.random.default_rng(0).normal(size=blocks * 256).astype(np.float32)
-    out = np.zeros_like(x)
+    out, kernel = np.zeros_like(x), ct.kernel(halves)
     with machine_code(monkeypatch) as by_python:
-        for run in launches(x, out, 400):
+        if not wanted:
+            monkeypatch.delenv("TILEWRIGHT_NUM_THREADS")
+        for run in launches(kernel, x, out, 400):
             by_python.clear()
             for _ in range(20):
                 out[:] = 0
@@ -202,7 +205,7 @@ def test_machine_code_has_a_team_run_all_blocks(blocks: int, monkeypatch: pytest
 def test_machine_code_leaves_the_team_alone_where_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
     """In other threads, with another number of threads, and as long as threads of the team were late."""
     x = np.ones(1024 * 256, np.float32)
-    out = np.zeros_like(x)
+    out, kernel = np.zeros_like(x), ct.kernel(halves)
 
     def check(run: Callable[[], object], expected: int, *, elsewhere: bool = False) -> None:
         by_python.clear()
@@ -216,17 +219,17 @@ def test_machine_code_leaves_the_team_alone_where_it_must(monkeypatch: pytest.Mo
         assert (out == 2).all() and len(by_python) == expected
 
     with machine_code(monkeypatch) as by_python:
-        for run in launches(x, out, 400):
+        for run in launches(kernel, x, out, 400):
             openmp.FREE.value = 1
             check(run, 0)
             openmp.FREE.value = 1
             check(run, 1, elsewhere=True)
             openmp.FREE.value = 0
             check(run, 1)
-            openmp.FREE.value = 1
-            monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "2")
-            check(run, 1)
-            monkeypatch.delenv("TILEWRIGHT_NUM_THREADS")
+        openmp.FREE.value = 1
+        launch, _ = launches(kernel, x, out, 400)
+        monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "2")
+        check(launch, 1)
 
 
 def test_a_launch_in_machine_code_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,13 +242,13 @@ def test_a_launch_in_machine_code_is_interrupted(monkeypatch: pytest.MonkeyPatch
     if not hasattr(signal, "setitimer"):
         pytest.skip("needs the timers of POSIX")
     x = np.ones(1024 * 256, np.float32)
-    out = np.zeros_like(x)
+    out, kernel = np.zeros_like(x), ct.kernel(halves)
     with machine_code(monkeypatch) as by_python:
-        launches(x, out, 400)
+        launches(kernel, x, out, 400)
         forever = (x, out, 2**31 - 1)
         for run in (
-            lambda: ct.launch(None, (1024,), halves, forever),
-            halves.bind((1024,), forever),
+            lambda: ct.launch(None, (1024,), kernel, forever),
+            kernel.bind((1024,), forever),
         ):
             by_python.clear()
             openmp.FREE.value = 1
@@ -259,7 +262,7 @@ def test_a_launch_in_machine_code_is_interrupted(monkeypatch: pytest.MonkeyPatch
             assert not by_python
             if hasattr(raised.value, "__notes__"):
                 assert "the launch of halves() was cancelled in block" in raised.value.__notes__[0]
-        launches(x, out, 400)
+        launches(kernel, x, out, 400)
     assert (out == 2).all()
 
 

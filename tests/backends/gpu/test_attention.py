@@ -98,7 +98,9 @@ def test_a_loop_that_goes_on_finds_what_the_one_before_has_fetched(
     monkeypatch.setattr(MergeLoops, "run", lambda self, function: function)
     ops = run(make, 256, M, N, causal=True).body.ops
     first, second = (i for i, op in enumerate(ops) if isinstance(op, For))
-    fetching = [sum(isinstance(o, TmaLoad) for op in part for o in op.walk()) for part in (ops, ops[first + 1 : second])]
+    fetching = [
+        sum(isinstance(o, TmaLoad) for op in part for o in op.walk()) for part in (ops, ops[first + 1 : second])
+    ]
     assert fetching == [7, 0], "queries; keys and values before the loops and in each of them"
 
 

@@ -177,11 +177,10 @@ class CpuExecutable:
 
     def _region(self) -> tuple[Region, tuple[Any, ...]] | None:
         """How machine code has a team run launches, if there is one."""
-        chosen = number_of_threads() is not None or self._options.threads is not None
-        if chosen or not self._simple or openmp.known() is None:
+        if not self._simple or self._options.threads is not None or openmp.known() is None:
             return None
         found = self._team()
-        if found is None or 2 * found[1] < _PROCESSORS:
+        if found is None or (number_of_threads() is None and 2 * found[1] < _PROCESSORS):
             return None
         chunk = self._options.chunk or 0
         return Region.of(found[0], self._team_code, self._team_ready, self._scratch_bytes, PYTHON, chunk)

@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.backends import native
 from tilewright.backends.cpu.context import WORKER_BYTES, Field, Worker, launch_record
 from tilewright.backends.cpu.scratch import ALIGNMENT
-from tilewright.backends.cpu.team_stub import Region, emit_region
+from tilewright.backends.cpu.team_stub import Region, emit_region, require_same_setting
 from tilewright.backends.native import LaunchStub
 from tilewright.backends.native.body import Body, pointer
 from tilewright.system import deadlines
@@ -61,6 +61,7 @@ def launch_stub(
         _goes_on(body, ran, worker, body.reference(note))
     if together is not None:
         body.label("together")
+        require_same_setting(body)
         worker = emit_region(body, together[0].constants(), "%values", total, extents)
         _goes_on(body, ran, worker, body.reference(together[1]))
     body.label("ran")

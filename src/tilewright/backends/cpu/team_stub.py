@@ -107,6 +107,18 @@ def _address(function: Callable[..., Any]) -> int:
         return 0
 
 
+def require_same_setting(body: Body) -> None:
+    """Require that the user wants as many threads as when these instructions were made."""
+    key, variables = environment.lookup("TILEWRIGHT_NUM_THREADS")
+    wanted = variables.get(key)
+    found = body.call("PyDict_GetItemWithError", body.reference(variables), body.reference(key))
+    if wanted is None:
+        body.require_equal("ptr", found, "null")
+    else:
+        body.require_object(found)
+        body.require(body.equals(found, wanted))
+
+
 def emit_region(body: Body, region: Region, values: str, total: str, grid: Sequence[str]) -> str:
     """Require that the team may be used now, and have it run ``total`` blocks; the address of the record of the
     launching thread. Operands are those of instructions."""
@@ -114,9 +126,6 @@ def emit_region(body: Body, region: Region, values: str, total: str, grid: Seque
     body.require_equal("i64", body.load("i64", str(region.ready)), 1)
     body.require_equal("i64", body.load("i64", body.memory(openmp.FREE)), 1)
     body.require_equal("i64", body.call("PyThread_get_thread_ident"), openmp.MAIN_THREAD)
-    key, variables = environment.lookup("TILEWRIGHT_NUM_THREADS")
-    found = body.call("PyDict_GetItemWithError", body.reference(variables), body.reference(key))
-    body.require_equal("ptr", found, "null")
     body.require_equal("i32", body.let(f"call i32 {region.in_parallel}()"), 0)
     threads = body.let(f"call i32 {region.threads}()")
     body.require_equal("i64", body.let(f"sext i32 {threads} to i64"), size)
