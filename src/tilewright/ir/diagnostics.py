@@ -20,6 +20,7 @@ _RUNNERS = ("<frozen ", f"{os.sep}IPython{os.sep}core{os.sep}", f"{os.sep}runpy.
 _MISUSE = (TypeError, ValueError, OverflowError, RuntimeError, NotImplementedError, AttributeError)
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _MAX_FRAMES = 10  # of a longer chain of calls the first ones and the last two are shown
+_WIDEST = 150  # of a longer line the part around the caret is shown
 _BOLD, _RED, _DIM, _PLAIN = "\x1b[1m", "\x1b[1;31m", "\x1b[2m", "\x1b[0m"
 
 
@@ -51,9 +52,13 @@ def _source_with_caret(loc: Loc) -> list[str]:
     else:
         width = max(len(source) - loc.column, 1)
     gutter = f"{loc.line:>5} | "
+    first = 0 if len(source) <= _WIDEST else max(0, loc.column - _WIDEST // 3)
+    before, shown = "... " if first else "", source[first : first + _WIDEST]
+    shown += " ..." if first + _WIDEST < len(source) else ""
     # Tabs stay tabs in the padding so that the caret lines up in any terminal.
-    pad = "".join("\t" if c == "\t" else " " for c in source[: loc.column])
-    return [gutter + source, " " * (len(gutter) - 2) + "| " + pad + "^" * width]
+    pad = " " * len(before) + "".join("\t" if c == "\t" else " " for c in source[first : loc.column])
+    carets = "^" * min(width, max(first + _WIDEST - loc.column, 1))
+    return [gutter + before + shown, " " * (len(gutter) - 2) + "| " + pad + carets]
 
 
 def wants_full_traceback() -> bool:

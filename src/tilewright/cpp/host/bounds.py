@@ -52,6 +52,8 @@ _VARIABLE = re.compile(rf"^  (?P<name>{_LOCAL}) = alloca (?P<type>.+?)(?P<count>
 _OF_THREAD = re.compile(rf"^  (?P<name>{_LOCAL}) = call [^@]*@llvm\.threadlocal\.address\.p0\(.*?(?P<base>@[^)]+)\)")
 _GLOBAL = re.compile(rf"^(?P<name>{_VALUE}) = (?P<how>[^\n]*?)\b(?:global|constant) (?P<type>[^\n]+)$", re.MULTILINE)
 _LABEL = re.compile(r'^(?:"[^"]*"|[-\w.$]+):')
+# Loops of accesses that ask are long enough; unrolled as programs wish, some take minutes to compile.
+_UNROLL = re.compile(r'!\{!"llvm\.loop\.unroll\.(?:enable|full|count)"[^}]*\}')
 
 
 @dataclass
@@ -93,7 +95,7 @@ def with_checks(text: str, functions: set[str], kernels: Sequence[str], pattern:
         name = match[1].strip('"')
         return match.group() if name not in functions else _function(module, match.group(), begins=name in kernels)
 
-    text = pattern.sub(checked, text)
+    text = _UNROLL.sub('!{!"llvm.loop.unroll.disable"}', pattern.sub(checked, text))
     declared = [line for name, line in RUNTIME.items() if not re.search(rf"^declare [^\n]*@{name}\(", text, re.M)]
     return "\n".join([text, *module.location_globals, *declared, ""])
 

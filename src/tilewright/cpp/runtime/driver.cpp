@@ -1,6 +1,36 @@
 // Functions of the driver's interface that are more than another name for one of the runtime: see cuda.h.
 #include "runtime.h"
+
+namespace tilewright {
+// What programs find by name. Functions that are made of others are noted where cuda.h defines them.
+struct entry_point {
+    char const* name;
+    void* function;
+};
+static list<entry_point> entry_points;
+struct noted {
+    noted(char const* name, void* function) { entry_points.add({name, function}); }
+};
+}  // namespace tilewright
+#define TW_NOTED_AT(line, name, type) static tilewright::noted __tw_noted_##line(#name, (void*)(type)name);
+#define TW_NOTED(line, name, type) TW_NOTED_AT(line, name, type)
+#define TW_NOTE(name, parameters) TW_NOTED(__COUNTER__, name, CUresult (*) parameters)
 #include "cuda.h"
+
+TW_NOTE(cuModuleLoadData, (CUmodule*, void const*))
+TW_NOTE(cuModuleLoad, (CUmodule*, char const*))
+TW_NOTE(cuModuleUnload, (CUmodule))
+TW_NOTE(cuModuleGetFunction, (CUfunction*, CUmodule, char const*))
+TW_NOTE(cuFuncGetAttribute, (int*, CUfunction_attribute, CUfunction))
+TW_NOTE(cuFuncGetName, (char const**, CUfunction))
+TW_NOTE(cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**))
+TW_NOTE(cuGetErrorName, (CUresult, char const**))
+TW_NOTE(cuGetErrorString, (CUresult, char const**))
+TW_NOTE(cuDeviceGetName, (char*, int, CUdevice))
+TW_NOTE(cuDeviceGetUuid, (CUuuid*, CUdevice))
+TW_NOTE(cuMemGetAddressRange, (CUdeviceptr*, size_t*, CUdeviceptr))
+TW_NOTE(cuPointerGetAttribute, (void*, CUpointer_attribute, CUdeviceptr))
+TW_NOTE(cuGetProcAddress, (char const*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*))
 
 using namespace tilewright;
 
@@ -9,6 +39,23 @@ static cudaError_t fill_on(cudaStream_t stream, cudaMemsetParams const& how);
 extern "C" {
 int __tw_memory_bounds(void const* address, size_t* bounds);
 
+// The newest form of each function is there: a program that asks for one of an older version gets it, too.
+CUresult cuGetProcAddress(char const* name, void** function, int, cuuint64_t, CUdriverProcAddressQueryResult* found) {
+    if (!name || !function) return CUDA_ERROR_INVALID_VALUE;
+    *function = nullptr;
+    locked here;
+    for (entry_point const& each : entry_points)
+        if (!*function && strcmp(each.name, name) == 0) *function = each.function;
+    if (found) *found = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return *function || found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+cudaError_t cudaGetDriverEntryPointByVersion(char const* name, void** function, unsigned int, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* found) {
+    CUdriverProcAddressQueryResult how{};
+    cudaError_t error = cudaError_t(cuGetProcAddress(name, function, 0, 0, &how));
+    if (found) *found = cudaDriverEntryPointQueryResult(how);
+    return report(error == cudaSuccess && !found && !*function ? cudaErrorSymbolNotFound : error);
+}
 CUresult cuGetErrorName(CUresult error, char const** name) {
     if (!name) return CUDA_ERROR_INVALID_VALUE;
     switch (error) {

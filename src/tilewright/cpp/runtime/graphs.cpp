@@ -7,10 +7,21 @@ using tilewright::node;
 struct CUgraphNode_st : node {
     cudaGraphNode_t original;  // of which a clone is a copy
 };
+// What a condition is when a graph is launched.
+struct condition {
+    unsigned* value;
+    unsigned first;
+};
+struct CUuserObject_st {
+    void* data;
+    cudaHostFn_t destroy;
+    unsigned count;
+};
 struct CUgraph_st {
     list<cudaGraphNode_t> nodes;
-    cudaGraphNode_t newest;  // of those that were captured
-    bool embedded;           // it is a child graph, and ends with its node
+    list<condition> conditions;
+    list<cudaUserObject_t> objects;  // each as often as it is held
+    bool embedded;  // it is of a node, and ends with it
 };
 struct CUgraphExec_st {
     cudaGraph_t graph;
@@ -41,23 +52,27 @@ node kernel_node(kernel const* what, configuration const& how, void** slots) {
     made.slots = copied(*what, slots);
     return made;
 }
-static cudaGraphNode_t added(cudaGraph_t graph, node const& what) {
+cudaGraphNode_t added(cudaGraph_t graph, node const& what) {
     auto made = (cudaGraphNode_t)calloc(1, sizeof(CUgraphNode_st));
     *(node*)made = what;
     made->original = made;
+    hold_reserved(what.memory.dptr, true);
     return graph->nodes.add(made);
 }
-cudaError_t capture(cudaStream_t stream, node const& what) {
-    locked here;
-    cudaGraph_t graph = capturing(stream);
-    cudaGraphNode_t made = added(graph, what);
-    if (graph->newest) made->after.add(graph->newest);
-    graph->newest = made;
-    return cudaSuccess;
-}
 
-static cudaError_t run(cudaGraph_t graph);
-static cudaError_t run(node const& n) {
+static cudaError_t run(cudaGraph_t graph, bool again);
+static cudaError_t run_condition(cudaConditionalNodeParams const& c, bool again) {
+    auto value = (unsigned const volatile*)c.handle;
+    if (c.type == cudaGraphCondTypeWhile) {
+        while (*value)
+            if (cudaError_t error = run(c.phGraph_out[0], again)) return error;
+        return cudaSuccess;
+    }
+    unsigned chosen = c.type == cudaGraphCondTypeSwitch ? *value : *value ? 0 : 1;
+    return chosen < c.size ? run(c.phGraph_out[chosen], again) : cudaSuccess;
+}
+// `again` where allocations of a launch before may be there still.
+static cudaError_t run(node const& n, bool again) {
     if (n.disabled) return cudaSuccess;
     switch (n.type) {
         case cudaGraphNodeTypeKernel: return run(*n.what, n.how, n.slots);
@@ -70,38 +85,73 @@ static cudaError_t run(node const& n) {
             }
             return cudaSuccess;
         case cudaGraphNodeTypeHost: n.host.fn(n.host.userData); return cudaSuccess;
-        case cudaGraphNodeTypeGraph: return run(n.child);
+        case cudaGraphNodeTypeGraph: return run(n.child, again);
+        case cudaGraphNodeTypeMemAlloc: return allocate_reserved(n.memory.dptr, again);
+        case cudaGraphNodeTypeMemFree: return release(n.memory.dptr, false);
+        case cudaGraphNodeTypeConditional: return run_condition(n.condition, again);
         case cudaGraphNodeTypeEmpty: return cudaSuccess;
         case cudaGraphNodeTypeEventRecord: return cudaEventRecord(n.event, nullptr);
         case cudaGraphNodeTypeWaitEvent: return cudaEventQuery(n.event);
+        default: break;
     }
     return cudaErrorUnknown;
 }
-static cudaError_t run(cudaGraph_t graph) {
+static cudaError_t run(cudaGraph_t graph, bool again) {
+    for (condition const& each : graph->conditions) *each.value = each.first;
     for (cudaGraphNode_t each : graph->nodes) {
-        cudaError_t error = run(*each);
+        cudaError_t error = run(*each, again);
         if (error != cudaSuccess) return error;
     }
     return cudaSuccess;
 }
 
 static void destroy(cudaGraph_t graph);
+// What a node has of its own.
+static void drop(node const& what) {
+    free(what.slots);
+    if (what.child) destroy(what.child);
+    hold_reserved(what.memory.dptr, false);
+    for (unsigned i = 0; what.condition.phGraph_out && i < what.condition.size; ++i) destroy(what.condition.phGraph_out[i]);
+    free(what.condition.phGraph_out);
+}
 static void destroy(cudaGraphNode_t what) {
     what->after.clear();
-    free(what->slots);
-    if (what->child) destroy(what->child);
+    drop(*what);
     free(what);
+}
+static bool let_go(cudaUserObject_t object, unsigned count) {
+    if (object->count < count) return false;
+    object->count -= count;
+    if (object->count) return true;
+    object->destroy(object->data);
+    free(object);
+    return true;
 }
 static void destroy(cudaGraph_t graph) {
     graphs.discard(graph);
     for (cudaGraphNode_t each : graph->nodes) destroy(each);
+    for (cudaUserObject_t each : graph->objects) let_go(each, 1);
     graph->nodes.clear();
+    graph->conditions.clear();
+    graph->objects.clear();
     free(graph);
 }
 static cudaGraph_t embedded(cudaGraph_t child);
+// Copies of the graphs of a condition, or empty ones where there are none yet.
+static cudaGraph_t* bodies(cudaConditionalNodeParams const& of) {
+    auto made = (cudaGraph_t*)calloc(of.size, sizeof(cudaGraph_t));
+    for (unsigned i = 0; i < of.size; ++i) {
+        cudaGraph_t copy = of.phGraph_out ? embedded(of.phGraph_out[i]) : nullptr;
+        made[i] = copy ? copy : graphs.add((cudaGraph_t)calloc(1, sizeof(CUgraph_st)));
+        made[i]->embedded = true;
+    }
+    return made;
+}
 // A copy whose nodes are sorted; null where they depend on each other in a circle.
 static cudaGraph_t sorted(cudaGraph_t graph) {
     auto made = (cudaGraph_t)calloc(1, sizeof(CUgraph_st));
+    for (condition const& each : graph->conditions) made->conditions.add(each);
+    for (cudaUserObject_t each : graph->objects) ++made->objects.add(each)->count;
     list<cudaGraphNode_t> done{};
     for (bool moved = true; moved && done.count < graph->nodes.count;) {
         moved = false;
@@ -114,6 +164,7 @@ static cudaGraph_t sorted(cudaGraph_t graph) {
             copy.after = {};
             if (copy.slots) copy.slots = copied(*copy.what, copy.slots);
             if (copy.child) copy.child = embedded(copy.child);
+            if (copy.condition.phGraph_out) copy.condition.phGraph_out = bodies(copy.condition);
             cudaGraphNode_t clone = added(made, copy);
             clone->original = each;
             for (node* before : each->after) clone->after.add(made->nodes[done.find((cudaGraphNode_t)before)]);
@@ -144,7 +195,7 @@ static cudaGraphNode_t copy_of(cudaGraph_t graph, cudaGraphNode_t original) {
         if (each->original == original) return each;
     return nullptr;
 }
-static bool has(cudaGraph_t graph, cudaGraphNode_t const* nodes, size_t count) {
+bool has(cudaGraph_t graph, cudaGraphNode_t const* nodes, size_t count) {
     bool found = graphs.holds(graph) && (nodes || !count);
     for (size_t i = 0; found && i < count; ++i) found = graph->nodes.holds(nodes[i]);
     return found;
@@ -153,8 +204,9 @@ static cudaError_t add_node(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNo
                             node const& what) {
     locked here;
     if (!out || !has(graph, after, count)) return report(cudaErrorInvalidValue);
-    *out = added(graph, what);
-    for (size_t i = 0; i < count; ++i) (*out)->after.add(after[i]);
+    cudaGraphNode_t made = added(graph, what);
+    for (size_t i = 0; i < count; ++i) made->after.add(after[i]);
+    *out = made;  // which may be among `after`
     return report(cudaSuccess);
 }
 // What the parameters of each kind of node make.
@@ -199,8 +251,8 @@ static cudaError_t add(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t 
     return error != cudaSuccess ? report(error) : add_node(out, graph, after, count, made);
 }
 static void become(cudaGraphNode_t into, node made) {
-    free(into->slots);
-    if (into->child) destroy(into->child);
+    hold_reserved(made.memory.dptr, true);
+    drop(*into);
     made.after = into->after;
     made.disabled = into->disabled;
     *(node*)into = made;
@@ -240,6 +292,55 @@ static cudaError_t set_event(cudaGraphNode_t into, cudaGraphNodeType type, cudaE
 static cudaError_t set_event(cudaGraphExec_t exec, cudaGraphNode_t original, cudaGraphNodeType type, cudaEvent_t event) {
     locked here;
     return set_event(executables.holds(exec) ? copy_of(exec->graph, original) : nullptr, type, event);
+}
+static cudaError_t make(node& made, cudaMemAllocNodeParams const& p) {
+    made.type = cudaGraphNodeTypeMemAlloc;
+    made.memory = p;
+    made.memory.dptr = nullptr;
+    made.memory.accessDescs = nullptr, made.memory.accessDescCount = 0;  // they are the program's, and say nothing here
+    if (!p.bytesize || p.poolProps.allocType != cudaMemAllocationTypePinned) return cudaErrorInvalidValue;
+    if (p.poolProps.handleTypes != cudaMemHandleTypeNone) return cudaErrorNotSupported;
+    made.memory.dptr = reserve(p.bytesize);
+    return made.memory.dptr ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+static cudaError_t make(node& made, cudaMemFreeNodeParams const& p) {
+    made.type = cudaGraphNodeTypeMemFree;
+    made.memory.dptr = p.dptr;
+    return p.dptr ? cudaSuccess : cudaErrorInvalidValue;
+}
+static cudaError_t make(node& made, cudaChildGraphNodeParams const& p) {
+    made.type = cudaGraphNodeTypeGraph;
+    made.child = graphs.holds(p.graph) ? embedded(p.graph) : nullptr;
+    if (made.child && p.ownership == cudaGraphChildGraphOwnershipMove) destroy(p.graph);
+    return made.child ? cudaSuccess : cudaErrorInvalidValue;
+}
+static cudaError_t make(node& made, cudaConditionalNodeParams const& p) {
+    made.type = cudaGraphNodeTypeConditional;
+    unsigned const most = p.type == cudaGraphCondTypeIf ? 2 : p.type == cudaGraphCondTypeWhile ? 1 : 1u << 16;
+    if (!p.handle || p.type > cudaGraphCondTypeSwitch || !p.size || p.size > most) return cudaErrorInvalidValue;
+    made.condition = {p.handle, p.type, p.size, nullptr};
+    made.condition.phGraph_out = bodies(made.condition);
+    return cudaSuccess;
+}
+// What the parameters of a node of any kind make.
+static cudaError_t make(node& made, cudaGraphNodeParams const& p) {
+    switch (p.type) {
+        case cudaGraphNodeTypeKernel: return make(made, (cudaKernelNodeParams const&)p.kernel);
+        case cudaGraphNodeTypeMemcpy: return make(made, p.memcpy.copyParams);
+        case cudaGraphNodeTypeMemset: return make(made, (cudaMemsetParams const&)p.memset);
+        case cudaGraphNodeTypeHost: return make(made, (cudaHostNodeParams const&)p.host);
+        case cudaGraphNodeTypeGraph: return make(made, p.graph);
+        case cudaGraphNodeTypeMemAlloc: return make(made, (cudaMemAllocNodeParams const&)p.alloc);
+        case cudaGraphNodeTypeMemFree: return make(made, p.free);
+        case cudaGraphNodeTypeConditional: return make(made, p.conditional);
+        case cudaGraphNodeTypeEmpty: made.type = p.type; return cudaSuccess;
+        case cudaGraphNodeTypeEventRecord:
+        case cudaGraphNodeTypeWaitEvent:
+            made.type = p.type;
+            made.event = p.type == cudaGraphNodeTypeWaitEvent ? p.eventWait.event : p.eventRecord.event;
+            return made.event ? cudaSuccess : cudaErrorInvalidValue;
+        default: return __tw_host_unsupported("a node of a graph for external semaphores");
+    }
 }
 // Writes the nodes that `visit` gives, as many as there is room for; without `nodes`, only their number.
 template <typename F>
@@ -343,11 +444,159 @@ cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* out, cudaGraph_t graph, cudaG
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after,
                                        size_t count, cudaGraph_t child) {
     locked here;
-    if (!graphs.holds(child) || child == graph) return report(cudaErrorInvalidValue);
-    node made{};
-    made.type = cudaGraphNodeTypeGraph;
-    made.child = embedded(child);
-    return made.child ? add_node(out, graph, after, count, made) : report(cudaErrorInvalidValue);
+    cudaChildGraphNodeParams what{child, cudaGraphChildGraphOwnershipClone};
+    return child == graph ? report(cudaErrorInvalidValue) : add(out, graph, after, count, &what);
+}
+cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t original, cudaGraph_t child) {
+    locked here;
+    cudaChildGraphNodeParams what{child, cudaGraphChildGraphOwnershipClone};
+    return set(exec, original, &what);
+}
+cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after, size_t count,
+                                     cudaMemAllocNodeParams* what) {
+    cudaError_t error = add(out, graph, after, count, what);
+    if (error == cudaSuccess) what->dptr = (*out)->memory.dptr;
+    return error;
+}
+cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t from, cudaMemAllocNodeParams* what) {
+    return get(from, cudaGraphNodeTypeMemAlloc, &node::memory, what);
+}
+cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after, size_t count,
+                                    void* address) {
+    cudaMemFreeNodeParams what{address};
+    return add(out, graph, after, count, &what);
+}
+cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t from, void* address) {
+    cudaMemAllocNodeParams found;
+    cudaError_t error = address ? get(from, cudaGraphNodeTypeMemFree, &node::memory, &found) : report(cudaErrorInvalidValue);
+    if (error == cudaSuccess) *(void**)address = found.dptr;
+    return error;
+}
+// The value is an integer in memory of the device, which stays: kernels that have the handle may write to it.
+cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle* handle, cudaGraph_t graph, unsigned int value,
+                                             unsigned int flags) {
+    locked here;
+    if (!handle || !graphs.holds(graph) || flags > cudaGraphCondAssignDefault) return report(cudaErrorInvalidValue);
+    void* made;
+    cudaError_t error = allocate(&made, sizeof value, cudaMemoryTypeManaged);
+    if (error != cudaSuccess) return error;
+    *(unsigned*)made = value;
+    if (flags) graph->conditions.add({(unsigned*)made, value});
+    *handle = (cudaGraphConditionalHandle)made;
+    return report(cudaSuccess);
+}
+cudaError_t cudaGraphAddNode(cudaGraphNode_t* out, cudaGraph_t graph, cudaGraphNode_t const* after,
+                             cudaGraphEdgeData const*, size_t count, cudaGraphNodeParams* what) {
+    locked here;
+    cudaError_t error = add(out, graph, after, count, what);
+    if (error != cudaSuccess) return error;
+    if (what->type == cudaGraphNodeTypeMemAlloc) what->alloc.dptr = (*out)->memory.dptr;
+    if (what->type == cudaGraphNodeTypeConditional) what->conditional.phGraph_out = (*out)->condition.phGraph_out;
+    return error;
+}
+cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t into, cudaGraphNodeParams* what) { return set(into, what); }
+cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t original, cudaGraphNodeParams* what) {
+    return set(exec, original, what);
+}
+cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t from, cudaGraphNodeParams* what) {
+    if (!from || !what) return report(cudaErrorInvalidValue);
+    memset((void*)what, 0, sizeof *what);
+    what->type = from->type;
+    switch (from->type) {
+        case cudaGraphNodeTypeKernel: return cudaGraphKernelNodeGetParams(from, &what->kernel);
+        case cudaGraphNodeTypeMemcpy: what->memcpy.copyParams = from->copy; break;
+        case cudaGraphNodeTypeMemset: (cudaMemsetParams&)what->memset = from->fill; break;
+        case cudaGraphNodeTypeHost: (cudaHostNodeParams&)what->host = from->host; break;
+        case cudaGraphNodeTypeGraph: what->graph = {from->child, cudaGraphChildGraphOwnershipClone}; break;
+        case cudaGraphNodeTypeEventRecord: what->eventRecord.event = from->event; break;
+        case cudaGraphNodeTypeWaitEvent: what->eventWait.event = from->event; break;
+        case cudaGraphNodeTypeMemAlloc: (cudaMemAllocNodeParams&)what->alloc = from->memory; break;
+        case cudaGraphNodeTypeMemFree: what->free.dptr = from->memory.dptr; break;
+        case cudaGraphNodeTypeConditional: what->conditional = from->condition; break;
+        default: break;
+    }
+    return report(cudaSuccess);
+}
+cudaError_t cudaGraphKernelNodeGetAttribute(cudaGraphNode_t node, cudaKernelNodeAttrID id, cudaKernelNodeAttrValue* value) {
+    bool of_kernel = node && node->type == cudaGraphNodeTypeKernel;
+    return report(of_kernel ? node->about.get(id, value) : cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, cudaKernelNodeAttrID id,
+                                            cudaKernelNodeAttrValue const* value) {
+    bool of_kernel = node && node->type == cudaGraphNodeTypeKernel;
+    return report(of_kernel ? node->about.set(id, value) : cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphKernelNodeCopyAttributes(cudaGraphNode_t to, cudaGraphNode_t from) {
+    bool kernels = to && from && to->type == cudaGraphNodeTypeKernel && from->type == cudaGraphNodeTypeKernel;
+    if (kernels) to->about = from->about;
+    return report(kernels ? cudaSuccess : cudaErrorInvalidValue);
+}
+// Of CUDA's flags none changes what is written: a node, its kind, its kernel, and edges.
+static void print(FILE* file, cudaGraph_t graph) {
+    static char const* const kinds[] = {"KERNEL", "MEMCPY", "MEMSET", "HOST", "GRAPH", "EMPTY", "EVENT_WAIT",
+        "EVENT_RECORD", "", "", "MEM_ALLOC", "MEM_FREE", "", "CONDITIONAL"};
+    fprintf(file, "subgraph cluster_%p {\nlabel=\"graph %p\"\n", (void*)graph, (void*)graph);
+    for (size_t i = 0; i < graph->nodes.count; ++i) {
+        cudaGraphNode_t each = graph->nodes[i];
+        fprintf(file, "\"%p\" [shape=\"record\" label=\"{%s|ID %zu", (void*)each, kinds[each->type], i);
+        if (each->what) {
+            configuration const& c = each->how;
+            fputc('|', file);
+            for (char const* at = each->what->name; *at; ++at) fprintf(file, strchr("<>{}|\"\\ ", *at) ? "\\%c" : "%c", *at);
+            fprintf(file, "\\\<\\\<\\\<(%u,%u,%u),(%u,%u,%u),%zu\\\>\\\>\\\>", c.grid[0], c.grid[1], c.grid[2], c.block[0], c.block[1], c.block[2], c.shared);
+        }
+        fputs("}\"];\n", file);
+    }
+    for (cudaGraphNode_t each : graph->nodes)
+        for (node* before : each->after) fprintf(file, "\"%p\" -> \"%p\";\n", (void*)before, (void*)each);
+    for (cudaGraphNode_t each : graph->nodes) {
+        if (each->child) print(file, each->child);
+        for (unsigned i = 0; each->condition.phGraph_out && i < each->condition.size; ++i) print(file, each->condition.phGraph_out[i]);
+    }
+    fputs("}\n", file);
+}
+cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, char const* path, unsigned int) {
+    locked here;
+    FILE* file = path && graphs.holds(graph) ? fopen(path, "w") : nullptr;
+    if (!file) return report(path && graphs.holds(graph) ? cudaErrorOperatingSystem : cudaErrorInvalidValue);
+    fputs("digraph dot {\n", file);
+    print(file, graph);
+    fputs("}\n", file);
+    return report(fclose(file) ? cudaErrorOperatingSystem : cudaSuccess);
+}
+// Objects of the program that live as long as graphs that hold them.
+cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void* data, cudaHostFn_t destroy, unsigned int count,
+                                 unsigned int flags) {
+    if (!object || !destroy || !count || flags != cudaUserObjectNoDestructorSync) return report(cudaErrorInvalidValue);
+    *object = (cudaUserObject_t)malloc(sizeof(CUuserObject_st));
+    **object = {data, destroy, count};
+    return report(cudaSuccess);
+}
+cudaError_t cudaUserObjectRetain(cudaUserObject_t object, unsigned int count) {
+    locked here;
+    if (!object || !count) return report(cudaErrorInvalidValue);
+    object->count += count;
+    return report(cudaSuccess);
+}
+cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned int count) {
+    locked here;
+    return report(object && count && let_go(object, count) ? cudaSuccess : cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned int count, unsigned int flags) {
+    locked here;
+    if (!graphs.holds(graph) || !object || !count || flags > cudaGraphUserObjectMove) return report(cudaErrorInvalidValue);
+    if (!flags) object->count += count;
+    for (unsigned i = 0; i < count; ++i) graph->objects.add(object);
+    return report(cudaSuccess);
+}
+cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned int count) {
+    locked here;
+    if (!graphs.holds(graph) || !object || !count) return report(cudaErrorInvalidValue);
+    for (unsigned i = 0; i < count; ++i) {
+        if (!graph->objects.discard(object)) return report(cudaErrorInvalidValue);
+        let_go(object, 1);
+    }
+    return report(cudaSuccess);
 }
 cudaError_t __tw_graph_edges(cudaGraph_t graph, cudaGraphNode_t const* from, cudaGraphNode_t const* to, size_t count,
                              bool add) {
@@ -426,7 +675,6 @@ cudaError_t cudaGraphDestroyNode(cudaGraphNode_t what) {
     if (!graph) return report(cudaErrorInvalidValue);
     graph->nodes.discard(what);
     for (cudaGraphNode_t each : graph->nodes) each->after.discard(what);
-    if (graph->newest == what) graph->newest = nullptr;
     destroy(what);
     return report(cudaSuccess);
 }
@@ -538,7 +786,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGra
         }
     for (size_t i = 0; about->result == cudaGraphExecUpdateSuccess && i < now.count; ++i) {
         become(old[i], *now[i]);
-        now[i]->slots = nullptr, now[i]->child = nullptr;
+        now[i]->slots = nullptr, now[i]->child = nullptr, now[i]->condition.phGraph_out = nullptr;
     }
     destroy(made);
     return report(about->result == cudaGraphExecUpdateSuccess ? cudaSuccess : cudaErrorGraphExecUpdateFailure);
@@ -560,6 +808,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
         made.child = embedded(exec->graph);
         return report(capture(stream, made));
     }
-    return report(error != cudaSuccess ? error : tilewright::run(exec->graph));
+    bool again = exec->flags & cudaGraphInstantiateFlagAutoFreeOnLaunch;
+    return report(error != cudaSuccess ? error : tilewright::run(exec->graph, again));
 }
 }

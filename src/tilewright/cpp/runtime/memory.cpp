@@ -13,6 +13,11 @@ struct block {
     void* owner;
     size_t mapped;
     cudaMemoryType kind;
+    unsigned flags;  // with which the program asked for memory of the host
+    bool reserved;   // a graph owns it
+    // What the program said of where it is used. Nothing follows from it here.
+    bool read_mostly, used_by_device;
+    cudaMemLocation preferred, prefetched;
 };
 static list<block> blocks;
 // Where allocations come from that a GPU sees at the same addresses; null for this machine's memory.
@@ -108,23 +113,83 @@ bool leave_heap(void* address) {
     return true;
 }
 
-static cudaError_t release(void* address, bool registered) {
+static void leave_reserved(void const* address);
+cudaError_t release(void* address, bool registered) {
     if (!address) return report(registered ? cudaErrorInvalidValue : cudaSuccess);
     locked here;
     block* found = find(address);
     if (found && found->start != size_t(address)) found = nullptr;
     if (!found || (found->owner == nullptr) != registered)
         return report(registered ? cudaErrorHostMemoryNotRegistered : cudaErrorInvalidValue);
-    if (found->owner) used -= found->end - found->start;
-    give_back(*found);
+    if (found->owner && !found->reserved) used -= found->end - found->start;
+    bool reserved = found->reserved;
+    if (!reserved) give_back(*found);
     blocks.remove(size_t(found - blocks.items));
+    if (reserved) leave_reserved(address);
     return report(cudaSuccess);
+}
+
+// Memory of graphs. An allocation that is there counts as one that holds its memory.
+struct reservation {
+    block memory;
+    unsigned holders;
+};
+static list<reservation> reservations;
+static size_t reserved_now, reserved_most, in_graphs, in_graphs_most;
+static reservation* reservation_of(void const* address) {
+    for (reservation& each : reservations)
+        if (each.memory.start == size_t(address)) return &each;
+    return nullptr;
+}
+void* reserve(size_t size) {
+    locked here;
+    block made = size == 0 || size > total_memory() ? block{} : memory(size, cudaMemoryTypeDevice);
+    if (!made.owner) return nullptr;
+    made.reserved = true;
+    reservations.add({made, 0});
+    reserved_now += size;
+    reserved_most = reserved_now > reserved_most ? reserved_now : reserved_most;
+    return (void*)made.start;
+}
+static bool is_there(void const* address) {
+    block* found = find(address);
+    return found && found->start == size_t(address) && found->reserved;
+}
+void hold_reserved(void const* address, bool more) {
+    locked here;
+    reservation* found = reservation_of(address);
+    if (!found) return;
+    found->holders += more ? 1 : unsigned(-1);
+    if (found->holders) return;
+    reserved_now -= found->memory.end - found->memory.start;
+    give_back(found->memory);
+    reservations.remove(size_t(found - reservations.items));
+}
+cudaError_t allocate_reserved(void const* address, bool again) {
+    locked here;
+    reservation* found = reservation_of(address);
+    if (!found || is_there(address)) return found && again ? cudaSuccess : cudaErrorInvalidValue;
+    add(found->memory);
+    ++found->holders;
+    in_graphs += found->memory.end - found->memory.start;
+    in_graphs_most = in_graphs > in_graphs_most ? in_graphs : in_graphs_most;
+    return cudaSuccess;
+}
+// A graph's allocation is freed.
+static void leave_reserved(void const* address) {
+    reservation* found = reservation_of(address);
+    in_graphs -= found->memory.end - found->memory.start;
+    hold_reserved(address, false);
 }
 
 void forget_memory() {
     locked here;
-    for (block& each : blocks) give_back(each);
-    blocks.count = used = 0;
+    while (blocks.count) {
+        block last = blocks[--blocks.count];
+        if (last.reserved) leave_reserved((void*)last.start);
+        else give_back(last);
+    }
+    used = 0;
 }
 
 // Whether `kind` lets a copy use `size` bytes at `address`. Of host memory nothing is known, unless the runtime gave it.
@@ -232,7 +297,15 @@ void __tw_host_symbol(void* address, size_t size) {
 cudaError_t cudaMalloc(void** address, size_t size) { return allocate(address, size, cudaMemoryTypeDevice); }
 cudaError_t cudaMallocAsync(void** address, size_t size, cudaStream_t stream) {
     cudaError_t error = on(stream);
-    return error != cudaSuccess ? report(error) : cudaMalloc(address, size);
+    if (error != cudaSuccess || !capturing(stream)) return error != cudaSuccess ? report(error) : cudaMalloc(address, size);
+    node made{};
+    made.type = cudaGraphNodeTypeMemAlloc;
+    made.memory.poolProps.allocType = cudaMemAllocationTypePinned;
+    made.memory.poolProps.location = {cudaMemLocationTypeDevice, 0};
+    made.memory.bytesize = size;
+    if (!address) return report(cudaErrorInvalidValue);
+    *address = made.memory.dptr = reserve(size);
+    return report(*address ? capture(stream, made) : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaMallocManaged(void** address, size_t size, unsigned int flags) {
     if (size == 0 || (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)) return report(cudaErrorInvalidValue);
@@ -240,19 +313,33 @@ cudaError_t cudaMallocManaged(void** address, size_t size, unsigned int flags) {
 }
 cudaError_t cudaMallocHost(void** address, size_t size) { return allocate(address, size, cudaMemoryTypeHost); }
 cudaError_t cudaHostAlloc(void** address, size_t size, unsigned int flags) {
-    return flags < 8 ? allocate(address, size, cudaMemoryTypeHost) : report(cudaErrorInvalidValue);
+    cudaError_t error = flags < 8 ? allocate(address, size, cudaMemoryTypeHost) : report(cudaErrorInvalidValue);
+    locked here;
+    if (error == cudaSuccess && *address) find(*address)->flags = flags;
+    return error;
+}
+cudaError_t cudaHostGetFlags(unsigned int* flags, void* address) {
+    locked here;
+    block* found = find(address);
+    bool given = flags && found && found->kind == cudaMemoryTypeHost && size_t(address) < found->end;
+    if (given) *flags = found->flags;
+    return report(given ? cudaSuccess : cudaErrorInvalidValue);
 }
 cudaError_t cudaFree(void* address) { return release(address, false); }
 cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
     cudaError_t error = on(stream);
-    return error != cudaSuccess ? report(error) : release(address, false);
+    if (error != cudaSuccess || !capturing(stream)) return error != cudaSuccess ? report(error) : release(address, false);
+    node made{};
+    made.type = cudaGraphNodeTypeMemFree;
+    made.memory.dptr = address;
+    return report(capture(stream, made));
 }
 cudaError_t cudaFreeHost(void* address) { return release(address, false); }
 cudaError_t cudaHostRegister(void* address, size_t size, unsigned int flags) {
     if (!address || size == 0 || flags > 15) return report(cudaErrorInvalidValue);
     locked here;
     if (find(address)) return report(cudaErrorHostMemoryAlreadyRegistered);
-    add({size_t(address), size_t(address) + size, nullptr, 0, cudaMemoryTypeHost});
+    add({size_t(address), size_t(address) + size, nullptr, 0, cudaMemoryTypeHost, flags});
     return report(cudaSuccess);
 }
 cudaError_t cudaHostUnregister(void* address) { return release(address, true); }
@@ -320,6 +407,70 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, void const* a
               kind == cudaMemoryTypeDevice ? nullptr : (void*)address};
     return report(cudaSuccess);
 }
+// Of a whole allocation: what the program says of a part of it counts for all.
+cudaError_t cudaMemAdvise(void const* address, size_t size, cudaMemoryAdvise advice, cudaMemLocation location) {
+    if (!address || !size || advice < cudaMemAdviseSetReadMostly || advice > cudaMemAdviseUnsetAccessedBy)
+        return report(cudaErrorInvalidValue);
+    if (location.type == cudaMemLocationTypeDevice && location.id != 0) return report(cudaErrorInvalidDevice);
+    locked here;
+    block* found = find(address);
+    if (!found) return report(cudaSuccess);  // memory of the host, which the device uses, too
+    if (advice <= cudaMemAdviseUnsetReadMostly) found->read_mostly = advice == cudaMemAdviseSetReadMostly;
+    else if (advice == cudaMemAdviseSetPreferredLocation) found->preferred = location;
+    else if (advice == cudaMemAdviseUnsetPreferredLocation) found->preferred = {};
+    else if (location.type == cudaMemLocationTypeDevice) found->used_by_device = advice == cudaMemAdviseSetAccessedBy;
+    return report(cudaSuccess);
+}
+cudaError_t cudaMemPrefetchAsync(void const* address, size_t size, cudaMemLocation location, unsigned int flags,
+                                 cudaStream_t stream) {
+    if (!address || !size || flags) return report(cudaErrorInvalidValue);
+    if (location.type == cudaMemLocationTypeDevice && location.id != 0) return report(cudaErrorInvalidDevice);
+    locked here;
+    if (block* found = find(address)) found->prefetched = location;
+    return report(on(stream));
+}
+cudaError_t cudaMemRangeGetAttribute(void* value, size_t bytes, cudaMemRangeAttribute attribute, void const* address,
+                                     size_t size) {
+    locked here;
+    if (!value || bytes < 4 || bytes % 4 || !holds(address, size) || !size) return report(cudaErrorInvalidValue);
+    block const& of = *find(address);
+    auto device = [](cudaMemLocation const& place) {
+        return place.type == cudaMemLocationTypeInvalid ? cudaInvalidDeviceId : place.type == cudaMemLocationTypeDevice ? place.id : cudaCpuDeviceId;
+    };
+    auto* out = (int*)value;
+    switch (attribute) {
+        case cudaMemRangeAttributeReadMostly: *out = of.read_mostly; break;
+        case cudaMemRangeAttributePreferredLocation: *out = device(of.preferred); break;
+        case cudaMemRangeAttributeLastPrefetchLocation: *out = device(of.prefetched); break;
+        case cudaMemRangeAttributePreferredLocationType: *out = of.preferred.type; break;
+        case cudaMemRangeAttributePreferredLocationId: *out = of.preferred.id; break;
+        case cudaMemRangeAttributeLastPrefetchLocationType: *out = of.prefetched.type; break;
+        case cudaMemRangeAttributeLastPrefetchLocationId: *out = of.prefetched.id; break;
+        case cudaMemRangeAttributeAccessedBy:
+            for (size_t i = 0; i < bytes / 4; ++i) out[i] = i == 0 && of.used_by_device ? 0 : cudaInvalidDeviceId;
+            break;
+        default: return report(cudaErrorInvalidValue);
+    }
+    return report(cudaSuccess);
+}
+// Memory that graphs allocate.
+cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute, void* value) {
+    if (device) return report(cudaErrorInvalidDevice);
+    locked here;
+    size_t const values[] = {in_graphs, in_graphs_most, reserved_now, reserved_most};
+    if (!value || unsigned(attribute) > cudaGraphMemAttrReservedMemHigh) return report(cudaErrorInvalidValue);
+    *(unsigned long long*)value = values[attribute];
+    return report(cudaSuccess);
+}
+cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute, void* value) {
+    if (device) return report(cudaErrorInvalidDevice);
+    locked here;
+    bool highest = attribute == cudaGraphMemAttrUsedMemHigh || attribute == cudaGraphMemAttrReservedMemHigh;
+    if (!value || !highest || *(unsigned long long*)value) return report(cudaErrorInvalidValue);
+    (attribute == cudaGraphMemAttrUsedMemHigh ? in_graphs_most : reserved_most) = attribute == cudaGraphMemAttrUsedMemHigh ? in_graphs : reserved_now;
+    return report(cudaSuccess);
+}
+cudaError_t cudaDeviceGraphMemTrim(int device) { return report(device ? cudaErrorInvalidDevice : cudaSuccess); }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
     if (!free && !total) return report(cudaErrorInvalidValue);
     if (free) *free = size_t(sysconf(_SC_PAGESIZE)) * size_t(sysconf(_SC_AVPHYS_PAGES));
@@ -352,6 +503,18 @@ cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
     if (device || !is_pool(pool)) return report(device ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
     current_pool = pool;
     return report(cudaSuccess);
+}
+static bool is_device(cudaMemLocation const* location, cudaMemAllocationType type) {
+    return location && location->type == cudaMemLocationTypeDevice && location->id == 0 && type == cudaMemAllocationTypePinned;
+}
+cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t* pool, cudaMemLocation* location, cudaMemAllocationType type) {
+    return is_device(location, type) ? cudaDeviceGetDefaultMemPool(pool, 0) : report(cudaErrorInvalidValue);
+}
+cudaError_t cudaMemGetMemPool(cudaMemPool_t* pool, cudaMemLocation* location, cudaMemAllocationType type) {
+    return is_device(location, type) ? cudaDeviceGetMemPool(pool, 0) : report(cudaErrorInvalidValue);
+}
+cudaError_t cudaMemSetMemPool(cudaMemLocation* location, cudaMemAllocationType type, cudaMemPool_t pool) {
+    return is_device(location, type) ? cudaDeviceSetMemPool(0, pool) : report(cudaErrorInvalidValue);
 }
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, cudaMemPoolProps const* properties) {
     if (!pool || !properties || properties->allocType != cudaMemAllocationTypePinned)

@@ -154,6 +154,9 @@ static void* library_of(char const* image, size_t size) {
     return library;
 }
 
+static list<kernel*> loaded;  // those that programs asked for
+bool is_loaded(void const* handle) { return loaded.holds((kernel*)handle); }
+
 }  // namespace tilewright
 
 using namespace tilewright;
@@ -318,7 +321,6 @@ CUresult cuModuleUnload(CUmodule module) {
 }
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* name) {
     if (!function || !module || !name) return module ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-    static list<kernel*> known;
     unsigned sizes[most_parameters], count = most_parameters;
     char own[32];
     char const* symbol = own;
@@ -335,14 +337,14 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* 
         memcpy(sizes, found->sizes, count * sizeof *sizes);
     }
     locked here;
-    for (kernel* each : known)
+    for (kernel* each : loaded)
         if (strcmp(each->symbol, symbol) == 0) {
             *function = (CUfunction)each;
             return CUDA_SUCCESS;
         }
     auto* kept = (unsigned*)copied((char const*)sizes, count * sizeof *sizes);
-    known.add(made_of(kernel{nullptr, copied(symbol, strlen(symbol)), copied(name, strlen(name)), kept, count, 0, 0, max_threads, 0, nullptr}));
-    *function = (CUfunction)known[known.count - 1];
+    loaded.add(made_of(kernel{nullptr, copied(symbol, strlen(symbol)), copied(name, strlen(name)), kept, count, 0, 0, max_threads, 0, nullptr}));
+    *function = (CUfunction)loaded[loaded.count - 1];
     return CUDA_SUCCESS;
 }
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
@@ -365,5 +367,24 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned 
     if (error == cudaSuccess)
         error = capturing(stream) ? capture(stream, kernel_node(&what, how, arguments)) : run(what, how, arguments);
     return CUresult(report(error));
+}
+// Libraries are modules under another name.
+cudaError_t cudaGetKernel(cudaKernel_t* kernel, void const* function) {
+    auto const* found = find_kernel(function);
+    if (!kernel || !found) return report(kernel ? cudaErrorInvalidDeviceFunction : cudaErrorInvalidValue);
+    *kernel = (cudaKernel_t)found;
+    return report(cudaSuccess);
+}
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, void const* image, cudaJitOption*, void**, unsigned int,
+                                cudaLibraryOption*, void**, unsigned int) {
+    return report(cudaError_t(cuModuleLoadData((CUmodule*)library, image)));
+}
+cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, char const* path, cudaJitOption*, void**, unsigned int,
+                                    cudaLibraryOption*, void**, unsigned int) {
+    return report(cudaError_t(cuModuleLoad((CUmodule*)library, path)));
+}
+cudaError_t cudaLibraryUnload(cudaLibrary_t library) { return report(cudaError_t(cuModuleUnload((CUmodule)library))); }
+cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, char const* name) {
+    return report(cudaError_t(cuModuleGetFunction((CUfunction*)kernel, (CUmodule)library, name)));
 }
 }

@@ -71,7 +71,8 @@ struct kernel {
     unsigned bound, shared;  // the most threads of a block, and the bytes of its shared variables
     void* code;  // of SIMT kernels: see simt.cpp
 };
-kernel const* find_kernel(void const* stub);
+kernel const* find_kernel(void const* stub);  // by its address in the program, or its handle
+bool is_loaded(void const* handle);           // is a kernel of a module
 
 struct configuration {
     unsigned grid[3], block[3];
@@ -108,6 +109,18 @@ bool bounds_of(void const* address, size_t* start, size_t* end);  // of the allo
 void* heap(size_t size);  // memory of the device that a kernel asks for, and gives back
 bool leave_heap(void* address);
 void forget_memory();
+// Memory of graphs: its address is known before a launch allocates it. Each node that names it holds it.
+void* reserve(size_t size);
+void hold_reserved(void const* address, bool more);
+cudaError_t allocate_reserved(void const* address, bool again);  // by a launch; `again` where it may be there already
+cudaError_t release(void* address, bool registered);
+
+// Attributes of a stream or of a kernel of a graph, which change nothing here; a program gets what it has set.
+struct attributes {
+    cudaLaunchAttributeValue values[cudaLaunchAttributePreferredSharedMemoryCarveout + 1];
+    cudaError_t get(unsigned id, cudaLaunchAttributeValue* value) const;
+    cudaError_t set(unsigned id, cudaLaunchAttributeValue const* value);
+};
 
 // Work of a graph. A node runs after those that it depends on.
 struct node {
@@ -121,11 +134,16 @@ struct node {
     cudaHostNodeParams host;
     cudaGraph_t child;
     cudaEvent_t event;
+    cudaMemAllocNodeParams memory;  // `dptr` is what a node allocates or frees
+    cudaConditionalNodeParams condition;  // `phGraph_out` are its graphs
+    attributes about;
     bool disabled;
 };
-// The graph into which `stream` is captured, or null; and its newest node.
+// The graph into which `stream` is captured, or null.
 cudaGraph_t capturing(cudaStream_t stream);
 cudaError_t capture(cudaStream_t stream, node const& what);
+cudaGraphNode_t added(cudaGraph_t graph, node const& what);
+bool has(cudaGraph_t graph, cudaGraphNode_t const* nodes, size_t count);  // is a graph, with these nodes
 node kernel_node(kernel const* what, configuration const& how, void** slots);
 cudaError_t on(cudaStream_t stream);  // an error where there is no such stream
 

@@ -38,8 +38,8 @@ static list<kernel const*> kernels;
 kernel const* find_kernel(void const* stub) {
     locked here;
     for (kernel const* each : kernels)
-        if (each->stub == stub) return each;
-    return nullptr;
+        if (each->stub == stub || each == stub) return each;
+    return is_loaded(stub) ? (kernel const*)stub : nullptr;
 }
 
 struct known_error {

@@ -6,13 +6,21 @@ struct CUstream_st {
     unsigned flags;
     int priority;
     unsigned long long id;
-    cudaGraph_t graph;  // into which it is captured
+    // While it is captured: into what, of which capture, and the nodes after which its next work runs.
+    cudaGraph_t graph;
+    unsigned long long capture;
+    bool given;  // the program gave the graph
+    tilewright::list<cudaGraphNode_t> after;
+    tilewright::attributes about;
 };
 struct CUevent_st {
     bool recorded;
     unsigned flags;
     double seconds;
-    cudaGraph_t graph;  // of the captured stream that recorded it
+    // Of the captured stream that recorded it.
+    cudaGraph_t graph;
+    unsigned long long capture;
+    tilewright::list<cudaGraphNode_t> after;
 };
 
 namespace tilewright {
@@ -29,6 +37,35 @@ cudaGraph_t capturing(cudaStream_t stream) {
     locked here;
     return is_default(stream) || !streams.holds(stream) ? nullptr : stream->graph;
 }
+static void become(list<cudaGraphNode_t>& into, cudaGraphNode_t const* nodes, size_t count) {
+    list<cudaGraphNode_t> made{};
+    for (size_t i = 0; i < count; ++i) made.add(nodes[i]);
+    into.clear();
+    into = made;
+}
+cudaError_t capture(cudaStream_t stream, node const& what) {
+    locked here;
+    cudaGraphNode_t made = added(stream->graph, what);
+    for (cudaGraphNode_t each : stream->after) ((node*)made)->after.add((node*)each);
+    become(stream->after, &made, 1);
+    return cudaSuccess;
+}
+static void end_capture(cudaStream_t stream) {
+    stream->graph = nullptr;
+    stream->after.clear();
+}
+cudaError_t attributes::get(unsigned id, cudaLaunchAttributeValue* value) const {
+    if (!value || id == 0 || id >= sizeof values / sizeof *values) return cudaErrorInvalidValue;
+    *value = values[id];
+    return cudaSuccess;
+}
+cudaError_t attributes::set(unsigned id, cudaLaunchAttributeValue const* value) {
+    if (!value || id == 0 || id >= sizeof values / sizeof *values) return cudaErrorInvalidValue;
+    values[id] = *value;
+    return cudaSuccess;
+}
+static attributes about_default;
+static attributes& about(cudaStream_t stream) { return is_default(stream) ? about_default : stream->about; }
 static cudaError_t known(cudaEvent_t event) {
     return events.holds(event) ? cudaSuccess : cudaErrorInvalidResourceHandle;
 }
@@ -60,7 +97,22 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
     if (!stream || flags > cudaStreamNonBlocking) return report(cudaErrorInvalidValue);
     locked here;
     *stream = streams.add((cudaStream_t)malloc(sizeof(CUstream_st)));
-    **stream = {flags, priority, next++, nullptr};
+    **stream = {flags, priority, next++};
+    (*stream)->about.values[cudaLaunchAttributePriority].priority = priority;
+    return report(cudaSuccess);
+}
+cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID id, cudaStreamAttrValue* value) {
+    locked here;
+    return report(on(stream) != cudaSuccess ? on(stream) : about(stream).get(id, value));
+}
+cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID id, cudaStreamAttrValue const* value) {
+    locked here;
+    return report(on(stream) != cudaSuccess ? on(stream) : about(stream).set(id, value));
+}
+cudaError_t cudaStreamCopyAttributes(cudaStream_t to, cudaStream_t from) {
+    locked here;
+    if (on(to) != cudaSuccess || on(from) != cudaSuccess) return report(cudaErrorInvalidResourceHandle);
+    about(to) = about(from);
     return report(cudaSuccess);
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
@@ -70,6 +122,7 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWith
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     locked here;
     if (!streams.discard(stream)) return report(cudaErrorInvalidResourceHandle);
+    stream->after.clear();
     free(stream);
     return report(cudaSuccess);
 }
@@ -107,7 +160,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     if (flags > 1) return report(cudaErrorInvalidValue);
     cudaError_t error = on(stream) != cudaSuccess ? on(stream) : known(event);
     // A stream that waits for a captured one takes part in its capture.
-    if (error == cudaSuccess && event->graph && !is_default(stream)) stream->graph = event->graph;
+    if (error != cudaSuccess || !event->graph || is_default(stream)) return report(error);
+    if (!stream->graph) stream->graph = event->graph, stream->capture = event->capture, stream->given = false;
+    for (cudaGraphNode_t each : event->after)
+        if (!stream->after.holds(each)) stream->after.add(each);
     return report(error);
 }
 cudaError_t cudaDeviceSynchronize() { return report(cudaSuccess); }
@@ -128,7 +184,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
     if (!event || flags > 7) return report(cudaErrorInvalidValue);
     locked here;
     *event = events.add((cudaEvent_t)malloc(sizeof(CUevent_st)));
-    **event = {false, flags, 0, nullptr};
+    **event = {false, flags, 0};
     return report(cudaSuccess);
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
@@ -137,6 +193,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     cudaError_t error = on(stream) != cudaSuccess ? on(stream) : known(event);
     if (error != cudaSuccess) return report(error);
     event->graph = capturing(stream);
+    if (event->graph) event->capture = stream->capture;
+    become(event->after, event->graph ? stream->after.items : nullptr, event->graph ? stream->after.count : 0);
     event->recorded = !event->graph;
     event->seconds = now();
     return report(cudaSuccess);
@@ -157,28 +215,68 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
     locked here;
     if (!events.discard(event)) return report(cudaErrorInvalidResourceHandle);
+    event->after.clear();
     free(event);
     return report(cudaSuccess);
 }
 
-// Capture. Work goes into the graph in the order in which the program asks for it, which satisfies all dependencies.
+// Capture. A graph's nodes are in the order in which the program asks for their work, which satisfies all dependencies.
+static unsigned long long next_capture = 1;
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
     locked here;
     if (mode > cudaStreamCaptureModeRelaxed) return report(cudaErrorInvalidValue);
     if (is_default(stream)) return report(cudaErrorStreamCaptureUnsupported);
     if (on(stream) != cudaSuccess) return report(on(stream));
     if (stream->graph) return report(cudaErrorIllegalState);
+    stream->capture = next_capture++;
+    stream->given = false;
     return cudaGraphCreate(&stream->graph, 0);
+}
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, cudaGraphNode_t const* after,
+                                          cudaGraphEdgeData const*, size_t count, cudaStreamCaptureMode mode) {
+    locked here;
+    if (mode > cudaStreamCaptureModeRelaxed || !has(graph, after, count)) return report(cudaErrorInvalidValue);
+    if (is_default(stream)) return report(cudaErrorStreamCaptureUnsupported);
+    if (on(stream) != cudaSuccess || stream->graph) return report(on(stream) != cudaSuccess ? on(stream) : cudaErrorIllegalState);
+    stream->capture = next_capture++;
+    stream->graph = graph;
+    stream->given = true;
+    become(stream->after, after, count);
+    return report(cudaSuccess);
+}
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                                     cudaGraph_t* graph, cudaGraphNode_t const** after, cudaGraphEdgeData const** edges,
+                                     size_t* count) {
+    locked here;
+    cudaError_t error = cudaStreamIsCapturing(stream, status);
+    if (error != cudaSuccess || !capturing(stream)) return error;
+    if (id) *id = stream->capture;
+    if (graph) *graph = stream->graph;
+    if (after) *after = stream->after.items;
+    if (edges) *edges = nullptr;
+    if (count) *count = stream->after.count;
+    return report(cudaSuccess);
+}
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes, cudaGraphEdgeData const*,
+                                                size_t count, unsigned int flags) {
+    locked here;
+    if (!capturing(stream)) return report(on(stream) != cudaSuccess ? on(stream) : cudaErrorIllegalState);
+    if (flags > cudaStreamSetCaptureDependencies || !has(stream->graph, nodes, count)) return report(cudaErrorInvalidValue);
+    if (flags == cudaStreamSetCaptureDependencies) become(stream->after, nodes, count);
+    for (size_t i = 0; i < count && flags == cudaStreamAddCaptureDependencies; ++i)
+        if (!stream->after.holds(nodes[i])) stream->after.add(nodes[i]);
+    return report(cudaSuccess);
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     locked here;
-    if (!graph) return report(cudaErrorInvalidValue);
     if (!capturing(stream)) return report(on(stream) != cudaSuccess ? on(stream) : cudaErrorIllegalState);
-    *graph = stream->graph;
+    if (!graph && !stream->given) return report(cudaErrorInvalidValue);
+    if (graph) *graph = stream->graph;
+    unsigned long long ended = stream->capture;
     for (cudaStream_t each : streams)
-        if (each->graph == *graph) each->graph = nullptr;
+        if (each->graph && each->capture == ended) end_capture(each);
     for (cudaEvent_t each : events)
-        if (each->graph == *graph) each->graph = nullptr;
+        if (each->graph && each->capture == ended) each->graph = nullptr;
     return report(cudaSuccess);
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {

@@ -148,7 +148,8 @@ CUresult cuModuleLoadData(CUmodule* module, void const* image);
 CUresult cuModuleLoad(CUmodule* module, char const* path);
 CUresult cuModuleUnload(CUmodule module);
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* name);
-CUresult cuModuleGetFunctionCount(unsigned int* count, CUmodule module);
+CUresult cuGetProcAddress(char const* name, void** function, int version, cuuint64_t flags,
+                          CUdriverProcAddressQueryResult* found = nullptr);
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function);
 CUresult cuFuncGetName(char const** name, CUfunction function);
 CUresult cuLaunchKernel(CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
@@ -171,8 +172,12 @@ CUresult __tw_fill(CUdeviceptr address, size_t pitch, unsigned int value, int by
 constexpr CUresult __tw_result(int code) {
     return code > CUDA_ERROR_PROFILER_ALREADY_STOPPED && code < CUDA_ERROR_NO_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUresult(code);
 }
-#define TW_CALL(name, parameters, result) \
-    inline CUresult name parameters { return __tw_result(result); }
+#ifndef TW_NOTE
+#define TW_NOTE(name, parameters)  // the runtime has a table of them
+#endif
+#define TW_CALL(name, parameters, result)                           \
+    inline CUresult name parameters { return __tw_result(result); } \
+    TW_NOTE(name, parameters)
 inline CUresult __tw_copy_2d(CUDA_MEMCPY2D const* w, CUstream stream) {
     if (!w) return CUDA_ERROR_INVALID_VALUE;
     CUDA_MEMCPY3D whole{w->srcXInBytes, w->srcY, 0, 0, w->srcMemoryType, w->srcHost, w->srcDevice, w->srcArray, nullptr,
@@ -346,6 +351,81 @@ TW_CALL(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute
         cudaMemPoolSetAttribute(pool, cudaMemPoolAttr(attribute), value))
 TW_CALL(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void* value),
         cudaMemPoolGetAttribute(pool, cudaMemPoolAttr(attribute), value))
+TW_CALL(cuMemPoolCreate, (CUmemoryPool* pool, CUmemPoolProps const* properties),
+        cudaMemPoolCreate(pool, (cudaMemPoolProps const*)properties))
+TW_CALL(cuMemPoolSetAccess, (CUmemoryPool pool, CUmemAccessDesc const* list, size_t count),
+        cudaMemPoolSetAccess(pool, (cudaMemAccessDesc const*)list, count))
+TW_CALL(cuMemAdvise, (CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLocation location),
+        cudaMemAdvise((void*)address, size, cudaMemoryAdvise(advice), {cudaMemLocationType(location.type), location.id}))
+TW_CALL(cuMemAdvise, (CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device),
+        cudaMemAdvise((void*)address, size, cudaMemoryAdvise(advice), device))
+TW_CALL(cuMemPrefetchAsync, (CUdeviceptr address, size_t size, CUmemLocation location, unsigned int flags, CUstream stream),
+        cudaMemPrefetchAsync((void*)address, size, {cudaMemLocationType(location.type), location.id}, flags, stream))
+TW_CALL(cuMemPrefetchAsync, (CUdeviceptr address, size_t size, CUdevice device, CUstream stream),
+        cudaMemPrefetchAsync((void*)address, size, device, stream))
+TW_CALL(cuMemRangeGetAttribute, (void* value, size_t bytes, CUmem_range_attribute attribute, CUdeviceptr address, size_t size),
+        cudaMemRangeGetAttribute(value, bytes, cudaMemRangeAttribute(attribute), (void*)address, size))
+TW_CALL(cuMemHostGetFlags, (unsigned int* flags, void* address), cudaHostGetFlags(flags, address))
+TW_CALL(cuMemcpyPeerAsync, (CUdeviceptr target, CUcontext, CUdeviceptr source, CUcontext, size_t size, CUstream stream),
+        cudaMemcpyAsync((void*)target, (void*)source, size, cudaMemcpyDefault, stream))
+TW_CALL(cuCtxResetPersistingL2Cache, (), CUDA_SUCCESS)
+TW_CALL(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode* mode),
+        cudaThreadExchangeStreamCaptureMode((cudaStreamCaptureMode*)mode))
+TW_CALL(cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, CUgraphNode const** after, CUgraphEdgeData const** edges, size_t* count),
+        cudaStreamGetCaptureInfo(stream, (cudaStreamCaptureStatus*)status, id, graph, after, edges, count))
+TW_CALL(cuStreamUpdateCaptureDependencies, (CUstream stream, CUgraphNode* nodes, CUgraphEdgeData const* edges, size_t count, unsigned int flags),
+        cudaStreamUpdateCaptureDependencies(stream, nodes, edges, count, flags))
+TW_CALL(cuStreamGetAttribute, (CUstream stream, CUstreamAttrID id, CUstreamAttrValue* value),
+        cudaStreamGetAttribute(stream, cudaStreamAttrID(id), value))
+TW_CALL(cuStreamSetAttribute, (CUstream stream, CUstreamAttrID id, CUstreamAttrValue const* value),
+        cudaStreamSetAttribute(stream, cudaStreamAttrID(id), value))
+TW_CALL(cuStreamCopyAttributes, (CUstream to, CUstream from), cudaStreamCopyAttributes(to, from))
+TW_CALL(cuGraphDebugDotPrint, (CUgraph graph, char const* path, unsigned int flags),
+        cudaGraphDebugDotPrint(graph, path, flags))
+TW_CALL(cuGraphDestroyNode, (CUgraphNode node), cudaGraphDestroyNode(node))
+TW_CALL(cuGraphNodeGetType, (CUgraphNode node, CUgraphNodeType* type), cudaGraphNodeGetType(node, (cudaGraphNodeType*)type))
+TW_CALL(cuGraphAddChildGraphNode, (CUgraphNode* node, CUgraph graph, CUgraphNode const* after, size_t count, CUgraph child),
+        cudaGraphAddChildGraphNode(node, graph, after, count, child))
+TW_CALL(cuGraphAddHostNode, (CUgraphNode* node, CUgraph graph, CUgraphNode const* after, size_t count, CUDA_HOST_NODE_PARAMS const* what),
+        cudaGraphAddHostNode(node, graph, after, count, (cudaHostNodeParams const*)what))
+TW_CALL(cuGraphAddMemsetNode, (CUgraphNode* node, CUgraph graph, CUgraphNode const* after, size_t count, CUDA_MEMSET_NODE_PARAMS const* what, CUcontext),
+        cudaGraphAddMemsetNode(node, graph, after, count, (cudaMemsetParams const*)what))
+inline cudaKernelNodeParams __tw_kernel_node(CUDA_KERNEL_NODE_PARAMS const& p) {
+    return {p.func ? (void*)p.func : (void*)p.kern, dim3(p.gridDimX, p.gridDimY, p.gridDimZ),
+            dim3(p.blockDimX, p.blockDimY, p.blockDimZ), p.sharedMemBytes, p.kernelParams, p.extra};
+}
+inline CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, CUgraphNode const* after, size_t count,
+                                     CUDA_KERNEL_NODE_PARAMS const* what) {
+    if (!what) return CUDA_ERROR_INVALID_VALUE;
+    cudaKernelNodeParams made = __tw_kernel_node(*what);
+    return __tw_result(cudaGraphAddKernelNode(node, graph, after, count, &made));
+}
+inline CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, CUDA_KERNEL_NODE_PARAMS const* what) {
+    if (!what) return CUDA_ERROR_INVALID_VALUE;
+    cudaKernelNodeParams made = __tw_kernel_node(*what);
+    return __tw_result(cudaGraphExecKernelNodeSetParams(exec, node, &made));
+}
+TW_CALL(cuGraphAddDependencies, (CUgraph graph, CUgraphNode const* from, CUgraphNode const* to, size_t count),
+        cudaGraphAddDependencies(graph, from, to, count))
+TW_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int* blocks, CUfunction function, int threads, size_t shared),
+        __tw_occupancy(blocks, (void const*)function, threads, shared))
+TW_CALL(cuOccupancyMaxPotentialBlockSize, (int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of, size_t shared, int limit),
+        cudaOccupancyMaxPotentialBlockSizeVariableSMem(grid, block, function, [=](int n) { return shared_of ? shared_of(n) : shared; }, limit))
+TW_CALL(cuLaunchCooperativeKernel, (CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void** arguments),
+        cudaLaunchCooperativeKernel((void const*)function, dim3(gx, gy, gz), dim3(bx, by, bz), arguments, shared, stream))
+TW_CALL(cuLibraryLoadData, (CUlibrary* library, void const* image, CUjit_option*, void**, unsigned int, CUlibraryOption*, void**, unsigned int),
+        cuModuleLoadData((CUmodule*)library, image))
+TW_CALL(cuLibraryLoadFromFile, (CUlibrary* library, char const* path, CUjit_option*, void**, unsigned int, CUlibraryOption*, void**, unsigned int),
+        cuModuleLoad((CUmodule*)library, path))
+TW_CALL(cuLibraryUnload, (CUlibrary library), cuModuleUnload((CUmodule)library))
+TW_CALL(cuLibraryGetKernel, (CUkernel* kernel, CUlibrary library, char const* name),
+        cuModuleGetFunction((CUfunction*)kernel, (CUmodule)library, name))
+TW_CALL(cuLibraryGetModule, (CUmodule* module, CUlibrary library), TW_SET(module, (CUmodule)library))
+TW_CALL(cuKernelGetFunction, (CUfunction* function, CUkernel kernel), TW_SET(function, (CUfunction)kernel))
+TW_CALL(cuKernelGetName, (char const** name, CUkernel kernel), cuFuncGetName(name, (CUfunction)kernel))
+TW_CALL(cuFuncLoad, (CUfunction), CUDA_SUCCESS)
+TW_CALL(cuFuncIsLoaded, (CUfunctionLoadingState* state, CUfunction), TW_SET(state, CU_FUNCTION_LOADING_STATE_LOADED))
+TW_CALL(cuModuleGetLoadingMode, (CUmoduleLoadingMode* mode), TW_SET(mode, CU_MODULE_EAGER_LOADING))
 TW_CALL(cuProfilerStart, (), CUDA_SUCCESS)
 TW_CALL(cuProfilerStop, (), CUDA_SUCCESS)
 inline CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
@@ -371,94 +451,83 @@ TW_NONE(cuCheckpointProcessGetRestoreThreadId) TW_NONE(cuCheckpointProcessGetSta
 TW_NONE(cuCheckpointProcessRestore) TW_NONE(cuCheckpointProcessUnlock) TW_NONE(cuCtxAttach) TW_NONE(cuCtxDetach)
 TW_NONE(cuCtxDisablePeerAccess) TW_NONE(cuCtxEnablePeerAccess) TW_NONE(cuCtxFromGreenCtx) TW_NONE(cuCtxGetDevResource)
 TW_NONE(cuCtxGetExecAffinity) TW_NONE(cuCtxGetSharedMemConfig) TW_NONE(cuCtxRecordEvent)
-TW_NONE(cuCtxResetPersistingL2Cache) TW_NONE(cuCtxSetSharedMemConfig) TW_NONE(cuCtxWaitEvent)
-TW_NONE(cuDestroyExternalMemory) TW_NONE(cuDestroyExternalSemaphore) TW_NONE(cuDevResourceGenerateDesc)
-TW_NONE(cuDevSmResourceSplitByCount) TW_NONE(cuDeviceGetDevResource) TW_NONE(cuDeviceGetExecAffinitySupport)
-TW_NONE(cuDeviceGetGraphMemAttribute) TW_NONE(cuDeviceGetHostAtomicCapabilities) TW_NONE(cuDeviceGetLuid)
-TW_NONE(cuDeviceGetNvSciSyncAttributes) TW_NONE(cuDeviceGetP2PAtomicCapabilities) TW_NONE(cuDeviceGetP2PAttribute)
-TW_NONE(cuDeviceGetProperties) TW_NONE(cuDeviceGetTexture1DLinearMaxWidth) TW_NONE(cuDeviceGraphMemTrim)
-TW_NONE(cuDeviceRegisterAsyncNotification) TW_NONE(cuDeviceSetGraphMemAttribute)
-TW_NONE(cuDeviceUnregisterAsyncNotification) TW_NONE(cuExternalMemoryGetMappedBuffer)
-TW_NONE(cuExternalMemoryGetMappedMipmappedArray) TW_NONE(cuFlushGPUDirectRDMAWrites) TW_NONE(cuFuncGetModule)
-TW_NONE(cuFuncGetParamInfo) TW_NONE(cuFuncIsLoaded) TW_NONE(cuFuncLoad) TW_NONE(cuFuncSetBlockShape)
-TW_NONE(cuFuncSetSharedMemConfig) TW_NONE(cuFuncSetSharedSize) TW_NONE(cuGetExportTable) TW_NONE(cuGetProcAddress)
-TW_NONE(cuGraphAddBatchMemOpNode) TW_NONE(cuGraphAddChildGraphNode) TW_NONE(cuGraphAddDependencies)
-TW_NONE(cuGraphAddEventRecordNode) TW_NONE(cuGraphAddEventWaitNode) TW_NONE(cuGraphAddExternalSemaphoresSignalNode)
-TW_NONE(cuGraphAddExternalSemaphoresWaitNode) TW_NONE(cuGraphAddHostNode) TW_NONE(cuGraphAddKernelNode)
-TW_NONE(cuGraphAddMemAllocNode) TW_NONE(cuGraphAddMemFreeNode) TW_NONE(cuGraphAddMemcpyNode)
-TW_NONE(cuGraphAddMemsetNode) TW_NONE(cuGraphAddNode) TW_NONE(cuGraphBatchMemOpNodeGetParams)
-TW_NONE(cuGraphBatchMemOpNodeSetParams) TW_NONE(cuGraphChildGraphNodeGetGraph) TW_NONE(cuGraphConditionalHandleCreate)
-TW_NONE(cuGraphDebugDotPrint) TW_NONE(cuGraphDestroyNode) TW_NONE(cuGraphEventRecordNodeGetEvent)
+TW_NONE(cuCtxSetSharedMemConfig) TW_NONE(cuCtxWaitEvent) TW_NONE(cuDestroyExternalMemory)
+TW_NONE(cuDestroyExternalSemaphore) TW_NONE(cuDevResourceGenerateDesc) TW_NONE(cuDevSmResourceSplitByCount)
+TW_NONE(cuDeviceGetDevResource) TW_NONE(cuDeviceGetExecAffinitySupport) TW_NONE(cuDeviceGetGraphMemAttribute)
+TW_NONE(cuDeviceGetHostAtomicCapabilities) TW_NONE(cuDeviceGetLuid) TW_NONE(cuDeviceGetNvSciSyncAttributes)
+TW_NONE(cuDeviceGetP2PAtomicCapabilities) TW_NONE(cuDeviceGetP2PAttribute) TW_NONE(cuDeviceGetProperties)
+TW_NONE(cuDeviceGetTexture1DLinearMaxWidth) TW_NONE(cuDeviceGraphMemTrim) TW_NONE(cuDeviceRegisterAsyncNotification)
+TW_NONE(cuDeviceSetGraphMemAttribute) TW_NONE(cuDeviceUnregisterAsyncNotification)
+TW_NONE(cuExternalMemoryGetMappedBuffer) TW_NONE(cuExternalMemoryGetMappedMipmappedArray)
+TW_NONE(cuFlushGPUDirectRDMAWrites) TW_NONE(cuFuncGetModule) TW_NONE(cuFuncGetParamInfo) TW_NONE(cuFuncSetBlockShape)
+TW_NONE(cuFuncSetSharedMemConfig) TW_NONE(cuFuncSetSharedSize) TW_NONE(cuGetExportTable)
+TW_NONE(cuGraphAddBatchMemOpNode) TW_NONE(cuGraphAddEventRecordNode) TW_NONE(cuGraphAddEventWaitNode)
+TW_NONE(cuGraphAddExternalSemaphoresSignalNode) TW_NONE(cuGraphAddExternalSemaphoresWaitNode)
+TW_NONE(cuGraphAddMemAllocNode) TW_NONE(cuGraphAddMemFreeNode) TW_NONE(cuGraphAddMemcpyNode) TW_NONE(cuGraphAddNode)
+TW_NONE(cuGraphBatchMemOpNodeGetParams) TW_NONE(cuGraphBatchMemOpNodeSetParams) TW_NONE(cuGraphChildGraphNodeGetGraph)
+TW_NONE(cuGraphConditionalHandleCreate) TW_NONE(cuGraphEventRecordNodeGetEvent)
 TW_NONE(cuGraphEventRecordNodeSetEvent) TW_NONE(cuGraphEventWaitNodeGetEvent) TW_NONE(cuGraphEventWaitNodeSetEvent)
 TW_NONE(cuGraphExecBatchMemOpNodeSetParams) TW_NONE(cuGraphExecChildGraphNodeSetParams)
 TW_NONE(cuGraphExecEventRecordNodeSetEvent) TW_NONE(cuGraphExecEventWaitNodeSetEvent)
 TW_NONE(cuGraphExecExternalSemaphoresSignalNodeSetParams) TW_NONE(cuGraphExecExternalSemaphoresWaitNodeSetParams)
-TW_NONE(cuGraphExecGetFlags) TW_NONE(cuGraphExecHostNodeSetParams) TW_NONE(cuGraphExecKernelNodeSetParams)
-TW_NONE(cuGraphExecMemcpyNodeSetParams) TW_NONE(cuGraphExecMemsetNodeSetParams) TW_NONE(cuGraphExecNodeSetParams)
-TW_NONE(cuGraphExecUpdate) TW_NONE(cuGraphExternalSemaphoresSignalNodeGetParams)
-TW_NONE(cuGraphExternalSemaphoresSignalNodeSetParams) TW_NONE(cuGraphExternalSemaphoresWaitNodeGetParams)
-TW_NONE(cuGraphExternalSemaphoresWaitNodeSetParams) TW_NONE(cuGraphGetEdges) TW_NONE(cuGraphHostNodeGetParams)
-TW_NONE(cuGraphHostNodeSetParams) TW_NONE(cuGraphInstantiateWithParams) TW_NONE(cuGraphKernelNodeCopyAttributes)
-TW_NONE(cuGraphKernelNodeGetAttribute) TW_NONE(cuGraphKernelNodeGetParams) TW_NONE(cuGraphKernelNodeSetAttribute)
-TW_NONE(cuGraphKernelNodeSetParams) TW_NONE(cuGraphMemAllocNodeGetParams) TW_NONE(cuGraphMemFreeNodeGetParams)
-TW_NONE(cuGraphMemcpyNodeGetParams) TW_NONE(cuGraphMemcpyNodeSetParams) TW_NONE(cuGraphMemsetNodeGetParams)
-TW_NONE(cuGraphMemsetNodeSetParams) TW_NONE(cuGraphNodeFindInClone) TW_NONE(cuGraphNodeGetDependencies)
-TW_NONE(cuGraphNodeGetDependentNodes) TW_NONE(cuGraphNodeGetEnabled) TW_NONE(cuGraphNodeGetType)
-TW_NONE(cuGraphNodeSetEnabled) TW_NONE(cuGraphNodeSetParams) TW_NONE(cuGraphReleaseUserObject)
-TW_NONE(cuGraphRemoveDependencies) TW_NONE(cuGraphRetainUserObject) TW_NONE(cuGraphicsMapResources)
-TW_NONE(cuGraphicsResourceGetMappedMipmappedArray) TW_NONE(cuGraphicsResourceGetMappedPointer)
-TW_NONE(cuGraphicsResourceSetMapFlags) TW_NONE(cuGraphicsSubResourceGetMappedArray) TW_NONE(cuGraphicsUnmapResources)
-TW_NONE(cuGraphicsUnregisterResource) TW_NONE(cuGreenCtxCreate) TW_NONE(cuGreenCtxDestroy)
-TW_NONE(cuGreenCtxGetDevResource) TW_NONE(cuGreenCtxGetId) TW_NONE(cuGreenCtxRecordEvent)
-TW_NONE(cuGreenCtxStreamCreate) TW_NONE(cuGreenCtxWaitEvent) TW_NONE(cuImportExternalMemory)
-TW_NONE(cuImportExternalSemaphore) TW_NONE(cuIpcCloseMemHandle) TW_NONE(cuIpcGetEventHandle) TW_NONE(cuIpcGetMemHandle)
-TW_NONE(cuIpcOpenEventHandle) TW_NONE(cuIpcOpenMemHandle) TW_NONE(cuKernelGetAttribute) TW_NONE(cuKernelGetFunction)
-TW_NONE(cuKernelGetLibrary) TW_NONE(cuKernelGetName) TW_NONE(cuKernelGetParamInfo) TW_NONE(cuKernelSetAttribute)
-TW_NONE(cuKernelSetCacheConfig) TW_NONE(cuLaunch) TW_NONE(cuLaunchCooperativeKernel)
-TW_NONE(cuLaunchCooperativeKernelMultiDevice) TW_NONE(cuLaunchGrid) TW_NONE(cuLaunchGridAsync)
-TW_NONE(cuLibraryEnumerateKernels) TW_NONE(cuLibraryGetGlobal) TW_NONE(cuLibraryGetKernel)
-TW_NONE(cuLibraryGetKernelCount) TW_NONE(cuLibraryGetManaged) TW_NONE(cuLibraryGetModule)
-TW_NONE(cuLibraryGetUnifiedFunction) TW_NONE(cuLibraryLoadData) TW_NONE(cuLibraryLoadFromFile) TW_NONE(cuLibraryUnload)
+TW_NONE(cuGraphExecGetFlags) TW_NONE(cuGraphExecHostNodeSetParams) TW_NONE(cuGraphExecMemcpyNodeSetParams)
+TW_NONE(cuGraphExecMemsetNodeSetParams) TW_NONE(cuGraphExecNodeSetParams) TW_NONE(cuGraphExecUpdate)
+TW_NONE(cuGraphExternalSemaphoresSignalNodeGetParams) TW_NONE(cuGraphExternalSemaphoresSignalNodeSetParams)
+TW_NONE(cuGraphExternalSemaphoresWaitNodeGetParams) TW_NONE(cuGraphExternalSemaphoresWaitNodeSetParams)
+TW_NONE(cuGraphGetEdges) TW_NONE(cuGraphHostNodeGetParams) TW_NONE(cuGraphHostNodeSetParams)
+TW_NONE(cuGraphInstantiateWithParams) TW_NONE(cuGraphKernelNodeCopyAttributes) TW_NONE(cuGraphKernelNodeGetAttribute)
+TW_NONE(cuGraphKernelNodeGetParams) TW_NONE(cuGraphKernelNodeSetAttribute) TW_NONE(cuGraphKernelNodeSetParams)
+TW_NONE(cuGraphMemAllocNodeGetParams) TW_NONE(cuGraphMemFreeNodeGetParams) TW_NONE(cuGraphMemcpyNodeGetParams)
+TW_NONE(cuGraphMemcpyNodeSetParams) TW_NONE(cuGraphMemsetNodeGetParams) TW_NONE(cuGraphMemsetNodeSetParams)
+TW_NONE(cuGraphNodeFindInClone) TW_NONE(cuGraphNodeGetDependencies) TW_NONE(cuGraphNodeGetDependentNodes)
+TW_NONE(cuGraphNodeGetEnabled) TW_NONE(cuGraphNodeSetEnabled) TW_NONE(cuGraphNodeSetParams)
+TW_NONE(cuGraphReleaseUserObject) TW_NONE(cuGraphRemoveDependencies) TW_NONE(cuGraphRetainUserObject)
+TW_NONE(cuGraphicsMapResources) TW_NONE(cuGraphicsResourceGetMappedMipmappedArray)
+TW_NONE(cuGraphicsResourceGetMappedPointer) TW_NONE(cuGraphicsResourceSetMapFlags)
+TW_NONE(cuGraphicsSubResourceGetMappedArray) TW_NONE(cuGraphicsUnmapResources) TW_NONE(cuGraphicsUnregisterResource)
+TW_NONE(cuGreenCtxCreate) TW_NONE(cuGreenCtxDestroy) TW_NONE(cuGreenCtxGetDevResource) TW_NONE(cuGreenCtxGetId)
+TW_NONE(cuGreenCtxRecordEvent) TW_NONE(cuGreenCtxStreamCreate) TW_NONE(cuGreenCtxWaitEvent)
+TW_NONE(cuImportExternalMemory) TW_NONE(cuImportExternalSemaphore) TW_NONE(cuIpcCloseMemHandle)
+TW_NONE(cuIpcGetEventHandle) TW_NONE(cuIpcGetMemHandle) TW_NONE(cuIpcOpenEventHandle) TW_NONE(cuIpcOpenMemHandle)
+TW_NONE(cuKernelGetAttribute) TW_NONE(cuKernelGetLibrary) TW_NONE(cuKernelGetParamInfo) TW_NONE(cuKernelSetAttribute)
+TW_NONE(cuKernelSetCacheConfig) TW_NONE(cuLaunch) TW_NONE(cuLaunchCooperativeKernelMultiDevice) TW_NONE(cuLaunchGrid)
+TW_NONE(cuLaunchGridAsync) TW_NONE(cuLibraryEnumerateKernels) TW_NONE(cuLibraryGetGlobal)
+TW_NONE(cuLibraryGetKernelCount) TW_NONE(cuLibraryGetManaged) TW_NONE(cuLibraryGetUnifiedFunction)
 TW_NONE(cuLinkAddData) TW_NONE(cuLinkAddFile) TW_NONE(cuLinkComplete) TW_NONE(cuLinkCreate) TW_NONE(cuLinkDestroy)
-TW_NONE(cuMemAddressFree) TW_NONE(cuMemAddressReserve) TW_NONE(cuMemAdvise) TW_NONE(cuMemBatchDecompressAsync)
-TW_NONE(cuMemCreate) TW_NONE(cuMemDiscardAndPrefetchBatchAsync) TW_NONE(cuMemDiscardBatchAsync)
-TW_NONE(cuMemExportToShareableHandle) TW_NONE(cuMemGetAccess) TW_NONE(cuMemGetAllocationGranularity)
-TW_NONE(cuMemGetAllocationPropertiesFromHandle) TW_NONE(cuMemGetDefaultMemPool) TW_NONE(cuMemGetHandleForAddressRange)
-TW_NONE(cuMemGetMemPool) TW_NONE(cuMemHostGetFlags) TW_NONE(cuMemImportFromShareableHandle) TW_NONE(cuMemMap)
-TW_NONE(cuMemMapArrayAsync) TW_NONE(cuMemPoolCreate) TW_NONE(cuMemPoolExportPointer)
+TW_NONE(cuMemAddressFree) TW_NONE(cuMemAddressReserve) TW_NONE(cuMemBatchDecompressAsync) TW_NONE(cuMemCreate)
+TW_NONE(cuMemDiscardAndPrefetchBatchAsync) TW_NONE(cuMemDiscardBatchAsync) TW_NONE(cuMemExportToShareableHandle)
+TW_NONE(cuMemGetAccess) TW_NONE(cuMemGetAllocationGranularity) TW_NONE(cuMemGetAllocationPropertiesFromHandle)
+TW_NONE(cuMemGetDefaultMemPool) TW_NONE(cuMemGetHandleForAddressRange) TW_NONE(cuMemGetMemPool)
+TW_NONE(cuMemImportFromShareableHandle) TW_NONE(cuMemMap) TW_NONE(cuMemMapArrayAsync) TW_NONE(cuMemPoolExportPointer)
 TW_NONE(cuMemPoolExportToShareableHandle) TW_NONE(cuMemPoolGetAccess) TW_NONE(cuMemPoolImportFromShareableHandle)
-TW_NONE(cuMemPoolImportPointer) TW_NONE(cuMemPoolSetAccess) TW_NONE(cuMemPrefetchAsync)
-TW_NONE(cuMemPrefetchBatchAsync) TW_NONE(cuMemRangeGetAttribute) TW_NONE(cuMemRangeGetAttributes) TW_NONE(cuMemRelease)
-TW_NONE(cuMemRetainAllocationHandle) TW_NONE(cuMemSetAccess) TW_NONE(cuMemSetMemPool) TW_NONE(cuMemUnmap)
-TW_NONE(cuMemcpy3DBatchAsync) TW_NONE(cuMemcpy3DPeer) TW_NONE(cuMemcpy3DPeerAsync) TW_NONE(cuMemcpyAtoA)
-TW_NONE(cuMemcpyAtoD) TW_NONE(cuMemcpyAtoH) TW_NONE(cuMemcpyAtoHAsync) TW_NONE(cuMemcpyBatchAsync)
-TW_NONE(cuMemcpyDtoA) TW_NONE(cuMemcpyHtoA) TW_NONE(cuMemcpyHtoAAsync) TW_NONE(cuMemcpyPeerAsync)
+TW_NONE(cuMemPoolImportPointer) TW_NONE(cuMemPrefetchBatchAsync) TW_NONE(cuMemRangeGetAttributes)
+TW_NONE(cuMemRelease) TW_NONE(cuMemRetainAllocationHandle) TW_NONE(cuMemSetAccess) TW_NONE(cuMemSetMemPool)
+TW_NONE(cuMemUnmap) TW_NONE(cuMemcpy3DBatchAsync) TW_NONE(cuMemcpy3DPeer) TW_NONE(cuMemcpy3DPeerAsync)
+TW_NONE(cuMemcpyAtoA) TW_NONE(cuMemcpyAtoD) TW_NONE(cuMemcpyAtoH) TW_NONE(cuMemcpyAtoHAsync)
+TW_NONE(cuMemcpyBatchAsync) TW_NONE(cuMemcpyDtoA) TW_NONE(cuMemcpyHtoA) TW_NONE(cuMemcpyHtoAAsync)
 TW_NONE(cuMipmappedArrayCreate) TW_NONE(cuMipmappedArrayDestroy) TW_NONE(cuMipmappedArrayGetLevel)
 TW_NONE(cuMipmappedArrayGetMemoryRequirements) TW_NONE(cuMipmappedArrayGetSparseProperties)
-TW_NONE(cuModuleEnumerateFunctions) TW_NONE(cuModuleGetGlobal) TW_NONE(cuModuleGetLoadingMode)
+TW_NONE(cuModuleEnumerateFunctions) TW_NONE(cuModuleGetFunctionCount) TW_NONE(cuModuleGetGlobal)
 TW_NONE(cuModuleGetSurfRef) TW_NONE(cuModuleGetTexRef) TW_NONE(cuMulticastAddDevice) TW_NONE(cuMulticastBindAddr)
 TW_NONE(cuMulticastBindMem) TW_NONE(cuMulticastCreate) TW_NONE(cuMulticastGetGranularity) TW_NONE(cuMulticastUnbind)
-TW_NONE(cuOccupancyAvailableDynamicSMemPerBlock) TW_NONE(cuOccupancyMaxActiveBlocksPerMultiprocessor)
-TW_NONE(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) TW_NONE(cuOccupancyMaxActiveClusters)
-TW_NONE(cuOccupancyMaxPotentialBlockSize) TW_NONE(cuOccupancyMaxPotentialBlockSizeWithFlags)
+TW_NONE(cuOccupancyAvailableDynamicSMemPerBlock) TW_NONE(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)
+TW_NONE(cuOccupancyMaxActiveClusters) TW_NONE(cuOccupancyMaxPotentialBlockSizeWithFlags)
 TW_NONE(cuOccupancyMaxPotentialClusterSize) TW_NONE(cuParamSetSize) TW_NONE(cuParamSetTexRef) TW_NONE(cuParamSetf)
 TW_NONE(cuParamSeti) TW_NONE(cuParamSetv) TW_NONE(cuPointerGetAttributes) TW_NONE(cuPointerSetAttribute)
 TW_NONE(cuSignalExternalSemaphoresAsync) TW_NONE(cuStreamBatchMemOp) TW_NONE(cuStreamBeginCaptureToGraph)
-TW_NONE(cuStreamCopyAttributes) TW_NONE(cuStreamGetAttribute) TW_NONE(cuStreamGetCaptureInfo)
-TW_NONE(cuStreamGetGreenCtx) TW_NONE(cuStreamSetAttribute) TW_NONE(cuStreamUpdateCaptureDependencies)
-TW_NONE(cuStreamWaitValue32) TW_NONE(cuStreamWaitValue64) TW_NONE(cuStreamWriteValue32) TW_NONE(cuStreamWriteValue64)
-TW_NONE(cuSurfObjectCreate) TW_NONE(cuSurfObjectDestroy) TW_NONE(cuSurfObjectGetResourceDesc)
-TW_NONE(cuSurfRefGetArray) TW_NONE(cuSurfRefSetArray) TW_NONE(cuTensorMapEncodeIm2col)
-TW_NONE(cuTensorMapEncodeIm2colWide) TW_NONE(cuTensorMapEncodeTiled) TW_NONE(cuTensorMapReplaceAddress)
-TW_NONE(cuTexObjectCreate) TW_NONE(cuTexObjectDestroy) TW_NONE(cuTexObjectGetResourceDesc)
-TW_NONE(cuTexObjectGetResourceViewDesc) TW_NONE(cuTexObjectGetTextureDesc) TW_NONE(cuTexRefCreate)
-TW_NONE(cuTexRefDestroy) TW_NONE(cuTexRefGetAddress) TW_NONE(cuTexRefGetAddressMode) TW_NONE(cuTexRefGetArray)
-TW_NONE(cuTexRefGetBorderColor) TW_NONE(cuTexRefGetFilterMode) TW_NONE(cuTexRefGetFlags) TW_NONE(cuTexRefGetFormat)
-TW_NONE(cuTexRefGetMaxAnisotropy) TW_NONE(cuTexRefGetMipmapFilterMode) TW_NONE(cuTexRefGetMipmapLevelBias)
-TW_NONE(cuTexRefGetMipmapLevelClamp) TW_NONE(cuTexRefGetMipmappedArray) TW_NONE(cuTexRefSetAddress)
-TW_NONE(cuTexRefSetAddress2D) TW_NONE(cuTexRefSetAddressMode) TW_NONE(cuTexRefSetArray) TW_NONE(cuTexRefSetBorderColor)
-TW_NONE(cuTexRefSetFilterMode) TW_NONE(cuTexRefSetFlags) TW_NONE(cuTexRefSetFormat) TW_NONE(cuTexRefSetMaxAnisotropy)
-TW_NONE(cuTexRefSetMipmapFilterMode) TW_NONE(cuTexRefSetMipmapLevelBias) TW_NONE(cuTexRefSetMipmapLevelClamp)
-TW_NONE(cuTexRefSetMipmappedArray) TW_NONE(cuThreadExchangeStreamCaptureMode) TW_NONE(cuUserObjectCreate)
+TW_NONE(cuStreamGetGreenCtx) TW_NONE(cuStreamWaitValue32) TW_NONE(cuStreamWaitValue64) TW_NONE(cuStreamWriteValue32)
+TW_NONE(cuStreamWriteValue64) TW_NONE(cuSurfObjectCreate) TW_NONE(cuSurfObjectDestroy)
+TW_NONE(cuSurfObjectGetResourceDesc) TW_NONE(cuSurfRefGetArray) TW_NONE(cuSurfRefSetArray)
+TW_NONE(cuTensorMapEncodeIm2col) TW_NONE(cuTensorMapEncodeIm2colWide) TW_NONE(cuTensorMapEncodeTiled)
+TW_NONE(cuTensorMapReplaceAddress) TW_NONE(cuTexObjectCreate) TW_NONE(cuTexObjectDestroy)
+TW_NONE(cuTexObjectGetResourceDesc) TW_NONE(cuTexObjectGetResourceViewDesc) TW_NONE(cuTexObjectGetTextureDesc)
+TW_NONE(cuTexRefCreate) TW_NONE(cuTexRefDestroy) TW_NONE(cuTexRefGetAddress) TW_NONE(cuTexRefGetAddressMode)
+TW_NONE(cuTexRefGetArray) TW_NONE(cuTexRefGetBorderColor) TW_NONE(cuTexRefGetFilterMode) TW_NONE(cuTexRefGetFlags)
+TW_NONE(cuTexRefGetFormat) TW_NONE(cuTexRefGetMaxAnisotropy) TW_NONE(cuTexRefGetMipmapFilterMode)
+TW_NONE(cuTexRefGetMipmapLevelBias) TW_NONE(cuTexRefGetMipmapLevelClamp) TW_NONE(cuTexRefGetMipmappedArray)
+TW_NONE(cuTexRefSetAddress) TW_NONE(cuTexRefSetAddress2D) TW_NONE(cuTexRefSetAddressMode) TW_NONE(cuTexRefSetArray)
+TW_NONE(cuTexRefSetBorderColor) TW_NONE(cuTexRefSetFilterMode) TW_NONE(cuTexRefSetFlags) TW_NONE(cuTexRefSetFormat)
+TW_NONE(cuTexRefSetMaxAnisotropy) TW_NONE(cuTexRefSetMipmapFilterMode) TW_NONE(cuTexRefSetMipmapLevelBias)
+TW_NONE(cuTexRefSetMipmapLevelClamp) TW_NONE(cuTexRefSetMipmappedArray) TW_NONE(cuUserObjectCreate)
 TW_NONE(cuUserObjectRelease) TW_NONE(cuUserObjectRetain) TW_NONE(cuWaitExternalSemaphoresAsync)
 #undef TW_NONE

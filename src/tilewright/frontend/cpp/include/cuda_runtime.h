@@ -45,6 +45,7 @@ typedef struct CUevent_st* cudaEvent_t;
 #include "tilewright/flags.h"
 #include "tilewright/textures.h"
 #include "tilewright/unsupported_types.h"
+#include "tilewright/node_types.h"
 
 extern "C" {
 // Memory.
@@ -77,6 +78,12 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr* made, cudaExtent extent);
 cudaError_t cudaHostRegister(void* address, size_t size, unsigned int flags);
 cudaError_t cudaHostUnregister(void* address);
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void const* address);
+cudaError_t cudaHostGetFlags(unsigned int* flags, void* address);
+cudaError_t cudaMemAdvise(void const* address, size_t size, cudaMemoryAdvise advice, cudaMemLocation location);
+cudaError_t cudaMemPrefetchAsync(void const* address, size_t size, cudaMemLocation location, unsigned int flags,
+                                 cudaStream_t stream = nullptr);
+cudaError_t cudaMemRangeGetAttribute(void* value, size_t bytes, cudaMemRangeAttribute attribute, void const* address,
+                                     size_t size);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 // Errors.
 cudaError_t cudaGetLastError();
@@ -92,6 +99,8 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaDeviceReset();
+cudaError_t cudaGetDriverEntryPointByVersion(char const* name, void** function, unsigned int version,
+                                             unsigned long long flags, cudaDriverEntryPointQueryResult* found = nullptr);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
 // Streams and events.
@@ -104,6 +113,9 @@ cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id);
 cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device);
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data);
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned int flags);
+cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID id, cudaStreamAttrValue* value);
+cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID id, cudaStreamAttrValue const* value);
+cudaError_t cudaStreamCopyAttributes(cudaStream_t to, cudaStream_t from);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
@@ -184,65 +196,23 @@ inline cudaError_t cudaLaunchKernel(void (*function)(A...), dim3 grid, dim3 bloc
     return cudaLaunchKernel((void const*)function, grid, block, arguments, shared, stream);
 }
 
-enum cudaLaunchAttributeID {
-    cudaLaunchAttributeIgnore = 0,
-    cudaLaunchAttributeAccessPolicyWindow = 1,
-    cudaLaunchAttributeCooperative = 2,
-    cudaLaunchAttributeSynchronizationPolicy = 3,
-    cudaLaunchAttributeClusterDimension = 4,
-    cudaLaunchAttributeClusterSchedulingPolicyPreference = 5,
-    cudaLaunchAttributeProgrammaticStreamSerialization = 6,
-    cudaLaunchAttributeProgrammaticEvent = 7,
-    cudaLaunchAttributePriority = 8,
-    cudaLaunchAttributeMemSyncDomainMap = 9,
-    cudaLaunchAttributeMemSyncDomain = 10,
-    cudaLaunchAttributePreferredClusterDimension = 11,
-    cudaLaunchAttributeLaunchCompletionEvent = 12,
-    cudaLaunchAttributeDeviceUpdatableKernelNode = 13,
-    cudaLaunchAttributePreferredSharedMemoryCarveout = 14
-};
-union cudaLaunchAttributeValue {
-    char pad[64];
-    cudaAccessPolicyWindow accessPolicyWindow;
-    int cooperative, programmaticStreamSerializationAllowed, priority;
-    cudaSynchronizationPolicy syncPolicy;
-    struct {
-        unsigned int x, y, z;
-    } clusterDim, preferredClusterDim;
-    cudaClusterSchedulingPolicy clusterSchedulingPolicyPreference;
-    struct {
-        cudaEvent_t event;
-        int flags, triggerAtBlockStart;
-    } programmaticEvent;
-    cudaLaunchMemSyncDomainMap memSyncDomainMap;
-    cudaLaunchMemSyncDomain memSyncDomain;
-    struct {
-        cudaEvent_t event;
-        int flags;
-    } launchCompletionEvent;
-    struct {
-        int deviceUpdatable;
-        struct CUgraphDeviceUpdatableNode_st* devNode;
-    } deviceUpdatableKernelNode;
-    unsigned int nvlinkUtilCentricScheduling, sharedMemCarveout;
-};
-typedef cudaLaunchAttributeID cudaStreamAttrID;
-typedef cudaLaunchAttributeValue cudaStreamAttrValue;
-typedef cudaLaunchAttributeID cudaKernelNodeAttrID;
-typedef cudaLaunchAttributeValue cudaKernelNodeAttrValue;
-#define cudaStreamAttributeAccessPolicyWindow cudaLaunchAttributeAccessPolicyWindow
-#define cudaStreamAttributeSynchronizationPolicy cudaLaunchAttributeSynchronizationPolicy
-#define cudaStreamAttributeMemSyncDomainMap cudaLaunchAttributeMemSyncDomainMap
-#define cudaStreamAttributeMemSyncDomain cudaLaunchAttributeMemSyncDomain
-#define cudaStreamAttributePriority cudaLaunchAttributePriority
-#define cudaKernelNodeAttributeAccessPolicyWindow cudaLaunchAttributeAccessPolicyWindow
-#define cudaKernelNodeAttributeCooperative cudaLaunchAttributeCooperative
-#define cudaKernelNodeAttributePriority cudaLaunchAttributePriority
-#define cudaKernelNodeAttributeClusterDimension cudaLaunchAttributeClusterDimension
-struct cudaLaunchAttribute {
-    cudaLaunchAttributeID id;
-    cudaLaunchAttributeValue val;
-};
+// All blocks of the launch are on the device at once, as on an SM of 2048 threads.
+inline cudaError_t cudaLaunchCooperativeKernel(void const* function, dim3 grid, dim3 block, void** arguments,
+                                               size_t shared, cudaStream_t stream) {
+    int each = 0, processors = 0;
+    cudaError_t error = __tw_occupancy(&each, function, int(block.x * block.y * block.z), shared);
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0);
+    if (error != cudaSuccess) return error;
+    if (double(grid.x) * grid.y * grid.z > double(each) * processors)
+        return __tw_host_report(cudaErrorCooperativeLaunchTooLarge);
+    return cudaLaunchKernel(function, grid, block, arguments, shared, stream);
+}
+template <typename... A>
+inline cudaError_t cudaLaunchCooperativeKernel(void (*function)(A...), dim3 grid, dim3 block, void** arguments,
+                                               size_t shared = 0, cudaStream_t stream = nullptr) {
+    return cudaLaunchCooperativeKernel((void const*)function, grid, block, arguments, shared, stream);
+}
+
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
     size_t dynamicSmemBytes;

@@ -38,6 +38,27 @@ cudaError_t __tw_function_attributes(cudaFuncAttributes* attributes, void const*
 cudaError_t __tw_set_function_attribute(void const* function, cudaFuncAttribute attribute, int value);
 cudaError_t __tw_function_name(char const** name, void const* function);
 cudaError_t __tw_occupancy(int* blocks, void const* function, int threads, size_t shared);
+cudaError_t cudaGetKernel(cudaKernel_t* kernel, void const* function);
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, void const* image, cudaJitOption*, void**, unsigned int,
+                                cudaLibraryOption*, void**, unsigned int);
+cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, char const* path, cudaJitOption*, void**, unsigned int,
+                                    cudaLibraryOption*, void**, unsigned int);
+cudaError_t cudaLibraryUnload(cudaLibrary_t library);
+cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, char const* name);
+}
+// Functions and kernels are handles of the same thing, which launches take as they take the address of a kernel.
+template <typename T>
+inline cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, T* kernel) {
+    return cudaGetKernel((cudaKernel_t*)function, (void const*)kernel);
+}
+template <typename T>
+inline cudaError_t cudaGetKernel(cudaKernel_t* kernel, T* function) {
+    return cudaGetKernel(kernel, (void const*)function);
+}
+inline cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel, cudaFuncAttribute attribute, int value,
+                                                   int device) {
+    if (device) return __tw_host_report(cudaErrorInvalidDevice);
+    return __tw_set_function_attribute((void const*)kernel, attribute, value);
 }
 
 template <typename T>
@@ -118,9 +139,5 @@ inline cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
     if (!value) return __tw_host_report(cudaErrorInvalidValue);
     if (unsigned(limit) >= sizeof __tw_limits / sizeof(size_t)) return __tw_host_report(cudaErrorUnsupportedLimit);
     *value = __tw_limits[limit];
-    return cudaSuccess;
-}
-template <typename... A>
-inline cudaError_t cudaMemAdvise(void const*, size_t, A const&...) {
     return cudaSuccess;
 }

@@ -108,6 +108,9 @@ inline int __syncthreads_count(int predicate, TW_PLACE) { return __tw_simt_barri
 inline int __syncthreads_and(int predicate, TW_PLACE) { return __tw_simt_barrier(1, predicate != 0, file, line); }
 inline int __syncthreads_or(int predicate, TW_PLACE) { return __tw_simt_barrier(2, predicate != 0, file, line); }
 inline void __syncwarp(unsigned mask = 0xffffffffu, TW_PLACE) { __tw_simt_exchange(mask, 0, file, line); }
+inline void cudaGraphSetConditional(unsigned long long handle, unsigned value) {
+    __atomic_store_n((unsigned*)handle, value, __ATOMIC_RELAXED);
+}
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
@@ -189,6 +192,10 @@ TW_ATOMIC_INTEGER(unsigned)
 TW_ATOMIC_INTEGER(unsigned long long)
 TW_ATOMIC_INTEGER(long long)
 #undef TW_ATOMIC_INTEGER
+inline unsigned short atomicCAS(unsigned short* p, unsigned short old, unsigned short v) {
+    __atomic_compare_exchange_n(p, &old, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return old;
+}
 inline unsigned atomicInc(unsigned* p, unsigned limit) {
     return __tw_simt::update(p, [limit](unsigned x) { return x >= limit ? 0u : x + 1; });
 }
@@ -197,6 +204,11 @@ inline unsigned atomicDec(unsigned* p, unsigned limit) {
 }
 inline float atomicAdd(float* p, float v) { return __tw_simt::update(p, [v](float x) { return x + v; }); }
 inline double atomicAdd(double* p, double v) { return __tw_simt::update(p, [v](double x) { return x + v; }); }
+// Each element for itself, as on a GPU.
+inline float2 atomicAdd(float2* p, float2 v) { return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y)}; }
+inline float4 atomicAdd(float4* p, float4 v) {
+    return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y), atomicAdd(&p->z, v.z), atomicAdd(&p->w, v.w)};
+}
 inline float atomicExch(float* p, float v) { return __tw_simt::update(p, [v](float) { return v; }); }
 // All threads share one memory, so that scopes are the same.
 #define TW_SCOPED(name)                \

@@ -141,26 +141,9 @@ enum : unsigned int {
     cudaSurfaceType1DLayered = 0xF1, cudaSurfaceType2DLayered = 0xF2, cudaSurfaceTypeCubemapLayered = 0xFC
 };
 
-struct cudaMemcpy3DPeerParms {
-    cudaArray_t srcArray;
-    cudaPos srcPos;
-    cudaPitchedPtr srcPtr;
-    int srcDevice;
-    cudaArray_t dstArray;
-    cudaPos dstPos;
-    cudaPitchedPtr dstPtr;
-    int dstDevice;
-    cudaExtent extent;
-};
 enum cudaDeviceP2PAttr {
     cudaDevP2PAttrPerformanceRank = 1, cudaDevP2PAttrAccessSupported = 2, cudaDevP2PAttrNativeAtomicSupported = 3,
     cudaDevP2PAttrCudaArrayAccessSupported = 4, cudaDevP2PAttrOnlyPartialNativeAtomicSupported = 5
-};
-enum cudaMemRangeAttribute {
-    cudaMemRangeAttributeReadMostly = 1, cudaMemRangeAttributePreferredLocation = 2, cudaMemRangeAttributeAccessedBy = 3,
-    cudaMemRangeAttributeLastPrefetchLocation = 4, cudaMemRangeAttributePreferredLocationType = 5,
-    cudaMemRangeAttributePreferredLocationId = 6, cudaMemRangeAttributeLastPrefetchLocationType = 7,
-    cudaMemRangeAttributeLastPrefetchLocationId = 8
 };
 enum : unsigned int { cudaIpcMemLazyEnablePeerAccess = 1 };
 struct cudaIpcEventHandle_t {
@@ -169,4 +152,3 @@ struct cudaIpcEventHandle_t {
 struct cudaIpcMemHandle_t {
     char reserved[64];
 };
-typedef struct CUuserObject_st* cudaUserObject_t;
