@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.cpp import translation
+from tilewright.cpp.host import modules
+
 PROGRAM = r"""#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -181,6 +184,18 @@ def test_headers_and_names_that_the_program_gives(tmp_path: Path, alone: bool) -
     assert lines[2].startswith("NVRTC_ERROR_COMPILATION parts/scale.cuh:7:")  # where the tile has three elements
     assert lines[3:] == ["NVRTC_ERROR_INVALID_OPTION the header ../outside.h has no name that programs include it by"]
     assert "nvrtcGetPTXSize() has nothing to give" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_folders_of_headers_do_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modules, "compiler_cache", lambda: tmp_path)
+    monkeypatch.setattr(translation, "kernel_names", lambda request: ())
+    first, *_ = [modules.requested("", "a.cu", [], ["a.h", f"int x{i};"]).include_dirs[-1] for i in range(60)]
+    os.utime(first, (1, 1))
+    modules.requested("", "a.cu", [], ["a.h", "int x0;"])  # is used again
+    last = [modules.requested("", "a.cu", [], ["a.h", f"int y{i};"]).include_dirs[-1] for i in range(30)]
+    assert len(list((tmp_path / "headers").iterdir())) == 64
+    assert (Path(first) / "a.h").read_text() == "int x0;"
+    assert all((Path(folder) / "a.h").is_file() for folder in last)
 
 
 DRIVER = r"""#include <cstdio>

@@ -83,6 +83,40 @@ def test_right_programs_are_clean(tmp_path: Path) -> None:
     assert done.stderr == "5 launches checked: no violation\n"
 
 
+HALO = """
+__global__ void __launch_bounds__(64) blur(float const* x, float* y, int width) {
+  __shared__ float s[66];
+  int column = (int(blockIdx.x) - 1) * 64 + int(threadIdx.x);
+  x += column; y += column;  // before the array for the first block
+  s[threadIdx.x + 1] = x[64];
+  if (threadIdx.x == 0) s[0] = column + 64 > 0 ? x[63] : 0;
+  if (threadIdx.x == 63) s[65] = column + 65 < width ? x[65] : 0;
+  __syncthreads();
+  float sum = 0;
+#pragma unroll 512
+  for (int i = 0; i < 3 * 1024; ++i) sum += s[threadIdx.x + i % 3];
+  y[64] = sum;
+#ifdef WRONG
+  y[64 + width] = sum;
+#endif
+}
+int main() {
+  float *x, *y; cudaMallocManaged(&x, 512); cudaMallocManaged(&y, 512);
+  for (int i = 0; i < 128; ++i) x[i] = i;
+  blur<<<2, 64>>>(x, y, 128);
+  return cudaDeviceSynchronize() || y[0] != 1024 || y[70] != 1024 * 210;
+}
+"""
+
+
+def test_pointers_that_are_moved_before_their_array(tmp_path: Path) -> None:
+    """As published stencils do; and loops that a program unrolls far are not, which would take minutes."""
+    done = check(tmp_path / "halo.cu", HALO)
+    assert (done.returncode, done.stderr) == (0, "1 launch checked: no violation\n")
+    done = check(tmp_path / "wrong.cu", f"#define WRONG{HALO}")
+    assert "wrong.cu:16:3: dangling-pointer: store of 4 bytes at" in done.stderr or "at byte 512 of" in done.stderr
+
+
 HEAP = """#include <cstdio>
 struct Shape { __device__ virtual ~Shape() {} __device__ virtual int area() = 0; };
 struct Square : Shape { int side; __device__ Square(int s) : side(s) {} __device__ int area() override { return side * side; } };

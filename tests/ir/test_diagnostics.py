@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tilewright as ct
-from tilewright.ir.diagnostics import colored, wants_full_traceback
+from tilewright.ir.diagnostics import colored, render, wants_full_traceback
 from tilewright.ir.location import Loc
 
 PROGRAM = """\
@@ -171,3 +171,14 @@ def test_terminals_have_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     assert colored(Stream(True)) and not colored(Stream(False)) and not colored(object())
     monkeypatch.setenv("TERM", "dumb")
     assert not colored(Stream(True))
+
+
+def test_of_a_long_line_the_part_around_the_caret_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "long.cu"
+    file.write_text(f"\t{'a' * 499}WRONG{'b' * 500}\n{'c' * 140}\n{'d' * 200}\n")
+    shown, carets = render("message", Loc(str(file), 1, 500, 1, 505)).split("\n")[1:]
+    assert len(shown) < 180 and shown.index("WRONG") == carets.index("^^^^^")
+    assert shown.startswith("    1 | ... aaa") and shown.endswith("bbb ...")
+    assert render("message", Loc(str(file), 2, 0)).split("\n")[1:] == [f"    2 | {'c' * 140}", f"      | {'^' * 140}"]
+    shown, carets = render("message", Loc(str(file), 3, 190)).split("\n")[1:]
+    assert shown == f"    3 | ... {'d' * 60}" and carets == f"      | {' ' * 54}{'^' * 10}"

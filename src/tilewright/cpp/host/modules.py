@@ -8,9 +8,11 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,7 @@ void __tw_register_tile_code(const void *codes, unsigned count) {
 
 
 _OURS_FIRST = "// A toolkit has this file: of headers that it and tilewright have, those of tilewright come first.\n"
+_MOST_FOLDERS = 64  # with headers that programs gave: those that were used last
 
 
 class OptionError(ValueError):
@@ -117,7 +120,7 @@ def requested(text: str, name: str, options: Sequence[str], headers: Sequence[st
 
 
 def _folder_of(headers: Sequence[str]) -> str:
-    """A folder with ``headers``, which stays: the disk cache finds again what was compiled with it."""
+    """A folder with ``headers``, which stays for a while: the disk cache finds again what was compiled with it."""
     folder = compiler_cache() / "headers" / hashlib.sha256(repr(headers).encode()).hexdigest()[:16]
     for name, text in (("crt/host_config.h", _OURS_FIRST), *zip(headers[::2], headers[1::2])):
         path = Path(os.path.normpath(folder / name))
@@ -128,6 +131,10 @@ def _folder_of(headers: Sequence[str]) -> str:
             made = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
             made.write_text(text)
             made.replace(path)
+    with suppress(FileNotFoundError):  # another process removes, too
+        os.utime(folder)
+        for old in sorted(folder.parent.iterdir(), key=os.path.getmtime, reverse=True)[_MOST_FOLDERS:]:
+            shutil.rmtree(old, ignore_errors=True)
     return str(folder)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -236,11 +237,18 @@ _UNDEFINED = (
 )
 
 
-def undefined_symbol(stderr: str, directory: str) -> ir_errors.TileError | None:
-    """The error for the first name that a linker found no definition of, or None.
+_NO_LIBRARY = re.compile(r"""(?:cannot find -l|unable to find [\w ]*library (?:-l|["']))([\w.+-]+)""")
 
-    ``directory`` is what the debug information calls the working directory.
+
+def link_error(stderr: str, directory: str, options: Sequence[str]) -> ir_errors.TileError | None:
+    """The error for the first library that a linker did not find, or name that it found no definition of, or None.
+
+    ``directory`` is what the debug information calls the working directory, ``options`` were given to the linker.
     """
+    if (library := _NO_LIBRARY.search(stderr)) is not None:
+        folders = [*(option[2:] for option in options if option.startswith("-L")), "the folders of the system"]
+        message = f"there is no library lib{library[1]}.so or lib{library[1]}.a, for -l{library[1]}"
+        return ir_errors.TileUnsupportedFeatureError(f"{message}, in {', '.join(folders)}; -L names further folders")
     match = next((found for pattern in _UNDEFINED if (found := re.search(pattern, stderr)) is not None), None)
     if match is None:
         return None

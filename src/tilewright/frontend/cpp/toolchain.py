@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilewright.frontend.cpp.diagnostics import errors, narrowing, raise_for, undefined_symbol
+from tilewright.frontend.cpp.diagnostics import errors, link_error, narrowing, raise_for
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.frontend.cpp.source import headers_first, needs_expansion, with_keywords
 from tilewright.ir.errors import TileCompilerExecutionError, TileError, TileUnsupportedFeatureError
@@ -332,7 +332,7 @@ def link(
         flags = [*_LINK_FLAGS, *(_SHARED_FLAGS if shared else ())]
         result = _driver(command, [*flags, "-o", str(output), *inputs, *files, *options])
         if result.returncode != 0 or not output.exists():
-            raise undefined_symbol(result.stderr, COMPILATION_DIR) or TileCompilerExecutionError(
+            raise link_error(result.stderr, COMPILATION_DIR, options) or TileCompilerExecutionError(
                 f"the program cannot be linked:\n{result.stderr.strip()}"
             )
         if library:
