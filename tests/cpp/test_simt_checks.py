@@ -117,6 +117,45 @@ def test_pointers_that_are_moved_before_their_array(tmp_path: Path) -> None:
     assert "wrong.cu:16:3: dangling-pointer: store of 4 bytes at" in done.stderr or "at byte 512 of" in done.stderr
 
 
+ALIGNED = """
+struct alignas(32) Wide { double v[4]; };
+struct Args { float4 f; Wide w; int k; };
+extern float __shared__ dynamic[];
+__global__ void widths(float4 const* p, Wide* o, Args a, int which, unsigned short* once, float2* sums) {
+  __shared__ float s[32];
+  float4 mine[3]; char odd; Wide local[2];
+  for (int i = 0; i < 3; ++i) mine[i] = p[(threadIdx.x + i) % 32];
+  odd = char(which); local[0].v[which] = mine[which].x; local[1] = a.w; a.k += odd; a.f.x += 1;
+  s[threadIdx.x] = mine[which % 3].y;
+  dynamic[threadIdx.x] = 0;
+  __syncthreads();
+  local[1].v[which] += s[31 - threadIdx.x] + mine[(which + 1) % 3].z + a.k + a.f.x + dynamic[which];
+  o[threadIdx.x] = local[1]; o[threadIdx.x].v[0] += local[0].v[which];
+  atomicCAS(once, (unsigned short)0, (unsigned short)(threadIdx.x + 1));
+  atomicAdd(sums, make_float2(1, 0.5f));
+}
+int main() {
+  float4* p; Wide* o; unsigned short* once; float2* sums;
+  cudaMallocManaged(&p, 512); cudaMallocManaged(&o, 1024); cudaMallocManaged(&once, 2); cudaMallocManaged(&sums, 8);
+  for (int i = 0; i < 32; ++i) p[i] = make_float4(i, 2 * i, 3 * i, 0);
+  *once = 0; *sums = make_float2(0, 0); Args a{{1, 0, 0, 0}, {{1, 2, 3, 4}}, 5};
+  widths<<<1, 32, 128>>>(p, o, a, 1, once, sums);
+  bool right = cudaDeviceSynchronize() == cudaSuccess && *once > 0 && *once <= 32 && sums->x == 32 && sums->y == 16;
+  for (int t = 0; t < 32; ++t) {
+    double wanted = 2 + 2 * ((32 - t) % 32) + 3 * ((t + 2) % 32) + 6 + 2;
+    right &= o[t].v[1] == wanted && o[t].v[0] == 1 + (t + 1) % 32 && o[t].v[3] == 4;
+  }
+  return !right;
+}
+"""
+
+
+def test_variables_in_memory_are_aligned_as_their_types(tmp_path: Path) -> None:
+    """Checks keep the variables of threads in memory, where wide accesses fault that are not aligned."""
+    done = check(tmp_path / "aligned.cu", ALIGNED)
+    assert (done.returncode, done.stderr) == (0, "1 launch checked: no violation\n")
+
+
 HEAP = """#include <cstdio>
 struct Shape { __device__ virtual ~Shape() {} __device__ virtual int area() = 0; };
 struct Square : Shape { int side; __device__ Square(int s) : side(s) {} __device__ int area() override { return side * side; } };

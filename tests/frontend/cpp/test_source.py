@@ -8,7 +8,7 @@ import pytest
 from cpp_harness import PREAMBLE
 
 from tilewright.frontend.cpp.module import Module
-from tilewright.frontend.cpp.source import prepare
+from tilewright.frontend.cpp.source import prepare, with_dynamic_shared
 from tilewright.frontend.cpp.toolchain import Options, compile_to_llvm
 from tilewright.ir.errors import TileError, TileSyntaxError
 
@@ -25,6 +25,17 @@ def test_simt_bodies_and_launches_are_blanked() -> None:
     assert "<<<" not in prepared
     assert prepared.count("\n") == text.count("\n")
     assert prepared.splitlines()[5].replace(" ", "") == "::__tw_no_launch();g();"
+
+
+def test_storage_of_shared_variables() -> None:
+    for before, after in {
+        "extern __shared__ float s[];": "extern __thread float s[];",
+        "extern float __shared__ s[];": "extern __thread float  s[];",
+        "extern __align__(16) __shared__ char s[];": "extern __thread __align__(16)  char s[];",
+        "static __shared__ int n;": "__shared__ int n;",
+        "extern int f(int a); __shared__ int n;": "extern int f(int a); __shared__ int n;",
+    }.items():
+        assert with_dynamic_shared(before) == after
 
 
 def test_included_files_are_rewritten_too(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ _EXCHANGED = re.compile(
     rf"^  (?:(?P<result>{LOCAL}) = )?(?:tail |notail )?call [^\n@]*@{EXCHANGE}\(i32 (?:noundef )?(?P<mask>[^,]+), "
     r"i64 (?:noundef )?(?P<value>[^,]+), ptr (?:\w+ )*(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
 )
-_ALLOCA = re.compile(rf"^  (?P<name>{LOCAL}) = alloca (?P<type>.+?)(?:, align \d+)?(?:, !.*)?$")
+_ALLOCA = re.compile(rf"^  (?P<name>{LOCAL}) = alloca (?P<type>.+?)(?P<alignment>, align \d+)?(?:, !.*)?$")
 SCALARS = frozenset({"i8", "i16", "i32", "i64", "half", "bfloat", "float", "double", "ptr"})
 _REFUSED = re.compile(
     r"^  (?:.* = )?(?:phi|invoke|indirectbr|callbr|resume|catchswitch) |landingpad|llvm\.stacksave", re.M
@@ -90,6 +90,7 @@ class Split:
     barriers: list[Barrier]
     regions: list[list[Block]]
     allocas: dict[str, str]
+    alignments: dict[str, str]
     frame: list[str] = field(default_factory=list)
     uniform: list[str] = field(default_factory=list)
     recomputed: dict[str, list[str]] = field(default_factory=dict)  # variables that each region computes, and how
@@ -132,12 +133,14 @@ def split(body: str) -> Split | None:
         return None
     blocks = _blocks(re.sub(r"^    #dbg_.*\n", "", body, flags=re.M))
     allocas: dict[str, str] = {}
+    alignments: dict[str, str] = {}
     for number, block in enumerate(blocks):
         for line in [line for line in block.lines if " = alloca " in line]:
             match = _ALLOCA.match(line)
             if number or match is None or re.search(r", i(32|64) ", match["type"]):
                 return None
             allocas[match["name"]] = match["type"]
+            alignments[match["name"]] = match["alignment"] or ""
             block.lines.remove(line)
     barriers, whole = [], {}
     for block in blocks:
@@ -171,7 +174,7 @@ def split(body: str) -> Split | None:
     if len(barriers) > _MOST:
         return None
     regions = [[whole[name] for name in reachable([start], lambda n: whole[n].successors())] for start in starts]
-    return _with_frame(Split(barriers, regions, allocas))
+    return _with_frame(Split(barriers, regions, allocas, alignments))
 
 
 def _barrier(line: str) -> Barrier | None:

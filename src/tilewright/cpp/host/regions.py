@@ -55,7 +55,8 @@ def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
     if "%tw.c12" in used:
         lane = "trunc i64 %tw.lane to i32" if kernel.by_warps else "and i32 %tw.number, 31"
         lines = ["  %tw.number = trunc i64 %tw.thread to i32", f"  %tw.c12 = {lane}"]
-    lines += [f"  {name} = alloca {type}" for name, type in kernel.allocas.items() if name in own]
+    allocas = ((name, type) for name, type in kernel.allocas.items() if name in own)
+    lines += [f"  {name} = alloca {type}{kernel.alignments.get(name, '')}" for name, type in allocas]
     leave: list[str] = []
     for i, name in enumerate(kernel.uniform):
         type = kernel.allocas[name]

@@ -335,7 +335,8 @@ def _with_copy(body: str, parameter: str) -> str:
     made = f"  call void @llvm.memcpy.p0.p0.i64(ptr {copy}, ptr {name}, {size}, i1 false)"
     lines = rest.split("\n")
     at = next(i for i, line in enumerate(lines) if " = alloca " not in line)
-    return "\n".join([label, f"  {copy} = alloca {type[1]}", *lines[:at], made, *lines[at:]])
+    alignment = "".join(f", {words}" for words in re.findall(r"\balign \d+", parameter))
+    return "\n".join([label, f"  {copy} = alloca {type[1]}{alignment}", *lines[:at], made, *lines[at:]])
 
 
 def _with_coordinates(body: str) -> str:

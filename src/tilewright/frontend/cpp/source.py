@@ -123,12 +123,16 @@ def refuse_device_constructs(text: str, name: str) -> None:
                 raise TileUnsupportedFeatureError(message, location_at(text, found.start(), name))
 
 
+# A type and an alignment may stand between.
+_STORAGE = re.compile(r"\b(extern|static)(\s(?:[\w\s:<>,*]|\([^()]*\))*?)__shared__\b")
+
+
 def with_dynamic_shared(text: str) -> str:
     """``text`` with the storage of ``__shared__`` variables that are declared ``extern`` or ``static`` as for a CPU."""
     masked = mask(text)
-    for match in reversed(list(re.finditer(r"\b(extern|static)(\s+)__shared__\b", masked))):
+    for match in reversed(list(_STORAGE.finditer(masked))):
         words = "extern __thread" if match[1] == "extern" else "__shared__"
-        text = f"{text[: match.start()]}{words}{match[2]}{text[match.end() :]}"
+        text = f"{text[: match.start()]}{words}{text[match.start(2) : match.end(2)]}{text[match.end() :]}"
     return text
 
 
