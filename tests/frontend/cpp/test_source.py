@@ -29,7 +29,7 @@ def test_simt_bodies_and_launches_are_blanked() -> None:
 
 def test_storage_of_shared_variables() -> None:
     for before, after in {
-        "extern __shared__ float s[];": "extern __thread float s[];",
+        "extern __shared__ float s[];": "extern __thread  float s[];",
         "extern float __shared__ s[];": "extern __thread float  s[];",
         "extern __align__(16) __shared__ char s[];": "extern __thread __align__(16)  char s[];",
         "static __shared__ int n;": "__shared__ int n;",
