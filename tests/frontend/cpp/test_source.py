@@ -32,7 +32,7 @@ def test_storage_of_shared_variables() -> None:
         "extern __shared__ float s[];": "extern __thread  float s[];",
         "extern float __shared__ s[];": "extern __thread float  s[];",
         "extern __align__(16) __shared__ char s[];": "extern __thread __align__(16)  char s[];",
-        "static __shared__ int n;": "__shared__ int n;",
+        "static __shared__ int n;": "__shared__  int n;",
         "extern int f(int a); __shared__ int n;": "extern int f(int a); __shared__ int n;",
     }.items():
         assert with_dynamic_shared(before) == after
