@@ -189,6 +189,9 @@ def test_headers_and_names_that_the_program_gives(tmp_path: Path, alone: bool) -
 def test_folders_of_headers_do_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(modules, "compiler_cache", lambda: tmp_path)
     monkeypatch.setattr(translation, "kernel_names", lambda request: ())
+    modules.requested("", "a.cu", ["--use_fast_math", "-default-device", "-O3", "--maxrregcount=64", "-w"], [])
+    with pytest.raises(modules.OptionError, match="unknown option --nonsense"):
+        modules.requested("", "a.cu", ["--nonsense"], [])
     first, *_ = [modules.requested("", "a.cu", [], ["a.h", f"int x{i};"]).include_dirs[-1] for i in range(60)]
     os.utime(first, (1, 1))
     modules.requested("", "a.cu", [], ["a.h", "int x0;"])  # is used again

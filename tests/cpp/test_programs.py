@@ -348,6 +348,22 @@ def test_programs_that_are_wrong(tmp_path: Path, environment: dict[str, str]) ->
     assert (missing.returncode, missing.stdout) == (2, "") and "there is no file" in missing.stderr
 
 
+def test_columns_are_those_of_the_program(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Not those of launches and macros as they are compiled."""
+    (tmp_path / "own.h").write_text("#define OWN(x) do { if ((x) != cudaSuccess) return 1; } while (0)\n")
+    head = '#include "own.h"\n__global__ void k(int* p, int n) { *p = n; }\nint main() { int* p; int big = 3;\n'
+    for line, place in {
+        "  OWN(cudaMalloc(&p, sizeof(itn)));": "4:29",
+        "  OWN(cudaMalloc(&p, 4)); k<<<big, 1>>>(p, bgi);": "4:44",
+        "  k<<<big, 1>>>(p);": "4:3",
+        "  k<<<1, 1>>>(p, big); k<<<1, 1>>>(p, big, big); undeclared();": "4:24",
+    }.items():
+        for first in (head, head.replace('#include "own.h"', "#define OWN(x) (x)")):
+            (tmp_path / "program.cu").write_text(f"{first}{line}\n}}\n")
+            done = run(tmp_path / "program.cu", environment, options=("-I", str(tmp_path)))
+            assert done.returncode == 3 and f"program.cu:{place}: " in done.stderr, done.stderr
+
+
 def test_exit_status_arguments_and_macros(tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "p.cu").write_text(
         '#include <cstdlib>\n#include <cstdio>\n#include "cuda_runtime.h"\n'

@@ -33,7 +33,7 @@ _UNFINISHED = "tmp"  # how the names of files that are being written begin
 _ABANDONED = 600  # seconds without a change after which the writer of such a file is taken to be gone
 _DEFAULT_LIMIT = 1 << 30  # bytes: 170,000 kernels of the 6 KB that those of benchmarks/cpu_kernels.py take
 _DIGEST_BYTES = 32
-SOURCES = (".py", ".h", ".hpp", ".c", ".cpp")  # what of this package decides what it makes
+SOURCES = (".py", ".h", ".hpp", ".c", ".cpp", ".ll")  # what of this package decides what it makes
 # After the digest of the rest: what tells the format, the bytes of the label, the label itself, and the data.
 _FORMAT = struct.Struct("<4sH")
 _MAGIC = b"twk1"

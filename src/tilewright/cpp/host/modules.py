@@ -53,15 +53,10 @@ FINDER = ctypes.CFUNCTYPE(
 )
 SUCCESS, INVALID_OPTION, FAILED = 0, 5, 6  # results of nvrtcCompileProgram
 # What concerns GPUs, debuggers and optimizers is as it is here.
-_IGNORED = (
-    "-arch",
-    "--gpu-architecture",
-    "-lineinfo",
-    "--generate-line-info",
-    "-enable-tile",
-    "--enable-tile",
-    "-G",
-    "-O",
+_IGNORED = re.compile(
+    r"--?(arch|gpu-architecture|lineinfo|generate-line-info|enable-tile|[GOw].*|d[cwG]|dopt|ptxas-options|device-.*|ftz|rdc|rdc=.*"
+    r"|relocatable-device-code|maxrregcount|prec-(div|sqrt)|fmad|use_fast_math|extra-device-vectorization|default-device"
+    r"|restrict|disable-warnings|display-error-number|diag-(suppress|warn|error)|minimal|split-compile|time)(=.*)?"
 )
 
 
@@ -100,7 +95,7 @@ def requested(text: str, name: str, options: Sequence[str], headers: Sequence[st
             (f for f in ("--define-macro", "--include-path", "--std", "-std", "-D", "-I") if word.startswith(f)), ""
         )
         if not flag:
-            if not word.startswith(_IGNORED):
+            if not _IGNORED.fullmatch(word):
                 raise OptionError(f"unknown option {word}")
             continue
         value = word[len(flag) :].removeprefix("=") or (words.pop(0) if words else "")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from tilewright.ir.location import UNKNOWN, Loc
@@ -11,6 +13,26 @@ INCLUDE_DIR = Path(__file__).parent / "include"
 
 _LIBRARY = re.compile(r"/ziglang/lib/|^/usr/(?:include|lib)/")  # where compilers keep headers of theirs
 _FIELD = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|[^,()]+)')
+
+_MARKER = re.compile(r'#(?: |line )(\d+) "((?:[^"\\]|\\.)*)"')
+
+
+def as_written(loc: Loc, compiled: str, name: str) -> Loc:
+    """``loc``, in the text ``compiled`` of the file ``name``, with the column that its word has in the line that the
+    user wrote: launches and macros are longer in what is compiled."""
+    written, number, file = linecache.getline(loc.file, loc.line).rstrip("\n"), 0, name
+    for line in compiled.split("\n"):
+        if (marker := _MARKER.match(line)) is not None:
+            number, file = int(marker[1]) - 1, marker[2]
+            continue
+        number += 1
+        if (file, number) == (loc.file, loc.line) and len(line) > loc.column and line != written:
+            word = next((m for m in re.finditer(r"\w+|\S", line) if m.end() > loc.column), None)
+            places = [m.start() for m in re.finditer(r"\w+|\S", written) if word is not None and m[0] == word[0]]
+            if word is not None and places:
+                before = len(re.findall(rf"(?<!\w){re.escape(word[0])}(?!\w)", line[: word.start()]))
+                return replace(loc, column=places[min(before, len(places) - 1)])
+    return loc
 
 
 class Locations:

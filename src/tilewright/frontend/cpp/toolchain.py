@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tilewright.frontend.cpp.diagnostics import errors, link_error, narrowing, raise_for
-from tilewright.frontend.cpp.locations import INCLUDE_DIR
+from tilewright.frontend.cpp.locations import INCLUDE_DIR, as_written
 from tilewright.frontend.cpp.source import headers_first, needs_expansion, with_keywords
 from tilewright.ir.errors import TileCompilerExecutionError, TileError, TileUnsupportedFeatureError
 from tilewright.system.folders import private_folder, say_unusable, user_folder
@@ -230,6 +230,8 @@ def _run(
     found = [*errors(result.stderr, str(INCLUDE_DIR)), *narrowing(result.stderr)]
     if not found and (result.returncode != 0 or not output.exists()):
         raise_for(result.stderr)
+    for error in found:
+        error.loc = None if error.loc is None else as_written(error.loc, text, name)
     folder = Path(compiler.command[0]).parent  # as it is named here, and as the compiler names it
     own = str(INCLUDE_DIR), str(folder), str(folder.resolve())
     files = dict.fromkeys(read.read_text().splitlines()) if read.exists() else {}
