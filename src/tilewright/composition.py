@@ -29,22 +29,13 @@ _BACKENDS = {
 # the predicate that finds them. A class moves when benchmarks/gpu.py --each --no-options, benchmarks/gpu_memory.py or
 # benchmarks/gpu_attention.py has measured it as at least as fast; TILEWRIGHT_BACKEND and use_backend decide otherwise.
 _TAKEN_BY_GPU = {
-    "matmuls of aligned 16-bit matrices in tiles of 128x256 or more": "is_large_matmul",
-    "persistent matmuls of 16-bit matrices in tiles of 64 columns or more": "is_persistent_matmul",
-    "matmuls of aligned 16-bit matrices with a tile of 16 or 32 rows in each block": "is_matmul_of_few_rows",
+    "matmuls and attention of 16 bits, forward and backward, that warp groups multiply": "is_product_of_16_bits",
     "matmuls of aligned 8-bit floats whose steps have scales, in tiles of 64x128 to 128x128": "is_scaled_matmul",
-    "linear attention of 16 bits": "is_linear_attention",
-    "the same of 128x256 in pairs, with strips of up to 16 columns for what whole tiles leave": "is_matmul_with_strips",
-    "matmuls of 16-bit matrices in tiles of several parts side by side": "is_matmul_of_parts",
     "persistent matmuls of aligned 8-bit floats along K with use_fast_acc": "is_persistent_matmul_of_bytes",
-    "matmuls of aligned 8-bit integers in tiles of 64x64 or more, along K of 128x128": "is_matmul_of_integers",
+    "matmuls of aligned 8-bit integers in tiles of 64x64 or more": "is_matmul_of_integers",
     "matmuls of aligned 8-bit floats with use_fast_acc, the right ones along their rows": "is_matmul_of_bytes_by_rows",
     "matmuls of tfloat32 along K in 128x256, persistent ones in 128x128, by rows in 64x64": "is_matmul_of_tfloat32",
-    "attention of 128 or 256 queries a block by 128 keys, as many elements, or few of width 128": "is_attention",
-    "such attention of 8-bit floats, whose values lie along their columns": "is_attention_of_bytes",
-    "such attention over sequences one after the other, or in pages": "is_attention_of_sequences",
-    "the backward pass of attention of 16 bits, in tiles of 64x64 or some of 128": "is_attention_backward",
-    "decoding attention of 16 bits with keys along the rows and values of width 256 or more": "is_latent_decoding",
+    "attention of 8-bit floats, forward": "is_attention_of_bytes",
     "reductions of aligned rows, each in one tile and a block of its own": "is_row_kernel",
     "such reductions after loops over pieces of a row, of 256 to 1,024 elements": "is_row_kernel_in_pieces",
 }

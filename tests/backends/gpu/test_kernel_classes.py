@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -13,24 +14,17 @@ from support.gpu_products import aligned, matmul, persistent, shares, strips
 import tilewright as ct
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.kernel_classes import (
-    is_attention,
-    is_attention_backward,
     is_attention_of_bytes,
-    is_large_matmul,
-    is_latent_decoding,
-    is_linear_attention,
     is_matmul_of_bytes_by_rows,
-    is_matmul_of_few_rows,
     is_matmul_of_integers,
-    is_matmul_of_parts,
     is_matmul_of_tfloat32,
-    is_matmul_with_strips,
-    is_persistent_matmul,
     is_persistent_matmul_of_bytes,
+    is_product_of_16_bits,
     is_scaled_matmul,
 )
 from tilewright.ir.core import Function
 from tilewright.runtime.launch import specialization
+from tilewright.runtime.launchable import Launchable
 from tilewright.transforms.bounds_check_elimination import BoundsCheckElimination
 
 LARGE, WIDE, NARROW = (128, 256, 64), (128, 128, 64), (128, 64, 64)
@@ -46,10 +40,7 @@ def classes(
     function = specialization(made, arguments, "reference").function
     backend = GpuBackend(how.pop("target", "sm_90"))
     predicates = {
-        "large": is_large_matmul,
-        "persistent": is_persistent_matmul,
-        "strips": is_matmul_with_strips,
-        "parts": is_matmul_of_parts,
+        "16 bits": is_product_of_16_bits,
         "bytes": is_persistent_matmul_of_bytes,
         "integers": is_matmul_of_integers,
         "bytes by rows": is_matmul_of_bytes_by_rows,
@@ -72,25 +63,30 @@ def fast(
         ct.store(c, (i, j), total.astype(c.dtype))
 
 
+def taken(kernel: Any, arrays: Sequence[Any], *arguments: Any, target: str = "sm_90", **hints: int) -> bool:
+    """Whether ``kernel`` is for the backend gpu as one whose products are of 16 bits."""
+    made = kernel if isinstance(kernel, Launchable) else ct.kernel(kernel, **hints)
+    function = specialization(made, (*arrays, *arguments), "reference").function
+    return is_product_of_16_bits(function, GpuBackend(target))
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_products_that_are_taken(dtype: Any) -> None:
-    assert classes(dtype=dtype) == ["large", "persistent"]
-    assert classes(dtype=dtype, right=True, tile=(256, 128, 64), hints={"num_ctas": 1}) == ["large", "persistent"]
-    assert classes(matmul, dtype=dtype) == ["large"]
-    assert classes(dtype=dtype, tile=WIDE) == classes(dtype=dtype, tile=NARROW) == ["persistent"]
+@pytest.mark.parametrize("kernel", [matmul, persistent])
+def test_products_that_are_taken(kernel: Any, dtype: Any) -> None:
+    for tile in (LARGE, WIDE, NARROW, (256, 128, 64), (64, 64, 64)):
+        assert classes(kernel, dtype=dtype, tile=tile, right=True, hints={"num_ctas": 1}) == ["16 bits"]
+    assert classes(matmul, tile=(16, 128, 64)) == classes(matmul, tile=(32, 64, 64)) == ["16 bits"]
 
 
 def test_rows_that_do_not_start_on_sectors() -> None:
-    """Persistent products are paired there; with CTAs that are to be alone they take longer."""
-    assert classes(size=520) == ["large", "persistent"] and classes(matmul, size=520) == ["large"]
-    assert classes(size=520, tile=WIDE) == classes(size=520, tile=NARROW) == ["persistent"]
-    assert not classes(size=520, tile=(64, 32, 64)) and not classes(size=520, hints={"num_ctas": 1})
+    """Products are paired there; with CTAs that are to be alone they take longer."""
+    assert classes(size=520) == classes(matmul, size=520) == classes(size=520, tile=NARROW) == ["16 bits"]
+    assert not classes(size=520, hints={"num_ctas": 1})
 
 
 def test_several_loops() -> None:
-    """What whole tiles leave is of each CTA for itself. Where rows are whole sectors nothing is paired."""
-    assert classes(strips, size=520) == ["strips"] and classes(shares, size=520) == ["large"]
-    assert not classes(strips) and not classes(strips, size=520, tile=WIDE)
+    """What whole tiles leave is of each CTA for itself."""
+    assert classes(strips, size=520) == classes(shares, size=520) == classes(strips) == ["16 bits"]
     assert not classes(strips, size=520, hints={"num_ctas": 1})
 
 
@@ -114,10 +110,8 @@ def parts(
 def test_tiles_of_parts() -> None:
     """With rows of whole units: others are copied if that pays, which the launch knows."""
     for size in (512, 520):
-        assert classes(parts, tile=NARROW, size=size) == classes(parts, tile=(64, 32, 64), size=size) == ["parts"]
-    assert not classes(parts, tile=NARROW, size=513) and not classes(parts, tile=(128, 16, 64))
-    assert not classes(parts, tile=NARROW, dtype=np.float32)
-    assert not classes(matmul, tile=NARROW) and not classes(parts, tile=NARROW, target="sm_80")
+        assert classes(parts, tile=NARROW, size=size) == classes(parts, tile=(64, 32, 64), size=size) == ["16 bits"]
+    assert not classes(parts, tile=NARROW, size=513) and not classes(parts, tile=NARROW, dtype=np.float32)
 
 
 def test_8_bit_floats() -> None:
@@ -193,7 +187,7 @@ def integers(
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_8_bit_integers(dtype: Any) -> None:
     assert classes(integers, dtype=dtype, right=True, tile=(128, 128, 128)) == ["integers"]
-    assert not classes(integers, dtype=dtype, right=True, tile=(64, 128, 128))
+    assert classes(integers, dtype=dtype, right=True, tile=(64, 128, 128)) == ["integers"]
     assert not classes(integers, dtype=dtype, right=True, tile=(128, 128, 32))
     assert classes(integers, dtype=dtype, tile=(128, 128, 128)) == ["integers"]
     assert classes(integers, dtype=dtype, tile=(64, 64, 64)) == ["integers"]
@@ -201,27 +195,12 @@ def test_8_bit_integers(dtype: Any) -> None:
 
 
 def test_others_are_not() -> None:
-    assert not classes(matmul, tile=WIDE)
-    assert not classes(tile=(64, 32, 64))
-    assert not classes(size=510)
+    assert not classes(size=510) and not classes(tile=(16, 32, 64))
+    assert not classes(tile=(128, 32, 64)) and not classes(matmul, tile=(64, 64, 32))
     assert not classes(target="sm_80")
     assert not classes(dtype=ml_dtypes.float8_e4m3fn, right=True)
     assert not classes(hints={"occupancy": 2})
     assert not classes(hints={"num_ctas": 2})
-
-
-def test_tiles_of_few_rows() -> None:
-    """They are multiplied as columns; not where rows are no whole sectors."""
-
-    def found(*tile: int, kernel: Any = matmul, size: int = 512, dtype: Any = np.float16) -> bool:
-        arrays = tuple(aligned((size, size), dtype) for _ in range(3))
-        arguments = (*arrays, *tile, False, False, ct.float32, False)
-        function = specialization(ct.kernel(kernel), arguments, "reference").function
-        return is_matmul_of_few_rows(function, GpuBackend("sm_90"))
-
-    assert found(16, 128, 64) and found(32, 64, 64) and found(16, 64, 128)
-    assert not found(16, 32, 64) and not found(*NARROW) and not found(16, 128, 64, size=520)
-    assert not found(16, 128, 64, kernel=persistent) and not found(16, 128, 64, dtype=np.float32)
 
 
 @ct.kernel
@@ -262,30 +241,22 @@ def recurrent(
 
 
 def test_linear_attention() -> None:
-    def found(kernel: Any, *arguments: int) -> bool:
-        arrays = [aligned((256, 128), np.float16) for _ in range(3)]
-        function = specialization(kernel, (*arrays, aligned((256, 128), np.float32), *arguments), "reference").function
-        return is_linear_attention(function, GpuBackend("sm_90"))
-
-    assert found(recurrent, 128, 64) and found(recurrent, 128, 128)
-    assert not found(recurrent, 128, 32) and not found(ct.kernel(attention), 64, 64, 128, False)
+    arrays = [*(aligned((256, 128), np.float16) for _ in range(3)), aligned((256, 128), np.float32)]
+    assert taken(recurrent, arrays, 128, 64) and taken(recurrent, arrays, 128, 128)
+    assert not taken(recurrent, arrays, 128, 32)
 
 
 def is_taken(rows: int, keys: int, width: int, causal: bool = False, dtype: Any = np.float16, **how: Any) -> bool:
-    arrays = tuple(aligned((256, width), dtype) for _ in range(4))
-    made = ct.kernel(attention, **how.pop("hints", {}))
-    function = specialization(made, (*arrays, rows, keys, width, causal), "reference").function
-    return is_attention(function, GpuBackend(how.pop("target", "sm_90")))
+    arrays = [aligned((256, width), dtype) for _ in range(4)]
+    return taken(attention, arrays, rows, keys, width, causal, **how)
 
 
 def test_attention_that_is_taken() -> None:
-    """Two loops under a mask, and one without; heads of 128 and of 256; in two CTAs."""
+    """Two loops under a mask, and one without; of few queries and keys and many; in two CTAs."""
     assert is_taken(128, 128, 128) and is_taken(128, 128, 128, True, ml_dtypes.bfloat16) and is_taken(128, 64, 256)
     assert is_taken(128, 128, 256) and is_taken(256, 128, 128) and is_taken(256, 128, 64, True)
-    assert is_taken(128, 64, 128) and is_taken(128, 32, 128, True) and not is_taken(128, 32, 256)
-    assert is_taken(128, 128, 64) and is_taken(128, 32, 64, True) and not is_taken(128, 64, 64)
-    assert is_taken(64, 64, 256) and is_taken(64, 128, 256, True) and not is_taken(64, 32, 256)
-    assert is_taken(128, 128, 128, hints={"occupancy": 2}) and is_taken(256, 128, 128, hints={"occupancy": 1})
+    assert is_taken(64, 64, 64) and is_taken(64, 128, 64, True) and is_taken(128, 32, 64) and is_taken(64, 64, 256)
+    assert is_taken(128, 128, 128, occupancy=2) and is_taken(256, 128, 128, occupancy=1)
 
 
 @ct.kernel
@@ -302,27 +273,14 @@ def capped(
     ct.store(o, (ct.bid(0), 0), (total / size).astype(o.dtype))
 
 
-def test_soft_caps() -> None:
-    def found(*tile: int) -> bool:
-        arrays = [aligned((256, tile[-1]), np.float16) for _ in range(4)]
-        return is_attention(specialization(capped, (*arrays, *tile), "reference").function, GpuBackend("sm_90"))
-
-    assert found(128, 128, 128) and found(64, 64, 256) and found(64, 128, 256) and not found(128, 64, 128)
+@pytest.mark.parametrize("tile", [(128, 128, 128), (64, 64, 256), (128, 64, 128), (64, 128, 128)])
+def test_soft_caps(tile: tuple[int, int, int]) -> None:
+    assert taken(capped, [aligned((256, tile[-1]), np.float16) for _ in range(4)], *tile)
 
 
-@pytest.mark.parametrize(
-    ("rows", "keys", "width", "how"),
-    [
-        (128, 16, 128, {}),
-        (64, 128, 128, {}),
-        (256, 64, 64, {}),
-        (128, 128, 128, {"target": "sm_80"}),
-        (128, 128, 128, {"hints": {"opt_level": 2}}),
-        (128, 128, 128, {"dtype": np.float32}),
-    ],
-)
-def test_attention_that_stays(rows: int, keys: int, width: int, how: dict[str, Any]) -> None:
-    assert not is_taken(rows, keys, width, **how)
+@pytest.mark.parametrize("how", [{"target": "sm_80"}, {"opt_level": 2}, {"dtype": np.float32}])
+def test_attention_that_stays(how: dict[str, Any]) -> None:
+    assert not is_taken(128, 128, 128, **how) and not is_taken(32, 128, 128) and not is_taken(64, 128, 128)
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
@@ -330,9 +288,9 @@ def test_attention_of_bytes_that_is_taken(dtype: Any) -> None:
     def is_taken_of_bytes(*tile: int, dtype: Any = dtype) -> bool:
         return is_attention_of_bytes(attended(*tile, dtype=dtype), GpuBackend("sm_90"))
 
-    assert is_taken_of_bytes(128, 128, 128) and is_taken_of_bytes(256, 128, 128)
-    assert not is_taken_of_bytes(128, 64, 64) and not is_taken_of_bytes(128, 128, 128, dtype=np.float16)
-    assert not is_attention(attended(128, 128, 128, dtype=dtype), GpuBackend("sm_90"))
+    assert is_taken_of_bytes(128, 128, 128) and is_taken_of_bytes(256, 128, 128) and is_taken_of_bytes(64, 64, 128)
+    assert not is_taken_of_bytes(128, 128, 128, dtype=np.float16)
+    assert not is_product_of_16_bits(attended(128, 128, 128, dtype=dtype), GpuBackend("sm_90"))
 
 
 @ct.kernel
@@ -347,42 +305,28 @@ def with_sums(q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array, sums: ct.Array
 
 
 def test_attention_that_stores_sums_is_taken() -> None:
-    arrays = (*(aligned((256, 128), np.float16) for _ in range(4)), aligned((256,), np.float32))
-    assert is_attention(specialization(with_sums, arrays, "reference").function, GpuBackend("sm_90"))
+    assert taken(with_sums, [*(aligned((256, 128), np.float16) for _ in range(4)), aligned((256,), np.float32)])
 
 
 def test_backward_passes_that_are_taken() -> None:
     def is_backward(kernel: Any, outputs: int, tile: tuple[int, int, int], dtype: Any = np.float16) -> bool:
         arrays = [aligned((256, tile[2]), dtype) for _ in range(4 + outputs)]
         arrays[4:4] = [aligned((256,), np.float32) for _ in range(2)]
-        function = specialization(kernel, (*arrays, *tile), "reference").function
-        return is_attention_backward(function, GpuBackend("sm_90"))
+        return taken(kernel, arrays, *tile)
 
     for tile in ((64, 64, 64), (128, 64, 128), (128, 128, 128)):
         assert is_backward(backward_of_queries, 1, tile)
     assert is_backward(backward_of_keys, 2, (64, 64, 64)) and is_backward(backward_of_keys, 2, (128, 64, 64))
-    assert not is_backward(backward_of_keys, 2, (64, 128, 64))
-    assert not is_backward(backward_of_queries, 1, (64, 128, 64))
+    assert not is_backward(backward_of_keys, 2, (128, 64, 128))
     assert not is_backward(backward_of_queries, 1, (64, 64, 64), np.float32)
 
 
 def test_decoding_that_is_taken() -> None:
-    """With keys along the rows, and wide values."""
-
-    def is_decoding(width: int, target: str = "sm_90", dtype: Any = np.float16) -> bool:
-        q, k, v = (aligned((n, width), dtype) for n in (16, 256, 256))
-        arrays = (q, k, v, aligned((16, width), np.float32))
-        made = specialization(ct.kernel(decoded, occupancy=2), (*arrays, 128, 16, width, False), "reference")
-        return is_latent_decoding(made.function, GpuBackend(target))
-
-    assert is_decoding(512) and is_decoding(256)
-    assert not is_decoding(128) and not is_decoding(512, "sm_80") and not is_decoding(512, dtype=np.float32)
-
-
-def test_a_product_is_no_attention() -> None:
-    arrays = tuple(aligned((512, 512), np.float16) for _ in range(3))
-    made = specialization(ct.kernel(matmul), (*arrays, *LARGE, False, False, ct.float32, False), "reference")
-    assert not is_attention(made.function, GpuBackend("sm_90"))
+    """With keys along the rows."""
+    q, k, v = (aligned((n, 512), np.float16) for n in (16, 256, 256))
+    arrays = (q, k, v, aligned((16, 512), np.float32))
+    assert taken(decoded, arrays, 128, 16, 512, False, occupancy=2)
+    assert not taken(decoded, arrays, 128, 16, 512, False, target="sm_80")
 
 
 def test_the_passes_that_the_classes_look_behind_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,7 +342,7 @@ def test_the_passes_that_the_classes_look_behind_run_once(monkeypatch: pytest.Mo
     made = ct.kernel(matmul, num_ctas=1)
     function = specialization(made, (*arrays, *LARGE, False, False, ct.float32, False), "reference").function
     backend = GpuBackend("sm_90")
-    assert is_large_matmul(function, backend)
-    assert not is_attention(function, backend)
+    assert is_product_of_16_bits(function, backend)
+    assert not is_attention_of_bytes(function, backend)
     backend.compile(function, {})
     assert len(runs) == 1

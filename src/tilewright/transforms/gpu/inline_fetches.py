@@ -159,12 +159,6 @@ class _Inline(Consumer):
         self._coming = []
         super()._mma(op)
 
-    def _land(self, count: int, before: Op) -> None:
-        """As others do. An MMA op that is late has ended little after the one before it: what it has read is fetched
-        anew during all that follows."""
-        late = any(flight.op.x in getattr(flight.op.block, "args", ()) for flight in self._flying)
-        super()._land(len(self._flying) if late else count, before)
-
     def control(self, op: Op, enclosing: list[Op]) -> None:
         if isinstance(op, For) and op not in self._after.values():
             self._ends(op)

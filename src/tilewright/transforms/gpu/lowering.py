@@ -40,7 +40,7 @@ from tilewright.transforms.gpu.transpose_mma import DropUnitBatches, TransposeMm
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
-ROTATED = 2  # CTAs on an SM that load for themselves, with registers for two MMA ops at a time
+_ROTATED = 2  # CTAs on an SM that load for themselves, with registers for two MMA ops at a time
 _STAGES = 3  # of loops whose loads run ahead, unless one asks for another number
 
 
@@ -107,8 +107,6 @@ def lower_to_gpu(
         chosen = ChooseWgmma(target, num_warps, realign=realign)
         function, ctas = _chosen(function, chosen, shared_bytes)
         if WGMMA_WARPS in function.hints:
-            if ctas <= ROTATED:
-                function = run_passes(function, (RotateMma(function.hints[WGMMA_WARPS]),))
             if ctas:
                 function.hints[CTAS_OF_SM] = ctas
             try:
@@ -121,14 +119,18 @@ def lower_to_gpu(
 
 
 def _chosen(function: Function, chosen: ChooseWgmma, limit: int) -> tuple[Function, int]:
-    """``function`` with MMA ops of warp groups, and how many CTAs an SM holds whose warps load for themselves. Their
-    loops stay apart where the branch of a merged one would follow the ``tanh`` of a soft cap."""
+    """``function`` with MMA ops of warp groups, and how many CTAs an SM holds whose warps load for themselves. With the
+    ``tanh`` of a soft cap, which the branch of a merged loop would follow, their loops stay apart; without, two of them
+    have the next scores beside the softmax, as warps have for which others load."""
     passes = LegalizeMma(), chosen, MulticastFetches()
     merged = run_passes(function, (MergeLoops(),))
     made = run_passes(merged, passes)
     ctas = ctas_with_inline_fetches(made, made.hints[WGMMA_WARPS], limit) if WGMMA_WARPS in made.hints else 0
-    if ctas > ROTATED and merged is not function and any(isinstance(op, Tanh) for op in function.walk()):
+    capped = ctas > 0 and any(isinstance(op, Tanh) for op in function.walk())
+    if capped and merged is not function:
         made = run_passes(function, passes)
+    if WGMMA_WARPS in made.hints and (ctas == 0 or (ctas == _ROTATED and not capped)):
+        made = run_passes(made, (RotateMma(made.hints[WGMMA_WARPS]),))
     return made, ctas
 
 

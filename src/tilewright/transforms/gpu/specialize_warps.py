@@ -50,6 +50,7 @@ SM_REGISTERS, _STEP = 65536, 8  # CUDA C++ Programming Guide, technical specific
 _LEAST_REGISTERS = 24  # setmaxnreg: PTX ISA
 _MOST_CTAS = 5  # on an SM, of attention: with more registers do not suffice for a softmax
 _MOST_TILES = 6  # CTAs on an SM with a tile of a product each
+_LARGE_STEP = 128 * 128 * 2  # bytes that a step loads: benchmarks/results/gpu_products.md
 _FEW_BLOCKS = range(1, 5)  # of a grid on an SM, which are not many
 _CTAS = 2  # on an SM, of one warp group that multiplies between other things
 _FETCHING_WARPS = 1  # where several CTAs share the registers of an SM, which are not redistributed
@@ -98,7 +99,7 @@ def _specialize(function: Function, groups: Sequence[Group], options: Specialize
     rings = rings_of(groups)
     several = 1 if options.stages else _ctas_of_sums(function, rings, options.limit)
     tiles = 1 if options.stages or several > 1 else _ctas_of_tiles(function, rings, options.limit)
-    several = max(several, _resident(tiles, options.blocks))
+    several = max(several, _resident(rings, tiles, options.blocks))
     beside = several if several > 1 else _ctas_of_an_sm(function, rings, options.limit)
     try:
         deeper = _choose_depth(function, rings, options, beside, tiles)
@@ -203,11 +204,11 @@ def _ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int
     return 1
 
 
-def _resident(tiles: int, blocks: int) -> int:
+def _resident(rings: Sequence[Ring], tiles: int, blocks: int) -> int:
     """How many CTAs an SM is to hold, of ``tiles`` that there is room for, where the grid puts so many blocks there: as
-    many as are there to the end. Where these are many (0), all, but one alone of two warp groups."""
+    many as are there to the end. Where these are many (0), all, but one alone of two warp groups with small steps."""
     if not blocks or (tiles == _CTAS and blocks != tiles):
-        return tiles if tiles > _CTAS else 1
+        return tiles if tiles > _CTAS or sum(r.bytes for r in rings) >= _LARGE_STEP else 1
     return min(range(tiles, 0, -1), key=lambda ctas: -(-blocks // ctas) * ctas)
 
 
@@ -271,7 +272,7 @@ def _choose_depth(
         return max(r.stages for r in rings)
 
     if tiles > 1 and not options.blocks:
-        other = [_resident(tiles, blocks) for blocks in _FEW_BLOCKS]
+        other = [_resident(rings, tiles, blocks) for blocks in _FEW_BLOCKS]
         deeper = tuple(choose(few) if few != ctas else 0 for few in other)
         choose(ctas)
         return deeper
