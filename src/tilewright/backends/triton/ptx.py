@@ -1,5 +1,5 @@
-"""PTX as text. What Triton cannot say in its forms is changed in it: loads of the TMA unit by pairs of CTAs,
-fetches of tensor maps before all else, and accumulators of MMA ops of integers that wrap.
+"""PTX as text. What Triton cannot say in its forms is changed in it: loads of the TMA unit by pairs of CTAs, and
+accumulators of MMA ops of integers that wrap.
 
 The innermost coordinate of a load that a pair shares is negative, which says so, and far below every other. One block
 then fetches the boxes of even warps for both, the other one those of odd warps; they change places from step to step
@@ -11,8 +11,7 @@ cluster, at which each arrives when the tensor cores have read the last step.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 
 _BITS = 29
 MARK = -(1 << 31)  # added to a coordinate from 0 up to, not including, END
@@ -123,33 +122,10 @@ def _shared(load: re.Match[str], place: int) -> str:
 \t}}"""
 
 
-_MAP = re.compile(r"\.param \.align 64 \.b8 (\w+)\[128\]")
-
-
 def wrapping(text: str) -> str:
     """``text``, whose MMA ops of integers wrap. Triton asks for accumulators that saturate, but not on the units of
     Hopper."""
     return re.sub(r"(\tmma\.sync\S*)\.satfinite\.s32", r"\1.s32", text)
-
-
-def fetch_maps(text: str) -> str:
-    """``text`` whose first thread fetches all tensor maps that are parameters before anything else."""
-    maps = _MAP.findall(text)
-    if not maps:
-        return text
-    start = text.index("\n", text.index("\t.reg ")) + 1
-    fetches = "".join(
-        f"\tmov.b64 map, {name};\n\tcvta.param.u64 map, map;\n\t@first prefetch.tensormap [map];\n" for name in maps
-    )
-    block = f"""\t{{
-\t.reg .pred first;
-\t.reg .b32 thread;
-\t.reg .b64 map;
-\tmov.u32 thread, %tid.x;
-\tsetp.eq.u32 first, thread, 0;
-{fetches}\t}}
-"""
-    return text[:start] + block + text[start:]
 
 
 def with_by_value_parameters(text: str, by_value_parameters: Mapping[int, int]) -> str:
@@ -167,49 +143,3 @@ def with_by_value_parameters(text: str, by_value_parameters: Mapping[int, int]) 
         if declared != 1 or left:
             raise UnexpectedPtx(f"{declared} declarations and {left} unknown uses of parameter {number}")
     return text
-
-
-@dataclass(frozen=True)
-class Statement:
-    """An instruction in a line, with what it depends on (``%p1``, ``!%p1`` or nothing), or a label with its colon."""
-
-    line: int
-    guard: str
-    text: str
-
-    @property
-    def opcode(self) -> str:
-        """The first word of an instruction, without its modifiers."""
-        return re.split(r"[.\s]", self.text, maxsplit=1)[0]
-
-    @property
-    def target(self) -> str | None:
-        """The label with its colon that this branches to, or would."""
-        branch = re.fullmatch(r"bra(?:\.uni)?\s+(\S+)", self.text)
-        return f"{branch[1]}:" if branch is not None else None
-
-
-_STATEMENT = re.compile(r"(?:@(\S+)\s+)?([^.].*)")
-
-
-def statements(lines: Sequence[str]) -> list[Statement]:
-    """The instructions and labels of PTX."""
-    found = []
-    for at, line in enumerate(lines):
-        for part in re.findall(r"[\w$]+:(?!:)|[^;]+", line.split("//")[0].lstrip("{}() \t")):
-            statement = _STATEMENT.fullmatch(part.strip().lstrip("{}() \t"))
-            if statement is not None:
-                found.append(Statement(at, statement[1] or "", statement[2]))
-    return found
-
-
-def successors(body: Sequence[Statement]) -> list[list[int]]:
-    """The positions of the statements that may run after each one."""
-    labels = {s.text: at for at, s in enumerate(body)}
-    found: list[list[int]] = []
-    for at, s in enumerate(body):
-        ends = s.opcode in ("bra", "ret", "exit") and not s.guard
-        found.append([] if ends or at + 1 == len(body) else [at + 1])
-        if s.target is not None:
-            found[-1].append(labels[s.target])
-    return found

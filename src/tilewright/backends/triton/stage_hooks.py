@@ -13,7 +13,6 @@ from triton._C.libtriton import ir
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.triton import (
-    barrier_elimination,
     invariant_operands,
     llir,
     ptx,
@@ -69,7 +68,7 @@ def stage_hook(kernel: TtirKernel, target: GpuTarget, *, pipelined: bool) -> Cal
         if maps:
             stages["ptx"] = _then(stages["ptx"], lambda text: ptx.share_loads(text, maps))
         if target.has_wgmma:
-            stages["ptx"] = _then(stages["ptx"], _change_wgmma)
+            stages["ptx"] = _then(stages["ptx"], ptxas_workarounds.repair_mma)
         if by_value_parameters:
             stages["ptx"] = _then(stages["ptx"], lambda text: ptx.with_by_value_parameters(text, by_value_parameters))
         return None
@@ -87,10 +86,6 @@ def _change_ttgir(module: Any, *, pipelined: bool) -> Any:
     early = tma_prefetch.prefetch(wait_sinking.sink_waits(text)) if pipelined else text
     final = ttgir.mended(invariant_operands.keep_in_shared_memory(early))
     return module if final == text else parse_mlir(final, module.context)
-
-
-def _change_wgmma(text: str) -> str:
-    return ptxas_workarounds.repair_mma(ptx.fetch_maps(barrier_elimination.eliminate(text)))
 
 
 def _check_shared_memory(make_llir: Stage, available: int) -> Stage:
