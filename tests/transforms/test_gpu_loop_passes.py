@@ -258,7 +258,7 @@ FLAT = """
 
 def test_a_persistent_loop_around_an_mma_loop_becomes_one_loop() -> None:
     before = parse_function(PERSISTENT.replace("LOOP", NEST))
-    after = FlattenPersistentLoops(HOPPER, realign=True, multicast=False).run(before)
+    after = FlattenPersistentLoops(HOPPER, realign=True).run(before)
     check_loops(before, after, PERSISTENT.replace("LOOP", FLAT))
     rng = np.random.default_rng(1)
     a, b = (rng.integers(-4, 5, (256, 256)).astype(np.float16) for _ in "ab")
@@ -284,4 +284,4 @@ def test_other_nests_stay(old: str, new: str) -> None:
     assert text.count(old) == 1
     function = parse_function(text.replace(old, new))
     verify(function)
-    assert FlattenPersistentLoops(HOPPER, realign=False, multicast=False).run(function) is function
+    assert FlattenPersistentLoops(HOPPER, realign=False).run(function) is function

@@ -10,7 +10,7 @@ from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
 from tilewright.transforms.gpu.attention_pipelining import PipelineAttention
 from tilewright.transforms.gpu.fma_contraction import ContractFma
-from tilewright.transforms.gpu.persistent_flattening import FlattenPersistentLoops, multicast_loads
+from tilewright.transforms.gpu.persistent_flattening import FlattenPersistentLoops
 from tilewright.transforms.gpu.sink_loads import SinkLoads
 from tilewright.transforms.gpu.tile_splitting import SplitTiles, cluster_size
 
@@ -122,4 +122,3 @@ def test_what_a_pass_is_not_for_is_given_back() -> None:
     flatten = FlattenPersistentLoops(HOPPER, realign=True)
     for p in (SplitTiles(AMPERE), flatten, FlattenPersistentLoops(AMPERE, realign=True), PipelineAttention((), 4)):
         assert p.run(function) is function
-    assert AnalysisManager(function).get(multicast_loads) == {}

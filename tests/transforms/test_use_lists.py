@@ -38,7 +38,7 @@ def prepare(function: Function) -> None:
     """All passes before Triton takes over."""
     split = run_passes(optimize(function), split_for_gpu(HOPPER, unasked=True))
     for late in (False, True):
-        prepared = run_passes(split, prepare_for_gpu(HOPPER, True, True, True, sink_loads=late))
+        prepared = run_passes(split, prepare_for_gpu(HOPPER, True, True, sink_loads=late))
         chains = find_dependent_mma_loops(prepared, HOPPER, realign=True)
         run_passes(prepared, pipeline_for_gpu(chains, 8))
 

@@ -16,7 +16,6 @@ class Constraints:
 
     descriptors: bool = True  # tiles move through tensor descriptors; also: the grid may be another one
     realign: bool = True  # such tiles may be of re-aligned copies of arrays
-    multicast: bool = True  # pairs of CTAs may share loads
     capacity: int = 0  # arrays that a table of a list has room for by value; 0: tables are passed as addresses
     sink_loads: bool = False  # loads are sunk to their first use
     stages: int = 0  # pipeline stages of MMA loops, without other variants; 0: they are chosen

@@ -144,7 +144,7 @@ def test_a_form_has_no_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the compiler's output is of an unknown form, and the kernel is compiled in simpler ways."""
     pytest.importorskip("triton", reason="the package triton is not installed")
     function = specialization(skinny, (HALF, HALF, HALF, 64, 64, 64), "reference").function
-    fit, left = backend.compile_with_fallbacks, ["first", "without pairs", "without descriptors"]
+    fit, left = backend.compile_with_fallbacks, ["first", "without descriptors"]
 
     def failing(*arguments: Any) -> Any:
         if len(left) > 1:

@@ -109,22 +109,6 @@ def test_the_copy_engine_leaves_lists_alone_that_are_loaded_and_stored() -> None
     assert artifact.tables[0].descriptors == ()
 
 
-@ct.kernel
-def first_steps(xs, y, out):
-    """Neighbouring blocks have the same tile of y, and tiles of different arrays at the same place."""
-    x, total = xs[ct.bid(0)], ct.zeros((128, 64), ct.float32)
-    for k in range(4):
-        total = ct.mma(ct.load(x, (0, k), (128, 64)), ct.load(y, (k, 0), (64, 64)), total)
-    ct.store(out, (ct.bid(0), 0), total)
-
-
-def test_pairs_of_blocks_share_no_loads_of_lists() -> None:
-    rows = np.zeros((264, 264), np.float16)  # no whole sectors
-    artifact = compiled(first_steps, ([rows, rows], rows, np.zeros((256, 64), np.float32)), "sm_90")
-    assert [d.pairs for d in artifact.descriptors if d.element == "f16"] == [True]
-    assert [d.pairs for d in artifact.tables[0].descriptors] == [False]
-
-
 def test_stores_to_lists_are_not_divided_among_blocks() -> None:
     artifact = compiled(products.replace_hints(num_ctas=2), ([HALF], [HALF], [HALF], 256, 64), "sm_90")
     assert artifact.binary.num_ctas == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tilewright.analysis.list_tables import Tables
@@ -43,13 +43,6 @@ class LoweringPlan:
     found_before: dict[Op, list[Op]] = field(default_factory=dict)  # ops, and those whose maps are found before them
     rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done
     register_operand: dict[Op, int] = field(default_factory=dict)  # MMA ops, and which operand is not in shared memory
-    shared: Mapping[Op, Value] = field(default_factory=dict)  # loads, and whether both blocks of a pair need the tile
-
-    def scheduled(self, loads: Mapping[Op, Value], depths: Mapping[Op, PipelineDepth]) -> LoweringPlan:
-        """This plan for pairs of CTAs that share ``loads`` where the values say so, and ``depths`` of pipelines."""
-        shared = {op: both for op, both in loads.items() if op in self.descriptors}
-        multicast = {op: replace(self.descriptors[op], pairs=True) for op in shared}
-        return replace(self, shared=shared, descriptors={**self.descriptors, **multicast}, depths=depths)
 
 
 def axes_kept(shape: Shape) -> tuple[int, ...]:

@@ -36,7 +36,6 @@ from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.gpu.lower_reports import local_bytes
-from tilewright.transforms.gpu.persistent_flattening import multicast_loads
 from tilewright.transforms.gpu.pipelines import pipeline_for_gpu, prepare_for_gpu, split_for_gpu
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
@@ -106,9 +105,7 @@ def _attempt(
     descriptors, realign, stages = how.descriptors, how.realign, how.stages
     part = run_passes(optimize(function), split_for_gpu(target, unasked=descriptors))  # without, others launch it
     blocks = AnalysisManager(part).get(cluster_size)
-    multicast = how.multicast and blocks == 1
-    optimized = run_passes(part, prepare_for_gpu(target, descriptors, realign, multicast, sink_loads=how.sink_loads))
-    shared = AnalysisManager(optimized).get(multicast_loads)
+    optimized = run_passes(part, prepare_for_gpu(target, descriptors, realign, sink_loads=how.sink_loads))
     dependent = (
         find_dependent_mma_loops(optimized, target, realign=realign) if descriptors and not how.sink_loads else []
     )
@@ -121,7 +118,7 @@ def _attempt(
         optimized = run_passes(optimized, pipeline_for_gpu(dependent, chosen.num_warps))
 
     def lowered(depths: Mapping[Op, PipelineDepth]) -> TtirKernel:
-        return lower(optimized, target, version(), how, shared, depths)
+        return lower(optimized, target, version(), how, depths)
 
     kernel = lowered(depths)
     try:
@@ -133,8 +130,8 @@ def _attempt(
         raise _of_part(resources.too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e), blocks) from e
     except resources.OutOfSharedMemory as e:
         if not how.sink_loads:
-            why = f"the tiles need {e.needed} bytes of shared memory, so loads wait for their use and none is shared"
-            raise how.but(why, multicast=False, sink_loads=True) from e
+            why = f"the tiles need {e.needed} bytes of shared memory, so loads wait for their use"
+            raise how.but(why, sink_loads=True) from e
         raise _of_part(resources.too_much_shared(optimized, e.needed, target.shared_memory), blocks) from e
     except TileError as e:
         if isinstance(e, resources.AnalysisFailure) and not how.hide_divisibility:
@@ -144,8 +141,6 @@ def _attempt(
         _of_part(e, blocks)
         raise
     except UnexpectedPtx as e:
-        if how.multicast:
-            raise how.but(f"the PTX is not as expected ({e}), so no loads are shared", multicast=False) from e
         if not (descriptors or how.capacity):
             raise
         why = f"the PTX is not as expected ({e}), so there are no tensor descriptors and no tables by value"
@@ -222,7 +217,6 @@ def _decisions(
         f"registers per thread, at most: {options.maxnreg or 'no limit'}",
         *["tensor memory: not used, for the compiler fails"] * bool(made.failed),
         f"tensor descriptors: {len(kernel.all_descriptors)}",
-        f"TMA multicast descriptors: {len(kernel.shared_maps)}",
         f"TMA descriptors on re-aligned copies: {sum(d.needs_realign for d in kernel.descriptors)}",
         f"ignored hints: {', '.join(ignored) or 'none'}",
     ]

@@ -84,7 +84,6 @@ def compile_ttir(
     OutOfSharedMemory where the tiles do not fit; UnexpectedPtx where its blocks cannot share loads; TileError, naming
     the file with the details, when the compiler fails.
     """
-    pipelined = pipelined and not kernel.shared_maps
     how = f"{pipelined} {options.tensor_memory} {sorted(kernel.by_value_parameters.items())}"
     source = _Source(kernel, how)
     with tempfile.TemporaryFile("w+") as noise:

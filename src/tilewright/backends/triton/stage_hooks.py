@@ -51,8 +51,8 @@ def stage_hook(kernel: TtirKernel, target: GpuTarget, *, pipelined: bool) -> Cal
 
     ``pipelined``: loads by TMA are started early and waited for late.
     """
-    maps, by_value_parameters = kernel.shared_maps, kernel.by_value_parameters
-    version = f"{sources()} {sorted(maps)} {sorted(by_value_parameters.items())} {pipelined}"
+    by_value_parameters = kernel.by_value_parameters
+    version = f"{sources()} {sorted(by_value_parameters.items())} {pipelined}"
 
     def change(
         backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
@@ -65,8 +65,6 @@ def stage_hook(kernel: TtirKernel, target: GpuTarget, *, pipelined: bool) -> Cal
         if target.is_cuda:
             stages["llir"] = _then(stages["llir"], llir.without_promises)
             stages["ptx"] = _then(stages["ptx"], lambda text: ptxas_workarounds.repair(ptx.wrapping(text)))
-        if maps:
-            stages["ptx"] = _then(stages["ptx"], lambda text: ptx.share_loads(text, maps))
         if target.has_wgmma:
             stages["ptx"] = _then(stages["ptx"], ptxas_workarounds.repair_mma)
         if by_value_parameters:

@@ -8,23 +8,23 @@ from typing import ClassVar
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.dtypes import int32
+from tilewright.ir.dtypes import DType, int32
 from tilewright.ir.effects import effect_of, has_early_exit, is_ordered, is_pure
-from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.gpu_stage import MULTICAST_PAYS
 from tilewright.ir.opdef import Effect, create
-from tilewright.ir.ops.arith import Add, And, Cmp, Min, Select, Sub, Xor
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Min, Select, Sub, Xor
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.cluster import ClusterSize
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.tma import OUTSIDE, Fetch, Put, TensorMap, box_rows, boxes
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.memory import Assert, Bid, NumBlocks, Store, StoreView
+from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.structured import emit_if
-from tilewright.ir.types import SharedType
+from tilewright.ir.types import ElementType, SharedType
 from tilewright.transforms.base import InPlacePass
-from tilewright.transforms.gpu.multicast import counts_blocks, numbers_pairs
 
 _LEAST_ROWS = 8  # of a box: after so many a swizzle repeats
 
@@ -96,8 +96,8 @@ class _Lockstep:
         return (
             not loop.inits
             and lower.tile.element is int32
-            and counts_blocks(lower, Bid)
-            and counts_blocks(step, NumBlocks)
+            and _counts_blocks(lower, Bid)
+            and _counts_blocks(step, NumBlocks)
             and self.is_alike(upper) is True
             and all(isinstance(op, (Put, Store, StoreView)) for op in writes)
         )
@@ -147,7 +147,7 @@ class _Lockstep:
             return None
         if isinstance(op, Bid):
             return op.axis != 0
-        if numbers_pairs(op):
+        if _numbers_pairs(op):
             return True
         found = [self.is_alike(v) for v in op.operands]
         return None if None in found else all(found)
@@ -266,3 +266,23 @@ class _Sharing:
             self.function.body.insert(made, old)
             self._maps[old, box] = made.result
         return self._maps[old, box]
+
+
+def _counts_blocks(value: Value, kind: type[Bid | NumBlocks]) -> bool:
+    """Whether ``value`` is the number of the block, or of the blocks, along the first axis of the grid."""
+    while isinstance(value.op, Cast) and _holds_all(value.tile.element):
+        value = value.op.x
+    return isinstance(value.op, kind) and value.op.axis == 0
+
+
+def _holds_all(dtype: ElementType) -> bool:
+    """Whether every number of a block is one of this type."""
+    return isinstance(dtype, DType) and dtype.is_integer and dtype.bitwidth >= int32.bitwidth
+
+
+def _numbers_pairs(op: Op) -> bool:
+    """Whether the result of ``op`` is the number of the pair, or of several, that the block is in."""
+    if not isinstance(op, Div) or op.rounding not in (RoundingMode.RM, RoundingMode.RZ):
+        return False
+    count = constant_of(op.rhs)
+    return _counts_blocks(op.lhs, Bid) and count is not None and count > 0 and count % 2 == 0

@@ -1,27 +1,25 @@
 """A loop over tiles around an MMA loop becomes one loop over the steps of all tiles.
 
 Triton pipelines innermost loops only. In one loop the loads of the next tile are in flight while the last one is
-stored; in two the tensor cores wait for both. The loads that pairs of CTAs share are found here as well, since blocks
-take their steps together only in one loop.
+stored; in two the tensor cores wait for both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.gpu.lowering_plan import LoweringPlan
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import plan_lowering
-from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.dtypes import bool_, float32, int64
+from tilewright.ir.dtypes import float32, int64
 from tilewright.ir.effects import has_early_exit, is_pure
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Max, Min, Mul, Select, Sub, Xor
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Max, Mul, Select, Sub
 from tilewright.ir.ops.control import Continue, For, If, LoopOp, Yield
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
@@ -29,7 +27,6 @@ from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op
 from tilewright.ir.structured import emit_for, emit_if
 from tilewright.ir.types import TileType
-from tilewright.transforms.gpu.multicast import are_equal, loads_of_one_tile, of_the_mate, only_stores, shared_loads
 
 # Steps of a tile up to which an MMA op from registers is faster in one loop: its steps wait for what finds out where a
 # tile ends.
@@ -39,8 +36,7 @@ _FEW_STEPS = 48
 @dataclass(frozen=True)
 class LoopNest:
     """A loop over tiles: ``before`` and ``after`` are the ops around the MMA loop, ``carried`` the numbers
-    that ``before`` computes for what follows it, ``transposed`` the MMA ops of which the transposed one is computed,
-    ``shared`` the loads that pairs of CTAs may share, by the numbers that say of what."""
+    that ``before`` computes for what follows it, ``transposed`` the MMA ops of which the transposed one is computed."""
 
     outer: For
     before: Sequence[Op]
@@ -48,55 +44,35 @@ class LoopNest:
     after: Sequence[Op]
     carried: Sequence[Value]
     transposed: Collection[Op]
-    shared: Mapping[Op, Sequence[Value]] = field(default_factory=dict)
 
     def is_transposed(self, position: int) -> bool:
         """Whether the sum at this position of the inner loop is one of a transposed MMA op."""
         return self.inner.next_values[position].op in self.transposed
 
 
-def multicast_loads(function: Function) -> Mapping[Op, Value]:
-    """The loads of ``function`` that pairs of CTAs may share, and whether both need the tile: those that
-    ``FlattenPersistentLoops`` has found."""
-    return {}
-
-
 @dataclass(frozen=True)
 class FlattenPersistentLoops:
-    """Makes one loop of a loop over tiles and that of its MMA ops, where the TMA unit does all that the tiles need, and
-    provides ``multicast_loads``, for which the blocks must take their steps together. ``multicast`` allows those."""
+    """Makes one loop of a loop over tiles and that of its MMA ops, where the TMA unit does all that the tiles need."""
 
     target: GpuTarget
     realign: bool
-    multicast: bool = True
     name: ClassVar[str] = "flatten-persistent-loops"
 
     def run(self, function: Function) -> Function:
-        return _flattened(function, self.target, self.realign, self.multicast) if self.target.has_wgmma else function
+        return _flattened(function, self.target, self.realign) if self.target.has_wgmma else function
 
 
-def _flattened(function: Function, target: GpuTarget, realign: bool, multicast: bool) -> Function:
-    facts = AnalysisManager(function).get(IntegerRanges)
+def _flattened(function: Function, target: GpuTarget, realign: bool) -> Function:
     plan = AnalysisManager(function).get(plan_lowering, target, True, realign)
     loops_around = (op for op in function.walk() if isinstance(op, For))
     nests: dict[Op, LoopNest] = {op: nest for op in loops_around if (nest := _nest(op, plan)) is not None}
-    for nest in nests.values() if multicast else ():
-        if all(only_stores(op) for op in nest.after):
-            loads = shared_loads(function, nest.outer, nest.inner, nest.carried, plan, facts)
-            nests[nest.outer] = replace(nest, shared=loads)
-    alone = [op for op in function.body.ops if isinstance(op, For) and op not in nests] if multicast else []
-    single = [op for op in alone if _is_single(op, plan)]
-    loops: dict[Op, Mapping[Op, Sequence[Value]]] = {
-        op: loads for op in single if (loads := loads_of_one_tile(function, op, plan, facts))
-    }
-    if not nests and not loops:
+    if not nests:
         return function
-    flattener = _Flattener(function, nests, loops)
+    flattener = _Flattener(nests)
     flat = flattener.function(function)
     plan = AnalysisManager(flat).get(plan_lowering, target, True, realign)
     if any(_is_interrupted(loop, plan) for loop in flattener.loops_of_all):
         return function
-    AnalysisManager(flat).provide(multicast_loads, flattener.shared)
     return flat
 
 
@@ -140,16 +116,6 @@ def _can_transpose(mma: Mma, loop: For) -> bool:
     return stays and constant_of(loop.inits[position]) is not None
 
 
-def _is_single(op: For, plan: LoweringPlan) -> bool:
-    """Whether ``op`` is an MMA loop that Triton pipelines, without a loop inside."""
-    if op in plan.unpipelined:
-        return False
-    body = op.body
-    inside = [o for part in body.ops[:-1] for o in part.walk()]
-    simple = not any(isinstance(o, LoopOp) or o in plan.barriers_before for o in inside)
-    return simple and not any(has_early_exit(o) for o in body.ops[:-1]) and _is_fetched(body, plan)
-
-
 def _is_fetched(body: Block, plan: LoweringPlan) -> bool:
     """Whether the TMA unit does all loads of ``body``, and brings the operands of its MMA ops to where they are
     multiplied."""
@@ -180,25 +146,18 @@ def _is_loaded(value: Value, plan: LoweringPlan) -> bool:
 
 
 class _Flattener(Rewriter):
-    def __init__(
-        self, original: Function, nests: Mapping[Op, LoopNest], loops: Mapping[Op, Mapping[Op, Sequence[Value]]]
-    ) -> None:
-        """``loops`` are those of MMA ops outside of ``nests``, with the loads that pairs of CTAs may share."""
+    def __init__(self, nests: Mapping[Op, LoopNest]) -> None:
         super().__init__()
-        self.original = original
         self.nests = nests
-        self.loops = loops
-        self.flags: dict[Op, Value] = {}  # loads of the loops, and whether both blocks need the tile
-        self.shared: dict[Op, Value] = {}
         self.loops_of_all: list[Op] = []  # over the steps of all tiles
 
     def insert(self, op: Op, builder: Builder) -> None:
         nest = self.nests.get(op)
         if nest is None:
-            self._insert_other(op, builder)
+            super().insert(op, builder)
             return
         builder.loc = op.loc
-        tiles = self._count(nest.outer, builder, paired=bool(nest.shared))
+        tiles = self._count(nest.outer, builder)
         steps = self._count(nest.inner, builder)
         flat, plain = Block(), Block()
         with builder.at(flat):
@@ -212,16 +171,6 @@ class _Flattener(Rewriter):
             builder.emit_op(Yield, [])
         builder.emit_op(If, self._pays(nest, steps, builder), types=(), then=flat, orelse=plain)
 
-    def _insert_other(self, op: Op, b: Builder) -> None:
-        loads = self.loops.get(op, {})
-        if loads:
-            b.loc = op.loc
-            theirs = of_the_mate([v for numbers in loads.values() for v in numbers], self.original, self.values, b)
-            self.flags.update((load, are_equal(numbers, self.values, theirs, b)) for load, numbers in loads.items())
-        super().insert(op, b)
-        if op in self.flags:
-            self.shared[b.block.ops[-1]] = self.flags[op]
-
     def _pays(self, nest: LoopNest, steps: Value, b: Builder) -> Value:
         """Whether tiles of so many steps are faster in one loop."""
         some = b.emit(Cmp, steps, b.constant(0, int64), predicate=CmpPredicate.GT)
@@ -229,11 +178,9 @@ class _Flattener(Rewriter):
             return some
         return b.emit(And, some, b.emit(Cmp, steps, b.constant(_FEW_STEPS, int64), predicate=CmpPredicate.LE))
 
-    def _count(self, loop: For, b: Builder, *, paired: bool = False) -> Value:
-        """How often the body of ``loop`` runs, in the first block of a pair if it is ``paired``."""
+    def _count(self, loop: For, b: Builder) -> Value:
+        """How often the body of ``loop`` runs."""
         lower, upper, step = (b.emit(Cast, v, dtype=int64) for v in self.all(loop.bounds))
-        if paired:
-            lower = b.emit(And, lower, b.constant(-2, int64))
         count = b.emit(Div, b.emit(Sub, upper, lower), step, rounding=RoundingMode.RP)
         return b.emit(Max, count, b.constant(0, int64))
 
@@ -252,7 +199,7 @@ class _Flattener(Rewriter):
     def _one_loop(self, nest: LoopNest, tiles: Value, steps: Value, b: Builder) -> None:
         """Carries the tile, the step, the numbers of the tile, and the accumulators. It starts after the last step of a
         tile before the first."""
-        lower, upper, step = self.all(nest.outer.bounds)
+        lower, _, step = self.all(nest.outer.bounds)
         first_k, _, step_k = self.all(nest.inner.bounds)
         inits = self.all(nest.inner.inits)  # what the accumulators of every tile start with
         for i, v in enumerate(inits):
@@ -260,9 +207,7 @@ class _Flattener(Rewriter):
                 inits[i] = b.constant(constant_of(v), v.tile.element, v.tile.shape[::-1])
         rest = b.emit(Cast, b.emit(Sub, steps, b.constant(1, int64)), dtype=first_k.tile.element)
         last_k = b.emit(Add, first_k, b.emit(Mul, rest, step_k))
-        numbers = [b.constant(0, v.tile.element) for v in nest.carried] + [
-            b.constant(False, bool_) for _ in nest.shared
-        ]
+        numbers = [b.constant(0, v.tile.element) for v in nest.carried]
         start = [b.emit(Sub, lower, step), last_k, *numbers, *inits]
         body, values = Block(), dict(self.values)
         body.add_arg(steps.type)
@@ -272,7 +217,6 @@ class _Flattener(Rewriter):
             new = b.emit(Cmp, k, last_k, predicate=CmpPredicate.EQ)
             k = b.emit(Select, new, first_k, b.emit(Add, k, step_k))
             tile, *numbers = self._next_tile(nest, new, tile, numbers, b)
-            shared = dict(zip(nest.shared, numbers[len(nest.carried) :]))
             values[nest.outer.body.args[0]] = tile
             values.update(zip(nest.carried, numbers))
             values.update(zip(nest.inner.body.args, (k, *accumulators)))
@@ -281,16 +225,11 @@ class _Flattener(Rewriter):
                     values[op.result] = _transposed_mma(op, values, b)
                     continue
                 _clone([op], values, b)
-                if op in shared:
-                    self.shared[b.block.ops[-1]] = shared[op]
             accumulators = [values.get(v, v) for v in nest.inner.next_values]
 
             def finish() -> list[Value]:
                 results = [_transposed(v, b) if nest.is_transposed(k) else v for k, v in enumerate(accumulators)]
                 values.update(zip(nest.inner.results, results))
-                if nest.shared:  # one block of a pair may store the last tile again
-                    last = b.emit(Sub, upper, b.constant(1, upper.tile.element))
-                    values[nest.outer.body.args[0]] = b.emit(Min, tile, last)
                 _clone(nest.after, values, b)
                 return inits
 
@@ -302,18 +241,12 @@ class _Flattener(Rewriter):
 
     def _next_tile(self, nest: LoopNest, new: Value, tile: Value, numbers: Sequence[Value], b: Builder) -> list[Value]:
         """The tile and its numbers, which change where ``new`` says."""
-        _, upper, step = self.all(nest.outer.bounds)
+        _, _, step = self.all(nest.outer.bounds)
 
         def advance() -> list[Value]:
-            following = real = b.emit(Add, tile, step)
-            if nest.shared:
-                one = b.constant(1, tile.tile.element)
-                last = b.emit(Sub, upper, one)
-                real = b.emit(Min, following, last)
-                mate = self._numbers(nest, b.emit(Min, b.emit(Xor, following, one), last), b)
-            ours = self._numbers(nest, real, b)
-            flags = [are_equal(loaded, ours, mate, b) for loaded in nest.shared.values()]
-            return [following, *(ours[v] for v in nest.carried), *flags]
+            following = b.emit(Add, tile, step)
+            ours = self._numbers(nest, following, b)
+            return [following, *(ours[v] for v in nest.carried)]
 
         return emit_if(b, new, advance, lambda: [tile, *numbers])
 

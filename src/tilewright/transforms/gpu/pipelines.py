@@ -23,16 +23,14 @@ def split_for_gpu(target: GpuTarget, *, unasked: bool) -> tuple[Pass, ...]:
     return (SplitTiles(target, unasked),)
 
 
-def prepare_for_gpu(
-    target: GpuTarget, descriptors: bool, realign: bool, multicast: bool, *, sink_loads: bool
-) -> tuple[Pass, ...]:
+def prepare_for_gpu(target: GpuTarget, descriptors: bool, realign: bool, *, sink_loads: bool) -> tuple[Pass, ...]:
     """What does not depend on the number of warps."""
     passes: list[Pass] = [
         LowerReports(),  # after the split, which leaves alone what reports; it makes accesses like others
         ContractFma(target),  # after the split, which looks for MMA ops; before what counts ops
     ]
     if descriptors:
-        passes.append(FlattenPersistentLoops(target, realign, multicast))  # needs the TMA loads of single tiles
+        passes.append(FlattenPersistentLoops(target, realign))  # needs the TMA loads of single tiles
     if sink_loads:
         passes.append(SinkLoads())  # last of those that move loads
     return tuple(passes)

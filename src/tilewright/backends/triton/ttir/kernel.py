@@ -20,7 +20,7 @@ from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import FP8
 from tilewright.gpu_runtime.constraints import Constraints
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Op
 from tilewright.ir.effects import acquires
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
@@ -63,11 +63,6 @@ class TtirKernel:
     def has_mma(self) -> bool:
         return "tt.dot" in self.text
 
-    @property
-    def shared_maps(self) -> list[int]:
-        """The parameters that are descriptors of what pairs of CTAs share."""
-        return [len(self.parameters) + i for i, d in enumerate(self.descriptors) if d.pairs]
-
 
 _PLAIN = Constraints()
 
@@ -77,17 +72,15 @@ def lower(
     target: GpuTarget,
     dialect: tuple[int, int],
     how: Constraints = _PLAIN,
-    shared: Mapping[Op, Value] = MappingProxyType({}),
     depths: Mapping[Op, PipelineDepth] = MappingProxyType({}),
 ) -> TtirKernel:
     """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton.
 
-    ``shared`` are loads by pairs of CTAs, and whether both need the tile. ``depths`` are those of the pipelines of
-    loops without MMA ops.
+    ``depths`` are those of the pipelines of loops without MMA ops.
     """
     analyses = AnalysisManager(function)
     facts = analyses.get(IntegerRanges)
-    plan = analyses.get(plan_lowering, target, how.descriptors, how.realign).scheduled(shared, depths)
+    plan = replace(analyses.get(plan_lowering, target, how.descriptors, how.realign), depths=depths)
     s = LoweringState(function, Writer(target, how.hide_divisibility), dialect, facts, plan)
     tables, capacity = _table_parameters(function, plan, how.capacity if target.is_cuda else 0)
     s.tables = {t.index: t for t in tables if t.index in plan.tables.ranks}

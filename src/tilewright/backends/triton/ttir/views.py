@@ -8,7 +8,6 @@ from typing import Any
 
 from tilewright.analysis.gpu.lowering_plan import axes_kept
 from tilewright.analysis.list_tables import Cell
-from tilewright.backends.triton import ptx
 from tilewright.backends.triton.ttir import memory, ordered_memory
 from tilewright.backends.triton.ttir.shape import number, split
 from tilewright.backends.triton.ttir.state import Extent, LoweringState, View
@@ -237,19 +236,9 @@ def _load_descriptor(s: LoweringState, op: Any, d: Descriptor) -> Val:
     shape = tuple(n for n in d.block if n != 1)
     result = Val("", d.element, shape)
     starts = _coordinates(s, op, d)
-    if op in s.plan.shared:
-        starts[-1] = _marked(w, starts[-1], s[s.plan.shared[op]])
     text = f"tt.descriptor_load {_map(s, op, d).name}[{names(starts)}]"
     loaded = w.emit(f"{text} : {descriptor_type(s, d)} -> {result.type}", d.element, shape)
     return w.trans(loaded, _tile_order(op, d))
-
-
-def _marked(w: Writer, start: Val, both: Val) -> Val:
-    """The innermost coordinate of a load that a pair of blocks shares if ``both`` need it, as ``ptx`` knows it."""
-    start = w.op("arith.maxsi", start, w.constant(ptx.LOWEST, "i32"))
-    small = w.compare("ult", start, w.constant(ptx.END, "i32"))
-    marked = w.op("arith.ori", start, w.constant(ptx.MARK, "i32"))
-    return w.select(w.op("arith.andi", both, small), marked, start)
 
 
 def _store_descriptor(s: LoweringState, op: Any, d: Descriptor, value: Val) -> None:
