@@ -98,9 +98,7 @@ def compile_to_ptx(
     prepared = run_passes(optimized, (LowerReports(),))
     times.append(time.perf_counter())
     units, room = processor if how.descriptors else None, processor.shared_memory
-    distributed = lower_to_gpu(
-        prepared, num_warps, num_stages, units, room, realign=how.realign, blocks=how.blocks
-    )
+    distributed = lower_to_gpu(prepared, num_warps, num_stages, units, room, realign=how.realign, blocks=how.blocks)
     check_registers(distributed)
     times.append(time.perf_counter())
     tables, capacity = tables_of(distributed, how.capacity)

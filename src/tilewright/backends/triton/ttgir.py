@@ -6,11 +6,6 @@ read them. Here each step loads its own part just before it runs: the step that 
 and the loads overlap with the steps in flight. Where the operand is computed, the last step of an iteration is waited
 for.
 
-Where such an MMA op, or more than one, is in the one loop over the steps of all tiles, the loop carries a sum or, after
-the last step of a tile, zeros. The assembler lets no MMA op run asynchronously into registers that others than
-MMA ops write, and Triton does not wait for the sum where it is used. Here the loop always carries the sum, and whether
-to add to it; it is waited for at the end of a tile.
-
 Triton has a wait for MMA ops keep the registers that they read, and fails where these hold elements of one byte. Here
 such an MMA op ends before the next op, and no wait is told of its registers.
 """
@@ -28,8 +23,6 @@ _STEP = re.compile(rf"(\s*)(%\w+) = ttng\.warp_group_dot ({_VALUE}), ({_VALUE})(
 _SLICE = re.compile(rf"({_VALUE})\[(\d+), 0\] : ")
 _LOAD = re.compile(rf"({_VALUE}) : !ttg\.memdesc<(\d+)x(\d+)x(\w+), (#\w+), (#\w+), mutable> -> ")
 _TENSOR = re.compile(r"tensor<(\d+)x(\d+)x(\w+), (#ttg\.dot_op<.*?>)>")
-_ZEROS = re.compile(rf"\s*(%\w+) = arith\.select (%\w+), (%cst\w*), ({_VALUE}) : (tensor<[^(]*>)")
-_LOOP = re.compile(r"(\s*%\w+:)(\d+)( = scf\.for .* iter_args\()(.*)\) -> \((.*)\)( *:.*\{)")
 _WAIT = re.compile(r"(\s*)(%\w+)(?::\d+)? = ttng\.warp_group_dot_wait (.*?) (\{pendings = \d+ : i32\}) : (.*)")
 _BYTES = re.compile(r"tensor<(?:\d+x)+(?:i8|f8\w+), #ttg\.dot_op<")
 _BETWEEN = ("ttg.convert_layout", "tt.split", "tt.trans", "tt.reshape", "tt.elementwise_inline_asm")
@@ -64,8 +57,8 @@ class _Text:
 
 
 def mended(text: str) -> str:
-    """The TTGIR module ``text`` with all three done."""
-    return end_mma_of_bytes(carry_accumulators(interleave_loads(text))) if "ttng.warp_group_dot " in text else text
+    """The TTGIR module ``text`` with both done."""
+    return end_mma_of_bytes(interleave_loads(text)) if "ttng.warp_group_dot " in text else text
 
 
 def interleave_loads(text: str) -> str:
@@ -148,92 +141,6 @@ def _count(chain: list[_Line], op: str) -> int:
     return sum(line.op == op for line in chain)
 
 
-def carry_accumulators(text: str) -> str:
-    """The TTGIR module ``text`` whose loops carry accumulators where they carried accumulators or zeros."""
-    lines = text.split("\n")
-    for at in range(len(lines)):
-        found = _find_sum(lines, at)
-        if found is not None:
-            _carry_sum(lines, at, found)
-    return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class _Sum:
-    """A sum that a loop carries, or zeros in its place after ``ended``: the lines of the loop, of the step that adds to
-    it, of what is done where it has ended, and of the yield."""
-
-    name: str
-    ended: str
-    total: str
-    type: str
-    loop: int
-    step: int
-    whole: int
-    end: int
-
-
-def _find_sum(lines: list[str], at: int) -> _Sum | None:
-    """What line ``at`` chooses from, the sum of an MMA op from registers and zeros, where nothing else sees either."""
-    zeros = _ZEROS.match(lines[at])
-    if zeros is None or not any(
-        re.match(rf"\s*{zeros[3]} = arith\.constant dense<0\.0+e\+00> ", x) for x in lines[:at]
-    ):
-        return None
-    name, ended, _, total, type_ = zeros.groups()
-    start = next(k for k in range(at, -1, -1) if indent_of(lines[k]) < indent_of(lines[at]))
-    end = next(k for k in range(at, len(lines)) if indent_of(lines[k + 1]) < indent_of(lines[at]))
-    loop, values = _LOOP.match(lines[start]), _yielded(lines[end])
-    whole = next((k for k in range(at, end) if f"scf.if {ended} {{" in lines[k]), None)
-    if loop is None or name not in values or whole is None:
-        return None
-    position = values.index(name)
-    argument = loop[4].split(", ")[position].split(" = ")[0]
-    uses = [k for k in range(start + 1, end) if re.search(rf"{argument}\b", lines[k])]
-    step = _STEP.fullmatch(lines[uses[0]]) if len(uses) == 1 else None
-    if step is None or not step[5].startswith(f", {argument} {{"):
-        return None
-    if " : tensor<" not in step[5] and sum("ttng.warp_group_dot " in line for line in lines[start:end]) == 1:
-        return None
-    if not _is_dropped(lines, end + 1, f"{loop[1].strip()[:-1]}#{position}"):
-        return None
-    return _Sum(name, ended, total, type_, start, uses[0], whole, end)
-
-
-def _is_dropped(lines: list[str], end: int, result: str) -> bool:
-    """Whether ``result`` of the loop that ends in line ``end`` is only waited for."""
-    last = next((k for k in range(end + 1, len(lines)) if indent_of(lines[k]) < indent_of(lines[end])), len(lines))
-    after = lines[end + 1 : last]
-    waits = [_DEFINITION.match(line) for line in after if re.search(rf"{result}\b", line)]
-    return all(
-        wait is not None
-        and wait[2] == "ttng.warp_group_dot_wait"
-        and sum(re.search(rf"{wait[1]}\b", line) is not None for line in after) == 1
-        for wait in waits
-    )
-
-
-def _carry_sum(lines: list[str], at: int, found: _Sum) -> None:
-    adds, yes, more, whole = (f"%{word}{at}" for word in ("adds", "yes", "more", "whole"))
-    for k in range(found.whole + 1, found.end):
-        if indent_of(lines[k]) <= indent_of(lines[found.whole]):
-            break
-        lines[k] = re.sub(rf"{found.total}\b", whole, lines[k])
-    indent, inside = " " * indent_of(lines[at]), " " * (indent_of(lines[found.whole]) + 2)
-    wait = f"{whole} = ttng.warp_group_dot_wait {found.total} {{pendings = 0 : i32}} : {found.type}"
-    lines[found.whole] += f"\n{inside}{wait}"
-    lines[at] = f"{indent}{more} = arith.xori {found.ended}, {yes} : i1"
-    lines[found.step] = lines[found.step].replace(" {", f", {adds} {{", 1)
-    values, types = lines[found.end].split(" : ", 1)
-    values, types = re.sub(rf"{found.name}\b", found.total, values), re.sub(r"( loc\(|$)", r", i1\1", types, count=1)
-    lines[found.end] = f"{values}, {more} : {types}"
-    loop = _LOOP.match(lines[found.loop])
-    assert loop is not None
-    head, count, bounds, arguments, kinds, tail = loop.groups()
-    lines[found.loop - 1] += f"\n{' ' * indent_of(lines[found.loop])}{yes} = arith.constant true"
-    lines[found.loop] = f"{head}{int(count) + 1}{bounds}{arguments}, {adds} = {yes}) -> ({kinds}, i1){tail}"
-
-
 def end_mma_of_bytes(text: str) -> str:
     """The TTGIR module ``text`` in which nobody waits for what MMA ops read from registers, where that are bytes."""
     lines = text.split("\n")
@@ -263,9 +170,3 @@ def _forget_bytes(lines: list[str], at: int, wait: re.Match[str]) -> None:
         if lines[k].strip() and indent_of(lines[k]) < len(indent):
             break
         lines[k] = re.sub(rf"{name}#\d+\b", lambda match: found[match[0]], lines[k])
-
-
-def _yielded(line: str) -> list[str]:
-    """The values in a line of ``scf.yield``; none in others."""
-    found = re.match(r"\s*scf\.yield (.*?) : ", line)
-    return found[1].split(", ") if found is not None else []

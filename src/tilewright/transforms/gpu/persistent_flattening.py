@@ -6,7 +6,7 @@ stored; in two the tensor cores wait for both.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,35 +19,26 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float32, int64
 from tilewright.ir.effects import has_early_exit, is_pure
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Max, Mul, Select, Sub
+from tilewright.ir.ops.arith import Add, Cast, Cmp, Div, Max, Mul, Select, Sub
 from tilewright.ir.ops.control import Continue, For, If, LoopOp, Yield
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
-from tilewright.ir.ops.shape import Permute, Reshape, constant_of
+from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op
 from tilewright.ir.structured import emit_for, emit_if
 from tilewright.ir.types import TileType
-
-# Steps of a tile up to which an MMA op from registers is faster in one loop: its steps wait for what finds out where a
-# tile ends.
-_FEW_STEPS = 48
 
 
 @dataclass(frozen=True)
 class LoopNest:
     """A loop over tiles: ``before`` and ``after`` are the ops around the MMA loop, ``carried`` the numbers
-    that ``before`` computes for what follows it, ``transposed`` the MMA ops of which the transposed one is computed."""
+    that ``before`` computes for what follows it."""
 
     outer: For
     before: Sequence[Op]
     inner: For
     after: Sequence[Op]
     carried: Sequence[Value]
-    transposed: Collection[Op]
-
-    def is_transposed(self, position: int) -> bool:
-        """Whether the sum at this position of the inner loop is one of a transposed MMA op."""
-        return self.inner.next_values[position].op in self.transposed
 
 
 @dataclass(frozen=True)
@@ -64,16 +55,14 @@ class FlattenPersistentLoops:
 
 def _flattened(function: Function, target: GpuTarget, realign: bool) -> Function:
     plan = AnalysisManager(function).get(plan_lowering, target, True, realign)
-    loops_around = (op for op in function.walk() if isinstance(op, For))
-    nests: dict[Op, LoopNest] = {op: nest for op in loops_around if (nest := _nest(op, plan)) is not None}
+    loops = (op for op in function.walk() if isinstance(op, For))
+    nests: dict[Op, LoopNest] = {op: nest for op in loops if (nest := _nest(op, plan)) is not None}
     if not nests:
         return function
     flattener = _Flattener(nests)
     flat = flattener.function(function)
     plan = AnalysisManager(flat).get(plan_lowering, target, True, realign)
-    if any(_is_interrupted(loop, plan) for loop in flattener.loops_of_all):
-        return function
-    return flat
+    return function if any(_is_interrupted(loop, plan) for loop in flattener.loops_of_all) else flat
 
 
 def _is_interrupted(loop: Op, plan: LoweringPlan) -> bool:
@@ -103,26 +92,17 @@ def _nest(outer: For, plan: LoweringPlan) -> LoopNest | None:
     carried = [v for op in before for v in op.results if any(u.ancestor_in(outer.body) not in before for u in v.users)]
     if not all(isinstance(v.type, TileType) and not v.tile.shape and not v.tile.is_pointer for v in carried):
         return None
-    transposed = [op for op in body.ops if isinstance(op, Mma) and plan.register_operand.get(op) == 1]
-    if not all(_can_transpose(op, inner) for op in transposed):
-        return None
-    return LoopNest(outer, before, inner, after, carried, transposed)
-
-
-def _can_transpose(mma: Mma, loop: For) -> bool:
-    """Whether ``loop`` may carry the transposed sum of ``mma``: it starts with equal numbers."""
-    position = loop.carried.index(mma.acc)
-    stays = loop.next_values[position] is mma.result
-    return stays and constant_of(loop.inits[position]) is not None
+    return LoopNest(outer, before, inner, after, carried)
 
 
 def _is_fetched(body: Block, plan: LoweringPlan) -> bool:
-    """Whether the TMA unit does all loads of ``body``, and brings the operands of its MMA ops to where they are
-    multiplied."""
+    """Whether ``body`` has one MMA op, and the TMA unit does all loads, and brings its operands to where they are
+    multiplied. Several, or one from registers, Triton would run one after the other where a loop carries zeros."""
     mmas = [op for op in body.ops if isinstance(op, Mma)]
     loads = [op for op in body.walk() if isinstance(op, (Load, LoadView))]
     return (
-        bool(mmas)
+        len(mmas) == 1
+        and mmas[0] not in plan.register_operand
         and all(_runs_asynchronously(op) for op in mmas)
         and all(op in plan.descriptors for op in loads)
         and all(_is_loaded(v, plan) for op in mmas for v in (op.x, op.y))
@@ -157,26 +137,16 @@ class _Flattener(Rewriter):
             super().insert(op, builder)
             return
         builder.loc = op.loc
-        tiles = self._count(nest.outer, builder)
-        steps = self._count(nest.inner, builder)
+        tiles, steps = self._count(nest.outer, builder), self._count(nest.inner, builder)
         flat, plain = Block(), Block()
         with builder.at(flat):
             self._one_loop(nest, tiles, steps, builder)
             builder.emit_op(Yield, [])
         with builder.at(plain):
-            if nest.transposed:
-                super().insert(op, builder)
-            else:
-                self._no_steps(nest, builder)
+            self._no_steps(nest, builder)
             builder.emit_op(Yield, [])
-        builder.emit_op(If, self._pays(nest, steps, builder), types=(), then=flat, orelse=plain)
-
-    def _pays(self, nest: LoopNest, steps: Value, b: Builder) -> Value:
-        """Whether tiles of so many steps are faster in one loop."""
-        some = b.emit(Cmp, steps, b.constant(0, int64), predicate=CmpPredicate.GT)
-        if not nest.transposed:
-            return some
-        return b.emit(And, some, b.emit(Cmp, steps, b.constant(_FEW_STEPS, int64), predicate=CmpPredicate.LE))
+        some = builder.emit(Cmp, steps, builder.constant(0, int64), predicate=CmpPredicate.GT)
+        builder.emit_op(If, some, types=(), then=flat, orelse=plain)
 
     def _count(self, loop: For, b: Builder) -> Value:
         """How often the body of ``loop`` runs."""
@@ -202,9 +172,6 @@ class _Flattener(Rewriter):
         lower, _, step = self.all(nest.outer.bounds)
         first_k, _, step_k = self.all(nest.inner.bounds)
         inits = self.all(nest.inner.inits)  # what the accumulators of every tile start with
-        for i, v in enumerate(inits):
-            if nest.is_transposed(i):  # a matrix of equal numbers
-                inits[i] = b.constant(constant_of(v), v.tile.element, v.tile.shape[::-1])
         rest = b.emit(Cast, b.emit(Sub, steps, b.constant(1, int64)), dtype=first_k.tile.element)
         last_k = b.emit(Add, first_k, b.emit(Mul, rest, step_k))
         numbers = [b.constant(0, v.tile.element) for v in nest.carried]
@@ -220,16 +187,11 @@ class _Flattener(Rewriter):
             values[nest.outer.body.args[0]] = tile
             values.update(zip(nest.carried, numbers))
             values.update(zip(nest.inner.body.args, (k, *accumulators)))
-            for op in nest.inner.body.ops[:-1]:
-                if isinstance(op, Mma) and op in nest.transposed:
-                    values[op.result] = _transposed_mma(op, values, b)
-                    continue
-                _clone([op], values, b)
+            _clone(nest.inner.body.ops[:-1], values, b)
             accumulators = [values.get(v, v) for v in nest.inner.next_values]
 
             def finish() -> list[Value]:
-                results = [_transposed(v, b) if nest.is_transposed(k) else v for k, v in enumerate(accumulators)]
-                values.update(zip(nest.inner.results, results))
+                values.update(zip(nest.inner.results, accumulators))
                 _clone(nest.after, values, b)
                 return inits
 
@@ -241,30 +203,15 @@ class _Flattener(Rewriter):
 
     def _next_tile(self, nest: LoopNest, new: Value, tile: Value, numbers: Sequence[Value], b: Builder) -> list[Value]:
         """The tile and its numbers, which change where ``new`` says."""
-        _, _, step = self.all(nest.outer.bounds)
+        step = self.value(nest.outer.bounds[2])
 
         def advance() -> list[Value]:
             following = b.emit(Add, tile, step)
-            ours = self._numbers(nest, following, b)
-            return [following, *(ours[v] for v in nest.carried)]
+            values = {**self.values, nest.outer.body.args[0]: following}
+            _clone(nest.before, values, b)
+            return [following, *(values[v] for v in nest.carried)]
 
         return emit_if(b, new, advance, lambda: [tile, *numbers])
-
-    def _numbers(self, nest: LoopNest, tile: Value, b: Builder) -> ValueMap:
-        """All values with those that come before the MMA ops of ``tile``."""
-        values = {**self.values, nest.outer.body.args[0]: tile}
-        _clone(nest.before, values, b)
-        return values
-
-
-def _transposed_mma(mma: Mma, values: ValueMap, b: Builder) -> Value:
-    """The transposed MMA op: that of the transposed operands, the other way round."""
-    x, y, total = (values.get(v, v) for v in (mma.x, mma.y, mma.acc))
-    return b.emit(Mma, _transposed(y, b), _transposed(x, b), total, **mma.attributes)
-
-
-def _transposed(matrix: Value, b: Builder) -> Value:
-    return b.emit(Permute, matrix, axes=(1, 0))
 
 
 def _clone(ops: Sequence[Op], values: ValueMap, b: Builder) -> None:
