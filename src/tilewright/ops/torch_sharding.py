@@ -32,13 +32,10 @@ def strategies(op: Operator, of_floats: Any = None) -> Callable[..., Any]:
 
     def found(*_: Any, **__: Any) -> list[tuple[list[Any], list[Any]]]:
         ways: list[tuple[list[Any], str | None]] = [(placements(op.dims.outputs, None, Replicate()), None)]
-        ways += [(placements(op.dims.outputs, dim, Replicate()), dim) for dim in sorted(op.sharded) if _splits(op, dim)]
+        # All outputs have to have the dimension: one that has not would not be known as a whole anywhere.
+        split = [dim for dim in sorted(op.sharded) if all(dim in shape for shape in op.dims.outputs)]
+        ways += [(placements(op.dims.outputs, dim, Replicate()), dim) for dim in split]
         ways += [(placements(op.dims.outputs, None, Partial()), dim) for dim in sorted(op.summed)]
         return [(outputs, [*placements(op.dims.inputs, dim, Replicate()), *numbers]) for outputs, dim in ways]
 
     return found
-
-
-def _splits(op: Operator, dim: str) -> bool:
-    """Whether all outputs have the dimension: one that has not would not be known as a whole anywhere."""
-    return all(dim in shape for shape in op.dims.outputs)

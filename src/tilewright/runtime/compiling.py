@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tilewright.backends.base import Backend, Executable, Serialization
@@ -81,9 +81,6 @@ def _loaded(
 def _key(function: Function, backend: Backend, options: Mapping[str, Any], variant: Any) -> str:
     chosen = repr(sorted(options.items())) if variant is None else f"{sorted(options.items())} {variant!r}"
     text = print_function(function)
-    return cache_key(__version__, backend.name, backend.target(), chosen, text, *_shown_locations(function))
-
-
-def _shown_locations(function: Function) -> Iterator[str]:
-    """The locations that the program may print when it runs: they are part of what was compiled."""
-    return (print_loc(op.loc) for op in function.walk() if op.spec.effect & Effect.OUTPUT)
+    # Locations that the program may print when it runs are part of what was compiled.
+    shown = (print_loc(op.loc) for op in function.walk() if op.spec.effect & Effect.OUTPUT)
+    return cache_key(__version__, backend.name, backend.target(), chosen, text, *shown)

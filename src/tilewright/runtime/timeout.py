@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tilewright.backends.cancellation import COMPILATION, Compilation
 from tilewright.ir.errors import TileCompilerTimeoutError
@@ -46,7 +46,7 @@ def compiler_timeout(timeout_sec: float | None) -> Iterator[None]:
 def set_limit(timeout_sec: float | None) -> None:
     """What ``compiler_timeout`` sets for a while. ValueError for no positive number."""
     global _seconds
-    if timeout_sec is not None and not _is_limit(timeout_sec):
+    if timeout_sec is not None and not (isinstance(timeout_sec, (int, float)) and timeout_sec > 0):
         raise ValueError(f"compiler_timeout({timeout_sec!r}): the limit must be a positive number of seconds, or None")
     _seconds = timeout_sec
 
@@ -54,11 +54,6 @@ def set_limit(timeout_sec: float | None) -> None:
 def limit() -> float | None:
     """The seconds that a compilation may take; None when there is no limit."""
     return environment.compiler_timeout() if _seconds is None else _seconds
-
-
-def _is_limit(seconds: Any) -> bool:
-    """Whether ``seconds`` can be a limit: also one that never comes."""
-    return isinstance(seconds, (int, float)) and seconds > 0
 
 
 def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:

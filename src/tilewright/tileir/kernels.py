@@ -194,8 +194,8 @@ class Kernel(Launchable):
             return args
         if not self._memory:
             return args
-        on_gpu = next((a for a in args if _on_gpu(a)), None)
-        if on_gpu is not None:
+        devices = {getattr(getattr(a, "device", None), "type", "") for a in args}
+        if "cuda" in devices or any(hasattr(a, "__cuda_array_interface__") for a in args):
             raise TileIRError(
                 f"{self.name} uses memory of its module ({self._memory[0].name}), which is in host memory: "
                 "run it on arrays in host memory"
@@ -216,12 +216,6 @@ class Kernel(Launchable):
     def __repr__(self) -> str:
         types = ", ".join(str(value.type) for value in self.entry.body.args)
         return f"<CUDA Tile IR kernel {self.name}({types})>"
-
-
-def _on_gpu(argument: Any) -> bool:
-    return hasattr(argument, "__cuda_array_interface__") or getattr(getattr(argument, "device", None), "type", "") in (
-        "cuda",
-    )
 
 
 def _type(declared: TileType, spec: Any) -> TileType:

@@ -78,7 +78,8 @@ def _warps_of_rows(function: Function, size: int) -> int:
     loads = [op for op in function.walk() if isinstance(op, (Load, LoadView))]
     row = max((op.results[0].tile.size * _bits(op.results[0]) // 8 for op in loads), default=size * 4)
     words = _words_of_an_element(function, size) * size
-    looped = any(_reduces(op.parent) for op in loads)
+    loops = [op.parent for op in loads if isinstance(op.parent, LoopOp)]
+    looped = any(isinstance(op, CombiningOp) for loop in loops for op in loop.walk())
 
     def merit(warps: int) -> tuple[float, int, int]:
         each = -(-min(_registers(words, warps), _most_registers(warps)) // 8) * 8
@@ -88,10 +89,6 @@ def _warps_of_rows(function: Function, size: int) -> int:
     # More where a CTA waits for the next row; one where no thread has more than it hides the latency of.
     fewest = 4 if looped else 1 if size <= LANES * _ELEMENTS_OF_ONE_WARP else 2
     return max((w for w in _fitting(words) if w >= fewest), key=merit, default=_MOST)
-
-
-def _reduces(loop: Op | None) -> bool:
-    return isinstance(loop, LoopOp) and any(isinstance(op, CombiningOp) for op in loop.walk())
 
 
 def _words_of_an_element(function: Function, size: int) -> float:

@@ -25,7 +25,6 @@ from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_stage import DEEPER, MAX_WARPS
 from tilewright.ir.layouts import LANES
-from tilewright.ir.ops.gpu.tma import TensorMap
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.pipelines import optimize
 
@@ -102,7 +101,11 @@ def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Callab
         num_ctas=compiled.num_ctas,
         shared_bytes=compiled.shared_bytes,
         scratch_bytes=0,
-        descriptors=tuple(_box(op) for op in compiled.maps),
+        # What a launch needs to know of the boxes of tensor maps.
+        descriptors=tuple(
+            {"block_size": list(op.box), "swizzle": _SWIZZLES[op.swizzle], "elem_size": op.dtype.bytes}
+            for op in compiled.maps
+        ),
         texts=Texts(texts),
     )
     added = compiled.reports + (compiled.local_bytes > 0)
@@ -117,11 +120,6 @@ def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Callab
         capacity=compiled.capacity,
         depths=compiled.distributed.hints.get(DEEPER, ()),
     )
-
-
-def _box(op: TensorMap) -> dict[str, Any]:
-    """What a launch needs to know of the boxes of a tensor map."""
-    return {"block_size": list(op.box), "swizzle": _SWIZZLES[op.swizzle], "elem_size": op.dtype.bytes}
 
 
 def choose(function: Function, options: Mapping[str, Any], target: GpuTarget) -> dict[str, int | None]:

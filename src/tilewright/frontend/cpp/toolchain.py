@@ -220,8 +220,9 @@ def _run(
     compiler = require_compiler()
     source, read = directory / "source.cu", directory / "files"
     source.write_text(f'{before}#line 1 "{_escaped(name)}"\n{text}')
+    named = ["-Xclang", "-header-include-file", "-Xclang", str(read)]  # zig passes such options on only so
     result = subprocess.run(
-        [*compiler.command, *flags, *_option("-header-include-file", str(read)), "-o", str(output), str(source)],
+        [*compiler.command, *flags, *named, "-o", str(output), str(source)],
         capture_output=True,
         text=True,
         check=False,
@@ -357,11 +358,6 @@ def library_is_built() -> bool:
 def _library_mark() -> Path:
     compiler = hashlib.sha256(compiler_identity().encode()).hexdigest()
     return Path(_environment()["ZIG_GLOBAL_CACHE_DIR"]) / f"tilewright-library-built-{compiler[:16]}"
-
-
-def _option(*words: str) -> list[str]:
-    """An option of the compiler proper, which zig passes on only so."""
-    return [part for word in words for part in ("-Xclang", word)]
 
 
 def _escaped(name: str) -> str:

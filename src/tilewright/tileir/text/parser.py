@@ -505,7 +505,7 @@ class _Fields:
         """One part of the template."""
         kind, *rest = part
         if kind == "":
-            self.s.expect(*_tokens(rest[0]))
+            self.s.expect(*re.findall(r"\w+|->|[^\w\s]", rest[0]))  # its words and marks
         elif kind in KINDS:
             getattr(self, kind)(*rest)
         elif kind in self.operands:
@@ -625,8 +625,3 @@ def _absent(spec: OpSpec) -> dict[str, Any]:
     found: dict[str, Any] = {a.name: None if a.default is NO_DEFAULT else a.default for a in spec.attributes}
     found |= {part[1]: part[2] for part in PARTS.get(spec.name, ()) if part[0] in ("option", "custom")}
     return found | dict.fromkeys(spec.units, False)
-
-
-def _tokens(text: str) -> list[str]:
-    """The words and marks of a piece of a template."""
-    return re.findall(r"\w+|->|[^\w\s]", text)

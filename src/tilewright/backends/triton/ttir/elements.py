@@ -67,7 +67,8 @@ def _unflushed(w: Writer, name: str, operands: Sequence[Val], mode: RoundingMode
 def _arithmetic(w: Writer, op: arith.Add | arith.Mul | arith.Sub, operands: Sequence[Val]) -> Val:
     integer, floating = _PLAIN[type(op)]
     if operands[0].element == "i1":
-        return _boolean(w, op.name, operands)
+        # add and sub of bools wrap to one bit
+        return w.op("arith.andi" if isinstance(op, arith.Mul) else "arith.xori", *operands)
     x = operands[0]
     if x.element.startswith("i"):
         known = isinstance(op, arith.Mul) or not mixes(op)
@@ -75,11 +76,6 @@ def _arithmetic(w: Writer, op: arith.Add | arith.Mul | arith.Sub, operands: Sequ
     if arith.is_plain(op):
         return _through_f32(w, operands, lambda xs: w.op(floating, *xs))
     return _directed(w, op, operands)
-
-
-def _boolean(w: Writer, name: str, operands: Sequence[Val]) -> Val:
-    """add and sub of bools wrap to one bit."""
-    return w.op("arith.andi" if name == "mul" else "arith.xori", *operands)
 
 
 def _fma(w: Writer, op: arith.Fma, operands: Sequence[Val]) -> Val:
