@@ -164,7 +164,10 @@ def test_command_lines_that_are_wrong(project: Path) -> None:
     assert "status.cpp:1:" in undefined and "main" in undefined
     (project / "empty.cpp").write_text("int main() {}\n")
     library = compiler(project, "empty.cpp", "-Lparts", "-lnothere", "-o", "empty", status=3)
-    assert "there is no library libnothere.so or libnothere.a, for -lnothere, in parts, the folders of the system" in library
+    assert (
+        "there is no library libnothere.so or libnothere.a, for -lnothere, in parts, the folders of the system"
+        in library
+    )
 
 
 def test_options_of_nvcc(tmp_path: Path) -> None:

@@ -114,7 +114,10 @@ def test_pointers_that_are_moved_before_their_array(tmp_path: Path) -> None:
     done = check(tmp_path / "halo.cu", HALO)
     assert (done.returncode, done.stderr) == (0, "1 launch checked: no violation\n")
     done = check(tmp_path / "wrong.cu", f"#define WRONG{HALO}")
-    assert "wrong.cu:15:17: out-of-bounds: store of 4 bytes at byte 512 of an allocation of 512 bytes" in done.stderr
+    found = re.search(
+        r"wrong\.cu:15:17: out-of-bounds: store of 4 bytes at byte (\d+) of an allocation of 512", done.stderr
+    )
+    assert found and int(found[1]) in range(512, 1024, 4), done.stderr  # by the thread that comes first
 
 
 ALIGNED = """
