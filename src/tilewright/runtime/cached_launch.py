@@ -90,12 +90,7 @@ def _guard_settings(body: Body, settings: tuple[Any, ...]) -> bool:
     body.require_equal("i32", body.call("PyContextVar_Get", body.reference(backend_choice.CURRENT), "null", found), 0)
     body.require(body.equals(body.held(body.load("ptr", found)), current))
     for key, wanted in zip(environment.STATE_KEYS, state):
-        value = body.call("PyDict_GetItemWithError", body.reference(variables), body.reference(key))
-        if wanted is None:
-            body.require_equal("ptr", value, "null")
-        else:
-            body.require_object(value)
-            body.require(body.equals(value, wanted))
+        body.require_entry(variables, key, wanted)
     return True
 
 

@@ -17,7 +17,7 @@ from tilewright.runtime import arrays, dlpack, numpy_memory
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.versions import incrementer
 
-_MOST = 256  # arguments and entries of lists: machine code for more takes a tenth of a second
+_MOST = 256  # arguments and entries of lists: machine code for more takes long to make
 _ENTRY = Rule()
 _NUMBERS = (int, bool, float)
 _INTERFACES: dict[arrays.Describe | None, str] = {

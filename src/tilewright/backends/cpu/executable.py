@@ -166,7 +166,7 @@ class CpuExecutable:
         if not self._simple:
             return None
         address, region = self._native.address(SERIAL_SYMBOL), self._region()
-        together = None if region is None else (region[0], self._note_of_team)
+        together = None if region is None else (region[0], functools.partial(self._note_of_team, region[1]))
         return launch_stub(
             address, self._blocks_alone, self._scratch_bytes, PYTHON, self._note, together, self._native, region
         )
@@ -175,7 +175,7 @@ class CpuExecutable:
         words = (ctypes.c_int64 * len(Worker)).from_address(memory.worker)
         self._locations.note(error, grid, [(words[Worker.POLL], words[Worker.BLOCK])])
 
-    def _region(self) -> tuple[Region, tuple[Any, ...]] | None:
+    def _region(self) -> tuple[Region, threads.Scratch, tuple[Any, ...]] | None:
         """How machine code has a team run launches, if there is one."""
         if not self._simple or self._options.threads is not None or openmp.known() is None:
             return None
@@ -189,8 +189,11 @@ class CpuExecutable:
         """Note where a launch was that a signal handler has cancelled by ``error``."""
         self._locations.note(error, (x, y, z), [(poll, block)])
 
-    def _note_of_team(self, error: BaseException, poll: int, block: int, x: int, y: int, z: int) -> None:
-        self._locations.note(error, (x, y, z), team_positions())
+    def _note_of_team(
+        self, memory: threads.Scratch, error: BaseException, poll: int, block: int, x: int, y: int, z: int
+    ) -> None:
+        """``_note`` of all threads of a team whose records are in ``memory``."""
+        self._locations.note(error, (x, y, z), team_positions(memory))
 
     def embedded(self, name: str, grid: tuple[int, int, int]) -> native.Embedded:
         """How machine code runs a launch without Python. ValueError for blocks that wait for each other: they need
@@ -217,10 +220,8 @@ class CpuExecutable:
             region = self._region() if native.available() and native.loaded() else None
             if region is None:
                 return several
-            values = ctypes.create_string_buffer(packed)
-            return functools.partial(
-                team_runner(region[0], values, grid, self._note_of_team, several, region, self._native)
-            )
+            values, note = ctypes.create_string_buffer(packed), functools.partial(self._note_of_team, region[1])
+            return functools.partial(team_runner(region[0], values, grid, note, several, region, self._native))
         alone = functools.partial(self._run_alone, grid, total, packed)
         if self._scratch_bytes > MAX_SCRATCH:
             return alone

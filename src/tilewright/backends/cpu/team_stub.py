@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.backends.cpu import openmp
 from tilewright.backends.cpu.context import (
@@ -28,7 +28,7 @@ _WORTH = int(WORTH_A_TEAM * 1e9)
 _MEMORY: list[Scratch] = []  # of all such launches: the main thread begins them, and none inside of another
 
 
-Word = Union[int, str]
+Word: TypeAlias = "int | str"
 
 
 class Region(NamedTuple):
@@ -56,9 +56,9 @@ class Region(NamedTuple):
     @classmethod
     def of(
         cls, runtime: openmp.Runtime, code: int, ready: ctypes.c_int64, scratch_bytes: int, python: int, chunk: int
-    ) -> tuple[Region, tuple[Any, ...]] | None:
-        """The region for a kernel that neither prints, fails nor waits, and what it needs to live. None for a runtime
-        whose functions are no machine code.
+    ) -> tuple[Region, Scratch, tuple[Any, ...]] | None:
+        """The region for a kernel that neither prints, fails nor waits, the memory of its records, and what else it
+        needs to live. None for a runtime whose functions are no machine code.
 
         The word ``ready`` is 1 where blocks have taken long enough, and set to 0 where they do not.
         """
@@ -75,7 +75,7 @@ class Region(NamedTuple):
         addresses = (code, *map(ctypes.addressof, (ready, records)), memory.context, layout.scratch(memory))
         numbers = WORKER_BYTES + len(layout.records), layout.stride, size, chunk
         made = cls._make([*addresses, runtime.number, *functions, *numbers])
-        return made, (ready, records, memory)
+        return made, memory, (ready, records)
 
     def constants(self) -> Region:
         """The words as constants."""
@@ -91,9 +91,9 @@ class Region(NamedTuple):
 _ADDRESSES = Region._fields.index("record_bytes")
 
 
-def team_positions() -> list[tuple[int, int]]:
-    """Where the threads of the latest such launch were when it was cancelled: the numbers of poll and block."""
-    memory = _MEMORY[0]
+def team_positions(memory: Scratch) -> list[tuple[int, int]]:
+    """Where the threads of the latest launch with the records in ``memory`` were when it was cancelled: the numbers of
+    poll and block."""
     size = (ctypes.c_int64 * len(Worker)).from_address(memory.worker)[Worker.SHARES]
     words = ((ctypes.c_int64 * len(Worker)).from_address(memory.worker + k * WORKER_BYTES) for k in range(size))
     return [(w[Worker.POLL], w[Worker.BLOCK]) for w in words]
@@ -110,13 +110,7 @@ def _address(function: Callable[..., Any]) -> int:
 def require_same_setting(body: Body) -> None:
     """Require that the user wants as many threads as when these instructions were made."""
     key, variables = environment.lookup("TILEWRIGHT_NUM_THREADS")
-    wanted = variables.get(key)
-    found = body.call("PyDict_GetItemWithError", body.reference(variables), body.reference(key))
-    if wanted is None:
-        body.require_equal("ptr", found, "null")
-    else:
-        body.require_object(found)
-        body.require(body.equals(found, wanted))
+    body.require_entry(variables, key, variables.get(key))
 
 
 def emit_region(body: Body, region: Region, values: str, total: str, grid: Sequence[str]) -> str:
