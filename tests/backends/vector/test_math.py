@@ -40,10 +40,12 @@ def test_sixteen_bits(name: str, lanes: int | None) -> None:
         assert_same(got, wide.astype(dtype.storage).astype(np.float64), x)
 
 
-def test_power_in_vectors_of_any_length() -> None:
+@pytest.mark.parametrize("name", ["pow", "tanh"])
+def test_tables_in_vectors_of_any_length(name: str) -> None:
     """Whatever the number of lanes, an element gets the same bits."""
-    x, y = (operand[::7] for operand in samples("pow", dtypes.float32))
-    wanted = element_function("pow", dtypes.float32, dtypes.float32, lanes=16)(x, y)
+    operands = [operand[::7] for operand in samples(name, dtypes.float32)]
+    types = [dtypes.float32] * len(operands)
+    wanted = element_function(name, *types, lanes=16)(*operands)
     for lanes in (None, 4, 32):
-        got = element_function("pow", dtypes.float32, dtypes.float32, lanes=lanes)(x, y)
+        got = element_function(name, *types, lanes=lanes)(*operands)
         np.testing.assert_array_equal(got.view(np.uint32), wanted.view(np.uint32))

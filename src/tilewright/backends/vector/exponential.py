@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.backends.vector import lookup, tanh_table
 from tilewright.backends.vector.types import F32, I32, I64
 from tilewright.backends.vector.value import CURRENT_ROUNDING, Val, magnitude, mul_add, polynomial, where, with_sign
 
@@ -187,6 +188,8 @@ def exp_of_sum(high: Val, low: Val) -> Val:
 
 
 def tanh(x: Val) -> Val:
+    if x.scalar == F32 and x.at.features.wide:
+        return x.at.in_vectors(lookup.LANES, tanh_table.tanh, x)
     t = _tables(x)
     size = magnitude(x)
     y = where(size > t.tanh_limit, t.tanh_limit, size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tilewright.backends.vector import power_pairs
+from tilewright.backends.vector import lookup, power_pairs
 from tilewright.backends.vector.exact import two_product
 from tilewright.backends.vector.exponential import EXP_SHORT, clamp, exp, exp_of_sum
 from tilewright.backends.vector.logarithm import LOG_SHORT, double_log, log_of_positive
@@ -19,7 +19,7 @@ def power(x: Val, y: Val) -> Val:
     """x**y with the special cases of C's pow."""
     if x.scalar == F32:
         if x.at.features.wide:
-            return x.at.in_vectors(power_pairs.LANES, _power_in_pairs, x, y)
+            return x.at.in_vectors(lookup.LANES, _power_in_pairs, x, y)
         return _with_special_cases(x, y, _power_in_float64(x, y))
     exponent = clamp(y, -_EXPONENT_LIMIT, _EXPONENT_LIMIT)
     high, low = double_log(magnitude(x))

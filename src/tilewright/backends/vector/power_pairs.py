@@ -10,24 +10,19 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
-
-from llvmlite import ir
 
 from tilewright.backends.vector.exact import fast_two_sum, two_product
+from tilewright.backends.vector.lookup import INDEX_BITS, SIZE, lookup
 from tilewright.backends.vector.types import F32
 from tilewright.backends.vector.value import Val, fused, magnitude, polynomial
 
-LANES = 16  # of a vector that the tables serve
 SMALLEST, LARGEST = 2.0**-126, float.fromhex("0x1.fffffep+127")  # of the bases
 LIMIT = 125.5  # of the magnitude of the logarithms
 
-_INDEX_BITS = 5
-_SIZE = 1 << _INDEX_BITS
-_INTERVAL = 23 - _INDEX_BITS  # bits of the mantissa within an interval of m
+_INTERVAL = 23 - INDEX_BITS  # bits of the mantissa within an interval of m
 _ONE = 0x3F800000  # the bits of 1.0
-_LEAST = _ONE - (_SIZE + 1) * (1 << (_INTERVAL - 1))  # of the least m: 1 lies in the middle of an interval
-_MAGIC = 1.5 * 2.0 ** (23 - _INDEX_BITS)  # adding it rounds to a multiple of 1 / _SIZE, found in the low bits
+_LEAST = _ONE - (SIZE + 1) * (1 << (_INTERVAL - 1))  # of the least m: 1 lies in the middle of an interval
+_MAGIC = 1.5 * 2.0 ** (23 - INDEX_BITS)  # adding it rounds to a multiple of 1 / SIZE, found in the low bits
 _LOG2_E, _LOG2_E_LOW = float.fromhex("0x1.715476p+0"), float.fromhex("0x1.4ae0cp-26")
 # (log2(1 + f) - f * log2(e) + f**2 / 2 * log2(e)) / f**3 and (2**s - 1) / s, minimax
 _LOG_TAIL = (0.48089835047721863, -0.3606737554073334, 0.2886461913585663, -0.2405429482460022)
@@ -45,12 +40,12 @@ def _reciprocal(interval: int) -> float:
     return round(64 / middle) / 64
 
 
-_RECIPROCALS = tuple(_reciprocal(i) for i in range(_SIZE))
+_RECIPROCALS = tuple(_reciprocal(i) for i in range(SIZE))
 # In units of 2**-16, so that the sum with the exponent of x is exact, and what that leaves.
 _LOGS = tuple(round(-math.log2(r) * 2**16) / 2**16 for r in _RECIPROCALS)
 _LOGS_LOW = tuple(-math.log2(r) - high for r, high in zip(_RECIPROCALS, _LOGS))
-_ROOTS = tuple(_float32(2.0 ** (i / _SIZE)) for i in range(_SIZE))
-_ROOTS_LOW = tuple(2.0 ** (i / _SIZE) - high for i, high in enumerate(_ROOTS))
+_ROOTS = tuple(_float32(2.0 ** (i / SIZE)) for i in range(SIZE))
+_ROOTS_LOW = tuple(2.0 ** (i / SIZE) - high for i, high in enumerate(_ROOTS))
 
 
 def power_of_plain(x: Val, y: Val) -> tuple[Val, Val]:
@@ -67,8 +62,8 @@ def _log2(x: Val) -> tuple[Val, Val]:
     offset = x.bits() - _LEAST
     m = (x.bits() - (offset & (-1 << 23))).as_float()
     index = offset >> _INTERVAL
-    f = fused(m, _select(index, _RECIPROCALS), -1.0)
-    start = (offset >> 23).to_float(F32) + _select(index, _LOGS)
+    f = fused(m, lookup(index, _RECIPROCALS), -1.0)
+    start = (offset >> 23).to_float(F32) + lookup(index, _LOGS)
     linear = f * _LOG2_E
     linear_low = fused(f, _LOG2_E_LOW, fused(f, _LOG2_E, -linear))
     half = f * -0.5
@@ -76,7 +71,7 @@ def _log2(x: Val) -> tuple[Val, Val]:
     tail = fused(f * f * f, polynomial(f, _LOG_TAIL), fused(linear_low, half, linear_low + square_low))
     series, rest = fast_two_sum(linear, square)
     total, more = fast_two_sum(start, series)
-    return total, ((_select(index, _LOGS_LOW) + rest) + more) + tail
+    return total, ((lookup(index, _LOGS_LOW) + rest) + more) + tail
 
 
 def _exp2(z: Val, low: Val) -> Val:
@@ -84,17 +79,7 @@ def _exp2(z: Val, low: Val) -> Val:
     shifted = z + _MAGIC
     s = (z - (shifted - _MAGIC)) + low
     index = shifted.bits()
-    root = _select(index, _ROOTS)
-    power = root + fused(root, s * polynomial(s, _EXP2), _select(index, _ROOTS_LOW))
-    exponent = (index - z.like(_MAGIC).bits()) >> _INDEX_BITS
+    root = lookup(index, _ROOTS)
+    power = root + fused(root, s * polynomial(s, _EXP2), lookup(index, _ROOTS_LOW))
+    exponent = (index - z.like(_MAGIC).bits()) >> INDEX_BITS
     return (power.bits() + (exponent << 23)).as_float()
-
-
-def _select(index: Val, table: Sequence[float]) -> Val:
-    """The entries of ``table`` whose numbers are the low bits of ``index``."""
-    low, high = (Val(index.at, _constants(table[i : i + LANES])) for i in (0, LANES))
-    return index.at.instruction("avx512.vpermi2var.ps.512", F32, low, index, high)
-
-
-def _constants(values: Sequence[float]) -> ir.Constant:
-    return ir.Constant(ir.VectorType(F32, len(values)), [ir.Constant(F32, v) for v in values])

@@ -58,12 +58,12 @@ def program(upper: str = "%n", x: str = partition(32, 64), y: str = partition(64
 
 
 def test_the_steps_that_are_left_over_follow() -> None:
-    x, y = partition(32, 256), partition(256, 32)
-    wide = f"""%0 = constant() {{value = 4, type = !i32}} : i32
+    x, y = partition(32, 512), partition(512, 32)
+    wide = f"""%0 = constant() {{value = 8, type = !i32}} : i32
       %1 = div(%n, %0) {{rounding = RoundingMode.RZ}} : i32
       %2 = make_partition_view(%u) {{type = !{x}}} : {x}
       %3 = make_partition_view(%w) {{type = !{y}}} : {y}
-      %4 = {loop("%zero", "%1", "%init", "%2", "%3", 256)}
+      %4 = {loop("%zero", "%1", "%init", "%2", "%3", 512)}
       %5 = mul(%1, %0) : i32
       %r = """
     after = program().replace("%r = ", wide).replace("for(%zero, %n, %one, [%init])", "for(%5, %n, %one, [%4])")
@@ -77,7 +77,7 @@ def loops(text: str) -> list[tuple[int, ...]]:
 
 
 def test_a_known_number_of_steps() -> None:
-    assert loops(program("%eight")) == [(32, 256)]
+    assert loops(program("%eight")) == [(32, 512)]
     assert loops(program("%seven")) == [(32, 256), (32, 64)]
     assert loops(program("%one")) == [(32, 64)]
 
@@ -91,7 +91,7 @@ def test_a_known_number_of_steps() -> None:
         pytest.param(program(old=("[%m, %k]", "[%k, %m]")), id="steps along another axis"),
         pytest.param(program(old=("for(%zero", "for(%one")), id="another first step"),
         pytest.param(program(old=("%one, [", "%seven, [")), id="another distance of steps"),
-        pytest.param(program(x=partition(32, 256), y=partition(256, 32), a=("[32,64]", "[32,256]"), b=("[64,32]", "[256,32]")), id="wide enough"),
+        pytest.param(program(x=partition(32, 512), y=partition(512, 32), a=("[32,64]", "[32,512]"), b=("[64,32]", "[512,32]")), id="wide enough"),
         pytest.param(program(old=("continue([%s])", "%t = add(%s, %acc) : f32[32,32]\n continue([%t])")), id="more than a product"),
     ],
 )  # fmt: skip

@@ -20,10 +20,10 @@ from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import clone_op, stand_for
 from tilewright.transforms.base import InPlacePass
 
-# Elements of K that are multiplied at a time, or bytes where they are narrow: accumulators pass between registers and
-# the second-level cache once for each such step (benchmarks/results/constants.md; 512 needs more scratch memory). That
-# of bytes is chosen, no measurement is kept.
-_DEPTH, _ROW_BYTES = 256, 512
+# Bytes of scratch memory for a row of a wide tile, of floats and of bytes: accumulators pass between registers and the
+# second-level cache once for each such step (benchmarks/results/constants.md; that of bytes is chosen, no measurement
+# is kept).
+_ROW_BYTES, _BYTE_ROW_BYTES = 2048, 512
 # Bytes of an operand in scratch memory: a part of a second-level cache, in which the accumulators lie, too.
 _LARGEST = 256 << 10
 
@@ -73,7 +73,8 @@ class _Steps:
         count, most = 1, constant_of(loop.upper)
         depth = mma.x.tile.shape[-1]
         largest = max(v.tile.size * element_bytes(v.tile.dtype) for op in axes for v in op.results)
-        wanted = max(_DEPTH, _ROW_BYTES // mma.x.tile.element.bytes)
+        row_bytes = _ROW_BYTES if mma.x.tile.element.is_floating else _BYTE_ROW_BYTES
+        wanted = row_bytes // element_bytes(mma.x.tile.element)
         while 2 * count * depth <= wanted and 2 * count * largest <= _LARGEST and (most is None or 2 * count <= most):
             count *= 2
         return cls(loop, axes, count) if count > 1 else None
