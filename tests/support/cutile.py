@@ -46,7 +46,6 @@ def _named(function: types.FunctionType, names: dict[str, Any]) -> types.Functio
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     exec(compile(source, filename, "exec"), names)
     made: types.FunctionType = names["named"]
-    made.__defaults__ = function.__defaults__
     return made
 
 
@@ -76,7 +75,7 @@ class CuTile:
         if value is ct:
             return self.tile
         if type(value) in (tuple, list):
-            return tuple(map(self.translated, value)) if any(map(_has_translation, value)) else value
+            return type(value)(map(self.translated, value)) if any(map(_has_translation, value)) else value
         if isinstance(value, enum.Enum):
             return getattr(getattr(self.tile, type(value).__name__, None), value.name, value)
         if isinstance(value, TileFunction):
@@ -94,23 +93,27 @@ class CuTile:
         if id(names) not in self._globals:
             known = dict(names)
             self._globals[id(names)] = known, names
-            known.update({name: self.translated(value) for name, value in names.items() if not name.startswith("__")})
+            theirs = [(name, value) for name, value in names.items() if not name.startswith("__")]
+            for name, value in sorted(theirs, key=lambda item: isinstance(item[1], (types.FunctionType, tuple, list))):
+                known[name] = self.translated(value)  # functions last: of lambdas all names are copied
         known, _ = self._globals[id(names)]
         known.update({n: self.translated(v) for n, v in names.items() if n not in known})
         if function.__name__ == "<lambda>":
             cells = {n: c.cell_contents for n, c in zip(function.__code__.co_freevars, function.__closure__ or ())}
-            return _named(function, {**known, **{n: self.translated(v) for n, v in cells.items()}})
-        cells = tuple(types.CellType(self.translated(cell.cell_contents)) for cell in function.__closure__ or ())
-        made = types.FunctionType(function.__code__, known, function.__name__, function.__defaults__, cells)
-        made.__kwdefaults__ = function.__kwdefaults__
-        made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+            made = _named(function, {**known, **{n: self.translated(v) for n, v in cells.items()}})
+        else:
+            closure = tuple(types.CellType(self.translated(cell.cell_contents)) for cell in function.__closure__ or ())
+            made = types.FunctionType(function.__code__, known, function.__name__, closure=closure)
+            made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+        made.__defaults__ = tuple(map(self.translated, function.__defaults__ or ())) or None
+        made.__kwdefaults__ = {n: self.translated(v) for n, v in (function.__kwdefaults__ or {}).items()} or None
         return made
 
     def constraint(self, value: Any, rule: Any, groups: Sequence[str] = ()) -> Any:
         """What callers promise of an argument; ``groups`` when arrays overlap."""
         of, nv = self.compilation, self.tile
         if rule.constant:
-            return of.ConstantConstraint(self.translated(value))
+            return self.constant(self.translated(value))
         if isinstance(value, tuple):
             return of.TupleConstraint([self.constraint(v, rule.item(i), groups) for i, v in enumerate(value)])
         if isinstance(value, list):
@@ -126,6 +129,12 @@ class CuTile:
             wide = isinstance(value, int) and not -(1 << 31) <= value < 1 << 31
             return of.ScalarConstraint(nv.int64 if wide else nv.int32 if isinstance(value, int) else nv.float32)
         raise Refused(f"an argument of type {type(value).__name__}")
+
+    def constant(self, value: Any) -> Any:
+        """The constraint of a constant; cuTile Python has none for a tuple but for its items."""
+        if isinstance(value, tuple):
+            return self.compilation.TupleConstraint([self.constant(v) for v in value])
+        return self.compilation.ConstantConstraint(value)
 
     def array(self, values: Sequence[np.ndarray[Any, Any]], annotation: Any, groups: Sequence[str]) -> Any:
         """What is true of all ``values``."""
@@ -152,7 +161,7 @@ class CuTile:
         rules = [rule for _, rule in kernel.parameters]
         constraints = [self.constraint(v, rule, groups) for v, rule in zip(arguments, rules)]
         conventions = self.compilation.CallingConvention
-        tuples = any(isinstance(v, tuple) for v, rule in zip(arguments, rules) if not rule.constant)
+        tuples = any(isinstance(v, tuple) for v in arguments)
         convention = conventions.cutile_python_v2() if tuples else conventions.cutile_python_v1()
         signature = self.compilation.KernelSignature(constraints, convention, symbol)
         theirs = self.tile.kernel(self.function(kernel.function))

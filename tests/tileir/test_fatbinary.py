@@ -91,7 +91,8 @@ def test_damage_is_told_by_its_byte() -> None:
             assert 0 <= error.offset <= len(data) and "k.o: at byte" in str(error)
         else:
             assert found in ([], IMAGES[:1])
-    with pytest.raises(
-        BytecodeError, match=r"at byte 0: expected the magic of Tile IR bytecode, a fat binary, or text"
-    ):
-        tileir.load(b"\xff\xfe\xfd")
+    for data in (b"\xff\xfe\xfd", b"", b"\n"):
+        with pytest.raises(
+            BytecodeError, match=r"at byte 0: expected the magic of Tile IR bytecode, a fat binary, or text"
+        ):
+            tileir.load(data)

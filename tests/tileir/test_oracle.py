@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support import tile_ir_mutations, tile_ir_oracle
+from support import cutile_oracle, tile_ir_mutations, tile_ir_oracle
+
+import tilewright as ct
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,3 +50,21 @@ def test_a_fault_names_its_mutation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tile_ir_mutations, "outcome", lambda data: data[100])
     found.one(8)
     assert found.faults == [(8, "IndexError: index out of range")]
+
+
+CASTS = (lambda x, to=ct.float16: x.astype(to) * ct.float16(2), lambda x: x.astype(ct.int32))
+
+
+@ct.kernel
+def cast(x, out, which: ct.Constant[int], shape: ct.Constant):
+    ct.store(out, (0,), CASTS[which](ct.load(x, (0,), shape)))
+
+
+@pytest.mark.parametrize("which", (0, 1))
+def test_what_a_kernel_names_is_translated_for_cutile(which: int) -> None:
+    """Lambdas in tables, dtypes as defaults, and tuples as constants."""
+    pytest.importorskip("cuda.tile")
+    values = np.arange(8, dtype=np.float32), np.zeros(8, (np.float16, np.int32)[which]), which, (8,)
+    outcomes = cutile_oracle.Outcomes()
+    outcomes.one("cast", cast, (1,), values, functools.partial(ct.launch, None, (1,), cast, values))
+    assert outcomes.counts == {"equal": 1}, outcomes

@@ -77,9 +77,11 @@ def modules_of(data: bytes, file: str) -> list[form.Module]:
             raise TileIRError(f"{file} holds no CUDA Tile IR: nvcc writes it with --enable-tile")
         return [read(image, file) for image in images]
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise BytecodeError(0, "the magic of Tile IR bytecode, a fat binary, or text", file) from None
+        text = ""
+    if not text.strip():
+        raise BytecodeError(0, "the magic of Tile IR bytecode, a fat binary, or text", file)
     return [parse_module(text, file)]
 
 
