@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from string import Template
 
 from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import LEAVES, NEXT, SCALARS, Barrier, Split, addressed_names, names_in
@@ -17,6 +19,9 @@ from tilewright.cpp.host.uniform import LOCAL, Block
 _MEMORY = re.compile(rf"^  (?:{LOCAL} = load (?!atomic|volatile)|store (?!atomic|volatile))(?!.*%tw\.votes)")
 _SIDES = ("old", "new")  # uniform variables before and after a region
 _OWN = ("left", "right")  # the same for a thread that goes on alone
+# The sections of LLVM text, by their names.
+_TEXT = Path(__file__).with_name("simt.ll").read_text()
+_SECTIONS = {name: Template(text) for name, _, text in (s.partition("\n") for s in _TEXT.split("\n;; ")[1:])}
 _PADDING = 64  # bytes that arrays of variables are aligned to: the line of a cache, and the widest vector
 
 
@@ -131,29 +136,47 @@ def block_function(
     coordinates; ``locations`` are those of the function and of its calls of regions; ``stores`` is for functions that
     ask for coordinates and were not inlined; ``checked`` code tells the runtime of barriers that all threads have
     passed."""
-    lines = [f"define internal void @{names.block}(ptr %slots, ptr %where){locations[0]} {{", "entry:", *head]
-    lines += ["  %votes = alloca i32", "  %met = alloca i32"]
-    lines += ["  %plane = mul i32 %c6, %c7", "  %count = mul i32 %plane, %c8", "  %threads = zext i32 %count to i64"]
-    lines += frame_pointers(kernel)
+    uniform = []
     for i, name in enumerate(kernel.uniform):
         type = kernel.allocas[name]
-        lines += [f"  %{side}{i} = alloca {type}" for side in (*_SIDES, *(_OWN if kernel.yields else ()))]
-        lines += [f"  store {type} zeroinitializer, ptr %{side}{i}" for side in _SIDES]
-    cases = " ".join(f"i32 {k}, label %r{k}.start" for k in range(len(kernel.regions)))
-    lines += [
-        "  br label %dispatch",
-        "dispatch:",
-        "  %state = phi i32 [ 0, %entry ], [ %h, %go ]",
-        "  %outcome = phi i32 [ 0, %entry ], [ %combined, %go ]",
-        "  store i32 0, ptr %votes",
-        "  store i32 0, ptr %met",
-        f"  switch i32 %state, label %done [ {cases} ]",
-    ]
-    for k in range(len(kernel.regions)):
-        lines += _loops(kernel, k, names, arguments, locations[1], stores=stores)
+        uniform += [f"  %{side}{i} = alloca {type}" for side in (*_SIDES, *(_OWN if kernel.yields else ()))]
+        uniform += [f"  store {type} zeroinitializer, ptr %{side}{i}" for side in _SIDES]
+    count, where = len(kernel.regions), locations[1]
+    loops = [line for k in range(count) for line in _loops(kernel, k, names, arguments, where, stores=stores)]
     if kernel.yields:
-        lines += _stragglers(kernel, names, arguments, locations[1], stores=stores)
-    return "\n".join([*lines, *_meeting(kernel, names, checked=checked), "}", *tables(kernel, names)])
+        loops += _stragglers(kernel, names, arguments, where, stores=stores)
+    block = filled(
+        "block",
+        block=names.block,
+        location=locations[0],
+        head=[*head],
+        frame=frame_pointers(kernel),
+        uniform=uniform,
+        cases=" ".join(f"i32 {k}, label %r{k}.start" for k in range(count)),
+        loops=loops,
+        kept=_copies(kernel, "kept", "new", "old"),
+        passed=["  call void @__tw_simt_passed(i32 %kind)"] if checked else [],
+        yields=sum(1 << k for k in kernel.yields),
+        apart="stragglers" if kernel.yields else "wrong",
+        leaves=LEAVES,
+        **{name: names.table(name) for name in ("file", "line", "kind")},
+    )
+    return "\n".join([*block, *tables(kernel, names)])
+
+
+def filled(section: str, **values: object) -> list[str]:
+    """The lines of a section of ``simt.ll`` with these values, some of which are lists of lines."""
+    texts = {name: "\n".join(value) if isinstance(value, list) else value for name, value in values.items()}
+    return [line for line in _SECTIONS[section].substitute(texts).splitlines() if line and line[0] != ";"]
+
+
+def _copies(kernel: Split, own: str, source: str, target: str) -> list[str]:
+    """Lines that copy each uniform variable from ``source`` to ``target``; ``own`` begins the names of values."""
+    lines = []
+    for i, name in enumerate(kernel.uniform):
+        type = kernel.allocas[name]
+        lines += [f"  %{own}{i} = load {type}, ptr %{source}{i}", f"  store {type} %{own}{i}, ptr %{target}{i}"]
+    return lines
 
 
 def frame_pointers(kernel: Split, *, shared: bool = False) -> list[str]:
@@ -173,140 +196,47 @@ def frame_pointers(kernel: Split, *, shared: bool = False) -> list[str]:
 
 def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], location: str, *, stores: bool) -> list[str]:
     """Region ``k`` for all threads of the block, which is called at ``location``."""
-    r = f"r{k}."
-    lines = [f"{r}start:", f"  br label %{r}zs"]
-    before = {"z": "start", "y": "zs", "x": "ys"}
-    for axis in "zyx":
-        lines += [f"{r}{axis}s:", f"  %{r}{axis} = phi i32 [ 0, %{r}{before[axis]} ], [ %{r}{axis}n, %{r}{axis}e ]"]
-        if axis == "y":
-            lines += [f"  %{r}zh = mul i32 %{r}z, %c7", f"  %{r}row = add i32 %{r}zh, %{r}y"]
-            lines += [f"  %{r}first = mul i32 %{r}row, %c6", f"  %{r}base = zext i32 %{r}first to i64"]
-        lines += [] if axis == "x" else [f"  br label %{r}{'y' if axis == 'z' else 'x'}s"]
+    r, parallel = f"r{k}.", is_parallel(kernel, k)
     own = [f"%{r}{axis}" for axis in "xyz"]
-    if stores:
-        lines += [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)]
-    lines += [f"  %{r}xw = zext i32 %{r}x to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
     given = [*arguments, *(f"i32 {v}" for v in own), *(f"i32 %c{i}" for i in range(3, 12))]
     given += [f"i64 %{r}thread", "i32 %outcome", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
     given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
-    lines += [f"  %{r}next = call i32 @{names.region(k)}({', '.join(given)}){location}"]
+    body = [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)] if stores else []
+    body += [f"  %{r}xw = zext i32 %{r}x to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
+    body += [f"  %{r}next = call i32 @{names.region(k)}({', '.join(given)}){location}"]
     if kernel.yields:
-        group = f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
-        lines += [f"  %{r}at = getelementptr i32, ptr %f{kernel.frame.index(NEXT)}, i64 %{r}thread"]
-        lines += [f"  store i32 %{r}next, ptr %{r}at{group}"]
+        group = f", !llvm.access.group {names.group(k)}" if parallel else ""
+        body += [f"  %{r}at = getelementptr i32, ptr %f{kernel.frame.index(NEXT)}, i64 %{r}thread"]
+        body += [f"  store i32 %{r}next, ptr %{r}at{group}"]
     # The set of where threads ended: one reduction, which a vectorized loop can have.
-    lines += [f"  %{r}set = load i32, ptr %met", f"  %{r}union = or i32 %{r}set, %{r}next"]
-    lines += [f"  store i32 %{r}union, ptr %met"]
-    lines += [f"  br label %{r}xe"]
-    after = {"x": f"{r}ye", "y": f"{r}ze", "z": "join"}
-    for number, axis in enumerate("xyz", 6):
-        loop = f", !llvm.loop {names.loop(k)}" if axis == "x" and is_parallel(kernel, k) else ""
-        lines += [f"{r}{axis}e:", f"  %{r}{axis}n = add nuw nsw i32 %{r}{axis}, 1"]
-        lines += [f"  %{r}{axis}m = icmp ult i32 %{r}{axis}n, %c{number}"]
-        lines += [f"  br i1 %{r}{axis}m, label %{r}{axis}s, label %{after[axis]}{loop}"]
-    return lines
+    body += [f"  %{r}set = load i32, ptr %met", f"  %{r}union = or i32 %{r}set, %{r}next"]
+    body += [f"  store i32 %{r}union, ptr %met"]
+    loop = f", !llvm.loop {names.loop(k)}" if parallel else ""
+    return filled("loops", r=r, body=body, loop=loop, after="join")
 
 
 def _stragglers(kernel: Split, names: Names, arguments: Sequence[str], location: str, *, stores: bool) -> list[str]:
     """What follows a region behind which some threads go on with other iterations: they do so one after another."""
-    cases = " ".join(f"i32 {k}, label %g.r{k}" for k in kernel.yields)
-    ways = "".join(f", [ %g.n{k}, %g.r{k} ]" for k in kernel.yields)
-    lines = ["stragglers:", "  store i32 0, ptr %met", "  br label %g.thread", "g.thread:"]
-    lines += ["  %g.t = phi i64 [ 0, %stragglers ], [ %g.tn, %g.end ]", "  %g.w = trunc i64 %g.t to i32"]
-    lines += ["  %g.x = urem i32 %g.w, %c6", "  %g.q = udiv i32 %g.w, %c6"]
-    lines += ["  %g.y = urem i32 %g.q, %c7", "  %g.z = udiv i32 %g.q, %c7"]
     own = [f"%g.{axis}" for axis in "xyz"]
-    lines += [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)] if stores else []
+    uniform = []
     for i, name in enumerate(kernel.uniform):
-        lines += [f"  %g.u{i} = load {kernel.allocas[name]}, ptr %old{i}"]
-        lines += [f"  store {kernel.allocas[name]} %g.u{i}, ptr %{side}{i}" for side in _OWN]
-    lines += [f"  %g.at = getelementptr i32, ptr %f{kernel.frame.index(NEXT)}, i64 %g.t"]
-    lines += ["  %g.first = load i32, ptr %g.at", "  br label %g.go", "g.go:"]
-    lines += [f"  %g.s = phi i32 [ %g.first, %g.thread ]{ways}"]
-    lines += ["  %g.zeros = call i32 @llvm.ctlz.i32(i32 %g.s, i1 true)", "  %g.h = sub i32 31, %g.zeros"]
-    lines += [f"  switch i32 %g.h, label %g.end [ {cases} ]"]
+        uniform += [f"  %g.u{i} = load {kernel.allocas[name]}, ptr %old{i}"]
+        uniform += [f"  store {kernel.allocas[name]} %g.u{i}, ptr %{side}{i}" for side in _OWN]
     given = [*arguments, *(f"i32 {v}" for v in own), *(f"i32 %c{i}" for i in range(3, 12))]
     given += ["i64 %g.t", "i32 0", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
     given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _OWN]
+    regions = []
     for k in kernel.yields:
-        lines += [f"g.r{k}:", f"  %g.n{k} = call i32 @{names.region(k)}({', '.join(given)}){location}"]
-        for i, name in enumerate(kernel.uniform):
-            lines += [f"  %g.v{k}.{i} = load {kernel.allocas[name]}, ptr %{_OWN[1]}{i}"]
-            lines += [f"  store {kernel.allocas[name]} %g.v{k}.{i}, ptr %{_OWN[0]}{i}"]
-        lines += ["  br label %g.go"]
-    lines += ["g.end:", "  %g.met = load i32, ptr %met", "  %g.both = or i32 %g.met, %g.s"]
-    lines += ["  store i32 %g.both, ptr %met", "  %g.tn = add nuw nsw i64 %g.t, 1"]
-    return [*lines, "  %g.m = icmp ult i64 %g.tn, %threads", "  br i1 %g.m, label %g.thread, label %judge"]
-
-
-def _meeting(kernel: Split, names: Names, *, checked: bool) -> list[str]:
-    """What follows a region: all threads have ended, or wait at one barrier, or there is a report."""
-    count = len(kernel.barriers)
-    at = [
-        f"  %{{0}}.{name} = getelementptr {type}, ptr @{names.table(name)}, i32 %{{0}}.i"
-        for name, type in (("file", "ptr"), ("line", "i32"), ("kind", "i32"))
-    ]
-    kept = [
-        line
-        for i, name in enumerate(kernel.uniform)
-        for line in (
-            f"  %kept{i} = load {kernel.allocas[name]}, ptr %new{i}",
-            f"  store {kernel.allocas[name]} %kept{i}, ptr %old{i}",
-        )
-    ]
-    return (
-        [
-            "join:",
-            *kept,
-            "  br label %judge",
-            "judge:",
-            "  %set = load i32, ptr %met",
-            "  %zeros = call i32 @llvm.ctlz.i32(i32 %set, i1 true)",
-            "  %h = sub i32 31, %zeros",
-            "  %only = shl i32 1, %h",
-            "  %same = icmp eq i32 %set, %only",
-            "  br i1 %same, label %check, label %diverged",
-            "check:",
-            "  %ended = icmp eq i32 %h, 0",
-            "  br i1 %ended, label %done, label %go",
-            "go:",
-            "  %m.i = sub i32 %h, 1",
-            at[2].format("m"),
-            "  %kind = load i32, ptr %m.kind",
-            "  %sum = load i32, ptr %votes",
-            "  %all = icmp eq i32 %sum, %count",
-            "  %any = icmp ne i32 %sum, 0",
-            "  %counts = icmp eq i32 %kind, 0",
-            "  %conjunction = icmp eq i32 %kind, 1",
-            "  %truth = select i1 %conjunction, i1 %all, i1 %any",
-            "  %number = zext i1 %truth to i32",
-            "  %combined = select i1 %counts, i32 %sum, i32 %number",
-            *(["  call void @__tw_simt_passed(i32 %kind)"] if checked else []),
-            "  br label %dispatch",
-            "diverged:",
-            f"  %yields = and i32 %set, {sum(1 << k for k in kernel.yields)}",
-            "  %apart = icmp ne i32 %yields, 0",
-            f"  br i1 %apart, label %{'stragglers' if kernel.yields else 'wrong'}, label %wrong",
-            "wrong:",
-            "  %d.i = sub i32 %h, 1",
-            at[0].format("d"),
-            at[1].format("d"),
-            "  %file = load ptr, ptr %d.file",
-            "  %line = load i32, ptr %d.line",
-            "  %first = and i32 %set, 1",
-            "  %some = icmp ne i32 %first, 0",
-            at[2].format("d"),
-            "  %d.k = load i32, ptr %d.kind",
-            f"  %left = icmp eq i32 %d.k, {LEAVES}",
-            "  %elsewhere = select i1 %left, i32 2, i32 0",
-            "  %why = select i1 %some, i32 1, i32 %elsewhere",
-            "  call void @__tw_simt_diverged(ptr %file, i32 %line, i32 %why)",
-            "  br label %done",
-            "done:",
-            "  ret void",
-        ]
-        if count
-        else ["join:", "  br label %done", "done:", "  ret void"]
+        regions += [f"g.r{k}:", f"  %g.n{k} = call i32 @{names.region(k)}({', '.join(given)}){location}"]
+        regions += [*_copies(kernel, f"g.v{k}.", _OWN[1], _OWN[0]), "  br label %g.go"]
+    return filled(
+        "stragglers",
+        notes=[f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)] if stores else [],
+        uniform=uniform,
+        next=f"%f{kernel.frame.index(NEXT)}",
+        ways="".join(f", [ %g.n{k}, %g.r{k} ]" for k in kernel.yields),
+        cases=" ".join(f"i32 {k}, label %g.r{k}" for k in kernel.yields),
+        regions=regions,
     )
 
 

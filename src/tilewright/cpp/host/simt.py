@@ -17,7 +17,7 @@ from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, prepared, split
 from tilewright.cpp.host.in_step import in_step, storing
 from tilewright.cpp.host.parameters import parameter_type, split_parameters
-from tilewright.cpp.host.regions import Names, block_function, region_functions
+from tilewright.cpp.host.regions import Names, block_function, filled, region_functions
 from tilewright.cpp.host.spins import reading, with_spins
 from tilewright.cpp.host.strides import with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
@@ -274,20 +274,8 @@ def _functions(symbol: str, definition: str, text: str, *, stores: bool) -> str:
     thread += [f"  {target}({one}){call}", "  ret void", "}"]
     location, call = debug.caller(subprogram)
     block = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where){location} {{", "entry:", *loads]
-    block += ["  br label %zs"]
-    before = {"z": "entry", "y": "zs", "x": "ys"}
-    for axis in "zyx":
-        block += [f"{axis}s:", f"  %{axis} = phi i32 [ 0, %{before[axis]} ], [ %{axis}n, %{axis}e ]"]
-        block += [] if axis == "x" else [f"  br label %{'y' if axis == 'z' else 'x'}s"]
-    block += [*notes, f"  {target}({each}){call}", "  br label %xe"]
-    after = {"x": "ye", "y": "ze", "z": "done"}
-    for number, axis in enumerate("xyz", 6):
-        block += [f"{axis}e:", f"  %{axis}n = add nuw nsw i32 %{axis}, 1"]
-        block += [
-            f"  %{axis}m = icmp ult i32 %{axis}n, %c{number}",
-            f"  br i1 %{axis}m, label %{axis}s, label %{after[axis]}",
-        ]
-    block += ["done:", "  ret void", "}"]
+    loops = filled("loops", r="", body=[*notes, f"  {target}({each}){call}"], loop="", after="done")
+    block += ["  br label %start", *loops, "done:", "  ret void", "}"]
     return "\n".join([code, *thread, *block, *debug.lines])
 
 

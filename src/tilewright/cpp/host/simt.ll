@@ -1,0 +1,208 @@
+; What runs the threads of a block: sections of LLVM text, each behind a line with its name, for `regions.py` and
+; `warps.py`. Values of a kernel stand for `$name`; `%c0` to `%c11` are coordinates and extents.
+
+;; block
+define internal void @$block(ptr %slots, ptr %where)$location {
+entry:
+$head
+  %votes = alloca i32
+  %met = alloca i32
+  %plane = mul i32 %c6, %c7
+  %count = mul i32 %plane, %c8
+  %threads = zext i32 %count to i64
+$frame
+$uniform
+  br label %dispatch
+dispatch:
+  %state = phi i32 [ 0, %entry ], [ %h, %go ]
+  %outcome = phi i32 [ 0, %entry ], [ %combined, %go ]
+  store i32 0, ptr %votes
+  store i32 0, ptr %met
+  switch i32 %state, label %done [ $cases ]
+$loops
+join:
+$kept
+  br label %judge
+judge:
+  %set = load i32, ptr %met
+  %zeros = call i32 @llvm.ctlz.i32(i32 %set, i1 true)
+  %h = sub i32 31, %zeros
+  %only = shl i32 1, %h
+  %same = icmp eq i32 %set, %only
+  br i1 %same, label %check, label %diverged
+check:
+  %ended = icmp eq i32 %h, 0
+  br i1 %ended, label %done, label %go
+go:
+  %m.i = sub i32 %h, 1
+  %m.kind = getelementptr i32, ptr @$kind, i32 %m.i
+  %kind = load i32, ptr %m.kind
+  %sum = load i32, ptr %votes
+  %all = icmp eq i32 %sum, %count
+  %any = icmp ne i32 %sum, 0
+  %counts = icmp eq i32 %kind, 0
+  %conjunction = icmp eq i32 %kind, 1
+  %truth = select i1 %conjunction, i1 %all, i1 %any
+  %number = zext i1 %truth to i32
+  %combined = select i1 %counts, i32 %sum, i32 %number
+$passed
+  br label %dispatch
+diverged:
+  %yields = and i32 %set, $yields
+  %apart = icmp ne i32 %yields, 0
+  br i1 %apart, label %$apart, label %wrong
+wrong:
+  %d.i = sub i32 %h, 1
+  %d.file = getelementptr ptr, ptr @$file, i32 %d.i
+  %d.line = getelementptr i32, ptr @$line, i32 %d.i
+  %file = load ptr, ptr %d.file
+  %line = load i32, ptr %d.line
+  %first = and i32 %set, 1
+  %some = icmp ne i32 %first, 0
+  %d.kind = getelementptr i32, ptr @$kind, i32 %d.i
+  %d.k = load i32, ptr %d.kind
+  %left = icmp eq i32 %d.k, $leaves
+  %elsewhere = select i1 %left, i32 2, i32 0
+  %why = select i1 %some, i32 1, i32 %elsewhere
+  call void @__tw_simt_diverged(ptr %file, i32 %line, i32 %why)
+  br label %done
+done:
+  ret void
+}
+
+;; loops
+${r}start:
+  br label %${r}zs
+${r}zs:
+  %${r}z = phi i32 [ 0, %${r}start ], [ %${r}zn, %${r}ze ]
+  br label %${r}ys
+${r}ys:
+  %${r}y = phi i32 [ 0, %${r}zs ], [ %${r}yn, %${r}ye ]
+  %${r}zh = mul i32 %${r}z, %c7
+  %${r}row = add i32 %${r}zh, %${r}y
+  %${r}first = mul i32 %${r}row, %c6
+  %${r}base = zext i32 %${r}first to i64
+  br label %${r}xs
+${r}xs:
+  %${r}x = phi i32 [ 0, %${r}ys ], [ %${r}xn, %${r}xe ]
+$body
+  br label %${r}xe
+${r}xe:
+  %${r}xn = add nuw nsw i32 %${r}x, 1
+  %${r}xm = icmp ult i32 %${r}xn, %c6
+  br i1 %${r}xm, label %${r}xs, label %${r}ye$loop
+${r}ye:
+  %${r}yn = add nuw nsw i32 %${r}y, 1
+  %${r}ym = icmp ult i32 %${r}yn, %c7
+  br i1 %${r}ym, label %${r}ys, label %${r}ze
+${r}ze:
+  %${r}zn = add nuw nsw i32 %${r}z, 1
+  %${r}zm = icmp ult i32 %${r}zn, %c8
+  br i1 %${r}zm, label %${r}zs, label %$after
+
+;; stragglers
+stragglers:
+  store i32 0, ptr %met
+  br label %g.thread
+g.thread:
+  %g.t = phi i64 [ 0, %stragglers ], [ %g.tn, %g.end ]
+  %g.w = trunc i64 %g.t to i32
+  %g.x = urem i32 %g.w, %c6
+  %g.q = udiv i32 %g.w, %c6
+  %g.y = urem i32 %g.q, %c7
+  %g.z = udiv i32 %g.q, %c7
+$notes
+$uniform
+  %g.at = getelementptr i32, ptr $next, i64 %g.t
+  %g.first = load i32, ptr %g.at
+  br label %g.go
+g.go:
+  %g.s = phi i32 [ %g.first, %g.thread ]$ways
+  %g.zeros = call i32 @llvm.ctlz.i32(i32 %g.s, i1 true)
+  %g.h = sub i32 31, %g.zeros
+  switch i32 %g.h, label %g.end [ $cases ]
+$regions
+g.end:
+  %g.met = load i32, ptr %met
+  %g.both = or i32 %g.met, %g.s
+  store i32 %g.both, ptr %met
+  %g.tn = add nuw nsw i64 %g.t, 1
+  %g.m = icmp ult i64 %g.tn, %threads
+  br i1 %g.m, label %g.thread, label %judge
+
+;; warp
+define internal i32 @$run(ptr %slots, ptr %where, i32 %from, i32 %lanes, i32 %mask, ptr noalias %given, ptr noalias %taken, ptr noalias %masks, ptr noalias %ended, i32 %outcome, ptr noalias %sum)$location {
+entry:
+$head
+  %votes = alloca i32
+  %met = alloca i32
+  store i32 0, ptr %votes
+  store i32 0, ptr %met
+  %plane = mul i32 %c6, %c7
+  %count = mul i32 %plane, %c8
+  %threads = zext i32 %count to i64
+$frame
+; where the first lane is: divisions take long, and most blocks are one row
+  %flat = icmp ult i32 %from, %c6
+  br i1 %flat, label %start, label %place
+place:
+  %p.x = urem i32 %from, %c6
+  %p.row = udiv i32 %from, %c6
+  %p.y = urem i32 %p.row, %c7
+  %p.z = udiv i32 %p.row, %c7
+  br label %start
+start:
+  %a.row = phi i32 [ %from, %entry ], [ %p.x, %place ]
+  %a.y = phi i32 [ 0, %entry ], [ %p.y, %place ]
+  %a.z = phi i32 [ 0, %entry ], [ %p.z, %place ]
+  %last = add i32 %a.row, $lanes
+  %row = icmp ule i32 %last, %c6
+  %each = icmp eq i32 %mask, -1
+  %whole = and i1 %row, %each
+  br i1 %whole, label %all, label %some
+; all lanes of a warp, which are neighbours along x
+all:
+  %a.lane = phi i32 [ 0, %start ], [ %a.more, %all ]
+  %a.x = add nuw nsw i32 %a.row, %a.lane
+$all
+  %a.more = add nuw nsw i32 %a.lane, 1
+  %a.go = icmp ult i32 %a.more, $lanes
+  br i1 %a.go, label %all, label %end$loop
+; lanes of a mask, one after the other
+some:
+  %b.lane = phi i32 [ 0, %start ], [ %b.more, %next ]
+  %b.bit = lshr i32 %mask, %b.lane
+  %b.in = trunc i32 %b.bit to i1
+  br i1 %b.in, label %one, label %next
+one:
+  %b.at = add nuw nsw i32 %from, %b.lane
+  %b.x = urem i32 %b.at, %c6
+  %b.rest = udiv i32 %b.at, %c6
+  %b.y = urem i32 %b.rest, %c7
+  %b.z = udiv i32 %b.rest, %c7
+$one
+  br label %next
+next:
+  %b.more = add nuw nsw i32 %b.lane, 1
+  %b.go = icmp ult i32 %b.more, %lanes
+  br i1 %b.go, label %some, label %end
+end:
+  %voted = load i32, ptr %votes
+  %before = load i32, ptr %sum
+  %after = add i32 %before, %voted
+  store i32 %after, ptr %sum
+  %found = load i32, ptr %met
+  ret i32 %found
+}
+
+;; lane
+  %$own.wide = zext i32 %$own.lane to i64
+  %$own.number = add nuw nsw i32 %from, %$own.lane
+  %$own.thread = zext i32 %$own.number to i64
+$notes
+  %$own.next = $call
+  %$own.end = getelementptr i32, ptr %ended, i64 %$own.wide
+  store i32 %$own.next, ptr %$own.end$group
+  %$own.set = load i32, ptr %met
+  %$own.union = or i32 %$own.set, %$own.next
+  store i32 %$own.union, ptr %met
