@@ -60,8 +60,8 @@ def is_only_multiplied(value: Value) -> bool:
 
 def _carried(loop: LoopOp, given: Sequence[Value], value: Value) -> list[Value]:
     """What ``loop`` carries, and gives, where it is given ``value``."""
-    places = [i for i, v in enumerate(given) if v is value]
-    return [v for i in places for v in (loop.carried[i], *loop.results[i : i + 1])]
+    positions = [i for i, v in enumerate(given) if v is value]
+    return [v for i in positions for v in (loop.carried[i], *loop.results[i : i + 1])]
 
 
 def operand_source(value: Value) -> Op | None:

@@ -1,5 +1,5 @@
-"""Functions of a module of LLVM IR that several places call: intrinsics and those of the C library, which are declared,
-and functions of our own, which are defined, by the first of these places."""
+"""Functions of a module of LLVM IR that several functions call: intrinsics and those of the C library, which are
+declared, and functions of our own, which are defined, by the first of these."""
 
 from __future__ import annotations
 

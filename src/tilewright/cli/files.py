@@ -26,8 +26,8 @@ def check_program(path: Path) -> None:
         compile(source, str(path), "exec", dont_inherit=True)
     except SyntaxError as e:
         line = f"\n    {e.text.strip()}" if e.text else ""
-        place = f":{e.lineno}:{e.offset or 1}" if e.lineno else ""
-        raise UsageError(f"{path}{place}: SyntaxError: {e.msg}{line}") from None
+        where = f":{e.lineno}:{e.offset or 1}" if e.lineno else ""
+        raise UsageError(f"{path}{where}: SyntaxError: {e.msg}{line}") from None
     except ValueError as e:  # null bytes, in older Pythons
         raise UsageError(f"{path}: {e}") from None
 

@@ -25,7 +25,7 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
 def arguments_of(kernel: Launchable, options: argparse.Namespace) -> tuple[Any, ...]:
     """What the options ``--arg`` describe. UsageError where the kernel takes another number of arguments."""
     found = tuple(map(parse_argument, options.arg))
-    names = [place.argument for place, _ in kernel.parameters]
+    names = [ref.argument for ref, _ in kernel.parameters]
     if not len(names) - len(kernel.defaults) <= len(found) <= len(names):
         raise UsageError(f"{kernel.name}() takes {len(names)} --arg ({', '.join(names)}), not {len(found)}")
     return found

@@ -68,11 +68,11 @@ class OpDebugger(cmd.Cmd):
             self._values[self._listing.names[value]] = found
         if self._current is not None and self._current[0] != block:
             self._until = "op" if self._until != "nowhere" else "nowhere"
-        place = op.loc.file, op.loc.line
+        where = op.loc.file, op.loc.line
         self._current = block, op
-        if self._until == "nowhere" or (self._until == "line" and place == self._left):
+        if self._until == "nowhere" or (self._until == "line" and where == self._left):
             return
-        self._left = place
+        self._left = where
         self._show()
         self.cmdloop()
 
@@ -125,7 +125,7 @@ class OpDebugger(cmd.Cmd):
         say(" ".join(self._values) or "none yet")
 
     def do_list(self, _: str) -> None:
-        """l(ist): the source around the place."""
+        """l(ist): the source around the location."""
         assert self._current is not None
         loc = self._current[1].loc
         for number in range(max(loc.line - _AROUND, 1), loc.line + _AROUND + 1):
@@ -134,7 +134,7 @@ class OpDebugger(cmd.Cmd):
                 say(f"{number:4}{'->' if number == loc.line else '  '} {text}")
 
     def do_where(self, _: str) -> None:
-        """w(here): the place, and the calls that led to it."""
+        """w(here): the location, and the calls that led to it."""
         assert self._current is not None
         for loc in self._current[1].loc.chain():
             say(f"  {loc.file}({loc.line}){loc.function and f' in {loc.function}'}")

@@ -51,7 +51,7 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     found = find_tunable(options)
     kernel = found.kernel if isinstance(found, AutotunedKernel) else found
-    names = [place.argument for place, _ in kernel.parameters]
+    names = [ref.argument for ref, _ in kernel.parameters]
     given, configs = _space(found, kernel, names, options)
     grid = _grid(options.grid)
 

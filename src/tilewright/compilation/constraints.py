@@ -31,7 +31,7 @@ class ArrayConstraint:
     ``stride_constant`` and ``shape_constant``, the only stride and extent; ``stride_divisible_by`` and
     ``shape_divisible_by``, divisors of them, in elements. ``base_addr_divisible_by`` divides the address, in bytes.
     The array may share memory with arguments that have one of its ``alias_groups``; with ``may_alias_internally`` two
-    of its indices may be the same place. A bound or divisor that a constant implies is dropped.
+    of its indices may have the same address. A bound or divisor that a constant implies is dropped.
 
     TypeError for wrong kinds of values; ValueError for wrong lengths, negative extents, divisors below 1, and
     constants that contradict a bound or a divisor.

@@ -82,8 +82,8 @@ class KernelSignature:
         shapes = isinstance(calling_convention, CallingConvention) and calling_convention.version >= 2
         overlapping = {region.name for region in regions if region.layout.may_overlap_itself()}
         parameters = tuple(
-            _constraint(place.argument, spec, shapes, overlapping)
-            for (place, _), spec in zip(kernel.parameters, found.arguments)
+            _constraint(ref.argument, spec, shapes, overlapping)
+            for (ref, _), spec in zip(kernel.parameters, found.arguments)
         )
         signature = KernelSignature(parameters, calling_convention, symbol)
         return signature.with_mangled_symbol(kernel.name) if symbol is None else signature

@@ -58,12 +58,12 @@ class EagerBuilder(Builder):
 
     @property
     def loc(self) -> Loc:
-        """The place in the program that is calling."""
+        """The location in the program that is calling."""
         return call_site()
 
     @loc.setter
     def loc(self, place: Loc) -> None:
-        """Python knows the place; the builder need not be told."""
+        """Python knows the location; the builder need not be told."""
 
     @property
     def index(self) -> Index:

@@ -18,7 +18,7 @@ KERNEL_CALL = "the_kernel_is_called_here"
 
 
 def call_site() -> Loc:
-    """The innermost place outside of this package; in a kernel with the calls that led there from its body."""
+    """The innermost location outside of this package; in a kernel with the calls that led there from its body."""
     frame: types.FrameType | None = sys._getframe(1)
     frames = []
     in_kernel = False

@@ -250,17 +250,17 @@ class _Rewriter(ast.NodeTransformer):
 
 
 def _applied(name: str, argument: ast.expr) -> ast.expr:
-    """``name(argument)``, at the place of ``argument``."""
+    """``name(argument)``, at the location of ``argument``."""
     function = ast.copy_location(ast.Name(name, ast.Load()), argument)
     return ast.copy_location(ast.Call(function, [argument], []), argument)
 
 
-def _typed(types_: Types, place: ast.stmt, *, at_end: bool = False) -> list[ast.stmt]:
-    """``name = joined(name, dtype)`` for each name, on the first or the last line of ``place``."""
+def _typed(types_: Types, where: ast.stmt, *, at_end: bool = False) -> list[ast.stmt]:
+    """``name = joined(name, dtype)`` for each name, on the first or the last line of ``where``."""
     made: list[ast.stmt] = []
     for name, dtype in types_.items():
         statement = ast.Assign([ast.Name(name, ast.Store())], _scalar(ast.Name(name, ast.Load()), dtype))
-        for node in ast.walk(ast.fix_missing_locations(ast.copy_location(statement, place))):
+        for node in ast.walk(ast.fix_missing_locations(ast.copy_location(statement, where))):
             if at_end and isinstance(node, (ast.stmt, ast.expr)):
                 node.lineno, node.col_offset = node.end_lineno or node.lineno, 0
         made.append(statement)
@@ -268,7 +268,7 @@ def _typed(types_: Types, place: ast.stmt, *, at_end: bool = False) -> list[ast.
 
 
 def _scalar(value: ast.expr, dtype: DType) -> ast.expr:
-    """``joined(value, dtype)``, at the place of ``value``."""
+    """``joined(value, dtype)``, at the location of ``value``."""
     call = ast.Call(ast.Name(_JOINED, ast.Load()), [value, ast.Constant(dtype.short)], [])
     return ast.fix_missing_locations(ast.copy_location(call, value)) if hasattr(value, "lineno") else call
 

@@ -21,7 +21,7 @@ _LOCAL_BYTES, _REGISTERS = 3, 4
 _DEVICE_MAJOR, _DEVICE_MINOR, _DEVICE_SHARED, _DEVICE_SMS = 75, 76, 97, 16
 _POINTER_DEVICE = 9
 _PINNED, _ON_DEVICE, _RELEASE_THRESHOLD = 1, 1, 4
-_POOL = struct.Struct("=I4x2I72x")  # kind of memory, kind and number of the place
+_POOL = struct.Struct("=I4x2I72x")  # kind of memory, kind and number of the device
 # Bytes for launches to come, while none has them: an aligned copy of a matrix of 16384x16384 elements of 16 bits.
 _KEPT = 1 << 29
 _CAPTURING = 1

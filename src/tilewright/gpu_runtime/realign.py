@@ -135,9 +135,9 @@ class AlignedCopy(NamedTuple):
         rows, columns = (-(-n // tile) for n, tile in zip((self.rows, self.columns), self.kind.tile))
         return rows, columns, 1
 
-    def numbers(self, place: int) -> tuple[int, ...]:
-        """What ``kernel`` takes to write the copy to ``place``."""
-        return self.source, place, self.rows, self.columns, self.step, self.pitch // self.item
+    def numbers(self, target: int) -> tuple[int, ...]:
+        """What ``kernel`` takes to write the copy to ``target``."""
+        return self.source, target, self.rows, self.columns, self.step, self.pitch // self.item
 
     def strides(self, d: Descriptor) -> tuple[int, ...]:
         """Strides of the copy, in the order of the axes of the array."""

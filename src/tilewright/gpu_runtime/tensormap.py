@@ -62,8 +62,8 @@ class MapEncoder:
         # interleaving, swizzling, what is fetched into the L2 cache, elements outside
         self._modes = _NO_INTERLEAVING, box["swizzle"], _PROMOTION_TO_128_BYTES, _ZEROS_OUTSIDE
 
-    def encode(self, place: int, base: int, shape: Sequence[int], strides: Sequence[int], device: int) -> None:
-        """Write the map of an array to ``place``. Unmapped where there is none."""
+    def encode(self, address: int, base: int, shape: Sequence[int], strides: Sequence[int], device: int) -> None:
+        """Write the map of an array to ``address``. Unmapped where there is none."""
         rank, item = self._rank, self._item
         extents, steps = [shape[a] for a in self._axes], [strides[a] * item for a in self._axes]
         if 0 in extents:
@@ -73,7 +73,7 @@ class MapEncoder:
             raise Unmapped
         driver.call(
             "cuTensorMapEncodeTiled",
-            ctypes.c_void_p(place),
+            ctypes.c_void_p(address),
             self._element,
             rank,
             ctypes.c_uint64(base),

@@ -41,7 +41,7 @@ class Builder:
         self._loc = loc
 
     def locate(self, find: Callable[[], Loc]) -> None:
-        """Make ``find()`` the location; most places in a program are passed by without an op that asks for it."""
+        """Make ``find()`` the location; most locations in a program are passed by without an op that asks for it."""
         self._loc = find
 
     def emit_op(self, cls: type[Op], *operand_groups: Any, **keywords: Any) -> Op:

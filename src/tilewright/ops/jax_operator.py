@@ -14,13 +14,7 @@ from tilewright.ir.errors import TileTypeError
 from tilewright.language.dtypes import to_dtype
 from tilewright.ops.batching import batched_dim
 from tilewright.ops.dims import Shape
-from tilewright.ops.jax_call import (
-    alike_varying,
-    call_handler,
-    register_handler,
-    written_arrays,
-    xla_platform,
-)
+from tilewright.ops.jax_call import alike_varying, call_handler, register_handler, written_arrays, xla_platform
 from tilewright.ops.jax_gradient import differentiable
 from tilewright.ops.jax_sharding import partitioned
 from tilewright.ops.operator import Operator, OperatorTypeError, array_dtype

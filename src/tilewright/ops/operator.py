@@ -413,7 +413,7 @@ def _kernel_launcher(
     if not grid or len(grid) > 3:
         raise ValueError(f"{name}: grid is {grid!r}; it maps one to three dimensions to the extents of their tiles")
     arrays = len(dims.inputs) + len(dims.outputs)
-    names = [place.argument for place, _ in kernel.parameters]
+    names = [ref.argument for ref, _ in kernel.parameters]
     if len(names) != arrays + len(constants):
         raise TypeError(
             f"{name}: {kernel.name}() has {len(names)} parameters, but {len(dims.inputs)} inputs, {len(dims.outputs)} "

@@ -117,7 +117,7 @@ class kernel(Launchable):
             return functools.partial(cls, **hints)
         if not isinstance(function, types.FunctionType):
             raise TypeError(f"@ct.kernel marks a Python function, not {function!r}")
-        # With ``from __future__ import annotations`` the names in them may be local to the place of the definition.
+        # With ``from __future__ import annotations`` the names in them may be local to where it is defined.
         postponed = function.__code__.co_flags & __future__.annotations.compiler_flag
         annotations = resolve(function, sys._getframe(1).f_locals) if postponed else None
         return super().__new__(cls)._define(function, hints, annotations)

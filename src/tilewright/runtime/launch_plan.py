@@ -10,12 +10,7 @@ from tilewright.backends import native
 from tilewright.backends.base import Capabilities, DirectLaunch, Work
 from tilewright.backends.launch_arguments import Buffer, LaunchArguments, ListTable
 from tilewright.ir.dtypes import int64
-from tilewright.runtime.arguments import (
-    RUNTIME_SLOT,
-    BoundArguments,
-    Region,
-    Table,
-)
+from tilewright.runtime.arguments import RUNTIME_SLOT, BoundArguments, Region, Table
 from tilewright.runtime.arrays import RuntimeValues
 from tilewright.runtime.cached_launch import CachedLaunch, cached_launch
 from tilewright.runtime.overlap import check_overlap

@@ -15,13 +15,7 @@ from tilewright.backends.registry import classes_of
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
 from tilewright.runtime import explain as explanation
-from tilewright.runtime.arguments import (
-    BoundArguments,
-    Region,
-    bind_argument,
-    describer,
-    one_for_type,
-)
+from tilewright.runtime.arguments import BoundArguments, Region, bind_argument, describer, one_for_type
 from tilewright.runtime.arrays import ArgumentKey, Describe, RuntimeValues
 from tilewright.runtime.backend_choice import compiling_for, requested, select, settings, taken_from
 from tilewright.runtime.cached_launch import CachedLaunch

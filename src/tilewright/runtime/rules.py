@@ -47,7 +47,7 @@ DEFAULT = Rule()
 def resolve(function: types.FunctionType, local_names: Mapping[str, Any]) -> dict[str, Any]:
     """The annotations of ``function``; strings among them are evaluated where that is possible already.
 
-    ``local_names`` are the variables at the place of definition.
+    ``local_names`` are the variables where the function is defined.
     """
     found = dict(getattr(function, "__annotations__", {}))
     for name, annotation in found.items():

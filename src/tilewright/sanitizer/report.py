@@ -36,7 +36,7 @@ class ElementReference:
 
 @dataclass(frozen=True)
 class Related:
-    """Another place in the source that belongs to a violation, such as the other side of a race."""
+    """Another location in the source that belongs to a violation, such as the other side of a race."""
 
     message: str
     loc: Loc
@@ -109,7 +109,7 @@ class UndefinedBehaviorError(TileError):
 
 
 class Report:
-    """What a sanitizer found. Repetitions of a violation at one place of the source are one entry with a count."""
+    """What a sanitizer found. Repetitions of a violation at one location of the source are one entry with a count."""
 
     def __init__(self) -> None:
         self.violations: list[Violation] = []
@@ -164,10 +164,10 @@ class Report:
         hidden = f", {self.suppressed} suppressed" if self.suppressed else ""
         if self.clean:
             return f"{launches}: no violation{hidden}"
-        places = len(self.violations)
+        count = len(self.violations)
         times = sum(v.count for v in self.violations)
         kinds = len({v.category.name for v in self.violations})
         return (
-            f"{launches}: {places} violation{'s' * (places != 1)} of {kinds} categor{'ies' if kinds > 1 else 'y'}, "
+            f"{launches}: {count} violation{'s' * (count != 1)} of {kinds} categor{'ies' if kinds > 1 else 'y'}, "
             f"seen {times} time{'s' * (times != 1)}{hidden}"
         )

@@ -29,7 +29,7 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """A name with the number of its section, and its place and size there; ``kind`` as the format has it."""
+    """A name with the number of its section, and its offset and size there; ``kind`` as the format has it."""
 
     name: str
     kind: int

@@ -32,7 +32,7 @@ class LexicalBlock:
 
 @dataclass(eq=False, slots=True)
 class FileLoc:
-    """A place in a file, in a scope: a subprogram or a lexical block."""
+    """A location in a file, in a scope: a subprogram or a lexical block."""
 
     scope: Location | None
     file: str
@@ -53,7 +53,7 @@ class Subprogram:
 
 @dataclass(eq=False, slots=True)
 class CallSite:
-    """``callee``, a place in an inlined function, and ``caller``, the place of its call."""
+    """``callee``, a location in an inlined function, and ``caller``, the location of its call."""
 
     callee: Location | None
     caller: Location | None

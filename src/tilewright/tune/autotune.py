@@ -37,7 +37,7 @@ class AutotunedKernel:
         self, kernel: Launchable, configs: Sequence[Config], key: Sequence[str] | None, options: dict[str, Any]
     ) -> None:
         self.kernel, self.configs, self._options = kernel, list(configs), options
-        names = [place.argument for place, _ in kernel.parameters]
+        names = [ref.argument for ref, _ in kernel.parameters]
         chosen = set(self.configs[0].values)
         for config in self.configs:
             unknown = set(config.values) - set(names)

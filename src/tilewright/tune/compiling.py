@@ -67,7 +67,7 @@ class Compilations(Generic[T]):
             self._futures[id(config)] = self._workers.submit(compile_at, request)
 
     def first(self, configs: Sequence[T]) -> int:
-        """The place among ``configs`` of one that is compiled; else of one that no process of our own has begun with,
+        """The index in ``configs`` of one that is compiled; else of one that no process of our own has begun with,
         which this one does meanwhile; else of the one that is compiled first, for which this waits.
 
         What an executor returns that is no future of ``concurrent.futures`` is waited for in order.

@@ -57,7 +57,7 @@ def exhaustive_search(
     if not isinstance(kernel, Launchable) and not callable(kernel):
         raise TypeError(f"kernel is {kernel!r}; it must be a kernel, or a function that gives one for a configuration")
     configs = checked_space("search_space", search_space, {"grid_fn": grid_fn, "args_fn": args_fn})
-    places = checked_devices(devices)
+    workers = checked_devices(devices)
     if single_run_timeout_sec is not None and not single_run_timeout_sec > 0:
         raise ValueError(f"single_run_timeout_sec is {single_run_timeout_sec!r}; it must be positive, or None")
 
@@ -73,7 +73,7 @@ def exhaustive_search(
         return found.kernel, found.args(), found.grid
 
     compilations = Compilations(executor, configs, choose)
-    attempts = Attempts(work, compilations, Procedure(stream, flush_l2, gate, single_run_timeout_sec, places))
+    attempts = Attempts(work, compilations, Procedure(stream, flush_l2, gate, single_run_timeout_sec, workers))
     bar = Progress(len(configs), quiet)
     failures: Failures[T] = []
     candidates: list[Any] = []

@@ -41,9 +41,9 @@ class TuningResult(Generic[T]):
         hidden = range(top_k, len(ranked) - bottom_k)
         lines = [f"{len(self.successes)} succeeded, {len(self.failures)} failed"]
         width = max((len(str(m.config)) for m in ranked), default=0)
-        for place, m in enumerate(ranked):
-            if place in hidden and len(hidden) > 1:
-                if place == hidden[0]:
+        for rank, m in enumerate(ranked):
+            if rank in hidden and len(hidden) > 1:
+                if rank == hidden[0]:
                     lines.append(f"  ... {len(hidden)} more ...")
                 continue
             mark = "*" if m == self.best else " "

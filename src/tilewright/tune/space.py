@@ -37,7 +37,7 @@ def checked_space(name: str, configs: Any, functions: Mapping[str, Any]) -> list
 
 
 def neighbours(config: Any, configs: Sequence[Any]) -> list[int]:
-    """The places in ``configs`` of those that differ from ``config`` in one entry, by one step where it is ordered."""
+    """The indices in ``configs`` of those that differ from ``config`` in one entry, by one step where it is ordered."""
     if not isinstance(config, dict):
         return []
     found = []

@@ -24,13 +24,13 @@ _EXCEPTIONS["Refused"] = Refused
 
 def encode(result: TuningResult[T], configs: Sequence[T]) -> bytes:
     """``result``, whose configurations are among ``configs``."""
-    places = {id(config): i for i, config in enumerate(configs)}
+    indices = {id(config): i for i, config in enumerate(configs)}
     found = {
         "successes": [
-            [places[id(m.config)], m.mean_us, m.num_samples, m.error_margin_us]
+            [indices[id(m.config)], m.mean_us, m.num_samples, m.error_margin_us]
             for m in (result.best, *(m for m in result.successes if m is not result.best))
         ],
-        "failures": [[places[id(config)], error.__name__, message] for config, error, message in result.failures],
+        "failures": [[indices[id(config)], error.__name__, message] for config, error, message in result.failures],
     }
     return json.dumps(found).encode()
 

@@ -212,7 +212,7 @@ class Tuner(Generic[T]):
     def _traced(self, arguments: Args) -> str:
         """The backend, the machine, what the kernel is keyed on, and its IR, for the first configuration."""
         signature, backend = self.kernel.described(self._args_fn(self.configs[0], *arguments), None)
-        known = facts([place.argument for place, _ in self.kernel.parameters], signature)
+        known = facts([ref.argument for ref, _ in self.kernel.parameters], signature)
         return f"{backend.name} {backend.target()} {known} {print_function(self.kernel.trace(signature))}"
 
 

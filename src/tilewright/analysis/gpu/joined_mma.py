@@ -42,10 +42,10 @@ def pending_statements(op: Wgmma, joined: dict[Wgmma, list[Wgmma]]) -> int | Non
 
 def distance(first: Value, second: Value) -> int | None:
     """How many bytes ``second`` lies behind ``first`` in shared memory; None where that is not known."""
-    places = [v.op for v in (first, second)]
-    if not all(isinstance(op, SharedCopy) and isinstance(op.buffer.op, SharedAlloc) for op in places):
+    makers = [v.op for v in (first, second)]
+    if not all(isinstance(op, SharedCopy) and isinstance(op.buffer.op, SharedAlloc) for op in makers):
         return None
-    one, other = places
+    one, other = makers
     assert isinstance(one, SharedCopy) and isinstance(other, SharedCopy)
     start, end = one.buffer.op, other.buffer.op
     assert isinstance(start, SharedAlloc) and isinstance(end, SharedAlloc)

@@ -50,7 +50,7 @@ def _register_operand(op: Mma, plan: LoweringPlan) -> int | None:
 
 def _only_accumulators(op: Mma, loop: For, *, transposed: bool) -> bool:
     """Whether nothing in ``loop`` but the MMA op ``op`` sees the sum, nor what is done in some iterations only where
-    it is not turned around: Triton waits in no other place for it."""
+    it is not turned around: Triton waits nowhere else for it."""
     body = loop.body
     seen = {body.terminator}
     if not transposed:

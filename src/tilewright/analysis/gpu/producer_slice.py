@@ -11,7 +11,7 @@ from tilewright.ir.types import TileType
 
 
 def slice_covers(op: Op, values: Iterable[Value], reads: Container[Op] = ()) -> bool:
-    """Whether ``values``, and whether and how often control comes to ``op``, follow from the arguments, the place in
+    """Whether ``values``, and whether and how often control comes to ``op``, follow from the arguments, the position in
     the grid, pure ops on single elements and the loads ``reads`` alone."""
     pending = list(values)
     around: Op | None = op.parent

@@ -23,7 +23,7 @@ SYMBOLS = SYMBOL, CALLER_SYMBOL, TEAM_SYMBOL, SERIAL_SYMBOL, WATCH_SYMBOL
 
 
 class Site(NamedTuple):
-    """A print or assert op, which the machine code knows by its place in ``CompiledKernel.sites``."""
+    """A print or assert op, which the machine code knows by its index in ``CompiledKernel.sites``."""
 
     loc: Loc
     types: tuple[TileType, ...]

@@ -44,8 +44,8 @@ def source_line(function: Function, symbol: str, offset: int) -> int | None:
     again."""
     lowered = lower(optimize(function), host(), lines=True)
     parts = sections(compile_module(lowered.text, host(), position_independent=True))
-    place = offset + next(each.value for each in symbols(parts) if each.name == symbol)
-    known = [line for at, line in sorted(rows({part.name: part.content for part in parts})) if at <= place]
+    address = offset + next(each.value for each in symbols(parts) if each.name == symbol)
+    known = [line for at, line in sorted(rows({part.name: part.content for part in parts})) if at <= address]
     return known[-1] if known and known[-1] else None
 
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 
-from tilewright.backends.cpu.context import (
-    CHUNKS_PER_THREAD,
-    WORKER_BYTES,
-    Field,
-    Worker,
-    blocks_alone,
-    launch_record,
-)
+from tilewright.backends.cpu.context import CHUNKS_PER_THREAD, WORKER_BYTES, Field, Worker, blocks_alone, launch_record
 from tilewright.backends.native import Embedded, embedded_function
 from tilewright.backends.native.body import Body, pointer
 

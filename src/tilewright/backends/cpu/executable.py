@@ -205,8 +205,8 @@ class CpuExecutable:
         address, compiled = self._native.address(SYMBOL), self.compiled
         work, printer = compiled.block_work, self._print_address
         made = embedded(name, address, self._scratch_bytes, work, printer, ranges=self._simple)
-        places = (f"{s.loc.file}:{s.loc.line}:{s.loc.column + 1}" for s in compiled.sites)
-        messages = tuple(f"{place}: {s.message or 'it is false'}" for place, s in zip(places, compiled.sites))
+        locations = (f"{s.loc.file}:{s.loc.line}:{s.loc.column + 1}" for s in compiled.sites)
+        messages = tuple(f"{at}: {s.message or 'it is false'}" for at, s in zip(locations, compiled.sites))
         return made._replace(messages=messages, kept=(self,))
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:

@@ -16,8 +16,8 @@ _WORD = struct.Struct("<Q")
 class Image(NamedTuple):
     """Code and constants of a kernel, which may lie at any address that is a multiple of a page.
 
-    ``symbols`` are its entry points. The 8 bytes at each place of ``relative`` are an offset in the image, to become
-    an address; those at a place of ``imports`` are to become the address of a function of the C library.
+    ``symbols`` are its entry points. The 8 bytes at each offset of ``relative`` are an offset in the image, to become
+    an address; those at an offset of ``imports`` are to become the address of a function of the C library.
     """
 
     content: bytes

@@ -129,8 +129,8 @@ def _note_raised(body: Body, worker: str, note: str, grid: Callable[[], Sequence
     raised = body.let(f"icmp ne ptr {body.call('PyErr_Occurred')}, null")
     body.branch(raised, "cancelled", "ended")
     body.label("cancelled")
-    places = [body.load("i64", worker, 8 * field) for field in (Worker.POLL, Worker.BLOCK)]
-    body.note(note, [*places, *grid()])
+    position = [body.load("i64", worker, 8 * field) for field in (Worker.POLL, Worker.BLOCK)]
+    body.note(note, [*position, *grid()])
     body.jump("ended")
     body.label("ended")
     return raised

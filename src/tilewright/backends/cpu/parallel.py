@@ -49,7 +49,7 @@ class BlockLocations(NamedTuple):
         for poll, block in stopped:
             at = self.kernel.polls[poll - 1] if poll > 0 else (self.loc, "its end")
             found.append(((block % x, block // x % y, block // (x * y)), *at))
-        return sorted(found, key=lambda place: place[0][::-1])
+        return sorted(found, key=lambda block: block[0][::-1])
 
     def note(self, error: BaseException, grid: Index, stopped: Sequence[tuple[int, int]]) -> None:
         """Add to ``error``, which has cancelled a launch, where the workers were."""

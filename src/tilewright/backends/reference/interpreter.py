@@ -141,9 +141,9 @@ class BlockInterpreter:
             if elementwise:
                 return [np.broadcast_to(r, shape) for r in self._combine(body, tiles)]
             results = [np.empty(shape, t.dtype) for t in left]
-            for place in np.ndindex(shape):
-                for result, value in zip(results, self._combine(body, [t[place] for t in tiles])):
-                    result[place] = value
+            for element in np.ndindex(shape):
+                for result, value in zip(results, self._combine(body, [t[element] for t in tiles])):
+                    result[element] = value
             return results
 
         return combine

@@ -107,7 +107,7 @@ _WITHOUT_HINTS, _ONE_CTA, _USUAL_WARPS = "no hints", "one CTA", "the usual numbe
 _HINTS = ("num_ctas", "occupancy", "num_worker_warps")  # the assembler ends without a word where it cannot keep them
 
 
-# Ops that move elements of a tile to other places: between the CTAs of a cluster, tileiras 13.5 loses some.
+# Ops that move elements of a tile to other indices: between the CTAs of a cluster, tileiras 13.5 loses some.
 _MOVES: frozenset[type[Op]] = frozenset(
     (shape.Extract, shape.Insert, shape.Cat, shape.Permute, linear.Reduce, linear.Scan)
 )

@@ -1,8 +1,8 @@
 """PTX as text in which what ptxas compiles wrongly (12.8 and 12.9) is said in another way.
 
 A descriptor tells the tensor cores where a tile is, in its lower half, and how it is laid out, in its upper half. Where
-tiles of two layouts take turns in one place of shared memory, ptxas 12.8 adds the upper half of the second to the place
-instead of to zero. There the halves are put together without a sum of 64 bits.
+tiles of two layouts take turns at one address of shared memory, ptxas 12.8 adds the upper half of the second to the
+address instead of to zero. There the halves are put together without a sum of 64 bits.
 
 Where two numbers of 16 bits in a register are added to constants and one of the sums is not used, ptxas adds 0 to the
 other. They are added one by one.
@@ -98,7 +98,7 @@ def _one_by_one(found: re.Match[str]) -> str:
 
 
 def separate_descriptors(text: str) -> str:
-    """``text``, in which descriptors of several layouts of one place are made of two halves."""
+    """``text``, in which descriptors of several layouts of one address are made of two halves."""
     if "wgmma.mma_async" not in text:
         return text
     lines = text.split("\n")
@@ -106,8 +106,8 @@ def separate_descriptors(text: str) -> str:
     for line in lines:
         if (found := _DEFINED.fullmatch(line)) is not None:
             makers.setdefault(found[2], set()).add(found[1])
-    places = {register for register, instructions in makers.items() if instructions == {_EXTENDED}}
-    sums = {at: found for at, line in enumerate(lines) if (found := _DESCRIPTOR.fullmatch(line)) and found[2] in places}
+    bases = {register for register, instructions in makers.items() if instructions == {_EXTENDED}}
+    sums = {at: found for at, line in enumerate(lines) if (found := _DESCRIPTOR.fullmatch(line)) and found[2] in bases}
     layouts: dict[str, set[int]] = {}
     for found in sums.values():
         layouts.setdefault(found[2], set()).add(_halves(found)[1])
@@ -118,20 +118,20 @@ def separate_descriptors(text: str) -> str:
     return "\n".join(lines)
 
 
-_MOST_OFFSET = (1 << 31) - 1  # with which a place of 14 bits is no longer than 32 bits
+_MOST_OFFSET = (1 << 31) - 1  # with which an address of 14 bits is no longer than 32 bits
 
 
 def _halves(found: re.Match[str]) -> tuple[int, int]:
-    """The lower and the upper half of what is added to a place."""
+    """The lower and the upper half of what is added to an address."""
     high, low = divmod(int(found[3]) % (1 << 64), 1 << 32)
     return low, high
 
 
-def _joined(descriptor: str, place: str, low: int, high: int) -> str:
-    """The place is the one in the register here: LLVM gives it another where it is done with this one."""
+def _joined(descriptor: str, address: str, low: int, high: int) -> str:
+    """The address is the one in the register here: LLVM gives it another where it is done with this one."""
     return f"""\t{{
 \t.reg .b32 lower;
-\tcvt.u32.u64 lower, {place};
+\tcvt.u32.u64 lower, {address};
 \tadd.s32 lower, lower, {low};
 \tmov.b64 {descriptor}, {{lower, {high}}};
 \t}}"""

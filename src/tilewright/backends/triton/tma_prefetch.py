@@ -1,9 +1,9 @@
 """Loads of the TMA unit are pipelined in TTGIR, with no more memory than the tiles take; it is changed as text.
 
 Where Triton does not pipeline a loop, each iteration starts a load and waits for it at once. Here the tile of the next
-iteration is loaded into the place of this one as soon as the last MMA op that reads it has ended, and the wait comes
+iteration is loaded into the buffer of this one as soon as the last MMA op that reads it has ended, and the wait comes
 before the use. In a loop with several MMA ops, such as attention, a load has the time of the others to arrive; the
-memory that a second place would take is better spent on another block.
+memory that a second buffer would take is better spent on another block.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ def _library() -> Path:
     roots = [] if compiler is None else [compiler.resolve().parents[1]]
     for package, folder in _PACKAGES:
         spec = importlib.util.find_spec(package)
-        for place in (spec.submodule_search_locations or ()) if spec is not None else ():
-            roots += sorted(Path(place).glob(folder), reverse=True)
+        for parent in (spec.submodule_search_locations or ()) if spec is not None else ():
+            roots += sorted(Path(parent).glob(folder), reverse=True)
     for root in roots:
         for path in (root / "nvvm" / "libdevice" / _LIBRARY, root / "lib" / _LIBRARY):
             if path.is_file():

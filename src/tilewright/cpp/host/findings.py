@@ -13,7 +13,7 @@ _MESSAGE = 256  # bytes
 
 @dataclass(frozen=True)
 class Finding:
-    """A place of the source where something was wrong, ``count`` times in a launch. ``category`` is one of the
+    """A location in the source where something was wrong, ``count`` times in a launch. ``category`` is one of the
     sanitizer's; ``block`` and ``thread`` are the first ones seen there, None where these do not matter."""
 
     category: str

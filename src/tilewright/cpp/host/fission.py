@@ -128,7 +128,7 @@ def prepared(text: str, kernels: set[str], function: re.Pattern[str], transform:
 
 def split(body: str) -> Split | None:
     """The regions of a kernel that ``prepared`` made ready, from the text between its braces; None for one whose
-    threads must be fibers, as it has barriers with places that are not known before it runs, or exceptions."""
+    threads must be fibers, as it has barriers with numbers that are not known before it runs, or exceptions."""
     if _REFUSED.search(body):
         return None
     blocks = _blocks(re.sub(r"^    #dbg_.*\n", "", body, flags=re.M))

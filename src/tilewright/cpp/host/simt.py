@@ -198,7 +198,7 @@ def _call_graph(text: str, kernels: Iterable[str]) -> dict[str, set[str]]:
 
 def _unrolled(text: str, kernels: set[str], transform: Transform) -> str:
     """The module ``text`` in which short loops of ``kernels``, whose lanes wait for each other, are unrolled: distances
-    of shuffles become constants. Those stay as they are that would wait at too many places."""
+    of shuffles become constants. Those stay as they are that would wait at too many barriers."""
     found = transform(text, kernels, _UNROLL)
     waits = re.compile(rf"call [^\n@]*@(?:{BARRIER}|{EXCHANGE})\(")
     counts = {match[1].strip('"'): len(waits.findall(match[0])) for match in FUNCTION.finditer(found)}

@@ -80,7 +80,7 @@ class _Splitter:
     def _loads(self, i: llvm.Instruction) -> list[llvm.Instruction]:
         made: list[llvm.Instruction] = []
         for k, (offset, type) in enumerate(self.layouts.of(i.type).leaves()):
-            address = self._address(made, f"{i.name}.{k}.place", i, i.operands[0], offset)
+            address = self._address(made, f"{i.name}.{k}.address", i, i.operands[0], offset)
             made.append(replace(i, name=f"{i.name}.{k}", type=type, operands=[address]))
         return made
 
@@ -89,7 +89,7 @@ class _Splitter:
         type = i.types[0]
         parts = self._parts(i.operands[0], type)
         for k, (part, (offset, scalar)) in enumerate(zip(parts, self.layouts.of(type).leaves())):
-            name = f"stored.{next(self.stores)}.{k}.place"
+            name = f"stored.{next(self.stores)}.{k}.address"
             address = self._address(made, name, i, i.operands[1], offset)
             made.append(replace(i, operands=[self._scalar(part), address], types=[scalar, "ptr"]))
         return made

@@ -60,8 +60,8 @@ def kernel_hints(module: LLVMModule, notes: Iterable[tuple[str, str]]) -> dict[s
 class StatementHints:
     """The hints on the expression statements of a function.
 
-    What a statement calls directly has a place between those of the calls that mark its begin and end, in the same
-    function; what the called functions do has places of its own.
+    What a statement calls directly has a location between those of the calls that mark its begin and end, in the same
+    function; what the called functions do has locations of its own.
     """
 
     def __init__(self, module: LLVMModule, function: LLVMFunction, locations: Locations) -> None:
@@ -87,7 +87,7 @@ class StatementHints:
         values: dict[str, dict[int, int | bool]] = {}
         for position, hint in self._marks.get(_chain(loc), ()):
             if hint is None:
-                # A macro puts a whole statement in one place.
+                # A macro puts a whole statement at one location.
                 if position < _position(loc):
                     values.clear()
             elif position <= _position(loc):

@@ -60,7 +60,7 @@ def translate_kernel(
     locations: Locations,
     hints: dict[str, Any],
 ) -> Function:
-    """``function`` as a kernel called ``name`` whose parameters have ``types``. Raises TileError, with the place."""
+    """``function`` as a kernel called ``name`` whose parameters have ``types``. Raises TileError, with the location."""
     body = Block()
     function = widen_integers(split_aggregates(function, Layouts(module.types)))
     state = Translation(module, function, locations, body)

@@ -382,7 +382,7 @@ def _lane(line: _Line, i: Instruction) -> None:
     line.expect(",")
     index = line.typed_value()[1]
     if not isinstance(index, Const):
-        raise LLVMTextError(f"an element of a vector whose place is known only at run time: {line.text.strip()}")
+        raise LLVMTextError(f"an element of a vector whose index is known only at run time: {line.text.strip()}")
     i.detail = [int(index.value)]
 
 
@@ -475,7 +475,7 @@ def _insert_element(line: _Line, i: Instruction) -> None:
 
 
 def _shuffle(line: _Line, i: Instruction) -> None:
-    """``detail`` holds the places of the elements in both operands, or None for those without a value."""
+    """``detail`` holds the indices of the elements in both operands, or None for those without a value."""
     _follow(line, i, "typed , typed , typed")
     mask = i.operands.pop()
     count = _lanes(i.types.pop())

@@ -28,10 +28,10 @@ def as_written(loc: Loc, compiled: str, name: str) -> Loc:
         number += 1
         if (file, number) == (loc.file, loc.line) and len(line) > loc.column and line != written:
             word = next((m for m in re.finditer(r"\w+|\S", line) if m.end() > loc.column), None)
-            places = [m.start() for m in re.finditer(r"\w+|\S", written) if word is not None and m[0] == word[0]]
-            if word is not None and places:
+            columns = [m.start() for m in re.finditer(r"\w+|\S", written) if word is not None and m[0] == word[0]]
+            if word is not None and columns:
                 before = len(re.findall(rf"(?<!\w){re.escape(word[0])}(?!\w)", line[: word.start()]))
-                return replace(loc, column=places[min(before, len(places) - 1)])
+                return replace(loc, column=columns[min(before, len(columns) - 1)])
     return loc
 
 

@@ -21,7 +21,7 @@ _NO_OPERANDS = ("printf", "__tw_hint", "llvm.memcpy", "llvm.memmove")  # calls t
 
 
 def allocate(state: Translation, i: llvm.Instruction) -> Value | None:
-    """Memory of the block. A reason against it is told where it is used, which has a place in the source."""
+    """Memory of the block. A reason against it is told where it is used, which has a location in the source."""
     name = str(i.name)
     try:
         layout = state.layouts.of(i.detail)

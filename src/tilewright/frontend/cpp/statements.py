@@ -48,7 +48,7 @@ def refuse_statements(llvm: str, kernels: Collection[str], texts: Mapping[str, s
         for each in found:
             first, last = (location_at(texts[name], at, name) for at in (each.start, each.end))
             begin, end = (first.line, first.column if columns else 0), (last.line, last.column if columns else 1)
-            if any(begin <= place < end for place in lines.get(name, ())):
+            if any(begin <= line < end for line in lines.get(name, ())):
                 raise TileUnsupportedFeatureError(each.message, first)
 
 

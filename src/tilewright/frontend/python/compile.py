@@ -35,7 +35,7 @@ def trace(
 ) -> Function:
     """The IR of kernel ``function`` for arguments that ``signature`` describes. ``joins`` records what it says.
 
-    Raises a TileError, with the place in the source, for everything that is wrong with the kernel.
+    Raises a TileError, with the location in the source, for everything that is wrong with the kernel.
     """
     try:
         return _trace(function, signature, hints, name, joins)

@@ -1,4 +1,4 @@
-"""What an op builder may do: emit IR at the current place, and report errors there."""
+"""What an op builder may do: emit IR at the insertion point, and report errors there."""
 
 from __future__ import annotations
 

@@ -156,8 +156,8 @@ class _Carried:
     def record(self) -> None:
         """Tell what became of numbers, when the loop has been traced for good."""
         if self.t.joins is not None:
-            place = self.t.frame.source.loc(self.node, self.t.frame.caller)
-            self.t.joins.record(place, [self.outer], self.entry)
+            where = self.t.frame.source.loc(self.node, self.t.frame.caller)
+            self.t.joins.record(where, [self.outer], self.entry)
 
     @property
     def inits(self) -> list[Value]:
@@ -389,8 +389,8 @@ def run_function(t: Tracer, statements: Sequence[ast.stmt]) -> Any:
         results = op.results
     result = merged.bind(results).get(RETURN)
     if t.joins is not None:
-        place = t.frame.source.loc(t.frame.source.node, t.frame.caller)
-        t.joins.record(place, [path.names for path in returns], {RETURN: result})
+        where = t.frame.source.loc(t.frame.source.node, t.frame.caller)
+        t.joins.record(where, [path.names for path in returns], {RETURN: result})
     if isinstance(result, Unusable):
         t.fail(result.reason.replace(repr(RETURN), "the result of this function"))
     return result

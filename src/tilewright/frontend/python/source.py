@@ -185,8 +185,8 @@ def _lambda_source(code: types.CodeType, filename: str, text: str) -> Source:
 
 def _enclosing(lambdas: list[ast.Lambda], positions: Iterable[Any]) -> list[ast.Lambda]:
     """The innermost of ``lambdas`` whose body holds all ``positions``: line, last line, column, last column."""
-    places = [p for p in positions if None not in p and p[2] != p[3]]  # the first instruction has no width
-    start, end = min((p[0], p[2]) for p in places), max((p[1], p[3]) for p in places)
+    spans = [p for p in positions if None not in p and p[2] != p[3]]  # the first instruction has no width
+    start, end = min((p[0], p[2]) for p in spans), max((p[1], p[3]) for p in spans)
 
     def begins(n: ast.Lambda) -> tuple[int, int]:
         return n.body.lineno, n.body.col_offset

@@ -17,12 +17,7 @@ from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.objects import is_mutable
 from tilewright.frontend.python.ops.table import METHODS
 from tilewright.frontend.python.paths import Context
-from tilewright.frontend.python.proxies import (
-    NAMES,
-    as_host_value,
-    from_host_value,
-    tile_operation_at_compile_time,
-)
+from tilewright.frontend.python.proxies import NAMES, as_host_value, from_host_value, tile_operation_at_compile_time
 from tilewright.frontend.python.scope import Scope, Unbound, Unusable, captured, names_of
 from tilewright.frontend.python.source import assigned_names
 from tilewright.frontend.python.values import Keywords, Tile

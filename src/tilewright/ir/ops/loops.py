@@ -80,7 +80,7 @@ class LoopNest(Op):
         self.attributes.update(lanes=lanes, vectors=vectors, square=square, along=along)
 
     def add_version(self, version: str) -> None:
-        """Add ``version`` of the loops, at its place among the others."""
+        """Add ``version`` of the loops, in its order among the others."""
         self.versions = tuple(v for v in LOOP_VERSIONS if v == version or v in self.versions)
 
     def infer(self) -> tuple[Type, ...]:

@@ -70,7 +70,7 @@ def pointers(op: Op, value: Value) -> TileType:
 
 
 def bool_like(op: Op, mask: Value | None, like: TileType) -> None:
-    """``mask``, if there is one, has a bool for each element of ``like``, in the same place."""
+    """``mask``, if there is one, has a bool for each element of ``like``, at the same index."""
     if mask is not None:
         want = like.with_dtype(bool_)
         require(mask.type == want, op, "mask type {}, expected {}", mask.type, want)

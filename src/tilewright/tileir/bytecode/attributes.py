@@ -169,7 +169,7 @@ def write_tagged(attribute: Attribute, numbers: Numbers) -> bytes:
 
 
 def write_payload(attribute: Attribute, numbers: Numbers) -> bytes:
-    """``attribute`` where the place says what kind it is."""
+    """``attribute`` where the field says what kind it is."""
     write = _PAYLOADS.get(type(attribute))
     if write is not None:
         return write(attribute, numbers)

@@ -36,7 +36,7 @@ from tilewright.tileir.types import Function, Type
 
 ORDER = (FUNC, GLOBAL, CONSTANT, DEBUG, TYPE, PRODUCER, STRING)
 _PADDING = b"\xcb"
-_FILE_LOC = bytes((4,))  # the tag of places in files
+_FILE_LOC = bytes((4,))  # the tag of locations in files
 
 
 def write(module: Module, minor: int | None = None) -> bytes:
@@ -248,7 +248,7 @@ class _Writer:
         return b"".join([payload, *self.written])
 
     def head(self, location: FileLoc) -> bytes:
-        """What all places in one scope and file begin with."""
+        """What all locations in one scope and file begin with."""
         scope, file = self.location(location.scope), self.string(location.file)
         made = self.heads[location.scope, location.file] = _FILE_LOC + varint(scope) + varint(file)
         return made

@@ -278,7 +278,7 @@ class Emitter(dict[core.Value, Value]):
         return depth
 
     def where(self, message: str) -> str:
-        """``message`` after the place in the source of the op that is being exported."""
+        """``message`` after the location in the source of the op that is being exported."""
         return message if self.op is None else f"{self.op.loc}: {message}"
 
     def error(self, message: str) -> TileIRError:

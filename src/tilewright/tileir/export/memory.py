@@ -203,8 +203,8 @@ def _rank(view: core.Value) -> int:
 
 def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes: dict[str, Any]) -> Value:
     """A load. Where a tile of fewer elements than a CTA has threads is used in several layouts, ``tileiras`` 13.5 loads
-    it once more for each, behind stores to the same place, too. It does not do so behind a reduction, which here is one
-    of single elements, with their bits as they are."""
+    it once more for each, behind stores to the same address, too. It does not do so behind a reduction, which here is
+    one of single elements, with their bits as they are."""
     value = _ordered(e, op, name, operands, [e.result(op)], attributes)[0]
     type = e.result(op)
     bits = None if isinstance(type.element, Pointer) else SCALARS.get(f"i{type.element.bits}")

@@ -68,7 +68,7 @@ def import_entry(
     """The kernel ``entry``. ``types`` are those of its parameters where they are not as the file has them: with
     unsigned numbers, of which it does not know. With ``checked`` all that is undefined is stated, for the sanitizer.
 
-    TileIRError, at the place of the op, for what our IR cannot express, and for ops whose types do not fit.
+    TileIRError, at the location of the op, for what our IR cannot express, and for ops whose types do not fit.
     """
     locations = Locations(module.file)
     loc = locations(entry.loc)

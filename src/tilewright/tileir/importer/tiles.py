@@ -53,8 +53,8 @@ def _constant(e: Context, op: tir.Operation) -> Value:
         return e.constant(value, dtype, type.shape)
     base = e.memory.get(table_name(op))
     if base is not None:
-        places = e.emit(shape.Iota, type=TileType(int32, (type.size,)))
-        found = e.emit(memory.Load, e.emit(shape.PtrOffset, spread(e, base, (type.size,)), places), None, None)
+        indices = e.emit(shape.Iota, type=TileType(int32, (type.size,)))
+        found = e.emit(memory.Load, e.emit(shape.PtrOffset, spread(e, base, (type.size,)), indices), None, None)
     else:
         numbers = [number(dtype, bits) for bits in constants.elements(type, data)]
         found = _progression(e, dtype, numbers) or _joined(e, dtype, numbers)

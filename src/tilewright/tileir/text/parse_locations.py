@@ -24,15 +24,15 @@ class Locations:
         self.made: dict[str, Location | None] = {}
 
     def __call__(self, text: str, depth: int = 0) -> Location | None:
-        """The location, or the debug attribute, that ``text`` describes; None where it has no place."""
+        """The location, or the debug attribute, that ``text`` describes; None where it has no location."""
         if text not in self.made:
-            self.made[text] = None  # what contains itself has no place
+            self.made[text] = None  # what contains itself has no location
             self.made[text] = _Reader(self, text, depth).location() if depth < _MOST_DEPTH else None
         return self.made[text]
 
 
 class _Reader:
-    """Reads one description from left to right. What it does not know has no place."""
+    """Reads one description from left to right. What it does not know has no location."""
 
     def __init__(self, all: Locations, text: str, depth: int) -> None:
         self.all, self.depth = all, depth
@@ -149,8 +149,8 @@ def _divided(text: str, mark: str) -> tuple[str, str]:
 
 
 def give_scopes(entry: Entry) -> None:
-    """Put the places of ``entry`` that are in no scope, or in that of another function, into its own: files know no
-    others. A place in an inlined function keeps its scope, if it has one."""
+    """Put the locations of ``entry`` that are in no scope, or in that of another function, into its own: files know no
+    others. A location in an inlined function keeps its scope, if it has one."""
     here = entry.loc if isinstance(entry.loc, FileLoc) else FileLoc(None, "", 0, 0)
     old = [op.loc for op in entry.body.walk()]
     own = _function_of(here) or next((f for f in map(_function_of, old) if f and f.linkage_name == entry.name), None)
@@ -177,7 +177,7 @@ def give_scopes(entry: Entry) -> None:
 
 
 def _function_of(loc: Location | None) -> Subprogram | None:
-    """The function that a place is in, whatever was inlined into it."""
+    """The function that a location is in, whatever was inlined into it."""
     for _ in range(_MOST_DEPTH):
         if isinstance(loc, CallSite):
             loc = loc.caller

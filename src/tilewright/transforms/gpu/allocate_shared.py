@@ -95,7 +95,7 @@ def _apart(intervals: list[_Interval]) -> list[_Interval]:
 def _intervals(function: Function) -> list[_Interval]:
     """The life of each allocation, as numbers of ops in program order."""
     ranges = LiveRanges(function)
-    waits = [place for op, place in ranges.first.items() if isinstance(op, AsyncWait)]
+    waits = [at for op, at in ranges.first.items() if isinstance(op, AsyncWait)]
 
     roles = next((op for op in function.walk() if isinstance(op, WarpSpecialize)), None)
 

@@ -21,14 +21,7 @@ from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import clone_op, with_body
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, share_of_sm
-from tilewright.transforms.gpu.fetch_rings import (
-    BARRIERS,
-    Group,
-    allocate_ring,
-    choose_stages,
-    fetch_groups,
-    rings_of,
-)
+from tilewright.transforms.gpu.fetch_rings import BARRIERS, Group, allocate_ring, choose_stages, fetch_groups, rings_of
 from tilewright.transforms.gpu.specialize_warps import Consumer, begun, ctas_of_attention
 
 _STAGES = 1  # of each ring: descriptors do not change, and MMA ops of other tiles take as long as a fetch

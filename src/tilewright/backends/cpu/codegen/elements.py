@@ -1,6 +1,6 @@
 """Elements of tiles, computed where they are needed.
 
-An op without side effects is not executed at its place in the program. The loop that needs its result asks for the
+An op without side effects is not executed where it stands. The loop that needs its result asks for the
 elements at a position; this asks for the operands' elements, and so on down to memory, buffers and constants.
 """
 
@@ -191,8 +191,8 @@ class Elements:
                 self.store(tile, position, element)
             with orelse:
                 at = views.locate(self.nest, tile, position)
-                places = builder.add(lanes.integers(I64, range(count)), lanes.splat(builder, moved, count))
-                mask = builder.icmp_unsigned("<", places, lanes.splat(builder, as_value(count), count))
+                indices = builder.add(lanes.integers(I64, range(count)), lanes.splat(builder, moved, count))
+                mask = builder.icmp_unsigned("<", indices, lanes.splat(builder, as_value(count), count))
                 views.store_elements(self.state, builder, tile.dtype, at, mask, self.vector(element, count))
 
     def bounds(self, tile: ViewAccess, position: Position) -> ir.Value | None:

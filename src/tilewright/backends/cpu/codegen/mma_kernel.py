@@ -174,8 +174,8 @@ class Kernel:
             return found
         builder = nest.builder
         if self.by_column:
-            places = [index.add(builder, column, j * width) for j in range(len(found))]
-            factors = [self._load(nest, self._factor_at(nest, at), self.type) for at in places]
+            columns = [index.add(builder, column, j * width) for j in range(len(found))]
+            factors = [self._load(nest, self._factor_at(nest, at), self.type) for at in columns]
         else:
             at = self._factor_at(nest, index.add(builder, row, i))
             factors = [lanes.splat(builder, builder.load(at, align=4, typ=self.type), width)] * len(found)

@@ -58,8 +58,8 @@ def _widened(state: State, nest: LoopNest, which: int, x: Value, scale: Value | 
         type_ = with_lanes(F64, wide)
         value = loops.builder.fpext(elements.vector(elements.at(x, position), wide), type_)
         if scale is not None:
-            place = _scale_position(loops, position, axis, t.shape[axis] // scale.tile.shape[axis])
-            factor = elements.vector(elements.at(scale, place), wide)
+            at = _scale_position(loops, position, axis, t.shape[axis] // scale.tile.shape[axis])
+            factor = elements.vector(elements.at(scale, at), wide)
             value = loops.builder.fmul(value, loops.builder.fpext(factor, type_))
         elements.write(buffer, t.shape, position, Element(value, wide, loops.level))
         loops.close()

@@ -235,9 +235,9 @@ def _emit_attend(function: ir.Function) -> None:
     builder.ret(ir.Constant(I1, 1))
 
 
-def emit_note_time(builder: ir.IRBuilder, worker: ir.Value, place: Worker) -> None:
+def emit_note_time(builder: ir.IRBuilder, worker: ir.Value, field: Worker) -> None:
     """Store what time it is in the record of the worker."""
-    builder.store(clock(builder), records.at(builder, worker, place))
+    builder.store(clock(builder), records.at(builder, worker, field))
 
 
 def clock(builder: ir.IRBuilder) -> ir.Value:

@@ -19,7 +19,7 @@ from tilewright.ir.ops.shape import Pack, Unpack
 
 
 def emit_write_part(state: State, nest: LoopNest, op: WritePart) -> None:
-    """Compute the part into its place in the buffer of the whole tile."""
+    """Compute the part to its offset in the buffer of the whole tile."""
     bind_results(state, nest, 0)
     value, shape, buffer = op.value, op.type.shape, state.tile_buffer(nest.results[0])
     origin: tuple[Index, ...] = op.origin

@@ -18,7 +18,7 @@ def emit_take(
 ) -> tuple[ir.Block, ir.Value, ir.Value]:
     """Take the next blocks of a range, and go to ``taken``, or to ``done`` where all ranges are used up.
 
-    ``record`` has the addresses of the records of launch and worker. Returns the place to take more, the first block
+    ``record`` has the addresses of the records of launch and worker. Returns the block to take more, the first block
     taken, and the one after the last. Where all threads share one range, blocks begin in the order of their numbers.
     """
     context, worker = record
@@ -83,8 +83,8 @@ def _helpers(builder: ir.IRBuilder, worker: ir.Value) -> ir.Value:
 
 def count_blocks(builder: ir.IRBuilder, worker: ir.Value, taken: ir.Value) -> None:
     """Count blocks that the launching thread takes."""
-    place = records.at(builder, worker, Worker.BLOCKS)
-    builder.store(builder.add(builder.load(place, typ=I64), taken), place)
+    counter = records.at(builder, worker, Worker.BLOCKS)
+    builder.store(builder.add(builder.load(counter, typ=I64), taken), counter)
 
 
 def emit_join(builder: ir.IRBuilder, context: ir.Value, worker: ir.Value) -> None:

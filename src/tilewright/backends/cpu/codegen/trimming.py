@@ -51,5 +51,5 @@ def _inside(builder: ir.IRBuilder, load: ViewAccess, axes: Axes | None, counts: 
     if axes is None:
         return [] if load.inside is None else [load.inside]
     read = (1 if axis is None else counts[axis] for axis in axes)
-    places = zip(load.checked, load.origins, load.extents, read)
-    return [fits(builder, origin, extent, n) for checked, origin, extent, n in places if checked]
+    each = zip(load.checked, load.origins, load.extents, read)
+    return [fits(builder, origin, extent, n) for checked, origin, extent, n in each if checked]

@@ -1,6 +1,6 @@
-"""The pass that makes the loop-level form: fusion, and a place in memory for every tile that is kept.
+"""The pass that makes the loop-level form: fusion, and an offset in memory for every tile that is kept.
 
-An op without side effects is not executed at its place in the program but in the loops that need its result. Statements
+An op without side effects is not executed where it stands but in the loops that need its result. Statements
 are: each becomes a nest, together with what it needs.
 """
 

@@ -62,8 +62,8 @@ class LiveBuffers:
 
     def arena(self, op: Op) -> Arena:
         """An arena that hands out what no live buffer takes at ``op``."""
-        taken, place = dict(self._arrays), self._place[op]
+        taken, now = dict(self._arrays), self._place[op]
         for (first, last), offset, size in self._buffers:
-            if first <= place <= last:
+            if first <= now <= last:
                 taken[offset] = max(size, taken.get(offset, 0))
         return Arena(taken)

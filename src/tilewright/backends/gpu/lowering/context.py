@@ -133,8 +133,8 @@ class Context:
         emit, may_be_sum = self.scalars.of(op), addresses.may_be_sum(op)
         for r in range(0, len(found), stride):
             each = [registers[r] for registers in operands]
-            place = addresses.emit(self, op, each) if may_be_sum else None
-            found[r] = emit(each) if place is None else place
+            address = addresses.emit(self, op, each) if may_be_sum else None
+            found[r] = emit(each) if address is None else address
         self.values[op.result] = found
 
     # -- linear maps of lanes and warps

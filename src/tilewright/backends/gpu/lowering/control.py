@@ -46,7 +46,7 @@ def _count(value: Value) -> int:
 
 
 def _are_words(*values: Value) -> bool:
-    """Whether one of ``values``, which take the same place, is the left operand of an MMA op of warp groups."""
+    """Whether one of ``values``, which one variable holds in turn, is the left operand of an MMA op of warp groups."""
     return any(isinstance(op, Wgmma) and op.x is v for v in values for op in v.users)
 
 

@@ -50,8 +50,8 @@ class Matrices:
         for first in range(self.offsets.size(REGISTER)):
             if first & (each[-1] | four[-1]):
                 continue
-            place = self.offsets.index(register=first)
-            mixed, alone = place & moving, place & ~moving
+            offset = self.offsets.index(register=first)
+            mixed, alone = offset & moving, offset & ~moving
             if mixed not in bases:
                 swizzled = b.xor(mine, cx.i32(mixed)) if mixed else mine
                 bases[mixed] = b.add(start, b.mul(swizzled, cx.i32(item)))

@@ -65,8 +65,8 @@ def ptx(w: Writer, name: str, operands: Sequence[Val], mode: RoundingMode, *, ft
     """One instruction of NVIDIA's."""
     element = operands[0].element
     register = _REGISTERS[element]
-    places = ", ".join(f"${i}" for i in range(len(operands) + 1))
-    code = f"{name}.{mode.name.lower()}{'.ftz' if ftz else ''}.{element} {places};"
+    numbers = ", ".join(f"${i}" for i in range(len(operands) + 1))
+    code = f"{name}.{mode.name.lower()}{'.ftz' if ftz else ''}.{element} {numbers};"
     return w.asm(code, ",".join([f"={register}", *[register] * len(operands)]), operands, element)
 
 

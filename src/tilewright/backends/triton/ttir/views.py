@@ -174,10 +174,10 @@ def descriptor_type(s: LoweringState, d: Descriptor) -> str:
     return f"!tt.tensordesc<tensor<{d.tile}>>" if s.dialect < (3, 8) else f"!tt.tensordesc<{d.tile}>"
 
 
-def find_maps(s: LoweringState, place: Op) -> None:
-    """Find the tensor maps that are to be found before ``place``."""
+def find_maps(s: LoweringState, anchor: Op) -> None:
+    """Find the tensor maps that are to be found before the op ``anchor``."""
     known: dict[tuple[Descriptor, Cell], Val] = {}
-    for op in s.plan.found_before.get(place, ()):
+    for op in s.plan.found_before.get(anchor, ()):
         d = s.plan.descriptors[op]
         cell = s.plan.tables.cell(_array_of(op).base)
         assert cell is not None

@@ -123,8 +123,8 @@ def _promise_inside(ctx: Context, array: Array, indices: list[Tile], where: Valu
         below = b.emit(Cmp, wide, broadcast(ctx, extent, shape), predicate=CmpPredicate.LT)
         above = b.emit(Cmp, wide, constant(ctx, 0, int64, shape), predicate=CmpPredicate.GE)
         holds = b.emit(And, above, below)
-        places = [i.value for i in indices]
-        _promise(ctx, holds, where, [wide, last], f"index {{}} along axis {axis}", array, places)
+        shown = [i.value for i in indices]
+        _promise(ctx, holds, where, [wide, last], f"index {{}} along axis {axis}", array, shown)
 
 
 def _promise_offset(ctx: Context, array: Array, offset: Value, where: Value | None) -> None:

@@ -8,12 +8,7 @@ from typing import Any
 from tilewright.frontend.python.context import Context, OpBuilder
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops import arguments as check
-from tilewright.frontend.python.ops.convert import (
-    cast,
-    constant,
-    constant_of,
-    to_tile,
-)
+from tilewright.frontend.python.ops.convert import cast, constant, constant_of, to_tile
 from tilewright.frontend.python.ops.element_refs import spread
 from tilewright.frontend.python.ops.tiles import reshape
 from tilewright.frontend.python.values import Array, ArrayList, RawMemory, Tile, TiledView

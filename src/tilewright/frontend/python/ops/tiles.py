@@ -8,13 +8,7 @@ from typing import Any
 from tilewright.frontend.python.context import Context, OpBuilder
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops import arguments as check
-from tilewright.frontend.python.ops.convert import (
-    broadcast,
-    cast,
-    constant,
-    constant_of,
-    numeric,
-)
+from tilewright.frontend.python.ops.convert import broadcast, cast, constant, constant_of, numeric
 from tilewright.frontend.python.values import Tile
 from tilewright.ir.dtypes import int32, int64, uint8
 from tilewright.ir.ops.arith import Add, Mul

@@ -73,7 +73,7 @@ class MbarrierExpect(Op):
 class MbarrierArrive(Op):
     """One thread of each warp group arrives, where ``mask`` is true: what its warps did before has happened.
 
-    With ``cluster`` it arrives twice, at this barrier and at that in the same place of the mate.
+    With ``cluster`` it arrives twice, at this barrier and at that at the same address of the mate.
     """
 
     barrier: Value = operand()

@@ -173,7 +173,7 @@ def _tile_of_map(op: Op, t: SharedType, value: Value, starts: list[Value]) -> No
 class Fetch(Op):
     """The tile of an array that begins at the coordinates ``starts``, in shared memory; zeros outside of the array.
 
-    ``specialize-warps`` gives it a place in a ring of buffers, into which ``gpu.tma_load`` copies it ahead. With
+    ``specialize-warps`` gives it a slot in a ring of buffers, into which ``gpu.tma_load`` copies it ahead. With
     ``both`` the CTAs of a cluster fetch equally often, and where it is true the same tile: see there.
     """
 
@@ -218,7 +218,7 @@ class TmaLoad(Op):
 
     When it has arrived, its bytes are taken from those that the current phase of ``barrier`` expects. It may be read
     by those who have waited for that phase. Where ``both`` is true, it copies half of the boxes (the CTA that comes
-    first in the cluster the first half) to both CTAs, at the same places, and tells the barriers of both.
+    first in the cluster the first half) to both CTAs, at the same addresses, and tells the barriers of both.
     """
 
     buffer: Value = operand()

@@ -115,7 +115,7 @@ def _is_independent(function: Function) -> bool:
 
 
 def _keep_their_order(function: Function, axes: dict[Store | StoreView, int]) -> bool:
-    """Whether stores to one place, halved along ``axes``, are of one block: they have the same tiles there."""
+    """Whether stores to one address, halved along ``axes``, are of one block: they have the same tiles there."""
     roots = AnalysisManager(function).get(AliasAnalysis)
     looped = {op for loop in function.walk() if isinstance(loop, LoopOp) for op in loop.body.walk()}
     kinds: dict[MemoryObject, set[tuple[Type, int]]] = {}

@@ -130,8 +130,8 @@ class TileSplitter:
         """Let ``operands`` of an access say where its half is."""
         view = op.view.op
         assert isinstance(view, memory.MakePartitionView)
-        place = len(operands) - len(view.type.tile_shape) + axis
+        at = len(operands) - len(view.type.tile_shape) + axis
         half, whole = view.type.tile_shape[axis] // 2, self._get(view.view, None)
-        operands[0], operands[place] = part_of_view(
-            self._b, view.type, whole, operands[place], axis, half, self._part, promised=op.promised[axis]
+        operands[0], operands[at] = part_of_view(
+            self._b, view.type, whole, operands[at], axis, half, self._part, promised=op.promised[axis]
         )
