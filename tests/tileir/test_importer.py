@@ -522,7 +522,7 @@ def test_kernels_can_be_copied_pickled_and_named() -> None:
     with pytest.raises(KeyError, match="has no kernel add; it has: mm_"):
         module.kernel("add")
     with pytest.raises(KeyError, match="has no one kernel that is meant without a name; it has: none"):
-        tileir.load(b"").kernel()
+        tileir.load(b"// nothing").kernel()
     with pytest.raises(TypeError, match="is a kernel and cannot be called"):
         first()
 
