@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 class Field(enum.IntEnum):
-    """Places in the record of the launch."""
+    """Words of the record of the launch."""
 
     NEXT = 0  # the next block to run; threads add CHUNK to take so many blocks
     TOTAL = 1
@@ -35,7 +35,7 @@ class Field(enum.IntEnum):
 
 
 class Worker(enum.IntEnum):
-    """Places in the record of each thread of a launch, which no other thread writes."""
+    """Words of the record of each thread of a launch, which no other thread writes."""
 
     BUDGET = 0  # work that is left until it looks for signals and at the clock
     POLL = 1  # 1 + the number of the poll where it ended because of a cancellation, or BETWEEN_BLOCKS
@@ -56,7 +56,7 @@ class Worker(enum.IntEnum):
 
 
 class Team(enum.IntEnum):
-    """Places in the record of a launch by a team of threads."""
+    """Words of the record of a launch by a team of threads."""
 
     VALUES = 0  # addresses: of the arguments, the record of the launch, and the records and scratch memory of threads
     CONTEXT = 1
@@ -68,7 +68,7 @@ class Team(enum.IntEnum):
 
 
 class Watch(enum.IntEnum):
-    """Places in the record of looks at blocks that wait for each other: see ``codegen/watch.py``. For each worker, the
+    """Words of the record of looks at blocks that wait for each other: see ``codegen/watch.py``. For each worker, the
     address of its record follows, and how long it had waited when memory changed last."""
 
     PATIENCE = 0  # nanoseconds without a change after which no block can progress
@@ -88,7 +88,7 @@ class Cancellation(enum.IntEnum):
 
 
 class Python(enum.IntEnum):
-    """Places in the table of functions of Python."""
+    """Words of the table of functions of Python."""
 
     SAVE_THREAD = 0
     RESTORE_THREAD = 1

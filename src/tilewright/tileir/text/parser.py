@@ -12,14 +12,15 @@ from typing import Any, Union
 from tilewright.tileir import structure
 from tilewright.tileir.debug import FileLoc, Location
 from tilewright.tileir.module import ArrayAttr, Block, Entry, Global, HintsAttr, Module, Operation, Value
-from tilewright.tileir.optable import BY_NAME, ENUMS, NEWEST, NO_DEFAULT, SECTIONS, AttributeSpec, OpSpec
+from tilewright.tileir.optable import BY_NAME, NEWEST, SECTIONS, OpSpec
 from tilewright.tileir.text import parse_attributes as attributes
 from tilewright.tileir.text import parse_generic as generic
+from tilewright.tileir.text.parse_fields import Fields, absent
 from tilewright.tileir.text.parse_locations import Locations, give_scopes
-from tilewright.tileir.text.parse_types import enum_value, parse_enum, parse_type
+from tilewright.tileir.text.parse_types import parse_type
 from tilewright.tileir.text.scanner import Scanner
-from tilewright.tileir.text.syntax import KINDS, PARTS
-from tilewright.tileir.types import TOKEN, GatherScatterView, TensorView, Type
+from tilewright.tileir.text.syntax import PARTS
+from tilewright.tileir.types import TOKEN, TensorView, Type
 
 # operands, attributes, the types of the results, regions
 Parts = tuple[dict[str, Any], dict[str, Any], list[Type], list[Union[Block, None]]]
@@ -105,7 +106,7 @@ class _Parser:
         if spec is None or spec.name not in SECTIONS:
             s.fail("an entry, a global or a module", start)
         s.expect("(", ")")
-        known = _absent(spec)
+        known = absent(spec)
         self.generic_attributes(spec, known)
         body: Block | None = None
         if spec.name == "module":
@@ -265,7 +266,7 @@ class _Parser:
             return self.constant(spec)
         if spec.name == "make_tensor_view":
             return self.tensor_view()
-        s, fields = self.s, _Fields(self, spec, count)
+        s, fields = self.s, Fields(self.s, spec, count, self.value)
         for part in PARTS[spec.name]:
             if spec.name == "print_tko" and "->" in part[-1] and not s.peek("->"):
                 fields.results = [TOKEN]  # without a result in 13.1
@@ -333,7 +334,7 @@ class _Parser:
         s = self.s
         s.expect("(")
         values = s.sequence(")", lambda s: self.value())
-        known = _absent(spec) | {generic.SEGMENTS: None}
+        known = absent(spec) | {generic.SEGMENTS: None}
         self.generic_attributes(spec, known)
         regions = list(s.sequence(")", lambda s: self.region(""))) if s.accept("(") else []
         self.generic_attributes(spec, known)
@@ -487,141 +488,3 @@ class _Parser:
         self.fill(body, "")
         self.values = outer
         return {"operands": operands}, known, types, [body]
-
-
-class _Fields:
-    """Operands, attributes and result types of one op, as its template names them."""
-
-    def __init__(self, parser: _Parser, spec: OpSpec, count: int) -> None:
-        self.parser, self.s, self.spec = parser, parser.s, spec
-        self.count = count if spec.results is None else spec.results
-        self.operands: dict[str, Any] = {o.name: [] if o.variadic else None for o in spec.operands}
-        self.attributes = _absent(spec)
-        self.results: list[Type] = [] if spec.results is None else [TOKEN] * spec.results
-        self.variadic = {o.name for o in spec.operands if o.variadic}
-        self.kinds: dict[str, AttributeSpec] = {a.name: a for a in spec.attributes}
-
-    def read(self, part: tuple[str, ...]) -> None:
-        """One part of the template."""
-        kind, *rest = part
-        if kind == "":
-            self.s.expect(*re.findall(r"\w+|->|[^\w\s]", rest[0]))  # its words and marks
-        elif kind in KINDS:
-            getattr(self, kind)(*rest)
-        elif kind in self.operands:
-            self.operand(kind)
-        else:
-            self.attribute(kind)
-
-    def operand(self, name: str) -> None:
-        if name not in self.variadic:
-            self.operands[name] = self.parser.value()
-        elif self.s.peek("%"):
-            self.operands[name] = self.parser.value_list()
-
-    def attribute(self, name: str) -> None:
-        s, a = self.s, self.kinds[name]
-        if a.kind in ENUMS:
-            self.attributes[name] = enum_value(s, a.kind, f"{name} of {self.spec.name}")
-        elif a.kind == "int":
-            self.attributes[name] = s.integer()
-        elif a.kind == "str":
-            self.attributes[name] = s.string() if s.peek('"') else s.name()
-        elif a.kind == "predicate":
-            self.attributes[name] = attributes.predicate(s)
-        else:
-            assert a.kind == "i32s", a.kind
-            s.expect("[")
-            self.attributes[name] = s.sequence("]", Scanner.integer)
-
-    # parts of templates
-
-    def type(self, name: str) -> None:
-        self.checked(self.operands[name])
-
-    def checked(self, operand: Value) -> None:
-        """The type of an operand, which it has already."""
-        start = self.s.pos
-        if parse_type(self.s) != operand.type:
-            self.s.fail(f"{operand.type}, the type of the operand", start)
-
-    def made(self) -> None:
-        self.results = [parse_type(self.s)]
-        while len(self.results) < self.count:
-            self.s.expect(",")
-            self.results.append(parse_type(self.s))
-
-    def same(self) -> None:
-        self.results = [parse_type(self.s)] * self.count
-
-    def flag(self, name: str) -> None:
-        self.attributes[name] = self.s.accept(name)
-
-    def custom(self, name: str, default: str, word: str) -> None:
-        self.attributes[name] = parse_enum(self.s, self.kinds[name].kind) if self.s.accept(word) else default
-
-    option = custom
-
-    def word(self, name: str) -> None:
-        for value in ENUMS[self.kinds[name].kind]:
-            if self.s.accept(value):
-                self.attributes[name] = value
-                return
-
-    def comma(self, name: str) -> None:
-        if self.s.accept(","):
-            self.operand(name)
-
-    def comma_type(self, name: str) -> None:
-        if self.operands[name] is not None:
-            self.s.expect(",")
-            self.checked(self.operands[name])
-
-    def types(self, name: str) -> None:
-        if self.operands[name]:
-            self.s.expect(":")
-            self.s.listed(parse_type)
-
-    def after(self, *words: str) -> None:
-        if self.s.accept("token", "="):
-            self.operands["token"] = self.parser.value()
-
-    close_after = after
-
-    def index(self) -> None:
-        if self.s.peek("%"):
-            self.operands["index"] = self.parser.value_list()
-
-    def indices(self) -> None:
-        if "index" not in self.operands:  # of extract and insert
-            self.operands["indices"] = self.parser.value_list()
-            return
-        gathered = isinstance(self.operands["view"].type, GatherScatterView)
-        for operand in self.operands["index"][: None if gathered else 1]:
-            if operand is not self.operands["index"][0]:
-                self.s.expect(",")
-            self.checked(operand)
-
-    def hints(self) -> None:
-        if self.s.accept("optimization_hints", "="):
-            self.attributes["optimization_hints"] = attributes.hints(self.s)
-
-    def inbounds(self) -> None:
-        self.attributes["inbounds"] = (False,) * len(self.operands["index"])
-        if self.s.accept("inbounds", "=", "["):
-            self.attributes["inbounds"] = self.s.sequence("]", Scanner.boolean)
-
-    close_inbounds = inbounds
-
-    def reduction(self) -> None:
-        self.attributes["reduction"] = "add"
-        if self.s.accept("attributes", "{", "reduction", "=", "#cuda_tile.multimem_reduction_kind"):
-            self.attributes["reduction"] = parse_enum(self.s, "Reduction")
-            self.s.expect("}")
-
-
-def _absent(spec: OpSpec) -> dict[str, Any]:
-    """The attributes of an op that names none."""
-    found: dict[str, Any] = {a.name: None if a.default is NO_DEFAULT else a.default for a in spec.attributes}
-    found |= {part[1]: part[2] for part in PARTS.get(spec.name, ()) if part[0] in ("option", "custom")}
-    return found | dict.fromkeys(spec.units, False)
