@@ -95,20 +95,7 @@ def traced_launch(
         kernel_args = tuple(filled)
     if len(constant) != len(kernel_args):
         raise TypeError(f"the kernel takes {len(constant)} arguments, but {len(kernel_args)} were given")
-    described: list[Any] = []
-    for value, fixed in zip(kernel_args, constant):
-        if isinstance(value, (bool, DType)):
-            described.append(value)
-        elif fixed and isinstance(value, float):
-            described.append(float.fromhex(value.hex()))  # which Dynamo fixes
-        elif fixed and isinstance(value, int):
-            described.append(operator.index(value))
-        elif isinstance(value, (int, float)):
-            described.append(1.0 if isinstance(value, float) else 1)
-        elif isinstance(value, (tuple, list, str)) or value is None:
-            raise TypeError("in a compiled function, ct.launch takes arrays, numbers and dtypes only")
-        else:
-            described.append(("array", str(value.dtype), value.dim()))
+    described = [_described(value, fixed) for value, fixed in zip(kernel_args, constant)]
     changes = written_arguments(identity, tuple(described))
     layout = ""
     written, read, integers, floats, held, dtypes = [], [], [], [], [], []
@@ -135,6 +122,21 @@ def traced_launch(
             layout += "r"
             read.append(value)
     launch_operator()(identity, list(grid), layout, written, read, integers, floats, held, dtypes, backend or "")
+
+
+def _described(value: Any, fixed: bool) -> Any:
+    """An argument as ``written_arguments`` takes it; ``fixed``: its parameter is a constant when compiling."""
+    if isinstance(value, (bool, DType)):
+        return value
+    if isinstance(value, (int, float)) and not fixed:
+        return 1.0 if isinstance(value, float) else 1
+    if isinstance(value, float):
+        return float.fromhex(value.hex())  # which Dynamo fixes
+    if isinstance(value, int):
+        return operator.index(value)
+    if isinstance(value, (tuple, list, str)) or value is None:
+        raise TypeError("in a compiled function, ct.launch takes arrays, numbers and dtypes only")
+    return "array", str(value.dtype), value.dim()
 
 
 def launch_operator() -> Any:

@@ -114,20 +114,7 @@ def with_threads(
     if divisible:
         text = prepared(text, set(divisible), FUNCTION, transform)
     leftover = any(_INDEX in called for name, called in calls.items() if name not in kernels)
-    added: list[str] = []
-    ways = dict.fromkeys(kernels, Way.LOOPS)
-    for symbol in kernels:
-        match = next((m for m in FUNCTION.finditer(text) if m[1].strip('"') == symbol), None)
-        if match is None:
-            continue
-        whole = "\n".join([text, *added])
-        found = _split_functions(symbol, match.group(), whole, leftover, checked) if symbol in divisible else None
-        way = Way.FIBERS if symbol in meeting else Way.LOOPS
-        plain = without_yields(match.group(), BARRIER)
-        functions, ways[symbol] = found or (_functions(symbol, plain, whole, stores=leftover), way)
-        added.append(functions)
-        head = re.sub(r" !dbg !\d+", "", match.group().split("\n", 1)[0])
-        text = text[: match.start()] + head + "\n" + match.group().split("\n", 1)[1] + text[match.end() :]
+    text, added, ways = _with_functions(text, kernels, divisible, meeting, stores=leftover, checked=checked)
     text = re.sub(rf"^declare [^\n]*@{_INDEX}\([^\n]*\n", "", text, flags=re.M)
     text, sized = _DYNAMIC.subn(rf"@\1 = internal thread_local alias \2, ptr @{_SHARED}", text)
     if sized:
@@ -141,6 +128,34 @@ def with_threads(
         whole += "\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
     missing = [d for name, d in _RUNTIME.items() if not re.search(rf"^declare [^\n]*@{name}\(", text, re.M)]
     return SimtModule("\n".join([whole, *missing, ""]), ways)
+
+
+def _with_functions(
+    text: str,
+    kernels: Sequence[str],
+    divisible: frozenset[str],
+    meeting: frozenset[str],
+    *,
+    stores: bool,
+    checked: bool,
+) -> tuple[str, list[str], dict[str, Way]]:
+    """The module ``text``, the functions that run the threads of ``kernels``, and the way in which: those in
+    ``divisible`` are split at their barriers where they can be, and others in ``meeting`` need fibers."""
+    added: list[str] = []
+    ways = dict.fromkeys(kernels, Way.LOOPS)
+    for symbol in kernels:
+        match = next((m for m in FUNCTION.finditer(text) if m[1].strip('"') == symbol), None)
+        if match is None:
+            continue
+        whole = "\n".join([text, *added])
+        found = _split_functions(symbol, match.group(), whole, stores, checked) if symbol in divisible else None
+        way = Way.FIBERS if symbol in meeting else Way.LOOPS
+        plain = without_yields(match.group(), BARRIER)
+        functions, ways[symbol] = found or (_functions(symbol, plain, whole, stores=stores), way)
+        added.append(functions)
+        head = re.sub(r" !dbg !\d+", "", match.group().split("\n", 1)[0])
+        text = text[: match.start()] + head + "\n" + match.group().split("\n", 1)[1] + text[match.end() :]
+    return text, added, ways
 
 
 def entry(kind: str, symbol: str) -> str:
