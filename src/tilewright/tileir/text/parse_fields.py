@@ -18,9 +18,11 @@ from tilewright.tileir.types import TOKEN, GatherScatterView, Type
 class Fields:
     """Operands, attributes and result types of one op, as its template names them."""
 
-    def __init__(self, s: Scanner, spec: OpSpec, count: int, value: Callable[[], Value]) -> None:
-        """``value`` reads the name of one that is known; ``count`` is that of the results."""
-        self.s, self.spec, self.value = s, spec, value
+    def __init__(
+        self, s: Scanner, spec: OpSpec, count: int, value: Callable[[], Value], values: Callable[[], list[Value]]
+    ) -> None:
+        """``value`` and ``values`` read names of those that are known; ``count`` is that of the results."""
+        self.s, self.spec, self.value, self.values = s, spec, value, values
         self.count = count if spec.results is None else spec.results
         self.operands: dict[str, Any] = {o.name: [] if o.variadic else None for o in spec.operands}
         self.attributes = absent(spec)
@@ -39,9 +41,6 @@ class Fields:
             self.operand(kind)
         else:
             self.attribute(kind)
-
-    def values(self) -> list[Value]:
-        return self.s.listed(lambda _: self.value())
 
     def operand(self, name: str) -> None:
         if name not in self.variadic:

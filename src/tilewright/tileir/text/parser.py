@@ -266,7 +266,7 @@ class _Parser:
             return self.constant(spec)
         if spec.name == "make_tensor_view":
             return self.tensor_view()
-        s, fields = self.s, Fields(self.s, spec, count, self.value)
+        s, fields = self.s, Fields(self.s, spec, count, self.value, self.value_list)
         for part in PARTS[spec.name]:
             if spec.name == "print_tko" and "->" in part[-1] and not s.peek("->"):
                 fields.results = [TOKEN]  # without a result in 13.1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends.base import Capabilities
+from tilewright.backends.base import Backend, Capabilities, Executable
 from tilewright.backends.gpu.interpreter.cluster import Cluster, are_paired, in_pairs, run_cluster
 from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
 from tilewright.backends.launch_arguments import LaunchArguments
@@ -27,7 +26,7 @@ from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
 
 
-class InterpreterExecutable:
+class InterpreterExecutable(Executable):
     """A function of the gpu stage, ready to be interpreted: ``num_ctas`` CTAs run each block of a grid."""
 
     def __init__(self, function: Function, num_ctas: int = 1) -> None:
@@ -59,15 +58,11 @@ class InterpreterExecutable:
         pairs = in_pairs((index, maker(index)) for index in Schedule().indices(grid))
         run_blocks(((index, run_cluster(ctas, self.function.body)) for index, ctas in pairs), memory)
 
-    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
-        """The launch, to be run later."""
-        return functools.partial(self.launch, grid, arguments)
-
     def stages(self) -> Mapping[str, str]:
         return {"GPU dialect": print_function(self.function)}
 
 
-class InterpreterBackend:
+class InterpreterBackend(Backend):
     """Lowers kernels to the gpu stage with ``num_warps`` warps a CTA and ``num_stages``, and interprets them.
 
     For ``target``, if there is one: without, nothing is used that only some architectures have.
@@ -80,9 +75,6 @@ class InterpreterBackend:
         self.num_warps = num_warps
         self.num_stages = num_stages
         self._target = target
-
-    def unavailable(self) -> str | None:
-        return None
 
     @property
     def capabilities(self) -> Capabilities:
