@@ -94,9 +94,9 @@ def _traffic(threads: int, part: int, kind: str) -> float:
     step = _VECTORS * _LINE
     count = max(part // (1 if kind == _READ else 2) // step, 1)
     moved = count * step * (1 if kind == _READ else 2)
-    function, _engine = _compiled(
-        _stream(kind), "stream", ctypes.c_float, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2
-    )
+    words = step // 4
+    text = _STREAM.format(words=words, store="" if kind == _READ else f"store <{words} x i32> %x, ptr %q, align 64")
+    function, _engine = _compiled(text, "stream", ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)
     arrays = [np.ones(2 * count * step + 2 * _LINE, np.uint8) for _ in range(threads)]
     starts = [-a.ctypes.data % _LINE + a.ctypes.data for a in arrays]
 
@@ -109,49 +109,35 @@ def _traffic(threads: int, part: int, kind: str) -> float:
     return moved * times * threads / _fastest(work(times))
 
 
-def _stream(kind: str) -> str:
-    """LLVM IR of a function that reads, or copies, ``n`` times ``_VECTORS`` lines, ``times`` times."""
-    each = range(_VECTORS)
-    lines = [
-        "define float @stream(ptr %from, ptr %to, i64 %n, i64 %times) {",
-        "entry:",
-        "  br label %outer",
-        "outer:",
-        "  %t = phi i64 [ 0, %entry ], [ %t1, %latch ]",
-        "  br label %loop",
-        "loop:",
-        "  %i = phi i64 [ 0, %outer ], [ %next, %loop ]",
-        *(f"  %s{k} = phi <16 x i32> [ zeroinitializer, %outer ], [ %r{k}, %loop ]" for k in each),
-        f"  %b = mul i64 %i, {_VECTORS}",
-    ]
-    for k in each:
-        lines += [
-            f"  %o{k} = add i64 %b, {k}",
-            f"  %p{k} = getelementptr <16 x i32>, ptr %from, i64 %o{k}",
-            f"  %x{k} = load volatile <16 x i32>, ptr %p{k}, align 64",
-            f"  %r{k} = or <16 x i32> %s{k}, %x{k}",
-        ]
-        if kind != _READ:
-            lines += [
-                f"  %q{k} = getelementptr <16 x i32>, ptr %to, i64 %o{k}",
-                f"  store <16 x i32> %x{k}, ptr %q{k}, align 64",
-            ]
-    lines += [
-        "  %next = add i64 %i, 1",
-        "  %again = icmp ult i64 %next, %n",
-        "  br i1 %again, label %loop, label %latch",
-        "latch:",
-        "  %t1 = add i64 %t, 1",
-        "  %more = icmp ult i64 %t1, %times",
-        "  br i1 %more, label %outer, label %end",
-        "end:",
-        *(f"  %u{k} = or <16 x i32> {f'%u{k - 1}' if k > 1 else '%r0'}, %r{k}" for k in each[1:]),
-        f"  %e = extractelement <16 x i32> %u{_VECTORS - 1}, i32 0",
-        "  %f = bitcast i32 %e to float",
-        "  ret float %f",
-        "}",
-    ]
-    return "\n".join(lines)
+# Reads, or copies, n times as many words as eight cache lines have, and that several times.
+_STREAM = """
+declare i32 @llvm.vector.reduce.or.v{words}i32(<{words} x i32>)
+define i32 @stream(ptr %from, ptr %to, i64 %n, i64 %times) {{
+entry:
+  br label %outer
+outer:
+  %t = phi i64 [ 0, %entry ], [ %t1, %latch ]
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %outer ], [ %next, %loop ]
+  %s = phi <{words} x i32> [ zeroinitializer, %outer ], [ %r, %loop ]
+  %p = getelementptr <{words} x i32>, ptr %from, i64 %i
+  %q = getelementptr <{words} x i32>, ptr %to, i64 %i
+  %x = load volatile <{words} x i32>, ptr %p, align 64
+  %r = or <{words} x i32> %s, %x
+  {store}
+  %next = add i64 %i, 1
+  %again = icmp ult i64 %next, %n
+  br i1 %again, label %loop, label %latch
+latch:
+  %t1 = add i64 %t, 1
+  %more = icmp ult i64 %t1, %times
+  br i1 %more, label %outer, label %end
+end:
+  %e = call i32 @llvm.vector.reduce.or.v{words}i32(<{words} x i32> %r)
+  ret i32 %e
+}}
+"""
 
 
 def copy_bandwidth(threads: int) -> float:
