@@ -3,7 +3,7 @@
     python benchmarks/gpu_constants.py backends.triton.heuristics._WORDS 8 16 32 --rows softmax norm [--backend gpu]
 
 Kernels are compiled anew for each value; then the values take turns, three times, with a cold L2 cache. Times are
-microseconds. ``constants.py`` is the same for a CPU.
+microseconds; ``results/gpu_constants.md`` has them. ``constants.py`` is the same for a CPU.
 """
 
 from __future__ import annotations

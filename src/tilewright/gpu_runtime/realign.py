@@ -12,7 +12,7 @@ from tilewright.ir.parser import parse_function
 
 _UNIT = 16  # bytes that addresses and strides are multiples of: CUDA Driver API, cuTensorMapEncodeTiled
 _LINE = 128  # bytes of a line of the L2 cache: rows that start on one are read faster
-# Bytes of an array per block of the grid up to which a copy pays. benchmarks/gpu_constants.py measures others.
+# Bytes of an array per block of the grid up to which a copy pays. Others: benchmarks/results/gpu_constants.md.
 _WORTH_PER_BLOCK = 1 << 21
 # Steps along K of all blocks from which a transposed copy of elements of so many bytes pays, as blocks can transpose
 # their tiles themselves. Products by the gpu backend on an H100: of 8 bits 2^21 steps (2048x2048x2048, 1024x4096x4096)
@@ -23,7 +23,7 @@ _WORTH_TRANSPOSING = {1: 1 << 20, 4: 1 << 18}
 # of tfloat32) a copy takes longer than what it saves, with 8 times (1024x1024x16384) it does not.
 _READ_OFTEN = 8
 _REMEMBERED = 64  # layouts of a kernel
-_TILE = 8, 256  # rows and elements: 4 KB of 16 bits, two accesses of 16 bytes for each of 128 threads
+_TILE = 8, 256  # rows and elements: 4 KB of 16 bits; others are no faster (benchmarks/results/gpu_constants.md)
 _WIDEST = 65535  # tiles of a row that a grid has
 
 # No word of how the copy is aligned: for stores of whole units the tile would have to change its layout, through shared

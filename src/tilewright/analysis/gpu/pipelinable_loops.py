@@ -26,7 +26,7 @@ from tilewright.ir.ops.linear import CombiningOp, MmaOp
 from tilewright.ir.ops.memory import Load, LoadView, StoreView
 from tilewright.ir.types import TileType
 
-# Chosen for the kernels without MMA ops of benchmarks/gpu.py; benchmarks/gpu_constants.py measures others.
+# Chosen for the kernels without MMA ops of benchmarks/gpu.py; others: benchmarks/results/gpu_constants.md.
 _FEW_STAGES, _STAGES = 3, 4
 _LEAST_BYTES = 1 << 10  # of one iteration: for less it is not worth the instructions
 _FEW_BYTES = 1 << 13  # of the tiles that pass through shared memory in an iteration, for the deeper pipeline

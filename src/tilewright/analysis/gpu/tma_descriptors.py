@@ -32,7 +32,7 @@ from tilewright.ir.types import PartitionViewType, TensorViewType
 
 _MOST_AXES, _AXES_OF_SLICES = 5, 2  # of a tensor map; more than those of the array
 _LARGEST_BOX = 256  # elements along an axis: CUDA Driver API, cuTensorMapEncodeTiled, boxDim
-# Chosen for the matmuls of benchmarks/gpu.py; benchmarks/gpu_constants.py measures others.
+# Chosen for the matmuls of benchmarks/gpu.py; others: benchmarks/results/gpu_constants.md.
 _PIECE_BYTES = 1 << 15  # of a result of MMA ops that is stored in pieces
 _SMALLEST_PIECE = 32  # elements
 Source = tuple[str, int, int]  # as in ``Descriptor``

@@ -29,7 +29,7 @@ from tilewright.ir.report_buffer import sites
 from tilewright.transforms.pipelines import optimize
 
 _OPTIONS = ("num_warps", "num_stages")
-_FEW_SPILLED = 64  # bytes of a thread, stored and loaded, that are no reason to compile a kernel again
+_FEW_SPILLED = 64  # bytes of a thread that are no reason to compile again: benchmarks/results/gpu_constants.md
 _SWIZZLES = {32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
 
 

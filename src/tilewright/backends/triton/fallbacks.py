@@ -17,7 +17,7 @@ from tilewright.gpu_runtime.artifact import GpuBinary
 from tilewright.ir.core import Op
 from tilewright.system.forks import load
 
-_FEW_SPILLED = 64  # bytes of a thread, 16 registers: less than pipelined loads are worth
+_FEW_SPILLED = 64  # bytes of a thread that are no reason to compile again: benchmarks/results/gpu_constants.md
 
 
 def compiler() -> Any:

@@ -79,8 +79,8 @@ def _is_kept(op: Op) -> bool:
     return any(not tile.is_pointer and tile.element.is_floating for tile in tiles)
 
 
-# Words are 32-bit registers. The numbers were chosen for the kernels of benchmarks/gpu.py; what others give is measured
-# by benchmarks/gpu_constants.py.
+# Words are 32-bit registers. The numbers were chosen for the kernels of benchmarks/gpu.py; what others give is in
+# benchmarks/results/gpu_constants.md.
 _WORDS = 16  # of the largest tile, per thread
 _STREAM_WORDS = 32
 _MMA_WORDS = 192  # of all results of MMA ops, per thread

@@ -24,7 +24,9 @@ from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, share_o
 from tilewright.transforms.gpu.fetch_rings import BARRIERS, Group, allocate_ring, choose_stages, fetch_groups, rings_of
 from tilewright.transforms.gpu.specialize_warps import Consumer, begun, ctas_of_attention
 
-_STAGES = 1  # of each ring: descriptors do not change, and MMA ops of other tiles take as long as a fetch
+# Of each ring: descriptors do not change, and MMA ops of other tiles take as long as a fetch. More are no faster:
+# benchmarks/results/gpu_constants.md.
+_STAGES = 1
 
 
 def ctas_with_inline_fetches(function: Function, warps: int, limit: int = MOST_SHARED_BYTES) -> int:
