@@ -1,4 +1,4 @@
-"""The largest errors of the GPU backend, measured on a GPU: python -m support.accuracy_table writes them too.
+"""The largest errors of a GPU backend, measured on a GPU: python -m support.accuracy_table writes them too.
 
 float32 functions of one operand are measured on all values, those of two on random ones, with PyTorch's float64
 functions as the measure; 16-bit ones likewise; float64 on the samples of ``support.accuracy`` against MPFR.
@@ -25,11 +25,12 @@ _EXACT: dict[str, Callable[..., Any]] = {"truediv": torch.div, "rsqrt": torch.rs
 _LEAST_NORMAL = 2.0**-126
 
 
-def measured_on_gpu() -> Iterator[tuple[str, str, float]]:
+def measured_on_gpu(backend: str) -> Iterator[tuple[str, str, float]]:
     """The name of each function, the short name of each dtype, and the largest error in ulp."""
-    for name, function in FUNCTIONS.items():
-        for dtype in function.dtypes():
-            yield name, dtype.short, max(_errors(name, function, dtype))
+    with ct.use_backend(backend):
+        for name, function in FUNCTIONS.items():
+            for dtype in function.dtypes():
+                yield name, dtype.short, max(_errors(name, function, dtype))
 
 
 def _errors(name: str, function: Function, dtype: DType) -> Iterator[float]:

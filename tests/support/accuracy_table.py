@@ -58,10 +58,10 @@ def _section(backend: str) -> Iterator[str]:
 
 def measured(backend: str) -> dict[tuple[str, str], float]:
     """The largest errors of ``backend``; what the page holds of one that cannot run here."""
-    if backend == "triton":
+    if backend in ("gpu", "triton"):
         if get_backend(backend).unavailable() is not None:
             return {key: cell[0] for key, cell in committed(backend).items()}
-        on_gpu = importlib.import_module("support.accuracy_gpu").measured_on_gpu()
+        on_gpu = importlib.import_module("support.accuracy_gpu").measured_on_gpu(backend)
         return {(name, short): found for name, short, found in on_gpu}
     return {(n, d.short): error(backend, n, d)[0] for n, f in FUNCTIONS.items() for d in f.dtypes()}
 
