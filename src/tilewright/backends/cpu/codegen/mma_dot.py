@@ -181,11 +181,15 @@ class DotKernel:
 
 
 def _interleave(builder: ir.IRBuilder, rows: list[ir.Value]) -> ir.Value:
-    """The elements of two or four vectors in turns."""
+    """The elements of two or four vectors in turns; of the bytes of four, words between lanes of 128 bits first, which
+    becomes one or two instructions."""
     count = rows[0].type.count
-    pairs = [i for lane in range(count) for i in (lane, count + lane)]
     if len(rows) == 2:
-        return lanes.merge(builder, rows[0], rows[1], pairs)
-    low, high = (lanes.merge(builder, rows[t], rows[t + 1], pairs) for t in (0, 2))
-    quads = [i for lane in range(count) for i in (2 * lane, 2 * lane + 1, 2 * (count + lane), 2 * (count + lane) + 1)]
-    return lanes.merge(builder, low, high, quads)
+        return lanes.merge(builder, rows[0], rows[1], [i for lane in range(count) for i in (lane, count + lane)])
+    low, high = (lanes.merge(builder, rows[t], rows[t + 1], range(2 * count)) for t in (0, 2))
+    whole = lanes.merge(builder, low, high, range(4 * count))
+    words = builder.bitcast(whole, _WORDS)
+    words = lanes.merge(builder, words, words, [4 * row + lane for lane in range(4) for row in range(4)])
+    whole = builder.bitcast(words, whole.type)
+    chosen = [16 * lane + 4 * row + i for lane in range(4) for i in range(4) for row in range(4)]
+    return lanes.merge(builder, whole, whole, chosen)
