@@ -6,8 +6,11 @@ The layout of XLA's structures is that of ``xla/ffi/api/c_api.h``, API 0.1 and l
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 from collections.abc import Sequence
+from pathlib import Path
+from string import Template
 from typing import Any
 
 from tilewright.backends import native
@@ -28,49 +31,12 @@ _ALIGNMENT = 16  # of arrays, which kernels are compiled for
 _CAPSULE = b"xla._CUSTOM_CALL_TARGET"
 
 
+@functools.cache
 def _helpers() -> str:
-    """Functions that call those of the API, with arguments of {size, extension, context, ...}."""
-    error = Body()
-    given = error.stack("[4 x i64]")
-    for i, (kind, word) in enumerate((("i64", "28"), ("ptr", "null"), ("ptr", "%message"), ("i32", "%code"))):
-        error.store(kind, word, given, 8 * i)
-    create = error.load("ptr", "%api", _ERROR_CREATE)
-    made = error.let(f"call ptr {create}(ptr {given})")
-    texts = [error.function("internal ptr @xla_error(ptr %api, ptr %message, i32 %code)", f"ret ptr {made}")]
-
-    failed = Body()  # whether there is an error, which is freed
-    given = failed.stack("[3 x i64]")
-    failed.unless(failed.let("icmp eq ptr %error, null"), "end")
-    for i, (kind, word) in enumerate((("i64", "24"), ("ptr", "null"), ("ptr", "%error"))):
-        failed.store(kind, word, given, 8 * i)
-    failed.do(f"call void {failed.load('ptr', '%api', _ERROR_DESTROY)}(ptr {given})")
-    texts.append(failed.function("internal i32 @xla_failed(ptr %api, ptr %error)", "ret i32 1\nend:\nret i32 0"))
-
-    call = Body()  # whether a function of the API failed: what follows the context is there
-    api, context = (call.load("ptr", "%frame", at) for at in (_API, _CONTEXT))
-    for i, (kind, word) in enumerate((("i64", "%size"), ("ptr", "null"), ("ptr", context))):
-        call.store(kind, word, "%args", 8 * i)
-    function = call.load("ptr", call.let(f"getelementptr i8, ptr {api}, i64 %offset"))
-    said = call.let(f"call i32 @xla_failed(ptr {api}, ptr {call.let(f'call ptr {function}(ptr %args)')})")
-    head = "internal i32 @xla_call(ptr %frame, i64 %offset, i64 %size, ptr %args)"
-    texts.append(call.function(head, f"ret i32 {said}"))
-
-    schedule = Body()  # calls task(data) on a thread of XLA's; the pool is the call frame
-    given = schedule.stack("[5 x i64]")
-    schedule.store("ptr", "%task", given, 24)
-    schedule.store("ptr", "%data", given, 32)
-    said = schedule.let(f"call i32 @xla_call(ptr %frame, i64 {_SCHEDULE}, i64 40, ptr {given})")
-    texts.append(schedule.function("internal i32 @xla_schedule(ptr %frame, ptr %task, ptr %data)", f"ret i32 {said}"))
-
-    ask = Body()  # what a function of the API with one more argument, the output, says
-    given = ask.stack("[4 x i64]")
-    ask.store("ptr", "%out", given, 24)
-    said = ask.let(f"call i32 @xla_call(ptr %frame, i64 %offset, i64 32, ptr {given})")
-    fine, inline = ask.let(f"icmp eq i32 {said}, 0"), ask.load("i64", given, 24)
-    found = ask.let(f"select i1 {fine}, i64 {inline}, i64 %otherwise")
-    head = "internal i64 @xla_ask(ptr %frame, i64 %offset, ptr %out, i64 %otherwise)"
-    texts.append(ask.function(head, f"ret i64 {found}"))
-    return "\n".join(texts)
+    """Functions that call those of the API."""
+    at = {"api": _API, "context": _CONTEXT, "schedule": _SCHEDULE}
+    errors = {"error_create": _ERROR_CREATE, "error_destroy": _ERROR_DESTROY}
+    return Template(Path(__file__).with_name("xla.ll").read_text()).substitute(at, **errors)
 
 
 class Handler:
