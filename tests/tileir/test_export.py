@@ -589,3 +589,17 @@ def test_export_and_reading_leave_nothing_to_the_garbage_collector() -> None:
         assert min(left) == 0
     finally:
         gc.enable()
+
+
+@ct.kernel
+def sums_in_blocks(x, out):
+    tile = ct.load(x, (0, 0), (4, 8))
+    ct.store(out, (0,), ct.reduce(tile, 1, lambda a, b: a + b + ct.bid(0) * ct.num_blocks(0), 0))
+
+
+def test_combiners_ask_for_the_block_themselves() -> None:
+    x, out = np.arange(32, dtype=np.int32).reshape(4, 8), np.zeros(4, np.int32)
+    trace = sums_in_blocks.trace
+    sums_in_blocks.trace = lambda signature: through_bytecode(trace(signature))
+    ct.launch(None, (1,), sums_in_blocks, (x, out))
+    np.testing.assert_array_equal(out, x.sum(1))

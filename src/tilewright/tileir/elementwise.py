@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tilewright.ir.core import Op
-from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.dtypes import DType
+from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops import arith
 from tilewright.tileir.optable import BY_NAME
 
@@ -37,3 +38,24 @@ def shared_modes(name: str) -> dict[str, str]:
     """The attributes of a shared op of CUDA Tile IR, by what ours are called."""
     spec = BY_NAME[name]
     return {theirs: _MODES[theirs] for theirs in (*(a.name for a in spec.attributes), *spec.units)}
+
+
+_STANDARD = ("f16", "bf16", "tf32")
+
+
+def is_exact(source: DType, target: DType) -> bool:
+    return target.exponent_bits >= source.exponent_bits and target.mantissa_bits >= source.mantissa_bits
+
+
+def rounding_modes(source: DType, target: DType) -> tuple[RoundingMode, ...]:
+    """How CUDA Tile IR can round a conversion between floating-point formats."""
+    modes = RoundingMode
+    if is_exact(source, target):
+        return (modes.RN,)
+    if target.short == "f32":
+        return modes.RN, modes.RZ, modes.RM, modes.RP
+    if target.short == "f8e8m0fnu":
+        return modes.RZ, modes.RP
+    if target.short == "tf32" and source.short == "f32":
+        return modes.RN, modes.RZ, modes.RA
+    return (modes.RN, modes.RZ) if target.short in _STANDARD else (modes.RN,)

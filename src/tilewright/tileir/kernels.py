@@ -92,8 +92,10 @@ class Module:
         self._data, self._file = data, file
         self._entries: dict[str, tuple[form.Module, form.Entry]] = {}
         for module in modules_of(data, file):
-            for entry in module.entries:
-                self._entries.setdefault(entry.name, (module, entry))
+            own = {entry.name: (module, entry) for entry in module.entries}
+            if len(own) < len(module.entries):
+                raise TileIRError(f"{file} has several kernels of one name in a module")
+            self._entries |= {name: found for name, found in own.items() if name not in self._entries}
         self._globals: dict[tuple[int, str], np.ndarray[Any, Any]] = {}
         self._found: dict[str, Kernel] = {}
 

@@ -6,7 +6,7 @@ import sys
 from types import TracebackType
 
 from tilewright.system import collector
-from tilewright.tileir import structure
+from tilewright.tileir import rules
 from tilewright.tileir.bytecode.attributes import HINTS_TAG, read_hints, read_tagged
 from tilewright.tileir.bytecode.debug import DebugTable, read_debug
 from tilewright.tileir.bytecode.decoders import Decoder, decoder
@@ -257,7 +257,7 @@ class _Reader:
                 _, _, trace = sys.exc_info()
                 raise self.located(trace, start, found[1]) from None
             if op.regions:
-                broken = structure.problem(op)
+                broken = rules.region_problem(op)
                 if broken is not None:
                     raise BytecodeError(start, broken, self.file)
             if locations is not None and at < len(locations):

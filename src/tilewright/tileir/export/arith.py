@@ -10,7 +10,7 @@ from tilewright.ir.dtypes import DType, bool_, float32, int64, tfloat32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops import arith, shape
 from tilewright.ir.types import PointerType
-from tilewright.tileir.elementwise import FLOATS, PREDICATES, SHARED, shared_modes
+from tilewright.tileir.elementwise import FLOATS, PREDICATES, SHARED, is_exact, rounding_modes, shared_modes
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export.emitter import Emitter, element, scalar, signedness, tile, tile_of
 from tilewright.tileir.module import Value
@@ -179,25 +179,6 @@ def _select(e: Emitter, op: arith.Select) -> Value:
 
 
 _AWAY = ENUM_SINCE["Rounding", RoundingMode.RA.value]
-_STANDARD = ("f16", "bf16", "tf32")
-
-
-def _is_exact(source: DType, target: DType) -> bool:
-    return target.exponent_bits >= source.exponent_bits and target.mantissa_bits >= source.mantissa_bits
-
-
-def rounding_modes(source: DType, target: DType) -> tuple[RoundingMode, ...]:
-    """How CUDA Tile IR can round a conversion between floating-point formats."""
-    modes = RoundingMode
-    if _is_exact(source, target):
-        return (modes.RN,)
-    if target.short == "f32":
-        return modes.RN, modes.RZ, modes.RM, modes.RP
-    if target.short == "f8e8m0fnu":
-        return modes.RZ, modes.RP
-    if target.short == "tf32" and source.short == "f32":
-        return modes.RN, modes.RZ, modes.RA
-    return (modes.RN, modes.RZ) if target.short in _STANDARD else (modes.RN,)
 
 
 def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: RoundingMode = RoundingMode.RN) -> Value:
@@ -212,7 +193,7 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
             value, source = convert(e, value, source, float32), float32
         return compare(e, source, CmpPredicate.NE, value, e.constant(source, 0, extents))
     if source.is_floating and target.is_floating:
-        if _is_exact(source, target):
+        if is_exact(source, target):
             rounding = RoundingMode.RN
         if rounding not in rounding_modes(source, target):
             modes = ", ".join(m.value for m in rounding_modes(source, target))

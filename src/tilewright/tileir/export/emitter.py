@@ -144,7 +144,6 @@ class Emitter(dict[core.Value, Value]):
         self.declared = _declared(minor)
         self.depths: dict[core.Value, int] = {}  # of views: the frame that each was made in
         self.loc: Location | None = None
-        self.grid: dict[str, list[Value]] = {}
         self.types: dict[int, Any] = {}  # by the identity of what they are in our IR
         self.required: set[int] = set()  # by identity, the tiles that files of this version have
         self.splats: dict[core.Value, Splat] = {}  # values of equal elements, which are made where they are used

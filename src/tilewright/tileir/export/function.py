@@ -201,9 +201,9 @@ class _Control:
         self.e.tokens = Tokens(self.e, kernel.function, program_order=kernel.program_order)
         kinds = self.e.tokens.kinds
         if memory.Bid in kinds:
-            self.e.grid["get_tile_block_id"] = tiles.grid_values(self.e, "get_tile_block_id")
+            tiles.ask_grid(self.e, "get_tile_block_id")
         if memory.NumBlocks in kinds:
-            self.e.grid["get_num_tile_blocks"] = tiles.grid_values(self.e, "get_num_tile_blocks")
+            tiles.ask_grid(self.e, "get_num_tile_blocks")
         self.e.tokens.begin()
         self.all(kernel.function.body.ops)
         del self.e.tokens  # which knows the emitter: nothing is left to the garbage collector

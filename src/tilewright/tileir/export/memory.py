@@ -136,20 +136,15 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
     t = op.type
-    base, given = op.base, [*op.shape, *op.strides]  # the dynamic extents and then the dynamic strides
-    wide = e.negative_strides or any(v.tile.element.bitwidth > 32 for v in given)
+    base, *given = op.operands  # the dynamic extents and then the dynamic strides
+    dtypes = {v.tile.element for v in given}
+    wide = e.negative_strides or any(dtype.bitwidth > 32 for dtype in dtypes)
     index = int64 if wide else t.index_dtype
-    left = iter(given)
+    alike = dtypes <= {index}
+    left = iter(e.all(given) if alike else [convert(e, e[v], v.tile.element, index) for v in given])
 
     def numbers(declared: Sequence[int | None]) -> list[Value]:
-        found: list[Value] = []
-        for n in declared:
-            if n is None:
-                v = next(left)
-                found.append(convert(e, e[v], v.tile.element, index))
-            elif n <= 0:
-                found.append(e.constant(index, n))
-        return found
+        return [next(left) if n is None else e.constant(index, n) for n in declared if n is None or n <= 0]
 
     dynamic = {"dynamicShape": numbers(t.shape), "dynamicStrides": numbers(t.strides)}
     return e.one("make_tensor_view", {"base": e[base], **dynamic}, e.view(t, _view_type))
@@ -205,11 +200,12 @@ def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes:
     """A load. Where a tile of fewer elements than a CTA has threads is used in several layouts, ``tileiras`` 13.5 loads
     it once more for each, behind stores to the same address, too. It does not do so behind a reduction, which here is
     one of single elements, with their bits as they are."""
-    value = _ordered(e, op, name, operands, [e.result(op)], attributes)[0]
     type = e.result(op)
+    value = _ordered(e, op, name, operands, [type], attributes)[0]
+    if not e.tokens.is_written(op) or (math.prod(type.shape) >= _THREADS and not e.keep_loads):
+        return value
     bits = None if isinstance(type.element, Pointer) else SCALARS.get(f"i{type.element.bits}")
-    is_large = math.prod(type.shape) >= _THREADS and not e.keep_loads
-    if bits is None or is_large or not e.tokens.is_written(op):
+    if bits is None:
         return value
     if type.element is not bits:
         value = e.one("bitcast", {"source": value}, tile_of(bits, type.shape))

@@ -187,8 +187,18 @@ def _blocked(e: Emitter, op: memory.AssumeBlocked) -> Value:
     return e.one("assume", {"value": e[op.x]}, e.result(op), predicate=SameElementsAttr(op.shape))
 
 
-def grid_values(e: Emitter, name: str) -> list[Value]:
-    return e.add(name, {}, [tile_of(I32)] * 3)
+def ask_grid(e: Emitter, name: str) -> None:
+    """Append the op ``name``, whose results the ops after it in this block see."""
+    e.known.update({(name, axis): v for axis, v in enumerate(e.add(name, {}, [tile_of(I32)] * 3))})
+
+
+def _of_grid(name: str) -> Callable[[Emitter, Any], Value]:
+    def handler(e: Emitter, op: Any) -> Value:
+        if (name, op.axis) not in e.known:  # in a combiner, which sees nothing from around it
+            ask_grid(e, name)
+        return e.known[name, op.axis]
+
+    return handler
 
 
 HANDLERS: dict[type[Op], Any] = {
@@ -208,6 +218,6 @@ HANDLERS: dict[type[Op], Any] = {
     memory.AssumeDivisible: _divisible,
     memory.AssumeBounded: _bounded,
     memory.AssumeBlocked: _blocked,
-    memory.Bid: lambda e, op: e.grid["get_tile_block_id"][op.axis],
-    memory.NumBlocks: lambda e, op: e.grid["get_num_tile_blocks"][op.axis],
+    memory.Bid: _of_grid("get_tile_block_id"),
+    memory.NumBlocks: _of_grid("get_num_tile_blocks"),
 }

@@ -14,7 +14,8 @@ from tilewright.ir.dtypes import bool_, float64, int8, int64
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops import arith, shape
 from tilewright.ir.types import PointerType
-from tilewright.tileir.elementwise import FLOATS, PREDICATES, SHARED, shared_modes
+from tilewright.tileir import module as tir
+from tilewright.tileir.elementwise import FLOATS, PREDICATES, SHARED, is_exact, rounding_modes, shared_modes
 from tilewright.tileir.importer import promises
 from tilewright.tileir.importer.context import (
     NIBBLE,
@@ -34,19 +35,11 @@ _SIGNED_WRAP, _UNSIGNED_WRAP = ("no_signed_wrap", "no_wrap"), ("no_unsigned_wrap
 _NIBBLE_BITS = 4
 
 
-def scalar_of(e: Context, op: Operation, name: str) -> Scalar:
-    """The number type of an operand."""
-    type = op.operands[name].type
-    if not isinstance(type, Tile) or not isinstance(type.element, Scalar):
-        raise e.error(f"{name} is {type}; a tile of numbers is expected")
-    return type.element
-
-
-def result_scalar(e: Context, op: Operation) -> Scalar:
-    type = op.results[0].type
-    if not isinstance(type, Tile) or not isinstance(type.element, Scalar):
-        raise e.error(f"the result is {type}; a tile of numbers is expected")
-    return type.element
+def scalar_of(e: Context, value: tir.Value) -> Scalar:
+    """The number type of the elements of a value."""
+    if not isinstance(value.type, Tile) or not isinstance(value.type.element, Scalar):
+        raise e.error(f"{value.type} is not possible here, where a tile of numbers is expected")
+    return value.type.element
 
 
 def _shared(cls: type[Op], name: str) -> Handler:
@@ -182,20 +175,24 @@ def _cmpf(e: Context, op: Operation, lhs: Value, rhs: Value) -> Value:
 # -- conversions
 
 
+def _as_number(e: Context, x: Value) -> Value:
+    """An i1 as a signed number, of which true is -1."""
+    return e.emit(arith.Neg, e.cast(x, int8))
+
+
 def _from_integer(e: Context, op: Operation, x: Value) -> Value:
-    target = dtype_of(result_scalar(e, op))
+    target = dtype_of(scalar_of(e, op.results[0]))
     signed = op.attributes["signedness"] == "signed"
-    if is_bool(x):
-        made = e.cast(x, target)
-        return e.emit(arith.Neg, made) if signed else made
+    if is_bool(x) and signed:
+        x = _as_number(e, x)
     return e.cast(x if signed else as_unsigned(e, x), target)
 
 
 def _exti(e: Context, op: Operation, x: Value) -> Value:
-    if scalar_of(e, op, "from").name != NIBBLE or op.attributes["signedness"] == "signed":
+    if scalar_of(e, op.operands["from"]).name != NIBBLE or op.attributes["signedness"] == "signed":
         return _from_integer(e, op, x)
     mask = e.constant((1 << _NIBBLE_BITS) - 1, int8, x.tile.shape)
-    return e.cast(e.emit(arith.And, x, mask), dtype_of(result_scalar(e, op)))
+    return e.cast(e.emit(arith.And, x, mask), dtype_of(scalar_of(e, op.results[0])))
 
 
 def lowest_bit(e: Context, x: Value) -> Value:
@@ -212,7 +209,7 @@ def nibble(e: Context, x: Value) -> Value:
 
 
 def _trunci(e: Context, op: Operation, x: Value) -> Value:
-    target = result_scalar(e, op)
+    target = scalar_of(e, op.results[0])
     if target.name == "i1":
         made = lowest_bit(e, x)
     else:
@@ -224,13 +221,20 @@ def _trunci(e: Context, op: Operation, x: Value) -> Value:
     return made
 
 
+_EXACT = tuple(map(RoundingMode, ("nearest_even", "zero", "negative_inf", "positive_inf", "nearest_away")))
+
+
 def _ftof(e: Context, op: Operation, x: Value) -> Value:
+    source, target = dtype_in(e, x), dtype_of(scalar_of(e, op.results[0]))
     rounding = RoundingMode(op.attributes["rounding_mode"])
-    return e.emit(arith.Cast, x, dtype=dtype_of(result_scalar(e, op)), rounding=rounding)
+    modes = _EXACT if is_exact(source, target) else rounding_modes(source, target)
+    if rounding not in modes:
+        raise e.error(f"expected rounding by {' or '.join(m.value for m in modes)}, not {rounding.value}")
+    return e.emit(arith.Cast, x, dtype=target, rounding=rounding)
 
 
 def _ftoi(e: Context, op: Operation, x: Value) -> Value:
-    target, saturating = dtype_of(result_scalar(e, op)), op.attributes["saturating"]
+    target, saturating = dtype_of(scalar_of(e, op.results[0])), op.attributes["saturating"]
     if target is bool_:  # of one bit: 0, and 1 or -1
         return lowest_bit(e, e.emit(arith.Cast, x, dtype=int8, saturating=saturating))
     if op.attributes["signedness"] == "signed":
@@ -239,11 +243,11 @@ def _ftoi(e: Context, op: Operation, x: Value) -> Value:
 
 
 def _bitcast(e: Context, op: Operation, x: Value) -> Value:
-    source, target = scalar_of(e, op, "source"), result_scalar(e, op)
+    source, target = scalar_of(e, op.operands["source"]), scalar_of(e, op.results[0])
     if source == target:
         return x
-    if NIBBLE in (source.name, target.name) or "tf32" in (source.name, target.name):
-        raise e.error(f"bits of {source} as {target}: use pack and unpack for 4 bits, and ftof for tf32")
+    if NIBBLE in (source.name, target.name):
+        raise e.error(f"bits of {source} as {target}: use pack and unpack for 4 bits")
     return e.emit(arith.Bitcast, x, dtype=dtype_of(target))
 
 
@@ -260,8 +264,8 @@ def pointer_of(e: Context, op: Operation) -> PointerType:
 
 
 def _offset(e: Context, op: Operation, ptr: Value, offset: Value) -> Value:
-    if is_bool(offset):  # as a signed number, true is -1
-        offset = e.emit(arith.Neg, e.cast(offset, int8))
+    if is_bool(offset):
+        offset = _as_number(e, offset)
     return e.emit(shape.PtrOffset, ptr, offset)
 
 

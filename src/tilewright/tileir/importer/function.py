@@ -15,6 +15,7 @@ from tilewright.ir.ops.arith import Bitcast
 from tilewright.ir.ops.shape import Undefined
 from tilewright.ir.types import PointerType, TileType
 from tilewright.ir.verifier import verify
+from tilewright.tileir import rules
 from tilewright.tileir.constants import elements
 from tilewright.tileir.errors import TileIRError
 from tilewright.tileir.importer import arith, memory, tiles
@@ -187,6 +188,8 @@ class _Control:
         for i, op in enumerate(ops):
             self.at(op)
             if op.name in _TERMINATORS or op.name == "return":
+                if i + 1 < len(ops):
+                    raise self.e.error("expected the end of the region")
                 end(op.name, self.e.all([v for v in op.operands["operands"] if not _is_token(v)]), None)
                 return
             if op.name == "if" and self.returns(op):
@@ -200,11 +203,15 @@ class _Control:
         if structured is not None:
             structured(op)
             return
+        broken = rules.problem(op)
+        if broken is not None:
+            raise self.e.error(f"expected {broken}")
         made = HANDLERS[op.name](self.e, op, *self.e.operands(op))
-        if isinstance(made, list):
-            self.e.values.update(zip(op.results, made))
-        elif made is not None:
-            self.e.values[op.results[0]] = made
+        for value, found in zip(op.results, made if isinstance(made, list) else [made]):
+            if isinstance(found, core.Value) and found.type != tile_type(value.type):
+                raise self.e.error(f"the result is {value.type}, and {found.type} is made")
+            if found is not None:
+                self.e.values[value] = found
 
     # -- regions
 

@@ -129,7 +129,7 @@ def _result_shape(op: tir.Operation) -> tuple[int, ...]:
 
 
 def _pack(e: Context, op: tir.Operation, x: Value) -> Value:
-    if scalar_of(e, op, "source").name == NIBBLE:
+    if scalar_of(e, op.operands["source"]).name == NIBBLE:
         pairs = e.emit(shape.Reshape, x, shape=(x.tile.size // 2, 2))
         low, high = (
             e.emit(shape.Extract, pairs, [e.constant(0, int32), e.constant(k, int32)], shape=(x.tile.size // 2, 1))

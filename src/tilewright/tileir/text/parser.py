@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Union
 
-from tilewright.tileir import structure
+from tilewright.tileir import rules
 from tilewright.tileir.debug import FileLoc, Location
 from tilewright.tileir.module import ArrayAttr, Block, Entry, Global, HintsAttr, Module, Operation, Value
 from tilewright.tileir.optable import BY_NAME, NEWEST, SECTIONS, OpSpec
@@ -233,7 +233,7 @@ class _Parser:
         loc = self.location() or self.here(start)
         results = self.results(spec, names, types, start)
         op = Operation(spec, operands, known, results, regions, loc, s.position(start)[0])
-        broken = structure.problem(op) if regions else None
+        broken = rules.region_problem(op) if regions else None
         if broken is not None:
             s.fail(broken, start)
         return op
@@ -257,8 +257,14 @@ class _Parser:
         made = [Value(t) for t in types]
         if names and len(names) != len(made):
             self.s.fail(f"{len(made)} results of {spec.name}", start)
-        self.values.update(zip(names, made))
+        for name, value in zip(names, made):
+            self.define(name, value, start)
         return made
+
+    def define(self, name: str, value: Value, start: int) -> None:
+        if name in self.values:
+            self.s.fail(f"another name than {name}, which is defined before", start)
+        self.values[name] = value
 
     def plain(self, spec: OpSpec, count: int) -> tuple[dict[str, Any], dict[str, Any], list[Type]]:
         """Operands, attributes and result types of an op without regions that has ``count`` results."""
@@ -321,9 +327,11 @@ class _Parser:
         return list(self.s.sequence(end, self.argument))
 
     def argument(self, s: Scanner) -> Value:
+        start = s.pos
         name = s.value()
         s.expect(":")
-        found = self.values[name] = Value(parse_type(s))
+        found = Value(parse_type(s))
+        self.define(name, found, start)
         self.location()
         return found
 

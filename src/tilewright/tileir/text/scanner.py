@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
@@ -31,6 +32,7 @@ class Scanner:
         self.file = file
         self.pos = 0
         self.types: dict[str, Type] = {}  # by their aliases
+        self.lines = [0, *(match.end() for match in re.finditer("\n", text))]  # where each begins
         self.skip()
 
     def skip(self) -> None:
@@ -47,8 +49,8 @@ class Scanner:
     def position(self, pos: int | None = None) -> tuple[int, int]:
         """Line, from 1 on, and column, from 0 on."""
         pos = self.pos if pos is None else pos
-        start = self.text.rfind("\n", 0, pos) + 1
-        return self.text.count("\n", 0, pos) + 1, pos - start
+        line = bisect.bisect_right(self.lines, pos)
+        return line, pos - self.lines[line - 1]
 
     def fail(self, expected: str, pos: int | None = None) -> NoReturn:
         pos = self.pos if pos is None else pos

@@ -1,0 +1,71 @@
+"""Ops of CUDA Tile IR that NVIDIA's verifier refuses are told with their place, and what they should be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+from tilewright import tileir
+from tilewright.tileir.errors import TextError, TileIRError
+
+KERNEL = """entry @k(%n: tile<i32>, %p: tile<ptr<i32>>) {{
+  %i = constant <i32: 3> : tile<4xi32>
+  %j = constant <i64: 3> : tile<4xi64>
+  %f = constant <f32: 3.0> : tile<4xf32>
+  %h = constant <f16: 3.0> : tile<4xf16>
+  %b = constant <i1: true> : tile<4xi1>
+  {}
+  return
+}}
+"""
+BROKEN = {
+    "%r = addi %f, %f : tile<4xf32>": r"addi: expected elements of i1 or i8 or i16 or i32 or i64, not tile<4xf32>",
+    "%r = addf %i, %i rounding<nearest_even> : tile<4xi32>": r"addf: expected elements of f16 or bf16 or f32 or f64",
+    "%r = exti %j signed : tile<4xi64> -> tile<4xi32>": r"exti: expected a wider type than tile<4xi64>, not tile<4xi32>",
+    "%r = trunci %i : tile<4xi32> -> tile<4xi64>": r"trunci: expected a narrower type than tile<4xi32>",
+    "%r = ftof %f : tile<4xf32> -> tile<4xf32>": r"ftof: expected another type than tile<4xf32>",
+    "%r = ftof %f rounding<positive_inf> : tile<4xf32> -> tile<4xf16>": r"ftof: expected rounding by nearest_even or zero",
+    "%r = ftof %h rounding<approx> : tile<4xf16> -> tile<4xf32>": r"ftof: expected rounding by nearest_even or .*approx",
+    "%r = ftoi %i signed : tile<4xi32> -> tile<4xi32>": r"ftoi: expected elements of f16",
+    "%r = exp %h rounding<approx> : tile<4xf16>": r"exp: expected elements of f32",
+    "%r = divi %i, %i signed rounding<nearest_even> : tile<4xi32>": r"divi: expected rounding by zero or negative_inf",
+    "%r = negi %i overflow<no_unsigned_wrap> : tile<4xi32>": r"negi: expected another promise than no_unsigned_wrap",
+    "%r = bitcast %f : tile<4xf32> -> tile<4xi64>": r"bitcast: expected elements of as many bits",
+    "%r = itof %i signed : tile<4xi32> -> tile<8xf32>": r"itof: expected a result of the shape of the operands",
+    "%r = reshape %i : tile<4xi32> -> tile<2x2xi64>": r"reshape: the result is tile<2x2xi64>, and i32\[2,2\] is made",
+    "%r = iota : tile<4xf32>": r"iota: expected elements of i1",
+    "%r, %t = load_ptr_tko release device %p : tile<ptr<i32>> -> tile<i32>, token": r"expected the order weak or relaxed",
+    "%r, %t = load_ptr_tko acquire %p : tile<ptr<i32>> -> tile<i32>, token": r"expected a scope where the order is acquire",
+    "%r, %t = load_ptr_tko weak device %p : tile<ptr<i32>> -> tile<i32>, token": r"expected no scope where the order is weak",
+    "%r, %t = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<f32>, token": r"the result is tile<f32>, and i32 is made",
+    "return": r"return: expected the end of the region",
+}
+
+
+@pytest.mark.parametrize("op", BROKEN)
+def test_broken_rules_are_told(op: str) -> None:
+    module = tileir.load(KERNEL.format(op).encode())
+    with pytest.raises(TileIRError, match=rf"<bytes>:7:3: .*{BROKEN[op]}"):
+        ct.launch(None, (1,), module.kernel("k"), (1, np.zeros(1, np.int32)), backend="reference")
+
+
+def test_what_follows_the_rules_runs() -> None:
+    """An i1 is a number of one bit: as a signed one true is -1, also in formats without arithmetic."""
+    ops = "%r = itof %b signed : tile<4xi1> -> tile<4xf8E4M3FN>\n  %s = ftof %r : tile<4xf8E4M3FN> -> tile<4xf32>\n"
+    ops += "  %u = ftoi %s signed : tile<4xf32> -> tile<4xi32>\n  %v = extract %u[%n] : tile<4xi32> -> tile<1xi32>\n"
+    ops += "  %w = reshape %v : tile<1xi32> -> tile<i32>\n  %t = store_ptr_tko weak %p, %w : tile<ptr<i32>>, tile<i32> -> token"
+    out = np.zeros(1, np.int32)
+    ct.launch(None, (1,), tileir.load(KERNEL.format(ops).encode()).kernel(), (1, out))
+    assert out[0] == -1
+
+
+@pytest.mark.parametrize("name", ("%i", "%n"))
+def test_names_are_not_defined_again(name: str) -> None:
+    with pytest.raises(TextError, match=rf"<bytes>:7:3: expected another name than {name}, which is defined before"):
+        tileir.load(KERNEL.format(f"{name} = iota : tile<4xi32>").encode())
+
+
+def test_kernels_have_names_of_their_own() -> None:
+    with pytest.raises(TileIRError, match="several kernels of one name"):
+        tileir.load(2 * KERNEL.format("").encode())
