@@ -9,13 +9,12 @@ import ctypes
 import functools
 import struct
 from collections.abc import Sequence
-from pathlib import Path
-from string import Template
 from typing import Any
 
 from tilewright.backends import native
 from tilewright.backends.native import Embedded
 from tilewright.backends.native.body import Body
+from tilewright.backends.native.templates import filled
 from tilewright.ir.types import TileType
 from tilewright.runtime.abstract import RecordedLaunch
 from tilewright.runtime.arrays import AbstractAddress
@@ -34,9 +33,9 @@ _CAPSULE = b"xla._CUSTOM_CALL_TARGET"
 @functools.cache
 def _helpers() -> str:
     """Functions that call those of the API."""
-    at = {"api": _API, "context": _CONTEXT, "schedule": _SCHEDULE}
+    offsets = {"api": _API, "context": _CONTEXT, "schedule": _SCHEDULE}
     errors = {"error_create": _ERROR_CREATE, "error_destroy": _ERROR_DESTROY}
-    return Template(Path(__file__).with_name("xla.ll").read_text()).substitute(at, **errors)
+    return filled(__file__, "xla.ll", **offsets, **errors)
 
 
 class Handler:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import sys
-from pathlib import Path
-from string import Template
 
 from tilewright.backends.cpu.context import CHUNKS_PER_THREAD, WORKER_BYTES, Field, Worker, blocks_alone, launch_record
 from tilewright.backends.native import Embedded, embedded_function
 from tilewright.backends.native.body import Body, pointer
+from tilewright.backends.native.templates import filled
 
 _JOB_BYTES = 64
 _VALUES = {
@@ -26,7 +25,7 @@ _VALUES = {
 @functools.cache
 def _shared() -> str:
     """What the functions of all launches have in common."""
-    return Template(Path(__file__).with_name("embedded.ll").read_text()).substitute(_VALUES)
+    return filled(__file__, "embedded.ll", **_VALUES)
 
 
 def embedded(

@@ -19,6 +19,8 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from tilewright.backends.native.templates import filled
+
 _MEGABYTES = 256  # of each array that is copied: more than any last-level cache
 _CHAINS = 12  # multiply-adds that do not wait for each other: latency 4, two units, and some to spare
 _ITERATIONS = 4_000_000  # some 5 ms, of which waking the threads (benchmarks/cpu_costs.py) is 1 %
@@ -95,7 +97,8 @@ def _traffic(threads: int, part: int, kind: str) -> float:
     count = max(part // (1 if kind == _READ else 2) // step, 1)
     moved = count * step * (1 if kind == _READ else 2)
     words = step // 4
-    text = _STREAM.format(words=words, store="" if kind == _READ else f"store <{words} x i32> %x, ptr %q, align 64")
+    store = "" if kind == _READ else f"store <{words} x i32> %x, ptr %q, align 64"
+    text = filled(__file__, "limits.ll", "stream", words=words, store=store)
     function, _engine = _compiled(text, "stream", ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)
     arrays = [np.ones(2 * count * step + 2 * _LINE, np.uint8) for _ in range(threads)]
     starts = [-a.ctypes.data % _LINE + a.ctypes.data for a in arrays]
@@ -109,67 +112,19 @@ def _traffic(threads: int, part: int, kind: str) -> float:
     return moved * times * threads / _fastest(work(times))
 
 
-# Reads, or copies, n times as many words as eight cache lines have, and that several times.
-_STREAM = """
-declare i32 @llvm.vector.reduce.or.v{words}i32(<{words} x i32>)
-define i32 @stream(ptr %from, ptr %to, i64 %n, i64 %times) {{
-entry:
-  br label %outer
-outer:
-  %t = phi i64 [ 0, %entry ], [ %t1, %latch ]
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %outer ], [ %next, %loop ]
-  %s = phi <{words} x i32> [ zeroinitializer, %outer ], [ %r, %loop ]
-  %p = getelementptr <{words} x i32>, ptr %from, i64 %i
-  %q = getelementptr <{words} x i32>, ptr %to, i64 %i
-  %x = load volatile <{words} x i32>, ptr %p, align 64
-  %r = or <{words} x i32> %s, %x
-  {store}
-  %next = add i64 %i, 1
-  %again = icmp ult i64 %next, %n
-  br i1 %again, label %loop, label %latch
-latch:
-  %t1 = add i64 %t, 1
-  %more = icmp ult i64 %t1, %times
-  br i1 %more, label %outer, label %end
-end:
-  %e = call i32 @llvm.vector.reduce.or.v{words}i32(<{words} x i32> %r)
-  ret i32 %e
-}}
-"""
-
-
 def copy_bandwidth(threads: int) -> float:
     """The rate of copies by that many threads, each of a part, with stores that do not read what they overwrite."""
     size = _MEGABYTES << 20
     source, target = np.ones(size + _LINE, np.uint8), np.zeros(size + _LINE, np.uint8)
     starts = [-a.ctypes.data % _LINE + a.ctypes.data for a in (source, target)]
     part = size // threads // _LINE * _LINE
-    copy, _engine = _compiled(_COPY, "copy", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    text, kinds = filled(__file__, "limits.ll", "copy"), [*[ctypes.c_void_p] * 2, ctypes.c_int64]
+    copy, _engine = _compiled(text, "copy", None, *kinds)
     work = [lambda k=k: copy(starts[0] + k * part, starts[1] + k * part, part // _LINE) for k in range(threads)]
     return 2 * part * threads / _fastest(work)
 
 
 _LINE = 64  # bytes of a cache line, and of the vectors that are copied
-_COPY = """
-define void @copy(ptr %from, ptr %to, i64 %n) {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %a = getelementptr <16 x float>, ptr %from, i64 %i
-  %b = getelementptr <16 x float>, ptr %to, i64 %i
-  %x = load <16 x float>, ptr %a, align 64
-  store <16 x float> %x, ptr %b, align 64, !nontemporal !0
-  %next = add i64 %i, 1
-  %again = icmp ult i64 %next, %n
-  br i1 %again, label %loop, label %end
-end:
-  ret void
-}
-!0 = !{i32 1}
-"""
 
 
 def peak(threads: int, element: str) -> float:
@@ -198,31 +153,24 @@ def _multiply_adds(element: str) -> tuple[Callable[[], object], float, llvm.Exec
     bits = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
     lanes = bits // (32 if element == "float" else 64)
     vector, chains = f"<{lanes} x {element}>", range(_CHAINS)
-    suffix = f"v{lanes}f{32 if element == 'float' else 64}"
     one = ", ".join([f"{element} 1.0"] * lanes)
-    lines = [
-        f"declare {vector} @llvm.fma.{suffix}({vector}, {vector}, {vector})",
-        f"define {element} @work(i64 %n, {element} %seed) {{",
-        "entry:",
-        f"  %s0 = insertelement {vector} undef, {element} %seed, i32 0",
-        f"  %s = shufflevector {vector} %s0, {vector} undef, <{lanes} x i32> zeroinitializer",
-        "  br label %loop",
-        "loop:",
-        "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]",
-        *(f"  %x{k} = phi {vector} [ <{one}>, %entry ], [ %y{k}, %loop ]" for k in chains),
-        *(f"  %y{k} = call {vector} @llvm.fma.{suffix}({vector} %x{k}, {vector} %s, {vector} <{one}>)" for k in chains),
-        "  %next = add i64 %i, 1",
-        "  %again = icmp ult i64 %next, %n",
-        "  br i1 %again, label %loop, label %end",
-        "end:",
-        f"  %t1 = fadd {vector} %y0, %y1",
-        *(f"  %t{k} = fadd {vector} %t{k - 1}, %y{k}" for k in chains[2:]),
-        f"  %r = extractelement {vector} %t{_CHAINS - 1}, i32 0",
-        f"  ret {element} %r",
-        "}",
-    ]
+    function_of = f"@llvm.fma.v{lanes}f{32 if element == 'float' else 64}"
+    fma = f"call {vector} {function_of}({vector} %x{{0}}, {vector} %s, {vector} <{one}>)"
+    text = filled(
+        __file__,
+        "limits.ll",
+        "multiply-adds",
+        vector=vector,
+        element=element,
+        lanes=lanes,
+        fma=function_of,
+        starts=[f"  %x{k} = phi {vector} [ <{one}>, %entry ], [ %y{k}, %loop ]" for k in chains],
+        steps=[f"  %y{k} = {fma.format(k)}" for k in chains],
+        sums=[f"  %t{k} = fadd {vector} {f'%t{k - 1}' if k > 1 else '%y0'}, %y{k}" for k in chains[1:]],
+        sum=f"%t{_CHAINS - 1}",
+    )
     number = ctypes.c_float if element == "float" else ctypes.c_double
-    function, engine = _compiled("\n".join(lines), "work", number, ctypes.c_int64, number)
+    function, engine = _compiled(text, "work", number, ctypes.c_int64, number)
     return (lambda: function(_ITERATIONS, 0.5)), 2.0 * lanes * _CHAINS * _ITERATIONS, engine
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from string import Template
 
+from tilewright.backends.native.templates import filled
 from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import LEAVES, NEXT, SCALARS, Barrier, Split, addressed_names, names_in
 from tilewright.cpp.host.spins import SPIN
@@ -19,9 +18,6 @@ from tilewright.cpp.host.uniform import LOCAL, Block
 _MEMORY = re.compile(rf"^  (?:{LOCAL} = load (?!atomic|volatile)|store (?!atomic|volatile))(?!.*%tw\.votes)")
 _SIDES = ("old", "new")  # uniform variables before and after a region
 _OWN = ("left", "right")  # the same for a thread that goes on alone
-# The sections of LLVM text, by their names.
-_TEXT = Path(__file__).with_name("simt.ll").read_text()
-_SECTIONS = {name: Template(text) for name, _, text in (s.partition("\n") for s in _TEXT.split("\n;; ")[1:])}
 _PADDING = 64  # bytes that arrays of variables are aligned to: the line of a cache, and the widest vector
 
 
@@ -145,7 +141,7 @@ def block_function(
     loops = [line for k in range(count) for line in _loops(kernel, k, names, arguments, where, stores=stores)]
     if kernel.yields:
         loops += _stragglers(kernel, names, arguments, where, stores=stores)
-    block = filled(
+    block = simt_lines(
         "block",
         block=names.block,
         location=locations[0],
@@ -164,10 +160,9 @@ def block_function(
     return "\n".join([*block, *tables(kernel, names)])
 
 
-def filled(section: str, **values: object) -> list[str]:
-    """The lines of a section of ``simt.ll`` with these values, some of which are lists of lines."""
-    texts = {name: "\n".join(value) if isinstance(value, list) else value for name, value in values.items()}
-    return [line for line in _SECTIONS[section].substitute(texts).splitlines() if line and line[0] != ";"]
+def simt_lines(section: str, **values: object) -> list[str]:
+    """The lines of a section of ``simt.ll`` with these values."""
+    return filled(__file__, "simt.ll", section, **values).split("\n")
 
 
 def _copies(kernel: Split, own: str, source: str, target: str) -> list[str]:
@@ -212,7 +207,7 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], locati
     body += [f"  %{r}set = load i32, ptr %met", f"  %{r}union = or i32 %{r}set, %{r}next"]
     body += [f"  store i32 %{r}union, ptr %met"]
     loop = f", !llvm.loop {names.loop(k)}" if parallel else ""
-    return filled("loops", r=r, body=body, loop=loop, after="join")
+    return simt_lines("loops", r=r, body=body, loop=loop, after="join")
 
 
 def _stragglers(kernel: Split, names: Names, arguments: Sequence[str], location: str, *, stores: bool) -> list[str]:
@@ -229,7 +224,7 @@ def _stragglers(kernel: Split, names: Names, arguments: Sequence[str], location:
     for k in kernel.yields:
         regions += [f"g.r{k}:", f"  %g.n{k} = call i32 @{names.region(k)}({', '.join(given)}){location}"]
         regions += [*_copies(kernel, f"g.v{k}.", _OWN[1], _OWN[0]), "  br label %g.go"]
-    return filled(
+    return simt_lines(
         "stragglers",
         notes=[f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)] if stores else [],
         uniform=uniform,

@@ -17,7 +17,7 @@ from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, prepared, split
 from tilewright.cpp.host.in_step import in_step, storing
 from tilewright.cpp.host.parameters import parameter_type, split_parameters
-from tilewright.cpp.host.regions import Names, block_function, filled, region_functions
+from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
 from tilewright.cpp.host.spins import reading, with_spins
 from tilewright.cpp.host.strides import with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
@@ -289,7 +289,7 @@ def _functions(symbol: str, definition: str, text: str, *, stores: bool) -> str:
     thread += [f"  {target}({one}){call}", "  ret void", "}"]
     location, call = debug.caller(subprogram)
     block = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where){location} {{", "entry:", *loads]
-    loops = filled("loops", r="", body=[*notes, f"  {target}({each}){call}"], loop="", after="done")
+    loops = simt_lines("loops", r="", body=[*notes, f"  {target}({each}){call}"], loop="", after="done")
     block += ["  br label %start", *loops, "done:", "  ret void", "}"]
     return "\n".join([code, *thread, *block, *debug.lines])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.cpp.host.fission import Split
-from tilewright.cpp.host.regions import Names, filled, frame_pointers, is_parallel, tables
+from tilewright.cpp.host.regions import Names, frame_pointers, is_parallel, simt_lines, tables
 
 _LANES = 32
 
@@ -52,7 +52,7 @@ def _region(
         given = [*arguments, *(f"i32 {value}" for value in coordinates), *(f"i32 %c{i}" for i in range(3, 12))]
         given += [f"i64 %{own}.thread", "i32 %outcome", "ptr %votes", f"i64 %{own}.wide"]
         given += ["ptr %given", "ptr %taken", "ptr %masks", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
-        return filled(
+        return simt_lines(
             "lane",
             own=own,
             notes=[f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(coordinates)] if stores else [],
@@ -60,7 +60,7 @@ def _region(
             group=group,
         )
 
-    lines = filled(
+    lines = simt_lines(
         "warp",
         run=names.run(k),
         location=places[0],
