@@ -17,7 +17,7 @@ ROOT = Path(tilewright.__file__).parent
 # The parts that do not work on ops of Tile IR, or declare them: the vector emitter takes names, as it computes what
 # ``ir.semantics`` defines; the others have instructions of LLVM, and ops of CUDA Tile IR.
 EXEMPT = ("ir/", "backends/vector/", "backends/native/", "frontend/cpp/")
-EXEMPT += tuple(f"tileir/{part}" for part in ("bytecode/", "importer/", "text/", "structure.py", "types.py"))
+EXEMPT += tuple(f"tileir/{part}" for part in ("bytecode/", "importer/", "text/", "rules.py", "types.py"))
 LANGUAGE = ("frontend/python/",)  # whose tables are of functions of the language, many of which are called as ops are
 
 
