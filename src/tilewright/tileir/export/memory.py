@@ -136,7 +136,7 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
     t = op.type
-    base, *given = op.operands  # the dynamic extents and then the dynamic strides
+    given = [*op.shape, *op.strides]  # those that are dynamic
     dtypes = {v.tile.element for v in given}
     wide = e.negative_strides or any(dtype.bitwidth > 32 for dtype in dtypes)
     index = int64 if wide else t.index_dtype
@@ -147,7 +147,7 @@ def _made_tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
         return [next(left) if n is None else e.constant(index, n) for n in declared if n is None or n <= 0]
 
     dynamic = {"dynamicShape": numbers(t.shape), "dynamicStrides": numbers(t.strides)}
-    return e.one("make_tensor_view", {"base": e[base], **dynamic}, e.view(t, _view_type))
+    return e.one("make_tensor_view", {"base": e[op.base], **dynamic}, e.view(t, _view_type))
 
 
 def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
