@@ -232,8 +232,9 @@ def stmatrix(cta: Cta, i: Instruction, chosen: Array) -> None:
 
 def ldmatrix(cta: Cta, i: Instruction, chosen: Array) -> None:
     """Lanes 8 m to 8 m + 7 give the addresses of the rows of matrix m; lane 4 r + w takes elements 2 w and 2 w + 1, of 16
-    bits, of column r of each."""
-    if i.opcode[1:] != ("sync", "aligned", "m8n8", "x4", "trans", "shared", "b16"):
+    bits, of row r of each, or of column r."""
+    transposed = "trans" in i.opcode
+    if i.opcode[1:] != ("sync", "aligned", "m8n8", "x4", *["trans"] * transposed, "shared", "b16"):
         raise Unknown(".".join(i.opcode))
     if not chosen.reshape(-1, 32).all(1)[chosen.reshape(-1, 32).any(1)].all():
         raise Fault("matrices without all threads of a warp")
@@ -242,8 +243,10 @@ def ldmatrix(cta: Cta, i: Instruction, chosen: Array) -> None:
     if (address[chosen] % 16).any():
         raise Fault("a row that is no multiple of 16 bytes")
     for m, register in enumerate(i.operands[0]):
-        first = np.arange(cta.threads) // 32 * 32 + 8 * m + 2 * (lane % 4)
-        halves = [cta.load("shared", address[first + k] + 2 * (lane // 4), 2, chosen) for k in range(2)]
+        first = np.arange(cta.threads) // 32 * 32 + 8 * m
+        row, column = (2 * (lane % 4), lane // 4) if transposed else (lane // 4, 2 * (lane % 4))
+        places = [(k, 0) if transposed else (0, k) for k in range(2)]
+        halves = [cta.load("shared", address[first + row + r] + 2 * (column + c), 2, chosen) for r, c in places]
         cta.write(register, np.concatenate(halves, axis=1).view(np.uint32)[:, 0], chosen)
 
 

@@ -1,5 +1,5 @@
-"""Stores to shared memory by ``stmatrix``, and loads of bytes across rows by ``ldmatrix``: a warp moves four matrices
-of 8 rows of 16 bytes at once."""
+"""Stores to shared memory by ``stmatrix``, and loads from there by ``ldmatrix``, along rows and across them: a warp
+moves four matrices of 8 rows of 16 bytes at once."""
 
 from __future__ import annotations
 
@@ -63,9 +63,8 @@ def _bits(registers: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | 
     return tuple(registers.index(n) for n in wanted) if set(wanted) <= set(registers) else None
 
 
-def stored_matrices(offsets: LinearLayout, item: int) -> Matrices | None:
-    """How ``stmatrix`` stores elements of ``item`` bytes to the ``offsets`` where each register, lane and warp has its
-    own; None where it does not.
+def matrices_along(offsets: LinearLayout, item: int) -> Matrices | None:
+    """How matrices hold elements of ``item`` bytes at the ``offsets``; None where they do not.
 
     A word of four lanes is a row of 16 bytes, the other lanes are rows.
     """
@@ -77,21 +76,23 @@ def stored_matrices(offsets: LinearLayout, item: int) -> Matrices | None:
     return _matrices(offsets, word, lanes[2:], row)
 
 
-def loaded_matrices(offsets: LinearLayout) -> Matrices | None:
-    """How ``ldmatrix`` loads bytes, transposed in pairs: a lane has two bytes side by side of two rows in a word, the
-    pairs of other lanes are beside these and below; None where it does not."""
-    registers, lanes = offsets.bases(REGISTER), offsets.bases(LANE)
-    below = next((bit for bit, n in enumerate(registers) if n and n % _ROW == 0), None)
-    if below is None or 1 not in registers or lanes[2:] != (2, 4, 8):
+def matrices_across(offsets: LinearLayout, item: int) -> Matrices | None:
+    """How ``ldmatrix`` loads elements of one or two bytes, transposed in pairs of bytes: a lane has one of these of two
+    rows in a word, those of other lanes are beside it and below; None where it does not."""
+    registers, lanes, row = offsets.bases(REGISTER), offsets.bases(LANE), _ROW // item
+    along = [1 << i for i in range((row - 1).bit_length())]
+    below = next((bit for bit, n in enumerate(registers) if n and n % row == 0), None)
+    beside = _bits(registers, along[:-3])
+    if below is None or beside is None or lanes[2:] != tuple(along[-3:]):
         return None
-    return _matrices(offsets, (registers.index(1), below), (registers[below], *lanes[:2]), _ROW)
+    return _matrices(offsets, (*beside, below), (registers[below], *lanes[:2]), row)
 
 
 def _matrices(offsets: LinearLayout, word: tuple[int, ...], rows: tuple[int, ...], row: int) -> Matrices | None:
     registers = offsets.bases(REGISTER)
     others = [bit for bit in range(len(registers)) if bit not in word]
-    starts = (*(registers[bit] for bit in others), *rows, *offsets.bases(WARP))
-    if len(others) < 2 or not offsets.is_injective or any(n % row for n in starts):
+    starts = (*(registers[bit] for bit in others), *rows)
+    if len(others) < 2 or 0 in starts or any(n % row for n in (*starts, *offsets.bases(WARP))):
         return None
     return Matrices(offsets, word, rows, (others[0], others[1]))
 
@@ -100,7 +101,7 @@ def _shared_store(cx: Context, op: SharedStore) -> None:
     buffer, t = cx.buffers[op.buffer], op.value.tile
     offsets = buffer.type.layout.invert_and_compose(op.value.layout)
     fits = cx.target.capability >= _CAPABILITY and not t.is_pointer and t.element.bitwidth in (8, 16)
-    found = stored_matrices(offsets, t.element.bytes) if fits else None
+    found = matrices_along(offsets, t.element.bytes) if fits and offsets.is_injective else None
     if found is None:
         MEMORY_RULES[SharedStore](cx, op)
         return
@@ -114,13 +115,17 @@ def _shared_load(cx: Context, op: SharedLoad) -> None:
     buffer = cx.buffers[op.buffer]
     t = op.result.tile
     offsets = buffer.type.layout.invert_and_compose(op.result.layout)
-    found = loaded_matrices(offsets) if not t.is_pointer and t.element.bitwidth == 8 else None
+    item = 0 if t.is_pointer else t.element.bytes
+    across = matrices_across(offsets, item) if item in (1, 2) else None
+    along = matrices_along(offsets, item) if item == 2 and op.vector == 1 else None
+    found = across or along
     if found is None:
         MEMORY_RULES[SharedLoad](cx, op)
         return
     values: dict[int, ir.Value] = {}
-    for words, address, more in found.instructions(cx, buffer.address, 1):
-        text = f"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {{$0, $1, $2, $3}}, [$4{more}];"
+    for words, address, more in found.instructions(cx, buffer.address, item):
+        transposed = "" if across is None else ".trans"
+        text = f"ldmatrix.sync.aligned.m8n8.x4{transposed}.shared.b16 {{$0, $1, $2, $3}}, [$4{more}];"
         loaded = cx.asm(text, [I32] * len(words), [address])
         values.update(zip((r for word in words for r in word), unpacked_words(cx, loaded, buffer.type.dtype)))
     cx.values[op.result] = [values[r] for r in range(len(values))]
