@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from support.gpu_attention import attended
 from support.gpu_interpreter import interpreter_backend
+from support.ptx.backend import PtxBackend, ptx_backend
 
 import tilewright as ct
+from tilewright.backends import registry
 from tilewright.backends.gpu.compiler import compile_to_ptx
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function
@@ -46,11 +48,6 @@ def launch(
     k: int, dtype: Any = np.float16, transposed: bool = False, warps: int = 4, stages: int = 3
 ) -> list[Function]:
     """Multiply, check the product, and return the function of the gpu stage."""
-    rng = np.random.default_rng(k)
-    a, b = aligned((64, k), dtype), aligned((64, k) if transposed else (k, 64), dtype)
-    for x in (a, b):
-        x[...] = rng.integers(-4, 5, x.shape)
-    c = aligned((64, 64), np.float32)
     seen: list[Function] = []
 
     def see(name: str, function: Function) -> None:
@@ -58,10 +55,20 @@ def launch(
             seen.append(function)
 
     with observed_passes(see), interpreter_backend(warps, stages) as backend:
-        ct.launch(None, (2, 1), ct.kernel(matmul), (a, b, c, transposed), backend=backend)
+        multiply(k, dtype, transposed, backend)
+    return seen
+
+
+def multiply(k: int, dtype: Any, transposed: bool, backend: str) -> None:
+    """Multiply on ``backend``, and check the product."""
+    rng = np.random.default_rng(k)
+    a, b = aligned((64, k), dtype), aligned((64, k) if transposed else (k, 64), dtype)
+    for x in (a, b):
+        x[...] = rng.integers(-4, 5, x.shape)
+    c = aligned((64, 64), np.float32)
+    ct.launch(None, (2, 1), ct.kernel(matmul), (a, b, c, transposed), backend=backend)
     wide = b.astype(np.float32)
     assert (c == a.astype(np.float32) @ (wide.T if transposed else wide)).all()
-    return seen
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -88,6 +95,22 @@ def test_the_loop_copies_waits_and_multiplies() -> None:
     assert order == [AsyncWait, Barrier, SharedLoad, SharedLoad]
     copies = [op for op in loop.body.ops if isinstance(op, AsyncCopy)]
     assert [op.vector for op in copies] == [8, 8]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_operands_are_loaded_as_matrices(transposed: bool) -> None:
+    """By ``ldmatrix``, the left one along its rows; the right one, too, where these lie along k, else across them."""
+    with ptx_backend(4) as name:
+        backend = registry.get_backend(name)
+        assert isinstance(backend, PtxBackend)
+        made: list[Any] = []
+        compile_ = backend.compile
+        backend.compile = lambda *a: made.append(compile_(*a)) or made[-1]  # type: ignore[method-assign, func-returns-value]
+        multiply(96, np.float16, transposed, name)
+    text = made[0].compiled.ptx
+    assert text.count("ldmatrix.sync.aligned.m8n8.x4.trans.shared") == (0 if transposed else 4)
+    assert text.count("ldmatrix.sync.aligned.m8n8.x4.shared") == (6 if transposed else 2)
+    assert "ld.shared.b" not in text  # one by one
 
 
 def of_heads(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
