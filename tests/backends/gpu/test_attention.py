@@ -21,6 +21,7 @@ from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierInit, MbarrierWait, PassTurn, TakeTurn
 from tilewright.ir.ops.gpu.memory import Barrier
+from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import ThreadReduce
 from tilewright.ir.ops.gpu.tma import TmaLoad
@@ -87,6 +88,21 @@ def as_ptx() -> Any:
 )
 def test_attention(make: Callable[[], Any], keys: int, M: int, N: int, D: int, causal: bool) -> None:
     run(make, keys, M, N, D, causal, BF16 if D == 128 else np.float16)
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+@pytest.mark.parametrize(
+    ("keys", "M", "N", "D", "causal"),
+    [(128, 16, 64, 64, False), (200, 32, 64, 128, False), (128, 16, 128, 64, True), (64, 32, 64, 64, True)],
+)
+def test_few_queries_are_the_columns(
+    make: Callable[[], Any], keys: int, M: int, N: int, D: int, causal: bool
+) -> None:
+    """Warp groups multiply keys by queries, and values by the weights of queries, which go through shared memory."""
+    function = run(make, keys, M, N, D, causal, BF16 if D == 128 else np.float16)
+    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
+    assert {op.acc.tile.shape for op in mmas} == {(N, M), (D, M)}
+    assert not any(isinstance(op, (GpuMma, WarpSpecialize)) for op in function.walk())
 
 
 @pytest.mark.parametrize("make", [interpreted, as_ptx])

@@ -79,8 +79,8 @@ def shared_layout(source: LinearLayout, target: LinearLayout, element_bytes: int
 
 
 def copy_layout(source: LinearLayout, target: LinearLayout, element_bytes: int, vector: int) -> LinearLayout:
-    """As ``shared_layout``; ``source`` stores ``vector`` registers side by side, ``target`` loads single elements, or by
-    ``ldmatrix`` 8 rows of 16 bytes at once, across which a lane has two elements, and other ones follow."""
+    """As ``shared_layout``; ``source`` stores ``vector`` registers side by side, ``target`` loads single elements, or 8
+    rows of 16 bytes at once, where ``ldmatrix`` transposes them."""
     run, lanes = source.bases(REGISTER)[: log2(vector)], target.bases(LANE)
     if element_bytes == 2 and run == lanes[2:]:
         rows = (REGISTER, run), (LANE, (target.bases(REGISTER)[0], *lanes[:2]))

@@ -119,7 +119,8 @@ class Permute(Unary):
             return self.x
         simple = _refilled(self, builder)
         if simple is None and isinstance(inner := self.x.op, Permute):
-            return builder.emit(Permute, inner.x, axes=tuple(inner.axes[a] for a in self.axes))
+            axes = tuple(inner.axes[a] for a in self.axes)
+            return inner.x if axes == tuple(range(len(axes))) else builder.emit(Permute, inner.x, axes=axes)
         return simple
 
 

@@ -235,7 +235,7 @@ def _follows_left(later: Mma, earlier: Mma) -> bool:
 
 def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operands | str:
     """Where the operands of ``op`` are, or why it is not done by wgmma; ``found`` are the MMA ops that are."""
-    x, y = (None if _is_computed(v, found) else _operand(op, k, plan) for k, v in enumerate((op.x, op.y)))
+    x, y = (None if _is_computed(op, k, found) else _operand(op, k, plan) for k in range(2))
     if isinstance(x, str):
         return y if isinstance(y, str) else x
     converted = isinstance(op.y.op, Interleave) or (isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2)
@@ -253,9 +253,10 @@ def _is_across_k(y: _Operand, op: Mma) -> bool:
     return y.type.dtype.bytes in (1, 4) and not readable(y.type, 0) and fetched
 
 
-def _is_computed(value: Value, found: dict[Mma, Operands]) -> bool:
+def _is_computed(op: Mma, k: int, found: dict[Mma, Operands]) -> bool:
+    value = (op.x, op.y)[k]
     in_registers = value.tile.element.bytes == 2 or isinstance(value.op, Interleave)
-    return in_registers and value.tile.rank == 2 and _follows(value, found)
+    return in_registers and value.tile.rank == 2 and _follows(value, found, transposed=k == 1)
 
 
 def _staged(t: TileType) -> SharedType | None:
@@ -270,8 +271,10 @@ def _staged(t: TileType) -> SharedType | None:
     return None
 
 
-def _follows(value: Value, found: dict[Mma, Operands]) -> bool:
-    """Whether ``value`` is computed, element by element, from one of the MMA ops ``found``; branches may choose."""
+def _follows(value: Value, found: dict[Mma, Operands], *, transposed: bool = False) -> bool:
+    """Whether ``value`` is computed, element by element, from one of the MMA ops ``found``, or from its result
+    ``transposed``; branches may choose."""
+    same = (Interleave, Permute) if transposed else (Interleave,)
 
     def sources(after: Value) -> Sequence[Value]:
         op = after.op
@@ -280,7 +283,7 @@ def _follows(value: Value, found: dict[Mma, Operands]) -> bool:
         loop = after.block.parent if op is None and after.block is not None else None
         if isinstance(loop, For) and after in loop.carried:
             return [loop.next_values[loop.carried.index(after)]]
-        return op.operands if op is not None and (op.spec.elementwise or isinstance(op, Interleave)) else ()
+        return op.operands if op is not None and (op.spec.elementwise or isinstance(op, same)) else ()
 
     return any(isinstance(v.op, Mma) and v.op in found for v in reachable([value], sources))
 
@@ -382,7 +385,8 @@ def _drop_shared_loads(found: dict[Mma, Operands], reasons: list[str]) -> None:
 
 def _stands(op: Mma, pair: Operands, found: dict[Mma, Operands], inside: set[Op]) -> bool:
     source = op.y.op.x if isinstance(op.y.op, Cast) else op.y
-    if None in pair and not any(_follows(v, found) for v in (op.x, op.y)) and not isinstance(source.op, LoadView):
+    computed = any(_follows(v, found, transposed=v is op.y) for v in (op.x, op.y))
+    if None in pair and not computed and not isinstance(source.op, LoadView):
         return False
     return all(o is None or (_is_around(o.load.block, op) and _may_fetch(o.load, op, inside)) for o in pair)
 

@@ -242,12 +242,15 @@ def needed_elsewhere(function: Function, *, puts: bool = True) -> int:
     stores = sum(t.bytes * count for t, count in map(group_buffers, put_groups(function))) if puts else 0
     conversions = 0
     for op in function.walk():
-        if isinstance(op, StageOperand):
-            stores += op.type.bytes if op.buffer is None else 0
-        elif isinstance(op, ConvertLayout):
+        if isinstance(op, ConvertLayout):
             size = 8 if op.type.is_pointer else op.type.element.bytes
             conversions = max(conversions, size * op.type.size)
-    return stores + conversions
+    return stores + staged_bytes(function) + conversions
+
+
+def staged_bytes(function: Function) -> int:
+    """Shared memory of right operands that are computed."""
+    return sum(op.type.bytes for op in function.walk() if isinstance(op, StageOperand) and op.buffer is None)
 
 
 def allocate_ring(b: Builder, ring: Ring, arrivals: int) -> None:

@@ -21,7 +21,15 @@ from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import clone_op, with_body
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, share_of_sm
-from tilewright.transforms.gpu.fetch_rings import BARRIERS, Group, allocate_ring, choose_stages, fetch_groups, rings_of
+from tilewright.transforms.gpu.fetch_rings import (
+    BARRIERS,
+    Group,
+    allocate_ring,
+    choose_stages,
+    fetch_groups,
+    rings_of,
+    staged_bytes,
+)
 from tilewright.transforms.gpu.specialize_warps import Consumer, begun, ctas_of_attention
 
 # Of each ring: descriptors do not change, and MMA ops of other tiles take as long as a fetch. More are no faster:
@@ -29,12 +37,14 @@ from tilewright.transforms.gpu.specialize_warps import Consumer, begun, ctas_of_
 _STAGES = 1
 
 
-def ctas_with_inline_fetches(function: Function, warps: int, limit: int = MOST_SHARED_BYTES) -> int:
+def ctas_with_inline_fetches(
+    function: Function, warps: int, limit: int = MOST_SHARED_BYTES, *, staged: bool = False
+) -> int:
     """How many CTAs an SM holds where the warps that multiply load for themselves, if these are all that it has; 0
-    where others do."""
+    where others do, as where right operands are ``staged``, if that is not wanted."""
     if any(g.depth and not _follows_number(g) for g in fetch_groups(function)):
         return 0
-    return ctas_of_attention(function, warps, limit)
+    return ctas_of_attention(function, warps, limit, staged=staged)
 
 
 def _follows_number(group: Group) -> bool:
@@ -107,7 +117,8 @@ class InlineFetches:
             return function
         groups = fetch_groups(function)
         rings = rings_of(groups)
-        choose_stages(rings, share_of_sm(self.limit, ctas) - BARRIERS, _STAGES)  # results come later
+        room = share_of_sm(self.limit, ctas) - BARRIERS - staged_bytes(function)  # results come later
+        choose_stages(rings, room, _STAGES)
         b, values = begun(function)
         for ring in rings:
             allocate_ring(b, ring, num_warps(function) // GROUP_WARPS)

@@ -102,30 +102,41 @@ def lower_to_gpu(
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
     original = function
     if target is not None and target.has_wgmma:
-        flat = run_passes(function, (DropUnitBatches(), TransposeMma()))
-        function = function if flat is function else run_passes(flat, (Canonicalize(),))  # reshapes that meet
+        function = _reshaped(function, DropUnitBatches())
         chosen = ChooseWgmma(target, num_warps, realign=realign)
-        function, ctas = _chosen(function, chosen, shared_bytes)
-        if WGMMA_WARPS in function.hints:
+        turned = _reshaped(function, TransposeMma())
+        made, ctas = _chosen(turned, chosen, shared_bytes, staged=turned is not function)
+        if WGMMA_WARPS in made.hints:
             if ctas:
-                function.hints[CTAS_OF_SM] = ctas
+                made.hints[CTAS_OF_SM] = ctas
             try:
-                return _within(function, function.hints[WGMMA_WARPS], num_stages, shared_bytes, blocks)
+                return _within(made, made.hints[WGMMA_WARPS], num_stages, shared_bytes, blocks)
             except OutOfSharedMemory as error:
                 line = 0 if error.loc is None else error.loc.line
-                function = with_body(original, original.body)
-                function.hints[WGMMA_REFUSED] = (f"line {line}: mma.sync, as with wgmma {error.message}",)
+                made.hints[WGMMA_REFUSED] = (f"line {line}: mma.sync, as with wgmma {error.message}",)
+                function = original
+        if WGMMA_REFUSED in made.hints:
+            function = with_body(function, function.body)
+            function.hints[WGMMA_REFUSED] = made.hints[WGMMA_REFUSED]
     return _within(function, num_warps or suitable_warps(function), num_stages, shared_bytes, blocks)
 
 
-def _chosen(function: Function, chosen: ChooseWgmma, limit: int) -> tuple[Function, int]:
-    """``function`` with MMA ops of warp groups, and how many CTAs an SM holds whose warps load for themselves. With the
+def _reshaped(function: Function, shaping: Pass) -> Function:
+    """``function`` after ``shaping``, without the reshapes and permutations that meet."""
+    made = run_passes(function, (shaping,))
+    return made if made is function else run_passes(made, (Canonicalize(), DeadCodeElimination()))
+
+
+def _chosen(function: Function, chosen: ChooseWgmma, limit: int, *, staged: bool) -> tuple[Function, int]:
+    """``function`` with MMA ops of warp groups, and how many CTAs an SM holds whose warps load for themselves, also
+    where right operands are ``staged``: of the transposed MMA ops of few queries, for which many CTAs run. With the
     ``tanh`` of a soft cap, which the branch of a merged loop would follow, their loops stay apart; without, two of them
     have the next scores beside the softmax, as warps have for which others load."""
     passes = LegalizeMma(), chosen, MulticastFetches()
     merged = run_passes(function, (MergeLoops(),))
     made = run_passes(merged, passes)
-    ctas = ctas_with_inline_fetches(made, made.hints[WGMMA_WARPS], limit) if WGMMA_WARPS in made.hints else 0
+    warps = made.hints.get(WGMMA_WARPS)
+    ctas = 0 if warps is None else ctas_with_inline_fetches(made, warps, limit, staged=staged)
     capped = ctas > 0 and any(isinstance(op, Tanh) for op in function.walk())
     if capped and merged is not function:
         made = run_passes(function, passes)

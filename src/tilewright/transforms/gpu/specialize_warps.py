@@ -37,6 +37,7 @@ from tilewright.transforms.gpu.fetch_rings import (
     fetch_groups,
     needed_elsewhere,
     rings_of,
+    staged_bytes,
 )
 from tilewright.transforms.gpu.overlap_mma import VECTOR_REGISTERS
 
@@ -151,14 +152,15 @@ def _registers_beside(ctas: int, warps: int) -> int:
     return SM_REGISTERS // LANES // _QUARTERS // -(-ctas * warps // _QUARTERS) // _STEP * _STEP
 
 
-def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_BYTES) -> int:
+def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_BYTES, *, staged: bool = False) -> int:
     """How many CTAs an SM is to hold, of ``warps`` that multiply and fetch: of kernels whose loops have MMA ops that
-    follow from each other, with what is between in registers. 0 for other kernels, and where one has no room beside
-    another one."""
+    follow from each other, with what is between in registers, or ``staged`` where that is wanted. 0 for other kernels,
+    and where one has no room beside another one."""
     mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
-    last = [op for op in mmas if isinstance(op.x.type, TileType)]
+    through = [op for op in mmas if isinstance(op.y.op, StageOperand)]
+    last = through if staged else [op for op in mmas if isinstance(op.x.type, TileType)]
     groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
-    if asked == 1 or not last or any(isinstance(op, StageOperand) for op in function.walk()):
+    if asked == 1 or not last or (through and not staged):
         return 0
     if max(op.acc.tile.shape[1] for op in last) * warps // GROUP_WARPS > _MOST_WIDTH:
         return 0
@@ -168,7 +170,7 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     if not _lie_apart(function, rings):
         return 0
     stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in function.walk() if isinstance(op, Put))
-    needed = max(sum(r.bytes for r in rings), stored) + BARRIERS
+    needed = max(sum(r.bytes for r in rings), stored) + staged_bytes(function) + BARRIERS
     words = max(accumulators_beside(mmas)) // (LANES * warps) + _WORDS_BESIDE_ATTENTION
     fits = (
         n for n in range(_MOST_CTAS, 1, -1) if words <= _registers_beside(n, warps) and needed <= share_of_sm(limit, n)

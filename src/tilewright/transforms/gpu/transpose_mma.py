@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tilewright.analysis.mma_graph import operand_source
+from tilewright.analysis.mma_graph import depends, operand_source
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import has_early_exit
@@ -34,7 +34,8 @@ class DropUnitBatches:
 @dataclass(frozen=True)
 class TransposeMma:
     """Transposes products of two tiles that are loaded, with fewer rows than a warp group multiplies, and enough
-    columns, and lets loops carry their accumulators transposed.
+    columns, and lets loops carry their accumulators transposed. In attention the left operand may also be computed from
+    such a product: that of the transposes is then the right one, through shared memory.
 
     Runs before ``choose-wgmma``; ``canonicalize`` removes the permutations that meet.
     """
@@ -43,7 +44,7 @@ class TransposeMma:
 
     def run(self, function: Function) -> Function:
         mmas = [op for op in function.walk() if isinstance(op, Mma)]
-        return _Transposer().changed(function) if all(map(_is_of_loaded, mmas)) else function
+        return _Transposer().changed(function) if _are_transposable(mmas) else function
 
 
 class _Shaper(Rewriter):
@@ -107,8 +108,19 @@ class _Shaper(Rewriter):
             self.values[was] = self.outward(v, was, b) if changes else v
 
 
-def _is_of_loaded(op: Mma) -> bool:
-    return all(isinstance(operand_source(v), LoadView) for v in (op.x, op.y))
+def _are_transposable(mmas: Sequence[Mma]) -> bool:
+    """Whether those of ``mmas`` with few rows can be transposed: all are of tiles that are loaded, or, where some are
+    of what others give, all have few rows."""
+    loaded = {op: [isinstance(operand_source(v), LoadView) for v in (op.x, op.y)] for op in mmas}
+    if all(map(all, loaded.values())):
+        return True
+    follow = {op for op in mmas if any(depends(op, other) for other in mmas if other is not op)}
+    return all(_has_few_rows(op) and y and (x or op in follow) for op, (x, y) in loaded.items())
+
+
+def _has_few_rows(op: Mma) -> bool:
+    *batches, rows, columns = op.acc.tile.shape
+    return not batches and rows < ROWS and columns % ROWS == 0 and op.y.tile.element.bytes == 2
 
 
 class _Dropper(_Shaper):
@@ -124,9 +136,7 @@ class _Dropper(_Shaper):
 
 class _Transposer(_Shaper):
     def takes(self, op: Mma) -> bool:
-        *batches, rows, columns = op.acc.tile.shape
-        few = not batches and rows < ROWS and columns % ROWS == 0
-        return few and op.y.tile.element.bytes == 2 and _is_of_loaded(op)
+        return _has_few_rows(op)
 
     def inward(self, value: Value, b: Builder) -> Value:
         return b.emit(Permute, value, axes=(1, 0))
