@@ -260,3 +260,15 @@ def test_a_reduction_of_single_elements_is_a_reshape() -> None:
         text.replace("REDUCED", reduced),
         text.replace("REDUCED", "%3 = reshape(%2) {shape = (4,)} : f32[4]"),
     )
+
+
+def test_permutations_that_undo_each_other_vanish() -> None:
+    text = """
+        func @f(%p: ptr<f32>[2,4] = "x".base, %x: f32[2,4] = "x".scalar) {{
+          %a = permute(%x) {{axes = (1, 0)}} : f32[4,2]
+          {}
+          return()
+        }}
+        """
+    stored = "%b = permute(%a) {axes = (1, 0)} : f32[2,4]\n          store(%p, %b, _)"
+    check(Canonicalize(), text.format(stored), text.format("store(%p, %x, _)"))

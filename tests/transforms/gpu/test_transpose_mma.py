@@ -102,3 +102,49 @@ def test_few_rows_become_columns() -> None:
 def test_rows_for_a_warp_group_stay() -> None:
     text = program(64, 64, '  %m = mma(%x, %y, %z) : f32[64,64]\n  print([%m]) {parts = (none), formats = ("")}')
     check(TransposeMma(), text, text)
+
+
+WEIGHTS = """
+  %m = mma(%x, %y, %z) : f32[16,64]
+  %w = cast(%m) {dtype = f16} : f16[16,64]
+"""
+VALUES = f"""
+  %c = make_partition_view(%v) {{type = !{partition((64, 64))}}} : {partition((64, 64))}
+  %u = load_view(%c, [%o, %o]) {{in_bounds = (false, false)}} : f16[64,64]
+"""
+SHOWN = '  print([%t]) {parts = (none), formats = ("")}'
+
+
+def test_few_queries_of_attention_become_columns() -> None:
+    """The weights, which are computed, are the right operand of the second product then."""
+    check(
+        TransposeMma(),
+        program(16, 64, VALUES + WEIGHTS + "  %t = mma(%w, %u, %z) : f32[16,64]\n" + SHOWN),
+        program(
+            16,
+            64,
+            VALUES
+            + """  %0 = permute(%y) {axes = (1, 0)} : f16[64,32]
+  %1 = permute(%x) {axes = (1, 0)} : f16[32,16]
+  %2 = permute(%z) {axes = (1, 0)} : f32[64,16]
+  %3 = mma(%0, %1, %2) : f32[64,16]
+  %4 = permute(%3) {axes = (1, 0)} : f32[16,64]
+  %w = cast(%4) {dtype = f16} : f16[16,64]
+  %5 = permute(%u) {axes = (1, 0)} : f16[64,64]
+  %6 = permute(%w) {axes = (1, 0)} : f16[64,16]
+  %7 = permute(%z) {axes = (1, 0)} : f32[64,16]
+  %8 = mma(%5, %6, %7) : f32[64,16]
+  %9 = permute(%8) {axes = (1, 0)} : f32[16,64]
+"""
+            + SHOWN.replace("%t", "%9"),
+        ),
+    )
+
+
+def test_what_has_a_computed_right_operand_stays() -> None:
+    text = program(
+        16, 64, WEIGHTS + "  %a2 = mma(%x, %y, %m) : f32[16,64]\n  %r = permute(%w) {axes = (1, 0)} : f16[64,16]\n"
+        "  %s = constant() {value = 0.0, type = !f32[16,16]} : f32[16,16]\n"
+        "  %t = mma(%w, %r, %s) : f32[16,16]\n" + SHOWN
+    )  # fmt: skip
+    check(TransposeMma(), text, text)
