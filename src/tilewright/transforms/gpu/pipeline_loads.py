@@ -107,6 +107,13 @@ def _as_loaded(convert: ConvertLayout, path: _Path) -> LinearLayout:
     return layout
 
 
+def _after(path: _Path, layout: LinearLayout) -> LinearLayout:
+    """The layout of a tile in ``layout`` after ``path``."""
+    for op in path:
+        layout = layout.permute(op.axes) if isinstance(op, Permute) else layout.reshape(op.shape)
+    return layout
+
+
 def _operand_loads(loop: For) -> list[_OperandLoad]:
     """The loads of ``loop`` that can run ahead."""
     body = loop.body
@@ -215,14 +222,9 @@ class _Loop:
                 continue
             if isinstance(op, ConvertLayout) and op in operands:
                 ring, path = operands[op]
-                slot = b.emit(memory.SharedCopy, ring.buffer, reading)
-                t = ring.load.op.result.tile.with_layout(_as_loaded(op, path))
-                loaded = b.emit(memory.SharedLoad, slot, type=t)
-                for shaping in path:
-                    if isinstance(shaping, Permute):
-                        loaded = b.emit(Permute, loaded, axes=shaping.axes)
-                    else:
-                        loaded = b.emit(Reshape, loaded, shape=shaping.shape)
+                t = SharedType(op.result.tile.element, _after(path, ring.load.buffer)) if path else None
+                slot = b.emit(memory.SharedCopy, ring.buffer, reading, type=t)
+                loaded = b.emit(memory.SharedLoad, slot, type=op.result.tile)
                 self.outer.values[op.result] = loaded
             elif isinstance(op, Continue):
                 following = [next_slot(b, v, self.stages)[0] for v in (reading, writing)]
