@@ -59,6 +59,7 @@ PASSES = (
     "stage-stores",
     "pipeline-loads",
     "prefetch-loads",
+    "partial-sums",
     "split-fma",
     "split-mma",
     "hoist-loads",

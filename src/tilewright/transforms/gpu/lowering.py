@@ -31,6 +31,7 @@ from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.overlap_mma import DeferAccumulators, RotateMma
+from tilewright.transforms.gpu.partial_sums import PartialSums
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
 from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
 from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
@@ -61,6 +62,7 @@ def passes_to_gpu(
         CommonSubexpressions(),  # accesses to the same tile have the same pointers
         LoopInvariantCodeMotion(),
         AssignLayouts(num_warps, shared_bytes),
+        PartialSums(),  # of reductions, along axes that layouts distribute
         LowerReductions(),  # needs layouts, and makes conversions
         CommonSubexpressions(),  # indices that were recomputed in the same layout
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
