@@ -95,9 +95,7 @@ def test_attention(make: Callable[[], Any], keys: int, M: int, N: int, D: int, c
     ("keys", "M", "N", "D", "causal"),
     [(128, 16, 64, 64, False), (200, 32, 64, 128, False), (128, 16, 128, 64, True), (64, 32, 64, 64, True)],
 )
-def test_few_queries_are_the_columns(
-    make: Callable[[], Any], keys: int, M: int, N: int, D: int, causal: bool
-) -> None:
+def test_few_queries_are_the_columns(make: Callable[[], Any], keys: int, M: int, N: int, D: int, causal: bool) -> None:
     """Warp groups multiply keys by queries, and values by the weights of queries, which go through shared memory."""
     function = run(make, keys, M, N, D, causal, BF16 if D == 128 else np.float16)
     mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
@@ -142,7 +140,9 @@ def test_products_run_beside_the_softmax() -> None:
     between = loop.body.ops[loop.body.ops.index(first) : loop.body.ops.index(last)]
     after = loop.body.ops[loop.body.ops.index(last) :]
     assert sum(op.name == "exp" for op in between) == 2 and not any(op.name == "exp" for op in after)
-    assert {"mul", "gpu.shuffle", "cast"} <= {op.name for op in after}, "what waits or takes registers"
+    assert {"mul", "cast"} <= {op.name for op in after}, "what waits or takes registers"
+    shuffles = sum(op.name == "gpu.shuffle" for op in loop.body.ops)
+    assert shuffles == 2, "of the largest score; the sum is that of a thread until the loop has ended"
 
 
 @ct.kernel(occupancy=1)
