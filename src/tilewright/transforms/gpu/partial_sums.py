@@ -26,7 +26,7 @@ class PartialSums:
     """Lets loops carry a sum of reductions, such as that of the weights of attention, in as many parts as threads have
     of a row: these exchange them when the loop has ended, and not in each iteration.
 
-    The sum so far may be scaled by a number for each row before it is added to. Runs when tiles have layouts, and before
+    The sum so far may be scaled by a number for each row before it is added to. Runs when tiles have layouts, before
     reductions are lowered.
     """
 
