@@ -23,9 +23,9 @@ from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import Fetch
 from tilewright.ir.ops.linear import Mma, MmaOp
 from tilewright.ir.ops.memory import Bid, Load, LoadView, MemoryOp, NumBlocks, StoreView
-from tilewright.transforms.base import Pass
 from tilewright.transforms.gpu.choose_wgmma import Choice, ChooseWgmma, choose
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
+from tilewright.transforms.gpu.lowering import reshaped
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.transpose_mma import TransposeMma
@@ -127,7 +127,7 @@ def _is_multiplied(function: Function, backend: Backend, *, bytes: int) -> bool:
     honoured = _HINTS if are_independent([mma_ops(loop) for loop in loops]) else _ATTENTION_HINTS
     if not (target.has_wgmma and _are_all(function, bytes, honoured, (MemoryOp,))):
         return False
-    found = _choice(function, target, (SplitMma(target), TransposeMma(), LegalizeMma()), by_threads=_is_little)
+    found = _choice(function, target, divided=True, by_threads=_is_little)
     return found is not None and (not found[1].multicast_pays or _are_paired(found[0], target))
 
 
@@ -216,16 +216,19 @@ def _target(backend: Backend) -> GpuTarget:
 
 
 def _choice(
-    function: Function, target: GpuTarget, passes: Sequence[Pass] = (), by_threads: Callable[[Op], bool] | None = None
+    function: Function, target: GpuTarget, by_threads: Callable[[Op], bool], *, divided: bool = False
 ) -> tuple[Function, Choice] | None:
-    """``function`` optimized, and after ``passes``, and what is chosen for it, where warp groups multiply all that are
-    MMA ops, and TMA loads all that is read, but what threads convert for an MMA op, and stores all that is written,
-    except for accesses that may be ``by_threads``; None otherwise."""
-    optimized = run_passes(with_resolved_hints(optimize(function), target), passes)
+    """``function`` optimized, and what is chosen for it, where warp groups multiply all that are MMA ops, which may be
+    ``divided`` and transposed for them, and TMA loads all that is read, but what threads convert for an MMA op, and
+    stores all that is written, except for accesses that may be ``by_threads``; None otherwise."""
+    optimized = with_resolved_hints(optimize(function), target)
+    if divided:
+        optimized = reshaped(run_passes(optimized, (SplitMma(target),)), TransposeMma())
+        optimized = run_passes(optimized, (LegalizeMma(),))
     mmas = {op for op in optimized.walk() if isinstance(op, Mma)}
     chosen = AnalysisManager(optimized).get(choose, ChooseWgmma(target))
-    allowed = (by_threads is not None and by_threads(op) for op in _left_to_threads(optimized, chosen))
-    return (optimized, chosen) if chosen.mmas.keys() == mmas and all(allowed) else None
+    allowed = all(map(by_threads, _left_to_threads(optimized, chosen)))
+    return (optimized, chosen) if chosen.mmas.keys() == mmas and allowed else None
 
 
 def _left_to_threads(optimized: Function, chosen: Choice) -> list[Op]:

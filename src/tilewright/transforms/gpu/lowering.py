@@ -104,9 +104,9 @@ def lower_to_gpu(
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
     original = function
     if target is not None and target.has_wgmma:
-        function = _reshaped(function, DropUnitBatches())
+        function = reshaped(function, DropUnitBatches())
         chosen = ChooseWgmma(target, num_warps, realign=realign)
-        turned = _reshaped(function, TransposeMma())
+        turned = reshaped(function, TransposeMma())
         made, ctas = _chosen(turned, chosen, shared_bytes, staged=turned is not function)
         if WGMMA_WARPS in made.hints:
             if ctas:
@@ -123,7 +123,7 @@ def lower_to_gpu(
     return _within(function, num_warps or suitable_warps(function), num_stages, shared_bytes, blocks)
 
 
-def _reshaped(function: Function, shaping: Pass) -> Function:
+def reshaped(function: Function, shaping: Pass) -> Function:
     """``function`` after ``shaping``, without the reshapes and permutations that meet."""
     made = run_passes(function, (shaping,))
     return made if made is function else run_passes(made, (Canonicalize(), DeadCodeElimination()))
