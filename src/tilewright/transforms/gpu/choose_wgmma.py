@@ -262,7 +262,7 @@ def _is_computed(op: Mma, k: int, found: dict[Mma, Operands]) -> bool:
 def _staged(t: TileType) -> SharedType | None:
     """How a right operand that is computed lies in shared memory: along its columns, which threads have side by side,
     unless these are too few to be swizzled."""
-    for inner in (1, 0):
+    for inner in (1, 0) if t.rank == 2 else ():
         swizzle = _swizzle(t.shape[inner] * t.element.bytes)
         if swizzle is not None:
             found = SharedType(t.element, swizzled_layout(t.shape, inner, swizzle, t.element.bytes))
