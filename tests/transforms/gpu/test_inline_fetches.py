@@ -35,11 +35,10 @@ def flipped(parity: str, k: str) -> str:
 ALIGNED = ", alignment = 1024"
 BUFFERS = "".join(
     ring(name, of, more).replace(",2>", ">")
-    for name, of, more in (("xs", TILE, ALIGNED), ("ys", TILE, ALIGNED), ("full", BARRIER, ""), ("empty", BARRIER, ""))
+    for name, of, more in (("xs", TILE, ALIGNED), ("ys", TILE, ALIGNED), ("full", BARRIER, ""))
 )
 AFTER = f"""{HEAD.replace("ctas_of_sm = 2", "ctas_of_sm = 2, occupancy = 2")}{MAP}{BUFFERS}
   gpu.mbarrier_init(%full) {{count = 1}}
-  gpu.mbarrier_init(%empty) {{count = 1}}
   gpu.barrier()
   %first = constant() {{value = 0, type = !i32}} : i32{constants("")}{fetched("o", "1")}
   %n1 = add(%o, %one) : i32{flipped("first", "1")}

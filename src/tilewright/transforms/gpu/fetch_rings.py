@@ -254,11 +254,14 @@ def staged_bytes(function: Function) -> int:
 
 
 def allocate_ring(b: Builder, ring: Ring, arrivals: int) -> None:
-    """Shared memory of a ring, and its barriers: the consumers' warp groups say that a slot is empty."""
+    """Shared memory of a ring, and its barriers: the consumers' warp groups say that a slot is empty, by so many
+    ``arrivals``; by none, where they fill it themselves."""
     b.loc = ring.groups[0].fetches[0].loc
     for of in ring.types:
         t = SharedType(of.dtype, of.layout, ring.stages)
         ring.buffers.append(b.emit(SharedAlloc, type=t, alignment=SWIZZLED_ALIGNMENT))
-    ring.full, ring.empty = (b.emit(SharedAlloc, type=barriers_type(ring.stages)) for _ in range(2))
+    t = barriers_type(ring.stages)
+    ring.full, ring.empty = b.emit(SharedAlloc, type=t), b.emit(SharedAlloc, type=t) if arrivals else None
     b.emit_op(MbarrierInit, ring.full, count=1)
-    b.emit_op(MbarrierInit, ring.empty, count=2 * arrivals if ring.by_cluster else arrivals)
+    if arrivals:
+        b.emit_op(MbarrierInit, ring.empty, count=2 * arrivals if ring.by_cluster else arrivals)

@@ -121,7 +121,7 @@ class InlineFetches:
         choose_stages(rings, room, _STAGES)
         b, values = begun(function)
         for ring in rings:
-            allocate_ring(b, ring, num_warps(function) // GROUP_WARPS)
+            allocate_ring(b, ring, 0)
         b.emit_op(Barrier)
         inline = _Inline(function, groups, values)
         inline.b = b

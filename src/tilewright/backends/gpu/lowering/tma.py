@@ -42,11 +42,11 @@ def _tensor_map(cx: Context, op: tma.TensorMap) -> None:
 
 
 def _mbarrier_init(cx: Context, op: MbarrierInit) -> None:
-    barriers = cx.buffers[op.barriers]
-    with cx.builder.if_then(_is_first(cx)):
-        for i in range(barriers.type.copies):
-            cx.asm(f"mbarrier.init.shared::cta.b64 [$0+{_BARRIER_BYTES * i}], {op.count};", [], [barriers.address])
-        cx.asm("fence.mbarrier_init.release.cluster;")
+    """Without a branch, so that those of several rings are made one after the other."""
+    barriers, places = cx.buffers[op.barriers], range(cx.buffers[op.barriers].type.copies)
+    inits = (f"@$1 mbarrier.init.shared::cta.b64 [$0+{_BARRIER_BYTES * i}], {op.count};" for i in places)
+    text = " ".join([*inits, "@$1 fence.mbarrier_init.release.cluster;"])
+    cx.asm(text, [], [barriers.address, _is_first(cx)])
 
 
 def _mbarrier_expect(cx: Context, op: MbarrierExpect) -> None:
