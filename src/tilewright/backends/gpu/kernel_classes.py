@@ -51,7 +51,7 @@ _BACKWARD = {
 }
 # Queries and keys of a step of attention, their width, and whether scores have a soft cap.
 _SLOW_ATTENTION = {
-    *((64, 128, 128, False), (64, 64, 32, False)),
+    *((64, 128, 128, False), (64, 64, 32, False), (64, 32, 256, False)),
     *((64, 64, 128, True), (64, 64, 64, True)),
 }
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
