@@ -603,3 +603,24 @@ def test_combiners_ask_for_the_block_themselves() -> None:
     sums_in_blocks.trace = lambda signature: through_bytecode(trace(signature))
     ct.launch(None, (1,), sums_in_blocks, (x, out))
     np.testing.assert_array_equal(out, x.sum(1))
+
+
+@ct.kernel
+def sums_of_iotas(out):
+    i = ct.arange(16, dtype=ct.int32)
+    ct.store(out, (0,), i + i)
+    ct.store(out, (1,), 64 - i)
+    ct.store(
+        out, (2,), ct.reshape(ct.arange(8, dtype=ct.int32)[:, None] + ct.arange(2, dtype=ct.int32)[None, :], (16,))
+    )
+
+
+def test_sums_of_iotas_are_no_multiples_for_tileiras() -> None:
+    """It takes all numbers of one for multiples of what the first is; other sums stay."""
+    ops = [op.name for op in exported(sums_of_iotas, array(1, ct.int32)).entry("k").body.walk()]
+    assert ops.count("xori") == 2 and (ops.count("addi"), ops.count("subi")) == (3, 2)
+    out, i = np.zeros(48, np.int32), np.arange(16)
+    trace = sums_of_iotas.trace
+    sums_of_iotas.trace = lambda signature: through_bytecode(trace(signature))
+    ct.launch(None, (1,), sums_of_iotas, (out,))
+    np.testing.assert_array_equal(out, [*(i + i), *(64 - i), *(i // 2 + i % 2)])

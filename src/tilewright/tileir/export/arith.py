@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.ir import core
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, bool_, float32, int64, tfloat32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
@@ -53,7 +54,31 @@ def _overflow(op: Any) -> str:
 def _binary(e: Emitter, op: Any) -> Value:
     if arith.operand_dtype(op).is_float:
         return _FLOATS[type(op)](e, op)
+    if isinstance(op, (arith.Add, arith.Sub)):
+        lhs, rhs = _counting(op.lhs), _counting(op.rhs)
+        if rhs and (lhs & rhs if isinstance(op, arith.Add) else lhs <= rhs):
+            return _of_counts(e, op)
     return e.one(_INTEGERS[type(op)], _sides(e, op), e.result(op), overflow=_overflow(op))
+
+
+def _counting(value: core.Value) -> frozenset[int]:
+    """The axes along which ``value`` is an iota."""
+    op = value.op
+    if isinstance(op, (shape.Broadcast, arith.Cast)):
+        return _counting(op.x)
+    if isinstance(op, shape.Iota) or (isinstance(op, shape.Reshape) and _counting(op.x)):
+        return frozenset(axis for axis, extent in enumerate(value.tile.shape) if extent > 1)
+    return frozenset()
+
+
+def _of_counts(e: Emitter, op: arith.Add | arith.Sub) -> Value:
+    """A sum or a difference of iotas, as ``a - ~b - 1`` or ``a + ~b + 1``: of the plain form ``tileiras`` 13.5 takes
+    all numbers for multiples of what the first one is a multiple of, and rows of addresses there for aligned."""
+    t, dtype = e.result(op), arith.operand_dtype(op)
+    name = "addi" if isinstance(op, arith.Sub) else "subi"
+    flipped = e.one("xori", {"lhs": e[op.rhs], "rhs": e.constant(dtype, -1, t.shape)}, t)
+    moved = e.one(name, {"lhs": e[op.lhs], "rhs": flipped}, t, overflow="none")
+    return e.one(name, {"lhs": moved, "rhs": e.constant(dtype, 1, t.shape)}, t, overflow="none")
 
 
 def _div(e: Emitter, op: arith.Div) -> Value:
