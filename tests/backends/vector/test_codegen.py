@@ -54,6 +54,16 @@ def test_every_cast_has_the_register_type(source: DType, lanes: int | None) -> N
         llvm.parse_assembly(str(module)).verify()
 
 
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+def test_lanes_that_underflow_are_masked(name: str) -> None:
+    """The instruction that scales by a power of two takes many cycles for them, such as the masked scores of attention."""
+    if not HOST.wide:
+        pytest.skip("an instruction of AVX-512")
+    module = build_module(name, [dtypes.float32], dtypes.float32, {}, 16, HOST)
+    (call,) = re.findall(r"call .*scalef.*", str(module))
+    assert "i16 %" in call
+
+
 def test_add_is_small_and_quick() -> None:
     times = []
     for _ in range(5):

@@ -138,11 +138,25 @@ def _power_of_two(exponent: Val, t: _Tables) -> Val:
     return ((exponent + exponent.at.const(scalar, bias)) << t.mantissa).as_float()
 
 
-def _scale(x: Val, n: Val, exponent: Val, t: _Tables) -> Val:
-    """x * 2**n, rounded once where the result is subnormal, and infinite where it is too large; ``exponent`` is n."""
+def _limited(x: Val, low: float, high: float) -> tuple[Val, Val | None]:
+    """``x`` limited to [low, high], NaN stays; or what is not above ``high``, and a mask of what is not below ``low``.
+
+    The mask is for an instruction of Intel's that takes 160 cycles where its result is subnormal or underflows, as it
+    would at ``low``: attention has many such elements, as masks of scores are -inf.
+    """
     if x.at.wide and x.scalar == F32:
-        mask = x.at.full_mask()
-        return x.at.instruction("avx512.mask.scalef.ps.512", F32, x, n, x, mask, CURRENT_ROUNDING)
+        return where(x > high, high, x), ~(x < low)
+    return clamp(x, low, high), None
+
+
+def _scale(x: Val, n: Val, exponent: Val, t: _Tables, mask: Val | None = None) -> Val:
+    """x * 2**n, rounded once where the result is subnormal, and infinite where it is too large; ``exponent`` is n.
+
+    0 where there is a ``mask`` that does not hold.
+    """
+    if x.at.wide and x.scalar == F32:
+        lanes = x.at.full_mask() if mask is None else x.at.mask_operand(mask)
+        return x.at.instruction("avx512.mask.scalef.ps.512", F32, x, n, x.like(0.0), lanes, CURRENT_ROUNDING)
     if x.at.features.scale:
         return x.at.intrinsic("ldexp", x, exponent.trunc(I32), overloads=2)
     half = exponent >> 1  # the first of two products stays in the normal range
@@ -160,19 +174,20 @@ def exp(x: Val, halvings: int = 0, terms: Sequence[float] | None = None) -> Val:
     """e**x / 2**halvings; ``terms`` replace those of the polynomial."""
     t = _tables(x)
     low, high = t.exp_range
-    r, n, exponent = _reduce(clamp(x, low, high + halvings), t)
+    y, mask = _limited(x, low, high + halvings)
+    r, n, exponent = _reduce(y, t)
     value = mul_add(r * r, polynomial(r, t.exp if terms is None else terms), r) + 1.0
     if halvings:
         n, exponent = n - halvings, exponent - halvings
-    return _scale(value, n, exponent, t)
+    return _scale(value, n, exponent, t, mask)
 
 
 def exp2(x: Val) -> Val:
     t = _tables(x)
-    x = clamp(x, *t.exp2_range)
+    x, mask = _limited(x, *t.exp2_range)
     n, exponent = nearest_integer(x, 1.0, t.magic)
     r = x - n
-    return _scale(mul_add(r, polynomial(r, t.exp2), 1.0), n, exponent, t)
+    return _scale(mul_add(r, polynomial(r, t.exp2), 1.0), n, exponent, t, mask)
 
 
 def exp_of_sum(high: Val, low: Val) -> Val:

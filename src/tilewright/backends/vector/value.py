@@ -65,6 +65,10 @@ class VectorBuilder:
         """The mask operand of an instruction that is to work on all lanes."""
         return Val(self, ir.Constant(ir.IntType(max(8, self.lanes or 1)), -1))
 
+    def mask_operand(self, lanes: Val) -> Val:
+        """The mask operand of an instruction that is to work where ``lanes`` hold, on eight lanes or more."""
+        return Val(self, self.builder.bitcast(lanes.value, ir.IntType(lanes.value.type.count)))
+
     def outlined(self, name: str, body: Callable[..., Val], *args: Val, cold: bool = False) -> Val:
         """Call ``body(*args)`` as a function of its own, emitted once per module.
 

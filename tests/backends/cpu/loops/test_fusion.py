@@ -194,6 +194,53 @@ def test_mma_reads_its_left_operand_in_the_array_and_adds_in_place() -> None:
     ]
 
 
+def branch(then: str, store: str = "%r") -> list[str]:
+    """The lines from the branch on, of one that gives a product as it is where its condition does not hold."""
+    found = formed(
+        f"""
+      %x = {LOAD} : f32[8,8]
+      %zero = constant() {{value = 0.0, type = !f32[8,8]}} : f32[8,8]
+      %p = mma(%x, %x, %zero) : f32[8,8]
+      %c = cmp(%m, %n) {{predicate = CmpPredicate.GE}} : i1
+      %r = if(%c) {{types = (!f32[8,8])}} : f32[8,8] {{
+        %t = {then} : f32[8,8]
+        yield([%t])
+      }} {{
+        yield([%p])
+      }}
+      %u = neg({store}) : f32[8,8]
+      %w = add(%u, %r) : f32[8,8]
+      store_view(%b_tiles, %w, [%m, %n]) {{in_bounds = (true, true)}}""",
+        "[8,8]",
+    )
+    return found[next(k for k, line in enumerate(found) if "if(" in line) :]
+
+
+def test_a_branch_changes_a_tile_where_it_is() -> None:
+    assert branch("mul(%p, %p)")[:9] == [
+        "%r = if(%c) {types = (!f32[8,8])} : f32[8,8] {",
+        "  %0 = nest([], [], []) {buffers = (576)} : f32[8,8] {",  # that of %p
+        "    %t = mul(%p, %p) : f32[8,8]",
+        "    yield([%t])",
+        "  }",
+        "  yield([%0])",
+        "} {",
+        "  yield([%p])",
+        "}",
+    ]
+
+
+def test_a_branch_that_reads_other_elements_goes_through_another_buffer() -> None:
+    found = branch("permute(%p) {axes = (1, 0)}")
+    assert sum("copy_buffer" in line for line in found) == 1
+    assert found[found.index("} {") + 1] == "  yield([%p])"
+
+
+def test_what_is_needed_behind_a_branch_is_copied() -> None:
+    found = branch("mul(%p, %p)", store="%p")
+    assert "nest([], [], [])" in found[found.index("} {") + 1]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_text_of_the_form_says_everything(seed: int) -> None:
     """Random kernels: the form obeys its rules, and what is parsed from its text gives the same LLVM IR."""

@@ -42,7 +42,7 @@ def schedule_loop(schedule: Schedule, op: Loop) -> None:
 
 
 def schedule_if(schedule: Schedule, op: If) -> None:
-    results = [_slot(schedule, t) for t in op.types]
+    results = [_passed_through(schedule, op, k) or _slot(schedule, t) for k, t in enumerate(op.types)]
     condition = schedule.value(op.condition)
     schedule.branches.append(results)
     branches = []
@@ -99,10 +99,30 @@ def _open(schedule: Schedule, loop: For | Loop) -> tuple[Slots, list[Value]]:
 
 def _taken_over(schedule: Schedule, loop: For | Loop, value: Value) -> Buffer | None:
     """The buffer of ``value``, which nothing needs but ``loop``, to begin with: it may go on there."""
+    if list(loop.operands).count(value) > 1 or value in loop.captured():
+        return None
+    return _last_used(schedule, value)
+
+
+def _passed_through(schedule: Schedule, branch: If, k: int) -> Buffer | None:
+    """The buffer of a value that ``branch`` gives as result ``k`` as it is, and that nothing needs behind it: the other
+    region computes its own value there."""
+    ends = [region.terminator for region in branch.regions]
+    given = [list(end.operands) for end in ends if isinstance(end, Yield)]
+    for value in (values[k] for values in given):
+        if not any(value in (*values[:k], *values[k + 1 :]) for values in given):
+            buffer = _last_used(schedule, value)
+            if buffer is not None:
+                return buffer
+    return None
+
+
+def _last_used(schedule: Schedule, value: Value) -> Buffer | None:
+    """The buffer of ``value``, to be kept for a slot, where one op is the last that needs what it holds."""
     buffer = schedule.buffer(value)
     if buffer is None or buffer.borrowed or buffer.users > 1 or not schedule.is_local(value):
         return None
-    if schedule.uses.remaining[value] > 1 or list(loop.operands).count(value) > 1 or value in loop.captured():
+    if schedule.uses.remaining[value] > 1:
         return None
     buffer.users += 1
     return buffer
