@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from tilewright.ir.dtypes import DType, float64, int64, uint64
@@ -15,7 +17,7 @@ def constant_array(value: bool | float, dtype: ElementType, shape: tuple[int, ..
 
     Integers wrap, floats are rounded to nearest; a pointer is its address as uint64.
     """
-    return np.full(shape, _element(value, dtype))
+    return np.full(shape, _integer(value, dtype) if isinstance(value, int) else _element(value, dtype))
 
 
 def _element(value: bool | float, dtype: ElementType) -> Array:
@@ -32,3 +34,7 @@ def _element(value: bool | float, dtype: ElementType) -> Array:
             if isinstance(value, int) and source.min <= value <= source.max:
                 return cast(np.array(value, source.storage), source, dtype)
         return cast(np.array(float(value)), float64, dtype)
+
+
+# The padding of each load, for example. Floats are not looked up: -0.0 equals 0.0.
+_integer = functools.lru_cache(maxsize=1024, typed=True)(_element)

@@ -264,8 +264,24 @@ inline T exclusive_scan(Group const& group, T value, TW_PLACE) {
 }
 
 #define TW_NO_GROUP(what) __attribute__((unavailable(what " is not available on a CPU; launch another kernel instead")))
-struct grid_group {};
-TW_NO_GROUP("a group of the whole grid") grid_group this_grid();
+// Threads of a grid have numbers, and do not wait for each other.
+class grid_group {
+    static unsigned long long number(dim3 at, dim3 of) { return (at.z * (unsigned long long)of.y + at.y) * of.x + at.x; }
+
+  public:
+    static constexpr bool is_valid() { return false; }
+    static unsigned long long num_blocks() { return (unsigned long long)gridDim.x * gridDim.y * gridDim.z; }
+    static unsigned long long block_rank() { return number(blockIdx, gridDim); }
+    static unsigned long long num_threads() { return num_blocks() * thread_block::size(); }
+    static unsigned long long size() { return num_threads(); }
+    static unsigned long long thread_rank() { return block_rank() * thread_block::size() + __tw_rank(); }
+    static dim3 group_dim() { return gridDim; }
+    static dim3 dim_blocks() { return gridDim; }
+    static dim3 block_index() { return blockIdx; }
+    TW_NO_GROUP("a barrier of the whole grid") static void sync();
+};
+inline grid_group this_grid() { return {}; }
+TW_NO_GROUP("a barrier of the whole grid") void sync(grid_group const&);
 TW_NO_GROUP("a group of a cluster") grid_group this_cluster();
 #undef TW_NO_GROUP
 }  // namespace cooperative_groups
