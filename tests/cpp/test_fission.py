@@ -107,6 +107,67 @@ def test_loops_that_stride_by_the_threads(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("0 0 0 0 0 0 0 7 8 4 99 cudaSuccess\n", "")
 
 
+POINTERS = r"""#include <cstdio>
+#include <cuda_runtime.h>
+struct Walk { int* at; int left; };
+__device__ __forceinline__ void through_a_parameter(int* own, int* shared, int t) {
+  shared[t] = own[(t + 1) & 3];
+  __syncthreads();
+  own[0] += own[t & 3] + shared[t ^ 1];
+}
+__device__ __noinline__ void note(Walk* walk, int* at) { walk->at = at; walk->left = 2; }
+__global__ void local(int* out) {
+  __shared__ int shared[64];
+  int t = threadIdx.x, own[4] = {1, t, 3, 7};
+  through_a_parameter(own, shared, t);
+  out[t] = own[0];
+}
+__global__ void noted(int* out, int n) {
+  int t = threadIdx.x, own[4] = {t, t + 1, t + 2, t + 3};
+  Walk walk;
+  note(&walk, own + (t & 1));
+  for (int i = 0; i < n; ++i) {
+    __syncthreads();
+    *walk.at++ += 10 * i;
+  }
+  out[t] = own[0] + 1000 * own[1] + 1000000 * own[2];
+}
+__global__ void lanes(int* out) {
+  int t = threadIdx.x, own[2] = {t, -t};
+  int* p = t % 3 ? own : own + 1;
+  int other = __shfl_xor_sync(~0u, *p, 1);
+  *p += other;
+  out[t] = own[0] + 100 * own[1];
+}
+int main() {
+  int *p, bad[3] = {};
+  cudaMallocManaged(&p, 256);
+  local<<<1, 64>>>(p); cudaDeviceSynchronize();
+  for (int t = 0; t < 64; ++t) {
+    int own[4] = {1, t, 3, 7}, other[4] = {1, t ^ 1, 3, 7};
+    bad[0] += p[t] != 1 + own[t & 3] + other[((t ^ 1) + 1) & 3];
+  }
+  noted<<<1, 64>>>(p, 2); cudaDeviceSynchronize();
+  for (int t = 0; t < 64; ++t) bad[1] += p[t] != t + 1000 * (t + 1 + 10 * !(t & 1)) + 1000000 * (t + 2 + 10 * (t & 1));
+  lanes<<<1, 64>>>(p); cudaDeviceSynchronize();
+  for (int t = 0; t < 64; ++t) {
+    int u = t ^ 1, other = u % 3 ? u : -u;
+    bad[2] += p[t] != (t % 3 ? t + other - 100 * t : t + 100 * (other - t));
+  }
+  printf("%d %d %d %s\n", bad[0], bad[1], bad[2], cudaGetErrorName(cudaGetLastError()));
+}
+"""
+
+
+def test_each_thread_has_its_own_variable_behind_a_pointer(tmp_path: Path) -> None:
+    """Arrays of a thread that a region finds through a pointer, which was made before the barrier that it begins at."""
+    program = tmp_path / "program.cu"
+    program.write_text(POINTERS)
+    command = [sys.executable, "-m", "tilewright", "run", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
+    assert (done.stdout, done.stderr) == ("0 0 0 cudaSuccess\n", "")
+
+
 LOOP = """define void @k(ptr %p, i32 %n) {
   %first = call i32 @__tw_simt_index(i32 0)
   br label %header

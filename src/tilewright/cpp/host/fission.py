@@ -85,7 +85,8 @@ class Barrier:
 @dataclass
 class Split:
     """A kernel in regions: region 0 begins it, region k follows ``barriers[k - 1]``. Of the variables that live across
-    barriers, those in ``uniform`` are kept once for a block, those in ``frame`` for each of its threads."""
+    barriers, those in ``uniform`` are kept once for a block, those in ``frame`` for each of its threads, of which regions
+    find those in ``pointed_to`` through pointers that others made."""
 
     barriers: list[Barrier]
     regions: list[list[Block]]
@@ -93,6 +94,7 @@ class Split:
     alignments: dict[str, str]
     frame: list[str] = field(default_factory=list)
     uniform: list[str] = field(default_factory=list)
+    pointed_to: set[str] = field(default_factory=set)
     recomputed: dict[str, list[str]] = field(default_factory=dict)  # variables that each region computes, and how
 
     @property
@@ -235,13 +237,43 @@ def _with_frame(kernel: Split) -> Split:
     plain = {name: type for name, type in kernel.allocas.items() if type in SCALARS and name not in addressed}
     moved = carried(kernel.regions, plain)
     kernel.frame[:] = [name for name in kernel.frame if name in moved or name not in plain]
-    same = set() if kernel.by_warps else uniform(kernel.regions, set(plain)) - _apart(kernel, plain)
+    same = set() if kernel.by_warps else uniform(kernel.regions, set(plain), kernel.allocas)
+    same -= _apart(kernel, plain)
     kernel.uniform.extend(name for name in kernel.frame if name in same)
     kernel.frame[:] = [name for name in kernel.frame if name not in same]
+    if kernel.barriers:
+        kernel.pointed_to.update(_pointed_to(kernel, plain))
+        kernel.frame.extend(name for name in kernel.allocas if name in kernel.pointed_to and name not in kernel.frame)
     if kernel.yields:
         kernel.allocas[NEXT] = "i32"
         kernel.frame.append(NEXT)
     return kernel
+
+
+def _pointed_to(kernel: Split, plain: Iterable[str]) -> set[str]:
+    """The variables that a region may find through pointers which another region made: their addresses are in
+    ``plain`` variables of the frame, in other memory, or known to functions."""
+    lines = list(dict.fromkeys(line for region in kernel.regions for block in region for line in block.lines))
+    points = {name: {name} for name in kernel.allocas}  # what a value may point to
+    held: dict[str, set[str]] = {name: set() for name in plain}  # what a variable may
+    found: set[str] = set()
+    before = -1
+    while before != (before := sum(map(len, [*points.values(), *held.values()]))):
+        for line in lines:
+            access = ACCESS.match(line)
+            name, _, operation = line.strip().rpartition(" = ") if re.match(rf"  {LOCAL} = ", line) else ("", "", line)
+            if access is not None and not line.startswith("  store "):
+                target = held.get(access["name"], set())
+            else:
+                values = operation.rsplit(", ptr ", 1)[0] if line.startswith("  store ") else operation
+                target = set().union(*(points.get(value, set()) for value in re.findall(LOCAL, values)))
+            if line.startswith("  store "):
+                held.get(access["name"] if access else "", found).update(target)
+            elif " call " in f" {operation}" and "@llvm." not in operation:
+                found |= target
+            if name:
+                points.setdefault(name, set()).update(target)
+    return found.union(*(held[name] for name in kernel.frame if name in held))
 
 
 def _apart(kernel: Split, variables: Iterable[str]) -> set[str]:

@@ -64,7 +64,8 @@ def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
         if name in used:
             lines += [f"  %tw.s{i} = load {type}, ptr %tw.old{i}", f"  store {type} %tw.s{i}, ptr {name}"]
             leave += [f"  %tw.t{i} = load {type}, ptr {name}", f"  store {type} %tw.t{i}, ptr %tw.new{i}"]
-    scalars = {name for name in kernel.frame if kernel.allocas[name] in SCALARS} - addressed_names(region)
+    scalars = {name for name in kernel.frame if kernel.allocas[name] in SCALARS}
+    scalars -= addressed_names(region) | kernel.pointed_to
     for i, name in enumerate(kernel.frame):
         type = kernel.allocas[name]
         if name not in used:

@@ -7,7 +7,7 @@ block, and other such variables give. Threads part at branches that depend on an
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.ir.reachable import reachable
@@ -37,10 +37,12 @@ class Block:
         return re.findall(rf"label ({LOCAL})", "\n".join(self.lines)) if not self.barrier else []
 
 
-def uniform(regions: Sequence[Sequence[Block]], candidates: set[str]) -> set[str]:
-    """The variables among ``candidates`` that are uniform; these are loaded from and stored to, and nothing else."""
+def uniform(regions: Sequence[Sequence[Block]], candidates: set[str], variables: Iterable[str]) -> set[str]:
+    """The variables among ``candidates`` that are uniform; these are loaded from and stored to, and nothing else.
+    ``variables`` are all, of which each thread has its own at an address of its own."""
     lines = list(dict.fromkeys(line for region in regions for block in region for line in block.lines))
     definitions = {line.split(" = ")[0].strip(): line for line in lines if re.match(rf"  {LOCAL} = ", line)}
+    definitions |= {name: f"  {name} = alloca " for name in variables}
     found = set(candidates)
     while True:
         known = _uniform_values(definitions, found)
