@@ -279,6 +279,10 @@ __global__ void active(int* out) {
   if (lane < 10) out[threadIdx.x] = __activemask();
   else for (int i = 0; i <= lane / 8; ++i) out[threadIdx.x] = __activemask();
 }
+__global__ void whole(int* out) {
+  auto grid = cg::this_grid();
+  if (grid.thread_rank() < grid.size()) out[grid.thread_rank()] = int(grid.block_rank() * 100 + grid.num_threads() + grid.num_blocks());
+}
 __device__ int depth(int n) { return n == 0 ? __popc(__activemask()) : depth(n - 1); }
 __global__ void fibers(int* out) { out[threadIdx.x] = threadIdx.x % 4 ? depth(3) : 0; }
 int main() {
@@ -293,6 +297,8 @@ int main() {
   printf("%x %x %x\n", out[0], out[16], out[63]);
   fibers<<<1, 40>>>(out);
   printf("%d %d %d\n", out[1], out[4], out[39]);
+  whole<<<dim3(2, 3), dim3(4, 5)>>>(out);
+  printf("%d %d %d\n", out[0], out[39], out[119]);
 }
 """
 
@@ -305,6 +311,7 @@ def test_groups_of_lanes(tmp_path: Path) -> None:
         *("45 45 61", "50 50 342", "2 7 30", "15 15 15", "0 2 15", "400 411 200", "0 5 30", "33 33 1"),
         "3ff ffff0000 ff000000",
         "24 0 6",
+        "126 226 626",
     ]
 
 
@@ -371,12 +378,14 @@ def test_any_group_and_what_programs_include(tmp_path: Path) -> None:
         ("throw 3;", "SIMT code has no exceptions"),
         ("*p = tex2D<float>(0ull, 1.0f, 2.0f);", "textures and surfaces are not available on a CPU; read the array"),
         ("surf2Dwrite(1.0f, 0ull, 2, 0);", "textures and surfaces are not available on a CPU; read the array"),
+        ("cooperative_groups::this_grid().sync();", "a barrier of the whole grid is not available on a CPU"),
     ],
 )
 def test_what_a_cpu_cannot_do_is_refused(tmp_path: Path, statement: str, message: str) -> None:
-    done = run(tmp_path / "program.cu", f"__global__ void k(int* p) {{\n  {statement}\n}}\nint main() {{}}\n")
-    column = 3 + max(statement.find("<<<"), statement.find("tex2D"), 0)
-    assert done.returncode != 0 and f"program.cu:2:{column}: " in done.stderr and message in done.stderr
+    text = f"#include <cooperative_groups.h>\n__global__ void k(int* p) {{\n  {statement}\n}}\nint main() {{}}\n"
+    done = run(tmp_path / "program.cu", text)
+    column = 3 + max(*map(statement.find, ("<<<", "tex2D", "sync")), 0)
+    assert done.returncode != 0 and f"program.cu:3:{column}: " in done.stderr and message in done.stderr
 
 
 def test_functions_that_wait_are_called_through_pointers(tmp_path: Path) -> None:
