@@ -85,8 +85,8 @@ class Barrier:
 @dataclass
 class Split:
     """A kernel in regions: region 0 begins it, region k follows ``barriers[k - 1]``. Of the variables that live across
-    barriers, those in ``uniform`` are kept once for a block, those in ``frame`` for each of its threads, of which regions
-    find those in ``pointed_to`` through pointers that others made."""
+    barriers, those in ``uniform`` are kept once for a block, those in ``frame`` for each of its threads; regions find
+    those of ``pointed_to`` through pointers that others made."""
 
     barriers: list[Barrier]
     regions: list[list[Block]]
