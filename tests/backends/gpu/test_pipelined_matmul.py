@@ -137,6 +137,9 @@ def test_operands_in_another_shape_are_copied_as_wide() -> None:
     assert (c == a.astype(np.float32) @ b.astype(np.float32).swapaxes(1, 2)).all()
     copies = [op.vector for op in seen[-1].walk() if isinstance(op, AsyncCopy)]
     assert copies and set(copies) == {8}
+    (loop,) = (op for op in seen[-1].walk() if isinstance(op, For))
+    loads = [op.type.shape for op in loop.body.ops if isinstance(op, SharedLoad)]
+    assert loads == [(32, 32), (32, 32)], "as they are multiplied"
 
 
 @pytest.mark.parametrize("stages", [1, 3])
