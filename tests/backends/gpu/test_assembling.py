@@ -248,6 +248,20 @@ def test_an_occupancy_beyond_the_registers_is_given_up(
     assert f"compiled again: without the hint occupancy{why}" in stages["compile decisions"]
 
 
+def test_spills_with_all_registers_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CTA alone would have no more of them."""
+    asked: list[str] = []
+
+    def assembled(ptx: str, target: str, kernel: str) -> Assembled:
+        asked.append(ptx)
+        return Assembled(b"", Resources(255, 128, 0, 0))
+
+    monkeypatch.setattr(assemble, "missing", lambda: None)
+    monkeypatch.setattr(assemble, "assemble", assembled)
+    GpuBackend("sm_90").compile(replace(function(), hints={"occupancy": 2}), {})
+    assert len(asked) == 1 and ".minnctapersm 2" in asked[0]
+
+
 @ct.kernel
 def scattered(x, small, y, out, small_out, y_out):  # type: ignore[no-untyped-def]
     rows = ct.arange(32, dtype=ct.int32) * 3

@@ -15,6 +15,7 @@ from tilewright.backends.cuda_tools import tool_version
 from tilewright.backends.gpu import assemble
 from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.backends.gpu.exporter import write_cubin
+from tilewright.backends.gpu.resources import MOST_OF_A_THREAD
 from tilewright.backends.gpu.target import architecture
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
@@ -87,7 +88,7 @@ class GpuBackend(DriverBackend[str]):
                 raise
             raise how.but(f"without the hint occupancy, for {error.message}", occupancy=False) from error
         spilled = assembled.resources.spilled
-        if spilled > _FEW_SPILLED and several:
+        if spilled > _FEW_SPILLED and several and assembled.resources.registers < MOST_OF_A_THREAD:
             raise how.but(f"without the hint occupancy, with which {spilled} bytes are spilled", occupancy=False)
         used = {"resources": assembled.resources.render(compiled.shared_bytes)}
         return _artifact(function, compiled, assembled.cubin, lambda: {**compiled.texts(why), **used})
