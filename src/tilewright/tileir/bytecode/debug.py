@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -105,21 +104,11 @@ class _Attributes:
         return made
 
 
-def _getter(names: Sequence[str]) -> Callable[[Location], tuple[Any, ...]]:
-    """What reads the fields with these ``names``."""
-    if len(names) > 1:
-        return operator.attrgetter(*names)
-    if not names:
-        return lambda location: ()
-    only = operator.attrgetter(*names)
-    return lambda location: (only(location),)
+# class -> its tag, the kinds of its fields, and their names
+_FIELDS = {cls: (tag, kinds, [f.name for f in fields(cls)]) for tag, (cls, kinds) in FIELDS.items()}
 
 
-# class -> its tag, the kinds of its fields, and what reads those
-_FIELDS = {cls: (tag, kinds, _getter([f.name for f in fields(cls)])) for tag, (cls, kinds) in FIELDS.items()}
-
-
-def parts(location: Location) -> tuple[int, str, tuple[Any, ...]]:
+def parts(location: Location) -> tuple[int, str, list[Any]]:
     """The tag of ``location``, the kinds of its fields, and their values."""
-    tag, kinds, values = _FIELDS[type(location)]
-    return tag, kinds, values(location)
+    tag, kinds, names = _FIELDS[type(location)]
+    return tag, kinds, [getattr(location, name) for name in names]

@@ -158,7 +158,7 @@ class _Parser:
         if s.accept("optimization_hints", "="):
             hints = attributes.hints(s)
         s.expect("{")
-        self.fill(body, "return")
+        self.fill(body, "return", {})
         return self.finished(name, body, hints, self.location() or self.here(start))
 
     def finished(self, name: str, body: Block, hints: HintsAttr | None, loc: Location) -> Entry:
@@ -190,11 +190,11 @@ class _Parser:
 
     # -- ops
 
-    def fill(self, block: Block, implied: str) -> None:
-        """The ops of a block up to its brace; without a terminator it ends in ``implied``."""
+    def fill(self, block: Block, implied: str, outer: dict[str, Value]) -> None:
+        """The ops of a block up to its brace; without a terminator it ends in ``implied``, and ``outer`` are the values
+        that are visible behind it."""
         s = self.s
         self.nest()
-        outer = dict(self.values)
         while not s.peek("}"):
             if s.pos >= len(s.text):
                 s.fail("a closing brace")
@@ -405,8 +405,7 @@ class _Parser:
             s.expect(":")
         elif s.accept("}"):
             return None
-        self.fill(body, implied)
-        self.values = outer
+        self.fill(body, implied, outer)
         return body
 
     # -- ops with regions
@@ -429,8 +428,7 @@ class _Parser:
         outer = dict(self.values)
         body = Block([Value(t) for t in types])
         self.values.update(zip(names, body.args))
-        self.fill(body, implied)
-        self.values = outer
+        self.fill(body, implied, outer)
         return body
 
     def for_(self, spec: OpSpec) -> Parts:
@@ -493,6 +491,5 @@ class _Parser:
         s.expect("(")
         body = Block(self.arguments(")"))
         s.expect("{")
-        self.fill(body, "")
-        self.values = outer
+        self.fill(body, "", outer)
         return {"operands": operands}, known, types, [body]

@@ -204,18 +204,15 @@ class _Printer:
         view = op.results[0].type
         if not isinstance(view, TensorView):
             raise TileIRError(f"make_tensor_view gives a tensor view, not {view}")
+        used = [*op.operands["dynamicShape"], *op.operands["dynamicStrides"]]
         unknown = [sum(n is None for n in extents) for extents in (view.shape, view.strides)]
         if unknown != [len(op.operands["dynamicShape"]), len(op.operands["dynamicStrides"])]:
             raise TileIRError(f"make_tensor_view needs an operand for each dynamic extent and stride of {view}")
-        dynamic = {
-            "dynamicShape": iter(op.operands["dynamicShape"]),
-            "dynamicStrides": iter(op.operands["dynamicStrides"]),
-        }
+        left = iter(used)
         shape, strides = (
-            ", ".join(self.names[next(dynamic[name])] if n is None else str(n) for n in extents)
-            for name, extents in (("dynamicShape", view.shape), ("dynamicStrides", view.strides))
+            ", ".join(self.names[next(left)] if n is None else str(n) for n in extents)
+            for extents in (view.shape, view.strides)
         )
-        used = [*op.operands["dynamicShape"], *op.operands["dynamicStrides"]]
         types = f"{used[0].type} -> {view}" if used else str(view)
         if view.attr is not None:
             types = f"{op.operands['base'].type} -> {view}"
