@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from types import TracebackType
+from typing import TypeVar
 
 from tilewright.system import collector
 from tilewright.tileir import rules
@@ -19,6 +21,7 @@ from tilewright.tileir.module import ArrayAttr, Block, Entry, FileLayout, Global
 from tilewright.tileir.optable import BY_OPCODE, ENUMS, NEWEST
 from tilewright.tileir.types import Function, Scalar, Tile, Type
 
+T = TypeVar("T")
 MAGIC = b"\x7fTileIR\x00"
 END, STRING, FUNC, DEBUG, CONSTANT, TYPE, GLOBAL, PRODUCER = range(8)
 # section -> the alignment that its own must be a multiple of
@@ -134,25 +137,20 @@ class _Reader:
     # Entries of tables, by a number in the file.
 
     def string(self, cursor: Cursor, what: str) -> str:
-        start = cursor.pos
-        number = cursor.varint(what)
-        if number >= len(self.strings):
-            raise cursor.error(f"a string below {len(self.strings)} as {what}, not {number}", start)
-        return self.strings[number]
+        return self.numbered(cursor, self.strings, "string", what)
 
     def type(self, cursor: Cursor, what: str) -> Type:
-        start = cursor.pos
-        number = cursor.varint(what)
-        if number >= len(self.types):
-            raise cursor.error(f"a type below {len(self.types)} as {what}, not {number}", start)
-        return self.types[number]
+        return self.numbered(cursor, self.types, "type", what)
 
     def constant(self, cursor: Cursor) -> bytes:
+        return self.numbered(cursor, self.constants, "constant", "the value of a constant")
+
+    def numbered(self, cursor: Cursor, table: Sequence[T], kind: str, what: str) -> T:
         start = cursor.pos
-        number = cursor.varint("a constant")
-        if number >= len(self.constants):
-            raise cursor.error(f"a constant below {len(self.constants)}, not {number}", start)
-        return self.constants[number]
+        number = cursor.varint(what)
+        if number >= len(table):
+            raise cursor.error(f"a {kind} below {len(table)} as {what}, not {number}", start)
+        return table[number]
 
     def check_constant(self, type: Type, data: bytes, pos: int) -> None:
         """Raise for a constant ``data``, named before ``pos``, that is no array of ``type``."""

@@ -30,11 +30,8 @@ from tilewright.tileir.types import (
     problem,
 )
 
-PTR, TILE, TENSOR_VIEW, PARTITION_VIEW, FUNCTION, TOKEN_TAG, GATHER_SCATTER_VIEW, STRIDED_VIEW = (
-    *range(12, 18),
-    20,
-    21,
-)
+PTR, TILE, TENSOR_VIEW, PARTITION_VIEW, FUNCTION, TOKEN_TAG = range(12, 18)  # tags of types
+GATHER_SCATTER_VIEW, STRIDED_VIEW = 20, 21
 _SCALARS = {s.tag: s for s in SCALARS.values()}
 
 
@@ -183,16 +180,7 @@ class _Types:
         return PartitionView(shape, view, order, padding)
 
 
-FUNCTION_PARTS = (
-    Scalar,
-    Pointer,
-    Tile,
-    TensorView,
-    PartitionView,
-    StridedView,
-    GatherScatterView,
-    Token,
-)
+FUNCTION_PARTS = (Scalar, Pointer, Tile, TensorView, PartitionView, StridedView, GatherScatterView, Token)
 
 
 @functools.lru_cache(maxsize=4096)
