@@ -1,8 +1,8 @@
 """SIMT kernels whose lanes wait for each other, as LLVM text: functions that run a region for lanes of a warp.
 
-The runtime calls them: a warp goes on until its lanes have ended or wait for other warps. Where all lanes are at one
-place, which is the rule, a region is a loop over the lanes, which LLVM vectorizes; where they have parted, those that
-are at the place take turns. What lanes give each other is an array over them.
+The runtime calls them: a warp goes on until its lanes have ended or wait for other warps. Where all lanes have
+converged, which is the rule, a region is a loop over the lanes, which LLVM vectorizes; where they have diverged, those
+that are at its start take turns. What lanes give each other is an array over them.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ def warp_functions(
     head: Sequence[str],
     names: Names,
     arguments: Sequence[str],
-    places: Sequence[tuple[str, str]],
+    locations: Sequence[tuple[str, str]],
     *,
     stores: bool,
 ) -> str:
     """For each region a function that runs it for the lanes ``%mask`` of the ``%lanes`` lanes from the thread ``%from``
     on; all of them are -1. It returns the set of where they ended, and notes for each lane where. ``head`` loads
-    ``arguments`` and coordinates, and ``places`` are those of the functions and of their calls, as for
+    ``arguments`` and coordinates, and ``locations`` are those of the functions and of their calls, as for
     ``block_function``."""
-    texts = [_region(kernel, k, head, names, arguments, places[k], stores=stores) for k in range(len(kernel.regions))]
-    rows = ", ".join(f"ptr @{names.run(k)}" for k in range(len(kernel.regions)))
-    regions = f"@{names.table('regions')} = private constant [{len(kernel.regions)} x ptr] [{rows}]"
+    each = range(len(kernel.regions))
+    texts = [_region(kernel, k, head, names, arguments, locations[k], stores=stores) for k in each]
+    rows = ", ".join(f"ptr @{names.run(k)}" for k in each)
+    regions = f"@{names.table('regions')} = private constant [{len(each)} x ptr] [{rows}]"
     return "\n".join([*texts, regions, *tables(kernel, names)])
 
 
@@ -40,7 +41,7 @@ def _region(
     head: Sequence[str],
     names: Names,
     arguments: Sequence[str],
-    places: tuple[str, str],
+    locations: tuple[str, str],
     *,
     stores: bool,
 ) -> str:
@@ -56,14 +57,14 @@ def _region(
             "lane",
             own=own,
             notes=[f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(coordinates)] if stores else [],
-            call=f"call i32 @{names.region(k)}({', '.join(given)}) {attributes}{places[1]}",
+            call=f"call i32 @{names.region(k)}({', '.join(given)}) {attributes}{locations[1]}",
             group=group,
         )
 
     lines = simt_lines(
         "warp",
         run=names.run(k),
-        location=places[0],
+        location=locations[0],
         head=[*head],
         frame=frame_pointers(kernel, shared=True),
         lanes=_LANES,
