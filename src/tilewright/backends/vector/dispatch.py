@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from tilewright.backends.vector import arith, integer, logic, storage, types
 from tilewright.backends.vector.convert import cast
+from tilewright.backends.vector.division import Divisor
 from tilewright.backends.vector.features import HostFeatures
 from tilewright.backends.vector.functions import MATH_OPS
 from tilewright.backends.vector.request import ElementOp
@@ -89,6 +90,14 @@ class VectorEmitter:
         """
         found = storage.to_bfloat(Val(self._at, x))
         return None if found is None else found.value
+
+    def divisor(self, b: ir.Value) -> Divisor | None:
+        """What ``divide`` divides float32 by, again and again; None where ``emit("div", ...)`` is as fast."""
+        return Divisor.of(Val(self._at, b)) if self._at.features.slow_division and self._at.wide else None
+
+    def divide(self, a: ir.Value, b: Divisor) -> ir.Value:
+        """``emit("div", ...)`` of float32 to nearest. Unlike that, this splits the current block."""
+        return b.divide(Val(self._at, a)).value
 
     def to_register(self, dtype: ElementType, stored: ir.Value) -> ir.Value:
         """The register form of ``stored``, a value of ``storage_type(dtype, lanes)``."""

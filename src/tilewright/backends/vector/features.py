@@ -14,6 +14,7 @@ class HostFeatures:
     half: bool = False  # conversion between float16 and float32
     scale: bool = False  # multiplication by a power of two given by its exponent, in one instruction
     wide: bool = False  # AVX-512: F, VL, BW and DQ
+    slow_division: bool = False  # of 512 bits: it takes as long as 16 products of them
     bfloat: bool = False  # conversion of float32 to bfloat16 that takes subnormal numbers as zeros
     bfloat_rounding: bool = False  # conversion of float32 to bfloat16 that takes all numbers
     dot_bytes: bool = False  # sums of four products of bytes, in vectors of 512 bits
@@ -26,11 +27,13 @@ class HostFeatures:
         """The features of a processor, given LLVM's target triple and its flags."""
         if triple.startswith(("aarch64", "arm64")):
             return HostFeatures(fma=True, half=True)
+        wide = all(features.get(f"avx512{part}") for part in ("f", "vl", "bw", "dq"))
         return HostFeatures(
             fma=bool(features.get("fma")),
             half=bool(features.get("f16c")),
             scale=bool(features.get("avx512vl")),
-            wide=all(features.get(f"avx512{part}") for part in ("f", "vl", "bw", "dq")),
+            wide=wide,
+            slow_division=wide and not features.get("sse4a"),  # which AMD's processors have
             bfloat=bool(features.get("avx512bf16")),
             dot_bytes=bool(features.get("avx512vnni")),
         )

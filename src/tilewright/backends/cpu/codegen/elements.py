@@ -25,7 +25,7 @@ from tilewright.backends.vector.types import I8, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, bfloat16, float32
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.arith import Cast, Div
 from tilewright.ir.ops.memory import Load, LoadView, padding_value
 from tilewright.ir.ops.shape import Broadcast, Constant, Extract, Iota, Permute, Reshape, Undefined
 from tilewright.ir.types import ElementType
@@ -210,6 +210,19 @@ def _elementwise(self: Elements, op: Op, position: Position) -> Element:
     return Element(scalars.emit(emitter, self.nest.builders[level], op, values), count, level)
 
 
+def _divide(self: Elements, op: Div, position: Position) -> Element:
+    """Division, by a reciprocal where lanes and iterations have the same divisor, such as the sum of a softmax."""
+    x, y = self.at(op.lhs, position), self.at(op.rhs, position)
+    plain = op.result.tile.dtype is float32 and op.rounding is RoundingMode.RN and not op.flush_to_zero
+    if not plain or x.lanes is None or y.lanes is not None or y.level >= x.level:
+        return _elementwise(self, op, position)
+    b = self.vector(y, x.lanes)
+    divisor = self.state.emitter(self.nest.builders[y.level], x.lanes).divisor(b)
+    if divisor is None:
+        return _elementwise(self, op, position)
+    return Element(self.state.emitter(self.nest.builders[x.level], x.lanes).divide(x.value, divisor), x.lanes, x.level)
+
+
 def _cast(self: Elements, op: Cast, position: Position) -> Element:
     """float32 to bfloat16 has an instruction on some processors, but not for subnormal numbers."""
     x = self.at(op.x, position)
@@ -325,5 +338,6 @@ _RULES: dict[type[Op], Callable[[Elements, Any, Position], Element]] = {
     LoadView: _load_view,
     Load: _load,
     Cast: _cast,
+    Div: _divide,
     **dict.fromkeys(REARRANGED, _moved),
 }
