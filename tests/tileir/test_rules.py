@@ -69,3 +69,21 @@ def test_names_are_not_defined_again(name: str) -> None:
 def test_kernels_have_names_of_their_own() -> None:
     with pytest.raises(TileIRError, match="several kernels of one name"):
         tileir.load(2 * KERNEL.format("").encode())
+
+
+def test_bits_of_bytes_are_packed_from_the_lowest_on() -> None:
+    ops = "%o = iota : tile<16xi32>\n  %m = constant <i32: 11> : tile<16xi32>\n"
+    ops += "  %c = cmpi less_than %o, %m, signed : tile<16xi32> -> tile<16xi1>\n  %d = pack %c : tile<16xi1> -> tile<2xi8>\n"
+    ops += "  %e = unpack %d : tile<2xi8> -> tile<16xi1>\n  %g = xori %c, %e : tile<16xi1>\n"
+    ops += "  %k = exti %g unsigned : tile<16xi1> -> tile<16xi8>\n  %q = bitcast %d : tile<2xi8> -> tile<2xi8>\n"
+    ops += "  %r = extract %k[%n] : tile<16xi8> -> tile<2xi8>\n  %s = ori %q, %r : tile<2xi8>\n"
+    ops += (
+        "  %u = exti %s unsigned : tile<2xi8> -> tile<2xi32>\n  %v = reshape %p : tile<ptr<i32>> -> tile<1xptr<i32>>\n"
+    )
+    ops += "  %w = broadcast %v : tile<1xptr<i32>> -> tile<2xptr<i32>>\n  %x = iota : tile<2xi32>\n"
+    ops += "  %y = offset %w, %x : tile<2xptr<i32>>, tile<2xi32> -> tile<2xptr<i32>>\n"
+    ops += "  %z = store_ptr_tko weak %y, %u : tile<2xptr<i32>>, tile<2xi32> -> token"
+    for part in range(8):
+        out = np.zeros(2, np.int32)
+        ct.launch(None, (1,), tileir.load(KERNEL.format(ops).encode()).kernel(), (part, out))
+        assert out.tolist() == [0b11111111, 0b00000111]

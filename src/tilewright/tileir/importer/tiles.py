@@ -13,14 +13,13 @@ from tilewright.ir.ops import arith, linear, memory, shape
 from tilewright.ir.types import TileType
 from tilewright.tileir import constants
 from tilewright.tileir import module as tir
-from tilewright.tileir.importer.arith import nibble, scalar_of
+from tilewright.tileir.importer.arith import lowest_bit, nibble, scalar_of
 from tilewright.tileir.importer.context import NIBBLE, Context, as_unsigned, dtype_of, is_bool, number_type, tile_type
 from tilewright.tileir.importer.memory import spread
 from tilewright.tileir.numbers import decode
-from tilewright.tileir.types import SCALARS, Scalar, Tile
+from tilewright.tileir.types import Scalar, Tile
 
 _MOST_PIECES = 4096  # that a constant is joined of; one of more is in memory
-_NIBBLE_BITS = 4
 
 
 def number(dtype: DType, bits: int) -> bool | int | float:
@@ -129,28 +128,34 @@ def _result_shape(op: tir.Operation) -> tuple[int, ...]:
 
 
 def _pack(e: Context, op: tir.Operation, x: Value) -> Value:
-    if scalar_of(e, op.operands["source"]).name == NIBBLE:
-        pairs = e.emit(shape.Reshape, x, shape=(x.tile.size // 2, 2))
-        low, high = (
-            e.emit(shape.Extract, pairs, [e.constant(0, int32), e.constant(k, int32)], shape=(x.tile.size // 2, 1))
-            for k in range(2)
-        )
-        low = e.emit(arith.And, low, e.constant(15, int8, low.tile.shape))
-        high = e.emit(arith.Shl, high, e.constant(_NIBBLE_BITS, int8, high.tile.shape))
-        return e.emit(shape.Reshape, e.emit(arith.Or, low, high), shape=(x.tile.size // 2,))
-    if is_bool(x):
-        raise e.error("pack of i1: the bits of a byte have no order there")
-    return e.cast(e.emit(shape.Pack, x), int8)
+    element = scalar_of(e, op.operands["source"])
+    if element.name not in _PARTS_OF_BYTES:
+        return e.cast(e.emit(shape.Pack, x), int8)
+    parts = 8 // element.bits
+    column = (x.tile.size // parts, 1)
+    rows = e.emit(shape.Reshape, e.cast(x, int8), shape=(column[0], parts))
+    made = e.constant(0, int8, column)
+    for k in range(parts):
+        part = e.emit(shape.Extract, rows, [e.constant(0, int32), e.constant(k, int32)], shape=column)
+        part = e.emit(arith.And, part, e.constant((1 << element.bits) - 1, int8, column))
+        made = e.emit(arith.Or, made, e.emit(arith.Shl, part, e.constant(k * element.bits, int8, column)))
+    return e.emit(shape.Reshape, made, shape=column[:1])
+
+
+_PARTS_OF_BYTES = {"i1": lowest_bit, NIBBLE: nibble}  # of which the first one is in the lowest bits
 
 
 def _unpack(e: Context, op: tir.Operation, x: Value) -> Value:
-    made, target = op.results[0].type, tile_type(op.results[0].type)
-    if isinstance(made, Tile) and made.element == SCALARS[NIBBLE]:
-        column = e.emit(shape.Reshape, x, shape=(x.tile.size, 1))
-        high = e.emit(arith.Shr, column, e.constant(_NIBBLE_BITS, int8, column.tile.shape))
-        both = e.emit(shape.Cat, nibble(e, column), high, axis=1)
-        return e.emit(shape.Reshape, both, shape=target.shape)
-    return e.emit(shape.Unpack, e.cast(x, uint8), dtype=number_type(made))
+    element = scalar_of(e, op.results[0])
+    if element.name not in _PARTS_OF_BYTES:
+        return e.emit(shape.Unpack, e.cast(x, uint8), dtype=dtype_of(element))
+    column = (x.tile.size, 1)
+    bytes_ = e.emit(shape.Reshape, x, shape=column)
+    shifts = [e.constant(k, int8, column) for k in range(0, 8, element.bits)]
+    parts = [_PARTS_OF_BYTES[element.name](e, e.emit(arith.Shr, bytes_, by)) for by in shifts]
+    while len(parts) > 1:
+        parts = [e.emit(shape.Cat, *pair, axis=1) for pair in zip(parts[::2], parts[1::2])]
+    return e.emit(shape.Reshape, parts[0], shape=_result_shape(op))
 
 
 def _mmai(e: Context, op: tir.Operation, lhs: Value, rhs: Value, acc: Value) -> Value:
