@@ -60,6 +60,16 @@ def test_what_follows_the_rules_runs() -> None:
     assert out[0] == -1
 
 
+@pytest.mark.parametrize("exponent", ("i8", "i32", "i64"))
+def test_exponents_are_integers_of_any_width(exponent: str) -> None:
+    ops = f"%e = constant <{exponent}: 2> : tile<4x{exponent}>\n  %r = fpowi %f, %e : tile<4xf32>, tile<4x{exponent}>\n"
+    ops += "  %s = ftoi %r signed : tile<4xf32> -> tile<4xi32>\n  %u = extract %s[%n] : tile<4xi32> -> tile<1xi32>\n"
+    ops += "  %v = reshape %u : tile<1xi32> -> tile<i32>\n  %t = store_ptr_tko weak %p, %v : tile<ptr<i32>>, tile<i32> -> token"
+    out = np.zeros(1, np.int32)
+    ct.launch(None, (1,), tileir.load(KERNEL.format(ops).encode()).kernel(), (1, out))
+    assert out[0] == 9
+
+
 @pytest.mark.parametrize("name", ("%i", "%n"))
 def test_names_are_not_defined_again(name: str) -> None:
     with pytest.raises(TextError, match=rf"<bytes>:7:3: expected another name than {name}, which is defined before"):

@@ -51,7 +51,7 @@ _OPERANDS = {  # what the elements of some operands are of; others follow from t
     "mmaf": (("lhs", "rhs"), (*_FLOATS, "tf32", "f8E4M3FN", "f8E5M2")),
     **dict.fromkeys(("extract", "insert"), (("indices",), ("i32",))),
     "offset": (("offset",), _INTEGERS),
-    "fpowi": (("exponent",), ("i32",)),
+    "fpowi": (("exponent",), _INTEGERS),
 }
 _UPDATED = {"addf": _FLOATS, "xchg": ("i32", "i64", "f32", "f64")}  # by atomic operations; others take integers
 _MODES = {
