@@ -25,7 +25,7 @@ from tilewright.transforms.gpu import split_mma
         ((64, 64, 128), None, 4, 0),
         ((64, 64, 128), 1, 1, 4),
         ((64, 64, 64), 3, 5, 0),
-        ((64, 64, 256), 2, 1, 4),  # whose products take longer than a softmax
+        ((64, 64, 256), 2, 2, 0),
         ((128, 64, 64), 2, 5, 0),  # as 64 rows in two CTAs
         ((64, 128, 128), 2, 2, 0),
         ((128, 256, 64), 2, 1, 4),  # two warp groups, which leave no registers to others

@@ -21,7 +21,6 @@ from tilewright.ir.dtypes import DType, float32, int32
 from tilewright.ir.ops.arith import Cast, Tanh
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import Fetch
-from tilewright.ir.ops.gpu.wgmma import ROWS
 from tilewright.ir.ops.linear import Mma, MmaOp
 from tilewright.ir.ops.memory import Bid, Load, LoadView, MemoryOp, NumBlocks, StoreView
 from tilewright.transforms.gpu.choose_wgmma import Choice, ChooseWgmma, choose
@@ -50,10 +49,7 @@ _BACKWARD = {
     4: {(64, 64, 64), (64, 128, 64), (64, 64, 128)},
 }
 # Queries and keys of a step of attention, their width, and whether scores have a soft cap.
-_SLOW_ATTENTION = {
-    *((64, 128, 128, False), (64, 64, 32, False), (64, 32, 256, False)),
-    *((64, 64, 128, True), (64, 64, 64, True)),
-}
+_SLOW_ATTENTION = {(64, 64, 32, False), (64, 64, 128, True), (64, 64, 64, True)}
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
 _ATTENTION_HINTS = {*_HINTS, "occupancy"}  # two warp groups that multiply fill the registers of an SM on both
 
@@ -145,7 +141,7 @@ def _is_slower(mmas: Sequence[MmaOp]) -> bool:
     if len(mmas) == 2 and depends(last, first):
         assert first.block is not None
         capped = any(isinstance(op, Tanh) for op in first.block.ops)
-        return tile[0] < ROWS or (*tile, last.acc.tile.shape[-1], capped) in _SLOW_ATTENTION
+        return (*tile, last.acc.tile.shape[-1], capped) in _SLOW_ATTENTION
     if len(mmas) == 2:
         return tile == (64, 64)
     persistent = _is_in_persistent_loop(first)

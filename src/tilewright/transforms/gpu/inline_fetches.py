@@ -35,6 +35,8 @@ from tilewright.transforms.gpu.specialize_warps import Consumer, begun, ctas_of_
 # Of each ring: descriptors do not change, and MMA ops of other tiles take as long as a fetch. More are no faster:
 # benchmarks/results/gpu_constants.md.
 _STAGES = 1
+# Of tiles in a step, with which what the rotated MMA op reads has two places, and both MMA ops are waited for at once.
+_LARGE_STEP = 1 << 16  # bytes: benchmarks/results/gpu_attention.md
 
 
 def ctas_with_inline_fetches(
@@ -68,6 +70,12 @@ def _starts(group: Group, loop: For) -> list[Op] | None:
             found.add(op)
             pending += op.operands
     return sorted(found, key=loop.body.ops.index)
+
+
+def _is_rotated(function: Function) -> bool:
+    """Whether an MMA op multiplies what a loop has computed in the iteration before."""
+    mmas = (op for op in function.walk() if isinstance(op, Wgmma))
+    return any(op.block is not None and op.x in op.block.args for op in mmas)
 
 
 def _goes_on(first: For, second: For, groups: Sequence[Group]) -> bool:
@@ -118,7 +126,8 @@ class InlineFetches:
         groups = fetch_groups(function)
         rings = rings_of(groups)
         room = share_of_sm(self.limit, ctas) - BARRIERS - staged_bytes(function)  # results come later
-        choose_stages(rings, room, _STAGES)
+        large = _is_rotated(function) and sum(r.bytes for r in rings if r.depth) >= _LARGE_STEP
+        choose_stages(rings[::-1] if large else rings, room, 2 if large else _STAGES)
         b, values = begun(function)
         for ring in rings:
             allocate_ring(b, ring, 0)
@@ -136,6 +145,7 @@ class _Inline(Consumer):
 
     def __init__(self, function: Function, groups: Sequence[Group], values: dict[Value, Value]) -> None:
         super().__init__(function, groups, values)
+        self._at_once = any(g.ring.stages > 1 for g in groups)
         self._coming: list[Group] = []  # fetched once, and not waited for yet
         loops = [op for op in function.walk() if isinstance(op, For) and any(g.block is op.body for g in groups)]
         self._after = {a: b for a, b in pairwise(loops) if _goes_on(a, b, groups)}
@@ -154,6 +164,12 @@ class _Inline(Consumer):
                 self._copy(group, self.values, slot)
                 self._coming.append(group)
         self.values[op.result] = group.buffer(self.b, op, slot)
+
+    def _land(self, count: int, before: Op) -> None:
+        """Where MMA ops are waited for at once, the next tiles of all are fetched during the softmax."""
+        super()._land(count, before)
+        if count and self._at_once:
+            super()._land(len(self._flying), before)
 
     def _wait_for(self, groups: Sequence[Group]) -> None:
         for group in groups:

@@ -58,7 +58,7 @@ _FETCHING_WARPS = 1  # where several CTAs share the registers of an SM, which ar
 _QUARTERS = 4  # of an SM: CUDA C++ Programming Guide, "Compute capability 9.0"
 _WORDS_BESIDE_ATTENTION, _WORDS_BESIDE_SUMS = 32, 26  # of a thread for what is no accumulator
 _LEAST_STAGES = 3  # of each of two CTAs
-_MOST_WIDTH = 128  # of heads, times the warp groups, with which several CTAs pay: benchmarks/results/gpu_attention.md
+_MOST_WIDTH = 128  # of heads, times two warp groups, with which several CTAs pay: benchmarks/results/gpu_attention.md
 # Of a thread for what is no sum or operand: 64x64 tiles of width 128 take 159 of their own choice (ptxas 13.5).
 _OTHER_REGISTERS = 48
 
@@ -162,7 +162,7 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
     if asked == 1 or not last or (through and not staged):
         return 0
-    if max(op.acc.tile.shape[1] for op in last) * warps // GROUP_WARPS > _MOST_WIDTH:
+    if warps > GROUP_WARPS and max(op.acc.tile.shape[1] for op in last) * warps // GROUP_WARPS > _MOST_WIDTH:
         return 0
     if not all(op in last or any(q.block is op.block and depends(q, op) for q in last) for op in mmas):
         return 0
