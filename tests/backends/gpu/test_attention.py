@@ -20,7 +20,7 @@ from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierInit, MbarrierWait, PassTurn, TakeTurn
-from tilewright.ir.ops.gpu.memory import Barrier
+from tilewright.ir.ops.gpu.memory import Barrier, SharedAlloc
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import ThreadReduce
@@ -101,6 +101,19 @@ def test_few_queries_are_the_columns(make: Callable[[], Any], keys: int, M: int,
     mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
     assert {op.acc.tile.shape for op in mmas} == {(N, M), (D, M)}
     assert not any(isinstance(op, (GpuMma, WarpSpecialize)) for op in function.walk())
+
+
+def test_large_steps_fetch_the_next_tiles_during_the_softmax() -> None:
+    """Both MMA ops are waited for at once; values, whose MMA op ends last, have two places."""
+    function = run(interpreted, 384, 64, 128, 128, dtype=BF16)
+    loop = next(op for op in function.walk() if isinstance(op, For))
+    kinds = [type(op) for op in loop.body.ops if isinstance(op, (Wgmma, WgmmaWait, TmaLoad)) or op.name == "exp"]
+    assert [kind for kind in kinds if kind in (Wgmma, WgmmaWait, TmaLoad)] == [
+        *(Wgmma, Wgmma, WgmmaWait, TmaLoad, WgmmaWait, TmaLoad)
+    ]
+    assert len(kinds) - kinds[::-1].index(TmaLoad) <= 6, "before what is exponentiated"
+    rings = {op.type.copies for op in function.walk() if isinstance(op, SharedAlloc) and len(op.type.shape) == 2}
+    assert rings == {1, 2}
 
 
 @pytest.mark.parametrize("make", [interpreted, as_ptx])
