@@ -492,7 +492,7 @@ int main() {
     assert done.stdout.splitlines() == answers, done.stderr
     assert "50000 bytes of dynamic shared memory for sized(), which may have 49148: allow more by" in done.stderr
     assert (
-        "reverse<12289>() has 49156 bytes of static shared memory, where a kernel may have 49152: make it"
+        "program.cu:2: reverse<12289>() has 49156 bytes of static shared memory, where a kernel may have 49152: make it"
         in done.stderr
     )
     assert ", which is no memory, in block (16, 0, 0) of far\n" in done.stderr

@@ -12,10 +12,10 @@ that are left goes on alone until it ends, or is at a barrier that all have to r
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tilewright.cpp.host.control_flow import LABEL, components, loops
+from tilewright.cpp.host.control_flow import LABEL, components, definitions_of, loops
 from tilewright.cpp.host.debug_info import Line
 from tilewright.cpp.host.liveness import carried
 from tilewright.cpp.host.spins import SPIN
@@ -96,6 +96,11 @@ class Split:
     uniform: list[str] = field(default_factory=list)
     pointed_to: set[str] = field(default_factory=set)
     recomputed: dict[str, list[str]] = field(default_factory=dict)  # variables that each region computes, and how
+
+    @property
+    def lines(self) -> list[str]:
+        """What its regions consist of, each line once."""
+        return list(dict.fromkeys(line for region in self.regions for block in region for line in block.lines))
 
     @property
     def yields(self) -> list[int]:
@@ -228,12 +233,12 @@ def _with_frame(kernel: Split) -> Split:
     for _ in follow:
         follow = [after.union(*(follow[i] for i in after)) for after in follow]
     uses = [names_in(region) for region in kernel.regions]
-    kernel.recomputed.update(_recomputed(kernel))
+    addressed = {name for region in kernel.regions for name in addressed_names(region)}
+    kernel.recomputed.update(_recomputed(kernel, addressed))
     for name in [name for name in kernel.allocas if name not in kernel.recomputed]:
         users = [i for i, names in enumerate(uses) if name in names]
         if len(users) > 1 or any(i in follow[i] for i in users):
             kernel.frame.append(name)
-    addressed = {name for region in kernel.regions for name in addressed_names(region)}
     plain = {name: type for name, type in kernel.allocas.items() if type in SCALARS and name not in addressed}
     moved = carried(kernel.regions, plain)
     kernel.frame[:] = [name for name in kernel.frame if name in moved or name not in plain]
@@ -250,30 +255,27 @@ def _with_frame(kernel: Split) -> Split:
     return kernel
 
 
-def _pointed_to(kernel: Split, plain: Iterable[str]) -> set[str]:
-    """The variables that a region may find through pointers which another region made: their addresses are in
-    ``plain`` variables of the frame, in other memory, or known to functions."""
-    lines = list(dict.fromkeys(line for region in kernel.regions for block in region for line in block.lines))
-    points = {name: {name} for name in kernel.allocas}  # what a value may point to
-    held: dict[str, set[str]] = {name: set() for name in plain}  # what a variable may
-    found: set[str] = set()
-    before = -1
-    while before != (before := sum(map(len, [*points.values(), *held.values()]))):
-        for line in lines:
-            access = ACCESS.match(line)
-            name, _, operation = line.strip().rpartition(" = ") if re.match(rf"  {LOCAL} = ", line) else ("", "", line)
-            if access is not None and not line.startswith("  store "):
-                target = held.get(access["name"], set())
-            else:
-                values = operation.rsplit(", ptr ", 1)[0] if line.startswith("  store ") else operation
-                target = set().union(*(points.get(value, set()) for value in re.findall(LOCAL, values)))
-            if line.startswith("  store "):
-                held.get(access["name"] if access else "", found).update(target)
-            elif " call " in f" {operation}" and "@llvm." not in operation:
-                found |= target
-            if name:
-                points.setdefault(name, set()).update(target)
-    return found.union(*(held[name] for name in kernel.frame if name in held))
+def _pointed_to(kernel: Split, plain: Collection[str]) -> set[str]:
+    """The variables that a region may find through pointers which another region made: their addresses get into
+    ``plain`` variables of the frame, into other memory, or to functions."""
+    elsewhere = "elsewhere"
+    goes: dict[str, set[str]] = {}
+    for line in kernel.lines:
+        access, stores = ACCESS.match(line), line.startswith("  store ")
+        variable = elsewhere if access is None or access["name"] not in plain else access["name"]
+        result, _, operation = line.rpartition(" = ")
+        values = re.findall(LOCAL, operation.rsplit(", ptr ", stores)[0])
+        targets = {variable if stores else result.strip()}
+        if access is not None and not stores:
+            values = [variable]
+        elif " call " in f" {operation}" and "@llvm." not in operation:
+            targets.add(elsewhere)
+        for value in values:
+            goes.setdefault(value, set()).update(targets)
+    goes.pop(elsewhere, None)
+    ends = {elsewhere, *kernel.frame} & {elsewhere, *plain}
+    found = {name for name in kernel.allocas if ends & set(reachable([name], lambda n: goes.get(n, ())))}
+    return found.difference(plain)  # whose values go there
 
 
 def _apart(kernel: Split, variables: Iterable[str]) -> set[str]:
@@ -288,17 +290,15 @@ def _apart(kernel: Split, variables: Iterable[str]) -> set[str]:
     return changed & behind & set(variables)
 
 
-def _recomputed(kernel: Split) -> dict[str, list[str]]:
-    """The variables that are set once, to what depends on parameters and coordinates only, with the lines that compute
-    their values; vectorized loops would have to load, say, the number of a thread from memory."""
-    lines = list(dict.fromkeys(line for region in kernel.regions for block in region for line in block.lines))
-    definitions = {line.split(" = ")[0].strip(): line for line in lines if re.match(rf"  {LOCAL} = ", line)}
+def _recomputed(kernel: Split, addressed: set[str]) -> dict[str, list[str]]:
+    """The variables not ``addressed`` that are set once, to what depends on parameters and coordinates only, with the
+    lines that compute their values; vectorized loops would have to load, say, the number of a thread from memory."""
+    definitions = definitions_of(kernel.lines)
     stores: dict[str, list[str]] = {}
-    for line in lines:
+    for line in kernel.lines:
         match = ACCESS.match(line)
         if match is not None and line.startswith("  store "):
             stores.setdefault(match["name"], []).append(line)
-    addressed = {name for region in kernel.regions for name in addressed_names(region)}
     once = {
         n: found[0] for n, found in stores.items() if len(found) == 1 and n in kernel.allocas and n not in addressed
     }

@@ -133,6 +133,13 @@ void expect_faults() {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, catch_signals);
 }
+void say_of(kernel const& what, char const* told) {
+    auto const* code = (simt_code const*)what.code;
+    char where[512];
+    size_t offset = !code ? 0 : (code->how == way::warps ? size_t(code->regions[0]) : size_t(code->thread)) - base();
+    if (code && locate && locate(offset, where, int(sizeof where))) say("%s: %s() %s", where, what.name, told);
+    else say("%s() %s", what.name, told);
+}
 // Says what a fault was that ended a launch; the error that the program gets.
 cudaError_t report_fault(launch& run) {
     char where[512], what[128];

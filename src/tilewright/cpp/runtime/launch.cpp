@@ -116,7 +116,9 @@ cudaError_t run(kernel const& what, configuration const& how, void** slots) {
     }
     if (!what.simt) return run_tile(what, how, slots);
     if (what.shared > shared_memory) {
-        say("%s() has %zu bytes of static shared memory, where a kernel may have %zu: make it dynamic, extern __shared__", what.name, size_t(what.shared), shared_memory);
+        char told[160];
+        snprintf(told, sizeof told, "has %zu bytes of static shared memory, where a kernel may have %zu: make it dynamic, extern __shared__", size_t(what.shared), shared_memory);
+        say_of(what, told);
         return cudaErrorInvalidValue;
     }
     if (how.shared > shared_room(what)) {

@@ -98,6 +98,7 @@ struct launching {
 cudaError_t report(cudaError_t error);
 cudaError_t broken();
 void say(char const* format, ...) __attribute__((format(printf, 1, 2)));
+void say_of(kernel const& what, char const* told);  // with the place of a SIMT kernel
 
 // Memory.
 cudaError_t allocate(void** address, size_t size, cudaMemoryType kind);
