@@ -12,6 +12,7 @@ that are left goes on alone until it ends, or is at a barrier that all have to r
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -259,7 +260,7 @@ def _pointed_to(kernel: Split, plain: Collection[str]) -> set[str]:
     """The variables that a region may find through pointers which another region made: their addresses get into
     ``plain`` variables of the frame, into other memory, or to functions."""
     elsewhere = "elsewhere"
-    goes: dict[str, set[str]] = {}
+    goes: defaultdict[str, set[str]] = defaultdict(set)
     for line in kernel.lines:
         access, stores = ACCESS.match(line), line.startswith("  store ")
         variable = elsewhere if access is None or access["name"] not in plain else access["name"]
@@ -271,10 +272,10 @@ def _pointed_to(kernel: Split, plain: Collection[str]) -> set[str]:
         elif " call " in f" {operation}" and "@llvm." not in operation:
             targets.add(elsewhere)
         for value in values:
-            goes.setdefault(value, set()).update(targets)
+            goes[value] |= targets
     goes.pop(elsewhere, None)
     ends = {elsewhere, *kernel.frame} & {elsewhere, *plain}
-    found = {name for name in kernel.allocas if ends & set(reachable([name], lambda n: goes.get(n, ())))}
+    found = {name for name in kernel.allocas if ends & set(reachable([name], goes.__getitem__))}
     return found.difference(plain)  # whose values go there
 
 
