@@ -29,7 +29,7 @@ struct Pair { float a; int n; float* p; };
 struct Base { __device__ virtual float of(float x) { return x; } };
 struct Twice : Base { __device__ float of(float x) override { return 2 * x; } };
 __constant__ float factors[4];
-static __device__ int counter;
+static __device__ int counter = 3;
 template <int N>
 __global__ void simt(float* out, Pair pair) {
   __shared__ float tile[N];
@@ -146,7 +146,7 @@ class Listener:
 
 
 def test_launches(request_: Request, mathematics: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    device = ctypes.create_string_buffer(128)
+    device = ctypes.create_string_buffer(128)  # as if the variables began with other values there
     listener = Listener(device)
     for name in ("call", "function", "device"):
         monkeypatch.setattr(gpu.driver, name, getattr(listener, name))
@@ -205,6 +205,21 @@ def test_clang_compiles_what_nvcc_does_not(
     monkeypatch.setattr(nvcc, "tool", lambda name: tmp_path / name)
     assert b".entry" in code_of_file(request_, "sm_90")[0]
     assert re.search(r"are compiled by Clang, as nvcc does not do it: .*error: not this", capsys.readouterr().err)
+
+
+CONDITION = """#include <cuda_runtime.h>
+__global__ void k(cudaGraphConditionalHandle handle) { cudaGraphSetConditional(handle, 1); }
+int main() { k<<<1, 1>>>(cudaGraphConditionalHandle{}); }
+"""
+
+
+def test_clang_compiles_conditions_of_graphs(
+    mathematics: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "program.cu").write_text(CONDITION)
+    monkeypatch.setattr(nvcc, "tool", lambda name: tmp_path / name)
+    assert b".entry" in code_of_file(request_of(tmp_path / "program.cu", "c++20", {}, []), "sm_90")[0]
+    assert "its cudaGraphSetConditional sets are not those of graphs here" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(cuda_tools.tool("nvcc") is None, reason="nvcc is not installed")

@@ -14,6 +14,7 @@ from tilewright.cpp.translation import Request
 
 NAME = "nvcc"
 _FLAGS = ("-x", "cu", "-ptx", "--extended-lambda", "--expt-relaxed-constexpr", "-lineinfo", "-w")
+_CONDITION = "cudaGraphSetConditional"
 _TILE = (13, 3)  # the first version that has tile code
 ERROR = re.compile(r"^(.*(?:error|fatal)\b.*)$", re.MULTILINE)
 ENTRY = re.compile(r"^(?:\.visible |\.weak )*\.entry ([\w$.]+)", re.MULTILINE)
@@ -63,6 +64,8 @@ def identity_of(path: Path | None) -> str:
 def compiled(request: Request, kernels: Iterable[str], variables: Sequence[str], target: str) -> Code:
     """The code of a file's SIMT ``kernels``, which may use ``variables``, for the architecture ``target``. Refused
     where nvcc does not take the file, or it is not certain what it calls a kernel."""
+    if _CONDITION in request.text:
+        raise Refused(f"the conditions that its {_CONDITION} sets are not those of graphs here")
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         source, ptx, cubin = (Path(folder, f"program.{ending}") for ending in ("cu", "ptx", "cubin"))
         source.write_text(f'#line 1 "{request.name}"\n{request.text}')

@@ -110,6 +110,7 @@ class SimtPrograms:
             if code:
                 raise driver.failure(code, "cuModuleGetGlobal")
             variables.append((here, there.value, size.value))
+        _copied(variables, back=True)  # addresses of functions are those of the GPU
         for symbol, name in file.kernels.items():
             function = ctypes.c_void_p()
             driver.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
@@ -130,14 +131,22 @@ class SimtPrograms:
 
     def _launch(self, symbol: str, shape: Sequence[int], shared: int, slots: int | None) -> None:
         function = self._functions[symbol]
-        for here, there, size in self._variables[symbol]:
-            driver.call("cuMemcpyHtoD_v2", ctypes.c_uint64(there), ctypes.c_void_p(here), ctypes.c_size_t(size))
+        _copied(self._variables[symbol])
         if shared > _STATIC_SHARED:
             driver.call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, ctypes.c_int(shared))
         driver.call("cuLaunchKernel", function, *shape, ctypes.c_uint(shared), None, ctypes.c_void_p(slots), None)
         self.synchronize()
-        for here, there, size in self._variables[symbol]:
-            driver.call("cuMemcpyDtoH_v2", ctypes.c_void_p(here), ctypes.c_uint64(there), ctypes.c_size_t(size))
+        _copied(self._variables[symbol], back=True)
+
+
+def _copied(variables: Sequence[tuple[int, int, int]], *, back: bool = False) -> None:
+    """Copy variables, given by their addresses here and there and sizes, to the GPU or ``back``."""
+    for here, there, size in variables:
+        host, device, count = ctypes.c_void_p(here), ctypes.c_uint64(there), ctypes.c_size_t(size)
+        if back:
+            driver.call("cuMemcpyDtoH_v2", host, device, count)
+        else:
+            driver.call("cuMemcpyHtoD_v2", device, host, count)
 
 
 def _rows(table: int) -> list[tuple[bytes, int]]:

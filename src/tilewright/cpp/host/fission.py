@@ -275,7 +275,7 @@ def _pointed_to(kernel: Split, plain: Collection[str]) -> set[str]:
             goes[value] |= targets
     goes.pop(elsewhere, None)
     ends = {elsewhere, *kernel.frame} & {elsewhere, *plain}
-    found = {name for name in kernel.allocas if ends & set(reachable([name], goes.__getitem__))}
+    found = {name for name in kernel.allocas if not ends.isdisjoint(reachable([name], goes.__getitem__))}
     return found.difference(plain)  # whose values go there
 
 
