@@ -275,8 +275,8 @@ def _pointed_to(kernel: Split, plain: Collection[str]) -> set[str]:
             goes[value] |= targets
     goes.pop(elsewhere, None)
     ends = {elsewhere, *kernel.frame} & {elsewhere, *plain}
-    found = {name for name in kernel.allocas if not ends.isdisjoint(reachable([name], goes.__getitem__))}
-    return found.difference(plain)  # whose values go there
+    others = kernel.allocas.keys() - set(plain)
+    return {name for name in others if any(found in ends for found in reachable([name], goes.__getitem__))}
 
 
 def _apart(kernel: Split, variables: Iterable[str]) -> set[str]:
