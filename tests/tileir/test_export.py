@@ -624,3 +624,21 @@ def test_sums_of_iotas_are_no_multiples_for_tileiras() -> None:
     sums_of_iotas.trace = lambda signature: through_bytecode(trace(signature))
     ct.launch(None, (1,), sums_of_iotas, (out,))
     np.testing.assert_array_equal(out, [*(i + i), *(64 - i), *(i // 2 + i % 2)])
+
+
+@ct.kernel
+def sums_of_products(a, out, n):
+    for k in range(n):
+        x = ct.load(a, (k, 0), (8, 8))
+        ct.store(out, (k, 0), ct.cumsum(ct.mma(x, x, ct.zeros((8, 8), ct.float32)), 1))
+
+
+def test_scans_of_an_iteration_come_after_those_before_it() -> None:
+    """Their tiles go through the same memory."""
+    body = exported(sums_of_products, array(2), array(2), ScalarConstraint(ct.int32)).entry("k").body
+    (loop,) = (op for op in body.walk() if op.name == "for")
+    inner = loop.regions[0]
+    assert inner is not None
+    ops = {op.name: op for op in inner.ops}
+    assert ops["store_ptr_tko"].operands["token"] in inner.args
+    assert ops["load_ptr_tko"].results[1] in ops["continue"].operands["operands"]

@@ -320,7 +320,7 @@ class _Control:
         rank = op.values[0].tile.rank
         if isinstance(op, linear.Scan) and linear.Mma in e.tokens.kinds and rank > 1 and e.minor >= USUAL_MINOR:
             # tileiras 13.5 refuses scans of products along an axis but the last, and computes others wrongly.
-            operands = [memory_ops.through_memory(e, v) for v in operands]
+            operands = [memory_ops.through_memory(e, op, v) for v in operands]
         identities = [
             number_attribute(carrier, number_in(dtype, x)) for dtype, carrier, x in zip(dtypes, carriers, op.identities)
         ]

@@ -220,8 +220,9 @@ def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes:
     return kept if type.element is bits else e.one("bitcast", {"source": kept}, type)
 
 
-def through_memory(e: Emitter, value: Value) -> Value:
-    """``value``, a tile with axes, stored to an array of its own and loaded again."""
+def through_memory(e: Emitter, op: Op, value: Value) -> Value:
+    """``value``, a tile with axes, stored to an array of its own and loaded again, for ``op``. The array of the next
+    iteration is the same memory: ``tileiras`` 13.5 stores to it when tokens say that this iteration has loaded."""
     assert isinstance(value.type, Tile)
     extents, count = value.type.shape, math.prod(value.type.shape)
     pointer = Pointer(value.type.element)
@@ -232,9 +233,11 @@ def through_memory(e: Emitter, value: Value) -> Value:
     offsets = e.one("reshape", {"source": offsets}, tile_of(I32, extents))
     pointers = e.one("offset", {"ptr": array, "offset": offsets}, tile_of(pointer, extents))
     weak: dict[str, Any] = {"memory_ordering_semantics": "weak"}
-    token = e.one("make_token", {}, TOKEN)
-    token = e.one("store_ptr_tko", {"destination": pointers, "value": value, "token": token}, TOKEN, **weak)
-    return e.add("load_ptr_tko", {"source": pointers, "token": token}, [value.type, TOKEN], **weak)[0]
+    stored = {"destination": pointers, "value": value, "token": e.tokens.before(op)}
+    token = e.one("store_ptr_tko", stored, TOKEN, **weak)
+    loaded, token = e.add("load_ptr_tko", {"source": pointers, "token": token}, [value.type, TOKEN], **weak)
+    e.tokens.after(op, token)
+    return loaded
 
 
 def _load_view(e: Emitter, op: memory.LoadView) -> Value:

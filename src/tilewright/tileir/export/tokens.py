@@ -11,7 +11,7 @@ from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.enums import MemoryOrder
-from tilewright.ir.ops import control, memory
+from tilewright.ir.ops import control, linear, memory
 from tilewright.tileir.export.emitter import Emitter
 from tilewright.tileir.module import Value
 from tilewright.tileir.types import TOKEN
@@ -28,10 +28,11 @@ ORDERED: frozenset[type[Op]] = frozenset(
         memory.AtomicCas,
         memory.AtomicView,
         memory.Print,
+        linear.Scan,  # beside products, through memory of its own
     )
 )
 _SURVEYED = ORDERED | {control.For, control.Loop, control.If}  # combiners have no memory ops
-_OUTPUT, _ALL = "output", "all"
+_OUTPUT, _SCRATCH, _ALL = "output", "scratch", "all"
 _READ, _WRITE = 1, 2  # what ops do to a memory, and what of it a token that is carried comes after
 _UNORDERED = (MemoryOrder.WEAK, MemoryOrder.RELAXED)  # with accesses to other memory
 Slot = tuple[Hashable, int]
@@ -58,6 +59,10 @@ class Tokens:
         self._before: set[Hashable] = set()  # what was written when an op comes,
         self._again: set[Hashable] = set()  # and is accessed afterwards
         self._written = {key for key, effect in self._survey(function.body).items() if effect & _WRITE}
+        if linear.Scan in self.kinds and linear.Mma not in self.kinds:
+            self._written.discard(_SCRATCH)
+            for accesses in self._regions.values():
+                accesses.pop(_SCRATCH, None)
         if program_order or (not self._is_apart and self._written):
             self._written = {_ALL}
         self._first = Value(TOKEN)  # which the first ops come after
@@ -108,7 +113,7 @@ class Tokens:
     def _access(self, op: Op) -> tuple[Hashable, int]:
         """What memory ``op`` reaches, and what it does there."""
         if not isinstance(op, memory.MemoryOp):
-            return _OUTPUT, _WRITE
+            return _SCRATCH if isinstance(op, linear.Scan) else _OUTPUT, _WRITE
         root = self._alias.underlying_object(op.address)
         order = op.memory_order
         if root is None or order not in _UNORDERED:
