@@ -53,9 +53,8 @@ def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     x, y = op.x, op.y
     product, work = Product.of(op), nest.scratch[1]
     dot = None if work is None else dot_instruction(state.processor, product)
-    narrow = dot is not None and product.x is bfloat16
-    left = _operand(state, nest, x, nest.scratch[0], narrow=narrow)
-    right = _operand(state, nest, y, nest.scratch[3] if len(nest.scratch) > 3 else None, narrow=narrow)
+    left = _operand(state, nest, x, nest.scratch[0], narrow=dot is not None and product.x is bfloat16)
+    right = buffered(state.tile_buffer(y), product.n)
     accumulator = _accumulator(state, nest, op.acc)
     valid = _valid_elements(state, x, -2)
     rows = product.m if valid is None else valid
@@ -182,7 +181,7 @@ def multiply(
     if dot is None:
         function = _kernel(state, p, accumulator, packed=packed)
     else:
-        function = _dot_kernel(state, dot, p, (left.buffered, right.buffered))
+        function = _dot_kernel(state, dot, p, widened=left.buffered and p.x.is_floating)
     nest = Nest(state.builder)
     batches = math.prod(op.result.tile.shape[:-2])
     lanes, bits = blocking(state, p).lanes, p.out.bitwidth
@@ -202,7 +201,7 @@ def multiply(
             pointer = nest.builder.gep(pointer, [offset], source_etype=element_type(dtype))
         arguments.append(pointer)
     if work is not None:
-        arguments += [work.pointer, as_value(left.row), as_value(right.row)]
+        arguments += [work.pointer, as_value(left.row)]
     else:
         arguments += map(as_value, (*valid, k, left.row) if packed else (*valid, k, left.row, left.column))
     nest.builder.call(function, arguments)
@@ -286,15 +285,12 @@ def _kernel(state: State, p: Product, accumulator: Accumulator, *, packed: bool)
     return _function(state, name, pointers, numbers, lambda f: Kernel(state, f, p, accumulator, packed=packed))
 
 
-def _dot_kernel(state: State, dot: DotInstruction, p: Product, buffered: tuple[bool, bool]) -> ir.Function:
-    """The micro-kernel with ``dot`` instructions: its parameters are x, y, out, scratch memory, and distances of rows.
-
-    ``buffered`` says which of x and y are in scratch memory, where bfloat16 is kept as float32.
-    """
-    widened = (buffered[0] and p.x.is_floating, buffered[1] and p.y.is_floating)
-    kept = "".join("wide." if wide else "narrow." for wide in widened) if p.x.is_floating else ""
+def _dot_kernel(state: State, dot: DotInstruction, p: Product, *, widened: bool) -> ir.Function:
+    """The micro-kernel with ``dot`` instructions: its parameters are x, y, out, scratch memory, and the distance of the
+    rows of x. ``widened``: that is bfloat16 in scratch memory, kept as float32 there."""
     kind = TileKernel if dot.tiles else DotKernel
-    return _function(state, f"tw.mma.{kept}{p}", 4, 2, lambda f: kind(f, dot, p, widened))
+    name = f"tw.mma.{'wide.' * widened}{p}"
+    return _function(state, name, 4, 1, lambda f: kind(f, dot, p, widened=widened))
 
 
 def _function(

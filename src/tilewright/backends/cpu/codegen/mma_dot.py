@@ -23,24 +23,25 @@ _WORDS = ir.VectorType(I32, LANES)
 
 
 class DotKernel:
-    """Emits the body of ``function(x, y, out, work, x_row, y_row)``, which adds x @ y to out.
+    """Emits the body of ``function(x, y, out, work, x_row)``, which adds x @ y to out.
 
-    The last two are the distances of the rows of x and y. ``widened`` says which of them are bfloat16 kept as float32.
+    The last is the distance of the rows of x. bfloat16 is kept as float32 in y, and in x where that is ``widened``.
     """
 
     most_vectors, most_rows = VECTORS, _ROWS
 
-    def __init__(self, function: ir.Function, dot: DotInstruction, p: Product, widened: tuple[bool, bool]) -> None:
-        self.x, self.y, self.out, self.work, self.x_row, self.y_row = function.args
+    def __init__(self, function: ir.Function, dot: DotInstruction, p: Product, *, widened: bool) -> None:
+        self.x, self.y, self.out, self.work, self.x_row = function.args
         self.function, self.dot = function, dot
         self.m, self.n, self.k = p.m, p.n, p.k
         self.panel_start = dot.copy_bytes(p)
         self.groups = self.k // dot.per_lane
         self.flip = dot.mixed_signs and p.x.is_signed == p.y.is_signed
         self.right_unsigned = dot.mixed_signs and p.y.is_signed == self.flip
-        self.x_widened, self.y_widened = widened
+        self.x_widened = widened
         self.element = {1: I8, 2: I16}[dot.element_bytes]
-        self.total = ir.VectorType(I32 if p.x.is_integer else F32, LANES)
+        self.integer = p.x.is_integer
+        self.total = ir.VectorType(I32 if self.integer else F32, LANES)
         self.vectors = min(self.most_vectors, self.n // LANES)
         self.rows = min(self.most_rows, self.m)
 
@@ -118,8 +119,8 @@ class DotKernel:
             rows = []
             for t in range(self.dot.per_lane):
                 line = index.add(builder, index.mul(builder, group, self.dot.per_lane), t)
-                at = index.add(builder, index.mul(builder, self.y_row, line), index.add(builder, column, j * LANES))
-                rows.append(self._load(nest, self.y, at, LANES, widened=self.y_widened))
+                at = index.add(builder, index.mul(builder, line, self.n), index.add(builder, column, j * LANES))
+                rows.append(self._load(nest, self.y, at, LANES, widened=not self.integer))
             packed = _interleave(builder, rows)
             if self.flip:
                 packed = builder.xor(packed, lanes.integers(I8, [0x80] * _VECTOR_BYTES))
