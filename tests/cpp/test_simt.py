@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -212,6 +213,48 @@ def test_functions_of_the_host_are_refused_in_kernels(tmp_path: Path) -> None:
     done = run(tmp_path / "program.cu", "#define BAD\n" + SPACES)
     assert done.returncode != 0
     assert "program.cu:15:11: k() runs on the device and calls host_only(), which is for the host alone" in done.stderr
+
+
+DEVICE_CODE = """#include <cuda_runtime.h>
+#define DEVICE inline __device__
+#define HD __host__ __device__
+#ifdef __CUDACC__
+#define EITHER __device__
+#else
+#define EITHER
+#endif
+struct V {
+  float x;
+  DEVICE float get() const { return x; }
+  HD float both() const { return x; }
+};
+DEVICE float half_of(float x) { return x / 2; }
+float half_of(double x) { return float(x / 4); }
+template <typename T> __device__ T same(T x) { return x; }
+EITHER float either(float x) { return x; }
+constexpr __device__ int four() { return 4; }
+__global__ void k(float* p) { *p = half_of(V{*p}.get()) + same(1.0f); }
+int main() {
+  V v{1};
+  float found = v.both() + half_of(2.0) + either(1) + four();
+#ifdef BAD
+  found += BAD;
+#endif
+  printf("%g\\n", found);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "name"), [("", ""), ("v.get()", "get"), ("half_of(1.0f)", "half_of"), ("same(2)", "same")]
+)
+def test_functions_of_the_device_alone_are_refused_on_the_host(tmp_path: Path, call: str, name: str) -> None:
+    done = run(tmp_path / "program.cu", f"#define BAD {call}\n" * bool(call) + DEVICE_CODE)
+    if not call:
+        assert (done.returncode, done.stdout, done.stderr) == (0, "6.5\n", "")
+    else:
+        assert done.returncode != 0
+        assert re.search(rf"program.cu:25:\d+: main\(\) is for the host and calls {name}\(\)", done.stderr)
 
 
 TILE_CODE = """#include <cuda_tile.h>

@@ -13,7 +13,13 @@ from tilewright.cpp.translation import Made, Request, file_number
 from tilewright.frontend.cpp import module, optimize
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.source import refuse_device_constructs, with_dynamic_shared
-from tilewright.frontend.cpp.spaces import SIMT, refuse_host_functions, refuse_tile_functions, texts_of
+from tilewright.frontend.cpp.spaces import (
+    SIMT,
+    refuse_device_functions,
+    refuse_host_functions,
+    refuse_tile_functions,
+    texts_of,
+)
 from tilewright.frontend.cpp.toolchain import Options, Output, compile_to_llvm, expanded, to_object
 from tilewright.system.forks import load
 
@@ -25,6 +31,7 @@ def compiled(request: Request) -> Made:
     kernels, simt = (_annotated(llvm, note) for note in ("tw.kernel", "tw.simt"))
     threads, texts = SimtModule(llvm, {}), texts_of(request.name, request.text, files)
     refuse_tile_functions(llvm, kernels, texts, dict(request.defines))
+    refuse_device_functions(llvm, texts, dict(request.defines))
     if simt or "@__tw_simt_" in llvm:
         refuse_host_functions(llvm, simt, SIMT, texts, dict(request.defines))
         threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=request.is_checked)

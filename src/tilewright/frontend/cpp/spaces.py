@@ -1,4 +1,4 @@
-"""Functions that kernels call: those for the host alone are refused, as nvcc refuses them.
+"""Functions of the host that kernels call, and of the device that the host calls: refused, as nvcc refuses them.
 
 That a function is for devices, too, stands in its declaration, of which a module of LLVM only keeps the line.
 """
@@ -6,6 +6,7 @@ That a function is for devices, too, stands in its declaration, of which a modul
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,8 @@ class Space:
 
 
 SIMT = Space("runs on the device", ("__device__", "__global__", "constexpr", "consteval"), "__host__ __device__")
+_DEVICE = re.compile(r"\b__device__\b")
+_ELSEWHERE = re.compile(r"\b(?:__host__|__global__|__tile__|constexpr|consteval)\b")
 # Those that are for SIMT code alone are refused when their bodies, which are left out, would be called.
 TILE = Space("is tile code", ("__tile__", "__tile_global__", "__device__", "constexpr", "consteval"), "__tile__")
 
@@ -63,6 +66,21 @@ def refuse_host_functions(
                     f"{source_name(caller)}() {space.kind} and calls {function}(), which is for the host alone; "
                     f"declare it {space.advice}, or constexpr",
                     source.declaration(symbol) if at is UNKNOWN else at,  # a header of ours calls it
+                )
+
+
+def refuse_device_functions(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> None:
+    """TileUnsupportedFeatureError, at the call, for a function of the device alone that one of the host calls."""
+    source, calls = _Source(llvm, texts, defines), call_graph(llvm)
+    only = {symbol for symbol in calls if source.is_for_device_alone(symbol)}
+    for caller in sorted(calls):
+        for symbol in sorted(calls[caller] & only):
+            at = source.call(caller, symbol)
+            if at is not None and source.function_without(SIMT, caller) is not None:
+                raise TileUnsupportedFeatureError(
+                    f"{source_name(caller)}() is for the host and calls {source.name(symbol)}(), which is for the "
+                    "device alone; declare it __host__ __device__, or launch a kernel that calls it",
+                    at,
                 )
 
 
@@ -108,12 +126,22 @@ class _Source:
         self._words: dict[str, re.Pattern[str]] = {}  # by what is said of a space
         self._locations = Locations({int(n): line for n, line in re.findall(r"^!(\d+) = (.*)$", llvm, re.M)})
         self._heads = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(llvm)}
-        self._masked = [mask(without_directives(each)) for each in texts.values()]
+        self._masked = {file: mask(without_directives(each)) for file, each in texts.items()}
+        self._macros: dict[str, set[str]] = {}  # what each stands for, in any of the files
+        for name, value in (m.groups() for text in self._all for m in _DEFINE.finditer(text)):
+            if not name.startswith("__"):  # the toolkit's
+                self._macros.setdefault(name, set()).add(value)
 
     def _subprogram(self, symbol: str) -> int | None:
         """The number of its metadata."""
         found = re.search(r"!dbg !(\d+) \{", self._heads[symbol].split("\n", 1)[0] + "\n")
         return None if found is None else int(found[1])
+
+    def name(self, symbol: str) -> str:
+        """What a function is called in the source, without its class and its template arguments."""
+        number = self._subprogram(symbol)
+        fields = {} if number is None else self._locations.fields(number)
+        return re.sub(r"(?<!operator)<.*", "", fields.get("name", ""))
 
     def declaration(self, symbol: str) -> Loc | None:
         """Where a function is defined."""
@@ -126,18 +154,38 @@ class _Source:
         fields = {} if number is None else self._locations.fields(number)
         loc = self.declaration(symbol)
         artificial = "DIFlagArtificial" in fields.get("flags", "") or loc is None or not loc.line
-        function = re.sub(r"(?<!operator)<.*", "", fields.get("name", ""))
+        function = self.name(symbol)
         if artificial or loc is None or loc.file not in self._texts or not function:
             return None
         if function == "operator()" and _LAMBDA.search(symbol):
             return None
-        declared = [head for each in self._masked for head in _heads(each, function)]
+        declared = [head for each in self._masked.values() for head in _heads(each, function)]
         if space.kind not in self._words:
             self._words[space.kind] = re.compile(rf"\b(?:{'|'.join(_words(space, self._all))})\b")
         words = self._words[space.kind]
         if not declared or any(words.search(head) or re.search(r"=\s*default\b", head) for head in declared):
             return None
         return function
+
+    def is_for_device_alone(self, symbol: str) -> bool:
+        """Whether a function of the user is defined with ``__device__``, and no word makes it callable elsewhere."""
+        loc, name = self.declaration(symbol), self.name(symbol)
+        if not name or loc is None or not loc.line or loc.file not in self._masked:
+            return False
+        lines = self._masked[loc.file].splitlines(keepends=True)
+        start = sum(map(len, lines[: loc.line - 1]))
+        heads = _heads(self._masked[loc.file], name, start, start + len("".join(lines[loc.line - 1 : loc.line])))
+        return any(_DEVICE.search(head) and not _ELSEWHERE.search(head) for head in map(self._expanded, heads))
+
+    def _expanded(self, head: str) -> str:
+        """``head`` with all that its macros, and theirs, may stand for behind it."""
+        known: set[str] = set()
+        while names := (set(re.findall(r"\w+", head)) & self._macros.keys()) - known:
+            known |= names
+            values = [self._macros[name] for name in sorted(names)]
+            # what a macro is in one case and not in the other is not known
+            head += "".join(f" {v}{' __host__' * (len(each) > 1)}" for each in values for v in each)
+        return head
 
     def call(self, caller: str, symbol: str) -> Loc | None:
         """Where ``caller`` calls ``symbol``."""
@@ -160,9 +208,11 @@ def _words(space: Space, texts: Iterable[str]) -> list[str]:
     return found
 
 
-def _heads(masked: str, function: str) -> Iterable[str]:
-    """The declarations of ``function`` in a text, up to their bodies; its calls are like them and say nothing."""
-    for match in re.finditer(rf"(?<![\w.]){re.escape(function)}\s*(?:<[^<>;{{}}]*>\s*)?\(", masked):
+def _heads(masked: str, function: str, begin: int = 0, end: int = sys.maxsize) -> Iterable[str]:
+    """The declarations of ``function`` in a part of a text, up to their bodies; its calls are like them and say
+    nothing."""
+    named = re.compile(rf"(?<![\w.]){re.escape(function)}\s*(?:<[^<>;{{}}]*>\s*)?\(")
+    for match in named.finditer(masked, begin, min(end, len(masked))):
         start = max(masked.rfind(c, 0, match.start()) for c in ";{}") + 1
-        end = re.compile(r"[;{]").search(masked, match.end())
-        yield masked[start : end.start() if end is not None else len(masked)]
+        body = re.compile(r"[;{]").search(masked, match.end())
+        yield masked[start : body.start() if body is not None else len(masked)]
