@@ -13,17 +13,23 @@ from support.simt_programs import SPLIT
 from tilewright.cpp.host import fission, strides
 
 
-def test_kernels_give_the_same_in_every_way_of_running_them(tmp_path: Path) -> None:
-    program = tmp_path / "program.cu"
-    program.write_text(SPLIT)
+def printed(program: Path, text: str) -> tuple[str, str]:
+    """What a program prints and reports."""
+    program.write_text(text)
     command = [sys.executable, "-m", "tilewright", "run", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
+    return done.stdout, done.stderr
+
+
+def test_kernels_give_the_same_in_every_way_of_running_them(tmp_path: Path) -> None:
+    program = tmp_path / "program.cu"
+    out, reports = printed(program, SPLIT)
     names = ("reduce", "nested", "counters", "votes", "lanes", "lanes")
     wanted = [f"{name} same 1 cudaSuccess" for name in names for _ in range(2)]
-    assert done.stdout.splitlines() == [*wanted, "cudaErrorLaunchFailure"]
+    assert out.splitlines() == [*wanted, "cudaErrorLaunchFailure"]
     line = next(i for i, text in enumerate(SPLIT.split("\n"), 1) if "i < t" in text)
     reason = "a barrier that not all threads of the block reach: others have left its loop"
-    assert done.stderr.splitlines() == [f"tilewright: {program}:{line}: {reason}"]
+    assert reports.splitlines() == [f"tilewright: {program}:{line}: {reason}"]
 
 
 STRIDES = r"""#include <cstdio>
@@ -100,11 +106,7 @@ int main() {
 
 
 def test_loops_that_stride_by_the_threads(tmp_path: Path) -> None:
-    program = tmp_path / "program.cu"
-    program.write_text(STRIDES)
-    command = [sys.executable, "-m", "tilewright", "run", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
-    assert (done.stdout, done.stderr) == ("0 0 0 0 0 0 0 7 8 4 99 cudaSuccess\n", "")
+    assert printed(tmp_path / "program.cu", STRIDES) == ("0 0 0 0 0 0 0 7 8 4 99 cudaSuccess\n", "")
 
 
 POINTERS = r"""#include <cstdio>
@@ -161,11 +163,7 @@ int main() {
 
 def test_each_thread_has_its_own_variable_behind_a_pointer(tmp_path: Path) -> None:
     """Arrays of a thread that a region finds through a pointer, which was made before the barrier that it begins at."""
-    program = tmp_path / "program.cu"
-    program.write_text(POINTERS)
-    command = [sys.executable, "-m", "tilewright", "run", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
-    assert (done.stdout, done.stderr) == ("0 0 0 cudaSuccess\n", "")
+    assert printed(tmp_path / "program.cu", POINTERS) == ("0 0 0 cudaSuccess\n", "")
 
 
 LOOP = """define void @k(ptr %p, i32 %n) {

@@ -26,6 +26,7 @@ class Divisor:
 
     @staticmethod
     def of(b: Val) -> Divisor:
+        """What vectors are divided by for ``b``, of as many lanes."""
         size = magnitude(b)
         serves = (size >= _DIVISORS[0]) & (size <= _DIVISORS[1])
         return Divisor(b, where(serves, 1.0 / b, float("nan")), serves)
@@ -38,5 +39,5 @@ class Divisor:
         exact = fused(fused(near, -b, a), r, near)
         low, high = (a.like(v).bits() for v in _QUOTIENTS)
         inside = ((start.bits() & _MAGNITUDE) - low).compare(high - low, "<", signed=False)
-        zero = (a.bits().eq(0)) & serves  # as masked weights are; a negative zero is left to the division
+        zero = a.bits().eq(0) & serves  # as masked weights are; a negative zero is left to the division
         return a.at.unless_any(~(inside | zero), exact, lambda: a / b)

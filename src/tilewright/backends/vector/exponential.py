@@ -141,8 +141,8 @@ def _power_of_two(exponent: Val, t: _Tables) -> Val:
 def _limited(x: Val, low: float, high: float) -> tuple[Val, Val | None]:
     """``x`` limited to [low, high], NaN stays; or what is not above ``high``, and a mask of what is not below ``low``.
 
-    The mask is for an instruction of Intel's that takes 160 cycles where its result is subnormal or underflows, as it
-    would at ``low``: attention has many such elements, as masks of scores are -inf.
+    The mask is for an instruction that takes Intel's processors many times as long where its result is subnormal or
+    underflows (benchmarks/results/cpu_notes.md), as it would at ``low``: attention masks its scores by -inf.
     """
     if x.at.wide and x.scalar == F32:
         return where(x > high, high, x), ~(x < low)

@@ -17,7 +17,7 @@ from tilewright.backends.vector.value import Val, fused, larger, magnitude, wher
 _INTERVAL = 21  # bits of a float32 below the number of its interval: a quarter of an octave
 _FIRST = 123 << 2  # the bits above these of 2**-4, in the first interval
 _LIMIT = 9.25  # beyond it tanh is 1
-_DEGREE = 4  # of (tanh(base + t) - c0) / t; 3 leaves an error of 9 ulp
+_DEGREE = 4  # of (tanh(base + t) - c0) / t; 3 does not keep the bound of docs/numerics.md
 _CANDIDATES = 4096  # for base; one in so many has a tanh within 2**-12 ulp of a float32
 
 

@@ -18,8 +18,9 @@ def emit_take(
 ) -> tuple[ir.Block, ir.Value, ir.Value]:
     """Take the next blocks of a range, and go to ``taken``, or to ``done`` where all ranges are used up.
 
-    ``record`` has the addresses of the records of launch and worker. Returns the block to take more, the first block
-    taken, and the one after the last. Where all threads share one range, blocks begin in the order of their numbers.
+    ``record`` has the addresses of the records of launch and worker. Returns the basic block that takes more, and the
+    numbers of the first block taken and of the one after the last. Where all threads share one range, blocks begin in
+    the order of their numbers.
     """
     context, worker = record
     share, take, used_up = (builder.append_basic_block(n) for n in ("share", "take", "used_up"))

@@ -21,8 +21,8 @@ from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 def schedule_mma(schedule: Schedule, op: Mma) -> None:
     """The body names the operands, the left one in an array or a buffer, and the accumulator, multiplied in place.
 
-    A right operand is always copied: ``pack_panels`` may spare the blocks that follow that. Of bytes 2048^3 takes 0.6
-    of the time so, and of bfloat16 by tile registers 0.8.
+    A right operand is always copied: ``pack_panels`` may spare the blocks that follow that, which pays for dot
+    instructions, too (benchmarks/results/cpu_notes.md).
     Scratch memory: for the left operand, where that may have to be padded; for the function of a dot instruction; and
     the accumulator.
     """
