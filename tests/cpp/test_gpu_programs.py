@@ -95,6 +95,37 @@ def test_ptx_of_a_file_with_headers(tmp_path: Path) -> None:
     assert ptx.count("shfl.sync") >= 5 and "st.global" in ptx
 
 
+POINTERS = """#include <cstdio>
+#include <cuda_runtime.h>
+struct Shape { __device__ virtual int sides() const = 0; };
+struct Square : Shape { __device__ int sides() const override { return 4; } };
+typedef int (*function)(int);
+__device__ int twice(int n) { return 2 * n; }
+__device__ function by_name = twice;
+static __device__ function by_template[2] = {twice, twice};
+__device__ int only_host = 3;
+static int (*of_host)(char const*) = puts;
+template <class T> void fetch(T& found, T const& symbol) { cudaMemcpyFromSymbol(&found, symbol, sizeof found); }
+void say(int (**how)(char const*)) { int n; cudaMemcpyFromSymbol(&n, only_host, 4); if (n != 3) (*how)("no"); }
+__global__ void apply(function f, int* p) { Square square; Shape* shape = &square; *p = f(*p) + shape->sides(); }
+int main() {
+  function one, two[2]; int* p; cudaMallocManaged(&p, 4);
+  cudaMemcpyFromSymbol(&one, by_name, sizeof one); fetch(two, by_template); say(&of_host);
+  apply<<<1, 1>>>(one, p); apply<<<1, 1>>>(two[1], p);
+}
+"""
+
+
+def test_variables_with_addresses_that_only_the_host_copies(tmp_path: Path) -> None:
+    """Their values are addresses of the GPU, which the host passes to kernels."""
+    (tmp_path / "program.cu").write_text(POINTERS)
+    made = code_of_file(request_of(tmp_path / "program.cu", "c++20", {}, []), "sm_90")[0]
+    head, _, ptx = made.decode().partition("\n")
+    assert set(json.loads(head)[1]) == {"by_name", "_ZL11by_template"}
+    assert re.search(r"\.global [^\n]* by_name = _Z5twicei;", ptx)
+    assert re.search(r"\.global [^\n]* _ZL11by_template\[2\] = \{_Z5twicei, _Z5twicei\};", ptx)
+
+
 def test_what_a_gpu_does_not_have(tmp_path: Path) -> None:
     text = (
         "#include <cuda_runtime.h>\n__device__ int elsewhere(int);\n__global__ void k(int* p) { *p = elsewhere(1); }\n"
@@ -231,6 +262,14 @@ def test_nvcc_compiles_where_it_is_installed(
     kernels, variables = json.loads(head)
     assert capsys.readouterr().err == "" and code.startswith(b"\x7fELF")
     assert variables == {"factors": "factors", "_ZL7counter": "counter"} and list(kernels) == list(kernels.values())
+
+
+@pytest.mark.skipif(cuda_tools.tool("nvcc") is None, reason="nvcc is not installed")
+def test_nvcc_has_variables_that_only_the_host_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvcc, "tool", cuda_tools.tool)
+    (tmp_path / "program.cu").write_text(POINTERS)
+    made = code_of_file(request_of(tmp_path / "program.cu", "c++20", {}, []), "sm_90")[0]
+    assert json.loads(made.partition(b"\n")[0])[1] == {"by_name": "by_name", "_ZL11by_template": "by_template"}
 
 
 MIXED = """#include <cstdio>

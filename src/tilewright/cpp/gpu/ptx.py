@@ -42,15 +42,16 @@ _PROVIDED = ("vprintf", "__assertfail", "malloc", "free")  # by the driver
 _RUNTIME = Path(__file__).with_name("runtime.ll").read_text()
 
 
-def to_ptx(text: str, kernels: Sequence[str], target: str) -> str:
-    """The PTX of the functions ``kernels`` of the module ``text`` for the architecture ``target``.
+def to_ptx(text: str, kernels: Sequence[str], variables: Sequence[str], target: str) -> str:
+    """The PTX of the functions ``kernels`` of the module ``text``, and of its ``variables``, for the architecture
+    ``target``.
 
     TileUnsupportedFeatureError for functions that a GPU does not have, and where NVIDIA's library of mathematics is
     needed and not installed.
     """
     chosen = machine(architecture(target), _LEVEL)
     try:
-        module = llvm.parse_assembly(_for_device(text, kernels), llvm.create_context())
+        module = llvm.parse_assembly(_for_device(text, kernels, variables), llvm.create_context())
     except RuntimeError as e:
         raise TileCompilerExecutionError(f"LLVM cannot read the code of SIMT kernels: {e}") from None
     builder = llvm.create_pass_builder(chosen, llvm.create_pipeline_tuning_options(speed_level=_LEVEL))
@@ -95,15 +96,15 @@ def _library() -> Path:
     )
 
 
-def _for_device(text: str, kernels: Sequence[str]) -> str:
-    """The part of ``text`` that ``kernels`` lead to, as code for GPUs."""
+def _for_device(text: str, kernels: Sequence[str], variables: Sequence[str]) -> str:
+    """The part of ``text`` that ``kernels`` and ``variables`` lead to, as code for GPUs."""
     text = re.sub(r"(?:, )?![\w.]+ !\d+|^ +#dbg_[^\n]*\n", "", text, flags=re.M)
     # Tables of virtual functions lead to what describes types, which is the host's.
     text = re.sub(r"^@_ZTV[^\n]*", lambda m: re.sub(r"ptr @_ZTI[\w.$]+", "ptr null", m.group()), text, flags=re.M)
     calls = call_graph(text)
     found = {m[1].strip('"'): m for m in GLOBAL.finditer(text) if not m[1].startswith("llvm.")}
     functions = called_from(calls, kernels)
-    used, pending = dict[str, None](), [name for symbol in functions for name in calls[symbol]]
+    used, pending = dict[str, None](), [*variables, *(name for symbol in functions for name in calls[symbol])]
     while pending:
         name = pending.pop()
         if name in found and name not in used:

@@ -53,3 +53,7 @@ define internal void @__assert_fail(ptr %what, ptr %file, i32 %line, ptr %functi
   call void @llvm.trap()
   unreachable
 }
+define internal void @__cxa_pure_virtual() noreturn {
+  call void @llvm.trap()
+  unreachable
+}

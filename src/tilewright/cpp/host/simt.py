@@ -54,6 +54,9 @@ _HEAD = re.compile(
     rf"define (?:[^\n@]*) {NAME}\((?P<parameters>[^\n]*)\)(?P<rest>[^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\{{\n"
 )
 _CALL = re.compile(rf"= (?:tail |notail )?call [^\n@]*@{_INDEX}\(i32 (?:noundef )?(\d+)\)(?: #\d+)?")
+_OF_SYMBOLS = re.compile(r"_Z\d+cuda\w*Symbol")  # functions of the runtime that find variables by their names
+_TEMPLATE = re.compile(rf"^define linkonce_odr [^\n@]*{NAME}\(", re.M)
+_CALL_WITH_NAMES = re.compile(rf"\b(?:call|invoke) [^\n@]*{NAME}\(([^\n]*@[^\n]*)\)")
 _DYNAMIC = re.compile(rf"^{NAME} = external (?:\w+ )*thread_local(?:\(\w+\))? global (\[0 x [^\n]*\]),[^\n]*$", re.M)
 
 
@@ -174,12 +177,19 @@ def code_of(symbol: str, way: Way) -> str:
 
 def variables(text: str, kernels: Iterable[str]) -> list[str]:
     """The variables that ``kernels`` of the module ``text`` may use, of those that it defines in the memory of the
-    device."""
+    device, and those with addresses that the host copies by their names, as it does those of functions."""
     calls = direct_calls(text)
     named = {name for symbol in called_from(calls, kernels) for name in calls[symbol]}
-    found = [(m[1].strip('"'), m["kind"], m["how"]) for m in GLOBAL.finditer(text)]
+    copying = {name for name in calls if _OF_SYMBOLS.match(name)}
+    copying |= _callers(calls, copying).intersection(_TEMPLATE.findall(text))
+    handed = (m[2] for m in _CALL_WITH_NAMES.finditer(text) if m[1].strip('"') in copying)
+    copied = {name.strip('"') for arguments in handed for name in re.findall(NAME, arguments)}
     return [
-        n for n, kind, how in found if kind == "global" and n in named and not re.search("external|thread_local", how)
+        name
+        for match in GLOBAL.finditer(text)
+        if match["kind"] == "global" and not re.search("external|thread_local", match["how"])
+        for name in [match[1].strip('"')]
+        if name in named or (name in copied and re.search(NAME, match["rest"]))
     ]
 
 

@@ -62,7 +62,7 @@ def device_code(request: Request, target: str) -> Made:
             said = f"the SIMT kernels of {request.name} are compiled by Clang, as {compiler.NAME} does not do it: {e}"
             print(f"tilewright: {said}", file=sys.stderr, flush=True)
     head = json.dumps([{name: name for name in kernels}, {name: name for name in known}])
-    ptx = load("tilewright.cpp.gpu.ptx").to_ptx(llvm, kernels, target) + "\0" if kernels else ""
+    ptx = load("tilewright.cpp.gpu.ptx").to_ptx(llvm, kernels, known, target) + "\0" if kernels else ""
     return f"{head}\n{ptx}".encode(), files
 
 
