@@ -147,13 +147,19 @@ def bind(kernel: GpuExecutable, case: Case) -> None:
     bound()
 
 
+def entered(stub: native.LaunchStub) -> Callable[..., int]:
+    """What machine code enters: given the address of values, the grid and the stream."""
+    function, record = stub.addresses
+    enter = ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)(function)
+    return lambda *given: int(enter(record, *given))
+
+
 def stub(kernel: GpuExecutable, case: Case) -> None:
     found = kernel.launch_stub(0, (), {})
     if found is None:
         assert any(name in ("f16", "bf16", "f8e5m2") for name in case.artifact.formats)
         return run(kernel, case)
-    code = native.maker().MachineCode(found.text)
-    enter = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 4)(code.address("enter"))
+    enter = entered(found)
     numbers = [struct.pack("=d" if isinstance(v, float) else "=q", v) for v in case.values]
     memory = ctypes.create_string_buffer(b"".join(numbers), 8 * len(numbers) + 8)
     assert enter(ctypes.addressof(memory), *case.grid, case.stream) == 0
@@ -200,8 +206,7 @@ def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: py
     kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
     found = kernel.launch_stub(0, (), variants)
     assert found is not None
-    code = native.maker().MachineCode(found.text)
-    enter = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 4)(code.address("enter"))
+    enter = entered(found)
     memory = ctypes.c_uint64(16)
     assert [enter(ctypes.addressof(memory), blocks, 1, 1, 0) for blocks in (10, 11, 20, 21)] == [0, 1, 1, 0]
     assert [(s.handle, s.shape[0], s.shape[-1]) for s in on.seen] == [(24, 10, 900), (HANDLE, 21, 100)]
@@ -218,8 +223,7 @@ def test_small_values_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> Non
     kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
     found = kernel.launch_stub(0, (), {})
     assert found is not None
-    code = native.maker().MachineCode(found.text)
-    enter = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 4)(code.address("enter"))
+    enter = entered(found)
     pairs = [(0, 1), (-1, 1), (0, 0), (5, -7), (5, 7)]
     memories = [(ctypes.c_int64 * 2)(*pair) for pair in pairs]
     assert [enter(ctypes.addressof(memory), 1, 1, 1, 0) for memory in memories] == [0, 1, 1, 1, 0]
@@ -244,8 +248,7 @@ def test_tables_by_value_are_those_of_python(monkeypatch: pytest.MonkeyPatch, co
     assert (found is None) == (count > 4)
     if found is None:
         return
-    code = native.maker().MachineCode(found.text)
-    enter = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 4)(code.address("enter"))
+    enter = entered(found)
     on.sizes = [4, table.entry_bytes * count, 4]
     for addresses in ([BASE + 128 * i for i in range(count)], [BASE + 512 * (count - i) for i in range(count)]):
         given = ListTable(rows, addresses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
 import sys
@@ -49,7 +50,7 @@ class Values:
     ) -> None:
         if not native.available():
             pytest.skip("launches are prepared in Python here")
-        self.seen, self.tables = np.zeros(len(template), np.int64), tables
+        self.seen, self.tables, self.record = np.zeros(len(template), np.int64), tables, ctypes.c_int64()
         launch = cached_launch(settings(None), rules, args, template, self, None, tables)  # type: ignore[arg-type]
         assert launch is not None
         self.launch = launch
@@ -58,7 +59,7 @@ class Values:
         body = Body()
         for i in range(self.seen.size):
             body.store("i64", body.load("i64", "%values", 8 * i), str(self.seen.ctypes.data + 8 * i).join(POINTER))
-        return native.LaunchStub.of(body, "0")
+        return native.LaunchStub(native.stub_code(body, "0"), self.record, ())
 
     def __call__(self, args: Any) -> tuple[Any, ...] | None:
         return tuple(self.seen.tolist()) if self.launch(None, (1,), args, None) else None

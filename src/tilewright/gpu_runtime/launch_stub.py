@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from tilewright.backends.native import Embedded, LaunchStub, embedded_function
+from tilewright.backends.native import Embedded, LaunchStub, embedded_function, stub_code
 from tilewright.backends.native.body import Body, pointer
 from tilewright.gpu_runtime import abi, driver
 from tilewright.gpu_runtime.launch_parameters import LaunchParameters, ParameterLayout
 from tilewright.gpu_runtime.tables import TableMemory
 
+_NO_RECORD = ctypes.c_int64()  # of a stub that is made for one kernel
 Loaded = tuple[ParameterLayout, driver.LoadedKernel]
 
 
@@ -43,7 +45,7 @@ def launch_stub(
     state = body.call("PyEval_SaveThread")
     code = _launch(body, config, handle, pointers)
     body.call("PyEval_RestoreThread", state)
-    return LaunchStub.of(body, code, kernel)
+    return LaunchStub(stub_code(body, code), _NO_RECORD, (*body.kept, kernel))
 
 
 def embedded(name: str, layout: ParameterLayout, kernels: Sequence[driver.LoadedKernel]) -> Embedded:

@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.backends import environment, native
 from tilewright.backends.base import DirectLaunch
 from tilewright.backends.launch_arguments import ListTable
-from tilewright.backends.native.body import Body
+from tilewright.backends.native.body import Body, pointer
 from tilewright.runtime import backend_choice
 from tilewright.runtime.arguments import RUNTIME_SLOT
 from tilewright.runtime.grid import MAX_BLOCKS, MAX_GRID, checked_grid
@@ -65,13 +65,15 @@ def cached_launch(
         body.store(kind, text, memory, 8 * i)
     x, y, z = _grid(body)
     stream = _no_stream(body) if device is None else _stream(body)
-    code = body.let(f"call i32 @enter(ptr {memory}, i64 {x}, i64 {y}, i64 {z}, i64 {stream})")
+    enter, record = map(pointer, stub.addresses)
+    given = f"ptr {record}, ptr {memory}, i64 {x}, i64 {y}, i64 {z}, i64 {stream}"
+    code = body.let(f"call i32 {enter}({given})")
     body.branch(body.let(f"icmp eq i32 {code}, 2"), "interrupted", "entered")
     body.label("entered")
     body.require_equal("i32", code, 0)
     guards.note_writes()
-    body.kept += stub.kept
-    return native.maker().function("launch", body, stub.text)
+    body.kept.append(stub)
+    return native.maker().function("launch", body)
 
 
 def _argument(body: Body, which: int) -> str:

@@ -36,13 +36,13 @@ from tilewright.backends.cpu.context import (
 )
 from tilewright.backends.cpu.embedded import embedded
 from tilewright.backends.cpu.image import Image, LoadedImage
-from tilewright.backends.cpu.launch_stub import MAX_SCRATCH, launch_stub, runner, team_runner
+from tilewright.backends.cpu.launch_stub import launch_stub
 from tilewright.backends.cpu.on_demand import compiler, load_native
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLaunch
 from tilewright.backends.cpu.printing import printer
 from tilewright.backends.cpu.team import TeamMemory
-from tilewright.backends.cpu.team_stub import Region, team_positions
+from tilewright.backends.cpu.team_stub import NO_REGION, Region, is_machine_code
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
@@ -64,6 +64,7 @@ PYTHON = ctypes.addressof(_PYTHON)
 # Of the record of a thread: the blocks that it has taken, and when it began and ended.
 _TAKEN = struct.Struct(f"={int(Worker.BLOCKS) * 8}x3q")
 assert (Worker.BEGAN, Worker.LEFT) == (Worker.BLOCKS + 1, Worker.BLOCKS + 2)
+_WORKER = ctypes.c_int64 * len(Worker)
 _PROCESSORS = os.cpu_count() or 1
 
 
@@ -89,8 +90,8 @@ class CpuExecutable:
         self._team_code = self._native.address(TEAM_SYMBOL)
         self._waiting_threads = 0  # that a launch has needed whose blocks wait for each other
         self._block_seconds = 0.0  # that a block has taken lately; 0 before the first launch
-        # So many blocks are never worth a thread.
         self._team_ready = ctypes.c_int64(0)  # whether machine code may have a team run a launch: see ``Region``
+        # So many blocks are never worth a thread.
         self._blocks_alone = ctypes.c_int64(blocks_alone(compiled.block_work))
         self._locations = BlockLocations(compiled, function.loc)
         self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
@@ -153,7 +154,7 @@ class CpuExecutable:
             if limit and Context.from_address(memory.context)[Field.CANCELLED]:
                 raise deadlines.LaunchTimeout
         except BaseException as e:
-            self._note_locations(e, grid, memory)
+            self._note(e, memory.worker, 1, *grid)
             raise
         finally:
             threads.give_scratch(memory)
@@ -165,35 +166,16 @@ class CpuExecutable:
         where a block may print, fail or wait."""
         if not self._simple:
             return None
-        address, region = self._native.address(SERIAL_SYMBOL), self._region()
-        together = None if region is None else (region[0], functools.partial(self._note_of_team, region[1]))
-        return launch_stub(
-            address, self._blocks_alone, self._scratch_bytes, PYTHON, self._note, together, self._native, region
-        )
+        code, python, chunk = self._native.address(SERIAL_SYMBOL), PYTHON, self._options.chunk or 0
+        team, region = None if self._options.threads else self._team(), NO_REGION
+        if team and is_machine_code(team[0]) and (number_of_threads() is not None or 2 * team[1] >= _PROCESSORS):
+            region = Region.of(team, self._team_code, self._team_ready, self._scratch_bytes, python, chunk)
+        return launch_stub(code, self._blocks_alone, self._scratch_bytes, python, self._note, region, self._native)
 
-    def _note_locations(self, error: BaseException, grid: tuple[int, int, int], memory: threads.Scratch) -> None:
-        words = (ctypes.c_int64 * len(Worker)).from_address(memory.worker)
-        self._locations.note(error, grid, [(words[Worker.POLL], words[Worker.BLOCK])])
-
-    def _region(self) -> tuple[Region, threads.Scratch, tuple[Any, ...]] | None:
-        """How machine code has a team run launches, if there is one."""
-        if not self._simple or self._options.threads is not None or openmp.known() is None:
-            return None
-        found = self._team()
-        if found is None or (number_of_threads() is None and 2 * found[1] < _PROCESSORS):
-            return None
-        chunk = self._options.chunk or 0
-        return Region.of(found[0], self._team_code, self._team_ready, self._scratch_bytes, PYTHON, chunk)
-
-    def _note(self, error: BaseException, poll: int, block: int, x: int, y: int, z: int) -> None:
-        """Note where a launch was that a signal handler has cancelled by ``error``."""
-        self._locations.note(error, (x, y, z), [(poll, block)])
-
-    def _note_of_team(
-        self, memory: threads.Scratch, error: BaseException, poll: int, block: int, x: int, y: int, z: int
-    ) -> None:
-        """``_note`` of all threads of a team whose records are in ``memory``."""
-        self._locations.note(error, (x, y, z), team_positions(memory))
+    def _note(self, error: BaseException, records: int, count: int, x: int, y: int, z: int) -> None:
+        """Note where a launch was that ``error`` has cancelled: the ``count`` threads whose records are there."""
+        words = [_WORKER.from_address(records + k * WORKER_BYTES) for k in range(count)]
+        self._locations.note(error, (x, y, z), [(w[Worker.POLL], w[Worker.BLOCK]) for w in words])
 
     def embedded(self, name: str, grid: tuple[int, int, int]) -> native.Embedded:
         """How machine code runs a launch without Python. ValueError for blocks that wait for each other: they need
@@ -215,46 +197,12 @@ class CpuExecutable:
         total = x * y * z
         packed = self._pack(*arguments.values)
         count = self._thread_count(total)
-        if count > 1 or not self._simple:
-            several = functools.partial(self._run, grid, total, count, packed)
-            region = self._region() if native.available() and native.loaded() else None
-            if region is None:
-                return several
-            values, note = ctypes.create_string_buffer(packed), functools.partial(self._note_of_team, region[1])
-            return functools.partial(team_runner(region[0], values, grid, note, several, region, self._native))
-        alone = functools.partial(self._run_alone, grid, total, packed)
-        if self._scratch_bytes > MAX_SCRATCH:
-            return alone
-        context = _CONTEXT.pack(*launch_record(total, 1, grid, 0, python=PYTHON)[: Field.FAILED_ELEMENT])
-        if not (native.available() and native.loaded()):
-            return self._bound_alone(grid, packed, context, alone)
-        kept = ctypes.create_string_buffer(packed), ctypes.create_string_buffer(context, 8 * len(Field))
-        address, given = self._native.address(SERIAL_SYMBOL), list(map(ctypes.addressof, kept))
-        return functools.partial(runner(address, given, self._scratch_bytes, self._note, alone, *kept, self._native))
-
-    def _bound_alone(
-        self, grid: tuple[int, int, int], packed: bytes, context: bytes, limited: Callable[[], None]
-    ) -> Callable[[], None]:
-        """``_run_alone`` with memory that is kept from one launch to the next; ``limited`` is for time limits."""
-        code, spare, limits = self._alone, list[threads.Scratch](), deadlines.LIMITED
-
-        def run() -> None:
-            if limits.value:
-                limited()
-                return
-            if spare:
-                memory = spare.pop()
-            else:
-                memory = threads.Scratch(self._scratch_bytes)
-                ctypes.memmove(memory.context, context, len(context))
-            try:
-                code(packed, memory.context, memory.address, memory.worker)
-            except BaseException as e:
-                self._note_locations(e, grid, memory)
-                raise
-            spare.append(memory)
-
-        return run
+        alone = self._simple and count == 1
+        run = functools.partial(self._run_alone, grid, total, packed)
+        if not alone:
+            run = functools.partial(self._run, grid, total, count, packed)
+        stub = self.launch_stub(0, (), {}) if native.available() and native.loaded() else None
+        return run if stub is None else functools.partial(native.maker().bound(stub, packed, grid, 0, run))
 
     def _run(self, grid: tuple[int, int, int], total: int, count: int, packed: bytes) -> None:
         """Run ``total`` blocks in ``count`` threads, or alone where a block may fail."""
@@ -316,8 +264,7 @@ class CpuExecutable:
         except TileError:  # which says what happened where
             raise
         except BaseException as e:
-            records = map(team.words, range(count))
-            self._locations.note(e, grid, [(w[Worker.POLL], w[Worker.BLOCK]) for w in records])
+            self._note(e, memory.worker, count, *grid)
             raise
         finally:
             team.give_back()

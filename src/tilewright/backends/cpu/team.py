@@ -9,7 +9,7 @@ import struct
 from typing import NamedTuple
 
 from tilewright.backends.cpu import threads
-from tilewright.backends.cpu.context import WORKER_BYTES, Team, Worker, worker_records
+from tilewright.backends.cpu.context import WORKER_BYTES, Team, worker_records
 from tilewright.backends.cpu.openmp import Runtime
 from tilewright.backends.cpu.scratch import aligned
 
@@ -57,10 +57,6 @@ class TeamMemory(NamedTuple):
 
     def give_back(self) -> None:
         threads.give_scratch(self.memory)
-
-    def words(self, thread: int) -> ctypes.Array[ctypes.c_int64]:
-        """The record of a thread."""
-        return (ctypes.c_int64 * len(Worker)).from_address(self.memory.worker + thread * WORKER_BYTES)
 
     def run(self, runtime: Runtime, code: int, packed: bytes) -> None:
         """Have the threads of ``runtime`` call ``code``, a ``kernel_team``."""

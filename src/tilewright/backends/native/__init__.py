@@ -5,6 +5,7 @@ They use Python's C interface as compiled extensions do.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import importlib.util
@@ -17,8 +18,8 @@ from tilewright.system.forks import load
 
 
 class LaunchStub(NamedTuple):
-    """How machine code starts a launch: LLVM IR of the function ``i32 @enter(ptr values, i64 x, i64 y, i64 z, i64
-    stream)``, and what this function needs to live.
+    """How machine code starts a launch: by the function ``i32 enter(ptr record, ptr values, i64 x, i64 y, i64 z, i64
+    stream)`` of ``code``, which gets this ``record``.
 
     ``values`` are those of the kernel's parameters, 8 bytes each: an integer, a number of 64 bits for what is floating,
     or for a table the address of its rows; the function may change them. It returns 0 when the launch is done, 2 when a
@@ -26,14 +27,20 @@ class LaunchStub(NamedTuple):
     it, or says what is wrong.
     """
 
-    text: str
-    kept: tuple[Any, ...]
+    code: Any  # ``MachineCode``
+    record: Any  # of ``ctypes``
+    kept: tuple[Any, ...]  # what they need to live
 
-    @classmethod
-    def of(cls, body: Body, code: str, *kept: Any) -> LaunchStub:
-        """The stub with the instructions ``body``, which ends with the result ``code``."""
-        head = "i32 @enter(ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream)"
-        return cls(body.function(head, f"ret i32 {code}\nno:\nret i32 1"), (*body.kept, *kept))
+    @property
+    def addresses(self) -> tuple[int, int]:
+        """Where the function and the record are."""
+        return self.code.address("enter"), ctypes.addressof(self.record)
+
+
+def stub_code(body: Body, result: str) -> Any:
+    """The code of a ``LaunchStub`` that has the instructions ``body`` and returns ``result``."""
+    head = "i32 @enter(ptr %record, ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream)"
+    return maker().MachineCode(body.function(head, f"ret i32 {result}\nno:\nret i32 1"))
 
 
 class Embedded(NamedTuple):

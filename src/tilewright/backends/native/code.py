@@ -10,6 +10,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from tilewright.backends.native import LaunchStub
 from tilewright.backends.native.body import Body
 from tilewright.system.forks import CODE, fork_aware_lock
 
@@ -83,10 +84,10 @@ class _Code:
         return made
 
 
-def function(name: str, body: Body, text: str = "") -> Callable[..., bool]:
+def function(name: str, body: Body) -> Callable[..., bool]:
     """A function of ``i64 %count`` arguments at ``ptr %args``: False where ``body`` requires what is not so, or raises
     an Exception, and True otherwise. Only what is no Exception, such as KeyboardInterrupt, gets out, or what ``body``
-    raises that goes to the label ``interrupted``. ``text`` holds other functions that ``body`` calls."""
+    raises that goes to the label ``interrupted``."""
     result = body.stack("ptr")
     body.store("ptr", body.reference(True), result)
     body.jump("end")
@@ -106,7 +107,23 @@ def function(name: str, body: Body, text: str = "") -> Callable[..., bool]:
     found = body.load("ptr", result)
     body.call("Py_IncRef", found)
     module = body.function("ptr @call(ptr %self, ptr %args, i64 %count)", f"ret ptr {found}")
-    return _Code(name, f"{text}\n{module}", _FASTCALL).function(*body.kept)
+    return _Code(name, module, _FASTCALL).function(*body.kept)
+
+
+def bound(
+    stub: LaunchStub, values: bytes, grid: Sequence[int], stream: int, otherwise: Callable[[], None]
+) -> Callable[[], None]:
+    """A function that makes the launch with these ``values`` by ``stub``, or calls ``otherwise`` where that had no
+    effect. The stub must not change the values."""
+    memory = ctypes.create_string_buffer(values)
+    return caller(_enter, (*stub.addresses, ctypes.addressof(memory), *grid, stream), otherwise, memory, stub)
+
+
+def _enter(body: Body, record: str) -> None:
+    function, given, values = (body.load("ptr", record, 8 * i) for i in range(3))
+    numbers = ", ".join(f"i64 {body.load('i64', record, 8 * i)}" for i in range(3, 7))
+    code = body.let(f"call i32 {function}(ptr {given}, ptr {values}, {numbers})")
+    body.require(body.let(f"icmp ne i32 {code}, 1"))
 
 
 def caller(
