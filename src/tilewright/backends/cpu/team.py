@@ -52,6 +52,7 @@ class TeamMemory(NamedTuple):
         (``codegen/shares.py``)."""
         layout = Layout.of(size, scratch_bytes, ranges)
         memory = threads.take_scratch(layout.total)
+        memory.grid = None
         ctypes.memmove(memory.worker, layout.records, len(layout.records))
         return cls(memory, size, layout)
 
