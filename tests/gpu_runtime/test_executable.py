@@ -52,7 +52,7 @@ def test_every_launch_has_its_own_numbers(
     grids, streams = [(1, 1, 1), (2, 3, 1)], [0, 7]
     cases = list(itertools.product(grids, streams, choices))
     for (grid, stream, values), _ in itertools.product(cases + cases[::-1] + cases[::3], range(2)):
-        run.run(grid, values, stream, 0)
+        run.launch(grid, LaunchArguments(values, (), stream, 0))
         run.launch(grid, LaunchArguments(values, (), stream, 1))
         run.bind(grid, LaunchArguments(values, (), stream, 0))()
         wanted = [struct.pack("=" + FORMATS[f], _bits(f, v)) for f, v in zip(formats, values)]
@@ -62,7 +62,7 @@ def test_every_launch_has_its_own_numbers(
 
 
 def test_numbers_beyond_the_range_of_their_type(seen: list[Launch]) -> None:
-    executable(("f16", "f32", "f64")).run((1, 1, 1), (-1e5, 1e300, 1e300), 0, 0)
+    executable(("f16", "f32", "f64")).launch((1, 1, 1), LaunchArguments((-1e5, 1e300, 1e300), (), 0, 0))
     half, single, double, _ = seen[0][2]
     assert struct.unpack("e6x", half) + struct.unpack("f4x", single) + struct.unpack("d", double) == (
         -math.inf,
@@ -83,7 +83,7 @@ def test_maps_are_made_where_no_context_is_current(looking: Driver) -> None:
     run = executable(("u64",), looking, [(d, {"elem_size": 2, "block_size": [64, 32], "swizzle": 3})])
     for i, (launch, entered) in enumerate(
         (
-            (lambda: run.run((1, 1, 1), (16,), 0, 0), 1),
+            (lambda: run.launch((1, 1, 1), LaunchArguments((16,), (), 0, 0)), 1),
             (lambda: run.launch((1, 1, 1), LaunchArguments((32,), (), 0, 0)), 1),
             (lambda: run.bind((1, 1, 1), LaunchArguments((48,), (), 0, 0))(), 2),  # for the map, and for the graph
         )
@@ -93,7 +93,7 @@ def test_maps_are_made_where_no_context_is_current(looking: Driver) -> None:
         assert (len(looking.launches), looking.entered) == (i + 1, entered)
     looking.codes = [driver.INVALID_VALUE]
     with pytest.raises(CudaError, match="cuTensorMapEncodeTiled"):
-        run.run((1, 1, 1), (64,), 0, 0)
+        run.launch((1, 1, 1), LaunchArguments((64,), (), 0, 0))
 
 
 def test_arrays_without_a_tensor_map_are_read_without(looking: Driver) -> None:
@@ -102,14 +102,13 @@ def test_arrays_without_a_tensor_map_are_read_without(looking: Driver) -> None:
     run = executable(("u64", "i64", "i64"), looking, [(d, {"elem_size": 2, "block_size": [64, 32], "swizzle": 3})])
     arguments = LaunchArguments((32, 64, -48), (), 0, 0)
     for launch in (
-        lambda: run.run((1, 1, 1), arguments.values, 0, 0),
         lambda: run.launch((1, 1, 1), arguments),
         lambda: run.bind((1, 1, 1), arguments)(),
     ):
         before = len(looking.launches)
         launch()
         assert len(looking.launches) == before + 1 and not looking.maps
-    run.run((1, 1, 1), (32, 1, -48), 0, 0)
+    run.launch((1, 1, 1), LaunchArguments((32, 1, -48), (), 0, 0))
     assert len(looking.maps) == 1
 
 
@@ -119,7 +118,7 @@ def test_arrays_without_elements_are_described_on_each_device(looking: Driver, m
     d = Descriptor(0, (("c", 0, 1), ("c", 48, 1)), (("c", 48, 1), ("c", 1, 1)), (0, 1), (64, 32), "f16")
     run = executable(("u64",), looking, [(d, {"elem_size": 2, "block_size": [64, 32], "swizzle": 3})])
     for device in (0, 1, 0):
-        run.run((1, 1, 1), (0,), 0, device)
+        run.launch((1, 1, 1), LaunchArguments((0,), (), 0, device))
     assert [base for _, _, base, *_ in looking.maps] == [64, 128]
 
 

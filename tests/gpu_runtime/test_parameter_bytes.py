@@ -132,10 +132,6 @@ def cluster_attributes(ctas: int) -> list[tuple[int, bytes]]:
     return [(4, struct.pack("=3I52x", ctas, 1, 1)), (5, struct.pack("=I60x", 1))]
 
 
-def run(kernel: GpuExecutable, case: Case) -> None:
-    kernel.run(case.grid, case.values, case.stream, 0)
-
-
 def launch(kernel: GpuExecutable, case: Case) -> None:
     kernel.launch(case.grid, LaunchArguments(case.values, (), case.stream, 0))
 
@@ -143,7 +139,7 @@ def launch(kernel: GpuExecutable, case: Case) -> None:
 def bind(kernel: GpuExecutable, case: Case) -> None:
     bound = kernel.bind(case.grid, LaunchArguments(case.values, (), case.stream, 0))
     other = tuple(not v if v is True or v is False else v for v in case.values)
-    kernel.run((1, 2, 3), other, 9, 0)  # which has memory of its own
+    kernel.launch((1, 2, 3), LaunchArguments(other, (), 9, 0))  # which has memory of its own
     bound()
 
 
@@ -158,7 +154,7 @@ def stub(kernel: GpuExecutable, case: Case) -> None:
     found = kernel.launch_stub(0, (), {})
     if found is None:
         assert any(name in ("f16", "bf16", "f8e5m2") for name in case.artifact.formats)
-        return run(kernel, case)
+        return launch(kernel, case)
     enter = entered(found)
     numbers = [struct.pack("=d" if isinstance(v, float) else "=q", v) for v in case.values]
     memory = ctypes.create_string_buffer(b"".join(numbers), 8 * len(numbers) + 8)
@@ -166,7 +162,7 @@ def stub(kernel: GpuExecutable, case: Case) -> None:
     return None
 
 
-@pytest.mark.parametrize("way", [run, launch, bind, stub])
+@pytest.mark.parametrize("way", [launch, bind, stub])
 @given(cases(), st.data())
 def test_the_driver_finds_what_the_kernel_is_passed(
     way: Callable[[GpuExecutable, Case], None], case: Case, data: st.DataObject
@@ -255,7 +251,7 @@ def test_tables_by_value_are_those_of_python(monkeypatch: pytest.MonkeyPatch, co
         filled = given.filled()
         memory = ctypes.create_string_buffer(struct.pack("=qQd", -7, filled.ctypes.data, 0.5))
         assert enter(ctypes.addressof(memory), 2, 1, 1, 3) == 0
-        kernel.run((2, 1, 1), (-7, given, 0.5), 3, 0)
+        kernel.launch((2, 1, 1), LaunchArguments((-7, given, 0.5), (), 3, 0))
         by_machine_code, by_python = on.seen[-2:]
         assert by_machine_code == by_python
         entry = by_python.parameters[1][: table.entry_bytes]

@@ -56,7 +56,7 @@ def ways(looking: Driver) -> tuple[Callable[..., bool], Callable[..., bool]]:
         keys, (address, *numbers) = described(given) if list(map(type, given)) == list(map(type, args)) else ([], [0])
         if keys != described(args)[0]:
             return False
-        made.run(checked_grid(grid), (address, 64, *numbers), stream_handle(stream), 0)
+        made.launch(checked_grid(grid), LaunchArguments((address, 64, *numbers), (), stream_handle(stream), 0))
         return True
 
     return by_machine_code, in_python
@@ -160,7 +160,7 @@ def test_maps_are_those_of_python(looking: Driver, shape: tuple[int, int], round
         looking.maps.clear()
         assert outcome(launch, None, (1,), (array,), None)
         made._first._maps.clear()
-        made.run((1, 1, 1), (array.ctypes.data, *template[1:]), 0, 1)
+        made.launch((1, 1, 1), LaunchArguments((array.ctypes.data, *template[1:]), (), 0, 1))
         by_machine_code, by_python = looking.maps
         assert by_machine_code == by_python and by_python[2] == array.ctypes.data
     looking.codes = [1]
@@ -184,7 +184,7 @@ def test_even_numbers_of_blocks_are_launched_in_pairs(looking: Driver) -> None:
         for grid in ((1, 1, 1), (2, 3, 1), (3, 2, 1), (4, 1, 1), (7, 4, 2), (8, 1, 5)):
             looking.attributes.clear()
             assert outcome(launch, None, grid, args, None)
-            made.run(grid, (args[0].ctypes.data,), 0, 1)
+            made.launch(grid, LaunchArguments((args[0].ctypes.data,), (), 0, 1))
             made.bind(grid, LaunchArguments((args[0].ctypes.data,), (), 0, 1))()
             assert looking.attributes == [2 if pairs and grid[0] % 2 == 0 else 0] * 3
 

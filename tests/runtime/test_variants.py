@@ -23,16 +23,13 @@ class Picky:
     def __init__(self, most: int, log: list[Any]) -> None:
         self.most, self.log, self.kernels = most, log, dict[Any, Any]()
 
-    def run(self, grid: Any, values: Any, stream: int, device: int) -> None:
-        (number,) = values
+    def launch(self, grid: Any, arguments: LaunchArguments) -> None:
+        (number,) = arguments.values
         if number > self.most:
             raise NeedsVariant(2 * self.most)
         if number % 2 and "odd" not in self.kernels:
             raise NeedsKernel("odd", HELPER, {})
         self.log.append((self.most, number, self.kernels.get("odd") if number % 2 else None))
-
-    def launch(self, grid: Any, arguments: LaunchArguments) -> None:
-        self.run(grid, arguments.values, 0, 0)
 
     def bind(self, grid: Any, arguments: LaunchArguments) -> Callable[[], None]:
         return lambda: self.launch(grid, arguments)
@@ -41,7 +38,7 @@ class Picky:
         return tuple(variants)
 
 
-@pytest.mark.parametrize("way", ["run", "launch", "bind"])
+@pytest.mark.parametrize("way", ["launch", "bind"])
 def test_a_launch_runs_the_variant_that_it_needs(way: str) -> None:
     log: list[Any] = []
     made: list[Any] = []
@@ -53,9 +50,7 @@ def test_a_launch_runs_the_variant_that_it_needs(way: str) -> None:
     kernel = versions(SimpleNamespace(name="picky"), make)
 
     def launch(number: int) -> tuple[int, int, Any]:
-        if way == "run":
-            kernel.run((1, 1, 1), (number,), 0, 0)
-        elif way == "launch":
+        if way == "launch":
             kernel.launch((1, 1, 1), LaunchArguments((number,), ()))
         else:
             bound = kernel.bind((1, 1, 1), LaunchArguments((number,), ()))

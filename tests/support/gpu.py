@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tilewright.backends import cpu, registry
@@ -107,14 +108,19 @@ class HostExecutable:
             self._launch(grid, arguments, device)
 
     def _launch(self, grid: tuple[int, int, int], arguments: LaunchArguments, device: int) -> None:
-        tables = {p.argument for p in self._function.params if p.role == "table"}
-        copies = [_Copy(group) for group in _groups([b for b in arguments.buffers if b.name not in tables])]
+        tables = {i: p for i, p in enumerate(self._function.params) if p.role == "table"}
+        names = [p.argument for p in tables.values()]
+        copies = [_Copy(group) for group in _groups([b for b in arguments.buffers if b.name not in names])]
         values = list(arguments.values)
         for i, parameter in enumerate(self._function.body.args):
-            if parameter.tile.is_pointer:
+            if i in tables:
+                table = next(b for b in arguments.buffers if b.address == values[i])
+                words = ctypes.string_at(table.low, table.high - table.low)
+                rows = np.frombuffer(words, np.int64).reshape(-1, 1 + 2 * (tables[i].axis or 0))
+                values[i] = ListTable(rows, [_moved(copies, a) for a in rows[:, 0].view(np.uint64).tolist()])
+            elif parameter.tile.is_pointer:
                 values[i] = _moved(copies, values[i])
-        moved = [ListTable(t.rows, [_moved(copies, a) for a in t.addresses]) for t in arguments.tables]
-        self.executable.launch(grid, LaunchArguments(values, arguments.buffers, device=device, tables=moved))
+        self.executable.launch(grid, LaunchArguments(values, (), device=device))
         driver.call("cuCtxSynchronize")
         for copy in copies:
             copy.back()

@@ -21,7 +21,7 @@ class Executable(Protocol):
     """A compiled kernel, safe to launch from several threads at once."""
 
     def launch(self, grid: Grid, arguments: LaunchArguments) -> None:
-        """Run every block of ``grid``. Raises TileError when an ``assert`` fails.
+        """Run every block of ``grid``. Raises TileError when an ``assert`` fails. A ``DirectLaunch`` gets no buffers.
 
         A backend of a CPU returns when all blocks have ended; one of a GPU when they are queued on the stream.
         """
@@ -38,14 +38,11 @@ class Executable(Protocol):
 
 
 class DirectLaunch(Executable, Protocol):
-    """An executable that needs nothing but the values of its parameters, and no list of buffers."""
-
-    def run(self, grid: Grid, values: Sequence[int | float | bool], stream: int, device: int) -> None:
-        """``launch`` with these ``LaunchArguments``, but for tables, which are instances of ``ListTable``."""
+    """An executable that needs nothing but the values of its parameters, with a ``ListTable`` for each table."""
 
     def launch_stub(self, device: int, tables: Sequence[ListTable], variants: Mapping[Any, Any]) -> LaunchStub | None:
-        """How machine code does that for tables that are like ``tables``, of which it has the addresses of filled rows,
-        or runs one of ``variants``, which launches have needed; None where it cannot."""
+        """How machine code launches it with tables that are like ``tables``, of which it has the addresses of filled
+        rows, or runs one of ``variants``, which launches have needed; None where it cannot."""
 
 
 class NeedsVariant(Exception):

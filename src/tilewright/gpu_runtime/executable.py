@@ -78,18 +78,22 @@ class GpuExecutable:
 
     # -- launching
 
-    def run(self, grid: tuple[int, int, int], values: Sequence[Any], stream: int, device: int) -> None:
-        """``launch`` with tables among the ``values``. Most launches that repeat others are made by ``launch_stub``."""
+    def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
+        """Queue every block of ``grid`` on the stream; a kernel that prints or asserts is also waited for. Most
+        launches that repeat others are made by ``launch_stub``.
+
+        CudaError when the driver refuses, TileError when an assert fails.
+        """
         if self._has_depths:
-            self._require_depth(grid, device)
+            self._require_depth(grid, arguments.device)
         if self._tables:
-            self._require_room(values)
+            self._require_room(arguments.values)
         if not self._plain_launch:
-            self._start(grid, LaunchArguments(values, (), stream, device))
+            self._start(grid, arguments)
             return
-        params, kernel = self._memory(), self._kernel(device)
-        params.configure(grid, stream)
-        self._fill(params, LaunchArguments(values, (), stream, device), [])
+        params, kernel = self._memory(), self._kernel(arguments.device)
+        params.configure(grid, arguments.stream)
+        self._fill(params, arguments, [])
         self._run(params, kernel)
 
     def _memory(self) -> LaunchParameters:
@@ -115,22 +119,6 @@ class GpuExecutable:
         clusters, depths = processors // self.artifact.binary.num_ctas, enumerate(self.artifact.depths, 1)
         variants = [(n, replace(self.constraints, stages=stages, blocks=n) if stages else None) for n, stages in depths]
         return [(n * clusters, variant) for n, variant in variants]
-
-    def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        """Queue every block of ``grid`` on the stream; a kernel that prints or asserts is also waited for.
-
-        CudaError when the driver refuses, TileError when an assert fails.
-        """
-        self.run(grid, self._with_tables(arguments).values, arguments.stream, arguments.device)
-
-    def _with_tables(self, arguments: LaunchArguments) -> LaunchArguments:
-        """``arguments`` with tables among the values, in the place of their addresses."""
-        if not self._tables:
-            return arguments
-        values: list[Any] = list(arguments.values)
-        for param, table in zip(self._tables, arguments.tables):
-            values[param.index] = table
-        return arguments._replace(values=values)
 
     def _require_room(self, values: Sequence[Any]) -> None:
         """NeedsVariant where the lists among ``values`` are longer than what this kernel takes by value."""
@@ -196,7 +184,6 @@ class GpuExecutable:
         """``launch`` with everything prepared."""
         if self._has_depths:
             self._require_depth(grid, arguments.device)
-        arguments = self._with_tables(arguments)
         self._require_room(arguments.values)
         if self.may_need_more:
             return functools.partial(self._start, grid, arguments)

@@ -1,4 +1,4 @@
-"""How machine code queues a launch: what ``GpuExecutable.run`` does, without a step in Python."""
+"""How machine code queues a launch: what ``GpuExecutable.launch`` does, without a step in Python."""
 
 from __future__ import annotations
 

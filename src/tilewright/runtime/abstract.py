@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.backends.base import Capabilities, Executable
-from tilewright.backends.launch_arguments import ListTable
 from tilewright.ir.core import Function
 from tilewright.runtime.arrays import AbstractArray, RuntimeValues
 from tilewright.runtime.grid import checked_grid
@@ -54,11 +53,8 @@ class LaunchRecorder:
         """Note a launch: ``ct.launch`` calls this."""
         blocks, runtime = checked_grid(grid), RuntimeValues()
         plan = kernel.plan_for(args, backend, runtime)
-        values = plan.values(runtime)
-        if any(isinstance(value, ListTable) for value in values):
+        if plan.takes_lists:
             raise ValueError(f"{kernel.name}() takes a list of arrays, which cannot be recorded; pass them one by one")
-        found = plan.specialization
-        launch = RecordedLaunch(
-            kernel, blocks, found.function, found.launcher, plan.capabilities, values, found.written
-        )
-        self.launches.append(launch)
+        found, values = plan.specialization, plan.arguments(runtime).values
+        launch = found.function, found.launcher, plan.capabilities, values, found.written
+        self.launches.append(RecordedLaunch(kernel, blocks, *launch))

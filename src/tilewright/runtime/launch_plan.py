@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.backends import native
-from tilewright.backends.base import Capabilities, DirectLaunch, Work
+from tilewright.backends.base import Capabilities, Work
 from tilewright.backends.launch_arguments import Buffer, LaunchArguments, ListTable
 from tilewright.ir.dtypes import int64
 from tilewright.runtime.arguments import RUNTIME_SLOT, BoundArguments, Region, Table
@@ -50,33 +50,25 @@ class LaunchPlan:
         self._pick = _picker(bound.values)
         self.cached: CachedLaunch | None = None
         self._launches = self._attempts = 0
-        launcher: Any = specialization.launcher
-        self._direct: DirectLaunch | None = launcher if capabilities.direct_launch else None
+        self._launcher: Any = specialization.launcher
+        self._direct = capabilities.direct_launch
         self.capabilities = capabilities
 
     def run(
         self, grid: tuple[int, int, int], runtime: RuntimeValues, stream: Any = None, *, check: bool = False
     ) -> None:
         """Run the kernel. With ``check``, ValueError first when an argument that it writes overlaps another one."""
-        if self._direct is None or check:
-            self.specialization.launcher.launch(grid, self._arguments(runtime, stream, check))
-            return
-        values = self.values(runtime) if self._tables else self._pick(runtime.numbers + self._constants)
-        device = self._device
-        if device is None:
-            self._direct.run(grid, values, 0, 0)
-        else:
-            self._direct.run(grid, values, stream_handle(stream), device)
+        self._launcher.launch(grid, self.arguments(runtime, stream, check=check))
 
     def bind(
         self, grid: tuple[int, int, int], runtime: RuntimeValues, stream: Any = None, *, check: bool = False
     ) -> Callable[[], None]:
         """``run``, to be called later and more than once. The objects in ``runtime`` have to live as long."""
-        return self.specialization.launcher.bind(grid, self._arguments(runtime, stream, check))
+        return self._launcher.bind(grid, self.arguments(runtime, stream, check=check))
 
     def is_repeated(self) -> bool:
         """Whether this is a launch after which ``cache`` pays. Asked after each that ``cached`` has not run."""
-        if self._direct is None or self._attempts == _MAX_ATTEMPTS:
+        if not self._direct or self._attempts == _MAX_ATTEMPTS:
             return False
         self._launches += 1
         return self._launches >= (_SOON if self._device is not None or native.loaded() else _LATER)
@@ -84,10 +76,10 @@ class LaunchPlan:
     def cache(self, given: tuple[Any, ...], rules: Sequence[Rule], args: Sequence[Any], runtime: RuntimeValues) -> None:
         """Let ``cached`` run launches with the settings ``given`` that differ from that with ``args`` by addresses and
         numbers only."""
-        if self._direct is None or switch("TILEWRIGHT_CHECK_OVERLAP"):
+        if switch("TILEWRIGHT_CHECK_OVERLAP"):
             return
         self._launches, self._attempts = 0, self._attempts + 1
-        how = self._values, self._direct, self._device, self._list_tables(runtime.numbers), self.written
+        how = self._values, self._launcher, self._device, self._list_tables(runtime.numbers), self.written
         self.cached = cached_launch(given, rules, args, *how) or self.cached
 
     def stream_for(self, stream: Any) -> Any:
@@ -97,43 +89,43 @@ class LaunchPlan:
     def _list_tables(self, numbers: Sequence[Any]) -> list[ListTable]:
         return [ListTable(table.rows, numbers[table.number]) for table in self._tables]
 
-    def values(self, runtime: RuntimeValues) -> Sequence[Any]:
-        """The values of the parameters of the compiled function; a ``ListTable`` for each list."""
-        numbers = runtime.numbers.copy()
-        for table, found in zip(self._tables, self._list_tables(numbers)):
-            numbers[table.number] = found
-        return self._pick(numbers + self._constants)
-
     def work(self, grid: tuple[int, int, int], runtime: RuntimeValues) -> Work:
         """What a run would compute and move."""
         if self.capabilities.work is None:
             raise ValueError("the backend does not tell how much a kernel computes; the backend cpu does")
-        return self.capabilities.work(self.specialization.executable, grid, self._arguments(runtime, None, False))
+        return self.capabilities.work(self.specialization.executable, grid, self.arguments(runtime))
 
-    def _arguments(self, runtime: RuntimeValues, stream: Any, check: bool) -> LaunchArguments:
-        numbers = runtime.numbers
-        buffers = [region.buffer(numbers) for region in self._regions]
+    @property
+    def takes_lists(self) -> bool:
+        """Whether lists are among the arguments."""
+        return bool(self._tables)
+
+    def arguments(self, runtime: RuntimeValues, stream: Any = None, *, check: bool = False) -> LaunchArguments:
+        """What the executable gets; ``check`` as for ``run``."""
+        numbers, device = runtime.numbers, self._device
         if check:
             written = self.specialization.written
             names = [argument_of(r, self._tables) for r in self._regions]
             check_overlap(self._kernel, self._regions, numbers, [name in written for name in names])
-        tables = self._list_tables(numbers)
-        if tables:
-            numbers = numbers.copy()
-            buffers += self._fill_tables(tables, numbers, runtime)
-        values = self._pick(numbers + self._constants)
-        if self._device is None:
-            return LaunchArguments(values, buffers, tables=tables)
-        return LaunchArguments(values, buffers, stream_handle(stream), self._device, tables)
+        buffers: list[Buffer] = []
+        if self._tables or not self._direct:
+            numbers, buffers = self._with_tables(runtime)
+        handle = 0 if device is None else stream_handle(stream)
+        return LaunchArguments(self._pick(numbers + self._constants), buffers, handle, device or 0)
 
-    def _fill_tables(self, tables: Sequence[ListTable], numbers: list[Any], runtime: RuntimeValues) -> Iterator[Buffer]:
-        """Give each list argument its table in memory."""
-        for table, found in zip(self._tables, tables):
-            rows = found.filled()
-            runtime.owners.append(rows)
-            address = rows.ctypes.data
-            numbers[table.number] = address
-            yield Buffer(table.name, address, address, address + rows.nbytes, int64, writable=False)
+    def _with_tables(self, runtime: RuntimeValues) -> tuple[list[Any], list[Buffer]]:
+        """The numbers of a launch with its tables, and the memory that they refer to where the executable asks for
+        that: then tables are in memory, too."""
+        numbers, direct = runtime.numbers.copy(), self._direct
+        buffers = [] if direct else [region.buffer(runtime.numbers) for region in self._regions]
+        for table, found in zip(self._tables, self._list_tables(numbers)):
+            numbers[table.number] = found
+            if not direct:
+                rows = found.filled()
+                runtime.owners.append(rows)
+                address = numbers[table.number] = rows.ctypes.data
+                buffers.append(Buffer(table.name, address, address, address + rows.nbytes, int64, writable=False))
+        return numbers, buffers
 
 
 def _picker(values: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:

@@ -26,15 +26,6 @@ class MultiVersioned:
         self._function, self._backend, self._options = function, backend, options
         self._variants: dict[Any, Versioned] = {}
 
-    def run(self, grid: Grid, values: Sequence[Any], stream: int, device: int) -> None:
-        executable = self._first
-        while True:
-            try:
-                executable.run(grid, values, stream, device)
-                return
-            except (NeedsVariant, NeedsKernel) as need:
-                executable = self._met(executable, need)
-
     def launch(self, grid: Grid, arguments: LaunchArguments) -> None:
         self._with_variants(lambda executable: executable.launch(grid, arguments))
 

@@ -12,6 +12,7 @@ from support.kernel_runs import arguments, generated, generated_product, seeds
 
 import tilewright as ct
 from tilewright.backends.base import NeedsVariant
+from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.registry import get_backend
 from tilewright.backends.tileir import assembler
 from tilewright.backends.tileir.backend import TileIRBackend
@@ -87,7 +88,7 @@ def test_negative_strides_and_extents_of_zero_need_a_variant(role: str, value: i
     roles = [p.role for p in function.params]
     values = [value if i == roles.index(role) else 32 for i in range(len(roles))]
     with pytest.raises(NeedsVariant) as needed:
-        executable.run((1, 1, 1), values, 0, 0)
+        executable.launch((1, 1, 1), LaunchArguments(values, (), 0, 0))
     variant = backend.compile(function, {}, needed.value.variant)
     text = variant.stages()["CUDA Tile IR"]
     assert text.count("allow_tma = false") == 2 and "strides = [%" in text and ": tile<i64> -> tensor_view" in text

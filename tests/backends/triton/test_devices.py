@@ -10,6 +10,7 @@ import pytest
 from support.driver import executable
 
 import tilewright as ct
+from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.triton import backend as triton_backend
 from tilewright.gpu_runtime import driver
 from tilewright.runtime import launchable
@@ -141,11 +142,11 @@ def test_refused_launches_say_why(machine: Machine, code: int, stream: int, word
     machine.cuLaunchKernelEx = lambda *_: code  # type: ignore[attr-defined]
     run = executable(("u64",), driver.device(0))
     with pytest.raises(driver.CudaError) as caught:
-        run.run((1, 65536, 1), (16,), stream, 0)
+        run.launch((1, 65536, 1), LaunchArguments((16,), (), stream, 0))
     assert words in str(caught.value) and caught.value.code == code
 
 
 def test_a_grid_without_blocks_runs_none(machine: Machine) -> None:
     machine.cuLaunchKernelEx = lambda *_: driver.INVALID_VALUE  # type: ignore[attr-defined]
     run = executable(("u64",), driver.device(0))
-    run.run((3, 0, 1), (16,), 0, 0)
+    run.launch((3, 0, 1), LaunchArguments((16,), (), 0, 0))

@@ -61,7 +61,7 @@ def test_the_form_is_that_for_the_grid(looking: Driver, depths: tuple[int, int])
     made = executable(("u64", "i32"), looking, depths=depths, shared=SHARED)
     for grid in GRIDS + GRIDS[::-1]:
         arguments = LaunchArguments((64, 5), (), 0, 0)
-        made.run(grid, (64, 5), 0, 0)
+        made.launch(grid, LaunchArguments((64, 5), (), 0, 0))
         made.launch(grid, arguments)
         made.bind(grid, arguments)()
         assert looking.forms[-3:] == [wanted(grid, depths)] * 3, grid
@@ -83,7 +83,7 @@ def test_machine_code_starts_the_forms_that_are_there(looking: Driver, depths: t
     for grid in GRIDS:
         assert launch(None, grid, args, None) == (wanted(grid, depths)[0] == DEFAULT), grid
     for grid in GRIDS:
-        made.run(grid, (64, 1), 0, 0)
+        made.launch(grid, LaunchArguments((64, 1), (), 0, 0))
     launch = by_machine_code(made)
     looking.forms.clear()
     for grid in GRIDS:

@@ -202,26 +202,22 @@ def entry(array: Array) -> Entry:
     return some if height and width else nothing, row.tobytes()
 
 
-def launch(kernel: GpuExecutable, lists: Sequence[Sequence[Array]], device: int, way: str = "run") -> None:
+def launch(kernel: GpuExecutable, lists: Sequence[Sequence[Array]], device: int, way: str = "launch") -> None:
     """Launch it in one of the ``WAYS``, and look at what it got."""
     tables, grid = [table_of(x) for x in lists], (4, 1, 1)
     values = [v for table in tables for v in (table, len(table.rows))]
-    addresses = [v if isinstance(v, int) else 0 for v in values]
-    if way == "run":
-        kernel.run(grid, values, 7, device)
+    arguments = LaunchArguments(values, (), 7, device)
+    if way == "launch":
+        kernel.launch(grid, arguments)
     else:
-        arguments = LaunchArguments(addresses, (), 7, device, tables)
-        if way == "launch":
-            kernel.launch(grid, arguments)
-        else:
-            bound = kernel.bind(grid, arguments)
-            launch(kernel, [x[::-1] for x in lists], device)
-            bound()
+        bound = kernel.bind(grid, arguments)
+        launch(kernel, [x[::-1] for x in lists], device)
+        bound()
     assert LOOKING.local.seen == (device, [[entry(x) for x in arrays] for arrays in lists])
     assert not LOOKING.borrowed or threading.active_count() > 1
 
 
-WAYS = ("run", "launch", "bind")
+WAYS = ("launch", "bind")
 # Few places and layouts, so that launches have things in common, and lists the same array more than once.
 ARRAYS = st.builds(array, st.integers(0, 3), st.integers(0, 2), st.integers(1, 2), st.integers(0, 1))
 LISTS = st.tuples(*[st.lists(ARRAYS, min_size=1, max_size=8)] * 3)

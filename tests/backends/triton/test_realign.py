@@ -96,7 +96,7 @@ def numbers_of(*arrays: Any, number: float = 1.5) -> tuple[Any, ...]:
 
 def launch(on: Looking, kernel: Any, values: Sequence[int], grid: tuple[int, int, int] = (4, 1, 1)) -> list[Any]:
     """What the backend would read."""
-    kernel.run(grid, values, 7, 0)
+    kernel.launch(grid, LaunchArguments(values, (), 7, 0))
     assert not on.borrowed
     return on.seen.pop()
 
@@ -190,7 +190,7 @@ def test_a_launch_that_fails(looking: Looking) -> None:
     for y, before in zip(others, (1, 2)):  # maps that are made, before another one or the launch fails
         looking.codes = [0] * before + [driver.INVALID_VALUE]
         with pytest.raises(driver.CudaError):
-            kernel.run((4, 1, 1), numbers_of(y, y), 7, 0)
+            kernel.launch((4, 1, 1), LaunchArguments(numbers_of(y, y), (), 7, 0))
         assert not looking.borrowed
         looking.codes = []
         for wanted in (x, x, y):

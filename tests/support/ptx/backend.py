@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 import math
@@ -49,10 +50,12 @@ class PtxExecutable:
         ]
         made = self.compiled
         grid = (grid[0] * made.num_ctas, *grid[1:])
-        for t, table in zip(made.tables, arguments.tables):
+        for t in made.tables:
             if t.by_value:
-                assert len(table.rows) <= made.capacity
-                parameters[t.index] = table.filled().tobytes().ljust(made.capacity * t.entry_bytes, b"\0")
+                table = next(b for b in arguments.buffers if b.address == arguments.values[t.index])
+                room, rows = made.capacity * t.entry_bytes, ctypes.string_at(table.low, table.high - table.low)
+                assert len(rows) <= room
+                parameters[t.index] = rows.ljust(room, b"\0")
         added = {"report": np.zeros(WORDS, np.int64)} if made.reports else {}
         if made.local_bytes:
             added["local"] = np.zeros(made.local_bytes * math.prod(grid) // 8, np.int64)

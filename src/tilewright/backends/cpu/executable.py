@@ -43,7 +43,7 @@ from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLa
 from tilewright.backends.cpu.printing import printer
 from tilewright.backends.cpu.team import TeamMemory
 from tilewright.backends.cpu.team_stub import NO_REGION, Region, is_machine_code
-from tilewright.backends.launch_arguments import LaunchArguments, ListTable
+from tilewright.backends.launch_arguments import LaunchArguments, ListTable, in_memory
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure
@@ -95,7 +95,7 @@ class CpuExecutable:
         self._blocks_alone = ctypes.c_int64(blocks_alone(compiled.block_work))
         self._locations = BlockLocations(compiled, function.loc)
         self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
-        self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
+        self._tables = any(p.role == "table" for p in function.params)
         self._scratch_bytes = compiled.scratch_bytes
         # Whether a launch may go without a record that others see: no block prints, fails or waits.
         self._simple = not compiled.sites and not compiled.may_spin
@@ -120,29 +120,17 @@ class CpuExecutable:
         """Run every block of ``grid``. A failed ``assert`` keeps further blocks from starting, and raises TileError;
         so do blocks that wait for each other for ever. What a signal handler raises ends all blocks, and is raised, and
         so does the time limit of the thread, with TimeoutError."""
-        self._launch(grid, arguments.values)
-
-    def run(self, grid: tuple[int, int, int], values: Sequence[Any], stream: int = 0, device: int = 0) -> None:
-        """``launch`` with these values of the parameters."""
-        if not self._tables:
-            self._launch(grid, values)
-            return
-        changed, rows = list(values), []
-        for i in self._tables:
-            rows.append(values[i].filled())
-            changed[i] = rows[-1].ctypes.data
-        self._launch(grid, changed)
-
-    def _launch(self, grid: tuple[int, int, int], values: Sequence[Any]) -> None:
         x, y, z = grid
         total = x * y * z
         if total == 0:
             return
+        values, rows = in_memory(arguments.values) if self._tables else (arguments.values, ())
         packed = self._pack(*values)
         if self._simple and total <= self._blocks_alone.value:
             self._run_alone(grid, total, packed)
         else:
             self._run(grid, total, self._thread_count(total), packed)
+        del rows  # which the launch has read
 
     def _run_alone(self, grid: tuple[int, int, int], total: int, packed: bytes) -> None:
         """Run all blocks in this thread."""
@@ -198,14 +186,18 @@ class CpuExecutable:
         """``launch`` with everything prepared that stays the same."""
         x, y, z = grid
         total = x * y * z
-        packed = self._pack(*arguments.values)
+        values, rows = in_memory(arguments.values)
+        packed = self._pack(*values)
         count = self._thread_count(total)
         alone = self._simple and count == 1
         run = functools.partial(self._run_alone, grid, total, packed)
         if not alone:
             run = functools.partial(self._run, grid, total, count, packed)
         stub = self.launch_stub(0, (), {}) if native.available() and native.loaded() else None
-        return run if stub is None else functools.partial(native.maker().bound(stub, packed, grid, 0, run))
+        if stub is not None:
+            run = functools.partial(native.maker().bound(stub, packed, grid, 0, run))
+        vars(run)["rows"] = rows  # which live as long
+        return run
 
     def _run(self, grid: tuple[int, int, int], total: int, count: int, packed: bytes) -> None:
         """Run ``total`` blocks in ``count`` threads, or alone where a block may fail."""

@@ -1,4 +1,4 @@
-"""How machine code runs a launch: what ``CpuExecutable.run`` does, without a step in Python."""
+"""How machine code runs a launch: what ``CpuExecutable.launch`` does, without a step in Python."""
 
 from __future__ import annotations
 

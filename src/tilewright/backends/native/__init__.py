@@ -23,7 +23,7 @@ class LaunchStub(NamedTuple):
 
     ``values`` are those of the kernel's parameters, 8 bytes each: an integer, a number of 64 bits for what is floating,
     or for a table the address of its rows; the function may change them. It returns 0 when the launch is done, 2 when a
-    signal handler has raised an exception meanwhile, and 1 when it has had no effect: then ``DirectLaunch.run`` does
+    signal handler has raised an exception meanwhile, and 1 when it has had no effect: then ``Executable.launch`` does
     it, or says what is wrong.
     """
 

@@ -172,9 +172,9 @@ class TileIRExecutable(GpuExecutable):
         if any(values[i] < bound for i, bound in self.least):
             raise NeedsVariant(UNUSUAL_ARRAYS)
 
-    def run(self, grid: tuple[int, int, int], values: Sequence[Any], stream: int, device: int) -> None:
-        self._require_usual(values)
-        super().run(grid, values, stream, device)
+    def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
+        self._require_usual(arguments.values)
+        super().launch(grid, arguments)
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         self._require_usual(arguments.values)
