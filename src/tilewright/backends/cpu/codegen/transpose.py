@@ -20,11 +20,11 @@ def write_squares(elements: Elements, value: Value, buffer: Buffer, axis: int, w
     nest, shape = elements.nest, value.tile.shape
     last = innermost(value.tile)
     side = min(width, LARGEST_SQUARE, shape[axis], shape[last])
-    corner = []
-    for k, n in enumerate(shape):
-        step = side if k in (axis, last) else 1
-        base = nest.begin(n, step) if n > step else 0
-        corner.append(Coord(base, nest.level if n > step else 0))
+    corner = [Coord(0, 0)] * len(shape)
+    for k in sorted(range(len(shape)), key=axis.__eq__):  # memory is read in its order: it may be far away
+        n, step = shape[k], side if k in (axis, last) else 1
+        if n > step:
+            corner[k] = Coord(nest.begin(n, step), nest.level)
     read = [along(elements, corner, axis, last, i, side) for i in range(side)]
     rows = [elements.vector(elements.at(value, p), side) for p in read]
     for i, column in enumerate(transpose(nest.builder, rows)):
