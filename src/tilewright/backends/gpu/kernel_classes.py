@@ -23,12 +23,13 @@ from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import Fetch
 from tilewright.ir.ops.linear import Mma, MmaOp
 from tilewright.ir.ops.memory import Bid, Load, LoadView, MemoryOp, NumBlocks, StoreView
-from tilewright.transforms.gpu.choose_wgmma import Choice, ChooseWgmma, choose
+from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.lowering import reshaped
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.transpose_mma import TransposeMma
+from tilewright.transforms.gpu.wgmma_choice import Choice, Options, choose
 from tilewright.transforms.pipelines import optimize, run_passes
 
 # What was measured of each class is in benchmarks/results: gpu_products.md and gpu_attention.md.
@@ -223,7 +224,7 @@ def _choice(
         optimized = reshaped(run_passes(optimized, (SplitMma(target),)), TransposeMma())
         optimized = run_passes(optimized, (LegalizeMma(),))
     mmas = {op for op in optimized.walk() if isinstance(op, Mma)}
-    chosen = AnalysisManager(optimized).get(choose, ChooseWgmma(target))
+    chosen = AnalysisManager(optimized).get(choose, Options(target))
     allowed = all(map(by_threads, _left_to_threads(optimized, chosen)))
     return (optimized, chosen) if chosen.mmas.keys() == mmas and allowed else None
 

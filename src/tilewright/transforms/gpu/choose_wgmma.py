@@ -1,94 +1,43 @@
-"""Which MMA ops are done by warp groups (wgmma), with operands that the TMA unit copies to shared memory."""
+"""MMA ops that warp groups do (wgmma), with operands that the TMA unit copies to shared memory."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from tilewright.analysis.alias import AliasAnalysis, may_alias
-from tilewright.analysis.gpu.lowering_plan import LoweringPlan
-from tilewright.analysis.gpu.producer_slice import slice_covers
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.analysis.gpu.tma_descriptors import has_pitch, plan_lowering
-from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import depends, operand_source
+from tilewright.analysis.mma_graph import operand_source
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, int32, int64
-from tilewright.ir.effects import has_early_exit, is_ordered
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_parameters import SLICE_EXTENT, Descriptor
 from tilewright.ir.gpu_stage import MULTICAST_PAYS, WGMMA_REFUSED, WGMMA_WARPS
-from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Select, Sub
-from tilewright.ir.ops.control import For, If, ends_of
-from tilewright.ir.ops.gpu.exit import Exit
-from tilewright.ir.ops.gpu.tma import LARGEST_BOX, OUTSIDE, SWIZZLES, Fetch, Put, TensorMap, swizzled_layout
+from tilewright.ir.ops.gpu.tma import OUTSIDE, Fetch, Put, TensorMap
 from tilewright.ir.ops.gpu.wgmma import (
     GROUP_WARPS,
-    MOST_COLUMNS,
     ROWS,
-    Interleave,
     LoadFetched,
     StageOperand,
     Wgmma,
-    readable,
-    wgmma_multiplies,
 )
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MemoryOp, StoreView
-from tilewright.ir.ops.shape import Permute, Reshape
-from tilewright.ir.reachable import reachable
+from tilewright.ir.ops.memory import LoadView, StoreView
+from tilewright.ir.ops.shape import Reshape
 from tilewright.ir.rewrite import Rewriter, with_body
 from tilewright.ir.types import SharedType, TileType
-
-_SECTOR = 32  # bytes
-MOST_ACCUMULATORS = 128  # registers of a thread for accumulators: beside them there is room for what follows a loop
-MOST_GROUPS = 2  # of four warps that multiply: three would have 168 registers a thread, two have 255
-_SMALL_ACCUMULATORS = 64  # registers of a thread of one warp group
-# The same, where weights between MMA ops stay in registers: 128x64 tiles of width 64 have 363 TFLOP/s with one warp
-# group, of which an SM holds two, and 308 with two (``benchmarks/gpu_attention.py``, causal, one H200).
-_SMALL_ACCUMULATORS_OF_ATTENTION = 128
-MOST_WORDS = 240  # registers of a thread for the accumulators of MMA ops beside each other, and a left operand
-
-
-@dataclass(frozen=True)
-class _Operand:
-    """A tile of shared memory that an MMA op reads: what is loaded, and the axis of the operand that is contiguous."""
-
-    load: LoadView
-    descriptor: Descriptor
-    type: SharedType
-    through: frozenset[Op]  # the ops between the load and the MMA op
-
-    @property
-    def bytes(self) -> int:
-        return self.type.bytes
-
-
-Operands = tuple[_Operand | None, _Operand | None]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """MMA ops with their operands, stores that the TMA unit makes, and the warps that multiply.
-
-    A left operand of None stays in registers, a right one of None goes from there to shared memory; what is
-    ``converted`` there is fetched first. ``reasons`` say why other MMA ops stay as they are. ``multicast_pays`` where
-    rows of operands do not start on sectors of the L2 cache: what blocks fetch from it limits MMA ops then.
-    """
-
-    mmas: dict[Mma, Operands]
-    stores: frozenset[StoreView]
-    warps: int
-    plan: LoweringPlan
-    reasons: tuple[str, ...]
-    multicast_pays: bool
-    converted: dict[LoadView, _Operand]
+from tilewright.transforms.gpu.wgmma_choice import (
+    Choice,
+    Operand,
+    Options,
+    choose,
+    only_used_in,
+    staged_type,
+    swizzle_of,
+)
 
 
 @dataclass(frozen=True)
@@ -106,328 +55,18 @@ class ChooseWgmma:
     name: ClassVar[str] = "choose-wgmma"
     target: GpuTarget
     num_warps: int | None = None
-    budget: int = 220 * 1024
+    budget: int = Options.budget
     realign: bool = False
 
     def run(self, function: Function) -> Function:
-        choice = AnalysisManager(function).get(choose, self)
+        options = Options(self.target, self.num_warps, self.budget, self.realign)
+        choice = AnalysisManager(function).get(choose, options)
         made = _Chooser(choice).function(function) if choice.mmas else function
         if not choice.reasons:
             return made
         made = with_body(made, made.body)
         made.hints[WGMMA_REFUSED] = choice.reasons
         return made
-
-
-def choose(function: Function, options: ChooseWgmma) -> Choice:
-    """What is done by wgmma in ``function``, and why other MMA ops are not."""
-    plan = AnalysisManager(function).get(plan_lowering, options.target, True, options.realign, True)
-    mmas = [op for op in function.walk() if isinstance(op, Mma)]
-    found: dict[Mma, Operands] = {}
-    reasons: list[str] = []
-    warps = options.num_warps
-    ends = any(isinstance(op, Exit) for op in function.walk())
-    reads = _reads(function)
-    recurrent = {op: (None, None) for op in mmas if _is_carried(op)}
-    for op in mmas:
-        needed = _warps(op, warps, mmas)
-        operands = _operands(op, plan, {**found, **recurrent})
-        if ends:
-            operands = "an assertion may end the block, of which the thread that loads would not know"
-        elif needed is None:
-            shape = "x".join(map(str, op.acc.tile.shape))
-            operands = f"an accumulator of {shape} is not for warp groups of {ROWS} rows"
-        if not isinstance(operands, str):
-            assert needed is not None
-            why = _why_not(op, operands, reads) or _too_much({**found, op: operands}, op, needed, options.budget)
-            operands = why or operands
-        if isinstance(operands, str):
-            reasons.append(f"line {op.loc.line}: mma.sync, as {operands}")
-        else:
-            found[op], warps = operands, needed
-    _drop_shared_loads(found, reasons)
-    stores = frozenset(
-        op for op in plan.descriptors if isinstance(op, StoreView) and _can_put(op, plan.descriptors[op])
-    )
-    facts = AnalysisManager(function).get(IntegerRanges)
-    multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
-    converted = dict(filter(None, (_converted(op, plan, reads) for op, (_, y) in found.items() if y is None)))
-    return Choice(found, stores if found else frozenset(), warps or 0, plan, tuple(reasons), multicast, converted)
-
-
-def _converted(op: Mma, plan: LoweringPlan, reads: set[Op]) -> tuple[LoadView, _Operand] | None:
-    """What is loaded for the right operand of ``op``, which threads convert, if the TMA unit can copy it."""
-    load = operand_source(op.y)
-    d = plan.descriptors.get(load) if isinstance(load, LoadView) else None
-    if not isinstance(load, LoadView) or d is None or d.listed or d.needs_realign:
-        return None
-    ops, value = set[Op](), load.result
-    while value is not op.y:  # by conversions alone, in one block
-        (user,) = value.users if len(value.users) == 1 else (None,)
-        if user is None or user.block is not op.block:
-            return None
-        ops.add(user)
-        value = user.results[0]
-    element = op.y.tile.element if op.y.op in plan.rounded else load.result.tile.element
-    found = _in_shared(load, d, element, transposed=False)
-    if isinstance(found, str) or load.block is not op.block or not slice_covers(load, load.indices, reads):
-        return None
-    return load, _Operand(load, d, found, frozenset(ops))
-
-
-def _is_carried(op: Mma) -> bool:
-    """Whether the loop around ``op`` carries what it gives to the next iteration."""
-    return isinstance(op.parent, For) and op.result in op.parent.next_values
-
-
-def _reads(function: Function) -> set[Op]:
-    """The loads that the thread that has tiles copied can do for itself: of single elements that nobody writes."""
-    ops = [op for op in function.walk() if isinstance(op, MemoryOp)]
-    if any(is_ordered(op) for op in ops):
-        return set()
-    roots = AnalysisManager(function).get(AliasAnalysis)
-    _, written = roots.accessed(ops)
-    return {
-        op
-        for op in ops
-        if isinstance(op, (Load, LoadView))
-        and op.result.tile.size == 1
-        and not may_alias(roots.underlying_object(op.address), written)
-    }
-
-
-def _crosses_sectors(operand: _Operand, facts: IntegerRanges) -> bool:
-    """Whether rows of 16-bit elements are not known to start on sectors of the L2 cache. Those of copies do."""
-    t, d, view = operand.load.view.partition.view, operand.descriptor, operand.load.view.op
-    assert isinstance(view, MakePartitionView)
-    pitch = has_pitch(view.view.op, t, d.axes[-1], facts, _SECTOR)
-    return t.dtype.bytes == 2 and not d.needs_realign and not pitch
-
-
-def _warps(op: Mma, given: int | None, mmas: list[Mma]) -> int | None:
-    """How many warps multiply: two warp groups where there are rows for both, as long as accumulators fit into
-    registers.
-
-    One, where the accumulators of all MMA ops ``beside`` it are small: it has more to multiply in a step, and leaves
-    registers to another CTA; and where one of these has rows for one, or one elsewhere, if that is enough for ``op``.
-    """
-    *_, m, n = op.acc.tile.shape
-    beside = [other for other in mmas if other.block is op.block]
-    chained = any(_follows_left(later, earlier) for later in beside for earlier in beside)
-    few = _SMALL_ACCUMULATORS_OF_ATTENTION if chained else _SMALL_ACCUMULATORS
-    small = sum(other.acc.tile.size for other in beside) <= few * LANES * GROUP_WARPS
-    suffices = m * n <= MOST_ACCUMULATORS * LANES * GROUP_WARPS
-    few_rows = any(other.acc.tile.shape[-2] == ROWS for other in (mmas if suffices else beside))
-    most = 1 if small or few_rows else MOST_GROUPS
-    for groups in range(most, 0, -1) if given is None else [given // GROUP_WARPS]:
-        exact = given is None or given == groups * GROUP_WARPS
-        if exact and groups and m % (ROWS * groups) == 0 and m * n <= MOST_ACCUMULATORS * LANES * GROUP_WARPS * groups:
-            return groups * GROUP_WARPS
-    return None
-
-
-def _follows_left(later: Mma, earlier: Mma) -> bool:
-    """Whether the left operand of ``later`` is computed from ``earlier``, in the same block."""
-    if later is earlier or later.block is not earlier.block:
-        return False
-    return _follows(later.x, {earlier: (None, None)})
-
-
-def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operands | str:
-    """Where the operands of ``op`` are, or why it is not done by wgmma; ``found`` are the MMA ops that are."""
-    x, y = (None if _is_computed(op, k, found) else _operand(op, k, plan) for k in range(2))
-    if isinstance(x, str):
-        return y if isinstance(y, str) else x
-    converted = isinstance(op.y.op, Interleave) or (isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2)
-    if isinstance(y, str) and (x is not None or not converted):
-        return y
-    # Beside a left operand that waits for another MMA op, threads have time to convert the right one.
-    y = None if isinstance(y, str) or (y is not None and _is_across_k(y, op)) else y
-    return f"rows of {op.y.tile} are not swizzled" if y is None and _staged(op.y.tile) is None else (x, y)
-
-
-def _is_across_k(y: _Operand, op: Mma) -> bool:
-    """Whether threads transpose a right operand of 8 or 32 bits, as wgmma reads these along k alone."""
-    seen_so = any(isinstance(through, (Permute, Reshape)) for through in y.through)
-    fetched = y.load.block is op.block and not (seen_so or y.descriptor.needs_realign)
-    return y.type.dtype.bytes in (1, 4) and not readable(y.type, 0) and fetched
-
-
-def _is_computed(op: Mma, k: int, found: dict[Mma, Operands]) -> bool:
-    value = (op.x, op.y)[k]
-    in_registers = value.tile.element.bytes == 2 or isinstance(value.op, Interleave)
-    return in_registers and value.tile.rank == 2 and _follows(value, found, transposed=k == 1)
-
-
-def _staged(t: TileType) -> SharedType | None:
-    """How a right operand that is computed lies in shared memory: along its columns, which threads have side by side,
-    unless these are too few to be swizzled."""
-    for inner in (1, 0) if t.rank == 2 else ():
-        swizzle = _swizzle(t.shape[inner] * t.element.bytes)
-        if swizzle is not None:
-            found = SharedType(t.element, swizzled_layout(t.shape, inner, swizzle, t.element.bytes))
-            if readable(found, 0):
-                return found
-    return None
-
-
-def _follows(value: Value, found: dict[Mma, Operands], *, transposed: bool = False) -> bool:
-    """Whether ``value`` is computed, element by element, from one of the MMA ops ``found``, or from its result
-    ``transposed``; branches may choose."""
-    same = (Interleave, Permute) if transposed else (Interleave,)
-
-    def sources(after: Value) -> Sequence[Value]:
-        op = after.op
-        if isinstance(op, If):
-            return [end.values[after.index] for end in ends_of(op)]
-        loop = after.block.parent if op is None and after.block is not None else None
-        if isinstance(loop, For) and after in loop.carried:
-            return [loop.next_values[loop.carried.index(after)]]
-        return op.operands if op is not None and (op.spec.elementwise or isinstance(op, same)) else ()
-
-    return any(isinstance(v.op, Mma) and v.op in found for v in reachable([value], sources))
-
-
-def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> str | None:
-    """Why there is no room for ``op`` beside the MMA ops of the same block."""
-    beside = {m: operands for m, operands in found.items() if m.block is op.block}
-    threads = 32 * warps
-    words = sum(m.acc.tile.size for m in beside if m.acc.op not in beside)
-    words += max((m.x.tile.size // 2 for m, (x, _) in beside.items() if x is None), default=0)  # one is read at a time
-    if words > MOST_WORDS * threads:
-        return f"accumulators and operands of {words // threads} registers a thread are too many"
-    # What an MMA op follows from may have given its tiles back.
-    held = {m: operands for m, operands in beside.items() if m is op or not depends(op, m)}
-    size = sum({o.load: o.bytes for operands in held.values() for o in operands if o is not None}.values())
-    size += sum(m.y.tile.size * m.y.tile.element.bytes for m, (_, y) in held.items() if y is None)
-    return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
-
-
-def _why_not(op: Mma, operands: Operands, reads: set[Op]) -> str | None:
-    if op.acc.tile.rank != 2 or op.acc.tile.shape[1] % 8 or op.acc.tile.shape[1] > MOST_COLUMNS:
-        return f"an accumulator of {op.acc.tile} is none of wgmma"
-    left, right = (v.tile.element if o is None else o.type.dtype for v, o in zip((op.x, op.y), operands))
-    if not wgmma_multiplies(left, right, op.acc.tile.element):
-        return f"wgmma does not add products of {left} and {right} in {op.acc.tile.element}"
-    if any(o is not None and not readable(o.type, 1 - k) for k, o in enumerate(operands)):
-        return f"wgmma does not read operands of {right} that are contiguous across k"
-    for operand in operands:
-        if operand is None:
-            continue
-        block = operand.load.block
-        assert block is not None
-        if any(has_early_exit(other) for other in block.ops if not other.spec.terminator):
-            return f"control may leave what is around line {operand.load.loc.line} before it multiplies"
-        if not slice_covers(operand.load, operand.load.indices, reads):
-            return f"what is loaded at line {operand.load.loc.line} depends on what one thread cannot find out"
-    return None
-
-
-def _operand(op: Mma, k: int, plan: LoweringPlan) -> _Operand | str:
-    """Operand ``k`` of ``op`` in shared memory, or why it is not a tile that the TMA unit copies."""
-    value = (op.x, op.y)[k]
-    through: set[Op] = set()
-    dtype, transposed = value.tile.element, False
-    while not isinstance(value.op, LoadView):
-        source = value.op
-        if isinstance(source, Permute) and source.axes == (1, 0):
-            transposed = not transposed
-        elif not (isinstance(source, Reshape) and _kept(source.x.tile.shape) == _kept(source.shape)) and not (
-            isinstance(source, Cast) and source in plan.rounded
-        ):
-            return "an operand is not loaded as it is"
-        through.add(source)
-        value = source.x
-    load = value.op
-    descriptor = plan.descriptors.get(load)
-    if descriptor is None or descriptor.listed:
-        return "no tensor map describes what is loaded for an operand"
-    found = _in_shared(load, descriptor, dtype, transposed=transposed)
-    if isinstance(found, SharedType) and not readable(found, 1 - k) and dtype.bytes != 2 and load in plan.copyable:
-        descriptor = _of_transposed(descriptor)
-        found = _in_shared(load, descriptor, dtype, transposed=transposed)
-    return found if isinstance(found, str) else _Operand(load, descriptor, found, frozenset(through))
-
-
-def _of_transposed(d: Descriptor) -> Descriptor:
-    """The descriptor of a transposed copy."""
-    return replace(d, axes=d.axes[::-1], block=d.block[::-1], needs_realign=True, transposed=True)
-
-
-def _in_shared(load: LoadView, descriptor: Descriptor, dtype: DType, *, transposed: bool) -> SharedType | str:
-    """How what is loaded lies in shared memory, seen as an operand; or why it does not."""
-    partition = load.view.partition
-    kept = [axis for axis, n in zip(partition.order, partition.tile_shape) if n != 1]
-    shape = [n for n in partition.tile_shape if n != 1]
-    if len(shape) != 2:
-        return "an operand has an extent of 1"
-    inner = kept.index(descriptor.axes[-1])
-    if transposed:
-        inner, shape = 1 - inner, shape[::-1]
-    swizzle = _swizzle(shape[inner] * dtype.bytes)
-    if swizzle is None or max(shape[1 - inner], swizzle // dtype.bytes) > LARGEST_BOX:
-        return f"rows of {shape[inner] * dtype.bytes} bytes are not swizzled"
-    return SharedType(dtype, swizzled_layout(shape, inner, swizzle, dtype.bytes))
-
-
-def _drop_shared_loads(found: dict[Mma, Operands], reasons: list[str]) -> None:
-    """Leave out MMA ops of which others use an operand too, or that are outside of the block of their loads; and those
-    whose left operand follows from one that is left out."""
-    while True:
-        inside = {op for pair in found.values() for o in pair if o is not None for op in o.through} | set(found)
-        wrong = [op for op, pair in found.items() if not _stands(op, pair, found, inside)]
-        if not wrong:
-            return
-        for op in wrong:
-            del found[op]
-            reasons.append(f"line {op.loc.line}: mma.sync, as something else uses what is loaded for it")
-
-
-def _stands(op: Mma, pair: Operands, found: dict[Mma, Operands], inside: set[Op]) -> bool:
-    source = op.y.op.x if isinstance(op.y.op, Cast) else op.y
-    computed = any(_follows(v, found, transposed=v is op.y) for v in (op.x, op.y))
-    if None in pair and not computed and not isinstance(source.op, LoadView):
-        return False
-    return all(o is None or (_is_around(o.load.block, op) and _may_fetch(o.load, op, inside)) for o in pair)
-
-
-def _may_fetch(load: LoadView, op: Mma, inside: set[Op]) -> bool:
-    """Whether nothing else uses what is loaded; or what is loaded once for a loop may be loaded for that once more."""
-    return _only(load.result, inside) or load.block is not op.block
-
-
-def _is_around(block: Block | None, op: Op) -> bool:
-    """Whether ``op`` is in ``block``, or nested in it."""
-    inner: Op | None = op
-    while inner is not None:
-        if inner.block is block:
-            return True
-        inner = inner.parent
-    return False
-
-
-def _only(value: Value, inside: set[Op]) -> bool:
-    """Whether ``value`` goes through ``inside`` to MMA ops there, and nowhere else."""
-    return all(op in inside and (isinstance(op, Mma) or _only(op.results[0], inside)) for op in value.users)
-
-
-def _kept(shape: tuple[int, ...]) -> list[int]:
-    return [n for n in shape if n != 1]
-
-
-def _swizzle(row_bytes: int) -> int | None:
-    return next((s for s in SWIZZLES if row_bytes % s == 0), None)
-
-
-def _can_put(op: StoreView, d: Descriptor) -> bool:
-    """Whether a store is of a matrix with rows that a swizzle suits."""
-    t = op.view.partition
-    kept = [(axis, n) for axis, n in zip(t.order, t.tile_shape) if n != 1]
-    if d.listed or len(kept) != 2 or op.value.tile.is_pointer:
-        return False
-    inner = next((n for axis, n in kept if axis == d.axes[-1]), 0)
-    outer = math.prod(n for _, n in kept) // max(inner, 1)
-    return _swizzle(inner * t.view.dtype.bytes) is not None and inner > 0 and outer <= LARGEST_BOX
 
 
 class _Chooser(Rewriter):
@@ -437,7 +76,7 @@ class _Chooser(Rewriter):
         self.maps: dict[tuple[Descriptor, DType], Op] = {}
         self.fetched: dict[tuple[LoadView, SharedType], Value] = {}
         operands = [o for pair in choice.mmas.values() for o in pair if o is not None]
-        self.loaded: dict[Op, list[_Operand]] = {}
+        self.loaded: dict[Op, list[Operand]] = {}
         for o in operands:
             if all(o.type != other.type for other in self.loaded.setdefault(o.load, [])):
                 self.loaded[o.load].append(o)
@@ -448,7 +87,7 @@ class _Chooser(Rewriter):
         self.gone |= {op for op in staged if op in choice.plan.rounded}  # when they are fetched
         read = self.gone | set(choice.mmas)
         self.shared = {
-            op for op in (*self.loaded, *self.gone) if not _only(op.results[0], read)
+            op for op in (*self.loaded, *self.gone) if not only_used_in(op.results[0], read)
         }  # others use these, too
 
     def function(self, function: Function) -> Function:
@@ -486,7 +125,7 @@ class _Chooser(Rewriter):
 
     def _stage(self, y: Value, b: Builder) -> Value:
         """``y`` in shared memory; where it was fetched to, if nothing else reads that."""
-        t, load = _staged(y.tile), operand_source(y)
+        t, load = staged_type(y.tile), operand_source(y)
         assert t is not None
         operand = self.choice.converted.get(load) if isinstance(load, LoadView) else None
         buffer = None
@@ -495,7 +134,7 @@ class _Chooser(Rewriter):
         made = self.value(y.op.x if isinstance(y.op, Cast) and y.op in self.gone else y)  # rounded when it was fetched
         return b.emit(StageOperand, made, buffer, type=t)
 
-    def _fetch(self, operand: _Operand, b: Builder) -> None:
+    def _fetch(self, operand: Operand, b: Builder) -> None:
         load, d = operand.load, operand.descriptor
         tensor_map = self._map(load, d, operand.type.dtype, b)
         beside = [v.op for (other, _), v in self.fetched.items() if other is load]
@@ -515,7 +154,7 @@ class _Chooser(Rewriter):
         """The tensor map of the boxes of an access."""
         t = op.view.partition
         extents = dict(zip(t.order, t.tile_shape))
-        swizzle = _swizzle(extents[d.axes[-1]] * dtype.bytes)
+        swizzle = swizzle_of(extents[d.axes[-1]] * dtype.bytes)
         assert swizzle is not None
         groups = self.choice.warps // GROUP_WARPS
         outer = [extents.get(a, 1) for a in d.axes[:-1]]  # a slice has more axes

@@ -30,7 +30,8 @@ from tilewright.transforms.gpu.fetch_rings import (
     rings_of,
     staged_bytes,
 )
-from tilewright.transforms.gpu.specialize_warps import Consumer, begun, ctas_of_attention
+from tilewright.transforms.gpu.occupancy import ctas_of_attention
+from tilewright.transforms.gpu.specialize_warps import Consumer, begun
 
 # Of each ring: descriptors do not change, and MMA ops of other tiles take as long as a fetch. More are no faster:
 # benchmarks/results/gpu_constants.md.

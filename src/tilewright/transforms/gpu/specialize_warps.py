@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tilewright.analysis.mma_graph import depends
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float32, int32
 from tilewright.ir.effects import effect_of, is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import CTAS_OF_SM, DEEPER, num_warps
-from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect, create
 from tilewright.ir.ops.arith import Cmp, Select, Xor
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, Loop, LoopOp, Return, Yield
@@ -23,44 +21,30 @@ from tilewright.ir.ops.gpu.memory import Barrier, SharedLoad
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import ThreadReduce
 from tilewright.ir.ops.gpu.tma import Fetch, Put, TensorMap, TmaLoad, TmaStoreWait
-from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma, WgmmaWait
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
 from tilewright.ir.rewrite import clone_op, open_block, stand_for, with_body
-from tilewright.ir.types import I32, SharedType, TileType
-from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory, share_of_sm
+from tilewright.ir.types import I32, TileType
+from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory
 from tilewright.transforms.gpu.fetch_rings import (
-    BARRIERS,
     Group,
     PipelineState,
     Ring,
     allocate_ring,
-    choose_stages,
     fetch_groups,
-    needed_elsewhere,
     rings_of,
-    staged_bytes,
+)
+from tilewright.transforms.gpu.mma_loops import mmas_of, only_adds, takes_turns
+from tilewright.transforms.gpu.occupancy import (
+    FETCHING_WARPS,
+    REGISTERS,
+    choose_depth,
+    ctas_of_an_sm,
+    ctas_of_sums,
+    ctas_of_tiles,
+    registers,
+    resident,
 )
 from tilewright.transforms.gpu.overlap_mma import VECTOR_REGISTERS
-
-_STAGES, _MOST_STAGES = 4, 8  # of rings; of those of MMA ops that wait for nothing but loads
-_FEW_ACCUMULATORS = 64  # registers of a thread, with which there is room for a second CTA on an SM
-# Both MMA ops of an element of the scores take as long as an exponential, with so many of k together. Turns pay for
-# attention of width 64 on an H100, not for 128 and 256: benchmarks/results/gpu_attention.md.
-_MOST_DEPTH = 128
-_REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of an SM for three, in steps of 8
-SM_REGISTERS, _STEP = 65536, 8  # CUDA C++ Programming Guide, technical specifications
-_LEAST_REGISTERS = 24  # setmaxnreg: PTX ISA
-_MOST_CTAS = 5  # on an SM, of attention: with more registers do not suffice for a softmax
-_MOST_TILES = 6  # CTAs on an SM with a tile of a product each
-_LARGE_STEP = 128 * 128 * 2  # bytes that a step loads: benchmarks/results/gpu_products.md
-_FEW_BLOCKS = range(1, 5)  # of a grid on an SM, which are not many
-_CTAS = 2  # on an SM, of one warp group that multiplies between other things
-_FETCHING_WARPS = 1  # where several CTAs share the registers of an SM, which are not redistributed
-_QUARTERS = 4  # of an SM: CUDA C++ Programming Guide, "Compute capability 9.0"
-_WORDS_BESIDE_ATTENTION, _WORDS_BESIDE_SUMS = 32, 26  # of a thread for what is no accumulator
-_LEAST_STAGES = 3  # of each of two CTAs
-_MOST_WIDTH = 128  # of heads, times two warp groups, with which several CTAs pay: benchmarks/results/gpu_attention.md
-# Of a thread for what is no sum or operand: 64x64 tiles of width 128 take 159 of their own choice (ptxas 13.5).
-_OTHER_REGISTERS = 48
 
 
 @dataclass(frozen=True)
@@ -97,27 +81,27 @@ class SpecializeWarps:
 def _specialize(function: Function, groups: Sequence[Group], options: SpecializeWarps) -> Function:
     warps = num_warps(function)
     b, values = begun(function)
-    rings = rings_of(groups)
-    several = 1 if options.stages else _ctas_of_sums(function, rings, options.limit)
-    tiles = 1 if options.stages or several > 1 else _ctas_of_tiles(function, rings, options.limit)
-    several = max(several, _resident(rings, tiles, options.blocks))
-    beside = several if several > 1 else _ctas_of_an_sm(function, rings, options.limit)
+    rings, given = rings_of(groups), (options.limit, options.stages, options.blocks)
+    several = 1 if options.stages else ctas_of_sums(function, rings, options.limit)
+    tiles = 1 if options.stages or several > 1 else ctas_of_tiles(function, rings, options.limit)
+    several = max(several, resident(rings, tiles, options.blocks))
+    beside = several if several > 1 else ctas_of_an_sm(function, rings, options.limit)
     try:
-        deeper = _choose_depth(function, rings, options, beside, tiles)
+        deeper = choose_depth(function, rings, beside, tiles, *given)
     except OutOfSharedMemory:
         rings = rings_of(groups, tight=True)
-        deeper = _choose_depth(function, rings, options, beside, tiles)
+        deeper = choose_depth(function, rings, beside, tiles, *given)
     for ring in rings:
         allocate_ring(b, ring, warps // GROUP_WARPS)
     pairs = any(r.by_cluster for r in rings)
     b.emit_op(ClusterBarrier if pairs else Barrier)
     consumer = Consumer(function, groups, dict(values)).partition()
     producer = _Producer(function, groups, dict(values)).partition()
-    roles: dict[str, Any] = {"registers": _REGISTERS if warps > GROUP_WARPS else None}
+    roles: dict[str, Any] = {"registers": REGISTERS if warps > GROUP_WARPS else None}
     if several > 1 or tiles > 1:  # of all variants alike: they are launched with as many threads
-        roles = {"producer_warps": _FETCHING_WARPS}
+        roles = {"producer_warps": FETCHING_WARPS}
     elif warps == GROUP_WARPS and beside > 1:
-        roles = {"registers": _registers(beside)}
+        roles = {"registers": registers(beside)}
     b.emit_op(WarpSpecialize, **roles, consumer=consumer, producer=producer)
     if pairs:
         b.emit_op(ClusterBarrier)  # the mate may still fill buffers of this CTA, and give back slots
@@ -139,157 +123,6 @@ def begun(function: Function) -> tuple[Builder, dict[Value, Value]]:
         if isinstance(op, TensorMap):
             b.block.append(clone_op(op, values))
     return b, values
-
-
-def accumulators_beside(mmas: Sequence[Wgmma]) -> list[int]:
-    """The elements of the accumulators of all MMA ops of a block, for each block."""
-    return [sum(p.acc.tile.size for p in mmas if p.block is block) for block in {p.block for p in mmas}]
-
-
-def _registers_beside(ctas: int, warps: int) -> int:
-    """Registers of a thread, where an SM holds so many CTAs of so many warps: its quarters have registers of their
-    own."""
-    return SM_REGISTERS // LANES // _QUARTERS // -(-ctas * warps // _QUARTERS) // _STEP * _STEP
-
-
-def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_BYTES, *, staged: bool = False) -> int:
-    """How many CTAs an SM is to hold, of ``warps`` that multiply and fetch: of kernels whose loops have MMA ops that
-    follow from each other, with what is between in registers, or ``staged`` where that is wanted. 0 for other kernels,
-    and where one has no room beside another one."""
-    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
-    through = [op for op in mmas if isinstance(op.y.op, StageOperand)]
-    last = through if staged else [op for op in mmas if isinstance(op.x.type, TileType)]
-    groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
-    if asked == 1 or not last or (through and not staged):
-        return 0
-    if warps > GROUP_WARPS and max(op.acc.tile.shape[1] for op in last) * warps // GROUP_WARPS > _MOST_WIDTH:
-        return 0
-    if not all(op in last or any(q.block is op.block and depends(q, op) for q in last) for op in mmas):
-        return 0
-    rings = rings_of(groups)
-    if not _lie_apart(function, rings):
-        return 0
-    stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in function.walk() if isinstance(op, Put))
-    needed = max(sum(r.bytes for r in rings), stored) + staged_bytes(function) + BARRIERS
-    words = max(accumulators_beside(mmas)) // (LANES * warps) + _WORDS_BESIDE_ATTENTION
-    fits = (
-        n for n in range(_MOST_CTAS, 1, -1) if words <= _registers_beside(n, warps) and needed <= share_of_sm(limit, n)
-    )
-    return next(fits, 0)
-
-
-def _ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
-    """How many CTAs an SM is to hold whose loops wait for their MMA op in each step, as it is scaled before it is
-    added: another one multiplies meanwhile. 1 for others, and where there is no room for several stages of each."""
-    mmas, warps = [op for op in function.walk() if isinstance(op, Wgmma)], num_warps(function)
-    simple = all(isinstance(op.x.type, SharedType) and not isinstance(op.y.op, StageOperand) for op in mmas)
-    beside = min(map(_carried_beside, mmas))
-    if not (simple and beside and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
-        return 1
-    words = (max(accumulators_beside(mmas)) + beside) // (LANES * warps) + _WORDS_BESIDE_SUMS
-    enough = share_of_sm(limit, _CTAS) - BARRIERS >= _LEAST_STAGES * sum(r.bytes for r in rings)
-    return _CTAS if enough and words <= _registers_beside(_CTAS, warps + _FETCHING_WARPS) else 1
-
-
-def _ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
-    """How many CTAs with a tile of a product each an SM has room for, where these have several stages each, if they are
-    more than two, or two of two warp groups: some multiply while others begin and end."""
-    mmas, warps = [op for op in function.walk() if isinstance(op, Wgmma)], num_warps(function)
-    simple = all(isinstance(op.x.type, SharedType) and not isinstance(op.y.op, StageOperand) for op in mmas)
-    if not (simple and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
-        return 1
-    words = max(accumulators_beside(mmas)) // (LANES * warps) + _WORDS_BESIDE_SUMS
-    needed = _LEAST_STAGES * sum(r.bytes for r in rings) + needed_elsewhere(function, puts=False) + BARRIERS
-    for ctas in range(_MOST_TILES, _CTAS - (warps > GROUP_WARPS), -1):
-        if needed <= share_of_sm(limit, ctas) and words <= _registers_beside(ctas, warps + _FETCHING_WARPS):
-            return ctas
-    return 1
-
-
-def _resident(rings: Sequence[Ring], tiles: int, blocks: int) -> int:
-    """How many CTAs an SM is to hold, of ``tiles`` that there is room for, where the grid puts so many blocks there: as
-    many as are there to the end. Where these are many (0), all, but one alone of two warp groups with small steps."""
-    if not blocks or (tiles == _CTAS and blocks != tiles):
-        return tiles if tiles > _CTAS or sum(r.bytes for r in rings) >= _LARGE_STEP else 1
-    return min(range(tiles, 0, -1), key=lambda ctas: -(-blocks // ctas) * ctas)
-
-
-def _carried_beside(op: Wgmma) -> int:
-    """The elements of tiles as large as the accumulator of ``op`` that the loop around it carries, but for that."""
-    carried = op.parent.carried if isinstance(op.parent, For) else []
-    return sum(v.tile.size for v in carried if v.tile.size == op.acc.tile.size and op.acc is not v)
-
-
-def _lie_apart(function: Function, rings: Sequence[Ring]) -> bool:
-    """Whether all has been multiplied that ``rings`` hold, when results are stored: they may lie there."""
-    kinds = [{type(o) for o in op.walk()} for op in function.body.ops]
-    fetching = max(i for i, found in enumerate(kinds) if Fetch in found)
-    storing = next((i for i, found in enumerate(kinds) if Put in found), len(kinds))
-    return fetching < storing and all(r.depth <= 1 and not r.by_cluster for r in rings)
-
-
-def _registers(ctas: int) -> tuple[int, int]:
-    """Registers of a thread that loads, and of one that multiplies, in so many CTAs of two warp groups on an SM."""
-    both = SM_REGISTERS // (ctas * LANES * GROUP_WARPS) // (2 * _STEP) * 2 * _STEP
-    load = _REGISTERS[0] if ctas <= _CTAS else _LEAST_REGISTERS
-    return load, both - load
-
-
-def _ctas_of_an_sm(function: Function, rings: Sequence[Ring], limit: int) -> int:
-    """How many CTAs of one warp group an SM is to hold, where MMA ops wait for other things than loads: what one does
-    meanwhile, another one multiplies beside. As many as two stages and the registers suffice for, if these are as many
-    as the hint says."""
-    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
-    left = [op.x.type.size // 2 for op in mmas if isinstance(op.x.type, TileType)]
-    asked = function.hints.get("occupancy")
-    if num_warps(function) != GROUP_WARPS or not left or asked == 1:
-        return 1
-    threads = LANES * GROUP_WARPS
-    words = (max(accumulators_beside(mmas)) + max(left)) // threads
-    largest = max(op.acc.tile.size for op in mmas) // threads
-    depth = max(r.depth for r in rings)
-    needed = sum(r.bytes * (2 if r.depth == depth else 1) for r in rings) + needed_elsewhere(function) + BARRIERS
-    for ctas in range(_MOST_CTAS, asked - 1 if isinstance(asked, int) else _CTAS - 1, -1):
-        load, compute = _registers(ctas)
-        fits = words + _OTHER_REGISTERS <= compute and largest < (load + compute) // 2  # with which a CTA begins
-        if fits and needed <= share_of_sm(limit, ctas):
-            return ctas
-    return 1
-
-
-def _choose_depth(
-    function: Function, rings: Sequence[Ring], options: SpecializeWarps, ctas: int, tiles: int
-) -> tuple[int, ...]:
-    """Choose how many stages each ring has, where an SM holds so many CTAs, of ``tiles`` that there is room for. Gives
-    how many there would be if the grid put few blocks on each SM, one and more; 0 where that changes nothing."""
-    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
-    simple = all(isinstance(op.x.type, SharedType) for op in mmas)
-    most, apart = options.stages or (_MOST_STAGES if simple else _STAGES), _lie_apart(function, rings)
-
-    def choose(ctas: int) -> int:
-        for ring in rings:
-            ring.stages = 1
-        used = needed_elsewhere(function, puts=ctas == 1 or not apart) + BARRIERS
-        choose_stages(rings, share_of_sm(options.limit, ctas) - used, most)
-        return max(r.stages for r in rings)
-
-    if tiles > 1 and not options.blocks:
-        other = [_resident(rings, tiles, blocks) for blocks in _FEW_BLOCKS]
-        deeper = tuple(choose(few) if few != ctas else 0 for few in other)
-        choose(ctas)
-        return deeper
-    alone, half = choose(ctas), options.limit // 2 - needed_elsewhere(function) - BARRIERS
-    threads = LANES * num_warps(function)
-    accumulators = sum(p.acc.tile.size // threads for p in mmas)
-    crowded = threads > LANES * GROUP_WARPS or accumulators > _FEW_ACCUMULATORS
-    if options.stages or options.blocks or not simple or crowded or ctas > 1:
-        return ()
-    if half < _LEAST_STAGES * sum(r.bytes for r in rings):
-        return ()
-    for ring in rings:
-        ring.stages = 1
-    choose_stages(rings, half, most)
-    return (alone,) if max(r.stages for r in rings) < alone else ()
 
 
 class Partition:
@@ -475,14 +308,14 @@ class Consumer(Partition):
     def __init__(self, function: Function, groups: Sequence[Group], values: dict[Value, Value]) -> None:
         super().__init__(function, groups, values)
         self._adding: dict[Op, list[Wgmma]] = {
-            op: _mmas(op.body)
+            op: mmas_of(op.body)
             for op in function.walk()
-            if isinstance(op, For) and _only_adds(op) and all(g.ring.stages > 1 for g in self._direct(op.body))
+            if isinstance(op, For) and only_adds(op) and all(g.ring.stages > 1 for g in self._direct(op.body))
         }
         self._flying: list[_Flight] = []
         self._turns: set[Block | None] = set()
         if num_warps(function) == 2 * GROUP_WARPS:
-            self._turns.update(op.body for op in function.walk() if isinstance(op, For) and _takes_turns(op))
+            self._turns.update(op.body for op in function.walk() if isinstance(op, For) and takes_turns(op))
         self._held: dict[Group, Value] = {}  # in a loop that only adds: the slot of the iteration before, or -1
         self._puts = any(isinstance(op, Put) for op in function.walk())
 
@@ -522,10 +355,10 @@ class Consumer(Partition):
         x, y, acc = self.all([op.x, op.y, op.acc])
         adding = None if block.parent is None else self._adding.get(block.parent)
         if adding is None:
-            if block in self._turns and op is _mmas(block)[0]:
+            if block in self._turns and op is mmas_of(block)[0]:
                 b.emit_op(barriers.TakeTurn)
             made = b.emit(Wgmma, x, y, acc, pending=None)
-            if block in self._turns and op is _mmas(block)[-1]:
+            if block in self._turns and op is mmas_of(block)[-1]:
                 b.emit_op(barriers.PassTurn)
             done = [g for g in self._direct(block) if op is g.last]
             slots = [(g, self._advance(g)) for g in done]
@@ -637,39 +470,3 @@ def _is_vector(value: Value) -> bool:
     if not isinstance(t, TileType) or t.is_pointer or t.layout is None or t.element is not float32:
         return False
     return t.layout.num_registers <= VECTOR_REGISTERS
-
-
-def _mmas(block: Block) -> list[Wgmma]:
-    return [op for op in block.ops if isinstance(op, Wgmma)]
-
-
-def _takes_turns(loop: For) -> bool:
-    """Whether one warp group computes while the other one multiplies: in loops whose last MMA op is that of the
-    iteration before (its left operand is carried, in registers), and whose MMA ops take no longer than a softmax.
-    Groups that stage an operand together wait for each other."""
-    mmas = _mmas(loop.body)
-    if len(mmas) < 2 or mmas[-1].x not in loop.carried:
-        return False
-    if any(isinstance(op, StageOperand) for op in loop.body.ops):
-        return False
-    first, last = mmas[0], mmas[-1]
-    assert isinstance(first.y.type, SharedType)
-    return first.y.type.shape[0] + last.acc.tile.shape[1] <= _MOST_DEPTH
-
-
-def _only_adds(loop: For) -> bool:
-    """Whether what the MMA ops of a loop give is carried to the same MMA op, and seen by nothing else.
-
-    Then they can stay in flight: their operands are in rings alone, or put there in the place of what was fetched.
-    """
-    mmas = _mmas(loop.body)
-    return bool(mmas) and all(
-        isinstance(mma.x.type, SharedType)
-        and not (isinstance(mma.y.op, StageOperand) and mma.y.op.buffer is None)
-        and mma.acc in loop.carried
-        and list(mma.acc.users) == [mma]
-        and list(mma.result.users) == [loop.body.terminator]
-        and [v is mma.result for v in loop.next_values].count(True) == 1
-        and loop.next_values[loop.carried.index(mma.acc)] is mma.result
-        for mma in mmas
-    )

@@ -14,8 +14,8 @@ from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView
-from tilewright.transforms.gpu.choose_wgmma import MOST_ACCUMULATORS, MOST_GROUPS, MOST_WORDS
 from tilewright.transforms.gpu.tile_splitting import cluster_size, divide
+from tilewright.transforms.gpu.wgmma_choice import MOST_ACCUMULATORS, MOST_GROUPS, MOST_WORDS
 
 _FEW_KEYS = 128 * 64  # elements of the keys of a step: benchmarks/results/gpu_attention.md
 _MOST_CTAS = 8  # the largest cluster that every GPU with clusters launches

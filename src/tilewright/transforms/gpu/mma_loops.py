@@ -1,0 +1,49 @@
+"""Loops with MMA ops of warp groups: what may go on while these are under way."""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Block
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
+from tilewright.ir.types import SharedType
+
+# Both MMA ops of an element of the scores take as long as an exponential, with so many of k together. Turns pay for
+# attention of width 64 on an H100, not for 128 and 256: benchmarks/results/gpu_attention.md.
+_MOST_DEPTH = 128
+
+
+def mmas_of(block: Block) -> list[Wgmma]:
+    """The MMA ops of a block, but for those of its loops and branches."""
+    return [op for op in block.ops if isinstance(op, Wgmma)]
+
+
+def takes_turns(loop: For) -> bool:
+    """Whether one warp group computes while the other one multiplies: in loops whose last MMA op is that of the
+    iteration before (its left operand is carried, in registers), and whose MMA ops take no longer than a softmax.
+    Groups that stage an operand together wait for each other."""
+    mmas = mmas_of(loop.body)
+    if len(mmas) < 2 or mmas[-1].x not in loop.carried:
+        return False
+    if any(isinstance(op, StageOperand) for op in loop.body.ops):
+        return False
+    first, last = mmas[0], mmas[-1]
+    assert isinstance(first.y.type, SharedType)
+    return first.y.type.shape[0] + last.acc.tile.shape[1] <= _MOST_DEPTH
+
+
+def only_adds(loop: For) -> bool:
+    """Whether what the MMA ops of a loop give is carried to the same MMA op, and seen by nothing else.
+
+    Then they can stay in flight: their operands are in rings alone, or put there in the place of what was fetched.
+    """
+    mmas = mmas_of(loop.body)
+    return bool(mmas) and all(
+        isinstance(mma.x.type, SharedType)
+        and not (isinstance(mma.y.op, StageOperand) and mma.y.op.buffer is None)
+        and mma.acc in loop.carried
+        and list(mma.acc.users) == [mma]
+        and list(mma.result.users) == [loop.body.terminator]
+        and [v is mma.result for v in loop.next_values].count(True) == 1
+        and loop.next_values[loop.carried.index(mma.acc)] is mma.result
+        for mma in mmas
+    )

@@ -1,0 +1,195 @@
+"""How many CTAs an SM is to hold, and how deep the rings of fetched tiles are: registers and shared memory decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.analysis.mma_graph import depends
+from tilewright.ir.core import Function
+from tilewright.ir.gpu_stage import num_warps
+from tilewright.ir.layouts import LANES
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.tma import Fetch, Put
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma
+from tilewright.ir.types import SharedType, TileType
+from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, share_of_sm
+from tilewright.transforms.gpu.fetch_rings import (
+    BARRIERS,
+    Ring,
+    choose_stages,
+    fetch_groups,
+    needed_elsewhere,
+    rings_of,
+    staged_bytes,
+)
+
+_STAGES, _MOST_STAGES = 4, 8  # of rings; of those of MMA ops that wait for nothing but loads
+_FEW_ACCUMULATORS = 64  # registers of a thread, with which there is room for a second CTA on an SM
+REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of an SM for three, in steps of 8
+SM_REGISTERS, _STEP = 65536, 8  # CUDA C++ Programming Guide, technical specifications
+_LEAST_REGISTERS = 24  # setmaxnreg: PTX ISA
+_MOST_CTAS = 5  # on an SM, of attention: with more registers do not suffice for a softmax
+_MOST_TILES = 6  # CTAs on an SM with a tile of a product each
+_LARGE_STEP = 128 * 128 * 2  # bytes that a step loads: benchmarks/results/gpu_products.md
+_FEW_BLOCKS = range(1, 5)  # of a grid on an SM, which are not many
+_CTAS = 2  # on an SM, of one warp group that multiplies between other things
+FETCHING_WARPS = 1  # where several CTAs share the registers of an SM, which are not redistributed
+_QUARTERS = 4  # of an SM: CUDA C++ Programming Guide, "Compute capability 9.0"
+_WORDS_BESIDE_ATTENTION, _WORDS_BESIDE_SUMS = 32, 26  # of a thread for what is no accumulator
+_LEAST_STAGES = 3  # of each of two CTAs
+_MOST_WIDTH = 128  # of heads, times two warp groups, with which several CTAs pay: benchmarks/results/gpu_attention.md
+# Of a thread for what is no sum or operand: 64x64 tiles of width 128 take 159 of their own choice (ptxas 13.5).
+_OTHER_REGISTERS = 48
+
+
+def accumulators_beside(mmas: Sequence[Wgmma]) -> list[int]:
+    """The elements of the accumulators of all MMA ops of a block, for each block."""
+    return [sum(p.acc.tile.size for p in mmas if p.block is block) for block in {p.block for p in mmas}]
+
+
+def _registers_beside(ctas: int, warps: int) -> int:
+    """Registers of a thread, where an SM holds so many CTAs of so many warps: its quarters have registers of their
+    own."""
+    return SM_REGISTERS // LANES // _QUARTERS // -(-ctas * warps // _QUARTERS) // _STEP * _STEP
+
+
+def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_BYTES, *, staged: bool = False) -> int:
+    """How many CTAs an SM is to hold, of ``warps`` that multiply and fetch: of kernels whose loops have MMA ops that
+    follow from each other, with what is between in registers, or ``staged`` where that is wanted. 0 for other kernels,
+    and where one has no room beside another one."""
+    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
+    through = [op for op in mmas if isinstance(op.y.op, StageOperand)]
+    last = through if staged else [op for op in mmas if isinstance(op.x.type, TileType)]
+    groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
+    if asked == 1 or not last or (through and not staged):
+        return 0
+    if warps > GROUP_WARPS and max(op.acc.tile.shape[1] for op in last) * warps // GROUP_WARPS > _MOST_WIDTH:
+        return 0
+    if not all(op in last or any(q.block is op.block and depends(q, op) for q in last) for op in mmas):
+        return 0
+    rings = rings_of(groups)
+    if not _lie_apart(function, rings):
+        return 0
+    stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in function.walk() if isinstance(op, Put))
+    needed = max(sum(r.bytes for r in rings), stored) + staged_bytes(function) + BARRIERS
+    words = max(accumulators_beside(mmas)) // (LANES * warps) + _WORDS_BESIDE_ATTENTION
+    fits = (
+        n for n in range(_MOST_CTAS, 1, -1) if words <= _registers_beside(n, warps) and needed <= share_of_sm(limit, n)
+    )
+    return next(fits, 0)
+
+
+def ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
+    """How many CTAs an SM is to hold whose loops wait for their MMA op in each step, as it is scaled before it is
+    added: another one multiplies meanwhile. 1 for others, and where there is no room for several stages of each."""
+    mmas, warps = [op for op in function.walk() if isinstance(op, Wgmma)], num_warps(function)
+    simple = all(isinstance(op.x.type, SharedType) and not isinstance(op.y.op, StageOperand) for op in mmas)
+    beside = min(map(_carried_beside, mmas))
+    if not (simple and beside and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
+        return 1
+    words = (max(accumulators_beside(mmas)) + beside) // (LANES * warps) + _WORDS_BESIDE_SUMS
+    enough = share_of_sm(limit, _CTAS) - BARRIERS >= _LEAST_STAGES * sum(r.bytes for r in rings)
+    return _CTAS if enough and words <= _registers_beside(_CTAS, warps + FETCHING_WARPS) else 1
+
+
+def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
+    """How many CTAs with a tile of a product each an SM has room for, where these have several stages each, if they are
+    more than two, or two of two warp groups: some multiply while others begin and end."""
+    mmas, warps = [op for op in function.walk() if isinstance(op, Wgmma)], num_warps(function)
+    simple = all(isinstance(op.x.type, SharedType) and not isinstance(op.y.op, StageOperand) for op in mmas)
+    if not (simple and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
+        return 1
+    words = max(accumulators_beside(mmas)) // (LANES * warps) + _WORDS_BESIDE_SUMS
+    needed = _LEAST_STAGES * sum(r.bytes for r in rings) + needed_elsewhere(function, puts=False) + BARRIERS
+    for ctas in range(_MOST_TILES, _CTAS - (warps > GROUP_WARPS), -1):
+        if needed <= share_of_sm(limit, ctas) and words <= _registers_beside(ctas, warps + FETCHING_WARPS):
+            return ctas
+    return 1
+
+
+def resident(rings: Sequence[Ring], tiles: int, blocks: int) -> int:
+    """How many CTAs an SM is to hold, of ``tiles`` that there is room for, where the grid puts so many blocks there: as
+    many as are there to the end. Where these are many (0), all, but one alone of two warp groups with small steps."""
+    if not blocks or (tiles == _CTAS and blocks != tiles):
+        return tiles if tiles > _CTAS or sum(r.bytes for r in rings) >= _LARGE_STEP else 1
+    return min(range(tiles, 0, -1), key=lambda ctas: -(-blocks // ctas) * ctas)
+
+
+def _carried_beside(op: Wgmma) -> int:
+    """The elements of tiles as large as the accumulator of ``op`` that the loop around it carries, but for that."""
+    carried = op.parent.carried if isinstance(op.parent, For) else []
+    return sum(v.tile.size for v in carried if v.tile.size == op.acc.tile.size and op.acc is not v)
+
+
+def _lie_apart(function: Function, rings: Sequence[Ring]) -> bool:
+    """Whether all has been multiplied that ``rings`` hold, when results are stored: they may lie there."""
+    kinds = [{type(o) for o in op.walk()} for op in function.body.ops]
+    fetching = max(i for i, found in enumerate(kinds) if Fetch in found)
+    storing = next((i for i, found in enumerate(kinds) if Put in found), len(kinds))
+    return fetching < storing and all(r.depth <= 1 and not r.by_cluster for r in rings)
+
+
+def registers(ctas: int) -> tuple[int, int]:
+    """Registers of a thread that loads, and of one that multiplies, in so many CTAs of two warp groups on an SM."""
+    both = SM_REGISTERS // (ctas * LANES * GROUP_WARPS) // (2 * _STEP) * 2 * _STEP
+    load = REGISTERS[0] if ctas <= _CTAS else _LEAST_REGISTERS
+    return load, both - load
+
+
+def ctas_of_an_sm(function: Function, rings: Sequence[Ring], limit: int) -> int:
+    """How many CTAs of one warp group an SM is to hold, where MMA ops wait for other things than loads: what one does
+    meanwhile, another one multiplies beside. As many as two stages and the registers suffice for, if these are as many
+    as the hint says."""
+    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
+    left = [op.x.type.size // 2 for op in mmas if isinstance(op.x.type, TileType)]
+    asked = function.hints.get("occupancy")
+    if num_warps(function) != GROUP_WARPS or not left or asked == 1:
+        return 1
+    threads = LANES * GROUP_WARPS
+    words = (max(accumulators_beside(mmas)) + max(left)) // threads
+    largest = max(op.acc.tile.size for op in mmas) // threads
+    depth = max(r.depth for r in rings)
+    needed = sum(r.bytes * (2 if r.depth == depth else 1) for r in rings) + needed_elsewhere(function) + BARRIERS
+    for ctas in range(_MOST_CTAS, asked - 1 if isinstance(asked, int) else _CTAS - 1, -1):
+        load, compute = registers(ctas)
+        fits = words + _OTHER_REGISTERS <= compute and largest < (load + compute) // 2  # with which a CTA begins
+        if fits and needed <= share_of_sm(limit, ctas):
+            return ctas
+    return 1
+
+
+def choose_depth(
+    function: Function, rings: Sequence[Ring], ctas: int, tiles: int, limit: int, stages: int | None, blocks: int
+) -> tuple[int, ...]:
+    """Choose how many stages each ring has, where an SM holds so many CTAs, of ``tiles`` that there is room for:
+    ``stages``, or as many as suit ``limit`` bytes of shared memory and a grid with so many ``blocks`` on an SM (0:
+    many). Gives how many there would be if the grid put few blocks on each SM, one and more; 0 where that changes
+    nothing."""
+    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
+    simple = all(isinstance(op.x.type, SharedType) for op in mmas)
+    most, apart = stages or (_MOST_STAGES if simple else _STAGES), _lie_apart(function, rings)
+
+    def choose(ctas: int) -> int:
+        for ring in rings:
+            ring.stages = 1
+        used = needed_elsewhere(function, puts=ctas == 1 or not apart) + BARRIERS
+        choose_stages(rings, share_of_sm(limit, ctas) - used, most)
+        return max(r.stages for r in rings)
+
+    if tiles > 1 and not blocks:
+        other = [resident(rings, tiles, few) for few in _FEW_BLOCKS]
+        deeper = tuple(choose(few) if few != ctas else 0 for few in other)
+        choose(ctas)
+        return deeper
+    alone, half = choose(ctas), limit // 2 - needed_elsewhere(function) - BARRIERS
+    threads = LANES * num_warps(function)
+    accumulators = sum(p.acc.tile.size // threads for p in mmas)
+    crowded = threads > LANES * GROUP_WARPS or accumulators > _FEW_ACCUMULATORS
+    if stages or blocks or not simple or crowded or ctas > 1:
+        return ()
+    if half < _LEAST_STAGES * sum(r.bytes for r in rings):
+        return ()
+    for ring in rings:
+        ring.stages = 1
+    choose_stages(rings, half, most)
+    return (alone,) if max(r.stages for r in rings) < alone else ()
