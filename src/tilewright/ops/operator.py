@@ -359,19 +359,7 @@ def op(
     >>> doubled(np.arange(4, dtype=np.float32))
     array([0., 2., 4., 6.], dtype=float32)
     """
-    if not re.fullmatch(r"[A-Za-z_]\w*::[A-Za-z_]\w*", name, re.ASCII):
-        raise ValueError(f"{name!r} is no name of an operator; write 'namespace::name'")
-    if autocast not in (None, "lower", "float32"):
-        raise ValueError(f"{name}: autocast is {autocast!r}; it can be 'lower' or 'float32'")
-    parsed = Dims.parse(dims, name)
-    given = _names(name, "sharded", sharded, parsed.names())
-    total = _names(name, "summed", summed, parsed.names())
-    if given & total:
-        raise ValueError(f"{name}: the dimension {min(given & total)!r} is both sharded and summed")
-    for shape in parsed.outputs:
-        if total & set(shape):
-            raise ValueError(f"{name}: an output has the dimension {min(total & set(shape))!r}, which is summed")
-
+    parsed, given, total = _declared_dims(name, dims, sharded, summed, autocast)
     frame = sys._getframe(1)
     declared = Loc(frame.f_code.co_filename, frame.f_lineno, function=frame.f_code.co_name)
     module = frame.f_globals.get("__name__", "__main__")
@@ -402,6 +390,26 @@ def op(
         return declare(function, parameters[1:], given)
 
     return decorate
+
+
+def _declared_dims(
+    name: str, dims: str, sharded: str, summed: str, autocast: str | None
+) -> tuple[Dims, frozenset[str], frozenset[str]]:
+    """The dimensions of an operator: all, those that are sharded, and those that are summed. ValueError where they or
+    the name contradict what ``op`` says."""
+    if not re.fullmatch(r"[A-Za-z_]\w*::[A-Za-z_]\w*", name, re.ASCII):
+        raise ValueError(f"{name!r} is no name of an operator; write 'namespace::name'")
+    if autocast not in (None, "lower", "float32"):
+        raise ValueError(f"{name}: autocast is {autocast!r}; it can be 'lower' or 'float32'")
+    parsed = Dims.parse(dims, name)
+    given = _names(name, "sharded", sharded, parsed.names())
+    total = _names(name, "summed", summed, parsed.names())
+    if given & total:
+        raise ValueError(f"{name}: the dimension {min(given & total)!r} is both sharded and summed")
+    for shape in parsed.outputs:
+        if total & set(shape):
+            raise ValueError(f"{name}: an output has the dimension {min(total & set(shape))!r}, which is summed")
+    return parsed, given, total
 
 
 def _kernel_launcher(

@@ -82,6 +82,19 @@ def launch(
         raise TypeError(
             f"the first argument of ct.launch is the stream, not {stream!r}: ct.launch(None, grid, kernel, (...))"
         )
+    _launch(stream, grid, kernel, kernel_args, given, backend, check_overlap)
+
+
+def _launch(
+    stream: Any,
+    grid: tuple[int, ...],
+    kernel: Launchable,
+    kernel_args: tuple[Any, ...],
+    given: tuple[Any, ...],
+    backend: str | None,
+    check_overlap: bool | None,
+) -> None:
+    """``launch``, with all arguments of the kernel; ``given`` are those of the call."""
     cached, (_, last) = kernel.cached_launch, kernel.last
     if cached is not None and last is not None and check_overlap is None:
         used = last.stream_for(stream)

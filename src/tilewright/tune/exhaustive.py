@@ -76,22 +76,8 @@ def exhaustive_search(
     attempts = Attempts(work, compilations, Procedure(stream, flush_l2, gate, single_run_timeout_sec, workers))
     bar = Progress(len(configs), quiet)
     failures: Failures[T] = []
-    candidates: list[Any] = []
-    waiting = list(configs)
     try:
-        while True:
-            while waiting and attempts.idle:
-                attempts.start(waiting.pop(compilations.first(waiting)), None, _slowest_leader(candidates))
-            if not attempts.running:
-                break
-            for config, outcome in attempts.finished():
-                if isinstance(outcome, Failed):
-                    failures.append((config, *outcome))
-                else:
-                    candidates.append(outcome)
-            done = len(failures) + len(candidates)
-            bar.show(done, "first runs", min((c.mean_us for c in candidates), default=None), len(failures))
-        candidates = converge(candidates, bar, failures)
+        candidates = converge(_first_runs(configs, compilations, attempts, bar, failures), bar, failures)
     finally:
         bar.close()
         compilations.close()
@@ -126,6 +112,26 @@ def converge(candidates: Sequence[Any], bar: Progress, failures: Failures[T]) ->
 def _beaten(candidate: Any, others: list[Any]) -> bool:
     slowest = _slowest_leader(others)
     return slowest is not None and candidate.mean_us - candidate.margin_us > slowest
+
+
+def _first_runs(
+    configs: Sequence[T], compilations: Compilations[T], attempts: Attempts[T], bar: Progress, failures: Failures[T]
+) -> list[Any]:
+    """The candidates that ran; others go to ``failures``."""
+    candidates: list[Any] = []
+    waiting = list(configs)
+    while True:
+        while waiting and attempts.idle:
+            attempts.start(waiting.pop(compilations.first(waiting)), None, _slowest_leader(candidates))
+        if not attempts.running:
+            return candidates
+        for config, outcome in attempts.finished():
+            if isinstance(outcome, Failed):
+                failures.append((config, *outcome))
+            else:
+                candidates.append(outcome)
+        done = len(failures) + len(candidates)
+        bar.show(done, "first runs", min((c.mean_us for c in candidates), default=None), len(failures))
 
 
 def _slowest_leader(candidates: Sequence[Any]) -> float | None:

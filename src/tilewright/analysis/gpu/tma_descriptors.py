@@ -253,14 +253,10 @@ def descriptor(
         return None
     item = t.dtype.bytes
     tile = dict(zip(partition.order, partition.tile_shape))
-    inner = next((a for a in reversed(range(t.rank)) if t.strides[a] == 1 and tile[a] * item >= 16), None)
-    if inner is None:
+    axes = _box_axes(partition)
+    if axes is None:
         return None
-    axes = sorted((a for a in range(t.rank) if a != inner), key=lambda a: (tile[a] != 1, partition.order.index(a)))
-    axes.append(inner)
-    block = tuple(tile[a] for a in axes)
-    if any(n > _LARGEST_BOX and a != inner for n, a in zip(block, axes)) or len([n for n in block if n != 1]) < 2:
-        return None
+    inner, block = axes[-1], tuple(tile[a] for a in axes)
     if isinstance(op, memory.LoadView) and not _pads_with_zero(partition):
         return None
     if isinstance(op, memory.StoreView) and _extent_divisors(t.shape, view.shape, facts)[inner] * item % 16:
@@ -281,6 +277,17 @@ def descriptor(
     return Descriptor(
         base, tuple(shape), tuple(steps), tuple(axes), block, element, not aligned, listed=listed is not None
     )
+
+
+def _box_axes(partition: PartitionViewType) -> list[int] | None:
+    """The axes of the array as the TMA unit goes along them, the innermost last; None where a tile is no box of it."""
+    t, tile = partition.view, dict(zip(partition.order, partition.tile_shape))
+    inner = next((a for a in reversed(range(t.rank)) if t.strides[a] == 1 and tile[a] * t.dtype.bytes >= 16), None)
+    if inner is None:
+        return None
+    axes = sorted((a for a in range(t.rank) if a != inner), key=lambda a: (tile[a] != 1, partition.order.index(a)))
+    too_large = any(tile[a] > _LARGEST_BOX for a in axes)
+    return None if too_large or len([a for a in (*axes, inner) if tile[a] != 1]) < 2 else [*axes, inner]
 
 
 def has_pitch(view: Any, t: TensorViewType, inner: int, facts: IntegerRanges, unit: int) -> bool:

@@ -145,7 +145,7 @@ def _attempt(
             raise
         why = f"the PTX is not as expected ({e}), so there are no tensor descriptors and no tables by value"
         raise how.but(why, descriptors=False, realign=False, capacity=0, sink_loads=False) from e
-    kernel, binary = made.kernel, made.binary
+    binary = made.binary
     if made.failed:
         slower = "It compiles without tensor memory, whose MMA ops are slower."
         warnings.warn(f"{function.name}(): {made.failed}. {slower}", RuntimeWarning, stacklevel=3)
@@ -155,18 +155,27 @@ def _attempt(
         if made.options.num_stages == SHALLOW and deeper[0] and 2 * binary.shared_bytes > target.shared_memory:
             why = f"no second block fits beside one, so loads are pipelined in {deeper[0]} stages"
             raise how.but(why, stages=deeper[0])
+    decisions = _decisions(made, pipelinable, function, target, options, deeper) + render_reasons(reasons)
+    return _artifact(part, optimized, made, decisions, target, deeper)
+
+
+def _artifact(
+    part: Function, optimized: Function, made: Any, decisions: str, target: GpuTarget, depths: tuple[int, ...]
+) -> Artifact:
+    """What launches need of a kernel, which each block runs a ``part`` of, and the texts of its stages."""
+    kernel, binary = made.kernel, made.binary
     texts = {
         "optimized Tile IR": print_function(optimized),
         "TTIR": kernel.text,
         **{_TITLES[name]: text for name, text in binary.texts.items() if name in _TITLES},
-        "compile decisions": _decisions(made, pipelinable, function, target, options, deeper) + render_reasons(reasons),
+        "compile decisions": decisions,
         "resources": "".join(f"{what}: {n}\n" for what, n in resource_usage(binary, target).items()),
     }
-    binary = replace(binary, texts=texts, num_ctas=blocks)
+    binary = replace(binary, texts=texts, num_ctas=AnalysisManager(part).get(cluster_size))
     reports, local = bool(sites(part)), local_bytes(part)
-    formats = (*formats_of(function), *["u64"] * (reports + (local > 0)))
+    formats = (*formats_of(part), *["u64"] * (reports + (local > 0)))
     hidden = _hidden(binary.texts, len(formats) + len(kernel.descriptors))
-    return Artifact(binary, formats, kernel.descriptors, hidden, reports, local, kernel.tables, kernel.capacity, deeper)
+    return Artifact(binary, formats, kernel.descriptors, hidden, reports, local, kernel.tables, kernel.capacity, depths)
 
 
 def _of_part(error: TileError, blocks: int) -> TileError:

@@ -77,17 +77,7 @@ def call(t: ValueSemantics, function: Any, arguments: tuple[Any, ...], keywords:
     if managed is not None:
         return managed
     if isinstance(function, types.FunctionType) and not _is_ours(function):
-        scope = Scope({}, None, captured(function), function.__globals__)
-        source = source_of(function.__code__)
-        defaults, keyword_defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
-        loc = t.builder.loc
-        try:
-            return t.inline(source, scope, defaults, keyword_defaults, arguments, keywords)
-        except TileError:
-            if not _is_foreign(function):
-                raise
-        t.builder.loc = loc
-        t.fail(*_why_not(function))  # not what tile code lacks in the middle of another library
+        return _inlined(t, function, arguments, keywords)
     if isinstance(function, types.MethodType):
         return call(t, function.__func__, (function.__self__, *arguments), keywords)
     if isinstance(function, type) and issubclass(function, enum.Enum):
@@ -102,6 +92,22 @@ def call(t: ValueSemantics, function: Any, arguments: tuple[Any, ...], keywords:
         if None not in numbers and not keywords:
             return folded(t, lambda *_: function(*numbers), f"math.{function.__name__}", *numbers)
     t.fail(*_why_not(function))
+
+
+def _inlined(
+    t: ValueSemantics, function: types.FunctionType, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> Any:
+    scope = Scope({}, None, captured(function), function.__globals__)
+    source = source_of(function.__code__)
+    defaults, keyword_defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
+    loc = t.builder.loc
+    try:
+        return t.inline(source, scope, defaults, keyword_defaults, arguments, keywords)
+    except TileError:
+        if not _is_foreign(function):
+            raise
+    t.builder.loc = loc
+    t.fail(*_why_not(function))  # not what tile code lacks in the middle of another library
 
 
 def _is_ours(function: types.FunctionType) -> bool:

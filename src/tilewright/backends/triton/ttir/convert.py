@@ -167,6 +167,21 @@ _LIMITS = {
 }
 
 
+def _shifted(w: Writer, value: Val, by: Val, mode: RoundingMode, away: Val | None) -> Val:
+    """``value`` >> ``by`` with the rounding of ``mode``: see ``_rounds_away``."""
+    one = _constant(w, value, 1)
+    mask = w.op("arith.subi", w.op("arith.shli", one, by), one)
+    quotient = w.op("arith.shrui", value, by)
+    if away is None:
+        half = w.op("arith.shrui", w.op("arith.addi", mask, one), one)
+        odd = w.op("arith.andi", quotient, one)
+        to_even = w.op("arith.addi", w.op("arith.subi", half, one), odd)
+        increment = half if mode is RoundingMode.RA else to_even
+    else:
+        increment = w.select(away, mask, _constant(w, value, 0))
+    return w.op("arith.shrui", w.op("arith.addi", value, increment), by)
+
+
 def _encode(w: Writer, x: Val, target: DType, mode: RoundingMode) -> Val:
     """The codes, as i8, of float32 ``x``: normal and subnormal ones are rounded apart, and one of them is taken."""
     if target.short == "f8e8m0fnu":
@@ -182,22 +197,8 @@ def _encode(w: Writer, x: Val, target: DType, mode: RoundingMode) -> Val:
     shift = 23 - mantissa_bits
     away = _rounds_away(w, mode, negative)
 
-    def rounded(value: Val, by: Val) -> Val:
-        """``value`` >> ``by`` with the rounding of ``mode``."""
-        one = c(1)
-        mask = w.op("arith.subi", w.op("arith.shli", one, by), one)
-        quotient = w.op("arith.shrui", value, by)
-        if away is None:
-            half = w.op("arith.shrui", w.op("arith.addi", mask, one), one)
-            odd = w.op("arith.andi", quotient, one)
-            to_even = w.op("arith.addi", w.op("arith.subi", half, one), odd)
-            increment = half if mode is RoundingMode.RA else to_even
-        else:
-            increment = w.select(away, mask, c(0))
-        return w.op("arith.shrui", w.op("arith.addi", value, increment), by)
-
     rebased = w.op("arith.subi", magnitude, c((127 - bias) << 23))
-    normal = rounded(rebased, c(shift))
+    normal = _shifted(w, rebased, c(shift), mode, away)
     # Below the smallest normal number the significand moves right by what the exponent lacks.
     exponent = w.op("arith.shrui", magnitude, c(23))
     significand = w.op("arith.ori", w.op("arith.andi", magnitude, c(0x7FFFFF)), c(0x800000))
@@ -205,7 +206,7 @@ def _encode(w: Writer, x: Val, target: DType, mode: RoundingMode) -> Val:
     lacking = w.op("arith.minsi", w.op("arith.subi", c(127 - bias + 1 + shift), exponent), c(26))
     lacking = w.op("arith.maxsi", lacking, c(0))
     significand = w.select(w.compare("eq", exponent, c(0)), w.convert("arith.extui", tiny, "i32"), significand)
-    subnormal = rounded(significand, lacking)
+    subnormal = _shifted(w, significand, lacking, mode, away)
     is_normal = w.compare("uge", exponent, c(127 - bias + 1))
     code = w.select(is_normal, normal, subnormal)
     overflow = w.compare("ugt", code, c(largest))
