@@ -75,13 +75,6 @@ def launch(
         kernel_args = completed(kernel, kernel_args, arguments)
     if type(programmatic_dependent_launch) is not bool:
         raise TypeError(f"programmatic_dependent_launch is {programmatic_dependent_launch!r}; it must be True or False")
-    record = getattr(stream, "record_launch", None)
-    if record is not None:
-        return record(grid, kernel, kernel_args, backend)
-    if stream is not None and isinstance(stream, _NO_STREAMS):
-        raise TypeError(
-            f"the first argument of ct.launch is the stream, not {stream!r}: ct.launch(None, grid, kernel, (...))"
-        )
     _launch(stream, grid, kernel, kernel_args, given, backend, check_overlap)
 
 
@@ -95,6 +88,14 @@ def _launch(
     check_overlap: bool | None,
 ) -> None:
     """``launch``, with all arguments of the kernel; ``given`` are those of the call."""
+    record = getattr(stream, "record_launch", None)
+    if record is not None:
+        record(grid, kernel, kernel_args, backend)
+        return
+    if stream is not None and isinstance(stream, _NO_STREAMS):
+        raise TypeError(
+            f"the first argument of ct.launch is the stream, not {stream!r}: ct.launch(None, grid, kernel, (...))"
+        )
     cached, (_, last) = kernel.cached_launch, kernel.last
     if cached is not None and last is not None and check_overlap is None:
         used = last.stream_for(stream)

@@ -232,12 +232,7 @@ def descriptor(
         return None
     listed = tables.cell(view.base)
     first = view.base if part is None else view.base.op.ptr  # type: ignore[union-attr]
-    if listed is None:
-        base = _param(first, params)
-        find = functools.partial(_parameter_source, params=params)
-    else:
-        base = listed.table
-        find = functools.partial(_listed_source, tables=tables, array=listed.array)
+    base, find = _finder(first, params, tables, listed)
     extents, strides = _sources(t.shape, view.shape, find), _sources(t.strides, view.strides, find)
     if part is not None:
         extents[part.axis] = ("c", SLICE_EXTENT, 1)
@@ -277,6 +272,15 @@ def descriptor(
     return Descriptor(
         base, tuple(shape), tuple(steps), tuple(axes), block, element, not aligned, listed=listed is not None
     )
+
+
+def _finder(
+    first: Value, params: dict[Value, int], tables: Tables, listed: Any
+) -> tuple[int | None, Callable[..., Any]]:
+    """The parameter that has the address of an array, which is ``first``, and what finds those of its extents."""
+    if listed is None:
+        return _param(first, params), functools.partial(_parameter_source, params=params)
+    return listed.table, functools.partial(_listed_source, tables=tables, array=listed.array)
 
 
 def _box_axes(partition: PartitionViewType) -> list[int] | None:
