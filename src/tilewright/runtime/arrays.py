@@ -23,7 +23,7 @@ from tilewright.runtime.layout import ArgumentRef, Layout, contiguous_strides, l
 from tilewright.runtime.numpy_memory import address_of
 
 ArgumentKey = tuple[Any, ...]
-_INTERFACE, _CUDA_INTERFACE = "__array_interface__", "__cuda_array_interface__"
+INTERFACE, CUDA_INTERFACE = "__array_interface__", "__cuda_array_interface__"
 
 
 class RuntimeValues:
@@ -87,17 +87,17 @@ def array_describer(array: Any) -> Describe | None:
     if torch is not None and isinstance(array, torch.Tensor):
         if type(array).__name__ == "FakeTensor":  # it warns when asked for its address
             return _describe_absent
-        return _describe_wrapper if hasattr(type(array), "__tensor_flatten__") else _describe_torch
+        return _describe_wrapper if hasattr(type(array), "__tensor_flatten__") else describe_torch
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(array, getattr(cupy, "ndarray", ())):
-        return _describe_cupy
+        return describe_cupy
     if isinstance(array, AbstractArray):
         return _describe_abstract
     if isinstance(array, (type, np.generic)):
         return None
     for attribute, describe in (
-        (_CUDA_INTERFACE, describe_cuda_interface),
-        (_INTERFACE, describe_interface),
+        (CUDA_INTERFACE, describe_cuda_interface),
+        (INTERFACE, describe_interface),
         ("__dlpack__", describe_dlpack),
     ):
         if _has(array, attribute):
@@ -154,7 +154,7 @@ def describe_numpy(array: np.ndarray[Any, Any], runtime: RuntimeValues) -> Argum
     return "numpy", array.dtype, array.shape, array.strides, address & 15, array.flags.writeable
 
 
-def _describe_cupy(array: Any, runtime: RuntimeValues) -> ArgumentKey:
+def describe_cupy(array: Any, runtime: RuntimeValues) -> ArgumentKey:
     address = array.data.ptr
     if not address and not _is_empty(array.shape):
         return _describe_absent(array, runtime)
@@ -162,7 +162,7 @@ def _describe_cupy(array: Any, runtime: RuntimeValues) -> ArgumentKey:
     return "cupy", array.dtype, array.shape, array.strides, address & 15, True, "cuda", array.data.device_id
 
 
-def _describe_torch(tensor: Any, runtime: RuntimeValues) -> ArgumentKey:
+def describe_torch(tensor: Any, runtime: RuntimeValues) -> ArgumentKey:
     try:
         address = tensor.data_ptr()
         if not address and tensor.device.type != "meta" and not _is_empty(tensor.shape):
@@ -211,11 +211,11 @@ def _torch(
 
 
 def describe_interface(array: Any, runtime: RuntimeValues) -> ArgumentKey:
-    return _interface_key(array, _INTERFACE, "cpu", runtime)
+    return _interface_key(array, INTERFACE, "cpu", runtime)
 
 
 def describe_cuda_interface(array: Any, runtime: RuntimeValues) -> ArgumentKey:
-    key = _interface_key(array, _CUDA_INTERFACE, "cuda", runtime)
+    key = _interface_key(array, CUDA_INTERFACE, "cuda", runtime)
     if key[0] != "interface":
         return key
     # The protocol does not tell the device. CuPy, JAX and others do; of other arrays the driver knows it.

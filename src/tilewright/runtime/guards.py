@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,6 @@ from tilewright.runtime.versions import incrementer
 _MOST = 256  # arguments and entries of lists: machine code for more takes long to make
 _ENTRY = Rule()
 _NUMBERS = (int, bool, float)
-_INTERFACES: dict[arrays.Describe | None, str] = {
-    arrays.describe_interface: "__array_interface__",
-    arrays.describe_cuda_interface: "__cuda_array_interface__",
-}
 
 
 class Guards:
@@ -67,28 +63,16 @@ class Guards:
             body.label(f"noted{made[1:]}")
 
     def _argument(self, rule: Rule, argument: str, known: Any, changed: bool) -> None:
-        kind, cupy, torch = type(known), sys.modules.get("cupy"), sys.modules.get("torch")
-        describe = None
-        if rule.constant and kind in _NUMBERS and known == known:  # no NaN
+        number = type(known) in _NUMBERS
+        array = None if rule.constant else _ARRAYS.get(arrays.array_describer(known))
+        if rule.constant and number and known == known:  # no NaN
             self._constant(argument, known)
         elif rule.declared is None and to_dtype(known) is not None:
             self._object(argument, known)
-        elif rule.constant:
-            self.able = False
-        elif kind is np.ndarray:
-            self._numpy(argument, known)
-        elif cupy is not None and kind is cupy.ndarray:
-            self._cupy(argument, known)
-        elif torch is not None and isinstance(known, torch.Tensor):
-            self._tensor(argument, known, changed)
-        elif rule.declared is not None:
-            self.able = False
-        elif kind in _NUMBERS:
+        elif array is not None:
+            array(self, argument, known, changed)
+        elif number and not rule.constant and rule.declared is None:
             self._number(argument, known)
-        elif (describe := arrays.array_describer(known)) in _INTERFACES:
-            self._interface(argument, known, _INTERFACES[describe])
-        elif describe is arrays.describe_dlpack:
-            self._exported(argument, known)
         else:
             self.able = False
 
@@ -143,9 +127,9 @@ class Guards:
             body.require_type(argument, float)
             self.numbers.append(("double", body.call("PyFloat_AsDouble", argument)))
 
-    def _numpy(self, argument: str, array: np.ndarray[Any, Any]) -> None:
+    def _numpy(self, argument: str, array: np.ndarray[Any, Any], changed: bool) -> None:
         body, at = self.body, numpy_memory.offset
-        self.able &= numpy_memory.FIELDS_ARE_KNOWN
+        self.able &= numpy_memory.FIELDS_ARE_KNOWN and type(array) is np.ndarray
         body.require_type(argument, np.ndarray)
         body.require_equal("ptr", body.load("ptr", argument, at("dtype")), body.reference(array.dtype))
         body.require_equal("i32", body.load("i32", argument, at("rank")), array.ndim)
@@ -157,7 +141,7 @@ class Guards:
         body.require_equal("i32", writeable, numpy_memory.WRITEABLE if array.flags.writeable else 0)
         self._address(body.load("i64", argument, at("address")), numpy_memory.address_of(array))
 
-    def _cupy(self, argument: str, array: Any) -> None:
+    def _cupy(self, argument: str, array: Any, changed: bool) -> None:
         body = self.body
         body.require_type(argument, type(array))
         for name in ("dtype", "shape", "strides"):
@@ -166,13 +150,14 @@ class Guards:
         self._require_attribute(memory, "device_id", array.data.device_id)
         self._address_of(body.attribute(memory, "ptr"), array.data.ptr)
 
-    def _interface(self, argument: str, array: Any, name: str) -> None:
-        """``array`` has the attribute ``name``, ``__array_interface__`` or that of CUDA."""
+    def _interface(self, argument: str, array: Any, changed: bool) -> None:
+        on_gpu = arrays.array_describer(array) is arrays.describe_cuda_interface
+        name = arrays.CUDA_INTERFACE if on_gpu else arrays.INTERFACE
         body, known = self.body, getattr(array, name)
         self.able &= type(known) is dict
         self.able &= all(type(known.get(key)) in (tuple, type(None)) for key in ("shape", "strides"))
         body.require_type(argument, type(array))
-        if name == "__cuda_array_interface__":
+        if on_gpu:
             self._require_device(argument, array)
         interface = body.attribute(argument, name)
         body.require_type(interface, dict)
@@ -208,7 +193,7 @@ class Guards:
         else:
             self._require_attribute(body.attribute(argument, "device"), "id", device.id)
 
-    def _exported(self, argument: str, array: Any) -> None:
+    def _exported(self, argument: str, array: Any, changed: bool) -> None:
         body = self.body
         try:
             capsule, versions = dlpack.export(array)
@@ -277,6 +262,17 @@ class Guards:
         if known:  # the array has elements, if not always
             self.body.require(self.body.let(f"icmp ne i64 {address}, 0"))
         self.numbers.append(("i64", address))
+
+
+# How arrays are described -> what writes their guards, given whether the launch writes to them.
+_ARRAYS: dict[arrays.Describe | None, Callable[[Guards, str, Any, bool], None]] = {
+    arrays.describe_numpy: Guards._numpy,
+    arrays.describe_cupy: Guards._cupy,
+    arrays.describe_torch: Guards._tensor,
+    arrays.describe_interface: Guards._interface,
+    arrays.describe_cuda_interface: Guards._interface,
+    arrays.describe_dlpack: Guards._exported,
+}
 
 
 def _offset(field: str) -> int:

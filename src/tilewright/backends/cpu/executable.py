@@ -42,7 +42,7 @@ from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLaunch
 from tilewright.backends.cpu.printing import printer
 from tilewright.backends.cpu.team import TeamMemory
-from tilewright.backends.cpu.team_stub import NO_REGION, Region, is_machine_code
+from tilewright.backends.cpu.team_stub import Region, is_machine_code
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable, in_memory
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
@@ -158,7 +158,7 @@ class CpuExecutable:
         if not self._simple:
             return None
         code, python, chunk = self._native.address(SERIAL_SYMBOL), PYTHON, self._options.chunk or 0
-        team, region = None if self._options.threads else self._team(), NO_REGION
+        team, region = None if self._options.threads else self._team(), None
         if team and is_machine_code(team[0]) and (number_of_threads() is not None or 2 * team[1] >= _PROCESSORS):
             region = Region.of(team, self._team_code, self._team_ready, self._scratch_bytes, python, chunk)
         return launch_stub(code, self._blocks_alone, self._scratch_bytes, python, self._note, region, self._native)

@@ -38,25 +38,26 @@ def launch_stub(
     scratch_bytes: int,
     python: int,
     note: Note,
-    region: tuple[Region, tuple[Any, ...]],
+    region: tuple[Region, tuple[Any, ...]] | None,
     *kept: Any,
 ) -> LaunchStub:
     """The entry of a kernel that neither prints, fails nor waits: for launches of at most so many ``blocks`` at the
-    time in the calling thread, and for others in the parallel ``region``, which comes with what it needs to live.
+    time in the calling thread, and for others in the parallel ``region``, if there is one, which comes with what
+    it needs to live.
 
     ``code`` is the address of its machine code, which lives with ``kept``, and ``python`` that of the functions it
     calls. Where a launch in this thread needs more scratch memory than a stack should give, it has no effect.
     """
-    words = *_Kernel(code, ctypes.addressof(blocks), python, id(note), scratch_bytes), *region[0]
+    words = *_Kernel(code, ctypes.addressof(blocks), python, id(note), scratch_bytes), *(region[0] if region else ())
     key, variables = environment.lookup(_THREADS)
-    made, needed = _code(variables.get(key))
+    made, needed = _code(variables.get(key), region is not None)
     return LaunchStub(made, (ctypes.c_uint64 * len(words))(*words), (needed, blocks, note, region, kept))
 
 
 @functools.cache
-def _code(setting: Any) -> tuple[Any, Any]:
-    """The code of all stubs that are made where the variable for the number of threads is ``setting``, and what it
-    needs to live."""
+def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
+    """The code of all stubs with regions, or without, that are made where the variable for the number of threads is
+    ``setting``, and what it needs to live."""
     body = Body()
     kernel = _Kernel._make(body.load(kind, "%record", 8 * i) for i, kind in enumerate(["ptr"] * 4 + ["i64"]))
     total, extents = "1", ("%x", "%y", "%z")
@@ -66,7 +67,7 @@ def _code(setting: Any) -> tuple[Any, Any]:
     body.require_equal("i64", body.load("i64", body.memory(deadlines.LIMITED)), 0)
     records, count = body.stack("ptr"), body.stack("i64")  # of the threads that take part
     few = body.let(f"icmp sle i64 {total}, {body.load('i64', kernel.blocks)}")
-    body.branch(few, "alone", "together")
+    body.branch(few, "alone", "together" if by_team else "no")
     body.label("alone")
     body.require(body.let(f"icmp ule i64 {kernel.scratch_bytes}, {MAX_SCRATCH}"))
     context = body.stack(f"[{len(Field)} x i64]")
@@ -78,13 +79,14 @@ def _code(setting: Any) -> tuple[Any, Any]:
     body.store("ptr", worker, records)
     body.store("i64", 1, count)
     body.jump("ran")
-    body.label("together")
-    key, variables = environment.lookup(_THREADS)
-    body.require_entry(variables, key, setting)
-    region = Region.loaded(body, body.at("%record", 8 * len(kernel)))
-    body.store("ptr", emit_region(body, region, total, extents), records)
-    body.store("i64", region.size, count)
-    body.jump("ran")
+    if by_team:
+        body.label("together")
+        key, variables = environment.lookup(_THREADS)
+        body.require_entry(variables, key, setting)
+        region = Region.loaded(body, body.at("%record", 8 * len(kernel)))
+        body.store("ptr", emit_region(body, region, total, extents), records)
+        body.store("i64", region.size, count)
+        body.jump("ran")
     body.label("ran")
     raised = body.let(f"icmp ne ptr {body.call('PyErr_Occurred')}, null")
     body.branch(raised, "cancelled", "ended")

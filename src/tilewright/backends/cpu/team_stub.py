@@ -77,10 +77,6 @@ class Region(NamedTuple):
         return cls._make(body.load(kind, record, 8 * i) for i, kind in enumerate(kinds))
 
 
-_NEVER = ctypes.c_int64(0)  # ready
-NO_REGION = Region._make([0, ctypes.addressof(_NEVER), *[0] * (len(Region._fields) - 2)]), ()
-
-
 def is_machine_code(runtime: openmp.Runtime) -> bool:
     """Whether the functions of ``runtime`` are such, and none of Python."""
     return not any(isinstance(f, types.FunctionType) for f in (runtime.fork, runtime.threads, runtime.in_parallel))
