@@ -62,6 +62,14 @@ def exported(kernel: Any, *parameters: Any, version: str | None = None) -> Modul
     return module
 
 
+def launch(kernel: Any, arguments: tuple[Any, ...], *, through: bool = True) -> None:
+    """One block of a kernel on the reference, ``through`` bytecode."""
+    again = ct.kernel(kernel.function)
+    trace = again.trace
+    again.trace = lambda signature: through_bytecode(trace(signature)) if through else trace(signature)
+    ct.launch(None, (1,), again, arguments, backend="reference")
+
+
 COPY = """\
 entry @k(%0: tile<ptr<f32>>, %1: tile<i32>, %2: tile<i32>, %3: tile<ptr<f32>>, %4: tile<i32>, %5: tile<i32>) {
   %6 = assume bounded<0, ?>, %1 : tile<i32>
@@ -348,13 +356,9 @@ def test_combiners_of_restricted_floats_have_arguments_of_float32(dtype: Any) ->
             np.uint32
         )
     x = np.random.default_rng(0).normal(size=(4, 8)).astype(dtype.storage)
-    outs = []
-    for through in (False, True):
-        kernel = ct.kernel(fold_small_floats.function)
-        trace = kernel.trace
-        kernel.trace = lambda s, trace=trace, through=through: through_bytecode(trace(s)) if through else trace(s)
-        outs.append(np.zeros(8, dtype.storage))
-        ct.launch(None, (1,), kernel, (x, outs[-1]), backend="reference")
+    outs = np.zeros((2, 8), dtype.storage)
+    for out, through in zip(outs, (False, True)):
+        launch(fold_small_floats, (x, out), through=through)
     assert np.array_equal(*outs) and outs[0].astype(float).any()
 
 
@@ -369,11 +373,69 @@ def test_products_of_four_tfloat32_have_zeros_behind_them() -> None:
     (product,) = (op for op in exported(multiply_few, *[array(2)] * 3).entry("k").body.walk() if op.name == "mmaf")
     assert [str(product.operands[n].type) for n in ("lhs", "rhs")] == ["tile<16x8xtf32>", "tile<8x8xtf32>"]
     x, y, out = np.arange(64.0).reshape(16, 4), np.arange(32.0).reshape(4, 8), np.zeros((16, 8), np.float32)
-    kernel = ct.kernel(multiply_few.function)
-    trace = kernel.trace
-    kernel.trace = lambda signature: through_bytecode(trace(signature))
-    ct.launch(None, (1,), kernel, (x.astype(np.float32), y.astype(np.float32), out), backend="reference")
+    launch(multiply_few, (x.astype(np.float32), y.astype(np.float32), out))
     assert np.array_equal(out, x @ y + 1)
+
+
+_EQUAL = ("ones", "a row", "a column", "a triangle", "a triangle of what is loaded")
+_LEFT = (*_EQUAL, "a triangle of the block", "a sum of both", "what is loaded")
+
+
+@ct.kernel
+def multiply_equal(x, y, out, LEFT: ct.Constant[int]):
+    numbers = ct.arange(64, dtype=ct.int32)[:, None] - ct.arange(32, dtype=ct.int32)[None, :]
+    loaded, zeros = ct.load(x, (0, 0), (64, 32)), ct.zeros((64, 32), x.dtype)
+    row, column = ct.load(x, (0, 0), (1, 32)), ct.load(x, (0, 0), (64, 1))
+    if LEFT == 0:
+        left = ct.ones((64, 32), x.dtype)
+    elif LEFT == 1:
+        left = ct.broadcast_to(row, (64, 32))
+    elif LEFT == 2:
+        left = ct.broadcast_to(column, (64, 32))
+    elif LEFT == 3:
+        left = (numbers >= 0).astype(x.dtype)
+    elif LEFT == 4:
+        left = ct.where(numbers >= 0, loaded, zeros)
+    elif LEFT == 5:
+        left = ct.where(numbers >= ct.bid(0), loaded, zeros)
+    elif LEFT == 6:
+        left = row + column
+    else:
+        left = loaded * 2
+    right = ct.load(y, (0, 0), (32, 16)).astype(left.dtype)
+    ct.store(out, (0, 0), ct.mma(left, right, ct.zeros((64, 16), out.dtype)))
+
+
+@pytest.mark.parametrize("left", _LEFT)
+def test_left_operands_with_equal_numbers_are_not_seen_as_such(left: str) -> None:
+    """Of registers with equal numbers, ptxas 13.5 fills one before the first instruction of a warp group."""
+    for dtype, sums in ((ct.float16, ct.float32), (ct.int8, ct.int32)):
+        given = array(2, dtype), array(2, dtype), array(2, sums), _LEFT.index(left)
+        names = [op.name for op in exported(multiply_equal, *given).entry("k").body.walk()]
+        assert ("xori" in names) == (left in _EQUAL)
+        rng = np.random.default_rng(1)
+        x, y = (rng.integers(-2, 3, shape).astype(dtype.storage) for shape in ((64, 32), (32, 16)))
+        outs = np.zeros((2, 64, 16), sums.storage)
+        for out, through in zip(outs, (False, True)):
+            launch(multiply_equal, (x, y, out, _LEFT.index(left)), through=through)
+        assert np.array_equal(*outs) and outs[0].any()
+
+
+@ct.kernel
+def clamped(x, out):
+    ct.store(out, (0,), ct.maximum(ct.minimum(ct.load(x, (0,), (8,)), 1), 0))
+
+
+@pytest.mark.parametrize("dtype", (ct.float16, ct.bfloat16, ct.float32, ct.float64), ids=str)
+def test_clamps_do_not_saturate(dtype: Any) -> None:
+    """Of a minimum with 1 and a maximum with 0 ptxas makes a saturation, which gives 0 for NaN."""
+    ops = {op.name: op for op in exported(clamped, array(1, dtype), array(1, dtype)).entry("k").body.walk()}
+    assert "select" in ops if dtype is ct.float64 else ops["maxf"].attributes["propagate_nan"]
+    assert not ops["minf"].attributes["propagate_nan"]
+    x = np.array([np.nan, -np.inf, -1, -0.0, 0.25, 1, 3, np.inf]).astype(dtype.storage)
+    out = np.zeros_like(x)
+    launch(clamped, (x, out))
+    assert out.astype(float).tolist() == [1, 0, 0, 0, 0.25, 1, 1, 1]
 
 
 @ct.kernel
@@ -397,10 +459,7 @@ def test_products_of_bytes_are_added_to_what_is_no_sum_of_products(zero: bool) -
     assert len(products) == 2 and uses == ([] if zero else ["ori", "andi"] * 2)
     x, y = (np.arange(16 * 64, dtype=np.int8).reshape(s) for s in ((16, 64), (64, 16)))
     start, out = np.full((16, 16), 2**31 - 1, np.int32), np.zeros((16, 16), np.int32)
-    kernel = ct.kernel(multiply_bytes.function)
-    trace = kernel.trace
-    kernel.trace = lambda signature: through_bytecode(trace(signature))
-    ct.launch(None, (1,), kernel, (x, y, start, out, zero), backend="reference")
+    launch(multiply_bytes, (x, y, start, out, zero))
     a, b = x.astype(np.int64), y.astype(np.int64)
     parts = [a[:, 16 * k : 16 * k + 16] @ b[16 * k : 16 * k + 16] for k in (0, 2, 0)]
     assert np.array_equal(out, (sum(parts) + (0 if zero else start)).astype(np.int32))
@@ -422,11 +481,9 @@ def test_few_elements_of_what_is_written_are_reduced_alone_with_the_bits_that_th
     parameters = array(1), array(1, ct.bool_), array(1, ct.int64), array(1), array(1), array(2)
     folds = [op for op in exported(kernel, *parameters).entry("k").body.walk() if op.name == "reduce"]
     assert [str(op.operands["operands"][0].type) for op in folds] == ["tile<4x1xi32>", "tile<4x1xi1>", "tile<1xi64>"]
-    trace = kernel.trace
-    kernel.trace = lambda signature: through_bytecode(trace(signature))
     x, y, z = np.array([-0.0, np.nan, 3, -4], np.float32), np.ones(4, np.float32), np.zeros(256, np.float32)
     flags, total, out = np.array([True, False, True, False]), np.array([-5]), np.zeros((4, 4), np.float32)
-    ct.launch(None, (1,), kernel, (x, flags, total, y, z, out), backend="reference")
+    launch(kernel, (x, flags, total, y, z, out))
     assert np.array_equal(out[:, 0], [-5, np.nan, -2, -9], equal_nan=True) and total[0] == -4
     assert np.array_equal(flags, [False, True, False, True]) and np.array_equal(x, [1, np.nan, 4, -3], equal_nan=True)
 
@@ -459,11 +516,8 @@ def test_scans_beside_products_take_their_tiles_from_memory(version: str, produc
     assert sources == (["load_ptr_tko"] * 2 if arrays else ["mmaf" if product else "addf", "scan"])
     a, b = np.arange(64, dtype=np.float32).reshape(8, 8) % 5, np.arange(64, dtype=np.float32).reshape(8, 8) % 3
     wanted = np.cumsum((a @ b if product else a + b)[:, ::-1].cumsum(0), 1)[:, ::-1]
-    kernel = ct.kernel(running_sums.function)
-    trace = kernel.trace
-    kernel.trace = lambda signature: through_bytecode(trace(signature))
     out = np.zeros((8, 8), np.float32)
-    ct.launch(None, (1,), kernel, (a, b, out, 8, product), backend="reference")
+    launch(running_sums, (a, b, out, 8, product))
     assert np.array_equal(out, wanted)
 
 
@@ -599,9 +653,7 @@ def sums_in_blocks(x, out):
 
 def test_combiners_ask_for_the_block_themselves() -> None:
     x, out = np.arange(32, dtype=np.int32).reshape(4, 8), np.zeros(4, np.int32)
-    trace = sums_in_blocks.trace
-    sums_in_blocks.trace = lambda signature: through_bytecode(trace(signature))
-    ct.launch(None, (1,), sums_in_blocks, (x, out))
+    launch(sums_in_blocks, (x, out))
     np.testing.assert_array_equal(out, x.sum(1))
 
 
@@ -620,9 +672,7 @@ def test_sums_of_iotas_are_no_multiples_for_tileiras() -> None:
     ops = [op.name for op in exported(sums_of_iotas, array(1, ct.int32)).entry("k").body.walk()]
     assert ops.count("xori") == 2 and (ops.count("addi"), ops.count("subi")) == (3, 2)
     out, i = np.zeros(48, np.int32), np.arange(16)
-    trace = sums_of_iotas.trace
-    sums_of_iotas.trace = lambda signature: through_bytecode(trace(signature))
-    ct.launch(None, (1,), sums_of_iotas, (out,))
+    launch(sums_of_iotas, (out,))
     np.testing.assert_array_equal(out, [*(i + i), *(64 - i), *(i // 2 + i % 2)])
 
 

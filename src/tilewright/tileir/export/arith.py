@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.analysis.gpu.clamps import is_never_nan
 from tilewright.ir import core
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import DType, bool_, float32, int64, tfloat32
+from tilewright.ir.dtypes import DType, bool_, float32, float64, int64, tfloat32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops import arith, shape
 from tilewright.ir.types import PointerType
 from tilewright.tileir.elementwise import FLOATS, PREDICATES, SHARED, is_exact, rounding_modes, shared_modes
 from tilewright.tileir.errors import VersionError
-from tilewright.tileir.export.emitter import Emitter, element, scalar, signedness, tile, tile_of
+from tilewright.tileir.export.emitter import Emitter, scalar, signedness, tile, tile_of
 from tilewright.tileir.module import Value
 from tilewright.tileir.optable import BY_NAME, ENUM_SINCE
 from tilewright.tileir.types import I1, I64, Tile
@@ -168,10 +169,23 @@ def _extremum(e: Emitter, op: Any) -> Value:
     integer, boolean = _EXTREMA[type(op)]
     dtype = arith.operand_dtype(op)
     if dtype.is_float:
-        return _FLOATS[type(op)](e, op)
+        return _float_extremum(e, op, dtype)
     if dtype.is_bool:
         return e.one(boolean, _sides(e, op), e.result(op))
     return e.one(integer, _sides(e, op), e.result(op), signedness=signedness(dtype))
+
+
+def _float_extremum(e: Emitter, op: arith.Max | arith.Min, dtype: DType) -> Value:
+    """The maximum of a constant and what is no NaN is written as one of which ptxas makes no saturation: see
+    ``analysis.gpu.clamps``."""
+    clamps = isinstance(op, arith.Max) and any(v in e.splats for v in op.operands)
+    if not clamps or op.propagate_nan or not all(map(is_never_nan, op.operands)):
+        return _FLOATS[type(op)](e, op)
+    if dtype is not float64:
+        return e.one("maxf", _sides(e, op), e.result(op), propagate_nan=True, flush_to_zero=op.flush_to_zero)
+    lhs, rhs = e[op.lhs], e[op.rhs]
+    more = compare(e, dtype, CmpPredicate.GT, lhs, rhs)
+    return e.one("select", {"cond": more, "val_if_true": lhs, "val_if_false": rhs}, e.result(op))
 
 
 def _isnan(e: Emitter, op: arith.IsNan) -> Value:
@@ -248,28 +262,27 @@ def _cast(e: Emitter, op: arith.Cast) -> Value:
 
 
 def _bitcast(e: Emitter, op: arith.Bitcast) -> Value:
-    source, target = op.x.tile, op.result.tile
     if isinstance(op.dtype, PointerType):
         return e.one("ptr_to_ptr", {"source": e[op.x]}, e.result(op))
-    if element(source.dtype) == element(target.dtype):
-        return e[op.x]
-    if tfloat32 in (source.element, op.dtype):  # 32 bits in our IR, of which 19 are there
-        return _tf32_bits(e, e[op.x], source.element, op.dtype)
-    if source.element.is_bool or op.dtype.is_bool:  # a byte in our IR, one bit there
-        return convert(e, e[op.x], source.element, op.dtype)
-    return e.one("bitcast", {"source": e[op.x]}, e.result(op))
+    source = op.x.tile.element
+    if source.is_bool != op.dtype.is_bool:  # a byte in our IR, one bit there
+        return convert(e, e[op.x], source, op.dtype)
+    return bitcast(e, e[op.x], source, op.dtype)
 
 
-def _tf32_bits(e: Emitter, value: Value, source: DType, target: DType) -> Value:
+def bitcast(e: Emitter, value: Value, source: DType, target: DType) -> Value:
+    """The bits of ``value``, numbers of ``source``, as numbers of ``target``: of ``tfloat32``, whose 32 bits are 19
+    there, those of float32."""
+    if scalar(source) is scalar(target):
+        return value
     assert isinstance(value.type, Tile)
-    extents = value.type.shape
-    if source is tfloat32:
-        value = convert(e, value, tfloat32, float32)
-        same = target is float32
-        return value if same else e.one("bitcast", {"source": value}, tile_of(scalar(target), extents))
-    if source is not float32:
-        value = e.one("bitcast", {"source": value}, tile_of(scalar(float32), extents))
-    return convert(e, value, float32, tfloat32, RoundingMode.RZ)
+    if tfloat32 in (source, target):
+        if source is tfloat32:
+            return bitcast(e, convert(e, value, tfloat32, float32), float32, target)
+        return convert(e, bitcast(e, value, source, float32), float32, tfloat32, RoundingMode.RZ)
+    result = tile_of(scalar(target), value.type.shape)
+    e.require_tile(result)
+    return e.one("bitcast", {"source": value}, result)
 
 
 def _offset(e: Emitter, op: shape.PtrOffset) -> Value:

@@ -19,7 +19,7 @@ from tilewright.ir.types import TileType, Type
 from tilewright.system import collector
 from tilewright.tileir.debug import CallSite, CompileUnit, File, FileLoc, Location, Subprogram
 from tilewright.tileir.errors import VersionError
-from tilewright.tileir.export import arith, tiles
+from tilewright.tileir.export import arith, products, tiles
 from tilewright.tileir.export import memory as memory_ops
 from tilewright.tileir.export.emitter import Emitter, number_attribute, number_in, scalar, tile, tile_of
 from tilewright.tileir.export.tokens import Slot, Tokens
@@ -28,7 +28,7 @@ from tilewright.tileir.optable import NEWEST
 from tilewright.tileir.types import TOKEN
 from tilewright.tileir.types import Type as TileIRType
 
-HANDLERS: dict[type[Op], Any] = {**arith.HANDLERS, **tiles.HANDLERS, **memory_ops.HANDLERS}
+HANDLERS: dict[type[Op], Any] = {**arith.HANDLERS, **tiles.HANDLERS, **products.HANDLERS, **memory_ops.HANDLERS}
 _TERMINATORS: dict[type[Op], str] = {control.Yield: "yield", control.Continue: "continue", control.Break: "break"}
 _ENTRY_HINTS = {
     "num_ctas": "num_cta_in_cga",

@@ -1,4 +1,4 @@
-"""Ops that create and rearrange tiles, and matrix products, as ops of CUDA Tile IR."""
+"""Ops that create and rearrange tiles as ops of CUDA Tile IR."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from tilewright.ir import core
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import int32, tfloat32, uint8
-from tilewright.ir.ops import control, linear, memory, shape
+from tilewright.ir.dtypes import int32, uint8
+from tilewright.ir.ops import memory, shape
 from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.export.arith import convert
-from tilewright.tileir.export.emitter import Emitter, scalar, signedness, splat_of, tile, tile_of
+from tilewright.tileir.export.emitter import Emitter, scalar, splat_of, tile_of
 from tilewright.tileir.module import BoundedAttr, DivByAttr, SameElementsAttr, Value
-from tilewright.tileir.types import I8, I32, Tile, Type
+from tilewright.tileir.types import I8, I32
 
 
 def _constant(e: Emitter, op: shape.Constant) -> Value | None:
@@ -92,80 +92,6 @@ def _unpack(e: Emitter, op: shape.Unpack) -> Value:
     return e[op.x] if scalar(op.dtype) == scalar(uint8) else e.one("bitcast", {"source": e[op.x]}, e.result(op))
 
 
-_MOST_AXES = 3  # of the operands of a matrix product
-
-
-def _batched(e: Emitter, value: core.Value) -> Value:
-    """``value`` with at most one batch axis."""
-    t = value.tile
-    if t.rank <= _MOST_AXES:
-        return e[value]
-    batch = math.prod(t.shape[:-2])
-    return e.one("reshape", {"source": e[value]}, tile(t.with_shape((batch, *t.shape[-2:]))))
-
-
-def _mma(e: Emitter, op: linear.Mma) -> Value:
-    operands = {"lhs": _batched(e, op.x), "rhs": _batched(e, op.y), "acc": _batched(e, op.acc)}
-    if op.x.tile.element is tfloat32 and op.x.tile.shape[-1] == _FEW:
-        operands |= {"lhs": _with_zeros(e, operands["lhs"], -1), "rhs": _with_zeros(e, operands["rhs"], -2)}
-    result = operands["acc"].type
-    found = _product(e, op, operands, result)
-    return found if result == e.result(op) else e.one("reshape", {"source": found}, e.result(op))
-
-
-_FEW = 4  # elements along k, of which tileiras 13.5 gives rows 8 to 15 of an instruction those of rows 0 to 7
-
-
-def _with_zeros(e: Emitter, value: Value, axis: int) -> Value:
-    """A tile of ``tfloat32`` with as many zeros behind it along ``axis``."""
-    assert isinstance(value.type, Tile)
-    extents = value.type.shape
-    axis += len(extents)
-    wide = (*extents[:axis], 2 * extents[axis], *extents[axis + 1 :])
-    sides = {"lhs": value, "rhs": e.constant(tfloat32, 0, extents)}
-    return e.one("cat", sides, tile_of(value.type.element, wide), dim=axis)
-
-
-def _product(e: Emitter, op: linear.Mma, operands: dict[str, Value], result: Type) -> Value:
-    x, y = op.x.tile.element, op.y.tile.element
-    if x.is_floating:
-        fast = op.fast_acc and e.minor >= 3  # leave to be less exact, which an older file cannot give
-        return e.one("mmaf", operands, result, fast_acc=fast)
-    signs = {"signedness_lhs": signedness(x), "signedness_rhs": signedness(y)}
-    if _begins_at_zero(e, op.acc):
-        return e.one("mmai", operands, result, **signs)
-    # tileiras 13.5 saturates on Hopper where a sum leaves 32 bits, which the sum of a product alone does not. It makes
-    # a product and an addition one, too, but not of what has all bits of both and what has those that they share.
-    assert isinstance(result, Tile)
-    found = e.one("mmai", {**operands, "acc": e.constant(int32, 0, result.shape)}, result, **signs)
-    terms = {"lhs": found, "rhs": operands["acc"]}
-    halves = [e.one(name, terms, result) for name in ("ori", "andi")]
-    return e.one("addi", dict(zip(terms, halves)), result, overflow="none")
-
-
-def _begins_at_zero(e: Emitter, value: core.Value) -> bool:
-    """Whether ``value`` is a sum of products and of nothing else."""
-    seen, pending = set[core.Value](), [value]
-    while pending:
-        at = pending.pop()
-        if at in seen:
-            continue
-        seen.add(at)
-        known, sources = e.splats.get(at), [at.op.acc] if isinstance(at.op, linear.Mma) else control.incoming(at)
-        if known is not None:
-            sources = [] if known[1] == 0 else None
-        if sources is None:
-            return False
-        pending += sources
-    return True
-
-
-def _mma_scaled(e: Emitter, op: linear.MmaScaled) -> Value:
-    operands = {"lhs": e[op.x], "rhs": e[op.y], "acc": e[op.acc]}
-    operands |= {"lhs_scale": e[op.x_scale], "rhs_scale": e[op.y_scale]}
-    return e.one("mmaf_scaled", operands, e.result(op))
-
-
 _div_by = functools.lru_cache(maxsize=256)(DivByAttr)
 bounded = functools.lru_cache(maxsize=256)(BoundedAttr)
 
@@ -213,8 +139,6 @@ HANDLERS: dict[type[Op], Any] = {
     shape.Insert: _insert,
     shape.Pack: _pack,
     shape.Unpack: _unpack,
-    linear.Mma: _mma,
-    linear.MmaScaled: _mma_scaled,
     memory.AssumeDivisible: _divisible,
     memory.AssumeBounded: _bounded,
     memory.AssumeBlocked: _blocked,

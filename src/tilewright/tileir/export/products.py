@@ -1,0 +1,174 @@
+"""Matrix products as ops of CUDA Tile IR, around what ``tileiras`` 13.5 and its ``ptxas`` compile wrongly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.ir import core
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import DType, int8, int16, int32, tfloat32
+from tilewright.ir.ops import arith, control, linear, shape
+from tilewright.tileir.export.arith import bitcast, convert
+from tilewright.tileir.export.emitter import Emitter, scalar, signedness, tile, tile_of
+from tilewright.tileir.module import Value
+from tilewright.tileir.types import I32, Tile, Type
+
+_MOST_AXES = 3  # of the operands of a matrix product
+
+
+def _batched(e: Emitter, value: core.Value) -> Value:
+    """``value`` with at most one batch axis."""
+    t = value.tile
+    if t.rank <= _MOST_AXES:
+        return e[value]
+    batch = math.prod(t.shape[:-2])
+    return e.one("reshape", {"source": e[value]}, tile(t.with_shape((batch, *t.shape[-2:]))))
+
+
+def _mma(e: Emitter, op: linear.Mma) -> Value:
+    operands = {"lhs": _batched(e, op.x), "rhs": _batched(e, op.y), "acc": _batched(e, op.acc)}
+    dtype, (rows, depth) = op.x.tile.element, op.x.tile.shape[-2:]
+    few = dtype is tfloat32 and depth == _FEW
+    if few:
+        operands |= {"lhs": _with_zeros(e, operands["lhs"], -1), "rhs": _with_zeros(e, operands["rhs"], -2)}
+    if rows >= _GROUP_ROWS and (dtype is tfloat32 or dtype.bitwidth <= 16) and (few or _has_equal_registers(op.x)):
+        operands["lhs"] = _of_hidden_bits(e, operands["lhs"], dtype)
+    result = operands["acc"].type
+    found = _product(e, op, operands, result)
+    return found if result == e.result(op) else e.one("reshape", {"source": found}, e.result(op))
+
+
+_FEW = 4  # elements along k, of which tileiras 13.5 gives rows 8 to 15 of an instruction those of rows 0 to 7
+
+
+def _with_zeros(e: Emitter, value: Value, axis: int) -> Value:
+    """A tile of ``tfloat32`` with as many zeros behind it along ``axis``."""
+    assert isinstance(value.type, Tile)
+    extents = value.type.shape
+    axis += len(extents)
+    wide = (*extents[:axis], 2 * extents[axis], *extents[axis + 1 :])
+    sides = {"lhs": value, "rhs": e.constant(tfloat32, 0, extents)}
+    return e.one("cat", sides, tile_of(value.type.element, wide), dim=axis)
+
+
+_GROUP_ROWS = 64  # of the left operand of an instruction of a warp group, which may be in four registers of each thread
+_FAR = 24  # ops that are looked through
+
+
+def _has_equal_registers(value: core.Value) -> bool:
+    """Whether numbers in ``value`` may be known to be equal when it is compiled."""
+    known, axes = _differing(value, _FAR, {})
+    return known or not axes >= {value.tile.rank - 1, value.tile.rank - 2}
+
+
+_Differing = tuple[bool, frozenset[int]]
+
+
+def _differing(value: core.Value, far: int, seen: dict[core.Value, _Differing]) -> _Differing:
+    """Whether the numbers in ``value`` are known when it is compiled, and the axes along which they may differ."""
+    if value not in seen:
+        seen[value] = _found_differing(value, far, seen)
+    return seen[value]
+
+
+def _found_differing(value: core.Value, far: int, seen: dict[core.Value, _Differing]) -> _Differing:
+    op, extents = value.op, value.tile.shape
+    axes = frozenset(axis for axis, extent in enumerate(extents) if extent > 1)
+    if isinstance(op, (shape.Constant, shape.Iota)):
+        return True, axes if isinstance(op, shape.Iota) else frozenset()
+    if op is None or not far or not (op.spec.elementwise or isinstance(op, _MOVES)):
+        return False, axes
+    of = [_differing(v, far - 1, seen) for v in op.operands]
+    known, source = of[0]
+    if isinstance(op, shape.Permute):
+        return known, frozenset(op.axes.index(axis) for axis in source)
+    if isinstance(op, shape.Broadcast):
+        return known, source
+    if isinstance(op, shape.Reshape):
+        before = [axis for axis, extent in enumerate(op.x.tile.shape) if extent > 1]
+        if [op.x.tile.shape[axis] for axis in before] == [extents[axis] for axis in sorted(axes)]:
+            return known, frozenset(after for axis, after in zip(before, sorted(axes)) if axis in source)
+        return known, axes if source else source
+    if isinstance(op, arith.Select) and known:  # which of the two a register has is known
+        return all(k for k, _ in of), frozenset.intersection(*(frozenset() if k else a for k, a in of[1:]))
+    return all(k for k, _ in of), frozenset[int]().union(*(a for _, a in of))
+
+
+_MOVES = (shape.Permute, shape.Broadcast, shape.Reshape)
+
+
+def _of_hidden_bits(e: Emitter, value: Value, dtype: DType) -> Value:
+    """``value`` with the last bit of a product of two numbers that follow each other, which is 0, added to each number.
+
+    Of registers with equal numbers, which are the left operand of several instructions of a warp group, ``ptxas`` 13.5
+    fills only one before the first instruction, and the three others behind it.
+    """
+    assert isinstance(value.type, Tile)
+    extents = value.type.shape
+    numbers = tile_of(I32, extents)
+    rows, columns = (_along(e, extents, axis) for axis in (-2, -1))
+    thrice = e.one("muli", {"lhs": columns, "rhs": e.constant(int32, 3, extents)}, numbers, overflow="none")
+    count = e.one("addi", {"lhs": rows, "rhs": thrice}, numbers, overflow="none")
+    following = e.one("addi", {"lhs": count, "rhs": e.constant(int32, 1, extents)}, numbers, overflow="none")
+    even = e.one("muli", {"lhs": count, "rhs": following}, numbers, overflow="none")
+    last = e.one("andi", {"lhs": even, "rhs": e.constant(int32, 1, extents)}, numbers)
+    bits = _INTEGERS[dtype.bytes]
+    sides = {"lhs": bitcast(e, value, dtype, bits), "rhs": convert(e, last, int32, bits)}
+    return bitcast(e, e.one("xori", sides, tile_of(scalar(bits), extents)), bits, dtype)
+
+
+_INTEGERS = {1: int8, 2: int16, 4: int32}
+
+
+def _along(e: Emitter, extents: tuple[int, ...], axis: int) -> Value:
+    """0, 1, 2, ... along ``axis`` of a tile."""
+    count = extents[axis]
+    across = (*[1] * (len(extents) - 2), count, 1) if axis == -2 else (*[1] * (len(extents) - 1), count)
+    flat = e.one("iota", {}, tile_of(I32, (count,)))
+    line = e.one("reshape", {"source": flat}, tile_of(I32, across))
+    return e.one("broadcast", {"source": line}, tile_of(I32, extents))
+
+
+def _product(e: Emitter, op: linear.Mma, operands: dict[str, Value], result: Type) -> Value:
+    x, y = op.x.tile.element, op.y.tile.element
+    if x.is_floating:
+        fast = op.fast_acc and e.minor >= 3  # leave to be less exact, which an older file cannot give
+        return e.one("mmaf", operands, result, fast_acc=fast)
+    signs = {"signedness_lhs": signedness(x), "signedness_rhs": signedness(y)}
+    if _begins_at_zero(e, op.acc):
+        return e.one("mmai", operands, result, **signs)
+    # tileiras 13.5 saturates on Hopper where a sum leaves 32 bits, which the sum of a product alone does not. It makes
+    # a product and an addition one, too, but not of what has all bits of both and what has those that they share.
+    assert isinstance(result, Tile)
+    found = e.one("mmai", {**operands, "acc": e.constant(int32, 0, result.shape)}, result, **signs)
+    terms = {"lhs": found, "rhs": operands["acc"]}
+    halves = [e.one(name, terms, result) for name in ("ori", "andi")]
+    return e.one("addi", dict(zip(terms, halves)), result, overflow="none")
+
+
+def _begins_at_zero(e: Emitter, value: core.Value) -> bool:
+    """Whether ``value`` is a sum of products and of nothing else."""
+    seen, pending = set[core.Value](), [value]
+    while pending:
+        at = pending.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        known, sources = e.splats.get(at), [at.op.acc] if isinstance(at.op, linear.Mma) else control.incoming(at)
+        if known is not None:
+            sources = [] if known[1] == 0 else None
+        if sources is None:
+            return False
+        pending += sources
+    return True
+
+
+def _mma_scaled(e: Emitter, op: linear.MmaScaled) -> Value:
+    operands = {"lhs": e[op.x], "rhs": e[op.y], "acc": e[op.acc]}
+    operands |= {"lhs_scale": e[op.x_scale], "rhs_scale": e[op.y_scale]}
+    return e.one("mmaf_scaled", operands, e.result(op))
+
+
+HANDLERS: dict[type[Op], Callable[[Emitter, Any], Value]] = {linear.Mma: _mma, linear.MmaScaled: _mma_scaled}
