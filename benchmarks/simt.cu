@@ -49,6 +49,49 @@ __global__ void warps(float* out, float const* in) {
     if (i % 32 == 0) out[i / 32] = sum;
 }
 
+__device__ float warp_sum(float sum) {
+    for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(0xffffffffu, sum, d);
+    return sum;
+}
+__global__ void shuffles(float* out, float const* in) {
+    __shared__ float part[threads / 32];
+    int t = threadIdx.x;
+    float sum = warp_sum(in[blockIdx.x * threads + t]);
+    if (t % 32 == 0) part[t / 32] = sum;
+    __syncthreads();
+    if (t >= 32) return;
+    sum = warp_sum(t < threads / 32 ? part[t] : 0.0f);
+    if (t == 0) out[blockIdx.x] = sum;
+}
+__global__ void unrolled(float* out, float const* in) {  // the lanes of the last warp in step, as on older GPUs
+    __shared__ float part[threads];
+    int t = threadIdx.x;
+    part[t] = in[blockIdx.x * threads + t];
+    __syncthreads();
+    for (int d = threads / 2; d > 32; d /= 2) {
+        if (t < d) part[t] += part[t + d];
+        __syncthreads();
+    }
+    if (t < 32) {
+        volatile float* last = part;
+        last[t] += last[t + 32];
+        last[t] += last[t + 16];
+        last[t] += last[t + 8];
+        last[t] += last[t + 4];
+        last[t] += last[t + 2];
+        last[t] += last[t + 1];
+    }
+    if (t == 0) out[blockIdx.x] = part[0];
+}
+__global__ void atomics(float* out, float const* in) {
+    __shared__ float sum;
+    if (threadIdx.x == 0) sum = 0;
+    __syncthreads();
+    atomicAdd(&sum, in[blockIdx.x * threads + threadIdx.x]);
+    __syncthreads();
+    if (threadIdx.x == 0) out[blockIdx.x] = sum;
+}
+
 static void transpose_loops(float* out, float const* in) {
     for (int i = 0; i < size; i += tile)
         for (int j = 0; j < size; j += tile)
@@ -62,6 +105,14 @@ static void reduce_loops(float* out, float const* in) {
         for (int d = threads / 2; d > 0; d /= 2)
             for (int t = 0; t < d; ++t) part[t] += part[t + d];
         out[block] = part[0];
+    }
+}
+
+static void atomics_loops(float* out, float const* in) {
+    for (int block = 0; block < count / threads; ++block) {
+        float sum = 0;
+        for (int t = 0; t < threads; ++t) sum += in[block * threads + t];
+        out[block] = sum;
     }
 }
 
@@ -112,6 +163,17 @@ int main() {
     loops = best([&] { reduce_loops(expected, in); });
     right &= memcmp(out, expected, count / threads * sizeof(float)) == 0;
     printf("reduce     %8.2f  loops  %8.2f\n", kernel, loops);
+    struct {
+        char const* name;
+        void (*kernel)(float*, float const*);
+        void (*loops)(float*, float const*);
+    } const others[] = {{"shuffles", shuffles, reduce_loops}, {"unrolled", unrolled, reduce_loops}, {"atomics", atomics, atomics_loops}};
+    for (auto const& each : others) {
+        kernel = best([&] { each.kernel<<<count / threads, threads>>>(out, in); });
+        loops = best([&] { each.loops(expected, in); });
+        right &= memcmp(out, expected, count / threads * sizeof(float)) == 0;
+        printf("%-10s %8.2f  loops  %8.2f\n", each.name, kernel, loops);
+    }
     kernel = best([&] { sum<<<64, threads>>>(out, in); });
     loops = best([&] { sum_loops(expected, in); });
     float all = 0;

@@ -273,3 +273,94 @@ def test_what_is_the_same_for_a_block_is_kept_once(old: str, new: str, same: boo
 @pytest.mark.parametrize("line", ["  %p = phi i32 [ 0, %entry ]", "  %n = alloca i32, i64 %v"])
 def test_what_cannot_be_split_is_left_to_fibers(line: str) -> None:
     assert fission.split(BODY.replace("end:\n", f"end:\n{line}\n")) is None
+
+
+REDUCTIONS = r"""#include <cstdio>
+#include <cuda_runtime.h>
+__device__ int first(int const* in, int n) {
+  int i = blockIdx.x * blockDim.x * blockDim.y + threadIdx.y * blockDim.x + threadIdx.x, sum = 0;
+  for (; i < n; i += gridDim.x * blockDim.x * blockDim.y) sum += in[i];
+  return sum;
+}
+__device__ int over_warp(int v) {
+  for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
+  return v;
+}
+__device__ int crosswise(int v) {
+  for (int d = 1; d < 32; d *= 2) v += __shfl_xor_sync(0xffffffffu, v, d);
+  return v;
+}
+#define KERNEL(name, ...)                                                     \
+  __global__ void name(int* out, int const* in, int n) {                      \
+    __shared__ int part[512];                                                 \
+    __shared__ int all;                                                       \
+    int t = threadIdx.y * blockDim.x + threadIdx.x, m = blockDim.x * blockDim.y, v = first(in, n); \
+    (void)part, (void)all, (void)m;                                           \
+    __VA_ARGS__;                                                              \
+  }
+KERNEL(tree, part[t] = v; __syncthreads();
+  for (int s = m / 2; s > 0; s >>= 1) { if (t < s) part[t] += part[t + s]; __syncthreads(); }
+  if (t == 0) atomicAdd(out, part[0]))
+KERNEL(skipping, part[t] = v; __syncthreads();
+  for (unsigned s = m / 2; s >= 1; s /= 2) { if (!(unsigned(t) >= s)) part[t] = v = v + part[t + s]; __syncthreads(); }
+  if (t == 0) atomicAdd(out, v))
+KERNEL(from_the_end, part[t] = v; __syncthreads();
+  for (int s = 1; s < m; s *= 2) {
+    int at = 2 * s * t;
+    if (at + s < m) part[at] += part[at + s];
+    __syncthreads();
+  }
+  if (t <= 0) atomicAdd(out, part[0]))
+KERNEL(halves, part[t] = v; __syncthreads();
+  if (t <= 63) for (int k = t + 64; k < m; k += 64) part[t] += part[k];
+  __syncthreads();
+  if (t == 0) for (int k = 1; k < min(m, 64); ++k) part[0] += part[k];
+  __syncthreads();
+  if (t == 1) atomicAdd(out, part[0]))
+KERNEL(warps, v = over_warp(v); if (t % 32 == 0) part[t / 32] = v; __syncthreads();
+  v = t < m / 32 ? part[t % 32] : 0; if (t / 32 == 0) v = over_warp(v);
+  if (t == 0) atomicAdd(out, v))
+KERNEL(across, v = crosswise(v); if (t % 32 == 5) part[t / 32] = v; __syncthreads();
+  if (t < 32) { v = crosswise(t < m / 32 ? part[t] : 0); if (t == 9) atomicAdd(out, v); })
+KERNEL(volatiles, part[t] = v; __syncthreads();
+  for (int s = m / 2; s > 32; s >>= 1) { if (t < s) part[t] += part[t + s]; __syncthreads(); }
+  if (t < 32) {
+    volatile int* p = part; if (m >= 64) p[t] += p[t + 32];
+    p[t] += p[t + 16]; p[t] += p[t + 8]; p[t] += p[t + 4]; p[t] += p[t + 2]; p[t] += p[t + 1];
+  }
+  if (t == 0) atomicAdd(out, part[0]))
+KERNEL(atomics, if (t == 0) all = 0; __syncthreads(); atomicAdd(&all, v); __syncthreads(); if (t == 0) atomicAdd(out, all))
+KERNEL(kinds, if (t == 0) part[0] = 7; part[1 + t % 3] = 0; __syncthreads();
+  int before = atomicAdd(&part[0], 1);
+  atomicMax(&part[1], before); atomicExch(&part[2], 1); atomicCAS(&part[3], 0, m + 7);
+  __syncthreads();
+  if (t == 0 && part[1] + 1 == part[0] && part[2] == 1 && part[3] == part[0]) all = 0;
+  __syncthreads();
+  atomicSub(&all, -v); __syncthreads();
+  if (t == 0) atomicAdd(out, all))
+KERNEL(partly, if (t < m / 2) v += __shfl_xor_sync(__activemask(), v, 0) - v; v = over_warp(v);
+  if (t % 32 == 0) atomicAdd(out, v))
+int main() {
+  constexpr int n = 10007;
+  int *in, *out, wanted = 0, bad = 0;
+  cudaMallocManaged(&in, n * sizeof(int)); cudaMallocManaged(&out, sizeof(int));
+  for (int i = 0; i < n; ++i) wanted += in[i] = i % 23 - 7;
+  auto run = [&](char const* name, auto kernel) {
+    for (dim3 block : {dim3(32), dim3(64), dim3(256), dim3(512), dim3(16, 16), dim3(64, 2), dim3(8, 8)})
+      for (int grid : {1, 5, 70}) {
+        *out = 0;
+        kernel<<<grid, block>>>(out, in, n);
+        if (cudaDeviceSynchronize() != cudaSuccess || *out != wanted) ++bad, printf("%s %d %d: %d\n", name, block.x, grid, *out);
+      }
+  };
+  run("tree", tree); run("skipping", skipping); run("from_the_end", from_the_end); run("halves", halves);
+  run("warps", warps); run("across", across); run("volatiles", volatiles); run("atomics", atomics);
+  run("kinds", kinds); run("partly", partly);
+  printf("%d bad\n", bad);
+}
+"""
+
+
+def test_reductions_of_a_block(tmp_path: Path) -> None:
+    """In the forms in which they are written; each runs in another way, and all give the same."""
+    assert printed(tmp_path / "program.cu", REDUCTIONS) == ("0 bad\n", "")

@@ -23,7 +23,7 @@ template <typename T> __global__ void k(T* p, int n, Own own, float* null) {
   __syncthreads();
   int x = table[i & 7];  // out-of-bounds 20
   p[i] = get(p, i + 1);
-  if (i > 37) atomicAdd(p + i + 1, T(1));  // out-of-bounds 2
+  if (i > 37) atomicAdd(p + i + 1, T(1));  // out-of-bounds 1
   T* q = s + 1; q[i % 32] = x;  // out-of-bounds 1
   own.p[own.n + i] = 3;
   if (i == 5) null[i] = 1;  // dangling-pointer 1

@@ -23,7 +23,7 @@ define internal void @_ZdaPv(ptr %p) {
 declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32) convergent
 declare i32 @llvm.nvvm.vote.ballot.sync(i32, i1) convergent
 declare void @llvm.nvvm.bar.warp.sync(i32) convergent
-define internal ptr @__tw_simt_exchange(i32 %mask, i64 %value, ptr %file, i32 %line) alwaysinline convergent {
+define internal ptr @__tw_simt_exchange(i32 %mask, i64 %value, i32 %bytes, ptr %file, i32 %line) alwaysinline convergent {
   call void @llvm.nvvm.bar.warp.sync(i32 %mask)
   ret ptr null
 }

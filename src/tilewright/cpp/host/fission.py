@@ -18,10 +18,11 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.cpp.host.control_flow import LABEL, components, definitions_of, loops
 from tilewright.cpp.host.debug_info import Line
+from tilewright.cpp.host.guards import Guard, guard, in_plane
 from tilewright.cpp.host.liveness import carried
 from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.strides import YIELD
-from tilewright.cpp.host.uniform import ACCESS, LOCAL, Block, uniform
+from tilewright.cpp.host.uniform import ACCESS, LOCAL, Block, uniform, uniform_values
 from tilewright.ir.reachable import reachable
 
 BARRIER = "__tw_simt_barrier"
@@ -29,6 +30,9 @@ EXCHANGE = "__tw_simt_exchange"  # of values among lanes of a warp
 RUNTIME = {  # functions of the runtime that split kernels call
     "__tw_simt_frames": "declare ptr @__tw_simt_frames(i64)",
     "llvm.ctlz.i32": "declare i32 @llvm.ctlz.i32(i32, i1)",
+    "llvm.vector.reduce.and.v32i32": "declare i32 @llvm.vector.reduce.and.v32i32(<32 x i32>)",
+    "llvm.umin.i64": "declare i64 @llvm.umin.i64(i64, i64)",
+    "llvm.smax.i64": "declare i64 @llvm.smax.i64(i64, i64)",
     "__tw_simt_passed": "declare void @__tw_simt_passed(i32)",
     "__tw_simt_diverged": "declare void @__tw_simt_diverged(ptr, i32, i32)",
 }
@@ -42,7 +46,8 @@ _WAIT = re.compile(
 )
 _EXCHANGED = re.compile(
     rf"^  (?:(?P<result>{LOCAL}) = )?(?:tail |notail )?call [^\n@]*@{EXCHANGE}\(i32 (?:noundef )?(?P<mask>[^,]+), "
-    r"i64 (?:noundef )?(?P<value>[^,]+), ptr (?:\w+ )*(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
+    r"i64 (?:noundef )?(?P<value>[^,]+), i32 (?:noundef )?(?P<bytes>\d), "
+    r"ptr (?:\w+ )*(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
 )
 _ALLOCA = re.compile(rf"^  (?P<name>{LOCAL}) = alloca (?P<type>.+?)(?P<alignment>, align \d+)?(?:, !.*)?$")
 SCALARS = frozenset({"i8", "i16", "i32", "i64", "half", "bfloat", "float", "double", "ptr"})
@@ -50,11 +55,14 @@ _REFUSED = re.compile(
     r"^  (?:.* = )?(?:phi|invoke|indirectbr|callbr|resume|catchswitch) |landingpad|llvm\.stacksave", re.M
 )
 _MOST = 31  # barriers of a kernel, so that a set of them fits 32 bits
-_PURE = re.compile(rf"^  {LOCAL} = (?:add|sub|mul|shl|lshr|ashr|and|or|xor|zext|sext|trunc|icmp|select|getelementptr) ")
+_PURE = re.compile(
+    rf"^  {LOCAL} = (?:(?:add|sub|mul|shl|lshr|ashr|and|or|xor|zext|sext|trunc|icmp|select|getelementptr) |"
+    r"(?:tail )?call [^@]*@llvm\.threadlocal\.address\.)"
+)
 _STORED = re.compile(r"^  store (?P<type>\w+) (?P<value>[^ ,]+), ptr ")
 _CHEAP = 16  # instructions that compute a variable once more
 LEAVES = 3  # the kind of a barrier that stands for the end of a loop
-_MEETS = 4  # that of lanes of a warp
+_MEETS = {"8": 4, "4": 7}  # those of lanes of a warp, by the bytes that each of them gives
 NEXT = "%tw.next"  # where each thread ended
 
 
@@ -69,6 +77,11 @@ class Barrier:
     file: str
     line: int
     mask: str = ""
+
+    @property
+    def word(self) -> str:
+        """The type of what lanes give."""
+        return "i64" if self.kind == _MEETS["8"] else "i32"
 
     @property
     def fixed_mask(self) -> int:
@@ -97,6 +110,7 @@ class Split:
     uniform: list[str] = field(default_factory=list)
     pointed_to: set[str] = field(default_factory=set)
     recomputed: dict[str, list[str]] = field(default_factory=dict)  # variables that each region computes, and how
+    guards: dict[int, Guard] = field(default_factory=dict)  # regions that few threads need
 
     @property
     def lines(self) -> list[str]:
@@ -105,8 +119,8 @@ class Split:
 
     @property
     def yields(self) -> list[int]:
-        """The regions that begin where threads need not meet."""
-        return [number for number, barrier in enumerate(self.barriers, 1) if barrier.kind == YIELD]
+        """The regions that begin where threads need not meet. Warps go on for themselves anyway."""
+        return [] if self.by_warps else [k for k, barrier in enumerate(self.barriers, 1) if barrier.kind == YIELD]
 
     @property
     def by_warps(self) -> bool:
@@ -134,12 +148,14 @@ def prepared(text: str, kernels: set[str], function: re.Pattern[str], transform:
     return transform(function.sub(separated, text), kernels, _DEMOTE)
 
 
-def split(body: str) -> Split | None:
+def split(body: str, *, stores: bool = False) -> Split | None:
     """The regions of a kernel that ``prepared`` made ready, from the text between its braces; None for one whose
-    threads must be fibers, as it has barriers with numbers that are not known before it runs, or exceptions."""
+    threads must be fibers, as it has barriers with numbers that are not known before it runs, or exceptions. The
+    coordinates of threads are in memory if ``stores``."""
     if _REFUSED.search(body):
         return None
-    blocks = _blocks(re.sub(r"^    #dbg_.*\n", "", body, flags=re.M))
+    lines = re.sub(r"^    #dbg_.*\n", "", body, flags=re.M).split("\n")
+    blocks = _blocks(lines if stores else in_plane(lines))
     allocas: dict[str, str] = {}
     alignments: dict[str, str] = {}
     for number, block in enumerate(blocks):
@@ -193,12 +209,13 @@ def _barrier(line: str) -> Barrier | None:
     match = _EXCHANGED.match(line)
     if match is None:
         return None
-    return Barrier(match["result"], _MEETS, match["value"], match["file"], int(match["line"]), match["mask"])
+    kind = _MEETS[match["bytes"]]
+    return Barrier(match["result"], kind, match["value"], match["file"], int(match["line"]), match["mask"])
 
 
-def _blocks(body: str) -> list[Block]:
+def _blocks(lines: Iterable[str]) -> list[Block]:
     blocks: list[Block] = []
-    for line in body.split("\n"):
+    for line in lines:
         label = LABEL.match(line)
         if label:
             blocks.append(Block(label[1], []))
@@ -245,6 +262,8 @@ def _with_frame(kernel: Split) -> Split:
     kernel.frame[:] = [name for name in kernel.frame if name in moved or name not in plain]
     same = set() if kernel.by_warps else uniform(kernel.regions, set(plain), kernel.allocas)
     same -= _apart(kernel, plain)
+    guarded = () if kernel.by_warps or kernel.yields else range(len(kernel.regions))
+    kernel.guards.update((k, found) for k in guarded if (found := _guard(kernel, k, same, plain)) is not None)
     kernel.uniform.extend(name for name in kernel.frame if name in same)
     kernel.frame[:] = [name for name in kernel.frame if name not in same]
     if kernel.barriers:
@@ -254,6 +273,15 @@ def _with_frame(kernel: Split) -> Split:
         kernel.allocas[NEXT] = "i32"
         kernel.frame.append(NEXT)
     return kernel
+
+
+def _guard(kernel: Split, number: int, same: set[str], plain: Collection[str]) -> Guard | None:
+    """The guard of a region, where the variables ``same`` are uniform and ``plain`` ones are loaded and stored only."""
+    definitions = definitions_of(kernel.lines)
+    known = uniform_values({**definitions, **{name: f"  {name} = alloca " for name in kernel.allocas}}, same)
+    quiet = {i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.predicate == "0"}
+    own = {name for name in plain if name not in kernel.frame or name in same}
+    return guard(kernel.regions[number], known, definitions, kernel.recomputed, plain, own, quiet)
 
 
 def _pointed_to(kernel: Split, plain: Collection[str]) -> set[str]:

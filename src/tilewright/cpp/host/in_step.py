@@ -23,7 +23,7 @@ def storing(text: str) -> set[str]:
 
 def in_step(text: str, kernels: Collection[str], exchange: str) -> str:
     """The module ``text`` with calls of ``exchange`` around those stores of ``kernels``."""
-    call = f"call ptr @{exchange}(i32 0, i64 0, ptr @{exchange}, i32 0)"
+    call = f"call ptr @{exchange}(i32 0, i64 0, i32 4, ptr @{exchange}, i32 0)"
 
     def edited(match: re.Match[str]) -> str:
         function = match.group()

@@ -13,10 +13,32 @@ def carried(regions: Sequence[Sequence[Block]], types: Mapping[str, str]) -> set
     return {name for region in regions for name in _loaded_first(region, types)}
 
 
-def _loaded_first(region: Sequence[Block], types: Mapping[str, str]) -> set[str]:
+def live(regions: Sequence[Sequence[Block]], types: Mapping[str, str]) -> list[set[str]]:
+    """For each region the variables whose values it, or one behind it, may use; given as for ``carried``."""
+    found = [_loaded_first(region, types) for region in regions]
+    follow = [{block.barrier for block in region if block.barrier} for region in regions]
+    kept = [set(types) - _always_stored(region, types) for region in regions]
+    changed = True
+    while changed:
+        changed = False
+        for k, after in enumerate(follow):
+            more = {name for other in after for name in found[other]} & kept[k] - found[k]
+            found[k] |= more
+            changed |= bool(more)
+    return found
+
+
+def _always_stored(region: Sequence[Block], types: Mapping[str, str]) -> set[str]:
+    before = _stored_before(region, types)
+    ends = [block for block in region if block.barrier]
+    return set.intersection(set(types), *(before[f"%{block.label}"] | _stored(block, types) for block in ends))
+
+
+def _stored_before(region: Sequence[Block], types: Mapping[str, str]) -> dict[str, set[str]]:
+    """What is stored to on every way to each block."""
     blocks = {f"%{block.label}": block for block in region}
     stored = {name: _stored(block, types) for name, block in blocks.items()}
-    before = {name: set(types) for name in blocks}  # what is stored to on every way to a block
+    before = {name: set(types) for name in blocks}
     before[f"%{region[0].label}"] = set()
     changed = True
     while changed:
@@ -26,8 +48,14 @@ def _loaded_first(region: Sequence[Block], types: Mapping[str, str]) -> set[str]
                 both = before[other] & (before[name] | stored[name])
                 changed |= both != before[other]
                 before[other] = both
+    return before
+
+
+def _loaded_first(region: Sequence[Block], types: Mapping[str, str]) -> set[str]:
+    before = _stored_before(region, types)
     found: set[str] = set()
-    for name, block in blocks.items():
+    for block in region:
+        name = f"%{block.label}"
         known = set(before[name])
         for line in block.lines:
             match = ACCESS.match(line)

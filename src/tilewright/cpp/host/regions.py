@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from tilewright.backends.native.templates import filled
 from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import LEAVES, NEXT, SCALARS, Barrier, Split, addressed_names, names_in
+from tilewright.cpp.host.guards import IN_PLANE
 from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.uniform import LOCAL, Block
 
-_MEMORY = re.compile(rf"^  (?:{LOCAL} = load (?!atomic|volatile)|store (?!atomic|volatile))(?!.*%tw\.votes)")
+_MEMORY = re.compile(rf"^(?!.*%tw\.(?:votes|shared))  (?:{LOCAL} = load (?!atomic|volatile)|store (?!atomic|volatile))")
 _SIDES = ("old", "new")  # uniform variables before and after a region
 _OWN = ("left", "right")  # the same for a thread that goes on alone
 _PADDING = 64  # bytes that arrays of variables are aligned to: the line of a cache, and the widest vector
@@ -32,21 +33,44 @@ def region_functions(
     kernel: Split, names: Names, parameters: Sequence[str], debug: DebugInfo, subprogram: int | None
 ) -> list[str]:
     """The regions as functions with ``parameters`` and, behind them, the number of the thread, the outcome of the
-    barrier before, where votes are counted, the variables of ``frame``, and those of ``uniform`` before and after the
+    barrier before, where votes are counted, the variables of ``frame`` (where warps go on for themselves, at
+    ``%tw.slot`` of those that may be ``kept_by_warps``), and those of ``uniform`` before and after the
     region: a thread must not see what another one has made of them. Their locations are those of ``subprogram``."""
     frame = [f"ptr %tw.f{i}" for i in range(len(kernel.frame))]
     frame += [f"ptr %tw.{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
     own = ["i64 %tw.thread", "i32 %tw.outcome", "ptr %tw.votes"]
     own += ["i64 %tw.lane", "ptr %tw.given", "ptr %tw.taken", "ptr %tw.masks"] if kernel.by_warps else []
-    texts = []
-    for number, region in enumerate(kernel.regions):
+    own += ["i64 %tw.slot"] if kernel.by_warps else []
+    given, texts = ", ".join([*parameters, *own, *frame]), []
+
+    def add(name: str, region: Sequence[Block], group: str, parameters: str) -> None:
         location, lines = debug.part(subprogram, _region(kernel, region))
-        given = ", ".join([*parameters, *own, *frame])
-        head = f"define internal i32 @{names.region(number)}({given}) alwaysinline{location} {{"
-        group = f", !llvm.access.group {names.group(number)}" if is_parallel(kernel, number) else ""
         lines = [line + group if _MEMORY.match(line) else line for line in lines]
-        texts.append("\n".join([head, *lines, "}"]))
+        texts.append("\n".join([f"define internal i32 @{name}({parameters}) alwaysinline{location} {{", *lines, "}"]))
+
+    for k, region in enumerate(kernel.regions):
+        group = f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
+        guard = kernel.guards.get(k)
+        add(names.region(k), region if guard is None else guard.body, group, given)
+        if guard is not None:
+            add(names.asked(k), guard.asked, "", f"{given}, ptr %tw.bound")
     return texts
+
+
+def kept_by_warps(kernel: Split) -> list[str]:
+    """The variables of ``frame`` that a warp may have for itself while it runs: no pointer leads to them."""
+    if not kernel.by_warps:
+        return []
+    addressed = kernel.pointed_to.union(*(addressed_names(region) for region in kernel.regions))
+    return [name for name in kernel.frame if kernel.allocas[name] in SCALARS and name not in addressed]
+
+
+def knows_rows(kernel: Split, k: int) -> bool:
+    """Whether region ``k`` knows a thread by more than its number in a plane of the block, which is its ``%tw.c0`` and
+    its row 0 otherwise."""
+    used = names_in(kernel.regions[k])
+    lines = [line for name, lines in kernel.recomputed.items() if name in used for line in lines]
+    return bool(used.union(*(re.findall(LOCAL, line) for line in lines)) & {"%tw.c0", "%tw.c1"})
 
 
 def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
@@ -56,6 +80,7 @@ def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
     if "%tw.c12" in used:
         lane = "trunc i64 %tw.lane to i32" if kernel.by_warps else "and i32 %tw.number, 31"
         lines = ["  %tw.number = trunc i64 %tw.thread to i32", f"  %tw.c12 = {lane}"]
+    lines += ["  %tw.row = mul i32 %tw.c1, %tw.c6", f"  {IN_PLANE} = add i32 %tw.c0, %tw.row"]
     allocas = ((name, type) for name, type in kernel.allocas.items() if name in own)
     lines += [f"  {name} = alloca {type}{kernel.alignments.get(name, '')}" for name, type in allocas]
     leave: list[str] = []
@@ -66,15 +91,17 @@ def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
             leave += [f"  %tw.t{i} = load {type}, ptr {name}", f"  store {type} %tw.t{i}, ptr %tw.new{i}"]
     scalars = {name for name in kernel.frame if kernel.allocas[name] in SCALARS}
     scalars -= addressed_names(region) | kernel.pointed_to
+    slots = kept_by_warps(kernel)
     for i, name in enumerate(kernel.frame):
         type = kernel.allocas[name]
         if name not in used:
             continue
+        at = "%tw.slot" if name in slots else "%tw.thread"
         if name not in scalars:
-            lines.append(f"  {name} = getelementptr {type}, ptr %tw.f{i}, i64 %tw.thread")
+            lines.append(f"  {name} = getelementptr {type}, ptr %tw.f{i}, i64 {at}")
             continue
         # A copy, which becomes a register; the loops of a region would store to memory in each iteration.
-        lines += [f"  {name} = alloca {type}", f"  %tw.p{i} = getelementptr {type}, ptr %tw.f{i}, i64 %tw.thread"]
+        lines += [f"  {name} = alloca {type}", f"  %tw.p{i} = getelementptr {type}, ptr %tw.f{i}, i64 {at}"]
         lines += [f"  %tw.v{i} = load {type}, ptr %tw.p{i}", f"  store {type} %tw.v{i}, ptr {name}"]
         if any(line.startswith("  store ") and f", ptr {name}, align" in line for b in region for line in b.lines):
             leave += [f"  %tw.w{i} = load {type}, ptr {name}", f"  store {type} %tw.w{i}, ptr %tw.p{i}"]
@@ -103,8 +130,11 @@ def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
 def _vote(barrier: Barrier, number: int) -> list[str]:
     """What a thread leaves behind at a barrier."""
     if barrier.mask:
-        gives = f"  %tw.gives{number} = getelementptr i64, ptr %tw.given, i64 %tw.lane"
-        lines = [gives, f"  store i64 {barrier.predicate}, ptr %tw.gives{number}"]
+        word, gives = barrier.word, f"%tw.gives{number}"
+        lines = [f"  {gives} = getelementptr {word}, ptr %tw.given, i64 %tw.lane"]
+        lines += [f"  {gives}.v = lshr i64 {barrier.predicate}, 0"] if word == "i64" else []
+        lines += [f"  {gives}.v = trunc i64 {barrier.predicate} to i32"] if word == "i32" else []
+        lines += [f"  store {word} {gives}.v, ptr {gives}"]
         if barrier.fixed_mask < 0:
             lines += [f"  %tw.wants{number} = getelementptr i32, ptr %tw.masks, i64 %tw.lane"]
             lines += [f"  store i32 {barrier.mask}, ptr %tw.wants{number}"]
@@ -148,7 +178,7 @@ def block_function(
         location=locations[0],
         head=[*head],
         frame=frame_pointers(kernel),
-        uniform=uniform,
+        uniform=[*uniform, *(["  %bound = alloca i64"] if kernel.guards else [])],
         cases=" ".join(f"i32 {k}, label %r{k}.start" for k in range(count)),
         loops=loops,
         kept=_copies(kernel, "kept", "new", "old"),
@@ -194,21 +224,36 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], locati
     """Region ``k`` for all threads of the block, which is called at ``location``."""
     r, parallel = f"r{k}.", is_parallel(kernel, k)
     own = [f"%{r}{axis}" for axis in "xyz"]
-    given = [*arguments, *(f"i32 {v}" for v in own), *(f"i32 %c{i}" for i in range(3, 12))]
-    given += [f"i64 %{r}thread", "i32 %outcome", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
-    given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
+    width, rows = ("%c6", "%c7") if stores or knows_rows(kernel, k) else ("%plane", "1")
+
+    def call(name: str, *coordinates: str) -> str:
+        given = [*arguments, *(f"i32 {v}" for v in coordinates[:3]), *(f"i32 %c{i}" for i in range(3, 12))]
+        given += [f"i64 {coordinates[3]}", "i32 %outcome", "ptr %votes"]
+        given += [f"ptr %f{i}" for i in range(len(kernel.frame))]
+        given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
+        return f"call i32 @{name}({', '.join([*given, *coordinates[4:]])}){location}"
+
+    if k in kernel.guards:
+        asked = call(names.asked(k), "0", "0", "0", "0", "ptr %bound")
+        first = simt_lines("guarded", r=r, asked=asked, width=width, after="join")
+    else:
+        first = [f"  br label %{r}zs"]
     body = [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)] if stores else []
     body += [f"  %{r}xw = zext i32 %{r}x to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
-    body += [f"  %{r}next = call i32 @{names.region(k)}({', '.join(given)}){location}"]
+    body += [f"  %{r}next = {call(names.region(k), *own, f'%{r}thread')}"]
     if kernel.yields:
         group = f", !llvm.access.group {names.group(k)}" if parallel else ""
         body += [f"  %{r}at = getelementptr i32, ptr %f{kernel.frame.index(NEXT)}, i64 %{r}thread"]
         body += [f"  store i32 %{r}next, ptr %{r}at{group}"]
-    # The set of where threads ended: one reduction, which a vectorized loop can have.
-    body += [f"  %{r}set = load i32, ptr %met", f"  %{r}union = or i32 %{r}set, %{r}next"]
-    body += [f"  store i32 %{r}union, ptr %met"]
+    if k not in kernel.guards:
+        # The set of where threads ended: one reduction, which a vectorized loop can have.
+        body += [f"  %{r}set = load i32, ptr %met", f"  %{r}union = or i32 %{r}set, %{r}next"]
+        body += [f"  store i32 %{r}union, ptr %met"]
     loop = f", !llvm.loop {names.loop(k)}" if parallel else ""
-    return simt_lines("loops", r=r, body=body, loop=loop, after="join")
+    limit = f"%{r}limit" if k in kernel.guards else width
+    return simt_lines(
+        "loops", r=r, first=first, width=width, rows=rows, limit=limit, body=body, loop=loop, after="join"
+    )
 
 
 def _stragglers(kernel: Split, names: Names, arguments: Sequence[str], location: str, *, stores: bool) -> list[str]:
@@ -271,8 +316,15 @@ class Names:
     def region(self, k: int) -> str:
         return f'"tw.region{k}.{self.symbol}"'
 
+    def asked(self, k: int) -> str:
+        return f'"tw.asked{k}.{self.symbol}"'
+
     def run(self, k: int) -> str:
         return f'"tw.run{k}.{self.symbol}"'
+
+    @property
+    def together(self) -> str:
+        return f'"tw.together.{self.symbol}"'
 
     def table(self, name: str) -> str:
         return f'"tw.{name}.{self.symbol}"'

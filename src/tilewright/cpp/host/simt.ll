@@ -72,15 +72,15 @@ done:
 
 ;; loops
 ${r}start:
-  br label %${r}zs
+$first
 ${r}zs:
   %${r}z = phi i32 [ 0, %${r}start ], [ %${r}zn, %${r}ze ]
   br label %${r}ys
 ${r}ys:
   %${r}y = phi i32 [ 0, %${r}zs ], [ %${r}yn, %${r}ye ]
-  %${r}zh = mul i32 %${r}z, %c7
+  %${r}zh = mul i32 %${r}z, $rows
   %${r}row = add i32 %${r}zh, %${r}y
-  %${r}first = mul i32 %${r}row, %c6
+  %${r}first = mul i32 %${r}row, $width
   %${r}base = zext i32 %${r}first to i64
   br label %${r}xs
 ${r}xs:
@@ -89,16 +89,27 @@ $body
   br label %${r}xe
 ${r}xe:
   %${r}xn = add nuw nsw i32 %${r}x, 1
-  %${r}xm = icmp ult i32 %${r}xn, %c6
+  %${r}xm = icmp ult i32 %${r}xn, $limit
   br i1 %${r}xm, label %${r}xs, label %${r}ye$loop
 ${r}ye:
   %${r}yn = add nuw nsw i32 %${r}y, 1
-  %${r}ym = icmp ult i32 %${r}yn, %c7
+  %${r}ym = icmp ult i32 %${r}yn, $rows
   br i1 %${r}ym, label %${r}ys, label %${r}ze
 ${r}ze:
   %${r}zn = add nuw nsw i32 %${r}z, 1
   %${r}zm = icmp ult i32 %${r}zn, %c8
   br i1 %${r}zm, label %${r}zs, label %$after
+
+;; guarded
+  store i64 0, ptr %bound
+  %${r}all = $asked
+  store i32 %${r}all, ptr %met
+  %${r}bound = load i64, ptr %bound
+  %${r}row.w = zext i32 $width to i64
+  %${r}least = call i64 @llvm.umin.i64(i64 %${r}bound, i64 %${r}row.w)
+  %${r}limit = trunc i64 %${r}least to i32
+  %${r}some = icmp ne i32 %${r}limit, 0
+  br i1 %${r}some, label %${r}zs, label %$after
 
 ;; stragglers
 stragglers:
@@ -201,8 +212,131 @@ end:
   %$own.thread = zext i32 %$own.number to i64
 $notes
   %$own.next = $call
+$ends
+
+;; ends
   %$own.end = getelementptr i32, ptr %ended, i64 %$own.wide
   store i32 %$own.next, ptr %$own.end$group
   %$own.set = load i32, ptr %met
   %$own.union = or i32 %$own.set, %$own.next
   store i32 %$own.union, ptr %met
+
+;; apart
+define internal i32 @$name(ptr %slots, ptr %where, i32 %warps, i32 %at, i32 %outcome, ptr %words, ptr %masks, ptr %ended, ptr %state) {
+  ret i32 -1
+}
+
+;; together
+define internal i32 @$name(ptr %slots, ptr %where, i32 %warps, i32 %at, i32 %outcome, ptr noalias %words, ptr noalias %masks, ptr noalias %ended, ptr noalias %state)$location {
+entry:
+$head
+  %votes = alloca i32
+  %met = alloca i32
+  %g = alloca ptr
+  %t = alloca ptr
+  store i32 0, ptr %votes
+  %plane = mul i32 %c6, %c7
+  %count = mul i32 %plane, %c8
+  %threads = zext i32 %count to i64
+  %own.given = getelementptr ptr, ptr %words, i64 0
+  %own.taken = getelementptr ptr, ptr %words, i64 1
+$frame
+$kept
+; lanes of a warp must be neighbours along x
+  %over = and i32 $width, 31
+  %whole = icmp eq i32 %over, 0
+  %row = icmp eq i32 $width, %count
+  %fits = or i1 %whole, %row
+  br i1 %fits, label %warp, label %unfit
+unfit:
+  ret i32 -1
+warp:
+  %begin = phi i32 [ %at, %entry ], [ %begin, %end ], [ %place, %next ]
+  %w = phi i32 [ 0, %entry ], [ %w.next, %end ], [ 0, %next ]
+  %common = phi i32 [ 0, %entry ], [ %place, %end ], [ 0, %next ]
+  %from = shl i32 %w, 5
+  %flat = icmp ult i32 %from, $width
+  br i1 %flat, label %start, label %divide
+divide:
+  %p.x = urem i32 %from, $width
+  %p.row = udiv i32 %from, $width
+  %p.y = urem i32 %p.row, $rows
+  %p.z = udiv i32 %p.row, $rows
+  br label %start
+start:
+  %x.first = phi i32 [ %from, %warp ], [ %p.x, %divide ]
+  %y = phi i32 [ 0, %warp ], [ %p.y, %divide ]
+  %z = phi i32 [ 0, %warp ], [ %p.z, %divide ]
+; as it is, which the optimizer is to know
+  %x = and i32 %x.first, -32
+  %g.first = load ptr, ptr %own.given
+  %t.first = load ptr, ptr %own.taken
+  store ptr %g.first, ptr %g
+  store ptr %t.first, ptr %t
+  switch i32 %begin, label %unfit [ $cases ]
+$enters
+$regions
+finish:
+  %place = phi i32 $places
+  %first = icmp eq i32 %w, 0
+  %same = icmp eq i32 %place, %common
+  %fine = or i1 %first, %same
+  br i1 %fine, label %end, label %differs
+differs:
+  %where.to = shl i32 1, %place
+  br label %stopped
+end:
+  %w.next = add nuw nsw i32 %w, 1
+  %more = icmp ult i32 %w.next, %warps
+  br i1 %more, label %warp, label %all
+all:
+  switch i32 %place, label %done [ $yields ]
+; all warps are at the next iteration of a loop, which touches memory next to what the warp before did
+next:
+  br label %warp
+stopped:
+  %set = phi i32 [ %where.to, %differs ], $found
+  %s.set = getelementptr i32, ptr %state, i64 2
+  store i32 %set, ptr %s.set
+  %g.last = load ptr, ptr %g
+  %t.last = load ptr, ptr %t
+  store ptr %g.last, ptr %own.given
+  store ptr %t.last, ptr %own.taken
+  br label %done
+done:
+  %reached = phi i32 [ %place, %all ], [ %common, %stopped ]
+  %number = phi i32 [ %warps, %all ], [ %w, %stopped ]
+  %voted = load i32, ptr %votes
+  %before = load i32, ptr %state
+  %after = add i32 %before, %voted
+  store i32 %after, ptr %state
+  %s.place = getelementptr i32, ptr %state, i64 1
+  store i32 %reached, ptr %s.place
+  %s.begin = getelementptr i32, ptr %state, i64 3
+  store i32 %begin, ptr %s.begin
+  ret i32 %number
+}
+
+;; together region
+${r}start:
+  store i32 0, ptr %met
+  %${r}given = load ptr, ptr %g
+  %${r}taken = load ptr, ptr %t
+  br label %${r}lane
+${r}lane:
+  %${r}number = phi i32 [ 0, %${r}start ], [ %${r}more, %${r}lane ]
+  %${r}x = or disjoint i32 %x, %${r}number
+  %${r}wide = zext i32 %${r}number to i64
+  %${r}from = or disjoint i32 %from, %${r}number
+  %${r}thread = zext i32 %${r}from to i64
+  %${r}next = $call
+$ends
+  %${r}more = add nuw nsw i32 %${r}number, 1
+  %${r}go = icmp ult i32 %${r}more, $lanes
+  br i1 %${r}go, label %${r}lane, label %${r}judge$loop
+${r}judge:
+$judge
+$to
+${r}stop:
+$kept
+  br label %stopped

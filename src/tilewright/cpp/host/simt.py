@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.cpp.host import bounds
@@ -18,6 +18,7 @@ from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, p
 from tilewright.cpp.host.in_step import in_step, storing
 from tilewright.cpp.host.parameters import parameter_type, split_parameters
 from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
+from tilewright.cpp.host.shared_memory import changing, with_plain_accesses
 from tilewright.cpp.host.spins import reading, with_spins
 from tilewright.cpp.host.strides import with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
@@ -27,6 +28,7 @@ from tilewright.ir.reachable import reachable
 
 _INDEX, _CURRENT = "__tw_simt_index", "__tw_simt_current"
 _WAITS = (BARRIER, EXCHANGE)
+_HELPERS = "_ZN9__tw_simt"  # functions of `simt.h`, whose accesses to memory are to be seen
 _ANY = "*"  # what is called through a pointer
 _THROUGH_POINTER = re.compile(r'\b(?:call|invoke) [^\n@]*? %(?:"[^"]*"|[-\w.$]+)\(')
 _ELSEWHERE = re.compile(r"^declare [^\n@]*@(_Z(?!N?K?S|n|d|T)[-\w.$]+)\(", re.M)  # functions of other files
@@ -89,11 +91,13 @@ def with_threads(
     before each access."""
     calls = _call_graph(text, kernels)
     text = _without_null_accesses(text, called_from(calls, kernels))
-    inlined = _callers(calls, (_INDEX, *_WAITS)) - set(kernels)
+    own = {name for name in called_from(calls, kernels) if name.startswith(_HELPERS)}
+    inlined = (_callers(calls, (_INDEX, *_WAITS)) | own) - set(kernels)
     if checked:  # the locations of accesses in helpers are those of the calls
         inlined |= called_from(calls, kernels) - set(kernels)
     else:
         inlined |= (_callers(calls, storing(text)) | storing(text)) - set(kernels)
+        inlined |= changing(text) & called_from(calls, kernels) - set(kernels)
     text = inline(text, inlined - {_INDEX, _CURRENT, *_WAITS})
     if not checked:
         text = _declared(in_step(text, kernels, EXCHANGE))
@@ -107,7 +111,7 @@ def with_threads(
         calls = _call_graph(text, kernels)
     meeting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     if not checked:  # which asks before each access, so that how threads take turns does not matter
-        alone = {symbol for symbol in kernels if symbol in calls and EXCHANGE not in calls[symbol]} - waits
+        alone = {symbol for symbol in kernels if symbol in calls} - waits
         text = _declared(with_yields(transform(text, alone, ("sroa",)), alone, BARRIER))
         text = _unrolled(text, {symbol for symbol in kernels if EXCHANGE in calls.get(symbol, ())}, transform)
         calls = _call_graph(text, kernels)
@@ -116,8 +120,9 @@ def with_threads(
     divisible = frozenset(symbol for symbol in waiting if not calls[symbol] & hidden)
     if divisible:
         text = prepared(text, set(divisible), FUNCTION, transform)
-    leftover = any(_INDEX in called for name, called in calls.items() if name not in kernels)
-    text, added, ways = _with_functions(text, kernels, divisible, meeting, stores=leftover, checked=checked)
+    asking = {s for s in kernels if checked or any(_INDEX in calls[name] for name in called_from(calls, [s]) - {s})}
+    plain = set() if checked else divisible - waits
+    text, added, ways = _with_functions(text, kernels, divisible, meeting, asking, plain, checked=checked)
     text = re.sub(rf"^declare [^\n]*@{_INDEX}\([^\n]*\n", "", text, flags=re.M)
     text, sized = _DYNAMIC.subn(rf"@\1 = internal thread_local alias \2, ptr @{_SHARED}", text)
     if sized:
@@ -138,23 +143,26 @@ def _with_functions(
     kernels: Sequence[str],
     divisible: frozenset[str],
     meeting: frozenset[str],
+    asking: Collection[str],
+    plain: Collection[str],
     *,
-    stores: bool,
     checked: bool,
 ) -> tuple[str, list[str], dict[str, Way]]:
     """The module ``text``, the functions that run the threads of ``kernels``, and the way in which: those in
-    ``divisible`` are split at their barriers where they can be, and others in ``meeting`` need fibers."""
+    ``divisible`` are split at their barriers where they can be, and others in ``meeting`` need fibers. Those in
+    ``asking`` call functions that ask for coordinates, and those in ``plain`` get plain accesses to shared memory."""
     added: list[str] = []
     ways = dict.fromkeys(kernels, Way.LOOPS)
     for symbol in kernels:
         match = next((m for m in FUNCTION.finditer(text) if m[1].strip('"') == symbol), None)
         if match is None:
             continue
-        whole = "\n".join([text, *added])
-        found = _split_functions(symbol, match.group(), whole, stores, checked) if symbol in divisible else None
+        whole, stores = "\n".join([text, *added]), symbol in asking
+        definition = with_plain_accesses(match.group()) if symbol in plain else match.group()
+        found = _split_functions(symbol, definition, whole, stores, checked) if symbol in divisible else None
         way = Way.FIBERS if symbol in meeting else Way.LOOPS
-        plain = without_yields(match.group(), BARRIER)
-        functions, ways[symbol] = found or (_functions(symbol, plain, whole, stores=stores), way)
+        whole_kernel = without_yields(match.group(), BARRIER)
+        functions, ways[symbol] = found or (_functions(symbol, whole_kernel, whole, stores=stores), way)
         added.append(functions)
         head = re.sub(r" !dbg !\d+", "", match.group().split("\n", 1)[0])
         text = text[: match.start()] + head + "\n" + match.group().split("\n", 1)[1] + text[match.end() :]
@@ -168,11 +176,13 @@ def entry(kind: str, symbol: str) -> str:
 
 def code_of(symbol: str, way: Way) -> str:
     """The constant that says how a kernel runs: ``simt_code`` of ``simt.h``."""
-    tables = ["null"] * 5
+    tables = ["null"] * 6
     if way is Way.WARPS:
-        tables = [f"@{Names(symbol, '', 0).table(name)}" for name in ("regions", "kind", "file", "line", "mask")]
+        names = Names(symbol, "", 0)
+        tables = [f"@{names.table(name)}" for name in ("regions", "kind", "file", "line", "mask")]
+        tables.append(f"@{names.together}")
     fields = [f"ptr @{entry('block', symbol)}", f"ptr @{entry('thread', symbol)}", f"i64 {way:d}"]
-    return f"{{ ptr, ptr, i64{', ptr' * 5} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
+    return f"{{ ptr, ptr, i64{', ptr' * 6} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
 
 
 def variables(text: str, kernels: Iterable[str]) -> list[str]:
@@ -249,7 +259,7 @@ def _without_null_accesses(text: str, functions: set[str]) -> str:
 
 def _declared(text: str) -> str:
     """The module ``text`` with declarations of what threads wait by, where it calls that."""
-    for name, head in ((BARRIER, "i32 @{}(i32, i32, ptr, i32)"), (EXCHANGE, "ptr @{}(i32, i64, ptr, i32)")):
+    for name, head in ((BARRIER, "i32 @{}(i32, i32, ptr, i32)"), (EXCHANGE, "ptr @{}(i32, i64, i32, ptr, i32)")):
         if f"@{name}(" in text and not re.search(rf"^declare [^\n]*@{name}\(", text, re.M):
             text += f"\ndeclare {head.format(name)}\n"
     return text
@@ -299,7 +309,17 @@ def _functions(symbol: str, definition: str, text: str, *, stores: bool) -> str:
     thread += [f"  {target}({one}){call}", "  ret void", "}"]
     location, call = debug.caller(subprogram)
     block = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where){location} {{", "entry:", *loads]
-    loops = simt_lines("loops", r="", body=[*notes, f"  {target}({each}){call}"], loop="", after="done")
+    loops = simt_lines(
+        "loops",
+        r="",
+        first="  br label %zs",
+        width="%c6",
+        rows="%c7",
+        limit="%c6",
+        body=[*notes, f"  {target}({each}){call}"],
+        loop="",
+        after="done",
+    )
     block += ["  br label %start", *loops, "done:", "  ret void", "}"]
     return "\n".join([code, *thread, *block, *debug.lines])
 
@@ -313,7 +333,7 @@ def _split_functions(symbol: str, definition: str, text: str, stores: bool, chec
     for parameter in parameters:
         if "byval(" in parameter:
             body = _with_copy(body, parameter)
-    kernel = split(_with_coordinates(body))
+    kernel = split(_with_coordinates(body), stores=stores)
     if kernel is None:
         return None
     loads, values = _arguments(parameters)
@@ -325,7 +345,7 @@ def _split_functions(symbol: str, definition: str, text: str, stores: bool, chec
     subprogram = debug.subprogram(head["rest"])
     regions = region_functions(kernel, names, every, debug, subprogram)
     if kernel.by_warps:
-        locations = [debug.caller(subprogram) for _ in kernel.regions]
+        locations = [debug.caller(subprogram) for _ in [*kernel.regions, None]]
         way, block = Way.WARPS, warp_functions(kernel, loads, names, values, locations, stores=stores)
         # Neither of these runs: they are there for the description only.
         ends = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where) {{", "  ret void", "}"]

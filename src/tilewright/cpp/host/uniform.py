@@ -16,12 +16,12 @@ LOCAL = r'%(?:"[^"]*"|[-\w.$]+)'
 ACCESS = re.compile(rf"^  (?:{LOCAL} = load [^,]+, |store .+, )ptr (?P<name>{LOCAL}), align")
 _STORED = re.compile(r"^  store (?P<type>\w+) (?P<value>[^ ,]+), ptr ")
 # What gives the same for the same operands, whatever memory holds.
-_PURE = re.compile(
+PURE = re.compile(
     rf"^  {LOCAL} = (?:(?:add|sub|mul|[su]div|[su]rem|shl|lshr|ashr|and|or|xor|icmp|select|getelementptr|bitcast|"
     r"zext|sext|trunc|sitofp|uitofp|fptosi|fptoui|fptrunc|fpext|fadd|fsub|fmul|fdiv|frem|fneg|fcmp) |"
     r"(?:tail )?call [^@]*@llvm\.(?:threadlocal\.address|[su]m(?:in|ax)|abs|fabs|minnum|maxnum|fmuladd|fma|sqrt)\.)"
 )
-_OF_THREAD = re.compile(r"%tw\.c(?:[012]|12)(?!\d)|%tw\.thread(?![-\w.$])")  # threadIdx
+_OF_THREAD = re.compile(r"%tw\.c(?:[012]|12)(?!\d)|%tw\.(?:thread|flat)(?![-\w.$])")  # threadIdx
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def uniform(regions: Sequence[Sequence[Block]], candidates: set[str], variables:
     definitions |= {name: f"  {name} = alloca " for name in variables}
     found = set(candidates)
     while True:
-        known = _uniform_values(definitions, found)
+        known = uniform_values(definitions, found)
         parted = {label for region in regions for label in _parted(region, known)}
         wrong = {
             name
@@ -65,14 +65,15 @@ def _set_apart(line: str, known: Mapping[str, bool], parted: bool) -> str | None
     if match is None or not line.startswith("  store "):
         return None
     stored = _STORED.match(line)
-    return match["name"] if parted or stored is None or not _same(stored["value"], known) else None
+    return match["name"] if parted or stored is None or not same_value(stored["value"], known) else None
 
 
-def _same(operand: str, known: Mapping[str, bool]) -> bool:
+def same_value(operand: str, known: Mapping[str, bool]) -> bool:
+    """Whether ``operand`` is the same for all threads, as ``uniform_values`` found."""
     return known.get(operand, _OF_THREAD.fullmatch(operand) is None)
 
 
-def _uniform_values(definitions: Mapping[str, str], variables: set[str]) -> dict[str, bool]:
+def uniform_values(definitions: Mapping[str, str], variables: set[str]) -> dict[str, bool]:
     """Whether each value that an instruction defines is uniform, if ``variables`` are."""
     known: dict[str, bool] = dict.fromkeys(definitions, False)
     pending = list(definitions.items())
@@ -84,10 +85,10 @@ def _uniform_values(definitions: Mapping[str, str], variables: set[str]) -> dict
             access = ACCESS.match(line)
             if access is not None:
                 same = access["name"] in variables
-            elif " = alloca " in line or _PURE.match(line) is None:
+            elif " = alloca " in line or PURE.match(line) is None:
                 same = False
             else:
-                same = all(_same(operand, known) for operand in re.findall(LOCAL, line.split(" = ", 1)[1]))
+                same = all(same_value(operand, known) for operand in re.findall(LOCAL, line.split(" = ", 1)[1]))
             known[name] = same
             changed |= same
         if not changed:
@@ -103,7 +104,7 @@ def _parted(region: Sequence[Block], known: Mapping[str, bool]) -> set[str]:
     for name, block in blocks.items():
         branch = next((line for line in block.lines if re.match(r"  (?:br i1|switch) ", line)), "")
         condition = re.match(r"  (?:br i1|switch \w+) ([^,]+),", branch)
-        if condition is None or _same(condition[1], known):
+        if condition is None or same_value(condition[1], known):
             continue
         found |= _before(joins[name] - {name}, after, name)
     return {blocks[name].label for name in found}

@@ -3,16 +3,31 @@
 The runtime calls them: a warp goes on until its lanes have ended or wait for other warps. Where all lanes have
 converged, which is the rule, a region is a loop over the lanes, which LLVM vectorizes; where they have diverged, those
 that are at its start take turns. What lanes give each other is an array over them.
+
+Another function runs whole warps, one after the other, from one barrier of the block to the next, while they stay
+converged; the runtime goes on where one does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.cpp.host.fission import Split
-from tilewright.cpp.host.regions import Names, frame_pointers, is_parallel, simt_lines, tables
+from tilewright.cpp.host.fission import LEAVES, Split
+from tilewright.cpp.host.liveness import live as variables_live
+from tilewright.cpp.host.regions import (
+    Names,
+    frame_pointers,
+    is_parallel,
+    kept_by_warps,
+    knows_rows,
+    simt_lines,
+    tables,
+)
+from tilewright.cpp.host.spins import SPIN
+from tilewright.cpp.host.strides import YIELD
 
 _LANES = 32
+_COPIED = 8  # lanes at a time, as loops over values of 4 bytes are vectorized
 
 
 def warp_functions(
@@ -27,10 +42,11 @@ def warp_functions(
     """For each region a function that runs it for the lanes ``%mask`` of the ``%lanes`` lanes from the thread ``%from``
     on; all of them are -1. It returns the set of where they ended, and notes for each lane where. ``head`` loads
     ``arguments`` and coordinates, and ``locations`` are those of the functions and of their calls, as for
-    ``block_function``."""
+    ``block_function``, the last ones of the function that runs whole warps."""
     each = range(len(kernel.regions))
     texts = [_region(kernel, k, head, names, arguments, locations[k], stores=stores) for k in each]
     rows = ", ".join(f"ptr @{names.run(k)}" for k in each)
+    texts.append(_together(kernel, head, names, arguments, locations[-1], stores=stores))
     regions = f"@{names.table('regions')} = private constant [{len(each)} x ptr] [{rows}]"
     return "\n".join([*texts, regions, *tables(kernel, names)])
 
@@ -45,20 +61,19 @@ def _region(
     *,
     stores: bool,
 ) -> str:
-    parallel = is_parallel(kernel, k)
+    group, words = _group(kernel, k, names), ("%given", "%taken")
+    frame = [f"%f{i}" for i in range(len(kernel.frame))]
 
     def lane(own: str, attributes: str, group: str) -> list[str]:
         """The call of the region for one lane, by values whose names begin with ``own``."""
         coordinates = [f"%{own}.{axis}" for axis in "xyz"]
-        given = [*arguments, *(f"i32 {value}" for value in coordinates), *(f"i32 %c{i}" for i in range(3, 12))]
-        given += [f"i64 %{own}.thread", "i32 %outcome", "ptr %votes", f"i64 %{own}.wide"]
-        given += ["ptr %given", "ptr %taken", "ptr %masks", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
         return simt_lines(
             "lane",
             own=own,
             notes=[f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(coordinates)] if stores else [],
-            call=f"call i32 @{names.region(k)}({', '.join(given)}) {attributes}{locations[1]}",
-            group=group,
+            call=f"{_call(kernel, k, names, arguments, own, coordinates, words, frame, f'%{own}.thread')} "
+            f"{attributes}{locations[1]}",
+            ends=simt_lines("ends", own=own, group=group),
         )
 
     lines = simt_lines(
@@ -68,8 +83,154 @@ def _region(
         head=[*head],
         frame=frame_pointers(kernel, shared=True),
         lanes=_LANES,
-        all=lane("a", "", f", !llvm.access.group {names.group(k)}" if parallel else ""),
-        loop=f", !llvm.loop {names.loop(k)}" if parallel else "",
+        all=lane("a", "", group),
+        loop=f", !llvm.loop {names.loop(k)}" if group else "",
         one=lane("b", "noinline", ""),
     )
     return "\n".join(lines)
+
+
+def _group(kernel: Split, k: int, names: Names) -> str:
+    """What marks accesses to memory in the loop over region ``k``, if its iterations share none."""
+    return f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
+
+
+def _call(
+    kernel: Split,
+    k: int,
+    names: Names,
+    arguments: Sequence[str],
+    own: str,
+    coordinates: Sequence[str],
+    words: tuple[str, str],
+    frame: Sequence[str],
+    slot: str,
+) -> str:
+    """The call of region ``k`` for a lane by values whose names begin with ``own``; ``words`` are what lanes give, and
+    what they get, and ``slot`` is the place of the lane in variables of ``frame`` that may be of its warp only."""
+    given = [*arguments, *(f"i32 {value}" for value in coordinates), *(f"i32 %c{i}" for i in range(3, 12))]
+    given += [f"i64 %{own}.thread", "i32 %outcome", "ptr %votes", f"i64 %{own}.wide"]
+    given += [f"ptr {name}" for name in (*words, "%masks")] + [f"i64 {slot}"] + [f"ptr {name}" for name in frame]
+    return f"call i32 @{names.region(k)}({', '.join(given)})"
+
+
+def _together(
+    kernel: Split,
+    head: Sequence[str],
+    names: Names,
+    arguments: Sequence[str],
+    locations: tuple[str, str],
+    *,
+    stores: bool,
+) -> str:
+    """The function that runs the first ``%warps`` warps from the region ``%at`` on to a barrier of the block, or the
+    end. It returns how many have got to the same one, behind which the next one stopped; -1 if it cannot run them."""
+    if stores or any(barrier.kind == SPIN for barrier in kernel.barriers):
+        return "\n".join(simt_lines("apart", name=names.together))
+    rows = any(knows_rows(kernel, k) for k in range(len(kernel.regions)))
+    kept = kept_by_warps(kernel)
+    live = variables_live(kernel.regions, {name: kernel.allocas[name] for name in kept})
+    frame = [f"%{'l' if name in kept else 'f'}{i}" for i, name in enumerate(kernel.frame)]
+    finished: list[str] = []
+    stopped: list[str] = []
+    regions: list[str] = []
+    for k, region in enumerate(kernel.regions):
+        r = f"r{k}."
+        ends = sorted({block.barrier for block in region if block.barrier or any("  ret " in n for n in block.lines)})
+        words = f"%{r}given", f"%{r}taken"
+        call = _call(kernel, k, names, arguments, r[:-1], [f"%{r}x", "%y", "%z"], words, frame, f"%{r}wide")
+        group = _group(kernel, k, names)
+        to = [_goes_on(kernel, k, end, live, finished) for end in ends]
+        regions += simt_lines(
+            "together region",
+            r=r,
+            call=f"{call}{locations[1]}",
+            ends=simt_lines("ends", own=r[:-1], group=group) if len(ends) > 1 else [],
+            loop=f", !llvm.loop {names.loop(k)}" if group else "",
+            lanes=_LANES,
+            judge=[f"  %{r}found = load i32, ptr %met", f"  switch i32 %{r}found, label %{r}stop [ {_cases(r, ends)} ]"]
+            if len(ends) > 1
+            else [f"  %{r}found = add i32 0, {1 << ends[0]}", f"  br label %{r}to{ends[0]}"],
+            to=[line for lines in to for line in lines],
+            kept=_copies(kernel, f"{r}stop", {name for end in ends if end for name in live[end]}, "l", "f"),
+        )
+        stopped.append(f"[ %{r}found, %{r}stop ]")
+    starts = [0, *(i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.kind != LEAVES)]
+    yields = [i for i in starts if i and kernel.barriers[i - 1].kind == YIELD]
+    lines = simt_lines(
+        "together",
+        name=names.together,
+        location=locations[0],
+        head=[*head],
+        frame=frame_pointers(kernel, shared=True),
+        kept=[
+            f"  %l{i} = alloca [{_LANES} x {kernel.allocas[name]}], align 64"
+            for i, name in enumerate(kernel.frame)
+            if name in kept
+        ],
+        width="%c6" if rows else "%plane",
+        rows="%c7" if rows else "1",
+        cases=" ".join(f"i32 {k}, label %r{k}.enter" for k in starts),
+        enters=[
+            line
+            for k in starts
+            for line in (
+                f"r{k}.enter:",
+                *(_copies(kernel, f"r{k}.enter", live[k], "f", "l") if k else ()),
+                f"  br label %r{k}.start",
+            )
+        ],
+        regions=regions,
+        places=", ".join(finished),
+        yields=" ".join(f"i32 {k}, label %next" for k in yields),
+        found=", ".join(stopped),
+    )
+    return "\n".join(lines)
+
+
+def _copies(kernel: Split, own: str, variables: set[str], source: str, target: str) -> list[str]:
+    """Lines that copy ``variables`` of a warp from their arrays ``source`` to those of ``target``: ``l`` are those of
+    the warp, and ``f`` those of the block. ``own`` begins the names of values."""
+    lines = []
+    for i, name in ((i, name) for i, name in enumerate(kernel.frame) if name in variables):
+        type, v = kernel.allocas[name], f"%{own}.v{i}"
+        ends = (("l", "0"), ("f", "%from"))
+        lines += [f"  {v}.{side} = getelementptr {type}, ptr %{side}{i}, i32 {at}" for side, at in ends]
+        for part in range(0, _LANES, _COPIED):
+            p = f"{v}.{part}"
+            lines += [f"  {p}.{side} = getelementptr {type}, ptr {v}.{side}, i32 {part}" for side in "lf"]
+            lines += [f"  {p} = load <{_COPIED} x {type}>, ptr {p}.{source}, align 1"]
+            lines += [f"  store <{_COPIED} x {type}> {p}, ptr {p}.{target}, align 1"]
+    return lines
+
+
+def _cases(r: str, ends: Sequence[int]) -> str:
+    return " ".join(f"i32 {1 << end}, label %{r}to{end}" for end in ends)
+
+
+def _goes_on(kernel: Split, k: int, end: int, live: Sequence[set[str]], finished: list[str]) -> list[str]:
+    """What all lanes of a warp do that ended region ``k`` at the barrier ``end``, where regions have ``live``
+    variables. Those that are at a barrier of the block are ``finished``."""
+    barrier, r = kernel.barriers[end - 1], f"r{k}."
+    start, on = f"{r}to{end}:", f"  br label %r{end}.start"
+    if end and barrier.kind == LEAVES:
+        return [start, on]
+    if not end or not barrier.mask:
+        finished.append(f"[ {end}, %{r}to{end} ]")
+        kept = _copies(kernel, f"{r}to{end}", live[end], "l", "f") if end else []
+        return [start, *kept, "  br label %finish"]
+    swap = [f"  store ptr %{r}taken, ptr %g", f"  store ptr %{r}given, ptr %t"]
+    if barrier.fixed_mask == 0xFFFFFFFF:
+        return [start, *swap, on]
+    if barrier.fixed_mask == 0:
+        following = (line for block in kernel.regions[end] for line in block.lines)
+        used = barrier.result and sum(barrier.result in names_in_line for names_in_line in following) > 1
+        fill = f"  store <{_LANES} x {barrier.word}> splat ({barrier.word} 4294967295), ptr %{r}taken, align 8"
+        return [start, *([fill] if used else []), on]
+    if barrier.fixed_mask > 0:
+        return [start, f"  br label %{r}stop"]
+    m = f"%{r}mask{end}"
+    test = [f"  {m}s = load <{_LANES} x i32>, ptr %masks, align 4"]
+    test += [f"  {m} = call i32 @llvm.vector.reduce.and.v32i32(<{_LANES} x i32> {m}s)"]
+    test += [f"  {m}.full = icmp eq i32 {m}, -1", f"  br i1 {m}.full, label %{r}all{end}, label %{r}stop"]
+    return [start, *test, f"{r}all{end}:", *swap, on]

@@ -393,8 +393,8 @@ __attribute__((noinline)) int __tw_simt_barrier(int kind, int predicate, char co
     leave(self, kind == spins ? state::spinning : state::at_barrier);
     return kind == 0 ? here->outcome : kind == 1 ? here->outcome == int(here->threads) : here->outcome > 0;
 }
-__attribute__((noinline)) unsigned long long const* __tw_simt_exchange(unsigned mask, unsigned long long value,
-                                                                       char const* file, int line) {
+__attribute__((noinline)) void const* __tw_simt_exchange(unsigned mask, unsigned long long value, int bytes,
+                                                         char const* file, int line) {
     using namespace tilewright;
     fiber* self = here->current;
     self->mask = mask;
@@ -402,6 +402,7 @@ __attribute__((noinline)) unsigned long long const* __tw_simt_exchange(unsigned 
     self->file = file;
     self->line = line;
     leave(self, state::at_exchange);
+    for (int i = 0; bytes == 4 && i < 32; ++i) self->taken.halves()[i] = unsigned(self->taken.words[i]);
     return self->taken.words;
 }
 __attribute__((noreturn, noinline)) void __tw_simt_assert(char const* what, char const* file, unsigned line, char const*) {

@@ -8,9 +8,11 @@ constexpr int coordinates_count = 12;
 
 enum class state : unsigned char { ready, at_barrier, at_exchange, spinning, done };
 constexpr int spins = 6;  // the kind of a barrier where a thread lets others go on: `SPIN` of cpp/host/spins.py
-// A word for each lane of a warp. Shuffles may read words of lanes that there are not, and use none of them.
+// A word for each lane of a warp, which may be of 4 bytes. Shuffles may read words of lanes that there are not, and use
+// none of them.
 struct lane_words {
     unsigned long long before[32], words[32], after[32];
+    unsigned* halves() { return (unsigned*)words; }
 };
 struct fiber {
     void* stack_pointer;
@@ -28,8 +30,16 @@ enum class way : long { loops, fibers, warps };
 // Runs a region of a kernel for the lanes `mask` of the `lanes` threads from `from` on, all of them if it is -1: the set
 // of the barriers that they ended at, each a bit, of which 0 is the end of the kernel, and in `ended` that of each lane.
 using region = unsigned (*)(void** slots, unsigned const* coordinates, unsigned from, unsigned lanes, unsigned mask,
-                            unsigned long long* given, unsigned long long const* taken, unsigned* masks, unsigned* ended,
+                            void* given, void const* taken, unsigned* masks, unsigned* ended,
                             unsigned outcome, unsigned* sum);
+// Runs the first `warps` whole warps from the region `at` on to a barrier of the block, or the end: how many got to the
+// same one, whose place is in `state`. The next one has parted, or is elsewhere. -1 if they cannot be run so.
+struct progress {
+    unsigned sum, place, set, begin;  // of predicates; of the barrier; where lanes of the one that stopped ended; where
+                                      // it and those behind it began
+};
+using together = int (*)(void** slots, unsigned const* coordinates, unsigned warps, unsigned at, unsigned outcome,
+                         void** words, unsigned* masks, unsigned* ended, progress* state);
 // The code of a kernel: its loop over the threads of a block, one thread; and, where warps go on for themselves, its
 // regions, of which the first begins it and the others follow the barriers, of which `kinds` and so on say more: `masks`
 // the lanes that wait there, -1 if each of them says so when it comes.
@@ -42,6 +52,7 @@ struct simt_code {
     char const* const* files;
     int const* lines;
     long long const* masks;
+    together all;
 };
 struct span {
     size_t start, end;
@@ -97,7 +108,7 @@ struct warp {
     unsigned places[32];
     unsigned masks[32], ended[32];
     alignas(64) lane_words buffers[2];  // what lanes have given, and what they get, in turns
-    unsigned long long *given, *taken;
+    lane_words *given, *taken;
 };
 struct worker {
     launch* run;

@@ -4,13 +4,14 @@
 
 namespace tilewright {
 
-enum : int { leaves = 3, meets = 4 };  // kinds of barriers: the end of a loop, and where lanes of a warp meet
+// Kinds of barriers: the end of a loop, its next iteration, and where lanes of a warp give words of 8 and of 4 bytes.
+enum : int { leaves = 3, yields = 5, meets = 4, meets_halves = 7 };
 
 static unsigned run_region(worker* mine, unsigned const* coordinates, warp& self, unsigned place, unsigned mask,
                            unsigned* sum) {
     launch* run = mine->run;
     return run->what.regions[place](run->slots, coordinates, unsigned(&self - mine->warps) * 32, self.lanes, mask,
-                                    self.given, self.taken, self.masks, self.ended, unsigned(mine->outcome), sum);
+                                    self.given->words, self.taken->words, self.masks, self.ended, unsigned(mine->outcome), sum);
 }
 static unsigned every_lane(warp const& self) { return self.lanes < 32 ? (1u << self.lanes) - 1 : ~0u; }
 
@@ -19,7 +20,7 @@ static state state_at(simt_code const& what, unsigned place) {
     if (place == 0) return state::done;
     int kind = what.kinds[place - 1];
     if (kind == spins) return state::spinning;
-    return kind == leaves ? state::ready : kind == meets ? state::at_exchange : state::at_barrier;
+    return kind == leaves || kind == yields ? state::ready : kind == meets || kind == meets_halves ? state::at_exchange : state::at_barrier;
 }
 // Notes that a lane has come to `place`.
 static void arrive(simt_code const& what, warp& self, unsigned lane, unsigned place) {
@@ -32,13 +33,14 @@ static void part(simt_code const& what, warp& self) {
     for (unsigned i = 0; i < self.lanes; ++i) arrive(what, self, i, self.at);
 }
 // Gives the lanes of a mask what these give, if all of them are there. Lanes that have ended are missing.
-static bool exchange(warp& self, unsigned mask) {
+static bool exchange(simt_code const& what, warp& self, unsigned mask) {
     unsigned wanted = mask & every_lane(self);
     for (unsigned i = 0; i < self.lanes; ++i)
         if ((wanted >> i & 1) && (self.each[i] != state::at_exchange || self.masks[i] != mask)) return false;
     for (unsigned i = 0; i < self.lanes; ++i)
         if (wanted >> i & 1) {
-            self.taken[i] = self.given[i];
+            if (what.kinds[self.places[i] - 1] == meets) self.taken->words[i] = self.given->words[i];
+            else self.taken->halves()[i] = self.given->halves()[i];
             self.each[i] = state::ready;
         }
     return wanted != 0;
@@ -50,14 +52,14 @@ static void meet_active(warp& self, unsigned first) {
         if (self.each[i] == state::at_exchange && !self.masks[i] && self.places[i] == place) active |= 1u << i;
     for (unsigned i = first; i < self.lanes; ++i)
         if (active >> i & 1) {
-            self.taken[i] = active;
+            self.taken->halves()[i] = active;
             self.each[i] = state::ready;
         }
 }
-// A step of a warp that is at one place: false once it has ended, waits, or has parted.
-static bool step(worker* mine, unsigned const* coordinates, warp& self, unsigned* sum) {
+// What a warp does, all of whose lanes have run a region, which they left at `found`: false once it has ended, waits, or
+// has parted.
+static bool went_on(worker* mine, warp& self, unsigned found) {
     simt_code const& what = mine->run->what;
-    unsigned found = run_region(mine, coordinates, self, self.at, ~0u, sum);
     if (found & (found - 1)) {
         self.together = false;
         for (unsigned i = 0; i < self.lanes; ++i) arrive(what, self, i, unsigned(__builtin_ctz(self.ended[i])));
@@ -75,15 +77,19 @@ static bool step(worker* mine, unsigned const* coordinates, warp& self, unsigned
         return false;
     }
     if (mask) {
-        unsigned long long* const before = self.taken;
+        lane_words* const before = self.taken;
         self.taken = self.given;
         self.given = before;
         passed_by_warp(mine, unsigned(&self - mine->warps));
     }
     else
-        for (unsigned i = 0; i < 32; ++i) self.taken[i] = every_lane(self);
+        for (unsigned i = 0; i < 32; ++i) self.taken->halves()[i] = every_lane(self);
     self.now = state::ready;
     return true;
+}
+// A step of a warp that is at one place: false as of `went_on`.
+static bool step(worker* mine, unsigned const* coordinates, warp& self, unsigned* sum) {
+    return went_on(mine, self, run_region(mine, coordinates, self, self.at, ~0u, sum));
 }
 // A step of a warp whose lanes have parted: false once none of them can go on.
 static bool step_lanes(worker* mine, unsigned const* coordinates, warp& self, unsigned* sum) {
@@ -94,8 +100,14 @@ static bool step_lanes(worker* mine, unsigned const* coordinates, warp& self, un
         if (!mask) place = self.places[i];
         if (self.places[i] == place) mask |= 1u << i;
     }
+    if (mask == every_lane(self)) {
+        self.together = true;
+        self.at = place;
+        self.now = state::ready;
+        return false;
+    }
     if (mask) {
-        run_region(mine, coordinates, self, place, mask & every_lane(self), sum);
+        run_region(mine, coordinates, self, place, mask, sum);
         for (unsigned i = 0; i < self.lanes; ++i)
             if (mask >> i & 1) arrive(what, self, i, unsigned(__builtin_ctz(self.ended[i])));
         return true;
@@ -108,7 +120,7 @@ static bool step_lanes(worker* mine, unsigned const* coordinates, warp& self, un
             meet_active(self, i);
             met = true;
         }
-        else if (exchange(self, self.masks[i])) {
+        else if (exchange(what, self, self.masks[i])) {
             met = true;
             passed_by_warp(mine, unsigned(&self - mine->warps));
         }
@@ -120,8 +132,14 @@ static bool step_lanes(worker* mine, unsigned const* coordinates, warp& self, un
     }
     return met;
 }
-// Whether all threads of the block are at one barrier, or have ended; else a failure.
-static bool meet(worker* mine, unsigned warps, unsigned sum, unsigned threads) {
+// Lets the block go on from the barrier at `place`, at which `sum` threads have a predicate that holds.
+static void pass(worker* mine, unsigned place, unsigned sum, unsigned threads) {
+    int kind = mine->run->what.kinds[place - 1];
+    passed_barrier(mine);
+    mine->outcome = kind == 0 ? int(sum) : kind == 1 ? sum == threads : sum > 0;
+}
+// The barrier of the block at which all threads are, 0 if they have ended; failing if they are not.
+static unsigned meet(worker* mine, unsigned warps) {
     simt_code const& what = mine->run->what;
     unsigned place = 0, done = 0;
     bool elsewhere = false;
@@ -134,20 +152,9 @@ static bool meet(worker* mine, unsigned warps, unsigned sum, unsigned threads) {
             else if (!place) place = at;
             else elsewhere |= at != place;
         }
-    if (!place) return false;  // all have ended
-    if (done || elsewhere) {
-        fail(mine->run, what.files[place - 1], what.lines[place - 1], elsewhere ? others_elsewhere : others_ended);
-        return false;
-    }
-    int kind = what.kinds[place - 1];
-    passed_barrier(mine);
-    mine->outcome = kind == 0 ? int(sum) : kind == 1 ? sum == threads : sum > 0;
-    for (unsigned w = 0; w < warps; ++w) {
-        mine->warps[w].together = true;
-        mine->warps[w].at = place;
-        mine->warps[w].now = state::ready;
-    }
-    return true;
+    if (!place || !(done || elsewhere)) return place;
+    fail(mine->run, what.files[place - 1], what.lines[place - 1], elsewhere ? others_elsewhere : others_ended);
+    return 0;
 }
 
 // Lets lanes that spin look again: whether there are some.
@@ -162,34 +169,77 @@ static bool look_again(warp& self) {
     return found;
 }
 
-void run_by_warps(worker* mine, unsigned const* coordinates) {
-    launch* run = mine->run;
-    unsigned threads = run->block[0] * run->block[1] * run->block[2], warps = (threads + 31) / 32;
+// Runs the whole ones of the warps, which are all at `at`, until the block has to meet: how many have come to `place`.
+// What follows is at `at`, but for one of which its own state says more.
+static unsigned run_together(worker* mine, unsigned const* coordinates, unsigned warps, unsigned at, unsigned* place,
+                             unsigned* sum) {
+    simt_code const& what = mine->run->what;
+    warp* const all = mine->warps;
+    unsigned whole = all[warps - 1].lanes == 32 ? warps : warps - 1;
+    void* words[] = {all->buffers[0].words, all->buffers[1].words};
+    progress reached{*sum, 0, 0, at};
+    int found = whole ? what.all(mine->run->slots, coordinates, whole, at, unsigned(mine->outcome), words, all->masks,
+                                 all->ended, &reached)
+                      : -1;
+    unsigned done = found < 0 ? 0 : unsigned(found);
+    *sum = reached.sum;
+    *place = reached.place;
+    if (done == warps) return done;
     for (unsigned w = 0; w < warps; ++w) {
-        warp& self = mine->warps[w];
+        warp& self = all[w];
         self.together = true;
-        self.at = 0;
-        self.now = state::ready;
-        self.given = self.buffers[0].words;
-        self.taken = self.buffers[1].words;
+        self.at = w < done ? *place : reached.begin;
+        self.now = w < done ? state_at(what, self.at) : state::ready;
+        self.given = &self.buffers[0];
+        self.taken = &self.buffers[1];
     }
-    unsigned sum = 0;
+    if (found < 0 || done == whole) return done;
+    warp& parted = all[done];
+    if (done) {  // the words are those of the first warp
+        memcpy(parted.masks, all->masks, sizeof parted.masks);
+        memcpy(parted.ended, all->ended, sizeof parted.ended);
+        memcpy(parted.buffers, all->buffers, sizeof parted.buffers);
+    }
+    if (words[0] != all->buffers[0].words) {
+        parted.given = &parted.buffers[1];
+        parted.taken = &parted.buffers[0];
+    }
+    went_on(mine, parted, reached.set);
+    return done;
+}
+// Runs warps, each for itself, until the block has to meet.
+static bool run_apart(worker* mine, unsigned const* coordinates, unsigned warps, unsigned* sum) {
+    launch* run = mine->run;
     for (unsigned round = 0;; ++round) {
         bool again = false;
         for (unsigned w = 0; w < warps; ++w) {
             warp& self = mine->warps[w];
-            while (self.together && self.now == state::ready && step(mine, coordinates, self, &sum)) {}
-            while (!self.together && step_lanes(mine, coordinates, self, &sum)) {}
-            if (__atomic_load_n(&run->failed, __ATOMIC_RELAXED)) return;
+            do {
+                while (self.together && self.now == state::ready && step(mine, coordinates, self, sum)) {}
+                while (!self.together && step_lanes(mine, coordinates, self, sum)) {}
+            } while (self.together && self.now == state::ready);
+            if (__atomic_load_n(&run->failed, __ATOMIC_RELAXED)) return false;
             again |= look_again(self);
         }
-        if (again) {
-            let_others_run(round);
-            continue;
-        }
-        if (!meet(mine, warps, sum, threads)) return;
-        sum = 0;
+        if (!again) return true;
+        let_others_run(round);
     }
+}
+
+void run_by_warps(worker* mine, unsigned const* coordinates) {
+    launch* run = mine->run;
+    unsigned threads = run->block[0] * run->block[1] * run->block[2], warps = (threads + 31) / 32;
+    unsigned at = 0, sum = 0;
+    do {
+        unsigned place = 0;
+        if (run_together(mine, coordinates, warps, at, &place, &sum) < warps) {
+            if (!run_apart(mine, coordinates, warps, &sum)) return;
+            place = meet(mine, warps);
+        }
+        at = place;
+        if (at) pass(mine, at, sum, threads);
+        sum = 0;
+    } while (at);
 }
 
 }  // namespace tilewright

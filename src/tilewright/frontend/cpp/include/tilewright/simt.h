@@ -13,9 +13,9 @@ extern "C" {
 __attribute__((const)) unsigned __tw_simt_index(int which) noexcept;
 // Waits for the threads of the block. The result combines the predicates: their number, whether all hold, or any.
 int __tw_simt_barrier(int kind, int predicate, char const* file, int line);
-// Waits for the lanes of `mask`, then yields what each of them gave: 32 values, of which those of other lanes mean nothing.
-// A mask of 0 stands for the lanes that come here together; each of them gets their mask as its own value.
-unsigned long long const* __tw_simt_exchange(unsigned mask, unsigned long long value, char const* file, int line);
+// Waits for the lanes of `mask`, then yields what each of them gave: 32 values of 4 or 8 bytes, of which those of other
+// lanes mean nothing. A mask of 0 stands for the lanes that come here together; each of them gets their mask as its own.
+void const* __tw_simt_exchange(unsigned mask, unsigned long long value, int bytes, char const* file, int line);
 // On a GPU, where nothing is yielded: what one lane gave, which lanes gave another number than 0, and which run.
 unsigned long long __tw_simt_shuffle(unsigned mask, unsigned long long value, unsigned lane);
 unsigned __tw_simt_ballot(unsigned mask, unsigned predicate);
@@ -43,15 +43,23 @@ inline unsigned lane() {
     return __tw_simt_index(12);
 #endif
 }
+template <int Bytes>
+struct word {
+    using type = unsigned long long;
+};
+template <>
+struct word<4> {
+    using type = unsigned;
+};
 template <typename T>
-inline unsigned long long bits_of(T value) {
+inline auto bits_of(T value) {
     static_assert(sizeof(T) <= 8, "warp shuffles move values of up to 8 bytes");
-    unsigned long long bits = 0;
+    typename word<sizeof(T) <= 4 ? 4 : 8>::type bits = 0;
     __builtin_memcpy(&bits, &value, sizeof value);
     return bits;
 }
-template <typename T>
-inline T value_of(unsigned long long bits) {
+template <typename T, typename W>
+inline T value_of(W bits) {
     T value;
     __builtin_memcpy(&value, &bits, sizeof value);
     return value;
@@ -66,21 +74,17 @@ inline exchanged exchange(unsigned mask, unsigned long long value, char const*, 
 // What the lane `by` behind this one gave, unless that is `outside` of the segment.
 inline unsigned long long from(exchanged all, unsigned lane, int by, bool outside) { return all[outside ? lane : lane + by]; }
 #else
-inline auto* exchange(unsigned mask, unsigned long long value, char const* file, int line) {
-    return __tw_simt_exchange(mask, value, file, line);
+template <typename W>
+inline W const* exchange(unsigned mask, W value, char const* file, int line) {
+    return (W const*)__tw_simt_exchange(mask, value, sizeof value, file, line);
 }
 // The same; there are words on both sides of those of the lanes, so that loops over these read words in a row.
-inline unsigned long long from(unsigned long long const* all, unsigned lane, int by, bool) { return all[int(lane) + by]; }
+template <typename W>
+inline W from(W const* all, unsigned lane, int by, bool) {
+    return all[int(lane) + by];
+}
 #endif
 inline int reach(unsigned delta) { return delta < 32 ? int(delta) : 32; }
-template <int Bytes>
-struct word {
-    using type = unsigned long long;
-};
-template <>
-struct word<4> {
-    using type = unsigned;
-};
 template <typename T, typename F>
 inline T update(T* address, F change) {
     using bits = typename word<sizeof(T)>::type;
@@ -107,7 +111,7 @@ inline void __syncthreads(TW_PLACE) { __tw_simt_barrier(0, 0, file, line); }
 inline int __syncthreads_count(int predicate, TW_PLACE) { return __tw_simt_barrier(0, predicate != 0, file, line); }
 inline int __syncthreads_and(int predicate, TW_PLACE) { return __tw_simt_barrier(1, predicate != 0, file, line); }
 inline int __syncthreads_or(int predicate, TW_PLACE) { return __tw_simt_barrier(2, predicate != 0, file, line); }
-inline void __syncwarp(unsigned mask = 0xffffffffu, TW_PLACE) { __tw_simt_exchange(mask, 0, file, line); }
+inline void __syncwarp(unsigned mask = 0xffffffffu, TW_PLACE) { __tw_simt_exchange(mask, 0, 4, file, line); }
 inline void cudaGraphSetConditional(unsigned long long handle, unsigned value) {
     __atomic_store_n((unsigned*)handle, value, __ATOMIC_RELAXED);
 }
@@ -122,11 +126,11 @@ inline unsigned __ballot_sync(unsigned mask, int predicate, char const* = nullpt
     return __tw_simt_ballot(mask, predicate != 0);
 }
 #else
-inline unsigned __activemask(TW_PLACE) { return unsigned(__tw_simt::exchange(0, 0, file, line)[__tw_simt::lane()]); }
+inline unsigned __activemask(TW_PLACE) { return __tw_simt::exchange(0, 0u, file, line)[__tw_simt::lane()]; }
 inline unsigned __ballot_sync(unsigned mask, int predicate, TW_PLACE) {
-    auto all = __tw_simt::exchange(mask, predicate != 0, file, line);
+    auto all = __tw_simt::exchange(mask, unsigned(predicate != 0), file, line);
     unsigned found = 0;
-    for (int i = 0; i < 32; ++i) found |= unsigned(all[i] & 1) << i;
+    for (int i = 0; i < 32; ++i) found |= (all[i] & 1) << i;
     return found & mask;
 }
 #endif
@@ -181,8 +185,8 @@ inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, TW_P
     inline T atomicOr(T* p, T v) { return __atomic_fetch_or(p, v, __ATOMIC_RELAXED); }                         \
     inline T atomicXor(T* p, T v) { return __atomic_fetch_xor(p, v, __ATOMIC_RELAXED); }                       \
     inline T atomicExch(T* p, T v) { return __atomic_exchange_n(p, v, __ATOMIC_RELAXED); }                     \
-    inline T atomicMin(T* p, T v) { return __tw_simt::update(p, [v](T x) { return x < v ? x : v; }); }         \
-    inline T atomicMax(T* p, T v) { return __tw_simt::update(p, [v](T x) { return x < v ? v : x; }); }         \
+    inline T atomicMin(T* p, T v) { return __atomic_fetch_min(p, v, __ATOMIC_RELAXED); }                       \
+    inline T atomicMax(T* p, T v) { return __atomic_fetch_max(p, v, __ATOMIC_RELAXED); }                       \
     inline T atomicCAS(T* p, T old, T v) {                                                                     \
         __atomic_compare_exchange_n(p, &old, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);                    \
         return old;                                                                                            \
@@ -202,8 +206,8 @@ inline unsigned atomicInc(unsigned* p, unsigned limit) {
 inline unsigned atomicDec(unsigned* p, unsigned limit) {
     return __tw_simt::update(p, [limit](unsigned x) { return x == 0 || x > limit ? limit : x - 1; });
 }
-inline float atomicAdd(float* p, float v) { return __tw_simt::update(p, [v](float x) { return x + v; }); }
-inline double atomicAdd(double* p, double v) { return __tw_simt::update(p, [v](double x) { return x + v; }); }
+inline float atomicAdd(float* p, float v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
+inline double atomicAdd(double* p, double v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 // Each element for itself, as on a GPU.
 inline float2 atomicAdd(float2* p, float2 v) { return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y)}; }
 inline float4 atomicAdd(float4* p, float4 v) {
