@@ -15,7 +15,7 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileError
 from tilewright.runtime.abstract import abstract_array
-from tilewright.runtime.launch import TRACERS, completed, launch
+from tilewright.runtime.launch import TRACERS, launch
 from tilewright.runtime.launchable import Launchable
 from tilewright.system.forks import load
 
@@ -37,7 +37,7 @@ def argument_sources(identity: int, count: int, keywords: tuple[str, ...]) -> tu
     """Where each argument comes from when ``count`` are given in order and others by name: ``("given", position)``,
     ``("named", name)``, or ``("default", value)``."""
     kernel = KERNELS[identity]
-    completed(kernel, (None,) * count, dict.fromkeys(keywords))  # says what is wrong
+    kernel.completed((None,) * count, dict.fromkeys(keywords))  # says what is wrong
     found: list[tuple[str, Any]] = [("given", i) for i in range(count)]
     for ref, _ in kernel.parameters[count:]:
         name = ref.argument

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tilewright.language import suggestions
 from tilewright.runtime.arrays import RuntimeValues
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launchable import Launchable
@@ -72,7 +71,7 @@ def launch(
         raise TypeError(_not_a_kernel(kernel, grid))
     given = kernel_args
     if arguments or kernel.defaults:
-        kernel_args = completed(kernel, kernel_args, arguments)
+        kernel_args = kernel.completed(kernel_args, arguments)
     if type(programmatic_dependent_launch) is not bool:
         raise TypeError(f"programmatic_dependent_launch is {programmatic_dependent_launch!r}; it must be True or False")
     _launch(stream, grid, kernel, kernel_args, given, backend, check_overlap)
@@ -132,19 +131,6 @@ _NO_STREAMS = (tuple, list, str, float, np.ndarray, Launchable)
 def specialization(kernel: Launchable, kernel_args: tuple[Any, ...], backend: str | None = None) -> Specialization:
     """``kernel`` compiled as a launch with these arguments would compile it."""
     return kernel.plan_for(kernel_args, backend, RuntimeValues()).specialization
-
-
-def completed(kernel: Launchable, args: Any, keywords: Mapping[str, Any]) -> Any:
-    """``args`` with those that are given by name; RuntimeError for other names, as in the original."""
-    names = [ref.argument for ref, _ in kernel.parameters]
-    unknown = next((name for name in keywords if name not in names), None)
-    if unknown is not None:
-        known = "programmatic_dependent_launch, backend, check_overlap and the names of the kernel's parameters"
-        meant = suggestions.instead_of(unknown, names)
-        raise RuntimeError(f"ct.launch() has no keyword {unknown!r}{meant}; it has {known}")
-    if type(args) is not tuple or (len(args) >= len(names) and not keywords):
-        return args
-    return kernel.completed(args, keywords)
 
 
 def _not_four(kernel: Any, rest: tuple[Any, ...]) -> str:

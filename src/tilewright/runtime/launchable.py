@@ -14,6 +14,7 @@ from tilewright.backends.base import Backend, Work
 from tilewright.backends.registry import classes_of
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
+from tilewright.language import suggestions
 from tilewright.runtime import explain as explanation
 from tilewright.runtime.arguments import BoundArguments, Region, bind_argument, describer, one_for_type
 from tilewright.runtime.arrays import ArgumentKey, Describe, RuntimeValues
@@ -73,12 +74,22 @@ class Launchable:
         """The parameters, in order."""
         raise NotImplementedError
 
-    def completed(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+    def completed(self, args: Any, keywords: Mapping[str, Any]) -> Any:
         """``args`` with the arguments that are given by name, and those that have defaults.
 
-        TypeError where a parameter gets none, or two. Source: an extension of ours; the original refuses both.
+        RuntimeError for other names, as in the original; TypeError where a parameter gets no argument, or two. Source:
+        names are an extension of ours; the original refuses all.
         """
+        if not keywords and (type(args) is not tuple or len(args) >= len(self.parameters)):
+            return args
         names = [ref.argument for ref, _ in self.parameters]
+        unknown = next((name for name in keywords if name not in names), None)
+        if unknown is not None:
+            known = "programmatic_dependent_launch, backend, check_overlap and the names of the kernel's parameters"
+            meant = suggestions.instead_of(unknown, names)
+            raise RuntimeError(f"ct.launch() has no keyword {unknown!r}{meant}; it has {known}")
+        if type(args) is not tuple:
+            return args
         twice = next((name for name in names[: len(args)] if name in keywords), None)
         if twice is not None:
             raise TypeError(f"{self.name}() gets its argument {twice!r} twice: in the tuple, and by name")
@@ -135,7 +146,7 @@ class Launchable:
 
     def plan_for(self, args: Any, backend: str | None, runtime: RuntimeValues) -> LaunchPlan:
         """The launch with the arguments ``args``, whose run-time numbers go to ``runtime``."""
-        if self.defaults and type(args) is tuple and len(args) < len(self.parameters):
+        if self.defaults:
             args = self.completed(args, {})
         name, keys = requested(backend), self._argument_keys(args, runtime)
         key = name, variable("TILEWRIGHT_CHECK"), *keys

@@ -41,7 +41,7 @@ from tilewright.backends.cpu.on_demand import compiler, load_native
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLaunch
 from tilewright.backends.cpu.printing import printer
-from tilewright.backends.cpu.team import TeamMemory
+from tilewright.backends.cpu.team import Layout
 from tilewright.backends.cpu.team_stub import Region, is_machine_code
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable, in_memory
 from tilewright.ir.core import Function
@@ -189,10 +189,9 @@ class CpuExecutable:
         values, rows = in_memory(arguments.values)
         packed = self._pack(*values)
         count = self._thread_count(total)
-        alone = self._simple and count == 1
-        run = functools.partial(self._run_alone, grid, total, packed)
-        if not alone:
-            run = functools.partial(self._run, grid, total, count, packed)
+        run = functools.partial(self._run, grid, total, count, packed)
+        if self._simple and count == 1:
+            run = functools.partial(self._run_alone, grid, total, packed)
         stub = self.launch_stub(0, (), {}) if native.available() and native.loaded() else None
         if stub is not None:
             run = functools.partial(native.maker().bound(stub, packed, grid, 0, run))
@@ -219,7 +218,8 @@ class CpuExecutable:
         work = functools.partial(launch.work, self._entry)
 
         def own() -> None:
-            self._learn_from(launch.work(self._caller))
+            words = launch.work(self._caller)
+            self._learn((words[Worker.LEFT] - words[Worker.BEGAN]) * 1e-9, words[Worker.BLOCKS])
 
         try:
             if self.compiled.may_spin or self._print:
@@ -242,13 +242,13 @@ class CpuExecutable:
     ) -> None:
         """Run ``total`` blocks in the ``size`` threads of ``runtime``."""
         count, limit = min(total, size), deadlines.deadline()
-        team = TeamMemory.take(count, self._scratch_bytes, ranges=self._simple)
-        memory = team.memory
+        layout = Layout.of(count, self._scratch_bytes, self._simple)
+        memory = layout.take()
         try:
             chunk = self._chunk(total, count)
             _CONTEXT.pack_into(memory.memory, memory.offset, 0, total, chunk, *grid, 0, 0, 0, 0, limit, PYTHON)
             before = time.monotonic_ns()
-            team.run(runtime, self._team_code, packed)
+            layout.run(memory, runtime, self._team_code, packed)
             taken = time.monotonic_ns() - before
             blocks, began, left = _TAKEN.unpack_from(memory.memory, memory.offset + WORKER_BYTES)
             own = (left - began) * 1e-9
@@ -262,7 +262,7 @@ class CpuExecutable:
             self._note(e, memory.worker, count, *grid)
             raise
         finally:
-            team.give_back()
+            threads.give_scratch(memory)
 
     def _team(self) -> tuple[openmp.Runtime, int] | None:
         """A runtime whose threads may share the blocks, and their number: that which the user wants, or at least one
@@ -278,12 +278,6 @@ class CpuExecutable:
     def _chunk(self, total: int, count: int) -> int:
         """How many blocks a thread takes at a time."""
         return self._options.chunk or (1 if self.compiled.may_spin else blocks_together(total, count))
-
-    def _learn_from(self, words: ctypes.Array[ctypes.c_int64]) -> float:
-        """``_learn`` from the record of the launching thread; the seconds of its blocks."""
-        own = (words[Worker.LEFT] - words[Worker.BEGAN]) * 1e-9
-        self._learn(own, words[Worker.BLOCKS])
-        return own
 
     def _learn(self, seconds: float, blocks: int) -> None:
         """Note what ``blocks`` have taken. More than before may be the noise of the system, and counts for less."""

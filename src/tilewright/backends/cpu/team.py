@@ -19,8 +19,11 @@ _ADDRESS = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("PyBytes_AsStri
 
 
 class Layout(NamedTuple):
-    """How the memory of a team is divided."""
+    """How the memory of a launch by ``size`` threads is divided, behind the record of the launch: the records of the
+    threads, the launching one first, then their scratch memory. Each is the first to write to its own, so that it lies
+    where the thread runs."""
 
+    size: int  # threads
     total: int  # bytes
     unit: int  # the alignment of scratch memory
     stride: int  # bytes of scratch memory per thread
@@ -29,38 +32,23 @@ class Layout(NamedTuple):
     @classmethod
     @functools.lru_cache
     def of(cls, size: int, scratch_bytes: int, ranges: bool) -> Layout:
+        """``ranges``: each thread begins with blocks of its own (``codegen/shares.py``)."""
         unit = WORKER_BYTES if scratch_bytes < mmap.PAGESIZE else mmap.PAGESIZE
         stride, records = aligned(scratch_bytes, unit), worker_records(size, ranges=ranges)
-        return cls(len(records) + unit + size * stride, unit, stride, records)
+        return cls(size, len(records) + unit + size * stride, unit, stride, records)
+
+    def take(self) -> threads.Scratch:
+        """Memory with the records, until ``threads.give_scratch`` gets it back in the same thread."""
+        memory = threads.take_scratch(self.total)
+        memory.grid = None
+        ctypes.memmove(memory.worker, self.records, len(self.records))
+        return memory
 
     def scratch(self, memory: threads.Scratch) -> int:
         """The address of the scratch memory of the launching thread, which that of the others follows."""
         return aligned(memory.worker + len(self.records), self.unit)
 
-
-class TeamMemory(NamedTuple):
-    """The records of ``size`` threads, the launching one first, then their scratch memory, and the record of the
-    launch. Each thread is the first to write to its scratch memory, so that it lies where the thread runs."""
-
-    memory: threads.Scratch
-    size: int  # of the team that takes part
-    layout: Layout
-
-    @classmethod
-    def take(cls, size: int, scratch_bytes: int, *, ranges: bool) -> TeamMemory:
-        """To be given back in the same thread, by ``give_back``. ``ranges``: each thread begins with blocks of its own
-        (``codegen/shares.py``)."""
-        layout = Layout.of(size, scratch_bytes, ranges)
-        memory = threads.take_scratch(layout.total)
-        memory.grid = None
-        ctypes.memmove(memory.worker, layout.records, len(layout.records))
-        return cls(memory, size, layout)
-
-    def give_back(self) -> None:
-        threads.give_scratch(self.memory)
-
-    def run(self, runtime: Runtime, code: int, packed: bytes) -> None:
+    def run(self, memory: threads.Scratch, runtime: Runtime, code: int, packed: bytes) -> None:
         """Have the threads of ``runtime`` call ``code``, a ``kernel_team``."""
-        layout, memory = self.layout, self.memory
-        where = _ADDRESS(packed), memory.context, memory.worker, layout.scratch(memory)
-        runtime.fork(code, _RECORD.pack(*where, layout.stride, self.size, runtime.number), 0, 0)
+        where = _ADDRESS(packed), memory.context, memory.worker, self.scratch(memory)
+        runtime.fork(code, _RECORD.pack(*where, self.stride, self.size, runtime.number), 0, 0)
