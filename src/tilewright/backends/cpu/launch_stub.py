@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tilewright.backends.cpu.context import WORKER_BYTES, Field, launch_record
 from tilewright.backends.cpu.scratch import ALIGNMENT
-from tilewright.backends.cpu.team_stub import Region, emit_region
+from tilewright.backends.cpu.team_stub import Region, address_of, emit_region
 from tilewright.backends.native import LaunchStub, stub_code
 from tilewright.backends.native.body import Body
 from tilewright.system import deadlines, environment
@@ -20,6 +20,7 @@ _THREADS = "TILEWRIGHT_NUM_THREADS"
 # What notes where a launch was cancelled: called with the exception, the address of the records of threads and their
 # number, and the grid.
 Note = Callable[[BaseException, int, int, int, int, int], None]
+_NOTE = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p, *[ctypes.c_int64] * 4)
 
 
 class _Kernel(NamedTuple):
@@ -48,10 +49,12 @@ def launch_stub(
     ``code`` is the address of its machine code, which lives with ``kept``, and ``python`` that of the functions it
     calls. Where a launch in this thread needs more scratch memory than a stack should give, it has no effect.
     """
-    words = *_Kernel(code, ctypes.addressof(blocks), python, id(note), scratch_bytes), *(region[0] if region else ())
+    noted = _NOTE(note)
+    addresses = code, ctypes.addressof(blocks), python, address_of(noted)
+    words = *_Kernel(*addresses, scratch_bytes), *(region[0] if region else ())
     key, variables = environment.lookup(_THREADS)
     made, needed = _code(variables.get(key), region is not None)
-    return LaunchStub(made, (ctypes.c_uint64 * len(words))(*words), (needed, blocks, note, region, kept))
+    return LaunchStub(made, (ctypes.c_uint64 * len(words))(*words), (needed, blocks, noted, region, kept))
 
 
 @functools.cache
@@ -91,7 +94,8 @@ def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
     raised = body.let(f"icmp ne ptr {body.call('PyErr_Occurred')}, null")
     body.branch(raised, "cancelled", "ended")
     body.label("cancelled")
-    body.note(kernel.note, [body.load("i64", records), body.load("i64", count), *extents])
+    where = f"ptr {body.load('ptr', records)}, i64 {body.load('i64', count)}, i64 %x, i64 %y, i64 %z"
+    body.note(kernel.note, where)
     body.jump("ended")
     body.label("ended")
     return stub_code(body, body.let(f"select i1 {raised}, i32 2, i32 0")), body.kept

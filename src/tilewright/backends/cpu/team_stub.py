@@ -65,7 +65,7 @@ class Region(NamedTuple):
         head = (ctypes.c_int64 * len(Field))(*launch_record(0, 0, (0, 0, 0), 0, python=python))
         records = ctypes.create_string_buffer(bytes(head).ljust(WORKER_BYTES, b"\0") + layout.records)
         addresses = (code, *map(ctypes.addressof, (ready, records)), memory.context, layout.scratch(memory))
-        functions = map(_address, (runtime.fork, runtime.threads, runtime.in_parallel))
+        functions = map(address_of, (runtime.fork, runtime.threads, runtime.in_parallel))
         numbers = WORKER_BYTES + len(layout.records), layout.stride, size, chunk
         return cls._make([*addresses, runtime.number, *functions, *numbers]), (memory, ready, records)
 
@@ -82,7 +82,7 @@ def is_machine_code(runtime: openmp.Runtime) -> bool:
     return not any(isinstance(f, types.FunctionType) for f in (runtime.fork, runtime.threads, runtime.in_parallel))
 
 
-def _address(function: Any) -> int:
+def address_of(function: Any) -> int:
     """Where the machine code of a function of ``ctypes`` is."""
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
@@ -99,7 +99,7 @@ def emit_region(body: Body, region: Region, total: str, grid: Sequence[str]) -> 
     body.require_equal("i64", body.let(f"sext i32 {threads} to i64"), size)
     body.require(body.let(f"icmp sge i64 {total}, {size}"))
     chunk, copied = _chunk(body, region, total), f"ptr {region.records}, i64 {region.record_bytes}"
-    body.do(f"call ptr {pointer(_address(ctypes.memmove))}(ptr {context}, {copied})")
+    body.do(f"call ptr {pointer(address_of(ctypes.memmove))}(ptr {context}, {copied})")
     for field, value in zip((Field.TOTAL, Field.CHUNK, *_GRID), (total, chunk, *grid)):
         body.store("i64", value, context, 8 * field)
     worker, team = body.at(context, WORKER_BYTES), body.stack(f"[{len(Team)} x i64]")
@@ -145,7 +145,7 @@ def _judge(body: Body, region: Region, worker: str, total: str, chunk: str, take
 def _now(body: Body) -> str:
     """Nanoseconds of the monotonic clock."""
     time = body.stack("[2 x i64]")
-    clock = pointer(_address(ctypes.CDLL(None).clock_gettime))
+    clock = pointer(address_of(ctypes.CDLL(None).clock_gettime))
     body.do(f"call i32 {clock}(i32 {_MONOTONIC}, ptr {time})")
     seconds = body.let(f"mul i64 {body.load('i64', time)}, 1000000000")
     return body.let(f"add i64 {seconds}, {body.load('i64', time, 8)}")

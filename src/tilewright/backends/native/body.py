@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import types
-from collections.abc import Sequence
 from typing import Any
 
 # Functions of Python's C interface, which exist from 3.10 on -> the LLVM types of their result and of their arguments.
@@ -27,7 +26,6 @@ _API: dict[str, tuple[str, ...]] = {
     "PyLong_AsLongLongAndOverflow": ("i64", "ptr", "ptr"),
     "PyLong_AsUnsignedLongLong": ("i64", "ptr"),
     "PyLong_AsVoidPtr": ("ptr", "ptr"),
-    "PyLong_FromLongLong": ("ptr", "i64"),
     "PyObject_CallNoArgs": ("ptr", "ptr"),
     "PyObject_GetAttr": ("ptr", "ptr", "ptr"),
     "PyObject_HasAttr": ("i32", "ptr", "ptr"),
@@ -145,19 +143,12 @@ class Body:
         """Whether the exception that was raised, for there must be one, is of this kind."""
         return self.let(f"icmp ne i32 {self.call('PyErr_ExceptionMatches', self.reference(kind))}, 0")
 
-    def note(self, function: str, numbers: Sequence[str]) -> None:
-        """Call ``function`` with the exception that was raised, which stays raised, and ``numbers`` of 64 bits."""
+    def note(self, function: str, arguments: str) -> None:
+        """Call machine code with the exception that was raised, which stays raised, and ``arguments``."""
         kept = [self.stack("ptr") for _ in range(3)]  # type, value and traceback
-        given = self.stack(f"[{1 + len(numbers)} x ptr]")
         self.call("PyErr_Fetch", *kept)
         self.call("PyErr_NormalizeException", *kept)
-        self.store("ptr", self.load("ptr", kept[1]), given)
-        made = [self.call("PyLong_FromLongLong", number) for number in numbers]
-        for i, number in enumerate(made):
-            self.store("ptr", number, given, 8 * (1 + i))
-        for reference in (self.call("PyObject_VectorcallDict", function, given, 1 + len(made), "null"), *made):
-            self.call("Py_DecRef", reference)  # which may be null
-        self.call("PyErr_Clear")
+        self.do(f"call void {function}(ptr {self.load('ptr', kept[1])}, {arguments})")
         self.call("PyErr_Restore", *(self.load("ptr", slot) for slot in kept))
 
     def label(self, name: str) -> None:
