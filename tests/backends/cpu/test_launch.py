@@ -11,6 +11,8 @@ from support.irbuild import KernelBuilder, launch_arguments, run
 
 import tilewright as ct
 from tilewright.backends.cpu import BACKEND, openmp, threads
+from tilewright.backends.cpu.context import Cancellation, Field
+from tilewright.backends.cpu.parallel import Context
 from tilewright.backends.registry import get_backend
 from tilewright.ir import dtypes
 from tilewright.ir.core import Function
@@ -22,6 +24,7 @@ from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul, Or
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.memory import Assert, NumBlocks, Print
 from tilewright.ir.types import TileType
+from tilewright.system.deadlines import time_limit
 
 SERIALIZATION = BACKEND.capabilities.serialization
 assert SERIALIZATION is not None
@@ -170,6 +173,32 @@ def test_stored_kernel_runs_again() -> None:
     x, y = np.arange(50, dtype=np.float32), np.zeros(50, np.float32)
     again.launch((2, 1, 1), launch_arguments(function, {"x": x, "y": y}))
     np.testing.assert_array_equal(y, x + x)
+
+
+def test_what_a_cancelled_launch_leaves_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor what one with a time limit leaves, by launches of the same grid: their record would be the same."""
+    function = double_kernel()
+    executable: Any = BACKEND.compile(function, {})
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    arguments = launch_arguments(function, {"x": x, "y": y})
+    found: list[list[int]] = []
+
+    def look(packed: bytes, context: int, *memory: int) -> None:
+        words = Context.from_address(context)
+        found.append(list(words[: Field.FAILED_ELEMENT]))
+        if not words[Field.DEADLINE]:
+            words[Field.CANCELLED] = Cancellation.RAISED
+            raise KeyboardInterrupt
+
+    executable.launch((1, 1, 1), arguments)
+    monkeypatch.setattr(executable, "_alone", look)
+    for limit in (None, None, 60.0, None):
+        with time_limit(limit) if limit else pytest.raises(KeyboardInterrupt):
+            executable.launch((1, 1, 1), arguments)
+    first, second, limited, last = found
+    assert (
+        first == second == last and not first[Field.CANCELLED] and limited[Field.DEADLINE] > first[Field.DEADLINE] == 0
+    )
 
 
 def test_stages() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import tilewright as ct
 from tilewright.backends.cpu import threads
-from tilewright.backends.cpu.team import Layout
+from tilewright.backends.cpu.team import TeamMemory
 from tilewright.backends.cpu.threads import Pool, Scratch
 
 
@@ -33,7 +33,7 @@ def test_scratch_memory_is_placed_by_the_thread_that_writes_to_it_first() -> Non
     size, threads, seen = 64 << 20, 4, []
 
     def look() -> None:
-        memory, layout = Scratch(size), Layout.of(threads, size // threads, True)
+        memory, layout = Scratch(size), TeamMemory.of(threads, size // threads, True)
         scratch = layout.scratch(layout.take())
         assert not scratch % mmap.PAGESIZE and not layout.stride % mmap.PAGESIZE  # threads share no page of it
         for start in (memory.address, scratch):

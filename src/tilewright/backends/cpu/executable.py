@@ -41,8 +41,8 @@ from tilewright.backends.cpu.on_demand import compiler, load_native
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLaunch
 from tilewright.backends.cpu.printing import printer
-from tilewright.backends.cpu.team import Layout
-from tilewright.backends.cpu.team_stub import Region, is_machine_code
+from tilewright.backends.cpu.team import TeamMemory
+from tilewright.backends.cpu.team_stub import TeamRecord, is_machine_code
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable, in_memory
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
@@ -90,7 +90,7 @@ class CpuExecutable:
         self._team_code = self._native.address(TEAM_SYMBOL)
         self._waiting_threads = 0  # that a launch has needed whose blocks wait for each other
         self._block_seconds = 0.0  # that a block has taken lately; 0 before the first launch
-        self._team_ready = ctypes.c_int64(0)  # whether machine code may have a team run a launch: see ``Region``
+        self._team_ready = ctypes.c_int64(0)  # whether machine code may have a team run a launch: see ``TeamRecord``
         # So many blocks are never worth a thread.
         self._blocks_alone = ctypes.c_int64(blocks_alone(compiled.block_work))
         self._locations = BlockLocations(compiled, function.loc)
@@ -158,10 +158,10 @@ class CpuExecutable:
         if not self._simple:
             return None
         code, python, chunk = self._native.address(SERIAL_SYMBOL), PYTHON, self._options.chunk or 0
-        team, region = None if self._options.threads else self._team(), None
+        team, record = None if self._options.threads else self._team(), None
         if team and is_machine_code(team[0]) and (number_of_threads() is not None or 2 * team[1] >= _PROCESSORS):
-            region = Region.of(team, self._team_code, self._team_ready, self._scratch_bytes, python, chunk)
-        return launch_stub(code, self._blocks_alone, self._scratch_bytes, python, self._note, region, self._native)
+            record = TeamRecord.of(team, self._team_code, self._team_ready, self._scratch_bytes, python, chunk)
+        return launch_stub(code, self._blocks_alone, self._scratch_bytes, python, self._note, record, self._native)
 
     def _note(self, error: BaseException, records: int, count: int, x: int, y: int, z: int) -> None:
         """Note where a launch was that ``error`` has cancelled: the ``count`` threads whose records are there."""
@@ -242,13 +242,13 @@ class CpuExecutable:
     ) -> None:
         """Run ``total`` blocks in the ``size`` threads of ``runtime``."""
         count, limit = min(total, size), deadlines.deadline()
-        layout = Layout.of(count, self._scratch_bytes, self._simple)
-        memory = layout.take()
+        shared = TeamMemory.of(count, self._scratch_bytes, self._simple)
+        memory = shared.take()
         try:
             chunk = self._chunk(total, count)
             _CONTEXT.pack_into(memory.memory, memory.offset, 0, total, chunk, *grid, 0, 0, 0, 0, limit, PYTHON)
             before = time.monotonic_ns()
-            layout.run(memory, runtime, self._team_code, packed)
+            shared.run(memory, runtime, self._team_code, packed)
             taken = time.monotonic_ns() - before
             blocks, began, left = _TAKEN.unpack_from(memory.memory, memory.offset + WORKER_BYTES)
             own = (left - began) * 1e-9

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tilewright.backends.cpu.context import WORKER_BYTES, Field, launch_record
 from tilewright.backends.cpu.scratch import ALIGNMENT
-from tilewright.backends.cpu.team_stub import Region, address_of, emit_region
+from tilewright.backends.cpu.team_stub import TeamRecord, address_of, emit_team_launch
 from tilewright.backends.native import LaunchStub, stub_code
 from tilewright.backends.native.body import Body
 from tilewright.system import deadlines, environment
@@ -23,7 +23,7 @@ Note = Callable[[BaseException, int, int, int, int, int], None]
 _NOTE = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p, *[ctypes.c_int64] * 4)
 
 
-class _Kernel(NamedTuple):
+class _KernelRecord(NamedTuple):
     """What the stub has to know of a kernel: words of 64 bits, or the operands of instructions that stand for them."""
 
     code: Any  # addresses: of what runs blocks in the calling thread, of the most blocks for which it is to
@@ -39,30 +39,30 @@ def launch_stub(
     scratch_bytes: int,
     python: int,
     note: Note,
-    region: tuple[Region, tuple[Any, ...]] | None,
+    team: tuple[TeamRecord, tuple[Any, ...]] | None,
     *kept: Any,
 ) -> LaunchStub:
     """The entry of a kernel that neither prints, fails nor waits: for launches of at most so many ``blocks`` at the
-    time in the calling thread, and for others in the parallel ``region``, if there is one, which comes with what
-    it needs to live.
+    time in the calling thread, and for others by the ``team``, if there is one, which comes with what it needs
+    to live.
 
     ``code`` is the address of its machine code, which lives with ``kept``, and ``python`` that of the functions it
     calls. Where a launch in this thread needs more scratch memory than a stack should give, it has no effect.
     """
     noted = _NOTE(note)
     addresses = code, ctypes.addressof(blocks), python, address_of(noted)
-    words = *_Kernel(*addresses, scratch_bytes), *(region[0] if region else ())
+    words = *_KernelRecord(*addresses, scratch_bytes), *(team[0] if team else ())
     key, variables = environment.lookup(_THREADS)
-    made, needed = _code(variables.get(key), region is not None)
-    return LaunchStub(made, (ctypes.c_uint64 * len(words))(*words), (needed, blocks, noted, region, kept))
+    made, needed = _code(variables.get(key), team is not None)
+    return LaunchStub(made, (ctypes.c_uint64 * len(words))(*words), (needed, blocks, noted, team, kept))
 
 
 @functools.cache
 def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
-    """The code of all stubs with regions, or without, that are made where the variable for the number of threads is
+    """The code of all stubs with a team, or without, that are made where the variable for the number of threads is
     ``setting``, and what it needs to live."""
     body = Body()
-    kernel = _Kernel._make(body.load(kind, "%record", 8 * i) for i, kind in enumerate(["ptr"] * 4 + ["i64"]))
+    kernel = _KernelRecord._make(body.load(kind, "%record", 8 * i) for i, kind in enumerate(["ptr"] * 4 + ["i64"]))
     total, extents = "1", ("%x", "%y", "%z")
     for extent in extents:
         body.require(body.let(f"icmp sle i64 {extent}, {_MAX_BLOCKS}"))
@@ -86,9 +86,9 @@ def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
         body.label("together")
         key, variables = environment.lookup(_THREADS)
         body.require_entry(variables, key, setting)
-        region = Region.loaded(body, body.at("%record", 8 * len(kernel)))
-        body.store("ptr", emit_region(body, region, total, extents), records)
-        body.store("i64", region.size, count)
+        members = TeamRecord.loaded(body, body.at("%record", 8 * len(kernel)))
+        body.store("ptr", emit_team_launch(body, members, total, extents), records)
+        body.store("i64", members.size, count)
         body.jump("ran")
     body.label("ran")
     raised = body.let(f"icmp ne ptr {body.call('PyErr_Occurred')}, null")

@@ -18,7 +18,7 @@ _RECORD = struct.Struct(f"={len(Team)}q")
 _ADDRESS = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("PyBytes_AsString", ctypes.pythonapi))
 
 
-class Layout(NamedTuple):
+class TeamMemory(NamedTuple):
     """How the memory of a launch by ``size`` threads is divided, behind the record of the launch: the records of the
     threads, the launching one first, then their scratch memory. Each is the first to write to its own, so that it lies
     where the thread runs."""
@@ -31,7 +31,7 @@ class Layout(NamedTuple):
 
     @classmethod
     @functools.lru_cache
-    def of(cls, size: int, scratch_bytes: int, ranges: bool) -> Layout:
+    def of(cls, size: int, scratch_bytes: int, ranges: bool) -> TeamMemory:
         """``ranges``: each thread begins with blocks of its own (``codegen/shares.py``)."""
         unit = WORKER_BYTES if scratch_bytes < mmap.PAGESIZE else mmap.PAGESIZE
         stride, records = aligned(scratch_bytes, unit), worker_records(size, ranges=ranges)

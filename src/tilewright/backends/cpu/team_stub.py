@@ -18,7 +18,7 @@ from tilewright.backends.cpu.context import (
     Worker,
     launch_record,
 )
-from tilewright.backends.cpu.team import Layout
+from tilewright.backends.cpu.team import TeamMemory
 from tilewright.backends.cpu.threads import Scratch
 from tilewright.backends.native.body import Body, pointer
 
@@ -28,9 +28,9 @@ _WORTH = int(WORTH_A_TEAM * 1e9)
 _MEMORY: list[Scratch] = []  # of all such launches: the main thread begins them, and none inside of another
 
 
-class Region(NamedTuple):
-    """The parallel region of launches of a kernel that neither prints, fails nor waits: words of 64 bits, or the
-    operands of instructions that stand for them. Addresses first, then numbers."""
+class TeamRecord(NamedTuple):
+    """What the stub has to know of the team that runs launches of a kernel: words of 64 bits, or the operands of
+    instructions that stand for them. Addresses first, then numbers."""
 
     code: Any  # that each thread calls
     ready: Any  # the word that says whether this may be: 1 where blocks have taken long enough
@@ -55,22 +55,22 @@ class Region(NamedTuple):
         scratch_bytes: int,
         python: int,
         chunk: int,
-    ) -> tuple[Region, tuple[Any, ...]]:
-        """The region of a ``team``, and what its words need to live. ``ready`` is set to 0 where blocks take less."""
+    ) -> tuple[TeamRecord, tuple[Any, ...]]:
+        """The record of a ``team``, and what its words need to live. ``ready`` is set to 0 where blocks take less."""
         runtime, size = team
-        layout = Layout.of(size, scratch_bytes, True)
-        if not _MEMORY or _MEMORY[0].size < layout.total:
-            _MEMORY[:] = [Scratch(layout.total)]
+        shared = TeamMemory.of(size, scratch_bytes, True)
+        if not _MEMORY or _MEMORY[0].size < shared.total:
+            _MEMORY[:] = [Scratch(shared.total)]
         memory = _MEMORY[0]
         head = (ctypes.c_int64 * len(Field))(*launch_record(0, 0, (0, 0, 0), 0, python=python))
-        records = ctypes.create_string_buffer(bytes(head).ljust(WORKER_BYTES, b"\0") + layout.records)
-        addresses = (code, *map(ctypes.addressof, (ready, records)), memory.context, layout.scratch(memory))
+        records = ctypes.create_string_buffer(bytes(head).ljust(WORKER_BYTES, b"\0") + shared.records)
+        addresses = (code, *map(ctypes.addressof, (ready, records)), memory.context, shared.scratch(memory))
         functions = map(address_of, (runtime.fork, runtime.threads, runtime.in_parallel))
-        numbers = WORKER_BYTES + len(layout.records), layout.stride, size, chunk
+        numbers = WORKER_BYTES + len(shared.records), shared.stride, size, chunk
         return cls._make([*addresses, runtime.number, *functions, *numbers]), (memory, ready, records)
 
     @classmethod
-    def loaded(cls, body: Body, record: str) -> Region:
+    def loaded(cls, body: Body, record: str) -> TeamRecord:
         """The words that are at ``record``."""
         numbers = cls._fields.index("record_bytes")
         kinds = ["ptr"] * numbers + ["i64"] * (len(cls._fields) - numbers)
@@ -87,50 +87,50 @@ def address_of(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def emit_region(body: Body, region: Region, total: str, grid: Sequence[str]) -> str:
+def emit_team_launch(body: Body, team: TeamRecord, total: str, grid: Sequence[str]) -> str:
     """Require that the team may be used now, and have it run ``total`` blocks with ``%values``; the address of the
     records of its threads, of which the launching one is the first."""
-    size, context = region.size, region.context
-    body.require_equal("i64", body.load("i64", region.ready), 1)
+    size, context = team.size, team.context
+    body.require_equal("i64", body.load("i64", team.ready), 1)
     body.require_equal("i64", body.load("i64", body.memory(openmp.FREE)), 1)
     body.require_equal("i64", body.call("PyThread_get_thread_ident"), openmp.MAIN_THREAD)
-    body.require_equal("i32", body.let(f"call i32 {region.in_parallel}()"), 0)
-    threads = body.let(f"call i32 {region.threads}()")
+    body.require_equal("i32", body.let(f"call i32 {team.in_parallel}()"), 0)
+    threads = body.let(f"call i32 {team.threads}()")
     body.require_equal("i64", body.let(f"sext i32 {threads} to i64"), size)
     body.require(body.let(f"icmp sge i64 {total}, {size}"))
-    chunk, copied = _chunk(body, region, total), f"ptr {region.records}, i64 {region.record_bytes}"
+    chunk, copied = _chunk(body, team, total), f"ptr {team.records}, i64 {team.record_bytes}"
     body.do(f"call ptr {pointer(address_of(ctypes.memmove))}(ptr {context}, {copied})")
     for field, value in zip((Field.TOTAL, Field.CHUNK, *_GRID), (total, chunk, *grid)):
         body.store("i64", value, context, 8 * field)
-    worker, team = body.at(context, WORKER_BYTES), body.stack(f"[{len(Team)} x i64]")
-    words = [("ptr", "%values"), ("ptr", context), ("ptr", worker), ("ptr", region.scratch), ("i64", region.stride)]
-    for i, (kind, word) in enumerate([*words, ("i64", size), ("ptr", region.number)]):
-        body.store(kind, word, team, 8 * i)
+    worker, given = body.at(context, WORKER_BYTES), body.stack(f"[{len(Team)} x i64]")
+    words = [("ptr", "%values"), ("ptr", context), ("ptr", worker), ("ptr", team.scratch), ("i64", team.stride)]
+    for i, (kind, word) in enumerate([*words, ("i64", size), ("ptr", team.number)]):
+        body.store(kind, word, given, 8 * i)
     before = _now(body)
-    body.do(f"call void {region.fork}(ptr {region.code}, ptr {team}, i32 0, i32 0)")
+    body.do(f"call void {team.fork}(ptr {team.code}, ptr {given}, i32 0, i32 0)")
     taken = body.let(f"sub i64 {_now(body)}, {before}")
-    _judge(body, region, worker, total, chunk, taken)
+    _judge(body, team, worker, total, chunk, taken)
     return worker
 
 
-def _chunk(body: Body, region: Region, total: str) -> str:
+def _chunk(body: Body, team: TeamRecord, total: str) -> str:
     """How many blocks a thread takes at a time: see ``blocks_together``."""
-    found = body.let(f"udiv i64 {total}, {body.let(f'mul i64 {region.size}, {CHUNKS_PER_THREAD}')}")
-    return _unless_0(body, region.chunk, _unless_0(body, found, "1"))
+    found = body.let(f"udiv i64 {total}, {body.let(f'mul i64 {team.size}, {CHUNKS_PER_THREAD}')}")
+    return _unless_0(body, team.chunk, _unless_0(body, found, "1"))
 
 
 def _unless_0(body: Body, number: str, otherwise: str) -> str:
     return body.let(f"select i1 {body.let(f'icmp eq i64 {number}, 0')}, i64 {otherwise}, i64 {number}")
 
 
-def _judge(body: Body, region: Region, worker: str, total: str, chunk: str, taken: str) -> None:
+def _judge(body: Body, team: TeamRecord, worker: str, total: str, chunk: str, taken: str) -> None:
     """Whether other launches may do the same: none where threads were late, and none of this kernel where its blocks
     take so little time that one thread is enough."""
     blocks, began, left = (body.load("i64", worker, 8 * w) for w in (Worker.BLOCKS, Worker.BEGAN, Worker.LEFT))
     own = body.let(f"sub i64 {left}, {began}")
     all_of_them, limit = body.let(f"mul i64 {own}, {total}"), body.let(f"mul i64 {blocks}, {_WORTH}")
     worth = body.let(f"icmp sge i64 {all_of_them}, {limit}")
-    body.store("i64", body.let(f"zext i1 {worth} to i64"), region.ready)
+    body.store("i64", body.let(f"zext i1 {worth} to i64"), team.ready)
     last = body.let(f"udiv i64 {body.let(f'mul i64 {own}, {chunk}')}, {_unless_0(body, blocks, '1')}")
     late = body.let(f"sub i64 {body.let(f'sub i64 {taken}, {own}')}, {last}")
     part = body.let(f"udiv i64 {own}, {int(1 / openmp.LATE_PART)}")
