@@ -37,9 +37,9 @@ static cudaGraphNodeParams condition(cudaGraphConditionalHandle handle, cudaGrap
 """
 
 
-def _check(tmp_path: Path, body: str) -> None:
+def _check(tmp_path: Path, body: str, before: str = "") -> None:
     program = tmp_path / "program.cu"
-    program.write_text(f"{KERNELS}int main() {{\n{body}\nreturn failures; }}\n")
+    program.write_text(f"{KERNELS}{before}int main() {{\n{body}\nreturn failures; }}\n")
     command = [sys.executable, "-m", "tilewright", "run", "program.cu"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
@@ -238,3 +238,77 @@ def test_what_the_driver_and_memory_are_asked(tmp_path: Path) -> None:
     IS(cudaLaunchCooperativeKernel((void const*)digit, dim3(1 << 20), dim3(1), arguments, 0, 0), cudaErrorCooperativeLaunchTooLarge);
     """
     _check(tmp_path, body)
+
+
+def test_captures_that_are_wrong(tmp_path: Path) -> None:
+    """They give no graph, and the stream works as before."""
+    _check(
+        tmp_path,
+        """
+    int *seen, three = 3; cudaGraph_t graph; cudaStream_t first, second; cudaEvent_t fork, join; cudaStreamCaptureStatus status;
+    cudaMallocManaged(&seen, sizeof(int)); *seen = 0;
+    cudaStreamCreate(&first); cudaStreamCreate(&second); cudaEventCreate(&fork); cudaEventCreate(&join);
+    auto begin = [&] { IS(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal), cudaSuccess); };
+    auto end = [&](cudaError_t wanted) {
+        graph = cudaGraph_t(&three);
+        IS(cudaStreamEndCapture(first, &graph), wanted);
+        CHECK(!graph == (wanted != cudaSuccess));
+        digit<<<1, 1, 0, first>>>(seen, 0);
+        IS(cudaStreamSynchronize(first), cudaSuccess);
+    };
+    // asking whether it has ended
+    begin();
+    IS(cudaStreamQuery(first), cudaErrorStreamCaptureUnsupported);
+    IS(cudaStreamIsCapturing(first, &status), cudaSuccess);
+    CHECK(status == cudaStreamCaptureStatusInvalidated);
+    end(cudaErrorStreamCaptureInvalidated);
+    begin(); IS(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported); end(cudaErrorStreamCaptureInvalidated);
+    IS(cudaDeviceSynchronize(), cudaSuccess);
+    begin(); cudaEventRecord(fork, first); IS(cudaEventSynchronize(fork), cudaErrorCapturedEvent);
+    end(cudaErrorStreamCaptureInvalidated);
+    IS(cudaEventSynchronize(fork), cudaSuccess);
+    // a stream that does not come back
+    begin(); cudaEventRecord(fork, first); cudaStreamWaitEvent(second, fork, 0); digit<<<1, 1, 0, second>>>(seen, 1);
+    end(cudaErrorStreamCaptureUnjoined);
+    IS(cudaStreamSynchronize(second), cudaSuccess);
+    // one without work of its own need not
+    begin(); cudaEventRecord(fork, first); cudaStreamWaitEvent(second, fork, 0); digit<<<1, 1, 0, first>>>(seen, 1);
+    end(cudaSuccess);
+    IS(cudaGraphDestroy(graph), cudaSuccess);
+    // another stream ends it
+    begin(); cudaEventRecord(fork, first); cudaStreamWaitEvent(second, fork, 0);
+    IS(cudaStreamEndCapture(second, &graph), cudaErrorStreamCaptureUnmatched);
+    IS(cudaStreamIsCapturing(first, &status), cudaSuccess); CHECK(status == cudaStreamCaptureStatusNone);
+    // the stream goes
+    begin(); IS(cudaStreamDestroy(first), cudaSuccess); IS(cudaDeviceSynchronize(), cudaSuccess);
+    CHECK(*seen == 0);
+""",
+    )
+
+
+TABLE = """
+__constant__ int table[4];
+__global__ void read(int* out) { out[threadIdx.x] = table[threadIdx.x]; }
+"""
+
+
+def test_copies_of_symbols_are_captured(tmp_path: Path) -> None:
+    _check(
+        tmp_path,
+        """
+    int *out, values[4] = {1, 2, 3, 4}, back[2]; cudaGraph_t graph; cudaGraphExec_t exec; cudaStream_t stream;
+    cudaMallocManaged(&out, sizeof values); cudaStreamCreate(&stream);
+    IS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+    IS(cudaMemcpyToSymbolAsync(table, values, sizeof values, 0, cudaMemcpyHostToDevice, stream), cudaSuccess);
+    read<<<1, 4, 0, stream>>>(out);
+    IS(cudaMemcpyFromSymbolAsync(back, table, 8, 8, cudaMemcpyDeviceToHost, stream), cudaSuccess);
+    IS(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    IS(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+    values[3] = 7;
+    IS(cudaGraphLaunch(exec, stream), cudaSuccess); IS(cudaStreamSynchronize(stream), cudaSuccess);
+    CHECK(out[0] == 1 && out[3] == 7 && back[0] == 3 && back[1] == 7);
+    IS(cudaMemcpyToSymbolAsync(table, values, sizeof values + 4), cudaErrorInvalidValue);
+    IS(cudaMemcpyFromSymbolAsync(back, table, 8), cudaSuccess); CHECK(back[1] == 2);
+""",
+        TABLE,
+    )

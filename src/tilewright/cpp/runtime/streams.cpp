@@ -9,7 +9,6 @@ struct CUstream_st {
     // While it is captured: into what, of which capture, and the nodes after which its next work runs.
     cudaGraph_t graph;
     unsigned long long capture;
-    bool given;  // the program gave the graph
     tilewright::list<cudaGraphNode_t> after;
     tilewright::attributes about;
 };
@@ -27,6 +26,12 @@ namespace tilewright {
 
 static list<cudaStream_t> streams;
 static list<cudaEvent_t> events;
+struct capture_of {
+    unsigned long long number;
+    cudaStream_t origin;  // where it has begun
+    bool given, invalid;  // the program gave the graph; it did what is not allowed meanwhile
+};
+static list<capture_of> captures;  // that go on
 
 static bool is_default(cudaStream_t stream) { return size_t(stream) <= 2; }
 cudaError_t on(cudaStream_t stream) {
@@ -50,9 +55,51 @@ cudaError_t capture(cudaStream_t stream, node const& what) {
     become(stream->after, &made, 1);
     return cudaSuccess;
 }
-static void end_capture(cudaStream_t stream) {
-    stream->graph = nullptr;
-    stream->after.clear();
+static capture_of* capture_numbered(unsigned long long number) {
+    for (capture_of& each : captures)
+        if (each.number == number) return &each;
+    return nullptr;
+}
+static void begin_capture(cudaStream_t stream, bool given) {
+    static unsigned long long next = 1;
+    stream->capture = next++;
+    captures.add({stream->capture, stream, given, false});
+}
+// `number` gets a capture into what ends with an error.
+static cudaError_t invalidate(unsigned long long number, cudaError_t error) {
+    if (capture_of* found = capture_numbered(number)) found->invalid = true;
+    return error;
+}
+static bool leads_to(list<cudaGraphNode_t> const& ends, cudaGraphNode_t node_) {
+    list<node*> seen{};
+    for (cudaGraphNode_t each : ends) seen.add((node*)each);
+    for (size_t i = 0; i < seen.count; ++i)
+        for (node* each : seen[i]->after)
+            if (!seen.holds(each)) seen.add(each);
+    bool found = seen.holds((node*)node_);
+    seen.clear();
+    return found;
+}
+// What is wrong with a capture that ends in `stream`.
+static cudaError_t end_capture(cudaStream_t stream) {
+    capture_of ended = *capture_numbered(stream->capture);
+    cudaError_t error = ended.invalid           ? cudaErrorStreamCaptureInvalidated
+                        : ended.origin != stream ? cudaErrorStreamCaptureUnmatched
+                                                 : cudaSuccess;
+    cudaGraph_t graph = stream->graph;
+    for (cudaStream_t each : streams) {
+        if (!each->graph || each->capture != ended.number || each == stream) continue;
+        for (cudaGraphNode_t last : each->after)
+            if (!error && !leads_to(stream->after, last)) error = cudaErrorStreamCaptureUnjoined;
+    }
+    for (cudaStream_t each : streams)
+        if (each->graph && each->capture == ended.number) each->graph = nullptr, each->after.clear();
+    for (cudaEvent_t each : events)
+        if (each->graph && each->capture == ended.number) each->graph = nullptr;
+    for (size_t i = captures.count; i-- > 0;)
+        if (captures[i].number == ended.number) captures.remove(i);
+    if (error && !ended.given) cudaGraphDestroy(graph);
+    return error;
 }
 cudaError_t attributes::get(unsigned id, cudaLaunchAttributeValue* value) const {
     if (!value || id == 0 || id >= sizeof values / sizeof *values) return cudaErrorInvalidValue;
@@ -121,14 +168,20 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     locked here;
-    if (!streams.discard(stream)) return report(cudaErrorInvalidResourceHandle);
+    if (!streams.holds(stream)) return report(cudaErrorInvalidResourceHandle);
+    if (stream->graph && capture_numbered(stream->capture)->origin == stream) {
+        invalidate(stream->capture, cudaErrorStreamCaptureInvalidated);
+        end_capture(stream);
+    }
+    streams.discard(stream);
     stream->after.clear();
     free(stream);
     return report(cudaSuccess);
 }
 static cudaError_t end_of(cudaStream_t stream) {
-    cudaError_t error = on(stream);
-    return report(error == cudaSuccess && capturing(stream) ? cudaErrorStreamCaptureUnsupported : error);
+    locked here;
+    if (capturing(stream)) return report(invalidate(stream->capture, cudaErrorStreamCaptureUnsupported));
+    return report(on(stream));
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return end_of(stream); }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return end_of(stream); }
@@ -161,12 +214,16 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     cudaError_t error = on(stream) != cudaSuccess ? on(stream) : known(event);
     // A stream that waits for a captured one takes part in its capture.
     if (error != cudaSuccess || !event->graph || is_default(stream)) return report(error);
-    if (!stream->graph) stream->graph = event->graph, stream->capture = event->capture, stream->given = false;
+    if (!stream->graph) stream->graph = event->graph, stream->capture = event->capture;
     for (cudaGraphNode_t each : event->after)
         if (!stream->after.holds(each)) stream->after.add(each);
     return report(error);
 }
-cudaError_t cudaDeviceSynchronize() { return report(cudaSuccess); }
+cudaError_t cudaDeviceSynchronize() {
+    locked here;
+    for (capture_of& each : captures) each.invalid = true;
+    return report(captures.count ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
+}
 
 // Host functions. What was asked for before them has ended already.
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
@@ -174,8 +231,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 }
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned int flags) {
     if (!function || flags) return report(cudaErrorInvalidValue);
-    if (capturing(stream)) return report(cudaErrorStreamCaptureUnsupported);
-    cudaError_t error = on(stream);
+    cudaError_t error = end_of(stream);
     if (error == cudaSuccess) function(stream, error, data);
     return report(error);
 }
@@ -201,7 +257,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     locked here;
-    return report(known(event));
+    bool captured = known(event) == cudaSuccess && event->graph;
+    return report(captured ? invalidate(event->capture, cudaErrorCapturedEvent) : known(event));
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
@@ -221,15 +278,13 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 // Capture. A graph's nodes are in the order in which the program asks for their work, which satisfies all dependencies.
-static unsigned long long next_capture = 1;
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
     locked here;
     if (mode > cudaStreamCaptureModeRelaxed) return report(cudaErrorInvalidValue);
     if (is_default(stream)) return report(cudaErrorStreamCaptureUnsupported);
     if (on(stream) != cudaSuccess) return report(on(stream));
     if (stream->graph) return report(cudaErrorIllegalState);
-    stream->capture = next_capture++;
-    stream->given = false;
+    begin_capture(stream, false);
     return cudaGraphCreate(&stream->graph, 0);
 }
 cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, cudaGraphNode_t const* after,
@@ -238,9 +293,8 @@ cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph
     if (mode > cudaStreamCaptureModeRelaxed || !has(graph, after, count)) return report(cudaErrorInvalidValue);
     if (is_default(stream)) return report(cudaErrorStreamCaptureUnsupported);
     if (on(stream) != cudaSuccess || stream->graph) return report(on(stream) != cudaSuccess ? on(stream) : cudaErrorIllegalState);
-    stream->capture = next_capture++;
+    begin_capture(stream, true);
     stream->graph = graph;
-    stream->given = true;
     become(stream->after, after, count);
     return report(cudaSuccess);
 }
@@ -270,18 +324,19 @@ cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNo
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     locked here;
     if (!capturing(stream)) return report(on(stream) != cudaSuccess ? on(stream) : cudaErrorIllegalState);
-    if (!graph && !stream->given) return report(cudaErrorInvalidValue);
-    if (graph) *graph = stream->graph;
-    unsigned long long ended = stream->capture;
-    for (cudaStream_t each : streams)
-        if (each->graph && each->capture == ended) end_capture(each);
-    for (cudaEvent_t each : events)
-        if (each->graph && each->capture == ended) each->graph = nullptr;
-    return report(cudaSuccess);
+    if (!graph && !capture_numbered(stream->capture)->given) return report(cudaErrorInvalidValue);
+    cudaGraph_t made = stream->graph;
+    cudaError_t error = end_capture(stream);
+    if (graph) *graph = error ? nullptr : made;
+    return report(error);
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
     if (on(stream) != cudaSuccess || !status) return report(status ? on(stream) : cudaErrorInvalidValue);
-    *status = capturing(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    locked here;
+    bool invalid = capturing(stream) && capture_numbered(stream->capture)->invalid;
+    *status = invalid             ? cudaStreamCaptureStatusInvalidated
+              : capturing(stream) ? cudaStreamCaptureStatusActive
+                                  : cudaStreamCaptureStatusNone;
     return report(cudaSuccess);
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {

@@ -8,17 +8,16 @@ inline cudaError_t cudaMallocPitch(T** address, size_t* pitch, size_t width, siz
 }
 // Symbols are variables of SIMT code, which lie in the memory of this process; tile code cannot name them.
 template <typename T>
-inline cudaError_t cudaMemcpyToSymbol(T const& symbol, void const* source, size_t count, size_t offset = 0,
-                                      cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
+inline cudaError_t cudaMemcpyToSymbolAsync(T const& symbol, void const* source, size_t count, size_t offset = 0,
+                                           cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t stream = nullptr) {
     if (kind == cudaMemcpyDeviceToHost) return __tw_host_report(cudaErrorInvalidMemcpyDirection);
     if (offset + count > sizeof(T)) return __tw_host_report(cudaErrorInvalidValue);
-    return cudaMemcpy((char*)&symbol + offset, source, count, cudaMemcpyDefault);
+    return cudaMemcpyAsync((char*)&symbol + offset, source, count, cudaMemcpyDefault, stream);
 }
 template <typename T>
-inline cudaError_t cudaMemcpyToSymbolAsync(T const& symbol, void const* source, size_t count, size_t offset,
-                                           cudaMemcpyKind kind, cudaStream_t stream = nullptr) {
-    cudaError_t error = cudaStreamQuery(stream);
-    return error != cudaSuccess ? error : cudaMemcpyToSymbol(symbol, source, count, offset, kind);
+inline cudaError_t cudaMemcpyToSymbol(T const& symbol, void const* source, size_t count, size_t offset = 0,
+                                      cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
+    return cudaMemcpyToSymbolAsync(symbol, source, count, offset, kind);
 }
 template <typename T>
 inline cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* node, cudaGraph_t graph, cudaGraphNode_t const* after,
@@ -63,17 +62,16 @@ inline cudaError_t cudaGraphExecMemcpyNodeSetParamsFromSymbol(cudaGraphExec_t ex
     return cudaGraphExecMemcpyNodeSetParams1D(exec, node, target, (char const*)&symbol + offset, count, cudaMemcpyDefault);
 }
 template <typename T>
-inline cudaError_t cudaMemcpyFromSymbol(void* target, T const& symbol, size_t count, size_t offset = 0,
-                                        cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
+inline cudaError_t cudaMemcpyFromSymbolAsync(void* target, T const& symbol, size_t count, size_t offset = 0,
+                                             cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t stream = nullptr) {
     if (kind == cudaMemcpyHostToDevice) return __tw_host_report(cudaErrorInvalidMemcpyDirection);
     if (offset + count > sizeof(T)) return __tw_host_report(cudaErrorInvalidValue);
-    return cudaMemcpy(target, (char const*)&symbol + offset, count, cudaMemcpyDefault);
+    return cudaMemcpyAsync(target, (char const*)&symbol + offset, count, cudaMemcpyDefault, stream);
 }
 template <typename T>
-inline cudaError_t cudaMemcpyFromSymbolAsync(void* target, T const& symbol, size_t count, size_t offset,
-                                             cudaMemcpyKind kind, cudaStream_t stream = nullptr) {
-    cudaError_t error = cudaStreamQuery(stream);
-    return error != cudaSuccess ? error : cudaMemcpyFromSymbol(target, symbol, count, offset, kind);
+inline cudaError_t cudaMemcpyFromSymbol(void* target, T const& symbol, size_t count, size_t offset = 0,
+                                        cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
+    return cudaMemcpyFromSymbolAsync(target, symbol, count, offset, kind);
 }
 template <typename T>
 inline cudaError_t cudaGetSymbolAddress(void** address, T const& symbol) {
