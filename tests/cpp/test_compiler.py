@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.frontend.cpp.toolchain import compiler_command
+
 KERNELS = """
 #include <cuda_tile.h>
 #include <cuda_fp16.h>
@@ -156,6 +158,8 @@ def test_code_of_tile_kernels_is_kept_for_programs_that_load_it(tmp_path: Path) 
 
 def test_command_lines_that_are_wrong(project: Path) -> None:
     assert "tilewright c++ has no option --nonsense" in compiler(project, "main.cu", "--nonsense", status=2)
+    (project / "part.c").write_text("int part;\n")
+    assert "part.c is C; compile it by a C compiler" in compiler(project, "main.cu", "part.c", status=2)
     assert "there is no file missing.o" in compiler(project, "main.cu", "missing.o", status=2)
     assert "no file to compile" in compiler(project, "-c", status=2)
     wrong = compiler(project, "-c", "status.cpp", status=3)
@@ -188,9 +192,39 @@ def test_options_of_nvcc(tmp_path: Path) -> None:
     )
 
 
+LIBRARY = """
+#include "kernels.h"
+extern "C" int doubled(int* p, cudaStream_t stream) {
+    shared<2><<<32, 1, 0, stream>>>(p);
+    return cudaStreamSynchronize(stream);
+}
+"""
+USER = """
+#include <cuda_runtime.h>
+extern "C" int doubled(int*, cudaStream_t);
+int main() {
+    int* p; cudaStream_t stream;
+    cudaMallocManaged(reinterpret_cast<void**>(&p), 128); cudaStreamCreate(&stream);
+    p[31] = 21;
+    if (doubled(p, stream) || doubled(p, cudaStream_t(p)) != cudaErrorInvalidResourceHandle) return 1;
+    return cudaGetLastError() == cudaErrorInvalidResourceHandle ? p[31] : 2;
+}
+"""
+
+
+def test_a_program_and_its_libraries_have_one_device(project: Path) -> None:
+    """Memory, streams and errors of one are those of the other."""
+    (project / "library.cu").write_text(LIBRARY)
+    (project / "user.cu").write_text(USER)
+    compiler(project, "-shared", "library.cu", "-Iinclude", "-o", "libpart.so")
+    compiler(project, "user.cu", "-L.", "-lpart", "-Wl,-rpath,$ORIGIN", "-o", "program")
+    run(project, "./program", status=42)
+    run(project, sys.executable, "-m", "tilewright", "run", "user.cu", f"-L{project}", "-lpart", status=42)
+
+
 CMAKE = """
 cmake_minimum_required(VERSION 3.20)
-project(programs LANGUAGES CUDA)
+project(programs LANGUAGES CXX CUDA)
 if(NOT "cuda_std_20" IN_LIST CMAKE_CUDA_COMPILE_FEATURES)
     message(FATAL_ERROR "no C++20")
 endif()
@@ -206,6 +240,12 @@ add_executable(program main.cu status.cpp)
 target_compile_features(program PRIVATE cuda_std_20)
 target_compile_definitions(program PRIVATE STATUS=3)
 target_link_libraries(program PRIVATE kernels CUDA::cudart CUDA::cuda_driver CUDA::nvrtc)
+add_library(part SHARED library.cu)
+target_include_directories(part PRIVATE include)
+add_library(calls SHARED calls.cpp)
+target_link_libraries(calls PUBLIC part PRIVATE CUDA::cudart)
+add_executable(user user.cpp)
+target_link_libraries(user PRIVATE calls)
 """
 
 
@@ -217,6 +257,9 @@ def test_a_project_of_cmake(project: Path, monkeypatch: pytest.MonkeyPatch) -> N
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     (project / "CMakeLists.txt").write_text(CMAKE)
+    (project / "library.cu").write_text(LIBRARY)
+    (project / "calls.cpp").write_text(USER.replace("main()", "calls()"))
+    (project / "user.cpp").write_text("int calls();\nint main() { return calls(); }\n")
     toolchain = compiler(project, "-print-toolchain").strip()
     run(project, "cmake", "-G", "Ninja", "-S", ".", "-B", "build", f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
     run(project, "cmake", "--build", "build")
@@ -224,6 +267,9 @@ def test_a_project_of_cmake(project: Path, monkeypatch: pytest.MonkeyPatch) -> N
         [project / "build" / "program", "last"], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.stdout.splitlines(), done.returncode) == (EXPECTED, 3)
+    run(project, "build/user", status=42)
+    identified = list((project / "build").glob("CMakeFiles/*/CompilerIdCXX/a.out"))
+    assert not identified or len(compiler_command()) == 1  # Zig would build a standard library for it
     assert "no work to do" in run(project, "ninja", "-C", "build")
     (project / "include" / "kernels.h").write_text(HEADER + "// changed\n")
     assert "Building CUDA object" in run(project, "ninja", "-C", "build", "-n")

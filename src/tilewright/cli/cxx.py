@@ -20,7 +20,7 @@ from tilewright.cpp.host.build import TOOLCHAIN, Libraries, build_object, link_o
 from tilewright.cpp.library import write_library
 from tilewright.cpp.module import Module
 from tilewright.cpp.translation import Request, included_files
-from tilewright.frontend.cpp.toolchain import compiler_command
+from tilewright.frontend.cpp.toolchain import Linked, compiler_command
 from tilewright.ir.errors import TileError
 
 _USAGE = "tilewright c++ [-c] [-o FILE] [-I...] [-D...] [-std=...] [-shared] [-l...] [-L...] FILE..."
@@ -160,7 +160,8 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     libraries = Libraries(tuple(job.files), tuple(job.linker))
     output = job.output or "a.out"
     words = [sys.executable, "-m", "tilewright", "c++"]
-    _write(output, link_objects(objects, libraries, shared=job.shared, compiler_words=words))
+    kind = Linked.LIBRARY if job.shared else Linked.PROGRAM
+    _write(output, link_objects(objects, libraries, kind, compiler_words=words))
     os.chmod(output, 0o777 & ~_umask())
     return 0
 
@@ -225,6 +226,8 @@ def _parsed(words: Sequence[str]) -> _Job:
             raise UsageError(f"tilewright c++ has no option {word}")
         elif is_cpp(word):
             job.sources.append(word)
+        elif word.endswith(".c"):
+            raise UsageError(f"{word} is C; compile it by a C compiler, and give the object: cc -c {word}")
         elif Path(word).is_file():
             job.files.append(word)
         else:

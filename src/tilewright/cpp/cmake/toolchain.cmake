@@ -3,7 +3,7 @@
 #     cmake -G Ninja -DCMAKE_TOOLCHAIN_FILE=$(tilewright c++ -print-toolchain) ...
 #
 # C and C++ are compiled by the Clang that it uses, so that all files of a program have one standard library.
-list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES TILEWRIGHT TILEWRIGHT_COMPILER)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES TILEWRIGHT TILEWRIGHT_COMPILER TILEWRIGHT_COMPILER_VERSION)
 if(NOT TILEWRIGHT)
     find_program(TILEWRIGHT tilewright REQUIRED)
 endif()
@@ -23,6 +23,18 @@ if(_words GREATER 1)
     # Zig adds checks to what is not optimized, whose runtime such programs lack.
     set(CMAKE_CXX_FLAGS_INIT -fno-sanitize=undefined)
     set(CMAKE_C_FLAGS_INIT -fno-sanitize=undefined)
+    # CMake would identify it by a program, for which Zig builds a C++ standard library that nothing else uses.
+    if(NOT TILEWRIGHT_COMPILER_VERSION)
+        execute_process(COMMAND ${TILEWRIGHT_COMPILER} --version OUTPUT_VARIABLE _found)
+        string(REGEX MATCH "[0-9]+\\.[0-9.]+" _found "${_found}")
+        set(TILEWRIGHT_COMPILER_VERSION "${_found}" CACHE STRING "The version of the compiler of tilewright")
+    endif()
+    set(CMAKE_CXX_COMPILER_ID Clang)
+    set(CMAKE_CXX_COMPILER_ID_RUN TRUE)
+    set(CMAKE_CXX_COMPILER_VERSION "${TILEWRIGHT_COMPILER_VERSION}")
+    set(CMAKE_CXX_PLATFORM_ID Linux)
+    set(CMAKE_CXX_STANDARD_COMPUTED_DEFAULT 17)
+    set(CMAKE_CXX_EXTENSIONS_COMPUTED_DEFAULT ON)
 else()
     set(CMAKE_CXX_COMPILER "${_program}")
     string(REPLACE "clang++" "clang" CMAKE_C_COMPILER "${_program}")
@@ -60,6 +72,7 @@ endforeach()
 
 # Programs in C++ alone may call the runtime, too, as tuners do.
 set(CMAKE_CXX_LINK_EXECUTABLE "\"${TILEWRIGHT}\" c++ <LINK_FLAGS> <OBJECTS> -o <TARGET> <LINK_LIBRARIES>")
+set(CMAKE_CXX_CREATE_SHARED_LIBRARY "\"${TILEWRIGHT}\" c++ -shared <LINK_FLAGS> -o <TARGET> <OBJECTS> <LINK_LIBRARIES>")
 set(_CMAKE_CUDA_WHOLE_FLAG "-c")
 set(_CMAKE_CUDA_RDC_FLAG "-rdc=true")  # of targets with CUDA_SEPARABLE_COMPILATION: all objects are alike
 set(CMAKE_CUDA_COMPILE_OBJECT "<CMAKE_CUDA_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -c <SOURCE> -o <OBJECT>")

@@ -88,14 +88,14 @@ def build_object(request: Request) -> bytes:
 def link_units(units: Sequence[HostUnit], libraries: Libraries = NO_LIBRARIES) -> bytes:
     """The files of a program with the runtime, as a shared object. TileError at the first use of a name that nothing
     defines."""
-    return link_objects([unit.binary for unit in units], libraries, shared=True)
+    return link_objects([unit.binary for unit in units], libraries, toolchain.Linked.PLUGIN)
 
 
 def link_objects(
-    objects: Sequence[bytes], libraries: Libraries, *, shared: bool, compiler_words: Sequence[str] = ()
+    objects: Sequence[bytes], libraries: Libraries, kind: toolchain.Linked, compiler_words: Sequence[str] = ()
 ) -> bytes:
-    """``objects`` and the runtime as a shared object or a program, which calls ``compiler_words`` if it compiles
-    kernels while it runs, or crashes. TileError as of ``link_units``."""
+    """``objects`` and the runtime, linked to what calls ``compiler_words`` if it compiles kernels while it runs, or
+    crashes. TileError as of ``link_units``."""
     if compiler_words:
         table = ", ".join(json.dumps(word) for word in compiler_words)
         objects = [
@@ -105,7 +105,7 @@ def link_objects(
     contents = [hashlib.sha256(content).hexdigest() for content in objects]
     contents += [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in libraries.files]
     key = cache_key(
-        "linked program", toolchain.compiler_identity(), _runtime_identity(), str(shared), repr(libraries), *contents
+        "linked program", toolchain.compiler_identity(), _runtime_identity(), kind.name, repr(libraries), *contents
     )
     cache = disk_cache()
     found = None if cache is None else cache.get(key)
@@ -115,7 +115,7 @@ def link_objects(
             print("tilewright: building the C++ standard library for this machine, once", file=sys.stderr, flush=True)
         inputs = [*objects, runtime_object()]
         options = [option for option in libraries.options if option not in _IN_THE_RUNTIME]
-        found = toolchain.link(inputs, libraries.files, options, library=needs_library, shared=shared)
+        found = toolchain.link(inputs, libraries.files, options, library=needs_library, kind=kind)
         if cache is not None:
             cache.put(key, found)
     return found

@@ -22,7 +22,7 @@ from tilewright.backends.cpu.on_demand import compiler, host
 from tilewright.backends.export import Export
 from tilewright.cpp import translation
 from tilewright.cpp.module import Kernel, request_of
-from tilewright.frontend.cpp.toolchain import compile_table, compiler_cache, link
+from tilewright.frontend.cpp.toolchain import Linked, compile_table, compiler_cache, link
 from tilewright.frontend.cpp.typecodes import type_code
 from tilewright.ir.errors import TileError
 from tilewright.ir.types import ElementType, PointerType
@@ -158,7 +158,7 @@ def code(request: translation.Request, expressions: Sequence[str]) -> bytes:
             kernels = Path(folder, "kernels.o")
             compiler().write_program_code(exports, kernels, host())
             table = compile_table("\n".join([*texts, _TABLE.replace("ROWS", " ".join(rows))]))
-            made = link([table, kernels.read_bytes()], (), (), library=False, shared=True)
+            made = link([table, kernels.read_bytes()], (), (), library=False, kind=Linked.PLUGIN)
         return made, translation.included_files(request, "names")
 
     return translation.through_cache(request, "\1".join([f"module for {target_key()}", *expressions]), make)

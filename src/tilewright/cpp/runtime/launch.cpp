@@ -6,7 +6,7 @@ namespace tilewright {
 static thread_local configuration next;
 static thread_local cudaError_t refused = cudaErrorMissingConfiguration;
 
-// How tile kernels run: in a program of its own, by code that was compiled with it; under `tilewright run`, by Python.
+// How tile kernels run: by code that was compiled with them, or else, under `tilewright run`, by Python.
 union word {
     long long integer;
     double number;
@@ -75,14 +75,13 @@ cudaError_t run_tile(kernel const& what, configuration const& how, void** slots)
     if (how.block[0] * how.block[1] * how.block[2] != 1 || how.grid[0] >= 1 << 24) return cudaErrorInvalidConfiguration;
     fflush(stdout);  // what the program has printed comes before what the kernel prints
     running here{what.name};
-    if (launcher) return cudaError_t(launcher(what.symbol, how.grid, slots));
     tile_code const* found = nullptr;
     {
         locked here;
         for (tile_code const* each : compiled)
             if (strcmp(each->symbol, what.symbol) == 0) found = each;
     }
-    if (!found) return cudaErrorInvalidDeviceFunction;
+    if (!found) return launcher ? cudaError_t(launcher(what.symbol, how.grid, slots)) : cudaErrorInvalidDeviceFunction;
     word words[256];
     bool null = false;
     if (what.parameters > sizeof words / sizeof *words) return cudaErrorLaunchOutOfResources;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import enum
 import functools
 import hashlib
 import importlib.util
@@ -68,7 +69,15 @@ _FAST = (*_PRECISE, "-O2", "-fno-math-errno")
 _OBJECT_FLAGS = ("-c", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything")
 _RUNTIME_FLAGS = ("-std=c++20", "-O2", "-fno-exceptions", "-fno-rtti", "-isystem", str(INCLUDE_DIR))
 _LINK_FLAGS = ("-O1", "-fno-sanitize=all", "-pthread", "-ldl")
-_SHARED_FLAGS = ("-shared", "-fPIC", "-Wl,-Bsymbolic", "-Wl,-z,defs")
+_SHARED_FLAGS = ("-shared", "-fPIC", "-Wl,-z,defs")
+
+
+class Linked(enum.Enum):
+    """What objects are linked to, and the options for that."""
+
+    PROGRAM = ("-rdynamic",)  # its runtime is that of its libraries, too, so that all know its memory and its streams
+    LIBRARY = _SHARED_FLAGS
+    PLUGIN = (*_SHARED_FLAGS, "-Wl,-Bsymbolic")  # what runs beside others has a runtime of its own
 
 
 @dataclass(frozen=True)
@@ -324,16 +333,15 @@ def _written(objects: Sequence[bytes], directory: str) -> list[str]:
 
 
 def link(
-    objects: Sequence[bytes], files: Sequence[str], options: Sequence[str], *, library: bool, shared: bool
+    objects: Sequence[bytes], files: Sequence[str], options: Sequence[str], *, library: bool, kind: Linked
 ) -> bytes:
-    """The program, or shared object, of ``objects`` and of the objects and archives ``files``, with the C++ standard
-    library if asked for. TileUnsupportedFeatureError, at the first use, for a name that nothing defines."""
+    """What ``objects`` and the objects and archives ``files`` are linked to, with the C++ standard library if asked
+    for. TileUnsupportedFeatureError, at the first use, for a name that nothing defines."""
     compiler = require_compiler()
     command = compiler.command if library or len(compiler.command) == 1 else (compiler.command[0], "cc")
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
         output, inputs = Path(directory) / "program", _written(objects, directory)
-        flags = [*_LINK_FLAGS, *(_SHARED_FLAGS if shared else ())]
-        result = _driver(command, [*flags, "-o", str(output), *inputs, *files, *options])
+        result = _driver(command, [*_LINK_FLAGS, *kind.value, "-o", str(output), *inputs, *files, *options])
         if result.returncode != 0 or not output.exists():
             raise link_error(result.stderr, COMPILATION_DIR, options) or TileCompilerExecutionError(
                 f"the program cannot be linked:\n{result.stderr.strip()}"
