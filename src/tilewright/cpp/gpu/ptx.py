@@ -16,8 +16,9 @@ from tilewright.backends.gpu.assemble import INSTALL
 from tilewright.backends.gpu.target import TRIPLE, architecture, machine
 from tilewright.cpp.host.parameters import split_parameters
 from tilewright.cpp.host.simt import GLOBAL
-from tilewright.frontend.cpp.calls import FUNCTION, NAME, call_graph, called_from
+from tilewright.frontend.cpp.calls import FUNCTION, NAME, leading_to
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
+from tilewright.ir.reachable import reachable
 
 _LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 _LEVEL = 2  # of LLVM's optimizations
@@ -101,20 +102,11 @@ def _for_device(text: str, kernels: Sequence[str], variables: Sequence[str]) -> 
     text = re.sub(r"(?:, )?![\w.]+ !\d+|^ +#dbg_[^\n]*\n", "", text, flags=re.M)
     # Tables of virtual functions lead to what describes types, which is the host's.
     text = re.sub(r"^@_ZTV[^\n]*", lambda m: re.sub(r"ptr @_ZTI[\w.$]+", "ptr null", m.group()), text, flags=re.M)
-    calls = call_graph(text)
-    found = {m[1].strip('"'): m for m in GLOBAL.finditer(text) if not m[1].startswith("llvm.")}
-    functions = called_from(calls, kernels)
-    used, pending = dict[str, None](), [*variables, *(name for symbol in functions for name in calls[symbol])]
-    while pending:
-        name = pending.pop()
-        if name in found and name not in used:
-            used[name] = None
-            pending += [n.strip('"') for n in re.findall(NAME, found[name]["rest"])]
-        elif name in calls and name not in functions:  # a virtual function
-            added = called_from(calls, [name]) - functions
-            functions |= added
-            pending += [other for symbol in added for other in calls[symbol]]
-    bodies = [m.group() for m in FUNCTION.finditer(text) if m[1].strip('"') in functions]
+    graph = leading_to(text)
+    found = {m[1].strip('"'): m for m in GLOBAL.finditer(text)}
+    reached = dict.fromkeys(reachable([*kernels, *variables], lambda name: sorted(graph.get(name, ()))))
+    used = [name for name in reached if name in found]
+    bodies = [m.group() for m in FUNCTION.finditer(text) if m[1].strip('"') in reached]
     shared = [name for name in used if "thread_local" in found[name]["how"]]
     body = "\n".join([*(_variable(found[name], name in shared) for name in used), *bodies])
     for name in shared:

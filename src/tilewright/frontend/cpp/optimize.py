@@ -11,7 +11,9 @@ import re
 
 import llvmlite.binding as llvm
 
+from tilewright.frontend.cpp.calls import leading_to
 from tilewright.ir.errors import TileCompilerExecutionError
+from tilewright.ir.reachable import reachable
 
 _SIMPLIFY = ("sroa", "instruction_combine", "simplify_cfg")
 # Jump threading is left out: it tangles tests of the same value into each other's branches.
@@ -68,9 +70,10 @@ def transformed(text: str, names: set[str], passes: tuple[str, ...]) -> str:
 
 def optimize(text: str, kernels: set[str]) -> str:
     """The module ``text`` with everything inlined into the functions called ``kernels``."""
-    module = _parsed(text)
-    for function in module.functions:
-        if not function.is_declaration and function.name not in kernels:
+    module, graph = _parsed(text), leading_to(text)
+    reached = set(reachable(kernels, lambda name: graph.get(name, ())))
+    for function in _named(module, reached - kernels):  # in code of the host, which may be much, nothing is
+        if not function.is_declaration:
             function.add_function_attribute("alwaysinline")
     builder = _pass_builder()
     _inline(module, kernels, builder)
