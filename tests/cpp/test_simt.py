@@ -257,6 +257,16 @@ def test_functions_of_the_device_alone_are_refused_on_the_host(tmp_path: Path, c
         assert re.search(rf"program.cu:25:\d+: main\(\) is for the host and calls {name}\(\)", done.stderr)
 
 
+def test_functions_of_the_device_alone_are_refused_in_tile_code(tmp_path: Path) -> None:
+    text = """#include <cuda_tile.h>
+__device__ int of_threads(int x) { return x + threadIdx.x; }
+__tile_global__ void tile(int* p) { *p = of_threads(*p); }
+int main() { tile<<<1>>>(nullptr); }
+"""
+    done = run(tmp_path / "program.cu", text)
+    assert "program.cu:3:42: a __device__ function cannot be called from tile code; declare it __tile__" in done.stderr
+
+
 TILE_CODE = """#include <cuda_tile.h>
 namespace ct = cuda::tiles;
 __tile__ float twice(float x) { return ct::exp(x) * 2; }

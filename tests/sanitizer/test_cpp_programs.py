@@ -66,3 +66,23 @@ def test_check_runs_programs_with_cpp_kernels(source: Path, capsys: pytest.Captu
     )
     assert main(["check", str(program)]) == 1
     assert f"{source}:6:14: division-by-zero" in capsys.readouterr().err
+
+
+RESTRICTED = """
+__tile_global__ void product(float* __restrict__ out, float const* __restrict__ x, float const* __restrict__ y) {
+    *out = *x * *y;
+}
+"""
+
+
+def test_restricted_pointers_to_what_is_only_read(tmp_path: Path) -> None:
+    """Two may be one; what one writes is no other's."""
+    (tmp_path / "k.cu").write_text(RESTRICTED)
+    kernel = ct.cpp.compile(tmp_path / "k.cu").kernel("product")
+    x, out = np.full(1, 3, np.float32), np.zeros(1, np.float32)
+    with ct.sanitize() as report:
+        ct.launch(None, (1,), kernel, (out, x, x))
+    assert report.clean and out[0] == 9
+    with ct.sanitize() as report:
+        ct.launch(None, (1,), kernel, (x, x, out))
+    assert [v.category.name for v in report.violations] == ["overlapping-arguments"]

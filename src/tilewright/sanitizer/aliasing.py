@@ -18,13 +18,14 @@ _EFFORT: Any = 100_000
 
 
 def check_arguments(launch: LaunchState) -> None:
-    """Report each pair of arguments that have an element in common, of which one is written or promised to be alone."""
+    """Report each pair of arguments that have an element in common, of which the kernel writes one; where arguments may
+    alias, of which one is promised not to."""
     promised = {p.argument for p in launch.function.params if p.no_alias}
     for first, second in itertools.combinations(launch.arrays, 2):
         a, b = first.buffer, second.buffer
         if launch.function.may_alias and not promised & {a.name, b.name}:
             continue
-        if not (launch.function.may_alias or first.tracked or second.tracked):
+        if not (first.tracked or second.tracked):
             continue  # two that are only read may be one
         if a.low >= b.high or b.low >= a.high or not _share(a, b):
             continue

@@ -41,6 +41,10 @@ _ELSEWHERE = re.compile(r"\b(?:__host__|__global__|__tile__|constexpr|consteval)
 TILE = Space("is tile code", ("__tile__", "__tile_global__", "__device__", "constexpr", "consteval"), "__tile__")
 
 
+# What is for neither is the host's.
+_DEVICES = Space("runs on a device", (*SIMT.words, *TILE.words), SIMT.advice)
+
+
 def refuse_host_functions(
     llvm: str,
     kernels: Collection[str],
@@ -76,7 +80,7 @@ def refuse_device_functions(llvm: str, texts: Mapping[str, str], defines: Mappin
     for caller in sorted(calls):
         for symbol in sorted(calls[caller] & only):
             at = source.call(caller, symbol)
-            if at is not None and source.function_without(SIMT, caller) is not None:
+            if at is not None and source.function_without(_DEVICES, caller) is not None:
                 raise TileUnsupportedFeatureError(
                     f"{source_name(caller)}() is for the host and calls {source.name(symbol)}(), which is for the "
                     "device alone; declare it __host__ __device__, or launch a kernel that calls it",
