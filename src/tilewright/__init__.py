@@ -23,7 +23,7 @@ from tilewright.view import view  # here, as its package has the same name
 
 if TYPE_CHECKING:
     from tilewright import compilation, cpp, lib, tileir, tune
-    from tilewright.ops import op
+    from tilewright.ops.operator import op
     from tilewright.runtime.backend_choice import use_backend
     from tilewright.runtime.kernel import kernel
     from tilewright.runtime.launch import launch
@@ -38,7 +38,7 @@ _MODULES = {
     "compiler_timeout": "tilewright.runtime.timeout",
     "kernel": "tilewright.runtime.kernel",
     "launch": "tilewright.ops.traced_launch",  # which lets PyTorch trace it
-    "op": "tilewright.ops",
+    "op": "tilewright.ops.operator",
     "sanitize": "tilewright.sanitizer",
     "use_backend": "tilewright.runtime.backend_choice",
 }

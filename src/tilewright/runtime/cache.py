@@ -232,21 +232,16 @@ def source_fingerprint() -> str:
 
 def fingerprint(root: str) -> str:
     """Identifies the sources below the folder ``root``."""
-    lines = [
-        f"{entry.path[len(root) :]} {status.st_size} {status.st_mtime_ns}"
-        for entry in _files_below(root)
-        if entry.name.endswith(SOURCES) and (status := entry.stat())
-    ]
+    lines, folders = [], [root]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(SOURCES):
+                    status = entry.stat()
+                    lines.append(f"{entry.path[len(root) :]} {status.st_size} {status.st_mtime_ns}")
+                elif entry.name != "__pycache__" and entry.is_dir():
+                    folders.append(entry.path)
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
-
-
-def _files_below(folder: str) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir() and entry.name != "__pycache__":
-                yield from _files_below(entry.path)
-            elif entry.is_file():
-                yield entry
 
 
 def cache_key(*parts: str) -> str:

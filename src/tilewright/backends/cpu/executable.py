@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.backends import native
 from tilewright.backends.base import Work
-from tilewright.backends.cpu import jitdump, openmp, perf_map, threads
+from tilewright.backends.cpu import on_demand, openmp, perf_map, threads
 from tilewright.backends.cpu.compiled import (
     CALLER_SYMBOL,
     SERIAL_SYMBOL,
@@ -34,22 +34,18 @@ from tilewright.backends.cpu.context import (
     blocks_together,
     launch_record,
 )
-from tilewright.backends.cpu.embedded import embedded
 from tilewright.backends.cpu.image import Image, LoadedImage
-from tilewright.backends.cpu.launch_stub import launch_stub
-from tilewright.backends.cpu.on_demand import compiler, load_native
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLaunch
 from tilewright.backends.cpu.printing import printer
 from tilewright.backends.cpu.team import TeamMemory
-from tilewright.backends.cpu.team_stub import TeamRecord, is_machine_code
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable, in_memory
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure
 from tilewright.ir.types import TileType
 from tilewright.system import deadlines
-from tilewright.system.environment import number_of_threads
+from tilewright.system.environment import number_of_threads, switch
 
 _MAX_ALONE = 1 << 20  # blocks, whatever they take
 _ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
@@ -81,8 +77,9 @@ class CpuExecutable:
             self._native = LoadedImage(code)
             perf_map.note(function, self._native)
         else:
-            self._native = load_native(code)
-            jitdump.note(function, code, SYMBOL, self._native.address(SYMBOL))
+            self._native = on_demand.load_native(code)
+            if switch("TILEWRIGHT_PERF_MAP"):
+                on_demand.module("jitdump").note(function, code, SYMBOL, self._native.address(SYMBOL))
         self._entry = self._function_at(SYMBOL, _ENTRY)
         self._caller = self._function_at(CALLER_SYMBOL, _CALLER)
         self._alone = self._function_at(SERIAL_SYMBOL, _CALLER)
@@ -113,7 +110,7 @@ class CpuExecutable:
             return None
         inside = any(start <= address < start + size for _, start, size in self._native.symbol_ranges())
         offset = address - self._native.address(SYMBOL)
-        found: int | None = compiler().source_line(self._function, SYMBOL, offset) if inside else None
+        found: int | None = on_demand.compiler().source_line(self._function, SYMBOL, offset) if inside else None
         return found
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
@@ -157,11 +154,15 @@ class CpuExecutable:
         where a block may print, fail or wait."""
         if not self._simple:
             return None
+        stubs, teams = map(on_demand.module, ("launch_stub", "team_stub"))
         code, python, chunk = self._native.address(SERIAL_SYMBOL), PYTHON, self._options.chunk or 0
         team, record = None if self._options.threads else self._team(), None
-        if team and is_machine_code(team[0]) and (number_of_threads() is not None or 2 * team[1] >= _PROCESSORS):
-            record = TeamRecord.of(team, self._team_code, self._team_ready, self._scratch_bytes, python, chunk)
-        return launch_stub(code, self._blocks_alone, self._scratch_bytes, python, self._note, record, self._native)
+        wanted = number_of_threads() is not None
+        if team and teams.is_machine_code(team[0]) and (wanted or 2 * team[1] >= _PROCESSORS):
+            record = teams.TeamRecord.of(team, self._team_code, self._team_ready, self._scratch_bytes, python, chunk)
+        given = self._scratch_bytes, python, self._note, record, self._native
+        made: native.LaunchStub = stubs.launch_stub(code, self._blocks_alone, *given)
+        return made
 
     def _note(self, error: BaseException, records: int, count: int, x: int, y: int, z: int) -> None:
         """Note where a launch was that ``error`` has cancelled: the ``count`` threads whose records are there."""
@@ -177,7 +178,8 @@ class CpuExecutable:
             raise ValueError("it takes a list of arrays")
         address, compiled = self._native.address(SYMBOL), self.compiled
         work, printer = compiled.block_work, self._print_address
-        made = embedded(name, address, self._scratch_bytes, work, printer, ranges=self._simple)
+        embedded = on_demand.module("embedded").embedded
+        made: native.Embedded = embedded(name, address, self._scratch_bytes, work, printer, ranges=self._simple)
         locations = (f"{s.loc.file}:{s.loc.line}:{s.loc.column + 1}" for s in compiled.sites)
         messages = tuple(f"{at}: {s.message or 'it is false'}" for at, s in zip(locations, compiled.sites))
         return made._replace(messages=messages, kept=(self,))
@@ -312,12 +314,12 @@ class CpuExecutable:
 
     def work(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Work:
         """From the loop nests and how often they run. ValueError when that is not known before."""
-        found: Work = compiler().work(self._function, grid, arguments.values)
+        found: Work = on_demand.compiler().work(self._function, grid, arguments.values)
         return found
 
     def stages(self) -> Mapping[str, str]:
         """Tile IR after the passes, its loop nests, LLVM IR as generated and as optimized, assembly, and sizes."""
-        texts: Mapping[str, str] = compiler().stages(self._function, self.compiled)
+        texts: Mapping[str, str] = on_demand.compiler().stages(self._function, self.compiled)
         return texts
 
 

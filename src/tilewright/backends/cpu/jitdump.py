@@ -15,7 +15,6 @@ from pathlib import Path
 from tilewright.backends.cpu import perf_map
 from tilewright.ir.core import Function
 from tilewright.system.elf import sections, symbols
-from tilewright.system.environment import switch
 from tilewright.system.line_table import rows
 
 _MAGIC, _VERSION = 0x4A695444, 1
@@ -32,12 +31,12 @@ def dump_path() -> Path:
 
 
 def note(function: Function, code: bytes, symbol: str, address: int) -> None:
-    """With TILEWRIGHT_PERF_MAP=1, add the functions of the loaded object file ``code``, whose ``symbol`` lies at
+    """Add the functions of the loaded object file ``code``, whose ``symbol`` lies at
     ``address``, to the file of this process, with their lines where it has any.
 
     OSError when the file is a link, another user's, or cannot be written.
     """
-    if not switch("TILEWRIGHT_PERF_MAP") or sys.platform != "linux":
+    if sys.platform != "linux":
         return
     parts = sections(code)
     known = symbols(parts)

@@ -1,4 +1,5 @@
-"""What needs LLVM, loaded when it is first used: it takes longer to load than a kernel from the disk cache."""
+"""Modules of this package that are loaded when they are first used: those that need LLVM, which takes longer to load
+than a kernel from the disk cache, and others that the first launch of such a kernel does without."""
 
 from __future__ import annotations
 
@@ -7,16 +8,21 @@ from typing import Any
 from tilewright.system.forks import load
 
 
+def module(name: str) -> Any:
+    """The module ``name`` of this package."""
+    return load(f"tilewright.backends.cpu.{name}")
+
+
 def compiler() -> Any:
     """The module ``compiler``."""
-    return load("tilewright.backends.cpu.compiler")
+    return module("compiler")
 
 
 def host() -> Any:
     """The processor of this machine."""
-    return load("tilewright.backends.cpu.target").host()
+    return module("target").host()
 
 
 def load_native(code: bytes) -> Any:
     """Object code in this process, a ``jit.NativeCode``."""
-    return load("tilewright.backends.cpu.jit").NativeCode(code, host())
+    return module("jit").NativeCode(code, host())
