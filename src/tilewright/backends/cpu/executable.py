@@ -121,13 +121,12 @@ class CpuExecutable:
         total = x * y * z
         if total == 0:
             return
-        values, rows = in_memory(arguments.values) if self._tables else (arguments.values, ())
+        values, _rows = in_memory(arguments.values) if self._tables else (arguments.values, ())
         packed = self._pack(*values)
         if self._simple and total <= self._blocks_alone.value:
             self._run_alone(grid, total, packed)
         else:
             self._run(grid, total, self._thread_count(total), packed)
-        del rows  # which the launch has read
 
     def _run_alone(self, grid: tuple[int, int, int], total: int, packed: bytes) -> None:
         """Run all blocks in this thread."""
