@@ -158,6 +158,7 @@ class CpuExecutable:
         team, record = None if self._options.threads else self._team(), None
         wanted = number_of_threads() is not None
         if team and teams.is_machine_code(team[0]) and (wanted or 2 * team[1] >= _PROCESSORS):
+            self._blocks_alone.value = blocks_alone(self.compiled.block_work)  # more may have been learned without it
             record = teams.TeamRecord.of(team, self._team_code, self._team_ready, self._scratch_bytes, python, chunk)
         given = self._scratch_bytes, python, self._note, record, self._native
         made: native.LaunchStub = stubs.launch_stub(code, self._blocks_alone, *given)
@@ -286,7 +287,8 @@ class CpuExecutable:
             change = seconds / blocks - self._block_seconds
             self._block_seconds += change if change < 0 or not self._block_seconds else change / 4
             if self.compiled.block_work is not None and self._block_seconds > 0:  # all blocks do the same, always
-                blocks = min(int(WORTH_A_TEAM / self._block_seconds), _MAX_ALONE)
+                worth = WORTH_A_TEAM if openmp.known() else WORTH_A_POOL
+                blocks = min(int(worth / self._block_seconds), _MAX_ALONE)
                 self._blocks_alone.value = max(self._blocks_alone.value, blocks)
 
     def _thread_count(self, blocks: int) -> int:
