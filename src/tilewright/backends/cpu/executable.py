@@ -57,9 +57,6 @@ _PYTHON = (ctypes.c_void_p * len(Python))(
     *(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS)
 )
 PYTHON = ctypes.addressof(_PYTHON)
-# Of the record of a thread: the blocks that it has taken, and when it began and ended.
-_TAKEN = struct.Struct(f"={int(Worker.BLOCKS) * 8}x3q")
-assert (Worker.BEGAN, Worker.LEFT) == (Worker.BLOCKS + 1, Worker.BLOCKS + 2)
 _WORKER = ctypes.c_int64 * len(Worker)
 _PROCESSORS = os.cpu_count() or 1
 
@@ -220,8 +217,7 @@ class CpuExecutable:
         work = functools.partial(launch.work, self._entry)
 
         def own() -> None:
-            words = launch.work(self._caller)
-            self._learn((words[Worker.LEFT] - words[Worker.BEGAN]) * 1e-9, words[Worker.BLOCKS])
+            self._learn_from(launch.work(self._caller))
 
         try:
             if self.compiled.may_spin or self._print:
@@ -252,9 +248,7 @@ class CpuExecutable:
             before = time.monotonic_ns()
             shared.run(memory, runtime, self._team_code, packed)
             taken = time.monotonic_ns() - before
-            blocks, began, left = _TAKEN.unpack_from(memory.memory, memory.offset + WORKER_BYTES)
-            own = (left - began) * 1e-9
-            self._learn(own, blocks)
+            own, blocks = self._learn_from(_WORKER.from_address(memory.worker))
             self._team_ready.value = 1
             openmp.note_use(own, taken * 1e-9 - own - own * chunk / max(blocks, 1))
             self._check(Context.from_address(memory.context), grid)
@@ -280,6 +274,12 @@ class CpuExecutable:
     def _chunk(self, total: int, count: int) -> int:
         """How many blocks a thread takes at a time."""
         return self._options.chunk or (1 if self.compiled.may_spin else blocks_together(total, count))
+
+    def _learn_from(self, words: ctypes.Array[ctypes.c_int64]) -> tuple[float, int]:
+        """``_learn`` from the record of the launching thread; the seconds of its blocks, and their number."""
+        own, blocks = (words[Worker.LEFT] - words[Worker.BEGAN]) * 1e-9, words[Worker.BLOCKS]
+        self._learn(own, blocks)
+        return own, blocks
 
     def _learn(self, seconds: float, blocks: int) -> None:
         """Note what ``blocks`` have taken. More than before may be the noise of the system, and counts for less."""

@@ -14,7 +14,7 @@ from tilewright.backends.native import LaunchStub, stub_code
 from tilewright.backends.native.body import Body
 from tilewright.system import deadlines, environment
 
-MAX_SCRATCH = 1 << 16  # bytes on the stack: three tiles of 4096 elements of float32, and more
+_MAX_SCRATCH = 1 << 16  # bytes on the stack: three tiles of 4096 elements of float32, and more
 _MAX_BLOCKS = 1 << 20  # along an axis: the product of three such extents fits into 64 bits
 _THREADS = "TILEWRIGHT_NUM_THREADS"
 # What notes where a launch was cancelled: called with the exception, the address of the records of threads and their
@@ -72,7 +72,7 @@ def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
     few = body.let(f"icmp sle i64 {total}, {body.load('i64', kernel.blocks)}")
     body.branch(few, "alone", "together" if by_team else "no")
     body.label("alone")
-    body.require(body.let(f"icmp ule i64 {kernel.scratch_bytes}, {MAX_SCRATCH}"))
+    body.require(body.let(f"icmp ule i64 {kernel.scratch_bytes}, {_MAX_SCRATCH}"))
     context = body.stack(f"[{len(Field)} x i64]")
     for i, word in enumerate(launch_record(total, "1", extents, "0", python=kernel.python)):
         body.store("ptr" if i == Field.PYTHON else "i64", word, context, 8 * i)

@@ -98,7 +98,8 @@ def emit_team_launch(body: Body, team: TeamRecord, total: str, grid: Sequence[st
     threads = body.let(f"call i32 {team.threads}()")
     body.require_equal("i64", body.let(f"sext i32 {threads} to i64"), size)
     body.require(body.let(f"icmp sge i64 {total}, {size}"))
-    chunk, copied = _chunk(body, team, total), f"ptr {team.records}, i64 {team.record_bytes}"
+    chunk = _unless_0(body, team.chunk, emit_blocks_together(body, total, team.size))
+    copied = f"ptr {team.records}, i64 {team.record_bytes}"
     body.do(f"call ptr {pointer(address_of(ctypes.memmove))}(ptr {context}, {copied})")
     for field, value in zip((Field.TOTAL, Field.CHUNK, *_GRID), (total, chunk, *grid)):
         body.store("i64", value, context, 8 * field)
@@ -113,10 +114,10 @@ def emit_team_launch(body: Body, team: TeamRecord, total: str, grid: Sequence[st
     return worker
 
 
-def _chunk(body: Body, team: TeamRecord, total: str) -> str:
-    """How many blocks a thread takes at a time: see ``blocks_together``."""
-    found = body.let(f"udiv i64 {total}, {body.let(f'mul i64 {team.size}, {CHUNKS_PER_THREAD}')}")
-    return _unless_0(body, team.chunk, _unless_0(body, found, "1"))
+def emit_blocks_together(body: Body, total: str, threads: str) -> str:
+    """``blocks_together`` in machine code."""
+    chunks = body.let(f"mul i64 {threads}, {CHUNKS_PER_THREAD}")
+    return _unless_0(body, body.let(f"udiv i64 {total}, {chunks}"), "1")
 
 
 def _unless_0(body: Body, number: str, otherwise: str) -> str:
