@@ -426,19 +426,99 @@ def test_any_group_and_what_programs_include(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ('asm("nop");', "inline assembly is not available in SIMT code"),
-        ("k<<<1, 1>>>(p);", "a kernel that launches a kernel is not available on a CPU"),
-        ("throw 3;", "SIMT code has no exceptions"),
-        ("*p = tex2D<float>(0ull, 1.0f, 2.0f);", "textures and surfaces are not available on a CPU; read the array"),
-        ("surf2Dwrite(1.0f, 0ull, 2, 0);", "textures and surfaces are not available on a CPU; read the array"),
-        ("cooperative_groups::this_grid().sync();", "a barrier of the whole grid is not available on a CPU"),
+        ('@asm("nop");', "inline assembly is not available in SIMT code"),
+        ("k@<<<1, 1>>>(p);", "a kernel that launches a kernel is not available on a CPU"),
+        ("@throw 3;", "SIMT code has no exceptions"),
+        ("*p = @tex2D<float>(0ull, 1.0f, 2.0f);", "textures and surfaces are not available on a CPU; read the array"),
+        ("@surf2Dwrite(1.0f, 0ull, 2, 0);", "textures and surfaces are not available on a CPU; read the array"),
+        ("cooperative_groups::this_grid().@sync();", "a barrier of the whole grid is not available on a CPU"),
+        ("std::vector<int> @own(3); *p = own[1];", "k() runs on the device and uses std::vector, which is for the host"),
+        ("std::string own = @p[0] ? \"a\" : \"b\";", "uses std::basic_string, which is for the host alone"),
+        ("std::function<int()> f = @[=] { return *p; };", "uses std::function, which is for the host alone"),
+        ("@int own[*p]; p[1] = own[2];", "uses an array of variable length, which SIMT code does not have"),
+        ("@static int own = *p; p[1] = own;", "uses a static variable that is initialized when it is reached"),
+        ("*p = @dynamic_cast<Derived*>((Base*)p) != nullptr;", "uses dynamic_cast, which SIMT code does not have"),
+        ("*p = @rand();", "uses rand(), which is for the host alone"),
+        ("*p = @hosts;", "uses hosts, a variable of the host; declare it __device__, __constant__ or constexpr"),
     ],
 )
 def test_what_a_cpu_cannot_do_is_refused(tmp_path: Path, statement: str, message: str) -> None:
-    text = f"#include <cooperative_groups.h>\n__global__ void k(int* p) {{\n  {statement}\n}}\nint main() {{}}\n"
-    done = run(tmp_path / "program.cu", text)
-    column = 3 + max(*map(statement.find, ("<<<", "tex2D", "sync")), 0)
-    assert done.returncode != 0 and f"program.cu:3:{column}: " in done.stderr and message in done.stderr
+    """At the place that an @ marks."""
+    head = "#include <cooperative_groups.h>\n#include <functional>\n#include <string>\n#include <vector>\nint hosts;"
+    head += " struct Base { virtual ~Base() {} }; struct Derived : Base {};"
+    code = statement.replace("@", "")
+    done = run(tmp_path / "program.cu", f"{head}\n__global__ void k(int* p) {{\n  {code}\n}}\nint main() {{}}\n")
+    place = f"program.cu:7:{3 + statement.index('@')}: "
+    assert done.returncode != 0 and place in done.stderr and message in done.stderr
+
+
+ON_A_DEVICE = r"""#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+#include <cuda/std/array>
+#include <cuda/std/optional>
+#include <cuda_runtime.h>
+#define TABLE(name) __device__ int name[4]
+#define DEV __device__
+TABLE(table);
+DEV int one = 1;
+__constant__ float thirds[3] = {1, 2, 3};
+__managed__ int managed = 2;
+const int limit = 7;
+constexpr int list[] = {1, 2};
+int hosts = 4;
+namespace far { __device__
+  int away = 5; }
+struct S { static __device__ int member; };
+__device__ int S::member = 9;
+template <class T> __device__ T variable = T(3);
+__host__ __device__ int both(int x) {
+#ifdef __CUDA_ARCH__
+  return x;
+#else
+  if (x > 1000) fprintf(stderr, "x"), exit(3);
+  return x + hosts - 4;
+#endif
+}
+struct Shape {
+  int x;
+  __device__ Shape(int v) : x(v) {}
+  __device__ virtual ~Shape() { x = -1; }
+  __device__ virtual int get() const { return x; }
+};
+struct Twice : Shape {
+  using Shape::Shape;
+  __device__ int get() const override { return 2 * x; }
+};
+__global__ void k(int* p) {
+  static int calls = 0;
+  std::array<int, 3> a = {3, 2, 1};
+  cuda::std::array<int, 3> b = {1, 2, 3};
+  cuda::std::optional<int> o = 3;
+  std::sort(a.begin(), a.end());
+  auto [x, y] = std::pair<int, float>(1, 2.f);
+  Shape* shape = threadIdx.x % 2 ? new Shape(threadIdx.x) : new Twice(threadIdx.x);
+  int *many = new int[4], *raw = (int*)malloc(16);
+  many[3] = raw[2] = 5;
+  p[threadIdx.x] = a[2] + b.at(2) + o.value() + std::max(x, 2) + int(y) + limit + list[1] + table[0] + one + int(thirds[0])
+      + managed + far::away + S::member + variable<int> + both(3) + many[3] + raw[2] + 100 * shape->get();
+  delete shape; delete[] many; free(raw);
+  printf("");
+  ++calls;
+}
+int main() {
+  int* p; cudaMallocManaged(&p, 16);
+  k<<<1, 4>>>(p);
+  printf("%d %d %d %d %d\n", cudaDeviceSynchronize(), p[0], p[1], p[2], p[3]);
+}
+"""
+
+
+def test_what_code_of_the_device_may_use(tmp_path: Path) -> None:
+    done = run(tmp_path / "program.cu", ON_A_DEVICE)
+    assert (done.stdout, done.stderr) == ("0 56 156 456 356\n", "")
 
 
 def test_functions_that_wait_are_called_through_pointers(tmp_path: Path) -> None:

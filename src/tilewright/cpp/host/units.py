@@ -11,6 +11,7 @@ from tilewright.cpp.host.simt import SimtModule, shared_types, variables, with_t
 from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request, file_number
 from tilewright.frontend.cpp import module, optimize
+from tilewright.frontend.cpp.device_limits import refuse_host_constructs
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.source import refuse_device_constructs, with_dynamic_shared
 from tilewright.frontend.cpp.spaces import (
@@ -34,6 +35,7 @@ def compiled(request: Request) -> Made:
     refuse_device_functions(llvm, texts, dict(request.defines))
     if simt or "@__tw_simt_" in llvm:
         refuse_host_functions(llvm, simt, SIMT, texts, dict(request.defines))
+        refuse_host_constructs(llvm, simt, texts, dict(request.defines))
         threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=request.is_checked)
     described = module.described(llvm, [*kernels, *simt])
     names = {symbol: name for symbol, name, _ in described}

@@ -56,6 +56,10 @@ class Locations:
         fields = self.fields(subprogram)
         return Loc(self._file(fields), int(fields.get("line", 0)), function=fields.get("name", ""))
 
+    def variable(self, fields: dict[str, str]) -> Loc | None:
+        """Where a variable is declared, by its metadata."""
+        return Loc(self._file(fields), int(fields["line"])) if "file" in fields and "line" in fields else None
+
     def fields(self, number: int) -> dict[str, str]:
         if number not in self._fields:
             text = self.metadata.get(number, "")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tilewright.frontend.cpp.attributes import mask, without_directives
 from tilewright.frontend.cpp.calls import FUNCTION, call_graph, called_from
-from tilewright.frontend.cpp.locations import Locations
+from tilewright.frontend.cpp.locations import INCLUDE_DIR, Locations
 from tilewright.frontend.cpp.names import source_name
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.location import UNKNOWN, Loc
@@ -58,7 +58,7 @@ def refuse_host_functions(
     called = called_from(calls, kernels) - set(kernels)
     if not called:
         return
-    source = _Source(llvm, texts, defines)
+    source = Source(llvm, texts, defines)
     for symbol in sorted(called):
         function = source.function_without(space, symbol)
         if function is None:
@@ -75,7 +75,7 @@ def refuse_host_functions(
 
 def refuse_device_functions(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> None:
     """TileUnsupportedFeatureError, at the call, for a function of the device alone that one of the host calls."""
-    source, calls = _Source(llvm, texts, defines), call_graph(llvm)
+    source, calls = Source(llvm, texts, defines), call_graph(llvm)
     only = {symbol for symbol in calls if source.is_for_device_alone(symbol)}
     for caller in sorted(calls):
         for symbol in sorted(calls[caller] & only):
@@ -102,7 +102,7 @@ def refuse_tile_functions(
         for name in calls[caller]:
             callers[name].add(caller)
     tile = set(reachable(intrinsics & callers.keys(), lambda name: callers.get(name, set())))
-    source = _Source(llvm, texts, defines)
+    source = Source(llvm, texts, defines)
     for caller in sorted(tile - intrinsics):
         if source.function_without(TILE, caller) is None:
             continue
@@ -120,8 +120,8 @@ def refuse_tile_functions(
                 raise TileUnsupportedFeatureError(message, source.declaration(caller) if at is UNKNOWN else at)
 
 
-class _Source:
-    """What the user's files say of the functions of a module."""
+class Source:
+    """What the user's files say of the functions and variables of a module."""
 
     def __init__(self, llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> None:
         given = "".join(f"#define {macro} {value}\n" for macro, value in defines.items())
@@ -190,6 +190,32 @@ class _Source:
             # what a macro is in one case and not in the other is not known
             head += "".join(f" {v}{' __host__' * (len(each) > 1)}" for each in values for v in each)
         return head
+
+    def is_of_a_library(self, symbol: str) -> bool:
+        """Whether a function is defined in a file that is neither the user's nor a header of ours."""
+        loc = self.declaration(symbol)
+        if loc is None or not loc.line:
+            return False
+        return loc.file not in self._texts and not Path(loc.file).is_relative_to(INCLUDE_DIR)
+
+    def is_variable_of_the_host(self, number: int) -> bool:
+        """Whether a variable of the user, by the number of its metadata, is declared for no device."""
+        fields = self._locations.fields(int(self._locations.fields(number).get("var", "!-1")[1:]))
+        loc = self._locations.variable(fields)
+        if loc is None or loc.file not in self._masked or "declaration" in fields:
+            return False
+        lines, text = self._masked[loc.file].splitlines(keepends=True), self._masked[loc.file]
+        start = sum(map(len, lines[: loc.line - 1]))
+        end = re.compile(r"[;{}]").search(text, start)
+        begin = max(text.rfind(c, 0, start) for c in ";{}") + 1
+        head = self._expanded(text[begin : end.start() if end is not None else len(text)])
+        return re.search(r"\b__(?:device|constant|managed|shared|tile)__\b", head) is None
+
+    def use(self, user: str, name: str) -> Loc:
+        """Where ``user`` mentions ``name`` first."""
+        used = re.compile(rf'@"?{re.escape(name)}"?(?![-\w.$])[^\n]*(?:\n +to label[^\n]*)?!dbg !(\d+)')
+        found = used.search(self._heads[user].split("\n", 1)[1])
+        return UNKNOWN if found is None else self._locations.loc(int(found[1]))
 
     def call(self, caller: str, symbol: str) -> Loc | None:
         """Where ``caller`` calls ``symbol``."""

@@ -1,0 +1,86 @@
+"""What SIMT code cannot use, as nvcc says, though the functions and variables of a CPU are at hand: it is refused.
+
+Only functions for devices alone are looked at: those for hosts, too, may have parts that no device sees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from tilewright.frontend.cpp.calls import NAME, call_graph, called_from
+from tilewright.frontend.cpp.names import source_name
+from tilewright.frontend.cpp.spaces import Source
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.reachable import reachable
+
+_ALLOCATES = re.compile(r"_Zn[wa]")
+_OF_THE_LIBRARY = re.compile(r"_ZN?K?St(?:3__1)?(\d+)(?!__)")  # but for its own helpers
+_NO_OBJECT = re.compile(r"_ZNK?St3__1(?:8function|3any)")  # which devices do not have, though they may need no memory
+_OF_C = re.compile(
+    r"(?:v?s?n?|v?f)printf|f(?:open|close|read|write|flush|puts|putc|gets|scanf|seek|tell)|s?scanf|getenv|system|_?exit|"
+    r"s?rand|rand_r|random|time|u?sleep|getpid|pthread_\w+|ato[fil]l?|strto\w+"
+)
+_PRINTF = {"printf", "vprintf"}
+_OTHERS = {  # what the compiler calls, or finds, for a construct
+    "__dynamic_cast": "dynamic_cast, which SIMT code does not have; call a virtual function",
+    "__cxa_guard_acquire": "a static variable that is initialized when it is reached, which SIMT code does not have; "
+    "give it a constant",
+    "llvm.stacksave.p0": "an array of variable length, which SIMT code does not have; give it a constant length, or "
+    "call new",
+}
+_INSTEAD = "use arrays, new and delete, or what <cuda/std/...> has"
+_GLOBAL = re.compile(rf"^{NAME} = (?![^\n]*\bthread_local\b)[^\n]*?\bglobal [^\n]*!dbg !(\d+)", re.M)
+
+
+def refuse_host_constructs(
+    llvm: str, kernels: Collection[str], texts: Mapping[str, str], defines: Mapping[str, str | int]
+) -> None:
+    """TileUnsupportedFeatureError, at its place, for what the functions of the device cannot use that the ``kernels``
+    of a module lead to: containers and streams of the C++ library, functions of the C library that only hosts have,
+    variables of the host, arrays of variable length, ``dynamic_cast``. Parameters as of ``refuse_host_functions``."""
+    source, calls = Source(llvm, texts, defines), call_graph(llvm)
+    reached = called_from(calls, kernels)
+    # but for what says what is wrong with an index, say, which is no reason to refuse the access
+    library = {s for s in reached if source.is_of_a_library(s) and not source.name(s).startswith("__throw_")}
+    users: dict[str, set[str]] = {}
+    for caller in library:
+        for name in calls[caller] & library:
+            users.setdefault(name, set()).add(caller)
+    needing = {
+        s
+        for s in library
+        if _NO_OBJECT.match(s)
+        or any(_ALLOCATES.match(n) or (n not in calls and _OF_THE_LIBRARY.match(n)) for n in calls[s])
+    }
+    hosts = set(reachable(needing, lambda name: users.get(name, set())))
+    globals_ = {m[1].strip('"'): int(m[2]) for m in _GLOBAL.finditer(llvm)}
+    for user in sorted(reached):
+        if user not in kernels and not source.is_for_device_alone(user):
+            continue
+        for name in sorted(calls[user]):
+            for what in _uses(name, calls, hosts, globals_, source):
+                at = source.use(user, name)
+                raise TileUnsupportedFeatureError(f"{source_name(user)}() runs on the device and uses {what}", at)
+
+
+def _uses(
+    name: str, calls: Mapping[str, set[str]], hosts: set[str], globals_: Mapping[str, int], source: Source
+) -> Iterator[str]:
+    """What a function uses with ``name``, if that is not for devices, and what to use instead."""
+    if name in _OTHERS:
+        yield _OTHERS[name]
+    elif name in hosts or (name not in calls and _OF_THE_LIBRARY.match(name)):
+        yield f"{_library_name(name)}, which is for the host alone; {_INSTEAD}"
+    elif name not in calls and name not in _PRINTF and _OF_C.fullmatch(name):
+        yield f"{name}(), which is for the host alone; SIMT code has printf, malloc and the functions of <cmath>"
+    elif name in globals_ and not name.startswith("_ZZ") and source.is_variable_of_the_host(globals_[name]):
+        variable = source_name(name)
+        yield f"{variable}, a variable of the host; declare it __device__, __constant__ or constexpr, or pass it"
+
+
+def _library_name(symbol: str) -> str:
+    """What a function of the C++ library, or its class, is called."""
+    found = _OF_THE_LIBRARY.match(symbol)
+    return "a function of the C++ library" if found is None else f"std::{symbol[found.end() :][: int(found[1])]}"
+
