@@ -62,6 +62,7 @@ _PURE = re.compile(
 _STORED = re.compile(r"^  store (?P<type>\w+) (?P<value>[^ ,]+), ptr ")
 _CHEAP = 16  # instructions that compute a variable once more
 LEAVES = 3  # the kind of a barrier that stands for the end of a loop
+HALVES = 640  # bytes from the words of 8 bytes that lanes give to those of 4
 _MEETS = {"8": 4, "4": 7}  # those of lanes of a warp, by the bytes that each of them gives
 NEXT = "%tw.next"  # where each thread ended
 
@@ -92,7 +93,8 @@ class Barrier:
         """The line that a thread goes on with behind it."""
         if self.result is None:
             return []
-        what = "getelementptr i8, ptr %tw.taken, i64 0" if self.mask else "add i32 %tw.outcome, 0"
+        given = f"getelementptr i8, ptr %tw.taken, i64 {HALVES if self.word == 'i32' else 0}"
+        what = given if self.mask else "add i32 %tw.outcome, 0"
         return [f"  {self.result} = {what}"]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.backends.native.templates import filled
 from tilewright.cpp.host.debug_info import DebugInfo
-from tilewright.cpp.host.fission import LEAVES, NEXT, SCALARS, Barrier, Split, addressed_names, names_in
+from tilewright.cpp.host.fission import HALVES, LEAVES, NEXT, SCALARS, Barrier, Split, addressed_names, names_in
 from tilewright.cpp.host.guards import IN_PLANE
 from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.uniform import LOCAL, Block
@@ -131,7 +131,8 @@ def _vote(barrier: Barrier, number: int) -> list[str]:
     """What a thread leaves behind at a barrier."""
     if barrier.mask:
         word, gives = barrier.word, f"%tw.gives{number}"
-        lines = [f"  {gives} = getelementptr {word}, ptr %tw.given, i64 %tw.lane"]
+        lines = [f"  {gives}.base = getelementptr i8, ptr %tw.given, i64 {HALVES if word == 'i32' else 0}"]
+        lines += [f"  {gives} = getelementptr {word}, ptr {gives}.base, i64 %tw.lane"]
         lines += [f"  {gives}.v = lshr i64 {barrier.predicate}, 0"] if word == "i64" else []
         lines += [f"  {gives}.v = trunc i64 {barrier.predicate} to i32"] if word == "i32" else []
         lines += [f"  store {word} {gives}.v, ptr {gives}"]

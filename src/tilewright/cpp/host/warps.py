@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.cpp.host.fission import LEAVES, Split
+from tilewright.cpp.host.fission import HALVES, LEAVES, Split
 from tilewright.cpp.host.liveness import live as variables_live
 from tilewright.cpp.host.regions import (
     Names,
@@ -225,8 +225,10 @@ def _goes_on(kernel: Split, k: int, end: int, live: Sequence[set[str]], finished
     if barrier.fixed_mask == 0:
         following = (line for block in kernel.regions[end] for line in block.lines)
         used = barrier.result and sum(barrier.result in names_in_line for names_in_line in following) > 1
-        fill = f"  store <{_LANES} x {barrier.word}> splat ({barrier.word} 4294967295), ptr %{r}taken, align 8"
-        return [start, *([fill] if used else []), on]
+        to = f"%{r}active{end}"
+        fill = [f"  {to} = getelementptr i8, ptr %{r}taken, i64 {HALVES}"]
+        fill += [f"  store <{_LANES} x i32> splat (i32 -1), ptr {to}, align 4"]
+        return [start, *(fill if used else []), on]
     if barrier.fixed_mask > 0:
         return [start, f"  br label %{r}stop"]
     m = f"%{r}mask{end}"

@@ -402,8 +402,9 @@ __attribute__((noinline)) void const* __tw_simt_exchange(unsigned mask, unsigned
     self->file = file;
     self->line = line;
     leave(self, state::at_exchange);
-    for (int i = 0; bytes == 4 && i < 32; ++i) self->taken.halves()[i] = unsigned(self->taken.words[i]);
-    return self->taken.words;
+    if (bytes == 8) return self->taken.words;
+    for (int i = 0; i < 32; ++i) self->taken.halves[i] = unsigned(self->taken.words[i]);
+    return self->taken.halves;
 }
 __attribute__((noreturn, noinline)) void __tw_simt_assert(char const* what, char const* file, unsigned line, char const*) {
     using namespace tilewright;

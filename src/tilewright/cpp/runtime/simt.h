@@ -8,12 +8,14 @@ constexpr int coordinates_count = 12;
 
 enum class state : unsigned char { ready, at_barrier, at_exchange, spinning, done };
 constexpr int spins = 6;  // the kind of a barrier where a thread lets others go on: `SPIN` of cpp/host/spins.py
-// A word for each lane of a warp, which may be of 4 bytes. Shuffles may read words of lanes that there are not, and use
-// none of them.
+// A word of 8 bytes for each lane of a warp, and one of 4: lanes that have parted may give one or the other. Shuffles may
+// read words of lanes that there are not, and use none of them.
 struct lane_words {
     unsigned long long before[32], words[32], after[32];
-    unsigned* halves() { return (unsigned*)words; }
+    unsigned before_halves[32], halves[32], after_halves[32];
 };
+constexpr int halves_behind_words = 640;  // bytes: `HALVES` of cpp/host/fission.py
+static_assert(__builtin_offsetof(lane_words, halves) - __builtin_offsetof(lane_words, words) == halves_behind_words);
 struct fiber {
     void* stack_pointer;
     unsigned char* stack;

@@ -40,7 +40,7 @@ static bool exchange(simt_code const& what, warp& self, unsigned mask) {
     for (unsigned i = 0; i < self.lanes; ++i)
         if (wanted >> i & 1) {
             if (what.kinds[self.places[i] - 1] == meets) self.taken->words[i] = self.given->words[i];
-            else self.taken->halves()[i] = self.given->halves()[i];
+            else self.taken->halves[i] = self.given->halves[i];
             self.each[i] = state::ready;
         }
     return wanted != 0;
@@ -52,7 +52,7 @@ static void meet_active(warp& self, unsigned first) {
         if (self.each[i] == state::at_exchange && !self.masks[i] && self.places[i] == place) active |= 1u << i;
     for (unsigned i = first; i < self.lanes; ++i)
         if (active >> i & 1) {
-            self.taken->halves()[i] = active;
+            self.taken->halves[i] = active;
             self.each[i] = state::ready;
         }
 }
@@ -83,7 +83,7 @@ static bool went_on(worker* mine, warp& self, unsigned found) {
         passed_by_warp(mine, unsigned(&self - mine->warps));
     }
     else
-        for (unsigned i = 0; i < 32; ++i) self.taken->halves()[i] = every_lane(self);
+        for (unsigned i = 0; i < 32; ++i) self.taken->halves[i] = every_lane(self);
     self.now = state::ready;
     return true;
 }
