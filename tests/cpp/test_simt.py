@@ -521,6 +521,72 @@ def test_what_code_of_the_device_may_use(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("0 56 156 456 356\n", "")
 
 
+STEPS = r"""#include <algorithm>
+#include <cstdio>
+#include <cuda/atomic>
+#include <cuda_runtime.h>
+template <typename T, typename F> unsigned halves(unsigned x, unsigned y, unsigned z, F f) {
+  unsigned found = 0;
+  for (int at : {0, 16}) found |= unsigned((unsigned short)f(T(x >> at), T(y >> at), T(z >> at))) << at;
+  return found;
+}
+#define ALL(X) X(__viaddmax, std::max<T>(T(unsigned(a) + unsigned(b)), c)) X(__viaddmin, std::min<T>(T(unsigned(a) + unsigned(b)), c)) \
+  X(__vimax3, std::max<T>({a, b, c})) X(__vimin3, std::min<T>({a, b, c}))
+#define GIVEN(name, f) *out++ = name##_s32(x, y, z), *out++ = name##_s32_relu(x, y, z), *out++ = name##_u32(x, y, z), \
+  *out++ = name##_s16x2(x, y, z), *out++ = name##_s16x2_relu(x, y, z), *out++ = name##_u16x2(x, y, z);
+#define WANTED(name, f) { auto step = []<typename T>(T a, T b, T c) -> T { return f; }; auto relu = [=]<typename T>(T a, T b, T c) -> T { return std::max<T>(step(a, b, c), 0); }; \
+  *out++ = step(int(x), int(y), int(z)), *out++ = relu(int(x), int(y), int(z)), *out++ = step(x, y, z), \
+  *out++ = halves<short>(x, y, z, step), *out++ = halves<short>(x, y, z, relu), *out++ = halves<unsigned short>(x, y, z, step); }
+constexpr int many = 64, each = 24;
+__global__ void given(unsigned* out, unsigned const* in) {
+  unsigned t = threadIdx.x, x = in[t], y = in[t + 1], z = in[t + 2];
+  out += t * each;
+  ALL(GIVEN)
+}
+__global__ void chosen(unsigned* out, int a, int b) {
+  bool h, l;
+  out[0] = __vibmax_s32(a, b, &h), out[1] = h, out[2] = __vibmin_u32(a, b, &h), out[3] = h;
+  out[4] = __vibmax_s16x2(a, b, &h, &l), out[5] = h * 2 + l, out[6] = __vibmin_u16x2(a, b, &h, &l), out[7] = h * 2 + l;
+  out[8] = __vimax_s32_relu(a, -1), out[9] = __vimin_s16x2_relu(a, b);
+}
+__global__ void refs(int* sum, float* least) {
+  cuda::atomic_ref<int, cuda::thread_scope_device>(*sum).fetch_add(threadIdx.x, cuda::std::memory_order_relaxed);
+  cuda::atomic_ref<float, cuda::thread_scope_block>(*least).fetch_min(-float(threadIdx.x));
+  __shared__ cuda::atomic<int, cuda::thread_scope_block>* all;
+  __shared__ int count;
+  if (threadIdx.x == 0) all = new cuda::atomic<int, cuda::thread_scope_block>(5);
+  if (threadIdx.x == 0) count = 0;
+  __syncthreads();
+  ++*all; all->fetch_max(threadIdx.x); cuda::atomic_ref(count)++;
+  __syncthreads();
+  if (threadIdx.x == 0) *sum += 100000 * count + 10000000 * (all->load() == 69), delete all;
+}
+int main() {
+  unsigned *in, *out, wanted[each]; cudaMallocManaged(&in, 4 * (many + 2)); cudaMallocManaged(&out, 4 * many * each);
+  for (unsigned i = 0; i < many + 2; ++i) in[i] = (i * 2654435761u) ^ (i % 3 ? 0 : 0x80008000u);
+  given<<<1, many>>>(out, in); cudaDeviceSynchronize();
+  int bad = 0;
+  for (int t = 0; t < many; ++t) {
+    unsigned x = in[t], y = in[t + 1], z = in[t + 2], *found = out + t * each;
+    { unsigned* out = wanted;    ALL(WANTED) }
+    for (int i = 0; i < each; ++i) bad += found[i] != wanted[i];
+  }
+  printf("%d:", bad);
+  chosen<<<1, 1>>>(out, int(0xfffe0005), int(0x0003fff6)); cudaDeviceSynchronize();
+  for (int i = 0; i < 10; ++i) printf(" %x", out[i]);
+  int* sum; float* least; cudaMallocManaged(&sum, 4); cudaMallocManaged(&least, 4); *sum = 0, *least = 3;
+  refs<<<1, 64>>>(sum, least); cudaDeviceSynchronize();
+  printf(" %d %g\n", *sum, *least);
+}
+"""
+
+
+def test_steps_of_dynamic_programming_and_atomic_objects(tmp_path: Path) -> None:
+    """The steps of random numbers as the host computes them; what else there is of each, by hand."""
+    done = run(tmp_path / "program.cu", STEPS)
+    assert (done.stdout, done.stderr) == ("0: 3fff6 0 3fff6 0 30005 1 30005 1 0 0 16402016 -63\n", "")
+
+
 def test_functions_that_wait_are_called_through_pointers(tmp_path: Path) -> None:
     done = run(tmp_path / "program.cu", INDIRECT)
     assert (done.stdout.splitlines(), done.stderr) == ([f"cudaSuccess {numbers}" for numbers in INDIRECTLY], "")

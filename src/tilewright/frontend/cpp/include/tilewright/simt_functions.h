@@ -202,6 +202,10 @@ inline unsigned __match_any_sync(unsigned mask, T value, TW_PLACE) {
     for (int i = 0; i < 32; ++i) found |= unsigned((mask >> i & 1) && all[i] == mine) << i;
     return found;
 }
+inline int __uni_sync(unsigned mask, int predicate, TW_PLACE) {
+    unsigned found = __ballot_sync(mask, predicate, file, line);
+    return found == 0 || found == mask;
+}
 template <typename T>
 inline unsigned __match_all_sync(unsigned mask, T value, int* same, TW_PLACE) {
     unsigned found = __match_any_sync(mask, value, file, line);

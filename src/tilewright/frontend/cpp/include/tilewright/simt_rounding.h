@@ -97,3 +97,11 @@ inline float normf(int count, float const* x) {
     return float(__builtin_sqrt(sum));
 }
 inline float rnormf(int count, float const* x) { return 1.0f / normf(count, x); }
+#define TW_PAIRS(way)                                                                                                    \
+    inline float2 __fadd2_##way(float2 x, float2 y) { return {__fadd_##way(x.x, y.x), __fadd_##way(x.y, y.y)}; }         \
+    inline float2 __fmul2_##way(float2 x, float2 y) { return {__fmul_##way(x.x, y.x), __fmul_##way(x.y, y.y)}; }         \
+    inline float2 __ffma2_##way(float2 x, float2 y, float2 z) {                                                          \
+        return {__fmaf_##way(x.x, y.x, z.x), __fmaf_##way(x.y, y.y, z.y)};                                               \
+    }
+TW_PAIRS(rn) TW_PAIRS(rz) TW_PAIRS(ru) TW_PAIRS(rd)
+#undef TW_PAIRS

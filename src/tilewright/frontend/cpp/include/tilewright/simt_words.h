@@ -103,3 +103,68 @@ TW_OF_SIZE(4, signed char, unsigned char)
 #undef TW_COMPARED
 #undef TW_WORD
 #undef TW_WORDS
+
+// Steps of dynamic programming: of numbers, and of the two halves of words. Sums wrap; what ends in relu is 0 if negative.
+namespace tilewright_words {
+template <typename T>
+inline T most(T x, T y) {
+    return x < y ? y : x;
+}
+template <typename T>
+inline T least(T x, T y) {
+    return y < x ? y : x;
+}
+template <typename T, typename F>
+inline unsigned halves(F of, unsigned x, unsigned y, unsigned z) {
+    unsigned low = (unsigned short)of(T(x), T(y), T(z)), high = (unsigned short)of(T(x >> 16), T(y >> 16), T(z >> 16));
+    return high << 16 | low;
+}
+}  // namespace tilewright_words
+#define TW_STEP(name, relu, expression)                                                \
+    inline int name##_s32##relu(int a, int b, int c) {                                 \
+        using T = int;                                                                 \
+        return expression;                                                             \
+    }                                                                                  \
+    inline unsigned name##_s16x2##relu(unsigned x, unsigned y, unsigned z) {           \
+        using T = short;                                                               \
+        return tilewright_words::halves<T>([](T a, T b, T c) -> T { return expression; }, x, y, z); \
+    }
+#define TW_UNSIGNED_STEP(name, expression)                                             \
+    inline unsigned name##_u32(unsigned a, unsigned b, unsigned c) {                   \
+        using T = unsigned;                                                            \
+        return expression;                                                             \
+    }                                                                                  \
+    inline unsigned name##_u16x2(unsigned x, unsigned y, unsigned z) {                 \
+        using T = unsigned short;                                                      \
+        return tilewright_words::halves<T>([](T a, T b, T c) -> T { return expression; }, x, y, z); \
+    }
+#define TW_STEPS(name, expression)                                                     \
+    TW_STEP(name, , expression)                                                        \
+    TW_STEP(name, _relu, tilewright_words::most<T>(expression, 0))                                   \
+    TW_UNSIGNED_STEP(name, expression)
+TW_STEPS(__viaddmax, tilewright_words::most<T>(T(unsigned(a) + unsigned(b)), c))
+TW_STEPS(__viaddmin, tilewright_words::least<T>(T(unsigned(a) + unsigned(b)), c))
+TW_STEPS(__vimax3, tilewright_words::most<T>(tilewright_words::most<T>(a, b), c))
+TW_STEPS(__vimin3, tilewright_words::least<T>(tilewright_words::least<T>(a, b), c))
+#undef TW_STEPS
+#undef TW_UNSIGNED_STEP
+#undef TW_STEP
+#define TW_CLAMPED(name, three)                                                                            \
+    inline int name##_s32_relu(int a, int b) { return three##_s32_relu(a, b, b); }                         \
+    inline unsigned name##_s16x2_relu(unsigned a, unsigned b) { return three##_s16x2_relu(a, b, b); }
+TW_CLAMPED(__vimax, __vimax3)
+TW_CLAMPED(__vimin, __vimin3)
+#undef TW_CLAMPED
+// With whether it is the first number, for each half if there are two.
+#define TW_CHOSEN(name, three, op)                                                                          \
+    inline int name##_s32(int a, int b, bool* first) { return *first = a op b, three##_s32(a, b, b); }      \
+    inline unsigned name##_u32(unsigned a, unsigned b, bool* first) { return *first = a op b, three##_u32(a, b, b); } \
+    inline unsigned name##_s16x2(unsigned a, unsigned b, bool* high, bool* low) {                           \
+        return *high = short(a >> 16) op short(b >> 16), *low = short(a) op short(b), three##_s16x2(a, b, b); \
+    }                                                                                                       \
+    inline unsigned name##_u16x2(unsigned a, unsigned b, bool* high, bool* low) {                           \
+        return *high = a >> 16 op b >> 16, *low = (a & 0xffff) op(b & 0xffff), three##_u16x2(a, b, b);      \
+    }
+TW_CHOSEN(__vibmax, __vimax3, >=)
+TW_CHOSEN(__vibmin, __vimin3, <=)
+#undef TW_CHOSEN
