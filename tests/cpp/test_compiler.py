@@ -125,7 +125,7 @@ int main() {
     CUmodule module; CUfunction kernel; CUdeviceptr p; float x = 3, by = 2.5f;
     void* arguments[] = {&p, &by};
     bool done = !cuInit(0) && !cuModuleLoadData(&module, image.data()) && !cuModuleGetFunction(&kernel, module, "scale")
-        && !cuMemAlloc(&p, 4) && !cuMemcpyHtoD(p, &x, 4) && !cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, 0, arguments, 0)
+        && !cuMemAlloc_v2(&p, 4) && !cuMemcpyHtoD_v2(p, &x, 4) && !cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, 0, arguments, 0)
         && !cuMemcpyDtoH(&x, p, 4);
     std::printf("%d %g\\n", done, x);
 }

@@ -455,6 +455,36 @@ def test_names_that_nothing_defines(tmp_path: Path, environment: dict[str, str])
     assert "Traceback" not in done.stderr and done.returncode != 0
 
 
+def test_names_that_two_files_define(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "program.cu").write_text("int main() { return 0; }\nint twice(int x) {\n  return 2 * x;\n}\n")
+    (tmp_path / "other.cpp").write_text("\nint twice(int x) { return x + x; }\n")
+    done = run(tmp_path / "program.cu", environment, str(tmp_path / "other.cpp"))
+    said = done.stderr.splitlines()[0]
+    at = re.escape(str(tmp_path))
+    assert re.search(
+        rf"{at}/other.cpp:2:5: twice\(int\) is defined here and at {at}/program.cu:2; make one static", said
+    )
+    assert done.returncode != 0
+
+
+def test_names_that_are_not_ascii(tmp_path: Path, environment: dict[str, str]) -> None:
+    text = """
+__tile__ int hälfte(int x) { assert(x > 1); return x / 2; }
+namespace maße { template <class T> __tile_global__ void größe(T* höhe, T n) { *höhe = hälfte(2 * n); } }
+extern "C" __tile_global__ void fläche(int* p) { *p += 1; }
+__global__ void länge(int* p) { *p *= 2; }
+int main() {
+    int* p; cudaMallocManaged(&p, 4);
+    maße::größe<int><<<1>>>(p, 3); fläche<<<1>>>(p); länge<<<1, 1>>>(p); cudaDeviceSynchronize();
+    maße::größe<int><<<1>>>((int*)8, 3);
+    return *p;
+}
+"""
+    (tmp_path / "program.cu").write_text(text)
+    done = run(tmp_path / "program.cu", environment)
+    assert done.returncode == 8 and "argument 'höhe' of größe<int>() points to no memory" in done.stderr
+
+
 NAMED_KERNELS = """
 struct Scale { float by; constexpr Scale(float b) : by(b) {} };
 enum class Mode : short { add, mul };
@@ -567,6 +597,8 @@ def test_entries_that_are_not_supported_say_so_once(tmp_path: Path, environment:
     IS(cudaOccupancyMaxPotentialBlockSizeVariableSMem(&grid, &block, k, [](int n) { return n > 640 ? 200 << 10 : n * 64; }),
        cudaSuccess);
     CHECK(block == 512 && grid >= 8);
+    IS(cudaOccupancyMaxPotentialBlockSizeVariableSMemWithFlags(&grid, &block, k, [](int) { return 0; }, 64), cudaSuccess);
+    CHECK(block == 64);
     cudaExternalMemoryHandleDesc handle = {}; cudaExternalMemory_t memory;
     handle.type = cudaExternalMemoryHandleTypeOpaqueFd, handle.handle.fd = 3, handle.flags = cudaExternalMemoryDedicated;
     IS(cudaImportExternalMemory(&memory, &handle), cudaErrorNotSupported);
@@ -742,3 +774,10 @@ def test_several_files_and_options_after_the_program(tmp_path: Path, environment
         command, capture_output=True, text=True, env=environment, timeout=300, check=False, cwd=tmp_path
     )
     assert (done.stdout, done.stderr, done.returncode) == ("37 2 -Iargument\n", "", 255)
+
+
+def test_arguments_that_are_named_like_files_of_a_program(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Behind --, they are for the program, also where nothing else comes before it."""
+    (tmp_path / "program.cu").write_text("int main(int n, char** w) { return w[1][0] == 'p' ? n : 0; }\n")
+    done = run(tmp_path / "program.cu", environment, "--", "plugin.so", "-Ifolder", "--", "data.cu")
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 5)

@@ -1,6 +1,6 @@
 """Kernels that go through CUDA Tile IR bytecode and back before they are compiled. All that tests launch on the CPU do:
 
-    python -m pytest -p support.tile_ir_round_trip tests/conformance
+python -m pytest -p support.tile_ir_round_trip tests/conformance
 """
 
 from __future__ import annotations

@@ -50,6 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options, unknown = parser.parse_known_args(words)
     if unknown:
         commands.choices[options.command].error(f"unrecognized arguments: {' '.join(unknown)}")
+    # argparse takes away a -- that comes right behind the program
+    given = len(getattr(options, "arguments", ()))
+    options.separated = words[len(words) - given - 1 : len(words) - given] == ["--"]
     hint_at_misplaced(options, commands.choices[options.command], words)
     try:
         check_settings()

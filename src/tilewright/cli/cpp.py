@@ -52,7 +52,7 @@ def program_of(options: argparse.Namespace) -> tuple[CppProgram, list[str]]:
     """
     sources, files, linker = [options.program], [], []
     words = list(options.arguments)
-    while words:
+    while words and not options.separated:
         option = _OPTION.fullmatch(words[0])
         if option is not None:
             value = option["value"] or (words.pop(1) if len(words) > 1 else "")

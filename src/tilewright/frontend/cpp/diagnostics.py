@@ -230,18 +230,26 @@ def raise_for(stderr: str) -> NoReturn:
 
 
 # What linkers say of names that nothing defines, lld and GNU ld: the name, and where it is used.
+_SHORT = r"(?:[^\n:]*:\d+ \((?=[^\n]*:\d+\)))?"  # what lld writes before a path in brackets
 _UNDEFINED = (
     r"undefined symbol: (?P<name>[^\n]+)"
-    r"(?:\n>>> referenced by (?:[^\n:]*:\d+ \((?=[^\n]*:\d+\)))?(?P<file>[^\n:]+):(?P<line>\d+))?",
+    rf"(?:\n>>> referenced by {_SHORT}(?P<file>[^\n:]+):(?P<line>\d+))?",
     r"(?P<file>[^\s:]+):(?P<line>\d+):[^\n]*undefined reference to [`'](?P<name>[^\n]+)'",
 )
 
 
+# What they say of names that two files define.
+_TWICE = (
+    rf"duplicate symbol: (?P<name>[^\n]+)\n>>> defined at {_SHORT}(?P<other>[^\n:]+:\d+)[^\n]*\n[^\n]*"
+    rf"\n>>> defined at {_SHORT}(?P<file>[^\n:]+):(?P<line>\d+)",
+    r"(?P<file>[^\s:]+):(?P<line>\d+):[^\n]*multiple definition of [`'](?P<name>[^\n]+)'; "
+    r"[^\n]*?(?P<other>[^\s:]+:\d+)",
+)
 _NO_LIBRARY = re.compile(r"""(?:cannot find -l|unable to find [\w ]*library (?:-l|["']))([\w.+-]+)""")
 
 
 def link_error(stderr: str, directory: str, options: Sequence[str]) -> ir_errors.TileError | None:
-    """The error for the first library that a linker did not find, or name that it found no definition of, or None.
+    """The error for the first library that a linker did not find, or name that nothing defines, or two files, or None.
 
     ``directory`` is what the debug information calls the working directory, ``options`` were given to the linker.
     """
@@ -249,13 +257,17 @@ def link_error(stderr: str, directory: str, options: Sequence[str]) -> ir_errors
         folders = [*(option[2:] for option in options if option.startswith("-L")), "the folders of the system"]
         message = f"there is no library lib{library[1]}.so or lib{library[1]}.a, for -l{library[1]}"
         return ir_errors.TileUnsupportedFeatureError(f"{message}, in {', '.join(folders)}; -L names further folders")
-    match = next((found for pattern in _UNDEFINED if (found := re.search(pattern, stderr)) is not None), None)
+    patterns = (*_UNDEFINED, *_TWICE)
+    match = next((found for pattern in patterns if (found := re.search(pattern, stderr)) is not None), None)
     if match is None:
         return None
     loc = None
     if match["file"] is not None:
         loc = _use_of(match["name"], match["file"].removeprefix(f"{directory}/"), int(match["line"]))
     message = f"nothing defines {match['name']}; define it, or compile the file that does together with this one"
+    if (other := match.groupdict().get("other")) is not None:
+        other = other.removeprefix(f"{directory}/")
+        message = f"{match['name']} is defined here and at {other}; make one static, or inline in a header"
     return ir_errors.TileUnsupportedFeatureError(message, loc)
 
 

@@ -13,7 +13,7 @@ from tilewright.frontend.cpp.layout import Layouts
 from tilewright.frontend.cpp.llvm_text import HANDLE, Instruction, LLVMFunction, LLVMModule
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.memory import copy_tables, transfer
-from tilewright.frontend.cpp.names import source_name
+from tilewright.frontend.cpp.names import decoded, source_name
 from tilewright.frontend.cpp.printing import literal, print_formatted
 from tilewright.frontend.cpp.scalars import translate, translate_function
 from tilewright.frontend.cpp.structure import Structurer
@@ -98,7 +98,7 @@ def translate_kernel(
 
 def parameter_name(argument: str) -> str:
     """The name of a parameter in the source; a struct that is passed as a number has a suffix in LLVM."""
-    return argument.removesuffix(".coerce")
+    return decoded(argument.removesuffix(".coerce"))
 
 
 def _call(state: Translation, i: Instruction) -> None:

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from tilewright.frontend.cpp.names import decoded
 from tilewright.ir.location import UNKNOWN, Loc
 
 INCLUDE_DIR = Path(__file__).parent / "include"
@@ -63,7 +64,7 @@ class Locations:
     def fields(self, number: int) -> dict[str, str]:
         if number not in self._fields:
             text = self.metadata.get(number, "")
-            self._fields[number] = {k: v.strip().strip('"') for k, v in _FIELD.findall(text)}
+            self._fields[number] = {k: decoded(v.strip().strip('"')) for k, v in _FIELD.findall(text)}
         return self._fields[number]
 
     def _loc(self, debug: int) -> Loc | None:

@@ -8,10 +8,10 @@ import re
 def source_name(symbol: str) -> str:
     """What the source calls a function or variable: the qualified name without template arguments."""
     if not symbol.startswith("_Z"):
-        return symbol
+        return decoded(symbol)
     if symbol.startswith("_ZZ"):  # a variable in a function: what follows the function is its name
-        found = re.search(r"E(?:\d+_)?(\d+)(\w+?)(?:_\d+)?\Z", symbol)
-        return found.group(2)[: int(found.group(1))] if found else symbol
+        found = re.search(r"E(?:\d+_)?(\d+)(\w+?)(?:_\d+)?\Z", _bytes(symbol))
+        return _text(found.group(2)[: int(found.group(1))]) if found else symbol
     names, _ = _qualified(symbol)
     return "::".join(n for n in names if not n.startswith("_GLOBAL__N")) or symbol
 
@@ -23,12 +23,26 @@ def is_instance(symbol: str) -> bool:
 
 def _qualified(symbol: str) -> tuple[list[str], str]:
     """The names that a symbol begins with, and what follows them."""
-    position = 2
+    symbol, position = _bytes(symbol), 2
     names: list[str] = []
     nested = symbol[position : position + 1] == "N"
     position += nested
     while (match := re.compile(r"L?(\d+)").match(symbol, position)) is not None and (nested or not names):
         length = int(match.group(1))
-        names.append(symbol[match.end() : match.end() + length])
+        names.append(_text(symbol[match.end() : match.end() + length]))
         position = match.end() + length
     return names, symbol[position:]
+
+
+def decoded(name: str) -> str:
+    """What the source has for a name that a module has in quotes, where LLVM writes numbers for bytes beyond ASCII."""
+    return _text(_bytes(name)) if "\\" in name else name
+
+
+def _bytes(symbol: str) -> str:
+    """A symbol with a character for each byte: mangled names count these."""
+    return re.sub(r"\\([0-9A-F]{2})", lambda m: chr(int(m[1], 16)), symbol)
+
+
+def _text(name: str) -> str:
+    return name.encode("latin-1").decode(errors="replace")

@@ -12,6 +12,7 @@ import re
 import llvmlite.binding as llvm
 
 from tilewright.frontend.cpp.calls import leading_to
+from tilewright.frontend.cpp.names import decoded
 from tilewright.ir.errors import TileCompilerExecutionError
 from tilewright.ir.reachable import reachable
 
@@ -118,7 +119,8 @@ def _with_whole_loops(text: str) -> str:
 
 
 def _named(module: llvm.ModuleRef, names: set[str]) -> list[llvm.ValueRef]:
-    return [function for function in module.functions if function.name in names]
+    wanted = {decoded(name) for name in names}  # of text, where bytes beyond ASCII are numbers
+    return [function for function in module.functions if function.name in wanted]
 
 
 def _run(passes: tuple[str, ...], function: llvm.ValueRef, builder: llvm.PassBuilder) -> None:

@@ -531,3 +531,4 @@ TW_NONE(cuTexRefSetMaxAnisotropy) TW_NONE(cuTexRefSetMipmapFilterMode) TW_NONE(c
 TW_NONE(cuTexRefSetMipmapLevelClamp) TW_NONE(cuTexRefSetMipmappedArray) TW_NONE(cuUserObjectCreate)
 TW_NONE(cuUserObjectRelease) TW_NONE(cuUserObjectRetain) TW_NONE(cuWaitExternalSemaphoresAsync)
 #undef TW_NONE
+#include "tilewright/driver_versions.h"

@@ -106,6 +106,11 @@ inline cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* grid, int
     }
     return error;
 }
+template <typename T, typename F>
+inline cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMemWithFlags(int* grid, int* block, T function, F shared_of,
+                                                                           int limit = 0, unsigned int = 0) {
+    return cudaOccupancyMaxPotentialBlockSizeVariableSMem(grid, block, function, shared_of, limit);
+}
 template <typename T>
 inline cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, T function, size_t shared = 0,
                                                       int limit = 0) {
