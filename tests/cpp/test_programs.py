@@ -631,6 +631,7 @@ def test_graphs_pools_and_copies_in_three_dimensions(tmp_path: Path, environment
     IS(cudaEventRecord(fork, stream), cudaSuccess); IS(cudaStreamWaitEvent(other, fork), cudaSuccess);
     simt<<<1, 8, 0, other>>>(p, one);
     one = 5;                                          // arguments are copied when they are captured
+    IS(cudaEventRecord(fork, other), cudaSuccess); IS(cudaStreamWaitEvent(stream, fork), cudaSuccess);
     IS(cudaLaunchHostFunc(stream, [](void* n) { ++*(int*)n; }, &calls), cudaSuccess);
     IS(cudaMemcpyAsync(host, p, sizeof host, cudaMemcpyDeviceToHost, stream), cudaSuccess);
     IS(cudaStreamIsCapturing(other, &status), cudaSuccess); CHECK(status == cudaStreamCaptureStatusActive);
