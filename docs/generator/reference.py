@@ -18,6 +18,7 @@ from tilewright import cli, compilation, cpp, language, lib, ops, sanitizer, til
 from tilewright.ir import ops as _ops
 from tilewright.ir.opdef import OPS, REQUIRED, Arity
 from tilewright.ir.printer import print_value
+from tilewright.ops.operator import Operator
 from tilewright.view import View
 
 assert _ops  # declares every op
@@ -273,7 +274,7 @@ _PAGES: dict[str, Callable[[], str]] = {
     "cpp": _module("Tile C++", cpp),
     "tileir": _module("CUDA Tile IR files", tileir),
     "lib": _module("Functions beside the language", lib),
-    "ops": _module("Operators", ops),
+    "ops": lambda: _page("Operators", prose(ops.__doc__), [("ops.Operator", Operator), ("ops.op", ct.op)]),
     "ir": _ir,
     "commands": _commands,
 }
