@@ -6,6 +6,7 @@ The files ``data/*.mlir`` are what that tool printed for the modules here and fo
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -77,6 +78,37 @@ def test_what_the_disassembler_printed_is_read(file: Path) -> None:
 )
 def test_the_generic_form_is_read(name: str, module: Module) -> None:
     assert print_module(parse_module(generic(module), name)) == print_module(module)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"), [*MADE.items(), *FILES.items()], ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_attributes_that_mean_nothing_are_left_out(name: str, module: Module) -> None:
+    """On every op, before its types or behind its regions."""
+    shown = print_module(module)
+    unknown = '{foo, a.b = #my.thing<[1, "}"]> , "c" = affine_map<(d0) -> (d0)>, d = {e = [@f::@g, -1.5 : f32]}}'
+    typed = re.compile(r"^( +(?:%.* = )?(?!for|loop|if|[%(])\w.*)( : )", re.MULTILINE)
+    marked, count = typed.subn(lambda m: f"{m[1]} {unknown}{m[2]}", shown)
+    marked = re.sub(r"^  +\}(?= *$)", f"}} {unknown}", marked, flags=re.MULTILINE)
+    assert count and print_module(parse_module(marked, name)) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("%b = absi %a {foo = } : tile<i32>", "21: expected the value of an attribute"),
+        (
+            "%b = absi %a {foo = #my<(> } : tile<i32>",
+            "21: expected the value of an attribute, with its brackets closed",
+        ),
+        ("%b = absi %a {foo : tile<i32>", "19: expected ','"),
+        ('%b = "cuda_tile.absi"(%a) {foo = =} : (tile<i32>) -> tile<i32>', "34: expected the value of an attribute"),
+        ("%b = absi %a attributes {foo} : tile<i32>", "14: expected ':'"),
+    ],
+)
+def test_mistakes_in_such_attributes_are_told_by_their_place(text: str, message: str) -> None:
+    with pytest.raises(TextError, match=f"2:{message}"):
+        parse_module(f"entry @k(%a: tile<i32>) {{\n{text}\nreturn\n}}")
 
 
 GENERIC = """\

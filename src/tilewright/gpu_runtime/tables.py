@@ -77,8 +77,8 @@ class TableMemory:
         if driver.is_capturing(stream):
             raise RuntimeError(
                 f"{kernel}() cannot be recorded in a CUDA graph: its lists are copied for each launch, as they are too "
-                "long, the kernel chooses between them, or it is compiled by tileiras; pass shorter lists, index each one "
-                "by itself, or choose another backend"
+                "long, the kernel chooses between them, or tileiras compiles it; pass shorter lists, index each one by "
+                "itself, or choose another backend"
             )
         address = on.borrow(self.size, stream, borrowed)
         there, here, size = ctypes.c_uint64(address), ctypes.c_void_p(self.address), ctypes.c_size_t(self.size)

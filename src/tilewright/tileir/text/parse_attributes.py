@@ -41,7 +41,9 @@ def constant(s: Scanner) -> tuple[Tile, bytes]:
     element = parse_scalar(s)
     s.expect(":")
     contents = _contents(s, element)
-    s.expect(">", ":")
+    s.expect(">")
+    s.discardable()
+    s.expect(":")
     type = _tile(s)
     if type.element != element:
         s.fail(f"elements of {type.element}", start)

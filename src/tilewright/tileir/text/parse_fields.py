@@ -34,7 +34,10 @@ class Fields:
         """One part of the template."""
         kind, *rest = part
         if kind == "":
-            self.s.expect(*re.findall(r"\w+|->|[^\w\s]", rest[0]))  # its words and marks
+            for text in re.findall(r"\w+|->|[^\w\s]", rest[0]):  # its words and marks
+                if text == ":":
+                    self.s.discardable()
+                self.s.expect(text)
         elif kind in KINDS:
             getattr(self, kind)(*rest)
         elif kind in self.operands:
@@ -107,6 +110,7 @@ class Fields:
             self.checked(self.operands[name])
 
     def types(self, name: str) -> None:
+        self.s.discardable()
         if self.operands[name]:
             self.s.expect(":")
             self.s.listed(parse_type)

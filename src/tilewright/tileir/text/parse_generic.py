@@ -29,14 +29,18 @@ def op_name(s: Scanner) -> str:
     return found.removeprefix(PREFIX)
 
 
-def attributes_of(s: Scanner, spec: OpSpec) -> dict[str, Any]:
-    """The attributes of an op, up to the brace that closes them."""
+def attributes_of(s: Scanner, spec: OpSpec, *, discardable: bool) -> dict[str, Any]:
+    """The attributes of an op, up to the brace that closes them; where others are ``discardable``, without these."""
     kinds = {a.name: a.kind for a in spec.attributes} | dict.fromkeys(spec.units, "unit") | {SEGMENTS: "i32s"}
 
     def entry(s: Scanner) -> tuple[str, Any]:
         start = s.pos
-        key = s.name()
+        key = s.string() if s.peek('"') else s.name()
         kind = kinds.get(key)
+        if kind is None and discardable:
+            s.pos = start
+            s.unknown()
+            return "", None
         if kind is None:
             s.fail(f"an attribute of {spec.name}, which are {', '.join(kinds)}", start)
         if kind == "unit":
@@ -44,7 +48,9 @@ def attributes_of(s: Scanner, spec: OpSpec) -> dict[str, Any]:
         s.expect("=")
         return key, _enumerated(s, kind) if kind in ENUMS else _READERS[kind](s)
 
-    return dict(s.sequence("}", entry))
+    found = dict(s.sequence("}", entry))
+    found.pop("", None)
+    return found
 
 
 def _enumerated(s: Scanner, kind: str) -> str:

@@ -82,8 +82,7 @@ class _Parser:
             if s.accept("module"):
                 if s.peek("@"):
                     s.symbol()
-                if s.accept("attributes"):
-                    attributes.attribute(s)
+                self.attributes()
                 s.expect("{")
                 self.members(found)
                 s.expect("}")
@@ -142,6 +141,7 @@ class _Parser:
         if s.accept("alignment", "="):
             alignment = s.integer()
         type, value = attributes.constant(s)
+        s.discardable()
         self.location()
         return Global(name, type, value, alignment, "private" if private else "public", constant)
 
@@ -157,6 +157,7 @@ class _Parser:
         hints = None
         if s.accept("optimization_hints", "="):
             hints = attributes.hints(s)
+        self.attributes()
         s.expect("{")
         self.fill(body, "return", {})
         return self.finished(name, body, hints, self.location() or self.here(start))
@@ -167,6 +168,11 @@ class _Parser:
         made = Entry(name, body, hints, loc=loc)
         give_scopes(made)
         return made
+
+    def attributes(self) -> None:
+        """``attributes {...}`` of a module or an entry, if it is there."""
+        if self.s.accept("attributes"):
+            self.s.discardable()
 
     # -- locations
 
@@ -230,6 +236,7 @@ class _Parser:
         else:
             operands, known, types = self.plain(spec, len(names))
             regions = []
+        s.discardable()
         loc = self.location() or self.here(start)
         results = self.results(spec, names, types, start)
         op = Operation(spec, operands, known, results, regions, loc, s.position(start)[0])
@@ -300,6 +307,7 @@ class _Parser:
                 else:
                     numbers.append(s.integer())
             static.append(numbers)
+        s.discardable()
         s.expect(":")
         start = s.pos
         type = parse_type(s)
@@ -331,6 +339,7 @@ class _Parser:
         name = s.value()
         s.expect(":")
         found = Value(parse_type(s))
+        s.discardable()
         self.define(name, found, start)
         self.location()
         return found
@@ -370,10 +379,10 @@ class _Parser:
         """``<{...}>`` or ``{...}``, if it is there."""
         s = self.s
         if s.accept("<", "{"):
-            known |= generic.attributes_of(s, spec)
+            known |= generic.attributes_of(s, spec, discardable=False)
             s.expect(">")
         elif s.accept("{"):
-            known |= generic.attributes_of(s, spec)
+            known |= generic.attributes_of(s, spec, discardable=True)
 
     def segments(
         self, spec: OpSpec, values: Sequence[Value], sizes: Sequence[int] | None, start: int
@@ -483,6 +492,7 @@ class _Parser:
             known["reverse"] = s.boolean()
         s.expect("identities", "=", "[")
         known["identities"] = ArrayAttr(s.sequence("]", attributes.identity))
+        s.discardable()
         s.expect(":")
         s.listed(parse_type)
         s.expect("->")

@@ -19,6 +19,8 @@ _RESULT = re.compile(r"#(\d+)")
 _INTEGER = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|->|[^\s\w]|\w+')  # of the value of an attribute
+_CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _ESCAPE = re.compile(r'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')
 _T = TypeVar("_T")
 PREFIX = "cuda_tile."  # which MLIR writes before what belongs to the dialect
@@ -149,6 +151,28 @@ class Scanner:
         if found is None:
             self.fail("a string")
         return unquoted(found[1])
+
+    def discardable(self) -> None:
+        """Leave out attributes that mean nothing in the dialect, ``{foo = 1 : i32}``, if they are there."""
+        if self.accept("{"):
+            self.sequence("}", Scanner.unknown)
+
+    def unknown(self) -> None:
+        """Leave out one attribute."""
+        if not (self.string() if self.peek('"') else self.name()) or not self.accept("="):
+            return
+        start, closing = self.pos, list[str]()
+        while closing or not (self.peek(",") or self.peek("}")):
+            found = self.match(_TOKEN)
+            token = found.group() if found is not None else ""
+            if token in _CLOSING:
+                closing.append(_CLOSING[token])
+            elif token in ("", "=", *_CLOSING.values()) and not (closing and token in (closing[-1], "=")):
+                self.fail("the value of an attribute, with its brackets closed", start)
+            elif closing and token == closing[-1]:
+                closing.pop()
+        if self.pos == start:
+            self.fail("the value of an attribute")
 
     def more(self, first: bool, end: str) -> bool:
         """Whether another entry of a list follows, which ``end`` closes; reads the comma, or the end."""
