@@ -377,8 +377,8 @@ def test_products_of_four_tfloat32_have_zeros_behind_them() -> None:
     assert np.array_equal(out, x @ y + 1)
 
 
-_EQUAL = ("ones", "a row", "a column", "a triangle", "a triangle of what is loaded")
-_LEFT = (*_EQUAL, "a triangle of the block", "a sum of both", "what is loaded")
+_EQUAL = ("ones", "a row", "a column", "a triangle", "a triangle of what is loaded", "a sum of both")
+_LEFT = (*_EQUAL, "a triangle of the block", "what is loaded")
 
 
 @ct.kernel
@@ -397,9 +397,9 @@ def multiply_equal(x, y, out, LEFT: ct.Constant[int]):
     elif LEFT == 4:
         left = ct.where(numbers >= 0, loaded, zeros)
     elif LEFT == 5:
-        left = ct.where(numbers >= ct.bid(0), loaded, zeros)
-    elif LEFT == 6:
         left = row + column
+    elif LEFT == 6:
+        left = ct.where(numbers >= ct.bid(0), loaded, zeros)
     else:
         left = loaded * 2
     right = ct.load(y, (0, 0), (32, 16)).astype(left.dtype)

@@ -11,18 +11,17 @@ from tilewright.tileir.optable import OpSpec
 from tilewright.tileir.types import Scalar, Tile, Type
 
 
+@dataclass(slots=True, eq=False)
 class Value:
     """A result of an op, an argument of a block, or a parameter of an entry."""
 
-    __slots__ = ("type",)
-
-    def __init__(self, type: Type) -> None:
-        self.type = type
+    type: Type
 
 
 Operand = Union[Value, list[Value], None]
 
 
+@dataclass(slots=True, eq=False)
 class Operation:
     """An op: operands and attributes by the names of its declaration ``spec``.
 
@@ -30,25 +29,13 @@ class Operation:
     file, or the line of the text, that it came from.
     """
 
-    __slots__ = ("attributes", "loc", "offset", "operands", "regions", "results", "spec")
-
-    def __init__(
-        self,
-        spec: OpSpec,
-        operands: dict[str, Any],
-        attributes: dict[str, Any],
-        results: list[Value],
-        regions: list[Block | None],
-        loc: Location | None = None,
-        offset: int = 0,
-    ) -> None:
-        self.spec = spec
-        self.operands = operands
-        self.attributes = attributes
-        self.results = results
-        self.regions = regions
-        self.loc = loc
-        self.offset = offset
+    spec: OpSpec
+    operands: dict[str, Any]
+    attributes: dict[str, Any]
+    results: list[Value]
+    regions: list[Block | None]
+    loc: Location | None = None
+    offset: int = 0
 
     @property
     def name(self) -> str:
@@ -70,14 +57,12 @@ class Operation:
                 yield from block.walk()
 
 
+@dataclass(slots=True, eq=False)
 class Block:
     """Arguments and ops; the last op is a terminator."""
 
-    __slots__ = ("args", "ops")
-
-    def __init__(self, args: list[Value] | None = None, ops: list[Operation] | None = None) -> None:
-        self.args = args if args is not None else []
-        self.ops = ops if ops is not None else []
+    args: list[Value] = field(default_factory=list)
+    ops: list[Operation] = field(default_factory=list)
 
     def walk(self) -> Iterator[Operation]:
         for op in self.ops:

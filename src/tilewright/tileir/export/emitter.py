@@ -21,6 +21,7 @@ from tilewright.tileir.optable import BY_NAME, NEWEST, NO_DEFAULT, OpSpec
 from tilewright.tileir.types import I8, I64, SCALARS, Element, Pointer, Scalar, Tile, Type
 
 if TYPE_CHECKING:
+    from tilewright.tileir.export.function import Kernel
     from tilewright.tileir.export.tokens import Tokens
 
 V = TypeVar("V")
@@ -137,9 +138,9 @@ class Emitter(dict[core.Value, Value]):
 
     tokens: Tokens
 
-    def __init__(self, minor: int, source: core.Block, body: Block) -> None:
-        self.minor = minor
-        self.frames = [OpenBlock(source, body, {}, False)]
+    def __init__(self, minor: int, kernel: Kernel, body: Block) -> None:
+        self.minor, self.kernel = minor, kernel
+        self.frames = [OpenBlock(kernel.function.body, body, {}, False)]
         self.block, self.known = body, self.frames[0].known
         self.declared = _declared(minor)
         self.depths: dict[core.Value, int] = {}  # of views: the frame that each was made in
@@ -148,10 +149,6 @@ class Emitter(dict[core.Value, Value]):
         self.required: set[int] = set()  # by identity, the tiles that files of this version have
         self.splats: dict[core.Value, Splat] = {}  # values of equal elements, which are made where they are used
         self.op: core.Op | None = None
-        self.negative_strides = False  # that arrays may have
-        self.tma = True  # may move tiles
-        self.divisors = True  # of numbers and addresses may be promised
-        self.keep_loads = False  # of every size
 
     def __missing__(self, value: core.Value) -> Value:
         return self.splat(self.splats[value])

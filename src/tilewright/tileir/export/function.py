@@ -65,6 +65,10 @@ class Kernel:
     divisors: bool = True
     keep_loads: bool = False
 
+    @property
+    def may_use_tma(self) -> bool:
+        return self.tma and not self.negative_strides
+
     def parameters(self) -> Sequence[tuple[TileType, int | None, int | None]]:
         """What the entry takes. Extents are not negative, nor are strides without ``negative_strides``."""
         if self.arguments is not None:
@@ -108,11 +112,7 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
     types = [tile(of) for of, _, _ in arguments]
     body = Block([Value(t) for t in types])
     locations = _DebugLocations(function, name)
-    emitter = Emitter(minor, function.body, body)
-    emitter.negative_strides = kernel.negative_strides
-    emitter.tma = kernel.tma and not kernel.negative_strides
-    emitter.divisors = kernel.divisors
-    emitter.keep_loads = kernel.keep_loads
+    emitter = Emitter(minor, kernel, body)
     emitter.loc = locations(function.loc)
     parameters = function.body.args
     for (_, position, lower), value in zip(arguments, body.args):
@@ -121,7 +121,7 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
             if lower is not None and parameters[position].users:
                 value = emitter.one("assume", {"value": value}, t, predicate=tiles.bounded(lower, None))
             emitter[parameters[position]] = value
-    _Control(emitter, locations).function(kernel)
+    _Control(emitter, locations).function()
     return Entry(name, body, _entry_hints(function, minor), loc=locations.subprogram_loc)
 
 
@@ -197,15 +197,15 @@ class _Control:
         self.locations = locations
         self.loops: list[list[Slot]] = []  # the tokens that each enclosing loop carries
 
-    def function(self, kernel: Kernel) -> None:
-        self.e.tokens = Tokens(self.e, kernel.function, program_order=kernel.program_order)
+    def function(self) -> None:
+        self.e.tokens = Tokens(self.e)
         kinds = self.e.tokens.kinds
         if memory.Bid in kinds:
             tiles.ask_grid(self.e, "get_tile_block_id")
         if memory.NumBlocks in kinds:
             tiles.ask_grid(self.e, "get_num_tile_blocks")
         self.e.tokens.begin()
-        self.all(kernel.function.body.ops)
+        self.all(self.e.kernel.function.body.ops)
         del self.e.tokens  # which knows the emitter: nothing is left to the garbage collector
 
     def all(self, ops: Sequence[Op]) -> None:

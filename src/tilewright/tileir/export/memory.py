@@ -104,7 +104,7 @@ def _hinted(e: Emitter, op: Any) -> dict[str, Any]:
     of_view = isinstance(op, (memory.LoadView, memory.StoreView))
     tma = op.allow_tma if of_view else None
     latency = op.latency if of_view or isinstance(op, (memory.Load, memory.Store)) else None
-    if of_view and not (e.tma and _may_use_tma(e, op)):
+    if of_view and not (e.kernel.may_use_tma and _may_use_tma(e, op)):
         tma = False
     hinted = tma is not None or latency is not None
     found["optimization_hints"] = _access_hints(tma, latency, e.minor) if hinted else None
@@ -138,7 +138,7 @@ def _made_tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
     t = op.type
     given = [*op.shape, *op.strides]  # those that are dynamic
     dtypes = {v.tile.element for v in given}
-    wide = e.negative_strides or any(dtype.bitwidth > 32 for dtype in dtypes)
+    wide = e.kernel.negative_strides or any(dtype.bitwidth > 32 for dtype in dtypes)
     index = int64 if wide else t.index_dtype
     alike = dtypes <= {index}
     left = iter(e.all(given) if alike else [convert(e, e[v], v.tile.element, index) for v in given])
@@ -202,7 +202,7 @@ def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes:
     one of single elements, with their bits as they are."""
     type = e.result(op)
     value = _ordered(e, op, name, operands, [type], attributes)[0]
-    if not e.tokens.is_written(op) or (math.prod(type.shape) >= _THREADS and not e.keep_loads):
+    if not e.tokens.is_written(op) or (math.prod(type.shape) >= _THREADS and not e.kernel.keep_loads):
         return value
     bits = None if isinstance(type.element, Pointer) else SCALARS.get(f"i{type.element.bits}")
     if bits is None:

@@ -33,7 +33,11 @@ def _mma(e: Emitter, op: linear.Mma) -> Value:
     few = dtype is tfloat32 and depth == _FEW
     if few:
         operands |= {"lhs": _with_zeros(e, operands["lhs"], -1), "rhs": _with_zeros(e, operands["rhs"], -2)}
-    if rows >= _GROUP_ROWS and (dtype is tfloat32 or dtype.bitwidth <= 16) and (few or _has_equal_registers(op.x)):
+    if (
+        rows >= _GROUP_ROWS
+        and (dtype is tfloat32 or dtype.bitwidth <= 16)
+        and (few or not _comes_one_by_one(op.x, _FAR, {}))
+    ):
         operands["lhs"] = _of_hidden_bits(e, operands["lhs"], dtype)
     result = operands["acc"].type
     found = _product(e, op, operands, result)
@@ -57,43 +61,26 @@ _GROUP_ROWS = 64  # of the left operand of an instruction of a warp group, which
 _FAR = 24  # ops that are looked through
 
 
-def _has_equal_registers(value: core.Value) -> bool:
-    """Whether numbers in ``value`` may be known to be equal when it is compiled."""
-    known, axes = _differing(value, _FAR, {})
-    return known or not axes >= {value.tile.rank - 1, value.tile.rank - 2}
-
-
-_Differing = tuple[bool, frozenset[int]]
-
-
-def _differing(value: core.Value, far: int, seen: dict[core.Value, _Differing]) -> _Differing:
-    """Whether the numbers in ``value`` are known when it is compiled, and the axes along which they may differ."""
+def _comes_one_by_one(value: core.Value, far: int, seen: dict[core.Value, bool | None]) -> bool | None:
+    """Whether each number in ``value`` is loaded or computed by itself, and no other one repeats it; None where they
+    are known when the kernel is compiled."""
     if value not in seen:
-        seen[value] = _found_differing(value, far, seen)
+        seen[value] = _found(value, far, seen)
     return seen[value]
 
 
-def _found_differing(value: core.Value, far: int, seen: dict[core.Value, _Differing]) -> _Differing:
-    op, extents = value.op, value.tile.shape
-    axes = frozenset(axis for axis, extent in enumerate(extents) if extent > 1)
+def _found(value: core.Value, far: int, seen: dict[core.Value, bool | None]) -> bool | None:
+    op = value.op
     if isinstance(op, (shape.Constant, shape.Iota)):
-        return True, axes if isinstance(op, shape.Iota) else frozenset()
+        return None
     if op is None or not far or not (op.spec.elementwise or isinstance(op, _MOVES)):
-        return False, axes
-    of = [_differing(v, far - 1, seen) for v in op.operands]
-    known, source = of[0]
-    if isinstance(op, shape.Permute):
-        return known, frozenset(op.axes.index(axis) for axis in source)
-    if isinstance(op, shape.Broadcast):
-        return known, source
-    if isinstance(op, shape.Reshape):
-        before = [axis for axis, extent in enumerate(op.x.tile.shape) if extent > 1]
-        if [op.x.tile.shape[axis] for axis in before] == [extents[axis] for axis in sorted(axes)]:
-            return known, frozenset(after for axis, after in zip(before, sorted(axes)) if axis in source)
-        return known, axes if source else source
-    if isinstance(op, arith.Select) and known:  # which of the two a register has is known
-        return all(k for k, _ in of), frozenset.intersection(*(frozenset() if k else a for k, a in of[1:]))
-    return all(k for k, _ in of), frozenset[int]().union(*(a for _, a in of))
+        return True
+    of = [_comes_one_by_one(v, far - 1, seen) for v in op.operands]
+    if of == [None] * len(of):
+        return None
+    if isinstance(op, arith.Select) and of[0] is None:  # which of the two a register has is known
+        return all(of[1:])
+    return any(of) and not (isinstance(op, shape.Broadcast) and op.x.tile.shape != value.tile.shape)
 
 
 _MOVES = (shape.Permute, shape.Broadcast, shape.Reshape)

@@ -98,7 +98,7 @@ bounded = functools.lru_cache(maxsize=256)(BoundedAttr)
 
 def _divisible(e: Emitter, op: memory.AssumeDivisible) -> Value:
     value, divisor = e[op.x], op.divisor
-    if not e.divisors or divisor & (divisor - 1):  # there it is a power of two
+    if not e.kernel.divisors or divisor & (divisor - 1):  # there it is a power of two
         return value
     return e.one("assume", {"value": value}, e.result(op), predicate=_div_by(divisor, op.every, op.along))
 

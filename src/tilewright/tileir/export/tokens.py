@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.ir.core import Block, Function, Op
+from tilewright.ir.core import Block, Op
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.ops import control, linear, memory
 from tilewright.tileir.export.emitter import Emitter
@@ -48,11 +48,11 @@ class Tokens:
     that the function has.
     """
 
-    def __init__(self, e: Emitter, function: Function, *, program_order: bool) -> None:
-        self._e = e
+    def __init__(self, e: Emitter) -> None:
+        self._e, function = e, e.kernel.function
         self._alias = AnalysisManager(function).get(AliasAnalysis)
-        self._in_order = program_order
-        self._is_apart = not program_order
+        self._in_order = e.kernel.program_order
+        self._is_apart = not self._in_order
         self._ops: dict[Op, tuple[Hashable, int]] = {}
         self._regions: dict[Op, Accesses] = {}
         self.kinds: set[type[Op]] = set()
@@ -63,7 +63,7 @@ class Tokens:
             self._written.discard(_SCRATCH)
             for accesses in self._regions.values():
                 accesses.pop(_SCRATCH, None)
-        if program_order or (not self._is_apart and self._written):
+        if self._in_order or (not self._is_apart and self._written):
             self._written = {_ALL}
         self._first = Value(TOKEN)  # which the first ops come after
         self._write: dict[Hashable, Value] = {}  # the token of the last write
