@@ -33,11 +33,7 @@ def _mma(e: Emitter, op: linear.Mma) -> Value:
     few = dtype is tfloat32 and depth == _FEW
     if few:
         operands |= {"lhs": _with_zeros(e, operands["lhs"], -1), "rhs": _with_zeros(e, operands["rhs"], -2)}
-    if (
-        rows >= _GROUP_ROWS
-        and (dtype is tfloat32 or dtype.bitwidth <= 16)
-        and (few or not _comes_one_by_one(op.x, _FAR, {}))
-    ):
+    if rows >= _GROUP_ROWS and (dtype is tfloat32 or dtype.bitwidth <= 16) and (few or not _comes_one_by_one(op.x)):
         operands["lhs"] = _of_hidden_bits(e, operands["lhs"], dtype)
     result = operands["acc"].type
     found = _product(e, op, operands, result)
@@ -58,24 +54,18 @@ def _with_zeros(e: Emitter, value: Value, axis: int) -> Value:
 
 
 _GROUP_ROWS = 64  # of the left operand of an instruction of a warp group, which may be in four registers of each thread
-_FAR = 24  # ops that are looked through
+_FAR = 10  # ops that are looked through
 
 
-def _comes_one_by_one(value: core.Value, far: int, seen: dict[core.Value, bool | None]) -> bool | None:
+def _comes_one_by_one(value: core.Value, far: int = _FAR) -> bool | None:
     """Whether each number in ``value`` is loaded or computed by itself, and no other one repeats it; None where they
     are known when the kernel is compiled."""
-    if value not in seen:
-        seen[value] = _found(value, far, seen)
-    return seen[value]
-
-
-def _found(value: core.Value, far: int, seen: dict[core.Value, bool | None]) -> bool | None:
     op = value.op
     if isinstance(op, (shape.Constant, shape.Iota)):
         return None
     if op is None or not far or not (op.spec.elementwise or isinstance(op, _MOVES)):
         return True
-    of = [_comes_one_by_one(v, far - 1, seen) for v in op.operands]
+    of = [_comes_one_by_one(v, far - 1) for v in op.operands]
     if of == [None] * len(of):
         return None
     if isinstance(op, arith.Select) and of[0] is None:  # which of the two a register has is known
@@ -95,7 +85,7 @@ def _of_hidden_bits(e: Emitter, value: Value, dtype: DType) -> Value:
     assert isinstance(value.type, Tile)
     extents = value.type.shape
     numbers = tile_of(I32, extents)
-    rows, columns = (_along(e, extents, axis) for axis in (-2, -1))
+    rows, columns = (_along(e, extents, len(extents) - back) for back in (2, 1))
     thrice = e.one("muli", {"lhs": columns, "rhs": e.constant(int32, 3, extents)}, numbers, overflow="none")
     count = e.one("addi", {"lhs": rows, "rhs": thrice}, numbers, overflow="none")
     following = e.one("addi", {"lhs": count, "rhs": e.constant(int32, 1, extents)}, numbers, overflow="none")
@@ -111,11 +101,9 @@ _INTEGERS = {1: int8, 2: int16, 4: int32}
 
 def _along(e: Emitter, extents: tuple[int, ...], axis: int) -> Value:
     """0, 1, 2, ... along ``axis`` of a tile."""
-    count = extents[axis]
-    across = (*[1] * (len(extents) - 2), count, 1) if axis == -2 else (*[1] * (len(extents) - 1), count)
-    flat = e.one("iota", {}, tile_of(I32, (count,)))
-    line = e.one("reshape", {"source": flat}, tile_of(I32, across))
-    return e.one("broadcast", {"source": line}, tile_of(I32, extents))
+    line = tuple(n if k == axis else 1 for k, n in enumerate(extents))
+    flat = e.one("iota", {}, tile_of(I32, (extents[axis],)))
+    return e.one("broadcast", {"source": e.one("reshape", {"source": flat}, tile_of(I32, line))}, tile_of(I32, extents))
 
 
 def _product(e: Emitter, op: linear.Mma, operands: dict[str, Value], result: Type) -> Value:
