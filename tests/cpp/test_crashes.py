@@ -38,6 +38,11 @@ __global__ void warps(int* p) {
     for (int by = 16; by > 0; by /= 2) sum += __shfl_down_sync(~0u, sum, by);
     p[threadIdx.x] = sum;  // after shuffles
 }
+__global__ void shares(int* p, int n, int d) {
+    for (int i = 0; i < n; ++i)
+        p[threadIdx.x] += i
+            * (n / d);  // out of a loop
+}
 __tile_global__ void tile(int* p) { *p = 1; }  // a tile
 __tile_global__ void follow(int** p) { **p = 1; }  // found in memory
 int inner(int* p) {
@@ -60,6 +65,7 @@ int main(int argc, char** argv) {
     if (what == 7) tile<<<1>>>(nullptr);
     if (what == 8) { cudaMemset(p, 1, 8); follow<<<1>>>((int**)p); }
     if (what == 9) { int* none = nullptr; nothing((int*)argv[1]); *none = 1; }  // null
+    if (what == 10) shares<<<1, 64>>>(p, 3, 0);
     if (what == 6) return std::vector<int>(3).at(what);  // in a library
     cudaError_t error = cudaDeviceSynchronize();
     printf("%s %s\\n", cudaGetErrorName(error), cudaGetErrorName(cudaGetLastError()));
@@ -90,6 +96,7 @@ def run(program: Path, what: int) -> subprocess.CompletedProcess[str]:
         (1, "after a barrier", "split", "cudaErrorIllegalAddress"),
         (2, "division", "split", "cudaErrorLaunchFailure"),
         (3, "after shuffles", "warps", "cudaErrorIllegalAddress"),
+        (10, "out of a loop", "shares", "cudaErrorLaunchFailure"),
     ],
 )
 def test_a_fault_of_a_kernel_is_an_error_that_names_its_line(

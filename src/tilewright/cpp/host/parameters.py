@@ -25,3 +25,10 @@ def parameter_type(parameter: str) -> str:
         if depth == 0:
             return parameter[: i + 1]
     return parameter
+
+
+def constant(value: str) -> str:
+    """A constant with ``value`` as a string of C."""
+    data = value.encode()
+    text = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\' else f"\\{b:02X}" for b in data)
+    return f'[{len(data) + 1} x i8] c"{text}\\00"'

@@ -16,7 +16,7 @@ from tilewright.cpp.host import bounds
 from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, prepared, split
 from tilewright.cpp.host.in_step import in_step, storing
-from tilewright.cpp.host.parameters import parameter_type, split_parameters
+from tilewright.cpp.host.parameters import constant, parameter_type, split_parameters
 from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
 from tilewright.cpp.host.shared_memory import changing, with_plain_accesses
 from tilewright.cpp.host.spins import reading, with_spins
@@ -24,10 +24,12 @@ from tilewright.cpp.host.strides import with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
 from tilewright.frontend.cpp.calls import FUNCTION, NAME, called_from
 from tilewright.frontend.cpp.calls import call_graph as direct_calls
+from tilewright.frontend.cpp.locations import Locations
 from tilewright.ir.reachable import reachable
 
 _INDEX, _CURRENT = "__tw_simt_index", "__tw_simt_current"
 _WAITS = (BARRIER, EXCHANGE)
+_DIVISION = re.compile(r" = [su](?:div|rem) (?:exact )?\w+ [^,\n]+, %[^,\n]+, !dbg !(\d+)")
 _HELPERS = "_ZN9__tw_simt"  # functions of `simt.h`, whose accesses to memory are to be seen
 _ANY = "*"  # what is called through a pointer
 _THROUGH_POINTER = re.compile(r'\b(?:call|invoke) [^\n@]*? %(?:"[^"]*"|[-\w.$]+)\(')
@@ -90,6 +92,7 @@ def with_threads(
     module with functions inlined, and ``transform`` with passes run over functions; ``checked`` code asks the runtime
     before each access."""
     calls = _call_graph(text, kernels)
+    divisions = [_divisions(text, symbol, called_from(calls, [symbol])) for symbol in kernels]
     text = _without_null_accesses(text, called_from(calls, kernels))
     own = {name for name in called_from(calls, kernels) if name.startswith(_HELPERS)}
     inlined = (_callers(calls, (_INDEX, *_WAITS)) | own) - set(kernels)
@@ -135,7 +138,25 @@ def with_threads(
     if "@llvm.memcpy.p0.p0.i64(" in whole and not re.search(r"^declare [^\n]*@llvm.memcpy.p0.p0.i64\(", whole, re.M):
         whole += "\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
     missing = [d for name, d in _RUNTIME.items() if not re.search(rf"^declare [^\n]*@{name}\(", text, re.M)]
-    return SimtModule("\n".join([whole, *missing, ""]), ways)
+    return SimtModule("\n".join([whole, *divisions, *missing, ""]), ways)
+
+
+def _divisions(text: str, symbol: str, functions: set[str]) -> str:
+    """The constant that names the places of the divisions that a kernel and the ``functions`` that it calls may do by
+    zero: LLVM forgets where those come from that it takes out of loops."""
+    locations = Locations({int(n): line for n, line in re.findall(r"^!(\d+) = (.*)$", text, re.M)})
+    found = (
+        locations.loc(int(number))
+        for match in FUNCTION.finditer(text)
+        if match[1].strip('"') in functions
+        for number in _DIVISION.findall(match[0])
+    )
+    places = dict.fromkeys(f"{loc.file}:{loc.line}" for loc in found if loc.line)
+    return f"@{_table_of_divisions(symbol)} = private constant {constant(' or '.join(places))}"
+
+
+def _table_of_divisions(symbol: str) -> str:
+    return f'"tw.divisions.{symbol}"'
 
 
 def _with_functions(
@@ -181,8 +202,9 @@ def code_of(symbol: str, way: Way) -> str:
         names = Names(symbol, "", 0)
         tables = [f"@{names.table(name)}" for name in ("regions", "kind", "file", "line", "mask")]
         tables.append(f"@{names.together}")
+    tables.append(f"@{_table_of_divisions(symbol)}")
     fields = [f"ptr @{entry('block', symbol)}", f"ptr @{entry('thread', symbol)}", f"i64 {way:d}"]
-    return f"{{ ptr, ptr, i64{', ptr' * 6} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
+    return f"{{ ptr, ptr, i64{', ptr' * 7} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
 
 
 def variables(text: str, kernels: Iterable[str]) -> list[str]:

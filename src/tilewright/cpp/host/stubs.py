@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tilewright.cpp.host.parameters import parameter_type, split_parameters
+from tilewright.cpp.host.parameters import constant, parameter_type, split_parameters
 from tilewright.cpp.host.simt import Way, code_of
 
 _DEFINITION = (
@@ -87,9 +87,7 @@ def _size_of(type: str) -> str:
 
 
 def _string(name: str, value: str) -> str:
-    data = value.encode()
-    text = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\' else f"\\{b:02X}" for b in data)
-    return f'@"{name}" = private constant [{len(data) + 1} x i8] c"{text}\\00"'
+    return f'@"{name}" = private constant {constant(value)}'
 
 
 def _with_stub(text: str, symbol: str, description: str) -> tuple[str, list[str]]:

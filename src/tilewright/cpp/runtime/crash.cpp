@@ -140,12 +140,20 @@ void say_of(kernel const& what, char const* told) {
     if (code && locate && locate(offset, where, int(sizeof where))) say("%s: %s() %s", where, what.name, told);
     else say("%s() %s", what.name, told);
 }
+// Whether the place `where` is among `places`, of which there are some.
+static bool has(char const* places, char const* where) {
+    size_t length = strlen(where);
+    for (char const* at = strstr(places, where); at; at = strstr(at + 1, where))
+        if (at[length] == 0 || at[length] == ' ') return true;
+    return !*places;
+}
 // Says what a fault was that ended a launch; the error that the program gets.
 cudaError_t report_fault(launch& run) {
     char where[512], what[128];
     size_t offset = run.fault.counter - base();
     if (!locate || !locate(offset, where, int(sizeof where)))
         snprintf(where, sizeof where, "address 0x%zx of the program's code", offset);
+    if (run.fault.signal == SIGFPE && !has(run.what.divisions, where)) snprintf(where, sizeof where, "%s", run.what.divisions);
     bool const memory = run.fault.signal == SIGSEGV || run.fault.signal == SIGBUS;
     if (memory) snprintf(what, sizeof what, "an access to address 0x%zx, which is no memory", run.fault.address);
     else snprintf(what, sizeof what, "%s", run.fault.signal == SIGFPE ? "a division of an integer by zero" : "a trap");

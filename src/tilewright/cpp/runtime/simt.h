@@ -55,6 +55,7 @@ struct simt_code {
     int const* lines;
     long long const* masks;
     together all;
+    char const* divisions;  // places of those that may be by zero, between which is " or "
 };
 struct span {
     size_t start, end;
