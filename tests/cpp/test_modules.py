@@ -242,3 +242,60 @@ def test_the_driver(tmp_path: Path) -> None:
         "cuMemFree(q): CUDA_ERROR_INVALID_VALUE, invalid argument",
     ], done.stderr
     assert done.stderr.count("cuTexRefCreate is not supported; it returns CUDA_ERROR_NOT_SUPPORTED") == 1
+
+
+SIMT = r"""#include <cstdio>
+#include <cstring>
+#include <vector>
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <nvrtc.h>
+char const* text = R"(
+template <typename T> __device__ T twice(T x) { return x + x; }
+extern "C" __global__ void scale(float* p, float by, int n) {
+  __shared__ float s[64];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  s[threadIdx.x] = i < n ? p[i] : 0;
+  __syncthreads();
+  if (i < n) p[i] = by * s[blockDim.x - 1 - threadIdx.x];
+}
+template <typename T, int N> __global__ void add(T* p) { p[threadIdx.x] = twice(p[threadIdx.x]) + N; }
+__global__ void plain(int* p) { atomicAdd(p, 1); }
+)";
+int main() {
+  nvrtcProgram program;
+  nvrtcCreateProgram(&program, text, "scale.cu", 0, nullptr, nullptr);
+  nvrtcAddNameExpression(program, "add<float, 3>");
+  nvrtcAddNameExpression(program, "plain");
+  nvrtcResult r = nvrtcCompileProgram(program, 0, nullptr);
+  size_t size; nvrtcGetProgramLogSize(program, &size); std::vector<char> log(size); nvrtcGetProgramLog(program, log.data());
+  printf("%s %s\n", nvrtcGetErrorString(r), log.data());
+  char const *name, *other; printf("%d ", nvrtcGetLoweredName(program, "add<float, 3>", &name)); printf("%d\n", nvrtcGetLoweredName(program, "plain", &other));
+  nvrtcGetTileIRSize(program, &size); std::vector<char> image(size); nvrtcGetTileIR(program, image.data());
+  CUmodule module; CUfunction f, g, h, none;
+  printf("%d ", cuModuleLoadData(&module, image.data()));
+  printf("%d ", cuModuleGetFunction(&f, module, "scale")); printf("%d ", cuModuleGetFunction(&g, module, name)); printf("%d ", cuModuleGetFunction(&h, module, other));printf("%d\n", cuModuleGetFunction(&none, module, "nothing"));
+  float* p; cudaMallocManaged(&p, 400); for (int i = 0; i < 100; ++i) p[i] = i;
+  int* q; cudaMallocManaged(&q, 4); *q = 0;
+  float by = 2; int n = 100; void* a[] = {&p, &by, &n}; void* b[] = {&p}; void* c[] = {&q};
+  printf("%d ", cuLaunchKernel(f, 2, 1, 1, 64, 1, 1, 0, 0, a, nullptr));
+  printf("%d ", cuLaunchKernel(g, 1, 1, 1, 32, 1, 1, 0, 0, b, nullptr));
+  printf("%d ", cuLaunchKernel(h, 7, 1, 1, 32, 1, 1, 0, 0, c, nullptr));
+  printf("%d\n", cudaDeviceSynchronize());
+  printf("%g %g %g %g %d\n", p[0], p[31], p[63], p[64], *q);
+}
+"""
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_simt_kernels(tmp_path: Path, alone: bool) -> None:
+    """By their names, and by expressions for instances of templates; also in a program that needs no Python to run."""
+    source, program = tmp_path / "program.cu", tmp_path / "program"
+    source.write_text(SIMT)
+    command = [sys.executable, "-m", "tilewright"]
+    if alone:
+        subprocess.run([*command, "c++", str(source), "-o", str(program)], check=True, timeout=300)
+    words = [str(program)] if alone else [*command, "run", str(source)]
+    done = subprocess.run(words, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
+    lines = ["NVRTC_SUCCESS ", "0 0", "0 0 0 0 500", "0 0 0 0", "255 131 0 0 224"]
+    assert (done.stdout.splitlines(), done.stderr) == (lines, "")

@@ -40,10 +40,12 @@ class HostKernel:
 
 @dataclass(frozen=True)
 class HostUnit:
-    """One file of a program, compiled: an object with stubs for its kernels, and the tile kernels among these."""
+    """One file of a program, compiled: an object with stubs for its kernels, and the tile kernels among these; of the
+    SIMT kernels their symbols and names."""
 
     binary: bytes
     kernels: tuple[HostKernel, ...]
+    simt: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,9 @@ def build_unit(request: Request) -> HostUnit:
     """The host part of a file. TileError for what the compiler refuses."""
     data = through_cache(request, "host unit", lambda: load("tilewright.cpp.host.units").compiled(request))
     head, _, binary = data.partition(b"\n")
-    kernels = tuple(HostKernel(symbol, name, tuple(codes)) for symbol, name, codes in json.loads(head))
-    return HostUnit(binary, kernels)
+    tile, simt = json.loads(head)
+    kernels = tuple(HostKernel(symbol, name, tuple(codes)) for symbol, name, codes in tile)
+    return HostUnit(binary, kernels, tuple((symbol, name) for symbol, name in simt))
 
 
 def build_object(request: Request) -> bytes:

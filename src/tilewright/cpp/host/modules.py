@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tilewright.backends.cpu.identity import target_key
 from tilewright.backends.cpu.on_demand import compiler, host
 from tilewright.backends.export import Export
 from tilewright.cpp import translation
+from tilewright.cpp.host.build import HostUnit, build_unit
 from tilewright.cpp.module import Kernel, request_of
 from tilewright.frontend.cpp.toolchain import Linked, compile_table, compiler_cache, link
 from tilewright.frontend.cpp.typecodes import type_code
@@ -50,6 +51,7 @@ FINDER = ctypes.CFUNCTYPE(
     ctypes.c_char_p,
     ctypes.POINTER(ctypes.c_uint),
     ctypes.POINTER(ctypes.c_uint),
+    ctypes.POINTER(ctypes.c_void_p),
 )
 SUCCESS, INVALID_OPTION, FAILED = 0, 5, 6  # results of nvrtcCompileProgram
 # What concerns GPUs, debuggers and optimizers is as it is here.
@@ -60,12 +62,14 @@ _IGNORED = re.compile(
 )
 
 
+_OPEN = ("-Wl,-z,undefs",)  # the runtime is in the program
+_SIMT = re.compile(r"\b__global__\b")
 _POINTER_SIZE = 8
 _MAGIC = b"\x7fTileIR\n"  # as `modules.cpp` of the runtime has it
 # What a module tells the runtime that loads it, of which it is no part.
 _TABLE = """
-struct kernel { const char *name, *symbol; const unsigned *sizes; unsigned parameters; };
-extern __attribute__((visibility("default"))) const struct kernel __tw_module_kernels[] = {ROWS {0, 0, 0, 0}};
+struct kernel { const char *name, *symbol; const unsigned *sizes; unsigned parameters; const void *simt; };
+extern __attribute__((visibility("default"))) const struct kernel __tw_module_kernels[] = {ROWS {0, 0, 0, 0, 0}};
 __attribute__((visibility("default"))) const void *__tw_module_codes;
 __attribute__((visibility("default"))) unsigned __tw_module_count;
 void __tw_register_tile_code(const void *codes, unsigned count) {
@@ -77,6 +81,10 @@ void __tw_register_tile_code(const void *codes, unsigned count) {
 
 _OURS_FIRST = "// A toolkit has this file: of headers that it and tilewright have, those of tilewright come first.\n"
 _MOST_FOLDERS = 64  # with headers that programs gave: those that were used last
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\s", "", name)
 
 
 class OptionError(ValueError):
@@ -143,22 +151,28 @@ def code(request: translation.Request, expressions: Sequence[str]) -> bytes:
     name, for programs without Python."""
 
     def make() -> translation.Made:
-        names = [*dict.fromkeys([*translation.kernel_names(request), *expressions])]
-        functions = translation.kernel_functions(request, names)
+        program, tile = _with_instances(request, expressions)
+        unit = build_unit(program) if _SIMT.search(request.text) else HostUnit(b"", ())
+        names = [*dict.fromkeys([*translation.kernel_names(request), *tile])]
+        functions = translation.kernel_functions(request, names) if names else []
         codes = [[type_code(value.tile.dtype) for value in function.body.args] for function in functions]
         unique = hashlib.sha256(repr((request, names)).encode()).hexdigest()[:16]
         symbols = [f"module {unique} {name}" for name in names]
         exports = [(Export(*pair, ()), types) for pair, types in zip(zip(functions, symbols), codes)]
         texts, rows = [], []
+        for number, (symbol, name) in enumerate(unit.simt):
+            texts.append(f"extern const char k{number}[] __asm__({json.dumps(symbol)});")
+            rows += [f"{{{json.dumps(each)}, 0, 0, 0, k{number}}}," for each in dict.fromkeys((_plain(name), symbol))]
         for number, (name, symbol, function) in enumerate(zip(names, symbols, functions)):
             sizes = [_size(value.tile.dtype) for value in function.body.args]
             texts.append(f"static const unsigned s{number}[] = {{{', '.join(map(str, [*sizes, 0]))}}};")
-            rows.append(f"{{{json.dumps(name)}, {json.dumps(symbol)}, s{number}, {len(sizes)}}},")
+            rows.append(f"{{{json.dumps(name)}, {json.dumps(symbol)}, s{number}, {len(sizes)}, 0}},")
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
             kernels = Path(folder, "kernels.o")
             compiler().write_program_code(exports, kernels, host())
             table = compile_table("\n".join([*texts, _TABLE.replace("ROWS", " ".join(rows))]))
-            made = link([table, kernels.read_bytes()], (), (), library=False, kind=Linked.PLUGIN)
+            objects = [table, kernels.read_bytes(), *([unit.binary] if unit.simt else [])]
+            made = link(objects, (), _OPEN if unit.simt else (), library=False, kind=Linked.PLUGIN)
         return made, translation.included_files(request, "names")
 
     return translation.through_cache(request, "\1".join([f"module for {target_key()}", *expressions]), make)
@@ -175,11 +189,31 @@ def _size(type: ElementType) -> int:
     return _POINTER_SIZE if isinstance(type, PointerType) else type.storage.itemsize
 
 
-def loaded(image: bytes, expression: str) -> Kernel:
-    """The kernel of an image that ``expression`` names. TileError where there is none."""
+def _request_of(image: bytes) -> translation.Request:
     fields = json.loads(image)
     defines = tuple((name, value) for name, value in fields.pop("defines"))
-    request = translation.Request(**{**fields, "defines": defines, "include_dirs": tuple(fields["include_dirs"])})
+    return translation.Request(**{**fields, "defines": defines, "include_dirs": tuple(fields["include_dirs"])})
+
+
+def _with_instances(request: translation.Request, expressions: Sequence[str]) -> tuple[translation.Request, list[str]]:
+    """A program that has the instances of SIMT kernels that are among ``expressions``, and those that name tile
+    kernels. TileError for one that can be neither."""
+    tile, uses = [], ""
+    for expression in expressions:
+        try:
+            translation.kernel_functions(request, [expression])
+            tile.append(expression)
+        except TileError:
+            if not _SIMT.search(request.text):
+                raise
+            name = f"__tw_instance{uses.count(chr(10))}"
+            uses += f"static void const* const {name} __attribute__((used)) = (void const*)&{expression};\n"
+    return replace(request, text=request.text + uses), tile
+
+
+def loaded(image: bytes, expression: str) -> Kernel:
+    """The kernel of an image that ``expression`` names. TileError where there is none."""
+    request = _request_of(image)
     checked = functools.partial(_checked, request, expression)
     return Kernel(expression, translation.kernel_function(request, expression), checked, None, request)
 
@@ -198,6 +232,7 @@ class Modules:
         self._kernels = kernels
         self._prepare = prepare
         self._numbers: dict[tuple[bytes, str], int] = {}
+        self._library, self._simt = library, dict[bytes, tuple[ctypes.CDLL, dict[str, str]]]()
         self._made = library["__tw_compiled"]
         self._made.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
         self.callbacks = COMPILER(self._compile), FINDER(self._find)
@@ -209,8 +244,9 @@ class Modules:
         try:
             words = [options[i].decode() for i in range(count)]
             request = requested(program.text.decode(), program.name.decode(), words, program.headers.decoded())
-            if named := program.expressions.decoded():
-                translation.kernel_functions(request, named)
+            request, _ = _with_instances(request, program.expressions.decoded())
+            if _SIMT.search(request.text):
+                build_unit(request)
             image = json.dumps(asdict(request)).encode()
         except (TileError, ValueError) as e:
             self._made(made, told(e).encode(), None, 0)
@@ -218,8 +254,28 @@ class Modules:
         self._made(made, b"", image, len(image))
         return SUCCESS
 
-    def _find(self, image: int, size: int, name: bytes, sizes: Any, count: Any) -> int:
+    def _simt_function(self, image: bytes, name: str) -> int | None:
+        """The address of the SIMT kernel of an image that a symbol or an expression names, None if there is none."""
+        request = _request_of(image)
+        if not _SIMT.search(request.text):
+            return None
+        if image not in self._simt:
+            unit = build_unit(request)
+            ctypes.CDLL(self._library._name, ctypes.RTLD_GLOBAL)  # it has the runtime
+            linked = link([unit.binary], (), _OPEN, library=False, kind=Linked.PLUGIN)
+            with tempfile.NamedTemporaryFile(suffix=".so", prefix="tilewright-") as file:
+                Path(file.name).write_bytes(linked)
+                symbols = {other: symbol for symbol, title in unit.simt for other in (symbol, _plain(title))}
+                self._simt[image] = ctypes.CDLL(file.name), symbols
+        module, symbols = self._simt[image]
+        symbol = symbols.get(name) or symbols.get(_plain(name))
+        return None if symbol is None else ctypes.cast(module[symbol], ctypes.c_void_p).value
+
+    def _find(self, image: int, size: int, name: bytes, sizes: Any, count: Any, function: Any) -> int:
         key = ctypes.string_at(image, size), name.decode()
+        function[0] = self._simt_function(*key)
+        if function[0]:
+            return 0
         number = self._numbers.get(key)
         try:
             kernel = loaded(*key) if number is None else self._kernels[f"module {number}"]

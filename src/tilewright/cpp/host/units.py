@@ -42,7 +42,7 @@ def compiled(request: Request) -> Made:
     made = with_stubs(threads.llvm, names, threads.ways, _bounds(llvm), shared_types(llvm, simt), llvm)
     if simt:
         made = with_variables(made, variables(llvm, simt), file_number(request))
-    head = json.dumps(described[: len(kernels)])
+    head = json.dumps([described[: len(kernels)], [names[:2] for names in described[len(kernels) :]]])
     return f"{head}\n".encode() + to_object(made, fast=bool(simt)), files
 
 

@@ -32,7 +32,8 @@ namespace tilewright {
 constexpr int most_parameters = 256;
 constexpr char magic[8] = {'\x7f', 'T', 'i', 'l', 'e', 'I', 'R', '\n'};  // an image begins with it, and its size
 static int (*compiler)(nvrtcProgram program, char const* const* options, int count);
-static int (*finder)(char const* image, size_t size, char const* name, unsigned* sizes, unsigned* count);
+// The number of a tile kernel, or in `function` a SIMT kernel.
+static int (*finder)(char const* image, size_t size, char const* name, unsigned* sizes, unsigned* count, void** function);
 
 template <typename T>
 static T* made_of(T const& value) {
@@ -128,6 +129,7 @@ struct module_kernel {
     char const *name, *symbol;
     unsigned const* sizes;
     unsigned parameters;
+    void const* simt;  // its address, of one that the module has registered
 };
 struct loaded_module {
     size_t size;
@@ -154,6 +156,14 @@ static void* library_of(char const* image, size_t size) {
     return library;
 }
 
+// Whether names are the same but for spaces.
+static bool is_same(char const* x, char const* y) {
+    for (;; ++x, ++y) {
+        while (*x == ' ') ++x;
+        while (*y == ' ') ++y;
+        if (*x != *y || !*x) return *x == *y;
+    }
+}
 static list<kernel*> loaded;  // those that programs asked for
 bool is_loaded(void const* handle) { return loaded.holds((kernel*)handle); }
 
@@ -325,13 +335,18 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* 
     char own[32];
     char const* symbol = own;
     if (finder) {
-        int number = finder(module->image, module->size, name, sizes, &count);
+        void* simt = nullptr;
+        int number = finder(module->image, module->size, name, sizes, &count, &simt);
+        if (simt) *function = (CUfunction)find_kernel(simt);
+        if (simt) return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
         if (number < 0) return CUDA_ERROR_NOT_FOUND;
         snprintf(own, sizeof own, "module %d", number);
     } else {
         auto* found = (module_kernel const*)dlsym(module->library, "__tw_module_kernels");
-        while (found->name && strcmp(found->name, name) != 0) ++found;
+        while (found->name && !is_same(found->name, name)) ++found;
         if (!found->name) return CUDA_ERROR_NOT_FOUND;
+        if (found->simt) *function = (CUfunction)find_kernel(found->simt);
+        if (found->simt) return CUDA_SUCCESS;
         symbol = found->symbol;
         count = found->parameters;
         memcpy(sizes, found->sizes, count * sizeof *sizes);
