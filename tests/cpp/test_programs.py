@@ -485,6 +485,43 @@ int main() {
     assert done.returncode == 8 and "argument 'höhe' of größe<int>() points to no memory" in done.stderr
 
 
+def test_macros_that_stand_for_a_part_of_a_launch(tmp_path: Path, environment: dict[str, str]) -> None:
+    text = """
+#define LAUNCH(kernel, grid, ...) kernel<<<grid, ##__VA_ARGS__>>>
+#define WITH(...) \\
+    <<< __VA_ARGS__ >>>
+__tile_global__ void tile(int* p, int v) { *p += v; }
+__global__ void simt(int* p, int v) { *p *= v; }
+int main() {
+    int* p; cudaMallocManaged(&p, 4); *p = 1;
+    LAUNCH(tile, 1)(p, 2); simt WITH(dim3(1), 2 - 1)(p, 5); LAUNCH(simt, 1, 1, 0)(p, 2);
+    return *p;
+}
+"""
+    (tmp_path / "program.cu").write_text(text)
+    done = run(tmp_path / "program.cu", environment)
+    assert (done.stderr, done.returncode) == ("", 30)
+
+
+def test_kernels_that_static_objects_launch(tmp_path: Path, environment: dict[str, str]) -> None:
+    """At the end, tile kernels run as ever; before main there are none yet."""
+    text = """#include <cstdio>
+#include <cstdlib>
+__tile_global__ void tile(int* p) { *p = 5; }
+static int* p;
+struct Last { ~Last() { tile<<<1>>>(p); printf("%s %d\\n", cudaGetErrorName(cudaGetLastError()), *p); } } last;
+struct First { First() { tile<<<1>>>(p); puts(cudaGetErrorName(cudaGetLastError())); } } first;
+int main() { atexit([] { puts("atexit"); }); cudaMallocManaged(&p, 4); puts("main"); return 9; }
+"""
+    (tmp_path / "program.cu").write_text(text)
+    done = run(tmp_path / "program.cu", environment)
+    said = ["cudaErrorInvalidDeviceFunction", "main", "atexit", "cudaSuccess 5"]
+    assert (done.stdout.splitlines(), done.returncode) == (said, 9)
+    assert done.stderr.startswith(
+        "tilewright: tile() is launched before main, when `tilewright run` has no tile kernels"
+    )
+
+
 NAMED_KERNELS = """
 struct Scale { float by; constexpr Scale(float b) : by(b) {} };
 enum class Mode : short { add, mul };

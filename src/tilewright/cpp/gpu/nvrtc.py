@@ -38,20 +38,7 @@ _OUTSIDE = (
     r"struct|class|union|enum|namespace|static_assert|(?:static\s+)?const)\b)"
 )
 _MEMBER = re.compile("")
-_STANDARD = "#include <cuda/std/cstdint>\nnamespace std { using namespace cuda::std; }\n"
-_EXPANDED = """#define __extension__
-extern "C" __device__ void __assertfail(const char*, const char*, unsigned, const char*, size_t);
-static __device__ inline void __assert_fail(const char* what, const char* file, unsigned line, const char* function) {
-    __assertfail(what, file, line, function, 1);
-}
-"""  # what `assert` of the C library leaves
-_INTEGERS = "".join(
-    f"typedef {sign} {type} {prefix}int{bits}_t;\n"
-    for sign, prefix in (("signed", ""), ("unsigned", "u"))
-    for type, bits in (("char", 8), ("short", 16), ("int", 32), ("long long", 64))
-)
-_NAMES = ("size_t", *(f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)))
-_INTEGERS += f"namespace std {{ {' '.join(f'using ::{name};' for name in _NAMES)} }}\n"
+_PRELUDE = Path(__file__).with_name("nvrtc_prelude.h").read_text()
 _ACCESS = re.compile(r"\s*(?:public|private|protected)\s*:(?!:)")
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)[<"]([^">\n]+)[">]', re.MULTILINE)
 
@@ -140,7 +127,6 @@ def _header_folders() -> list[Path]:
 def device_text(text: str, folders: Sequence[Path]) -> str:
     """``text`` without what only the host has. Lines stay where they are. Headers of the standard library are those of
     libcu++ where it is in ``folders``, and otherwise none."""
-    standard = any((folder / "cuda/std/cstdint").is_file() for folder in folders)
 
     def include(match: re.Match[str]) -> str:
         known = match[2] != "cuda_tile.h" and any((folder / match[2]).is_file() for folder in folders)
@@ -157,7 +143,7 @@ def device_text(text: str, folders: Sequence[Path]) -> str:
     )
     for start, end in reversed(list(_of_host(masked, 0, len(masked), outside, outside))):
         text = f"{text[:start]}{blank(text[start:end])}{text[end:]}"
-    return f"{_STANDARD if standard else _INTEGERS}{_EXPANDED}#line 1\n{text}"
+    return f"{_PRELUDE}#line 1\n{text}"
 
 
 def _of_host(

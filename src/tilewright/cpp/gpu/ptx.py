@@ -126,7 +126,7 @@ def _for_device(text: str, kernels: Sequence[str], variables: Sequence[str]) -> 
         for m in re.finditer(r"^attributes (#\d+) = \{(.*)\}$", text, re.M)
     ]
     start = [f'target datalayout = "{_LAYOUT}"', f'target triple = "{TRIPLE}"', *types]
-    return "\n".join([*start, body, _index(), _barrier(), _RUNTIME, *_declarations(text, body), *groups, ""])
+    return "\n".join([*start, body, _RUNTIME, *_declarations(text, body), *groups, ""])
 
 
 def _with_shared(body: str, name: str) -> str:
@@ -179,45 +179,10 @@ def _math_of(text: str) -> set[str]:
     return {name for name in re.findall(r"^declare [^@\n]*@(\w+)\(", text, re.M) if _LIBRARY_HAS.fullmatch(name)}
 
 
-def _barrier() -> str:
-    """The barrier of a block, by the kind of its result."""
-    lines = [
-        "define internal i32 @__tw_simt_barrier(i32 %kind, i32 %predicate, ptr %f, i32 %l) alwaysinline convergent {",
-        "  switch i32 %kind, label %k2 [ i32 0, label %k0 i32 1, label %k1 ]",
-    ]
-    reduce = {
-        "popc.u32": ("$0", ""),
-        "and.pred": ("q", " selp.u32 $0, 1, 0, q;"),
-        "or.pred": ("q", " selp.u32 $0, 1, 0, q;"),
-    }
-    for kind, (name, (result, end)) in enumerate(reduce.items()):
-        code = f"{{ .reg .pred p, q; setp.ne.u32 p, $1, 0; bar.red.{name} {result}, 0, p;{end} }}"
-        lines += [
-            f"k{kind}:",
-            f'  %r{kind} = call i32 asm sideeffect "{code}", "=r,r,~{{memory}}"(i32 %predicate) convergent',
-            f"  ret i32 %r{kind}",
-        ]
-    return "\n".join([*lines, "}"])
-
-
-def _index() -> str:
-    """The coordinates of a thread, by their number."""
-    names = [
-        f"llvm.nvvm.read.ptx.sreg.{group}.{axis}" for group in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz"
-    ]
-    cases = " ".join(f"i32 {i}, label %c{i}" for i in range(len(names)))
-    lines = [f"declare i32 @{name}()" for name in names]
-    lines += ["define internal i32 @__tw_simt_index(i32 %which) alwaysinline {"]
-    lines += [f"  switch i32 %which, label %c0 [ {cases} ]"]
-    for i, name in enumerate(names):
-        lines += [f"c{i}:", f"  %v{i} = call i32 @{name}()", f"  ret i32 %v{i}"]
-    return "\n".join([*lines, "}"])
-
-
 def _declarations(text: str, body: str) -> Iterator[str]:
     """Declarations of the functions that ``body`` calls and nothing here defines."""
     named = {name.strip('"') for name in re.findall(NAME, body)}
-    own = set(re.findall(r"@([\w.]+)\(", _RUNTIME)) | {"__tw_simt_index", "__tw_simt_barrier"}
+    own = set(re.findall(r"@([\w.]+)\(", _RUNTIME))
     mathematics = _math_of(text)
     for match in re.finditer(rf"^declare [^@\n]*{NAME}\([^\n]*$", text, re.M):
         name, intrinsic = match[1].strip('"'), _MATH.search(match.group())

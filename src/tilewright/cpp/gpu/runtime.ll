@@ -57,3 +57,82 @@ define internal void @__cxa_pure_virtual() noreturn {
   call void @llvm.trap()
   unreachable
 }
+; The barrier of a block, by the kind of its result.
+define internal i32 @__tw_simt_barrier(i32 %kind, i32 %predicate, ptr %f, i32 %l) alwaysinline convergent {
+  switch i32 %kind, label %k2 [
+    i32 0, label %k0
+    i32 1, label %k1 ]
+k0:
+  %r0 = call i32 asm sideeffect "{ .reg .pred p, q; setp.ne.u32 p, $1, 0; bar.red.popc.u32 $0, 0, p; }", "=r,r,~{memory}"(i32 %predicate) convergent
+  ret i32 %r0
+k1:
+  %r1 = call i32 asm sideeffect "{ .reg .pred p, q; setp.ne.u32 p, $1, 0; bar.red.and.pred q, 0, p; selp.u32 $0, 1, 0, q; }", "=r,r,~{memory}"(i32 %predicate) convergent
+  ret i32 %r1
+k2:
+  %r2 = call i32 asm sideeffect "{ .reg .pred p, q; setp.ne.u32 p, $1, 0; bar.red.or.pred q, 0, p; selp.u32 $0, 1, 0, q; }", "=r,r,~{memory}"(i32 %predicate) convergent
+  ret i32 %r2
+}
+; The coordinates of a thread, by their number.
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.y()
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.z()
+declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()
+declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()
+declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.ntid.y()
+declare i32 @llvm.nvvm.read.ptx.sreg.ntid.z()
+declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()
+declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.z()
+define internal i32 @__tw_simt_index(i32 %which) alwaysinline {
+  switch i32 %which, label %c0 [
+    i32 0, label %c0
+    i32 1, label %c1
+    i32 2, label %c2
+    i32 3, label %c3
+    i32 4, label %c4
+    i32 5, label %c5
+    i32 6, label %c6
+    i32 7, label %c7
+    i32 8, label %c8
+    i32 9, label %c9
+    i32 10, label %c10
+    i32 11, label %c11 ]
+c0:
+  %v0 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  ret i32 %v0
+c1:
+  %v1 = call i32 @llvm.nvvm.read.ptx.sreg.tid.y()
+  ret i32 %v1
+c2:
+  %v2 = call i32 @llvm.nvvm.read.ptx.sreg.tid.z()
+  ret i32 %v2
+c3:
+  %v3 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+  ret i32 %v3
+c4:
+  %v4 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()
+  ret i32 %v4
+c5:
+  %v5 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()
+  ret i32 %v5
+c6:
+  %v6 = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+  ret i32 %v6
+c7:
+  %v7 = call i32 @llvm.nvvm.read.ptx.sreg.ntid.y()
+  ret i32 %v7
+c8:
+  %v8 = call i32 @llvm.nvvm.read.ptx.sreg.ntid.z()
+  ret i32 %v8
+c9:
+  %v9 = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
+  ret i32 %v9
+c10:
+  %v10 = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()
+  ret i32 %v10
+c11:
+  %v11 = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.z()
+  ret i32 %v11
+}

@@ -200,6 +200,7 @@ class _Process:
         before = signal.signal(signal.SIGINT, signal.SIG_DFL)  # a handler of Python would wait for the end of main
         try:
             status = _MAIN(("main", self._library))(len(words), ctypes.addressof(argv), None)
+            self._library["__tw_finish"]()
         finally:
             signal.signal(signal.SIGINT, before)
             self._c.fflush(None)

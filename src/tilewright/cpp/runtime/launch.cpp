@@ -81,7 +81,11 @@ cudaError_t run_tile(kernel const& what, configuration const& how, void** slots)
         for (tile_code const* each : compiled)
             if (strcmp(each->symbol, what.symbol) == 0) found = each;
     }
-    if (!found) return launcher ? cudaError_t(launcher(what.symbol, how.grid, slots)) : cudaErrorInvalidDeviceFunction;
+    if (!found && launcher) return cudaError_t(launcher(what.symbol, how.grid, slots));
+    if (!found) {
+        say("%s() is launched before main, when `tilewright run` has no tile kernels; a program of `tilewright c++` does", what.name);
+        return cudaErrorInvalidDeviceFunction;
+    }
     word words[256];
     bool null = false;
     if (what.parameters > sizeof words / sizeof *words) return cudaErrorLaunchOutOfResources;

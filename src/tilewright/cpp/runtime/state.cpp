@@ -96,6 +96,10 @@ cudaError_t __tw_host_unsupported(char const* name) {
     return report(cudaErrorNotSupported);
 }
 
+extern void* __dso_handle __attribute__((visibility("hidden")));
+void __cxa_finalize(void*);
+// Under `tilewright run`, when main has returned: what runs at the end of a program may still launch tile kernels.
+void __tw_finish() { __cxa_finalize(&__dso_handle); }
 cudaError_t cudaDeviceReset() {
     forget_memory();
     __atomic_store_n(&failed, cudaSuccess, __ATOMIC_RELAXED);

@@ -17,6 +17,7 @@ from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.ir.errors import TileUnsupportedFeatureError
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
+_PART_OF_LAUNCH = re.compile(r"<<<(?!.*>>>\s*\()", re.DOTALL)  # the arguments come behind the macro
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 # What CUDA's keywords stand for, which some programs write themselves.
 _ATTRIBUTE = re.compile(
@@ -44,7 +45,8 @@ def with_keywords(text: str) -> str:
 def needs_expansion(text: str, include_dirs: Iterable[str | os.PathLike[str]]) -> bool:
     """Whether what is rewritten may be in macros, or in files of the user that ``text`` includes."""
     words = ("cutile", "__global__", "__device__", *(["__tile_global__"] if "cutile" in text else []))
-    if any(word in define.group() for define in _DEFINE.finditer(text) for word in words):
+    defines = [define.group() for define in _DEFINE.finditer(text)]
+    if any(word in define for define in defines for word in words) or any(map(_PART_OF_LAUNCH.search, defines)):
         return True
     names = _INCLUDE.findall(text)
     return any((Path(directory) / name).is_file() for directory in include_dirs for name in names)
