@@ -658,6 +658,23 @@ def test_combiners_ask_for_the_block_themselves() -> None:
 
 
 @ct.kernel
+def sides_of_scans(x, firsts, lasts):
+    tile = ct.load(x, (0,), (8,))
+    ct.store(firsts, (0,), ct.scan(tile, 0, lambda left, right: left, 0))
+    ct.store(lasts, (0,), ct.scan(tile, 0, lambda left, right: right, 0, reverse=True))
+
+
+def test_combiners_have_the_left_side_first() -> None:
+    """As cuTile Python writes them, and tileiras calls them."""
+    ops = exported(sides_of_scans, *[array(1, ct.int32)] * 3).entry("k").body.walk()
+    bodies = [op.regions[0] for op in ops if op.name == "scan"]
+    assert [body.args.index(body.ops[-1].operands["operands"][0]) for body in bodies if body is not None] == [0, 1]
+    x, firsts, lasts = np.arange(3, 11, dtype=np.int32), np.zeros(8, np.int32), np.zeros(8, np.int32)
+    launch(sides_of_scans, (x, firsts, lasts))
+    assert (firsts == 3).all() and np.array_equal(lasts, x)
+
+
+@ct.kernel
 def sums_of_iotas(out):
     i = ct.arange(16, dtype=ct.int32)
     ct.store(out, (0,), i + i)

@@ -296,7 +296,7 @@ class _Control:
         self.define(op, made, slots)
 
     def fold(self, op: linear.Reduce | linear.Scan) -> None:
-        """The combiner takes an element and what was combined so far for each operand: our right and left scalars.
+        """The combiner takes a left and a right scalar for each operand; ours all left ones, then all right ones.
 
         Restricted floats, of which ``tileiras`` takes no combiner, are numbers of float32 outside of it.
         """
@@ -307,7 +307,7 @@ class _Control:
         body, loc = Block(scalars), e.loc
         e.enter(op.body, body, {}, is_loop=False)  # combiners take nothing from around them
         for i, argument in enumerate(op.body.args):
-            given = scalars[2 * (i % n) + (i < n)]
+            given = scalars[2 * (i % n) + (i >= n)]
             e[argument] = arith.convert(e, given, carriers[i % n], dtypes[i % n])
         self.all(op.body.ops[:-1])
         last = op.body.ops[-1]

@@ -339,15 +339,15 @@ class _Control:
     # -- reductions
 
     def fold(self, op: Operation) -> None:
-        """Their combiner takes an element and what was combined so far for each operand: our right and left scalars."""
+        """Their combiner takes a left and a right scalar for each operand; ours all left ones, then all right ones."""
         body = op.regions[0]
         assert body is not None
         values = self.e.all(op.operands["operands"])
         n, scalars = len(values), [v.tile.with_shape(()) for v in values]
 
         def fill(arguments: list[core.Value]) -> None:
-            self.define(body.args[1::2], arguments[:n])
-            self.define(body.args[0::2], arguments[n:])
+            self.define(body.args[0::2], arguments[:n])
+            self.define(body.args[1::2], arguments[n:])
             self.block(body.ops, self.terminate)
 
         made = self.region([*scalars, *scalars], fill)
