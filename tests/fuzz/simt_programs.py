@@ -24,6 +24,9 @@ _PLAIN = (
     "default: {v} -= {n}u; }}",
     "{v} = twice([&](unsigned x) {{ return x + {w}; }}, {0});",
     "for (unsigned i = {0} & 3u; i < 4u; ++i) {{ if (own[i] % 7u == {n}u) break; own[i] = own[i] * 3u + {v}; }}",
+    "for (unsigned i = threadIdx.x; i < {n}u * 9u + (arg & 7u); i += blockDim.x) {{ {v} = {v} * 5u + i; wide ^= {w}; }}",
+    "for (unsigned i = tid; i < {n}u * 13u; i += blockDim.x * blockDim.y) {{ if (i % 11u == {n}u % 11u) continue; "
+    "{v} ^= {0} + i; if (i > 150u + {w} % 64u) break; }}",
     "do {{ {v} = {v} / 3u + {n}u; }} while ({v} > 40u && (wide += {v}) % 5u);",
     "atomicAdd(&out[TT], {0});",
     "atomicMax(&out[TT + 1u], {0});",

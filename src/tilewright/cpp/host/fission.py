@@ -264,8 +264,8 @@ def _with_frame(kernel: Split) -> Split:
     kernel.frame[:] = [name for name in kernel.frame if name in moved or name not in plain]
     same = set() if kernel.by_warps else uniform(kernel.regions, set(plain), kernel.allocas)
     same -= _apart(kernel, plain)
-    guarded = () if kernel.by_warps or kernel.yields else range(len(kernel.regions))
-    kernel.guards.update((k, found) for k in guarded if (found := _guard(kernel, k, same, plain)) is not None)
+    if not kernel.by_warps and not kernel.yields:
+        kernel.guards.update(_guards(kernel, same, plain))
     kernel.uniform.extend(name for name in kernel.frame if name in same)
     kernel.frame[:] = [name for name in kernel.frame if name not in same]
     if kernel.barriers:
@@ -277,13 +277,14 @@ def _with_frame(kernel: Split) -> Split:
     return kernel
 
 
-def _guard(kernel: Split, number: int, same: set[str], plain: Collection[str]) -> Guard | None:
-    """The guard of a region, where the variables ``same`` are uniform and ``plain`` ones are loaded and stored only."""
+def _guards(kernel: Split, same: set[str], plain: Collection[str]) -> dict[int, Guard]:
+    """The guards of regions, where the variables ``same`` are uniform and ``plain`` ones are loaded and stored only."""
     definitions = definitions_of(kernel.lines)
     known = uniform_values({**definitions, **{name: f"  {name} = alloca " for name in kernel.allocas}}, same)
     quiet = {i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.predicate == "0"}
     own = {name for name in plain if name not in kernel.frame or name in same}
-    return guard(kernel.regions[number], known, definitions, kernel.recomputed, plain, own, quiet)
+    found = (guard(region, known, definitions, kernel.recomputed, plain, own, quiet) for region in kernel.regions)
+    return {number: each for number, each in enumerate(found) if each is not None}
 
 
 def _pointed_to(kernel: Split, plain: Collection[str]) -> set[str]:

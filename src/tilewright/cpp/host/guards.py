@@ -93,22 +93,25 @@ def guard(
     if len(skipping) != 1 or "" in prefix:
         return None
     ((at, (work, skip)),) = skipping.items()
-    reach = {name: set(reachable([name], lambda n: blocks[n].successors())) for name in blocks}
-    if at in reach[work] | reach[skip] or not all(_is_quiet(blocks[name], variables, private) for name in prefix):
+    behind = set(reachable([work, skip], lambda name: blocks[name].successors()))
+    if at in behind or not all(_is_quiet(blocks[name], variables, private) for name in prefix):
         return None
-    ends = {_end(blocks[name]) for name in reach[skip] | reach[work]} - {None}
+    ends = {_end(blocks[name]) for name in behind} - {None}
     if len(ends) != 1 or not ends & {0, *quiet}:
         return None
+    of_work = set(reachable([work], lambda name: blocks[name].successors()))
+    before = {other: {name for name in prefix if other in blocks[name].successors()} for other in prefix}
+    leading = set(reachable(before[at], before.__getitem__))  # to where threads part
     asked, body = [], []
     for name, block in blocks.items():
         if name in prefix:
             asked.append(block if name != at else replace(block, lines=_going_to(block, skip, bounds[at])))
         if name == at:
             body.append(replace(block, lines=_going_to(block, work, ())))
-        elif at in reach[name]:
-            to = [n for n in block.successors() if at in reach[n]]
+        elif name in leading:
+            to = [n for n in block.successors() if n in leading or n == at]
             body.append(block if len(to) > 1 else replace(block, lines=_going_to(block, to[0], ())))
-        elif name in reach[work]:
+        elif name in of_work:
             body.append(block)
     return Guard(asked, body)
 

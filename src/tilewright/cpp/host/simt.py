@@ -92,7 +92,7 @@ def with_threads(
     module with functions inlined, and ``transform`` with passes run over functions; ``checked`` code asks the runtime
     before each access."""
     calls = _call_graph(text, kernels)
-    divisions = [_divisions(text, symbol, called_from(calls, [symbol])) for symbol in kernels]
+    divisions = _divisions(text, calls, kernels)
     text = _without_null_accesses(text, called_from(calls, kernels))
     own = {name for name in called_from(calls, kernels) if name.startswith(_HELPERS)}
     inlined = (_callers(calls, (_INDEX, *_WAITS)) | own) - set(kernels)
@@ -141,18 +141,19 @@ def with_threads(
     return SimtModule("\n".join([whole, *divisions, *missing, ""]), ways)
 
 
-def _divisions(text: str, symbol: str, functions: set[str]) -> str:
-    """The constant that names the places of the divisions that a kernel and the ``functions`` that it calls may do by
-    zero: LLVM forgets where those come from that it takes out of loops."""
+def _divisions(text: str, calls: Mapping[str, set[str]], kernels: Iterable[str]) -> list[str]:
+    """The constants that name the places of the divisions that each of ``kernels``, and what it calls, may do by zero:
+    LLVM forgets where those come from that it takes out of loops."""
     locations = Locations({int(n): line for n, line in re.findall(r"^!(\d+) = (.*)$", text, re.M)})
-    found = (
-        locations.loc(int(number))
-        for match in FUNCTION.finditer(text)
-        if match[1].strip('"') in functions
-        for number in _DIVISION.findall(match[0])
-    )
-    places = dict.fromkeys(f"{loc.file}:{loc.line}" for loc in found if loc.line)
-    return f"@{_table_of_divisions(symbol)} = private constant {constant(' or '.join(places))}"
+    places: dict[str, list[str]] = {}
+    for match in FUNCTION.finditer(text):
+        found = (locations.loc(int(number)) for number in _DIVISION.findall(match[0]))
+        places[match[1].strip('"')] = [f"{loc.file}:{loc.line}" for loc in found if loc.line]
+    lines = []
+    for symbol in kernels:
+        own = dict.fromkeys(place for name in sorted(called_from(calls, [symbol])) for place in places.get(name, ()))
+        lines.append(f"@{_table_of_divisions(symbol)} = private constant {constant(' or '.join(own))}")
+    return lines
 
 
 def _table_of_divisions(symbol: str) -> str:

@@ -150,13 +150,15 @@ def _together(
             lanes=_LANES,
             judge=[f"  %{r}found = load i32, ptr %met", f"  switch i32 %{r}found, label %{r}stop [ {_cases(r, ends)} ]"]
             if len(ends) > 1
-            else [f"  %{r}found = add i32 0, {1 << ends[0]}", f"  br label %{r}to{ends[0]}"],
+            else [f"  %{r}found = add i32 0, {1 << ends[0] if ends else 0}", f"  br label %{r}{_first(ends)}"],
             to=[line for lines in to for line in lines],
             kept=_copies(kernel, f"{r}stop", {name for end in ends if end for name in live[end]}, "l", "f"),
         )
         stopped.append(f"[ %{r}found, %{r}stop ]")
     starts = [0, *(i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.kind != LEAVES)]
     yields = [i for i in starts if i and kernel.barriers[i - 1].kind == YIELD]
+    if not finished:  # it never ends
+        return "\n".join(simt_lines("apart", name=names.together))
     lines = simt_lines(
         "together",
         name=names.together,
@@ -202,6 +204,10 @@ def _copies(kernel: Split, own: str, variables: set[str], source: str, target: s
             lines += [f"  {p} = load <{_COPIED} x {type}>, ptr {p}.{source}, align 1"]
             lines += [f"  store <{_COPIED} x {type}> {p}, ptr {p}.{target}, align 1"]
     return lines
+
+
+def _first(ends: Sequence[int]) -> str:
+    return f"to{ends[0]}" if ends else "stop"  # it does not come to an end
 
 
 def _cases(r: str, ends: Sequence[int]) -> str:
