@@ -675,6 +675,20 @@ def test_combiners_have_the_left_side_first() -> None:
 
 
 @ct.kernel
+def sums_between(x, out):
+    ct.store(out, (0, 0, 0), ct.cumsum(ct.load(x, (0, 0, 0), (4, 8, 2)), 1, reverse=True))
+
+
+def test_scans_along_an_axis_between_others_have_two_axes() -> None:
+    """Where warps share the axis, tileiras 13.5 loses what they hand on."""
+    (scan,) = (op for op in exported(sums_between, array(3), array(3)).entry("k").body.walk() if op.name == "scan")
+    assert scan.attributes["dim"] == 1 and str(scan.results[0].type) == "tile<8x8xf32>"
+    x, out = np.arange(64, dtype=np.float32).reshape(4, 8, 2), np.zeros((4, 8, 2), np.float32)
+    launch(sums_between, (x, out))
+    assert np.array_equal(out, x[:, ::-1].cumsum(1)[:, ::-1])
+
+
+@ct.kernel
 def sums_of_iotas(out):
     i = ct.arange(16, dtype=ct.int32)
     ct.store(out, (0,), i + i)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import warnings
@@ -25,7 +26,7 @@ from tilewright.tileir.export.emitter import Emitter, number_attribute, number_i
 from tilewright.tileir.export.tokens import Slot, Tokens
 from tilewright.tileir.module import ArrayAttr, Block, Entry, HintsAttr, Module, Value
 from tilewright.tileir.optable import NEWEST
-from tilewright.tileir.types import TOKEN
+from tilewright.tileir.types import TOKEN, Tile
 from tilewright.tileir.types import Type as TileIRType
 
 HANDLERS: dict[type[Op], Any] = {**arith.HANDLERS, **tiles.HANDLERS, **products.HANDLERS, **memory_ops.HANDLERS}
@@ -317,7 +318,7 @@ class _Control:
         e.leave()
         e.loc, e.op = loc, op
         operands = [arith.convert(e, e[v], d, c) for v, d, c in zip(op.values, dtypes, carriers)]
-        rank = op.values[0].tile.rank
+        extents, rank = op.values[0].tile.shape, op.values[0].tile.rank
         if isinstance(op, linear.Scan) and linear.Mma in e.tokens.kinds and rank > 1 and e.minor >= USUAL_MINOR:
             # tileiras 13.5 refuses scans of products along an axis but the last, and computes others wrongly.
             operands = [memory_ops.through_memory(e, op, v) for v in operands]
@@ -326,11 +327,33 @@ class _Control:
         ]
         extra = {"reverse": op.reverse} if isinstance(op, linear.Scan) else {}
         name = "scan" if isinstance(op, linear.Scan) else "reduce"
-        results = [tile_of(scalar(c), r.tile.shape) for r, c in zip(op.results, carriers)]
-        attributes = {"dim": op.axis, "identities": ArrayAttr(tuple(identities)), **extra}
+        shapes, axis = [r.tile.shape for r in op.results], op.axis
+        between = isinstance(op, linear.Scan) and 0 < axis < rank - 1
+        if between:  # tileiras 13.5 loses what warps hand on along such an axis, but not with those around it as one
+            order = (*(k for k in range(rank) if k != axis), axis)
+            moved = tuple(extents[k] for k in order)
+            shapes, axis = [(math.prod(moved[:-1]), moved[-1])] * n, 1
+            operands = [_spread(e, _permuted(e, v, order), shapes[0]) for v in operands]
+        results = [tile_of(scalar(c), shape) for shape, c in zip(shapes, carriers)]
+        attributes = {"dim": axis, "identities": ArrayAttr(tuple(identities)), **extra}
         made = e.add(name, {"operands": operands}, results, [body], **attributes)
+        if between:
+            back = tuple(map(order.index, range(rank)))
+            made = [_permuted(e, _spread(e, v, moved), back) for v in made]
         for result, value, carrier, dtype in zip(op.results, made, carriers, dtypes):
             e[result] = arith.convert(e, value, carrier, dtype)
+
+
+def _permuted(e: Emitter, value: Value, order: tuple[int, ...]) -> Value:
+    assert isinstance(value.type, Tile)
+    found = tile_of(value.type.element, tuple(value.type.shape[k] for k in order))
+    return e.one("permute", {"source": value}, found, permutation=order)
+
+
+def _spread(e: Emitter, value: Value, shape: tuple[int, ...]) -> Value:
+    """The elements of ``value`` in order, as a tile of ``shape``."""
+    assert isinstance(value.type, Tile)
+    return e.one("reshape", {"source": value}, tile_of(value.type.element, shape))
 
 
 _STRUCTURED: dict[type[Op], Callable[[_Control, Any], None]] = {
