@@ -11,14 +11,15 @@ from pathlib import Path
 
 from tilewright.backends.cuda_tools import failure_reason, run_tool, tool, tool_version
 from tilewright.cpp.translation import Request
+from tilewright.frontend.cpp.names import source_name
 
 NAME = "nvcc"
 _FLAGS = ("-x", "cu", "-ptx", "--extended-lambda", "--expt-relaxed-constexpr", "-lineinfo", "-w")
 _CONDITION = "cudaGraphSetConditional"
 _TILE = (13, 3)  # the first version that has tile code
 ERROR = re.compile(r"^(.*(?:error|fatal)\b.*)$", re.MULTILINE)
-ENTRY = re.compile(r"^(?:\.visible |\.weak )*\.entry ([\w$.]+)", re.MULTILINE)
-VARIABLE = re.compile(
+_ENTRY = re.compile(r"^(?:\.visible |\.weak )*\.entry ([\w$.]+)", re.MULTILINE)
+_VARIABLE = re.compile(
     r"^(?:\.visible |\.weak |\.extern )*\.(?:global|const) [^\n]*?([\w$.]+)(?:\[\d*\])*(?: =|;)", re.MULTILINE
 )
 # Parts of mangled names: literals, array bounds, what stands for parts before, and names after their lengths, those of
@@ -75,12 +76,16 @@ def compiled(request: Request, kernels: Iterable[str], variables: Sequence[str],
         _run([*flags, str(source)], ptx)
         # Drivers take machine code of later releases of a toolkit, but not its PTX.
         _run(["-cubin", f"-arch={target}", "-lineinfo", str(ptx)], cubin)
-        text = ptx.read_text()
-        names = paired(kernels, ENTRY.findall(text))
-        missing = [kernel for kernel in kernels if kernel not in names]
-        if missing:
-            raise Refused(f"which of its kernels {missing[0]} is, is not certain")
-        return Code(cubin.read_bytes(), names, paired(variables, VARIABLE.findall(text)))
+        return code_of(cubin.read_bytes(), ptx.read_text(), kernels, variables)
+
+
+def code_of(binary: bytes, ptx: str, kernels: Iterable[str], variables: Iterable[str]) -> Code:
+    """The machine code of ``ptx`` with its names. Refused where it is not certain what it calls a kernel."""
+    names = paired(kernels, _ENTRY.findall(ptx))
+    missing = next((kernel for kernel in kernels if kernel not in names), None)
+    if missing is not None:
+        raise Refused(f"which of its kernels {source_name(missing)} is, is not certain")
+    return Code(binary, names, paired(variables, _VARIABLE.findall(ptx)))
 
 
 def _tile_flags(text: str) -> Sequence[str]:

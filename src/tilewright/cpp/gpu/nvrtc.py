@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tilewright.cpp.gpu.nvcc import ENTRY, ERROR, VARIABLE, Code, Refused, identity_of, paired
+from tilewright.cpp.gpu.nvcc import ERROR, Code, Refused, code_of, identity_of
 from tilewright.cpp.translation import Request
 from tilewright.frontend.cpp.attributes import blank, closing, mask, without_directives
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
@@ -97,12 +97,7 @@ def compiled(request: Request, kernels: Mapping[str, str], variables: Sequence[s
             log = _read(api, program, "ProgramLog").decode(errors="replace").rstrip("\0")
             found = ERROR.search(log)
             raise Refused(found[1].strip() if found is not None else log.strip() or "it does not say why")
-        ptx = _read(api, program, "PTX").decode()
-        names = paired(kernels, ENTRY.findall(ptx))
-        missing = [kernel for kernel in kernels if kernel not in names]
-        if missing:
-            raise Refused(f"which of its kernels {source_name(missing[0])} is, is not certain")
-        return Code(_read(api, program, "CUBIN"), names, paired(variables, VARIABLE.findall(ptx)))
+        return code_of(_read(api, program, "CUBIN"), _read(api, program, "PTX").decode(), kernels, variables)
     finally:
         api.nvrtcDestroyProgram(ctypes.byref(program))
 

@@ -66,17 +66,7 @@ _OPEN = ("-Wl,-z,undefs",)  # the runtime is in the program
 _SIMT = re.compile(r"\b__global__\b")
 _POINTER_SIZE = 8
 _MAGIC = b"\x7fTileIR\n"  # as `modules.cpp` of the runtime has it
-# What a module tells the runtime that loads it, of which it is no part.
-_TABLE = """
-struct kernel { const char *name, *symbol; const unsigned *sizes; unsigned parameters; const void *simt; };
-extern __attribute__((visibility("default"))) const struct kernel __tw_module_kernels[] = {ROWS {0, 0, 0, 0, 0}};
-__attribute__((visibility("default"))) const void *__tw_module_codes;
-__attribute__((visibility("default"))) unsigned __tw_module_count;
-void __tw_register_tile_code(const void *codes, unsigned count) {
-    __tw_module_codes = codes;
-    __tw_module_count = count;
-}
-"""
+_TABLE = Path(__file__).with_name("module_table.c").read_text()
 
 
 _OURS_FIRST = "// A toolkit has this file: of headers that it and tilewright have, those of tilewright come first.\n"

@@ -221,8 +221,7 @@ def variables(text: str, kernels: Iterable[str]) -> list[str]:
         name
         for match in GLOBAL.finditer(text)
         if match["kind"] == "global" and not re.search("external|thread_local", match["how"])
-        for name in [match[1].strip('"')]
-        if name in named or (name in copied and re.search(NAME, match["rest"]))
+        if (name := match[1].strip('"')) in named or (name in copied and re.search(NAME, match["rest"]))
     ]
 
 

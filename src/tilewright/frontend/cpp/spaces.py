@@ -39,8 +39,6 @@ _DEVICE = re.compile(r"\b__device__\b")
 _ELSEWHERE = re.compile(r"\b(?:__host__|__global__|__tile__|constexpr|consteval)\b")
 # Those that are for SIMT code alone are refused when their bodies, which are left out, would be called.
 TILE = Space("is tile code", ("__tile__", "__tile_global__", "__device__", "constexpr", "consteval"), "__tile__")
-
-
 # What is for neither is the host's.
 _DEVICES = Space("runs on a device", (*SIMT.words, *TILE.words), SIMT.advice)
 
@@ -109,15 +107,12 @@ def refuse_tile_functions(
         for symbol in sorted(calls[caller] & tile):
             at = source.call(caller, symbol)
             if at is not None:
-                name = (
-                    "a function of tile code"
-                    if symbol in intrinsics
-                    else f"{source_name(symbol)}(), which is tile code"
+                own = f"{source_name(symbol)}(), which is tile code"
+                called = "a function of tile code" if symbol in intrinsics else own
+                raise TileUnsupportedFeatureError(
+                    f"{source_name(caller)}() is not tile code and calls {called}; launch a tile kernel that calls it",
+                    source.declaration(caller) if at is UNKNOWN else at,
                 )
-                message = (
-                    f"{source_name(caller)}() is not tile code and calls {name}; launch a tile kernel that calls it"
-                )
-                raise TileUnsupportedFeatureError(message, source.declaration(caller) if at is UNKNOWN else at)
 
 
 class Source:
