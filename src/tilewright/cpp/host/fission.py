@@ -31,6 +31,7 @@ RUNTIME = {  # functions of the runtime that split kernels call
     "__tw_simt_frames": "declare ptr @__tw_simt_frames(i64)",
     "llvm.ctlz.i32": "declare i32 @llvm.ctlz.i32(i32, i1)",
     "llvm.vector.reduce.and.v32i32": "declare i32 @llvm.vector.reduce.and.v32i32(<32 x i32>)",
+    "llvm.cttz.i32": "declare i32 @llvm.cttz.i32(i32, i1)",
     "llvm.umin.i64": "declare i64 @llvm.umin.i64(i64, i64)",
     "llvm.smax.i64": "declare i64 @llvm.smax.i64(i64, i64)",
     "__tw_simt_passed": "declare void @__tw_simt_passed(i32)",

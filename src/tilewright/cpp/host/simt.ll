@@ -142,7 +142,7 @@ g.end:
   br i1 %g.m, label %g.thread, label %judge
 
 ;; warp
-define internal i32 @$run(ptr %slots, ptr %where, i32 %from, i32 %lanes, i32 %mask, ptr noalias %given, ptr noalias %taken, ptr noalias %masks, ptr noalias %ended, i32 %outcome, ptr noalias %sum)$location {
+define internal i32 @$run(ptr %slots, ptr %where, i32 %from, i32 %mask, ptr noalias %given, ptr noalias %taken, ptr noalias %masks, ptr noalias %ended, i32 %outcome, ptr noalias %sum)$location {
 entry:
 $head
   %votes = alloca i32
@@ -153,50 +153,24 @@ $head
   %count = mul i32 %plane, %c8
   %threads = zext i32 %count to i64
 $frame
-; where the first lane is: divisions take long, and most blocks are one row
-  %flat = icmp ult i32 %from, %c6
-  br i1 %flat, label %start, label %place
-place:
-  %p.x = urem i32 %from, %c6
-  %p.row = udiv i32 %from, %c6
-  %p.y = urem i32 %p.row, %c7
-  %p.z = udiv i32 %p.row, %c7
-  br label %start
-start:
-  %a.row = phi i32 [ %from, %entry ], [ %p.x, %place ]
-  %a.y = phi i32 [ 0, %entry ], [ %p.y, %place ]
-  %a.z = phi i32 [ 0, %entry ], [ %p.z, %place ]
-  %last = add i32 %a.row, $lanes
-  %row = icmp ule i32 %last, %c6
-  %each = icmp eq i32 %mask, -1
-  %whole = and i1 %row, %each
-  br i1 %whole, label %all, label %some
-; all lanes of a warp, which are neighbours along x
-all:
-  %a.lane = phi i32 [ 0, %start ], [ %a.more, %all ]
-  %a.x = add nuw nsw i32 %a.row, %a.lane
-$all
-  %a.more = add nuw nsw i32 %a.lane, 1
-  %a.go = icmp ult i32 %a.more, $lanes
-  br i1 %a.go, label %all, label %end$loop
-; lanes of a mask, one after the other
+  br label %some
 some:
-  %b.lane = phi i32 [ 0, %start ], [ %b.more, %next ]
-  %b.bit = lshr i32 %mask, %b.lane
-  %b.in = trunc i32 %b.bit to i1
-  br i1 %b.in, label %one, label %next
-one:
-  %b.at = add nuw nsw i32 %from, %b.lane
-  %b.x = urem i32 %b.at, %c6
-  %b.rest = udiv i32 %b.at, %c6
-  %b.y = urem i32 %b.rest, %c7
-  %b.z = udiv i32 %b.rest, %c7
-$one
-  br label %next
-next:
-  %b.more = add nuw nsw i32 %b.lane, 1
-  %b.go = icmp ult i32 %b.more, %lanes
-  br i1 %b.go, label %some, label %end
+  %left = phi i32 [ %mask, %entry ], [ %others, %some ]
+  %lane.number = call i32 @llvm.cttz.i32(i32 %left, i1 true)
+  %lane.wide = zext i32 %lane.number to i64
+  %lane.at = add nuw nsw i32 %from, %lane.number
+  %lane.thread = zext i32 %lane.at to i64
+  %x = urem i32 %lane.at, %c6
+  %row = udiv i32 %lane.at, %c6
+  %y = urem i32 %row, %c7
+  %z = udiv i32 %row, %c7
+$notes
+  %lane.next = $call
+$ends
+  %without = sub i32 %left, 1
+  %others = and i32 %left, %without
+  %go = icmp ne i32 %others, 0
+  br i1 %go, label %some, label %end
 end:
   %voted = load i32, ptr %votes
   %before = load i32, ptr %sum
@@ -205,14 +179,6 @@ end:
   %found = load i32, ptr %met
   ret i32 %found
 }
-
-;; lane
-  %$own.wide = zext i32 %$own.lane to i64
-  %$own.number = add nuw nsw i32 %from, %$own.lane
-  %$own.thread = zext i32 %$own.number to i64
-$notes
-  %$own.next = $call
-$ends
 
 ;; ends
   %$own.end = getelementptr i32, ptr %ended, i64 %$own.wide

@@ -1,11 +1,9 @@
 """SIMT kernels whose lanes wait for each other, as LLVM text: functions that run a region for lanes of a warp.
 
-The runtime calls them: a warp goes on until its lanes have ended or wait for other warps. Where all lanes have
-converged, which is the rule, a region is a loop over the lanes, which LLVM vectorizes; where they have diverged, those
-that are at its start take turns. What lanes give each other is an array over them.
-
-Another function runs whole warps, one after the other, from one barrier of the block to the next, while they stay
-converged; the runtime goes on where one does not.
+One function runs whole warps, one after the other, from one barrier of the block to the next, while the lanes of each
+have converged, which is the rule: a region is a loop over the lanes, which LLVM vectorizes. Where one does not stay so,
+the runtime goes on, and calls functions that run a region for lanes that are at its start, in turns. What lanes give
+each other is an array over them.
 """
 
 from __future__ import annotations
@@ -39,10 +37,10 @@ def warp_functions(
     *,
     stores: bool,
 ) -> str:
-    """For each region a function that runs it for the lanes ``%mask`` of the ``%lanes`` lanes from the thread ``%from``
-    on; all of them are -1. It returns the set of where they ended, and notes for each lane where. ``head`` loads
-    ``arguments`` and coordinates, and ``locations`` are those of the functions and of their calls, as for
-    ``block_function``, the last ones of the function that runs whole warps."""
+    """For each region a function that runs it for the lanes ``%mask`` of those from the thread ``%from`` on. It returns
+    the set of where they ended, and notes for each lane where. ``head`` loads ``arguments`` and coordinates, and
+    ``locations`` are those of the functions and of their calls, as for ``block_function``, the last ones of the
+    function that runs whole warps."""
     each = range(len(kernel.regions))
     texts = [_region(kernel, k, head, names, arguments, locations[k], stores=stores) for k in each]
     rows = ", ".join(f"ptr @{names.run(k)}" for k in each)
@@ -61,38 +59,19 @@ def _region(
     *,
     stores: bool,
 ) -> str:
-    group, words = _group(kernel, k, names), ("%given", "%taken")
     frame = [f"%f{i}" for i in range(len(kernel.frame))]
-
-    def lane(own: str, attributes: str, group: str) -> list[str]:
-        """The call of the region for one lane, by values whose names begin with ``own``."""
-        coordinates = [f"%{own}.{axis}" for axis in "xyz"]
-        return simt_lines(
-            "lane",
-            own=own,
-            notes=[f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(coordinates)] if stores else [],
-            call=f"{_call(kernel, k, names, arguments, own, coordinates, words, frame, f'%{own}.thread')} "
-            f"{attributes}{locations[1]}",
-            ends=simt_lines("ends", own=own, group=group),
-        )
-
+    call = _call(kernel, k, names, arguments, "lane", ("%x", "%y", "%z"), ("%given", "%taken"), frame, "%lane.thread")
     lines = simt_lines(
         "warp",
         run=names.run(k),
         location=locations[0],
         head=[*head],
         frame=frame_pointers(kernel, shared=True),
-        lanes=_LANES,
-        all=lane("a", "", group),
-        loop=f", !llvm.loop {names.loop(k)}" if group else "",
-        one=lane("b", "noinline", ""),
+        notes=[f"  store i32 %{axis}, ptr %p{i}" for i, axis in enumerate("xyz")] if stores else [],
+        call=f"{call} noinline{locations[1]}",
+        ends=simt_lines("ends", own="lane", group=""),
     )
     return "\n".join(lines)
-
-
-def _group(kernel: Split, k: int, names: Names) -> str:
-    """What marks accesses to memory in the loop over region ``k``, if its iterations share none."""
-    return f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
 
 
 def _call(
@@ -139,7 +118,7 @@ def _together(
         ends = sorted({block.barrier for block in region if block.barrier or any("  ret " in n for n in block.lines)})
         words = f"%{r}given", f"%{r}taken"
         call = _call(kernel, k, names, arguments, r[:-1], [f"%{r}x", "%y", "%z"], words, frame, f"%{r}wide")
-        group = _group(kernel, k, names)
+        group = f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
         to = [_goes_on(kernel, k, end, live, finished) for end in ends]
         regions += simt_lines(
             "together region",

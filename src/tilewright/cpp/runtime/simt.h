@@ -29,11 +29,10 @@ struct fiber {
 };
 // How the threads of a block run: `Way` of cpp/host/simt.py.
 enum class way : long { loops, fibers, warps };
-// Runs a region of a kernel for the lanes `mask` of the `lanes` threads from `from` on, all of them if it is -1: the set
-// of the barriers that they ended at, each a bit, of which 0 is the end of the kernel, and in `ended` that of each lane.
-using region = unsigned (*)(void** slots, unsigned const* coordinates, unsigned from, unsigned lanes, unsigned mask,
-                            void* given, void const* taken, unsigned* masks, unsigned* ended,
-                            unsigned outcome, unsigned* sum);
+// Runs a region of a kernel for the lanes `mask` of the threads from `from` on: the set of the barriers that they ended
+// at, each a bit, of which 0 is the end of the kernel, and in `ended` that of each lane.
+using region = unsigned (*)(void** slots, unsigned const* coordinates, unsigned from, unsigned mask, void* given,
+                            void const* taken, unsigned* masks, unsigned* ended, unsigned outcome, unsigned* sum);
 // Runs the first `warps` whole warps from the region `at` on to a barrier of the block, or the end: how many got to the
 // same one, whose place is in `state`. The next one has parted, or is elsewhere. -1 if they cannot be run so.
 struct progress {

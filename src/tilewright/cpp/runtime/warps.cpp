@@ -10,7 +10,7 @@ enum : int { leaves = 3, yields = 5, meets = 4, meets_halves = 7 };
 static unsigned run_region(worker* mine, unsigned const* coordinates, warp& self, unsigned place, unsigned mask,
                            unsigned* sum) {
     launch* run = mine->run;
-    return run->what.regions[place](run->slots, coordinates, unsigned(&self - mine->warps) * 32, self.lanes, mask,
+    return run->what.regions[place](run->slots, coordinates, unsigned(&self - mine->warps) * 32, mask,
                                     self.given->words, self.taken->words, self.masks, self.ended, unsigned(mine->outcome), sum);
 }
 static unsigned every_lane(warp const& self) { return self.lanes < 32 ? (1u << self.lanes) - 1 : ~0u; }
@@ -89,7 +89,7 @@ static bool went_on(worker* mine, warp& self, unsigned found) {
 }
 // A step of a warp that is at one place: false as of `went_on`.
 static bool step(worker* mine, unsigned const* coordinates, warp& self, unsigned* sum) {
-    return went_on(mine, self, run_region(mine, coordinates, self, self.at, ~0u, sum));
+    return went_on(mine, self, run_region(mine, coordinates, self, self.at, every_lane(self), sum));
 }
 // A step of a warp whose lanes have parted: false once none of them can go on.
 static bool step_lanes(worker* mine, unsigned const* coordinates, warp& self, unsigned* sum) {
