@@ -65,22 +65,23 @@ static void begin_capture(cudaStream_t stream, bool given) {
     stream->capture = next++;
     captures.add({stream->capture, stream, given, false});
 }
-// `number` gets a capture into what ends with an error.
+// The capture is to end with an error, as the program did what gives `error` meanwhile.
 static cudaError_t invalidate(unsigned long long number, cudaError_t error) {
     if (capture_of* found = capture_numbered(number)) found->invalid = true;
     return error;
 }
-static bool leads_to(list<cudaGraphNode_t> const& ends, cudaGraphNode_t node_) {
+// Whether `what` is among `ends`, or among what these run after.
+static bool leads_to(list<cudaGraphNode_t> const& ends, cudaGraphNode_t what) {
     list<node*> seen{};
     for (cudaGraphNode_t each : ends) seen.add((node*)each);
     for (size_t i = 0; i < seen.count; ++i)
         for (node* each : seen[i]->after)
             if (!seen.holds(each)) seen.add(each);
-    bool found = seen.holds((node*)node_);
+    bool found = seen.holds((node*)what);
     seen.clear();
     return found;
 }
-// What is wrong with a capture that ends in `stream`.
+// Ends the capture that `stream` takes part in, for all of its streams: what is wrong with it.
 static cudaError_t end_capture(cudaStream_t stream) {
     capture_of ended = *capture_numbered(stream->capture);
     cudaError_t error = ended.invalid           ? cudaErrorStreamCaptureInvalidated
