@@ -340,6 +340,7 @@ KERNEL(kinds, if (t == 0) part[0] = 7; part[1 + t % 3] = 0; __syncthreads();
   if (t == 0) atomicAdd(out, all))
 KERNEL(partly, if (t < m / 2) v += __shfl_xor_sync(__activemask(), v, 0) - v; v = over_warp(v);
   if (t % 32 == 0) atomicAdd(out, v))
+KERNEL(cut, __syncwarp(); atomicAdd(out, v))  // the last warp has fewer lanes
 int main() {
   constexpr int n = 10007;
   int *in, *out, wanted = 0, bad = 0;
@@ -356,6 +357,11 @@ int main() {
   run("tree", tree); run("skipping", skipping); run("from_the_end", from_the_end); run("halves", halves);
   run("warps", warps); run("across", across); run("volatiles", volatiles); run("atomics", atomics);
   run("kinds", kinds); run("partly", partly);
+  for (dim3 block : {dim3(33), dim3(100), dim3(7, 9)}) {
+    *out = 0;
+    cut<<<5, block>>>(out, in, n);
+    if (cudaDeviceSynchronize() != cudaSuccess || *out != wanted) ++bad, printf("cut %d: %d\n", block.x, *out);
+  }
   printf("%d bad\n", bad);
 }
 """

@@ -188,7 +188,7 @@ static unsigned run_together(worker* mine, unsigned const* coordinates, unsigned
     for (unsigned w = 0; w < warps; ++w) {
         warp& self = all[w];
         self.together = true;
-        self.at = w < done ? *place : reached.begin;
+        self.at = w < done ? *place : w < whole ? reached.begin : at;
         self.now = w < done ? state_at(what, self.at) : state::ready;
         self.given = &self.buffers[0];
         self.taken = &self.buffers[1];
