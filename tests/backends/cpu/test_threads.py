@@ -34,7 +34,8 @@ def test_scratch_memory_is_placed_by_the_thread_that_writes_to_it_first() -> Non
 
     def look() -> None:
         memory, layout = Scratch(size), TeamMemory.of(threads, size // threads, True)
-        scratch = layout.scratch(layout.take())
+        taken = layout.take()  # which lives as long as its memory is looked at
+        scratch = layout.scratch(taken)
         assert not scratch % mmap.PAGESIZE and not layout.stride % mmap.PAGESIZE  # threads share no page of it
         for start in (memory.address, scratch):
             seen.append(resident(start, size))
@@ -45,6 +46,7 @@ def test_scratch_memory_is_placed_by_the_thread_that_writes_to_it_first() -> Non
     thread.start()
     thread.join()
     before, after = seen[::2], seen[1::2]
+    assert len(before) == len(after) == 2
     assert max(before) < size // 8  # the records are before it, perhaps in the same huge page
     assert min(after) >= size
 
