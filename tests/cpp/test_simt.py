@@ -798,3 +798,28 @@ int main() {
 def test_shuffles_by_known_and_unknown_distances_in_segments_of_each_width(tmp_path: Path) -> None:
     done = run(tmp_path / "program.cu", SHUFFLES)
     assert (done.stdout, done.stderr) == ("0 0\ncudaSuccess 1120 120 376\n0\n", "")
+
+
+def test_an_atomic_operation_that_has_no_plain_form_stays_atomic(tmp_path: Path) -> None:
+    text = """#include <cstdio>
+__global__ void k(unsigned* out) {
+    __shared__ unsigned s;
+    if (threadIdx.x == 0) s = 5;
+    __syncthreads();
+    __atomic_fetch_nand(&s, 6u, __ATOMIC_RELAXED);
+    __syncthreads();
+    if (threadIdx.x == 0) *out = s;
+}
+int main() {
+    unsigned* out;
+    cudaMallocManaged(&out, 4);
+    k<<<1, 3>>>(out);
+    cudaDeviceSynchronize();
+    printf("%x\\n", *out);
+}
+"""
+    expected = 5
+    for _ in range(3):
+        expected = ~(expected & 6) & 0xFFFFFFFF
+    done = run(tmp_path / "program.cu", text)
+    assert (done.returncode, done.stdout) == (0, f"{expected:x}\n"), done.stderr

@@ -14,8 +14,11 @@ from tilewright.cpp.host.uniform import ACCESS, LOCAL
 from tilewright.frontend.cpp.calls import FUNCTION
 
 OWN = "%tw.shared"  # how the names begin of values between which and memory other threads may be
+_STEPS = {name: f"{name} {{type}} {{old}}, {{value}}" for name in ("add", "sub", "and", "or", "xor", "fadd", "fsub")}
+_COMPARED = {"max": "sgt", "min": "slt", "umax": "ugt", "umin": "ult"}
+_HOW = "|".join((*_STEPS, *_COMPARED, "xchg"))  # what others do stays atomic
 _ATOMIC = re.compile(
-    rf"^  (?P<result>{LOCAL}) = atomicrmw (?:volatile )?(?P<how>\w+) ptr (?P<to>{LOCAL}|@[^,]+), (?P<type>\w+) "
+    rf"^  (?P<result>{LOCAL}) = atomicrmw (?:volatile )?(?P<how>{_HOW}) ptr (?P<to>{LOCAL}|@[^,]+), (?P<type>\w+) "
     r"(?P<value>[^,]+) monotonic, (?P<align>align \d+)(?P<rest>.*)$"
 )
 _EXCHANGE = re.compile(
@@ -27,8 +30,6 @@ _ORDER = re.compile(r" (?:monotonic|acquire|release|seq_cst)(?=, align)")
 _ORDERED = re.compile(r"^  (?:[^ ]+ = load|store) (?P<how>atomic |volatile )+.*, ptr (?P<to>[^ ,]+)")
 _SHARED = re.compile(r" = (?:tail )?call [^@]*@llvm\.threadlocal\.address\.")
 _BASE = re.compile(rf" = (?:getelementptr [^,]*, ptr|bitcast ptr|addrspacecast ptr) (?P<base>{LOCAL})(?=[, ]|$)")
-_STEPS = {name: f"{name} {{type}} {{old}}, {{value}}" for name in ("add", "sub", "and", "or", "xor", "fadd", "fsub")}
-_COMPARED = {"max": "sgt", "min": "slt", "umax": "ugt", "umin": "ult"}
 
 
 def changing(text: str) -> set[str]:
