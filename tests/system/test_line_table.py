@@ -12,10 +12,15 @@ import pytest
 from tilewright.frontend.cpp.toolchain import compiler_command
 from tilewright.system.line_table import source_lines
 
+HEADER = """
+static inline int magnitude(int x) {
+    return x < 0 ? -x : x;
+}
+"""
 SOURCE = """
-#include <cstdlib>
+#include "magnitude.h"
 static inline int twice(int x) {
-    return x * 2 + std::abs(x);
+    return x * 2 + magnitude(x);
 }
 template <int N>
 static inline int power(int x) {
@@ -40,7 +45,9 @@ int main(int argc, char**) {
 def compiled(folder: Path, version: int) -> Path:
     source, program = folder / "source.cpp", folder / f"program{version}"
     source.write_text(SOURCE)
-    flags = ["-O2", "-g", f"-gdwarf-{version}", "-fno-sanitize=all"]
+    (folder / "magnitude.h").write_text(HEADER)
+    # Without the C++ standard library, which would be built for these flags first.
+    flags = ["-O2", "-g", f"-gdwarf-{version}", "-fno-sanitize=all", "-nostdlib++"]
     subprocess.run([*compiler_command(), *flags, "-o", str(program), str(source)], check=True, capture_output=True)
     return program
 
