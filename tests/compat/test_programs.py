@@ -59,6 +59,21 @@ def test_reference_backend(name: str) -> None:
         run_program(str(FOLDER / f"{name}.py"), [])
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes")
+def test_a_missing_gpu_names_the_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a library of arrays raises and there is no GPU; errors of the program itself are left alone."""
+    (tmp_path / "cupy.py").write_text("def zeros(n):\n    raise RuntimeError('no driver')\n")
+    for number, (code, gpus) in enumerate([("cupy.zeros(4)", 0), ("cupy.zeros(4)", 1), ("raise RuntimeError", 0)]):
+        program = tmp_path / f"program{number}.py"
+        program.write_text(f"import cupy\n{code}\n")
+        monkeypatch.setattr("tilewright.compat.program.device_count", lambda gpus=gpus: gpus)
+        monkeypatch.delitem(sys.modules, "cupy", raising=False)
+        with pytest.raises(RuntimeError) as error:
+            run_program(str(program), [])
+        assert ("--device cpu" in "".join(getattr(error.value, "__notes__", ()))) == (number == 0)
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+
+
 def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)

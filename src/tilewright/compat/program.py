@@ -7,6 +7,7 @@ import importlib.abc
 import os
 import runpy
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +17,7 @@ from tilewright.compat.children import passed_on
 from tilewright.compat.cupy_cpu import cupy_arrays_on_cpu
 from tilewright.compat.modules import THEIRS, Implementation, install
 from tilewright.compat.torch_cpu import cuda_tensors_on_cpu
+from tilewright.gpu_runtime.driver import device_count
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +37,8 @@ def run_program(
     Says which implementation of ``cuda.tile`` it gets, once it imports that. With ``device="cpu"``, what it allocates
     as torch CUDA tensors are CPU tensors, and CuPy arrays are NumPy arrays. The same holds in Python processes that the
     program starts.
-    FileNotFoundError when there is no such program; whatever the program raises passes through.
+    FileNotFoundError when there is no such program; whatever the program raises passes through, with a note on
+    ``--device`` where PyTorch or CuPy miss a GPU.
     """
     if not module and not Path(program).is_file():
         raise FileNotFoundError(f"there is no program {program}")
@@ -54,9 +57,23 @@ def run_program(
                 runpy.run_module(program, run_name="__main__", alter_sys=True)
             else:
                 runpy.run_path(os.path.abspath(program), run_name="__main__")  # as Python itself names the file
+    except Exception as error:
+        if device is None and _misses_a_gpu(error):
+            # what add_note does from Python 3.11 on; tracebacks of 3.10 show none
+            vars(error).setdefault("__notes__", []).append(
+                "tilewright: there is no NVIDIA GPU here; with --device cpu, CUDA arrays are kept on the CPU"
+            )
+        raise
     finally:
         sys.argv, sys.path = old_argv, old_path
         sys.meta_path.remove(announcer)
+
+
+def _misses_a_gpu(error: Exception) -> bool:
+    """Whether a library of arrays raised ``error``, on a machine without a GPU."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    library = frame.f_globals.get("__name__", "").partition(".")[0]
+    return library in ("torch", "cupy", "cupy_backends") and device_count() == 0
 
 
 class _Announcer(importlib.abc.MetaPathFinder):
