@@ -20,6 +20,7 @@ import pytest
 
 import tilewright
 from tilewright.compat import Implementation, cuda_tensors_on_cpu, install, run_program
+from tilewright.language.static import static_def
 from tilewright.runtime import timeout
 
 FOLDER = Path(__file__).parent / "programs"
@@ -194,6 +195,8 @@ def test_install_inside_a_process() -> None:
     context.config.compiler_timeout_sec = 5
     assert timeout.limit() == 5
     context.config.compiler_timeout_sec = None
+    assert not taken["_cext"].cconv_v3_enabled()
+    assert importlib.import_module("cuda.tile._execution").static_def is static_def
     first = module.kernel(lambda x: None)
     assert module.kernel(first._pyfunc, occupancy=2).function is first.function
     with pytest.raises(ModuleNotFoundError):

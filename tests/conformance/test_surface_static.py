@@ -12,6 +12,7 @@ import pytest
 from support.tile_code import gives, refuses
 
 import tilewright as ct
+from tilewright.language.static import static_def
 
 V = np.arange(4, dtype=np.int32)
 I32 = np.int32
@@ -177,6 +178,45 @@ def test_static_eval_returns_any_host_value(backend: str) -> None:
         return n + table[3] + function(1) + ct.zeros((), dtype)
 
     gives(use, I32(1 + 9 + 2), 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Digits:
+    high: int
+    low: int
+
+    @static_def
+    def __call__(self, *more: int) -> int:
+        digits = [self.high, self.low, *more]  # what tile code lacks
+        return int("".join(map(str, digits)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Multiples:
+    twice: int
+    thrice: int
+
+    @static_def
+    def __init__(self, n: int) -> None:
+        object.__setattr__(self, "twice", n * 2)
+        object.__setattr__(self, "thrice", n * 3)
+
+
+@static_def
+def lengths(*tiles: Any, **named: Any) -> Any:
+    return sum([t.shape[0] for t in (*tiles, *named.values())]), tiles[0]
+
+
+def test_marked_functions_are_evaluated_as_by_static_eval(backend: str) -> None:
+    def use(x):
+        multiples = Multiples(5)
+        length, same = lengths(x, other=x)
+        return same + (Digits(3, 4)(5) + multiples.twice + multiples.thrice + length)
+
+    gives(use, V + I32(345 + 25 + 8), V)
+    error = refuses(lambda x: Digits(1, 2)(x), ct.StaticException, V)
+    assert "ValueError" in error.message
+    refuses(lambda x: lengths(1), ct.StaticException, V)
 
 
 def test_static_eval_gives_methods_and_texts(backend: str) -> None:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tilewright.ir.errors import UnsupportedCallError
+from tilewright.language.static import static_def
 from tilewright.runtime import timeout
 
 MODULES = ("_cext", "_datatype", "_exception", "_execution", "_memory_model", "_numeric_semantics", "_stub")
@@ -56,11 +57,13 @@ _MORE: dict[str, Callable[[Any], dict[str, Any]]] = {
     "_cext": lambda public: {
         "CallingConvention": public.compilation.CallingConvention,
         "TileDispatcher": public.kernel,
+        "cconv_v3_enabled": lambda: False,
+        "dev_features_enabled": lambda: False,
         "default_tile_context": SimpleNamespace(config=_Settings(), autotune_cache=None),
     },
     "_exception": lambda public: {
         **{old: getattr(public, new) for old, new in _ERRORS.items()},
         "UnsupportedCallError": UnsupportedCallError,
     },
-    "_execution": lambda public: {"TileDispatcher": public.kernel},
+    "_execution": lambda public: {"TileDispatcher": public.kernel, "static_def": static_def},
 }

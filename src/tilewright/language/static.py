@@ -45,6 +45,24 @@ def static_iter(iterable: Iterable[_T]) -> Iterable[_T]:
     return iterable
 
 
+_STATIC_DEF = "_tilewright_static_def"
+
+
+def static_def(function: _T) -> _T:
+    """Marks a function, method or ``__init__`` whose calls in tile code are evaluated as ``static_eval`` would.
+
+    No public name: published programs take it from ``cuda.tile._execution``.
+    """
+    setattr(function, _STATIC_DEF, True)
+    return function
+
+
+def is_static_def(callee: Any) -> bool:
+    """Whether ``callee``, or the ``__init__`` of a class, is marked by ``static_def``."""
+    marked = vars(callee).get("__init__") if isinstance(callee, type) else callee
+    return getattr(marked, _STATIC_DEF, None) is True
+
+
 @tile_operation
 def static_exception(exc: BaseException, /) -> BaseException:
     """In ``raise static_exception(...)``: stops the compilation when tracing reaches the statement.

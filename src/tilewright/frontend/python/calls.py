@@ -27,6 +27,7 @@ from tilewright.ir.errors import TileError, TileSyntaxError, TileTypeError, Unsu
 from tilewright.language import arithmetic, suggestions
 from tilewright.language.dtypes import to_dtype
 from tilewright.language.functions import TileFunction
+from tilewright.language.static import is_static_def
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.semantics import ValueSemantics
@@ -67,6 +68,8 @@ def call(t: ValueSemantics, function: Any, arguments: tuple[Any, ...], keywords:
         return BUILTINS[function](t, *arguments, **keywords)
     if hashable and function in OPERATOR_FUNCTIONS:
         return _operator_function(t, function, *_only_positional(t, function.__name__, arguments, keywords))
+    if is_static_def(function):
+        return static.host_call(t, function, arguments, keywords)
     if isinstance(function, TileFunction):
         if not function.tile:
             t.fail(

@@ -17,7 +17,7 @@ from tilewright.ir.errors import TileStaticEvalError
 from tilewright.language.arithmetic import maximum, minimum
 
 if TYPE_CHECKING:
-    from tilewright.frontend.python.tracer import Tracer
+    from tilewright.frontend.python.semantics import ValueSemantics
 
 
 _KINDS: dict[type, str] = {Tile: "tile", Array: "array", TiledView: "tiled view"}
@@ -49,7 +49,7 @@ class HostLocal:
 class Proxy:
     """A run-time value that host code may inspect, pass around and, for tiles, combine with operators."""
 
-    def __init__(self, tracer: Tracer, value: Any) -> None:
+    def __init__(self, tracer: ValueSemantics, value: Any) -> None:
         self._tracer = tracer
         self._value = value
 
@@ -145,7 +145,7 @@ def tile_operation_at_compile_time(operation: Any, arguments: tuple[Any, ...], k
     )
 
 
-def as_host_value(t: Tracer, value: Any) -> Any:
+def as_host_value(t: ValueSemantics, value: Any) -> Any:
     """A compile-time value as ``static_eval`` shows it to host code."""
     if isinstance(value, Tile) and value.constant is not None:
         return value.constant
@@ -162,7 +162,7 @@ def as_host_value(t: Tracer, value: Any) -> Any:
     return _converted(t, value, as_host_value) if is_record(value) else value
 
 
-def from_host_value(t: Tracer, value: Any) -> Any:
+def from_host_value(t: ValueSemantics, value: Any) -> Any:
     """What host code returned, as a compile-time value."""
     if isinstance(value, Proxy):
         return value._value
@@ -177,7 +177,7 @@ def from_host_value(t: Tracer, value: Any) -> Any:
     return t.imported(value, "the result of static_eval")
 
 
-def _converted(t: Tracer, record: Any, convert: Callable[[Tracer, Any], Any]) -> Any:
+def _converted(t: ValueSemantics, record: Any, convert: Callable[[ValueSemantics, Any], Any]) -> Any:
     """``record``, an instance of a dataclass, or a copy if ``convert`` changes any of its fields."""
     fields = {f.name: getattr(record, f.name) for f in dataclasses.fields(record) if hasattr(record, f.name)}
     changed = {name: convert(t, value) for name, value in fields.items()}

@@ -26,6 +26,7 @@ from tilewright.language.functions import COMPILE_TIME
 from tilewright.language.static import ensure_constant, static_assert, static_eval, static_exception, static_iter
 
 if TYPE_CHECKING:
+    from tilewright.frontend.python.semantics import ValueSemantics
     from tilewright.frontend.python.tracer import Tracer
 
 MAX_ITEMS = 1000
@@ -193,10 +194,22 @@ def host_eval(t: Tracer, node: ast.expr) -> Any:
     placed = ast.increment_lineno(copy.deepcopy(node), source.first_line - 1)
     code = compile(ast.Expression(placed), source.file, "eval")
     globals_ = {**NAMES, **t.scope.root().module, **_visible(t)}
+    return _run(t, lambda: eval(code, globals_))
+
+
+def host_call(t: ValueSemantics, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The call of a function that ``static_def`` marks."""
+    values = [as_host_value(t, a) for a in arguments]
+    named = {name: as_host_value(t, a) for name, a in keywords.items()}
+    return from_host_value(t, _run(t, lambda: function(*values, **named)))
+
+
+def _run(t: ValueSemantics, host_code: Callable[[], Any]) -> Any:
+    """What ``host_code`` returns; its exceptions become errors of the kernel."""
     where = t.builder.loc
     outer = COMPILE_TIME.set(tile_operation_at_compile_time)
     try:
-        return eval(code, globals_)
+        return host_code()
     except errors.TileError as e:
         e.loc = e.loc or where
         raise
