@@ -100,6 +100,45 @@ def test_rows_of_which_only_the_first_is_aligned() -> None:
 
 
 @ct.kernel
+def carried_alike(out, n):
+    x, y, i = n + 1, n + 2, 0
+    while i < n:
+        x = y = x + y
+        i += 1
+    ct.store(out, (0,), ct.full((4,), x, ct.int32))
+    ct.store(out, (1,), ct.full((4,), y, ct.int32))
+
+
+def test_values_that_a_loop_carries_equally() -> None:
+    for n, wanted in ((0, [1, 2]), (1, [5, 5]), (2, [14, 14])):
+        out = np.zeros(8, np.int32)
+        ct.launch(None, (1,), carried_alike, (out, n))
+        np.testing.assert_array_equal(out, np.repeat(wanted, 4))
+
+
+@ct.kernel
+def running_sums_of_products(a, b, x, out, more):
+    """The sums are a part of an accumulator."""
+    for j in range(2):
+        sums = ct.cumsum(ct.load(x, (j, 0), (64, 64)), axis=1, reverse=True)
+        part = ct.extract(sums, (1, 0), (32, 64)).astype(ct.int32) % 3
+        ct.store(out, (j, 0), ct.mma(ct.load(a, (0, 0), (32, 32)), ct.load(b, (0, 0), (32, 64)), part))
+        ct.store(more, (j, 0), ct.extract(sums, (0, 0), (32, 64)))
+
+
+def test_running_sums_in_accumulators() -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-2, 3, shape).astype(np.int8) for shape in ((32, 32), (32, 64)))
+    x, out, more = rng.integers(0, 5, (128, 64)).astype(np.float32), np.zeros((64, 64), np.int32), np.zeros((64, 64))
+    more = more.astype(np.float32)
+    ct.launch(None, (1,), running_sums_of_products, (a, b, x, out, more))
+    sums = x[:, ::-1].cumsum(1)[:, ::-1].reshape(2, 2, 32, 64)
+    np.testing.assert_array_equal(more.reshape(2, 32, 64), sums[:, 0])
+    product = a.astype(np.int32) @ b.astype(np.int32)
+    np.testing.assert_array_equal(out.reshape(2, 32, 64), product + sums[:, 1].astype(np.int32) % 3)
+
+
+@ct.kernel
 def sums_of_columns(x, out, ROWS: ct.Constant[int], K: ct.Constant[int], SINGLE: ct.Constant[bool]):
     """By a product with ones."""
     tile = ct.load(x, (0, ct.bid(0)), (K, 64))

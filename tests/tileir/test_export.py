@@ -505,15 +505,18 @@ def running_sums(a, b, out, TILE: ct.Constant[int], PRODUCT: ct.Constant[bool]):
     ct.store(out, (0, 0), ct.cumsum(ct.cumsum(total, 0), 1, reverse=True))
 
 
-@pytest.mark.parametrize(("version", "product", "arrays"), (("13.3", True, 2), ("13.3", False, 0), ("13.2", True, 0)))
-def test_scans_beside_products_take_their_tiles_from_memory(version: str, product: bool, arrays: int) -> None:
-    """tileiras 13.5 refuses some, and computes others wrongly."""
+@pytest.mark.parametrize(("version", "product", "arrays"), (("13.3", True, 4), ("13.3", False, 0), ("13.2", True, 0)))
+def test_scans_beside_products_stand_between_memory_ops(version: str, product: bool, arrays: int) -> None:
+    """tileiras 13.5 refuses some in layouts of products, and computes others wrongly."""
     module = exported(running_sums, array(2), array(2), array(2), 8, product, version=version)
     ops = list(module.entry("k").body.walk())
     assert sum(op.name == "alloca" for op in ops) == arrays
     made_by = {value: op for op in ops for value in op.results}
     sources = [made_by[op.operands["operands"][0]].name for op in ops if op.name == "scan"]
     assert sources == (["load_ptr_tko"] * 2 if arrays else ["mmaf" if product else "addf", "scan"])
+    stores = [op.operands.get("value", op.operands.get("tile")) for op in ops if "store" in op.name]
+    stored = [made_by[value].name for value in stores]
+    assert stored.count("scan") == (2 if arrays else 1)
     a, b = np.arange(64, dtype=np.float32).reshape(8, 8) % 5, np.arange(64, dtype=np.float32).reshape(8, 8) % 3
     wanted = np.cumsum((a @ b if product else a + b)[:, ::-1].cumsum(0), 1)[:, ::-1]
     out = np.zeros((8, 8), np.float32)
@@ -658,6 +661,35 @@ def test_combiners_ask_for_the_block_themselves() -> None:
 
 
 @ct.kernel
+def carried_alike(out, n, x, flag, count):
+    """What the next iteration has is the same number twice, and what the first one has is not."""
+    first, second = x + 1, x + 2
+    on, off = flag, not flag
+    i, j = count, count * 3
+    for _ in range(n):
+        first = second = second + first
+        on = off = on != off
+        i = j = j + i
+    ct.store(out, (0,), ct.full((2,), first, ct.float32))
+    ct.store(out, (1,), ct.full((2,), second, ct.float32))
+    ct.store(out, (2,), ct.full((2,), ct.where(on, 1, 0), ct.float32))
+    ct.store(out, (3,), ct.full((2,), ct.where(off, 1, 0), ct.float32))
+    ct.store(out, (4,), ct.full((2,), i - j, ct.float32))
+
+
+def test_values_that_a_loop_carries_equally_stay_apart() -> None:
+    """tileiras 13.5 takes them as one, also where no iteration is."""
+    scalars = [ScalarConstraint(dtype) for dtype in (ct.int32, ct.float32, ct.bool_, ct.int64)]
+    module = exported(carried_alike, array(1), *scalars)
+    (carried,) = (op.operands["operands"] for op in module.entry("k").body.walk() if op.name == "continue")
+    assert len(set(carried)) == len(carried)
+    for n, wanted in ((0, [1, 2, 1, 0, -8]), (1, [3, 3, 1, 1, 0]), (2, [6, 6, 0, 0, 0])):
+        out = np.zeros(10, np.float32)
+        launch(carried_alike, (out, n, 0.0, True, 4))
+        np.testing.assert_array_equal(out[::2], wanted)
+
+
+@ct.kernel
 def sides_of_scans(x, firsts, lasts):
     tile = ct.load(x, (0,), (8,))
     ct.store(firsts, (0,), ct.scan(tile, 0, lambda left, right: left, 0))
@@ -720,6 +752,6 @@ def test_scans_of_an_iteration_come_after_those_before_it() -> None:
     (loop,) = (op for op in body.walk() if op.name == "for")
     inner = loop.regions[0]
     assert inner is not None
-    ops = {op.name: op for op in inner.ops}
-    assert ops["store_ptr_tko"].operands["token"] in inner.args
-    assert ops["load_ptr_tko"].results[1] in ops["continue"].operands["operands"]
+    stores, loads = ([op for op in inner.ops if op.name == name] for name in ("store_ptr_tko", "load_ptr_tko"))
+    assert stores[0].operands["token"] in inner.args and stores[1].operands["token"] is loads[0].results[1]
+    assert loads[1].results[1] in inner.ops[-1].operands["operands"]

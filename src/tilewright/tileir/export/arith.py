@@ -17,7 +17,7 @@ from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export.emitter import Emitter, scalar, signedness, tile, tile_of
 from tilewright.tileir.module import Value
 from tilewright.tileir.optable import BY_NAME, ENUM_SINCE
-from tilewright.tileir.types import I1, I64, Tile
+from tilewright.tileir.types import I1, I64, SCALARS, Pointer, Tile
 
 Handler = Callable[[Emitter, Any], Value]
 _INTEGERS: dict[type[Op], str] = {arith.Add: "addi", arith.Sub: "subi", arith.Mul: "muli"}
@@ -283,6 +283,16 @@ def bitcast(e: Emitter, value: Value, source: DType, target: DType) -> Value:
     result = tile_of(scalar(target), value.type.shape)
     e.require_tile(result)
     return e.one("bitcast", {"source": value}, result)
+
+
+def raw(e: Emitter, value: Value) -> Value | None:
+    """The bits of ``value`` as integers; None for pointers, and for floats as wide as no integer."""
+    assert isinstance(value.type, Tile)
+    element = value.type.element
+    bits = None if isinstance(element, Pointer) else SCALARS.get(f"i{element.bits}")
+    if bits is None or bits is element:
+        return None if bits is None else value
+    return e.one("bitcast", {"source": value}, tile_of(bits, value.type.shape))
 
 
 def _offset(e: Emitter, op: shape.PtrOffset) -> Value:

@@ -259,7 +259,11 @@ class _Control:
         self.e.op = op
         self.e.loc = self.locations(op.loc)
         last = slots if isinstance(op, control.Yield) else self.loops[-1]
-        self.e.add(_TERMINATORS[type(op)], {"operands": [*self.e.all(op.values), *self.e.tokens.values(last)]})
+        values = self.e.all(op.values)
+        if isinstance(op, control.Continue) and len(set(op.values)) < len(values):
+            # tileiras 13.5 takes what is carried equally as one, also where it does not begin so
+            values = [tiles.another(self.e, v) if v in values[:k] else v for k, v in enumerate(values)]
+        self.e.add(_TERMINATORS[type(op)], {"operands": [*values, *self.e.tokens.values(last)]})
 
     def define(self, op: Op, results: list[Value], slots: list[Slot]) -> None:
         self.e.tokens.set(slots, results[len(op.results) :])
@@ -319,8 +323,9 @@ class _Control:
         e.loc, e.op = loc, op
         operands = [arith.convert(e, e[v], d, c) for v, d, c in zip(op.values, dtypes, carriers)]
         extents, rank = op.values[0].tile.shape, op.values[0].tile.rank
-        if isinstance(op, linear.Scan) and linear.Mma in e.tokens.kinds and rank > 1 and e.minor >= USUAL_MINOR:
-            # tileiras 13.5 refuses scans of products along an axis but the last, and computes others wrongly.
+        # tileiras 13.5 refuses scans in layouts of products along an axis but the last, and computes others wrongly.
+        apart = isinstance(op, linear.Scan) and linear.Mma in e.tokens.kinds and rank > 1 and e.minor >= USUAL_MINOR
+        if apart:
             operands = [memory_ops.through_memory(e, op, v) for v in operands]
         identities = [
             number_attribute(carrier, number_in(dtype, x)) for dtype, carrier, x in zip(dtypes, carriers, op.identities)
@@ -340,6 +345,8 @@ class _Control:
         if between:
             back = tuple(map(order.index, range(rank)))
             made = [_permuted(e, _spread(e, v, moved), back) for v in made]
+        if apart:  # nor does what uses them say in which layout they are
+            made = [memory_ops.through_memory(e, op, v) for v in made]
         for result, value, carrier, dtype in zip(op.results, made, carriers, dtypes):
             e[result] = arith.convert(e, value, carrier, dtype)
 

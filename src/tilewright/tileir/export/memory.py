@@ -15,10 +15,10 @@ from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.ops import control, memory, shape
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType
 from tilewright.tileir.errors import VersionError
-from tilewright.tileir.export.arith import convert
+from tilewright.tileir.export.arith import convert, raw
 from tilewright.tileir.export.emitter import Emitter, scalar, tile_of
 from tilewright.tileir.module import ArrayAttr, Attribute, Block, BoolAttr, DictAttr, HintsAttr, IntegerAttr, Value
-from tilewright.tileir.types import I32, SCALARS, TOKEN, PartitionView, Pointer, StridedView, TensorView, Tile, Type
+from tilewright.tileir.types import I32, TOKEN, PartitionView, Pointer, Scalar, StridedView, TensorView, Tile, Type
 
 _SCOPES = {
     MemoryScope.BLOCK: "tl_blk",
@@ -204,12 +204,12 @@ def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes:
     value = _ordered(e, op, name, operands, [type], attributes)[0]
     if not e.tokens.is_written(op) or (math.prod(type.shape) >= _THREADS and not e.kernel.keep_loads):
         return value
-    bits = None if isinstance(type.element, Pointer) else SCALARS.get(f"i{type.element.bits}")
-    if bits is None:
+    numbers = raw(e, value)
+    if numbers is None:
         return value
-    if type.element is not bits:
-        value = e.one("bitcast", {"source": value}, tile_of(bits, type.shape))
-    value = e.one("reshape", {"source": value}, tile_of(bits, (*type.shape, 1)))
+    assert isinstance(numbers.type, Tile) and isinstance(numbers.type.element, Scalar)
+    bits = numbers.type.element
+    value = e.one("reshape", {"source": numbers}, tile_of(bits, (*type.shape, 1)))
     body = Block([Value(tile_of(bits)), Value(tile_of(bits))])
     around, e.block = e.block, body
     both = e.one("ori", {"lhs": body.args[0], "rhs": body.args[1]}, tile_of(bits))

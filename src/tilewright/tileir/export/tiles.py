@@ -12,10 +12,10 @@ from tilewright.ir.core import Op
 from tilewright.ir.dtypes import int32, uint8
 from tilewright.ir.ops import memory, shape
 from tilewright.ir.types import PointerType, TileType
-from tilewright.tileir.export.arith import convert
+from tilewright.tileir.export.arith import convert, raw
 from tilewright.tileir.export.emitter import Emitter, scalar, splat_of, tile_of
 from tilewright.tileir.module import BoundedAttr, DivByAttr, SameElementsAttr, Value
-from tilewright.tileir.types import I8, I32
+from tilewright.tileir.types import I8, I32, Scalar, Tile
 
 
 def _constant(e: Emitter, op: shape.Constant) -> Value | None:
@@ -107,6 +107,16 @@ def _bounded(e: Emitter, op: memory.AssumeBounded) -> Value:
     if not op.x.tile.element.is_signed:  # there the numbers are signed
         return e[op.x]
     return e.one("assume", {"value": e[op.x]}, e.result(op), predicate=bounded(op.lower, op.upper))
+
+
+def another(e: Emitter, value: Value) -> Value:
+    """The tile ``value`` as a value of its own."""
+    numbers = raw(e, value) or value
+    assert isinstance(numbers.type, Tile)
+    if isinstance(numbers.type.element, Scalar) and not numbers.type.element.is_integer:
+        return value
+    found = e.one("assume", {"value": numbers}, numbers.type, predicate=_div_by(1))
+    return found if numbers is value else e.one("bitcast", {"source": found}, value.type)
 
 
 def _blocked(e: Emitter, op: memory.AssumeBlocked) -> Value:
