@@ -276,6 +276,14 @@ def test_locations_of_text_are_written_as_the_disassembler_reads_them(tmp_path: 
             r"a.mlir:2:13: expected a value that is defined before, not '%1",
         ),
         ("entry @k(%a: !count) {\n  return\n}", r"a.mlir:1:14: expected a type, or an alias of one that is defined"),
+        (
+            'entry @k() {\n  return loc(fused["#no":1:2, #one])\n} loc(#two)\n#one = loc("a":1:2)',
+            r"a.mlir:3:7: expected an alias of a location that is defined, not '#two",
+        ),
+        (
+            'entry @k() {\n  return loc(#one)\n}\n#one = loc(callsite("a":1:2 at #loc1))',
+            r"a.mlir:4:32: expected an alias of a location that is defined, not '#loc1",
+        ),
         ("entry @k() {\n  nothing\n}", r"a.mlir:2:3: expected an op of CUDA Tile IR, not 'nothing'"),
         (
             "entry @k(%a: tile<3xi32>) {\n  return\n}",

@@ -11,6 +11,7 @@ from tilewright.tileir.module import Entry
 from tilewright.tileir.text.scanner import unquoted
 
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[\w.$-]+|[\w.$-]+|[^\s\w]')
+_NAMES = re.compile(r'"(?:[^"\\\n]|\\.)*"|#([\w$-]+)(?![\w.$-])')  # of aliases; attributes of dialects have a point
 _CLOSING = {"(": ")", "<": ">", "[": "]"}
 _MOST_DEPTH = 64
 _DIALECT = "#cuda_tile."
@@ -29,6 +30,11 @@ class Locations:
             self.made[text] = None  # what contains itself has no location
             self.made[text] = _Reader(self, text, depth).location() if depth < _MOST_DEPTH else None
         return self.made[text]
+
+    def undefined(self, text: str, start: int, end: int) -> int | None:
+        """Where this part of ``text`` has an alias that stands for nothing."""
+        names = ((match.start(), match[1]) for match in _NAMES.finditer(text, start, end))
+        return next((at for at, name in names if name is not None and name not in self.aliases), None)
 
 
 class _Reader:

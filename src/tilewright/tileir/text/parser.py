@@ -67,7 +67,9 @@ class _Parser:
         self.nest()
         while not s.peek("}") and s.pos < len(s.text):
             if s.peek("#"):  # an alias of a location, which was read before
+                start = s.pos
                 s.skip_to("\n")
+                self.require_aliases(start, s.pos)
                 continue
             if s.accept("!"):
                 name = s.name()
@@ -189,10 +191,18 @@ class _Parser:
         for match in re.compile(r'"(?:[^"\\\n]|\\.)*"|[()]').finditer(s.text, s.pos):
             depth += {"(": 1, ")": -1}.get(match.group(), 0)
             if depth == 0:
+                said = s.text[start : match.start()]
+                if said not in self.locations.made:
+                    self.require_aliases(start, match.start())
                 s.pos = match.end()
                 s.skip()
-                return self.locations(s.text[start : match.start()])
+                return self.locations(said)
         s.fail("a closing parenthesis of a location", start)
+
+    def require_aliases(self, start: int, end: int) -> None:
+        """TextError for a location in this part of the text that stands for one that is not defined."""
+        if (at := self.locations.undefined(self.s.text, start, end)) is not None:
+            self.s.fail("an alias of a location that is defined", at)
 
     # -- ops
 
