@@ -570,8 +570,9 @@ def test_numbers_of_worker_warps_that_a_version_lacks() -> None:
 
 def test_what_no_version_has_is_named_with_its_op_and_place() -> None:
     @ct.kernel
-    def padded(a, out):
-        ct.store(out, (0,), ct.load(a, (0,), (16,), padding_mode=ct.PaddingMode.POS_INF))
+    def rounded(a, out):
+        tile = ct.load(a, (0,), (16,)).astype(ct.bfloat16)
+        ct.store(out, (0,), tile.astype(ct.float16, rounding_mode=ct.RoundingMode.RA).astype(ct.float32))
 
     @ct.kernel
     def chosen(a, out):
@@ -582,11 +583,29 @@ def test_what_no_version_has_is_named_with_its_op_and_place() -> None:
 
     no_version = r"no version of CUDA Tile IR up to 13\.5 can express it"
     for kernel, said in (
-        (padded, r"make_partition_view: padding pos_inf for int32, and integers are padded with zero only"),
+        (rounded, r"cast: bfloat16 to float16 by nearest_away, and this conversion rounds by .*"),
         (chosen, r"if: it carries partition<.*>, and loops and branches carry tiles only"),
     ):
         with pytest.raises(TileIRError, match=rf"test_export.py:\d+:\d+: {said}; {no_version}"):
-            exported(kernel, array(1, ct.int32), array(1, ct.int32))
+            exported(kernel, array(1), array(1))
+
+
+@pytest.mark.parametrize("dtype", (ct.int8, ct.uint8, ct.int32, ct.uint64), ids=str)
+def test_integers_are_padded_with_their_extremes(dtype: Any) -> None:
+    """Views pad them with zero only."""
+
+    @ct.kernel
+    def extremes(a, out):
+        ct.store(out, (0, 0), ct.load(a, (1, 2), (2, 4), order="F", padding_mode=ct.PaddingMode.NEG_INF))
+        view = a.tiled_view((2, 4), padding_mode=ct.PaddingMode.POS_INF, traversal_steps=(3, 3))
+        ct.store(out, (1, 0), view.load((1, 1)))
+
+    ops = list(exported(extremes, array(2, dtype), array(2, dtype)).entry("k").body.walk())
+    assert sum(op.name == "select" for op in ops) == 4
+    a, out, again = np.arange(15).reshape(3, 5).astype(np.dtype(str(dtype))), *np.zeros((2, 4, 4), np.dtype(str(dtype)))
+    launch(extremes, (a, out))
+    launch(extremes, (a, again), through=False)
+    assert np.array_equal(out, again) and np.iinfo(out.dtype).max in out
 
 
 def test_every_op_is_exported() -> None:

@@ -9,14 +9,15 @@ from typing import Any
 
 from tilewright.ir import core
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import bfloat16, int64
-from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope, PaddingMode
+from tilewright.ir.dtypes import bfloat16, int32, int64
+from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.ops import control, memory, shape
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType
 from tilewright.tileir.errors import VersionError
-from tilewright.tileir.export.arith import convert, raw
+from tilewright.tileir.export.arith import compare, convert, raw
 from tilewright.tileir.export.emitter import Emitter, scalar, tile_of
+from tilewright.tileir.export.tiles import along
 from tilewright.tileir.module import ArrayAttr, Attribute, Block, BoolAttr, DictAttr, HintsAttr, IntegerAttr, Value
 from tilewright.tileir.types import I32, TOKEN, PartitionView, Pointer, Scalar, StridedView, TensorView, Tile, Type
 
@@ -159,17 +160,14 @@ def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
 
 
 def _made_partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
-    t = op.type
-    if t.padding in (PaddingMode.POS_INF, PaddingMode.NEG_INF) and not t.view.dtype.is_floating:
-        raise e.error(f"padding {t.padding.value} for {t.view.dtype}, and integers are padded with zero only")
-    made = e.view(t, _tile_view_type)
+    made = e.view(op.type, _tile_view_type)
     name = "make_partition_view" if isinstance(made, PartitionView) else "make_strided_view"
     return e.one(name, {"tensor_view": e[op.view]}, made)
 
 
 @functools.lru_cache(maxsize=1024)
 def _tile_view_type(t: PartitionViewType) -> PartitionView | StridedView:
-    """Integers are padded with zero, the nearest one to what else they may be padded with."""
+    """Integers are padded with zero, where ``_with_extremes`` puts what else they may be padded with."""
     padding = None if t.padding is PaddingMode.UNDETERMINED else t.padding.value
     padding = "zero" if padding is not None and not t.view.dtype.is_floating else padding
     view = _view_type(t.view)
@@ -181,7 +179,11 @@ def _tile_view_type(t: PartitionViewType) -> PartitionView | StridedView:
 def _indices(e: Emitter, values: Sequence[core.Value]) -> list[Value]:
     """Indices of one type."""
     same = len({scalar(v.tile.element) for v in values}) == 1
-    return e.all(values) if same else [convert(e, e[v], v.tile.element, int64) for v in values]
+    return e.all(values) if same else [_wide(e, v) for v in values]
+
+
+def _wide(e: Emitter, value: core.Value) -> Value:
+    return convert(e, e[value], value.tile.element, int64)
 
 
 def _viewed(e: Emitter, op: Any) -> dict[str, Any]:
@@ -244,7 +246,29 @@ def _load_view(e: Emitter, op: memory.LoadView) -> Value:
     if not _rank(op.view):
         return _loaded(e, op, "load_ptr_tko", {"source": e[op.view]}, order_of(op))
     operands = {"view": e[op.view], "index": _indices(e, op.indices)}
-    return _loaded(e, op, "load_view_tko", operands, _viewed(e, op))
+    value, t = _loaded(e, op, "load_view_tko", operands, _viewed(e, op)), op.partition()
+    extreme = not t.view.dtype.is_floating and t.padding in (PaddingMode.POS_INF, PaddingMode.NEG_INF)
+    return _with_extremes(e, op, value, t) if extreme else value
+
+
+def _with_extremes(e: Emitter, op: memory.LoadView, value: Value, t: PartitionViewType) -> Value:
+    """``value`` with the largest or the smallest integer outside of the array."""
+    assert isinstance(op.view.op, memory.MakePartitionView) and isinstance(op.view.op.view.op, memory.MakeTensorView)
+    dynamic = iter(op.view.op.view.op.shape)
+    extents = [_wide(e, next(dynamic)) if n is None else e.constant(int64, n) for n in t.view.shape]
+    one = tile_of(scalar(int64))
+    for k, (axis, step) in enumerate(zip(t.order, t.steps)):
+        if op.in_bounds[k]:
+            continue
+        index = _wide(e, op.indices[k])
+        start = e.one("muli", {"lhs": index, "rhs": e.constant(int64, step)}, one, overflow="none")
+        left = e.one("subi", {"lhs": extents[axis], "rhs": start}, one, overflow="none")
+        left = e.one("reshape", {"source": left}, tile_of(scalar(int64), (1,) * len(t.tile_shape)))
+        left = e.one("broadcast", {"source": left}, tile_of(scalar(int64), t.tile_shape))
+        inside = compare(e, int64, CmpPredicate.LT, convert(e, along(e, t.tile_shape, k), int32, int64), left)
+        outside = e.constant(t.view.dtype, memory.padding_value(t.padding, t.view.dtype), t.tile_shape)
+        value = e.one("select", {"cond": inside, "val_if_true": value, "val_if_false": outside}, e.result(op))
+    return value
 
 
 def _store_view(e: Emitter, op: memory.StoreView) -> None:

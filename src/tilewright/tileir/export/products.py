@@ -12,6 +12,7 @@ from tilewright.ir.dtypes import DType, int8, int16, int32, tfloat32
 from tilewright.ir.ops import arith, control, linear, shape
 from tilewright.tileir.export.arith import bitcast, convert
 from tilewright.tileir.export.emitter import Emitter, scalar, signedness, tile, tile_of
+from tilewright.tileir.export.tiles import along
 from tilewright.tileir.module import Value
 from tilewright.tileir.types import I32, Tile, Type
 
@@ -85,7 +86,7 @@ def _of_hidden_bits(e: Emitter, value: Value, dtype: DType) -> Value:
     assert isinstance(value.type, Tile)
     extents = value.type.shape
     numbers = tile_of(I32, extents)
-    rows, columns = (_along(e, extents, len(extents) - back) for back in (2, 1))
+    rows, columns = (along(e, extents, len(extents) - back) for back in (2, 1))
     thrice = e.one("muli", {"lhs": columns, "rhs": e.constant(int32, 3, extents)}, numbers, overflow="none")
     count = e.one("addi", {"lhs": rows, "rhs": thrice}, numbers, overflow="none")
     following = e.one("addi", {"lhs": count, "rhs": e.constant(int32, 1, extents)}, numbers, overflow="none")
@@ -97,13 +98,6 @@ def _of_hidden_bits(e: Emitter, value: Value, dtype: DType) -> Value:
 
 
 _INTEGERS = {1: int8, 2: int16, 4: int32}
-
-
-def _along(e: Emitter, extents: tuple[int, ...], axis: int) -> Value:
-    """0, 1, 2, ... along ``axis`` of a tile."""
-    line = tuple(n if k == axis else 1 for k, n in enumerate(extents))
-    flat = e.one("iota", {}, tile_of(I32, (extents[axis],)))
-    return e.one("broadcast", {"source": e.one("reshape", {"source": flat}, tile_of(I32, line))}, tile_of(I32, extents))
 
 
 def _product(e: Emitter, op: linear.Mma, operands: dict[str, Value], result: Type) -> Value:

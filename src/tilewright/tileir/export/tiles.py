@@ -92,6 +92,13 @@ def _unpack(e: Emitter, op: shape.Unpack) -> Value:
     return e[op.x] if scalar(op.dtype) == scalar(uint8) else e.one("bitcast", {"source": e[op.x]}, e.result(op))
 
 
+def along(e: Emitter, extents: tuple[int, ...], axis: int) -> Value:
+    """0, 1, 2, ... along ``axis`` of a tile."""
+    line = tuple(n if k == axis else 1 for k, n in enumerate(extents))
+    flat = e.one("iota", {}, tile_of(I32, (extents[axis],)))
+    return e.one("broadcast", {"source": e.one("reshape", {"source": flat}, tile_of(I32, line))}, tile_of(I32, extents))
+
+
 _div_by = functools.lru_cache(maxsize=256)(DivByAttr)
 bounded = functools.lru_cache(maxsize=256)(BoundedAttr)
 
