@@ -22,6 +22,8 @@ import tilewright
 from tilewright.compat import Implementation, cuda_tensors_on_cpu, install, run_program
 from tilewright.language.static import static_def
 from tilewright.runtime import timeout
+from tilewright.tileir.bytecode import write
+from tilewright.tileir.text import parse_module
 
 FOLDER = Path(__file__).parent / "programs"
 PROGRAMS = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "suite_of_tests")
@@ -197,6 +199,16 @@ def test_install_inside_a_process() -> None:
     context.config.compiler_timeout_sec = None
     assert not taken["_cext"].cconv_v3_enabled()
     assert importlib.import_module("cuda.tile._execution").static_def is static_def
+    exec("from cuda.tile._bytecode.version import BytecodeVersion; from cuda.tile import _compile, _ir", taken)
+    versions, compiler = taken["BytecodeVersion"], taken["_compile"]
+    assert versions is importlib.import_module("cuda.tile._bytecode").BytecodeVersion and versions.V_13_4.minor() == 4
+    assert compiler._get_max_supported_bytecode_version("folder", allow_dev=True) is versions.V_13_5
+    text = "entry @k(%0: tile<i32>) {\n  return\n}\n"
+    assert compiler._bytecode_to_mlir_text(bytearray(write(parse_module(text)))).strip() == text.strip()
+    assert compiler.get_sm_arch() == "sm_{}{}".format(*taken["_cext"].get_compute_capability())
+    to_dtype = importlib.import_module("cuda.tile._ir.typing_support").to_dtype
+    assert taken["_datatype"].can_autocast_dtypes(to_dtype(np.int8), module.int32)
+    assert not taken["_datatype"].can_autocast_dtypes(module.float32, module.int32)
     first = module.kernel(lambda x: None)
     assert module.kernel(first._pyfunc, occupancy=2).function is first.function
     with pytest.raises(ModuleNotFoundError):

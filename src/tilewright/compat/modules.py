@@ -93,7 +93,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname in _PRIVATE or fullname in _FROM_PACKAGE or fullname == EXPERIMENTAL:
-            return importlib.machinery.ModuleSpec(fullname, self)
+            package = fullname.removeprefix(THEIRS + ".") in private.PACKAGES
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=package)
         if fullname == THEIRS or fullname.startswith(THEIRS + "."):
             ours = OURS + fullname[len(THEIRS) :]
             if importlib.util.find_spec(ours) is None:

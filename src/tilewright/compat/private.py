@@ -6,16 +6,27 @@ module that has them.
 
 from __future__ import annotations
 
+import enum
 import types
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from tilewright.gpu_runtime import driver
 from tilewright.ir.errors import UnsupportedCallError
+from tilewright.ir.promotion import casts_implicitly
+from tilewright.language.dtypes import to_dtype
 from tilewright.language.static import static_def
 from tilewright.runtime import timeout
+from tilewright.tileir.bytecode import read
+from tilewright.tileir.optable import NEWEST
+from tilewright.tileir.text import print_module
 
-MODULES = ("_cext", "_datatype", "_exception", "_execution", "_memory_model", "_numeric_semantics", "_stub")
+PACKAGES = ("_bytecode", "_ir")
+MODULES = (
+    *("_cext", "_datatype", "_exception", "_execution", "_memory_model", "_numeric_semantics", "_stub", "_compile"),
+    *(*PACKAGES, "_bytecode.version", "_ir.typing_support"),
+)
 
 # Names of the classes of errors before they were public.
 _ERRORS = {
@@ -53,17 +64,46 @@ class _Settings:
         timeout.set_limit(seconds)
 
 
+class BytecodeVersion(enum.IntEnum):
+    """The versions of CUDA Tile IR's bytecode."""
+
+    V_13_1, V_13_2, V_13_3, V_13_4, V_13_5 = range(130100, 130600, 100)
+
+    def major(self) -> int:
+        return self // 10000
+
+    def minor(self) -> int:
+        return self // 100 % 100
+
+
+def _capability(index: int = 0) -> tuple[int, int]:
+    """That of a GPU; without any the one that ``torch.cuda`` has in ``cuda_tensors_on_cpu``."""
+    return divmod(90 if driver.why_not() else driver.device(index).capability, 10)
+
+
+_VERSIONS: dict[str, Any] = {"BytecodeVersion": BytecodeVersion}
 _MORE: dict[str, Callable[[Any], dict[str, Any]]] = {
     "_cext": lambda public: {
         "CallingConvention": public.compilation.CallingConvention,
         "TileDispatcher": public.kernel,
         "cconv_v3_enabled": lambda: False,
-        "dev_features_enabled": lambda: False,
+        "dev_features_enabled": lambda: True,
+        "get_compute_capability": _capability,
         "default_tile_context": SimpleNamespace(config=_Settings(), autotune_cache=None),
     },
     "_exception": lambda public: {
         **{old: getattr(public, new) for old, new in _ERRORS.items()},
         "UnsupportedCallError": UnsupportedCallError,
     },
+    "_bytecode": lambda public: _VERSIONS,
+    "_bytecode.version": lambda public: _VERSIONS,
+    "_compile": lambda public: {
+        "_SUPPORTED_VERSIONS": list(BytecodeVersion),
+        "_get_max_supported_bytecode_version": lambda *_, **__: list(BytecodeVersion)[NEWEST - 1],
+        "_bytecode_to_mlir_text": lambda bytecode, **_: print_module(read(bytes(bytecode))),
+        "get_sm_arch": lambda device_id=0: "sm_{}{}".format(*_capability(device_id)),
+    },
+    "_datatype": lambda public: {"can_autocast_dtypes": casts_implicitly},
+    "_ir.typing_support": lambda public: {"to_dtype": to_dtype},
     "_execution": lambda public: {"TileDispatcher": public.kernel, "static_def": static_def},
 }
