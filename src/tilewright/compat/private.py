@@ -77,7 +77,7 @@ class BytecodeVersion(enum.IntEnum):
 
 
 def _capability(index: int = 0) -> tuple[int, int]:
-    """That of a GPU; without any the one that ``torch.cuda`` has in ``cuda_tensors_on_cpu``."""
+    """The compute capability of a GPU; without any GPU that of ``torch.cuda`` in ``cuda_tensors_on_cpu``."""
     return divmod(90 if driver.why_not() else driver.device(index).capability, 10)
 
 
