@@ -15,9 +15,11 @@ import pytest
 
 import tilewright as ct
 from tilewright.backends.cpu import compiler, identity, target
-from tilewright.backends.cpu.codegen.kernel import lower
+from tilewright.backends.cpu.codegen.kernel import Lowered, lower
 from tilewright.backends.cpu.codegen.pipeline import optimize
-from tilewright.backends.cpu.jit import assemble, compile_native
+from tilewright.backends.cpu.compiler import compile_native
+from tilewright.backends.cpu.image import Image
+from tilewright.backends.cpu.jit import assemble
 from tilewright.backends.cpu.target import Processor, described
 from tilewright.runtime.launch import specialization
 from tilewright.system.environment import SettingError
@@ -140,7 +142,8 @@ def _with_dot(processor: Processor, *, tiles: bool = False) -> Processor:
     return dataclasses.replace(processor, features=features)
 
 
-def _emulate_tiles(text: str, processor: Processor) -> bytes:
+def _emulate_tiles(lowered: Lowered, processor: Processor) -> Image | bytes:
+    text = lowered.block
     (product,) = set(re.findall(r"llvm\.x86\.(tdpb\w+)", text))
     declared = ("llvm.x86.tile", "llvm.x86.ldtilecfg", "llvm.x86.tdpb", "llvm.fma.v16f32")
     functions = []
@@ -154,16 +157,19 @@ def _emulate_tiles(text: str, processor: Processor) -> bytes:
         functions.append(called)
     dot = _EMULATED if product == "tdpbf16ps" else _dot_of_bytes(product[4:6])
     emulated = _PRODUCT.format(name=product, type="float" if product == "tdpbf16ps" else "i32")
-    return compile_native("\ndefine ".join(functions) + dot + _TILES + emulated, processor)
+    text = "\ndefine ".join(functions) + dot + _TILES + emulated
+    return compile_native(dataclasses.replace(lowered, block=text), processor)
 
 
-def _emulate(text: str, processor: Processor) -> bytes:
+def _emulate(lowered: Lowered, processor: Processor) -> Image | bytes:
+    text = lowered.block
     assert _INTRINSIC in text
     declared = (_INTRINSIC, "llvm.fma.v16f32")
     lines = [
         line for line in text.splitlines() if not (line.startswith("declare") and any(d in line for d in declared))
     ]
-    return compile_native("\n".join(lines).replace(f'@"{_INTRINSIC}"', "@emulated_dot") + _EMULATED, processor)
+    text = "\n".join(lines).replace(f'@"{_INTRINSIC}"', "@emulated_dot") + _EMULATED
+    return compile_native(dataclasses.replace(lowered, block=text), processor)
 
 
 @pytest.fixture(params=[False, True], ids=["vectors", "tiles"])

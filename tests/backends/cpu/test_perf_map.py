@@ -37,7 +37,7 @@ def test_kernels_are_named_where_they_lie(folder: Path) -> None:
     kernel = launched()  # its code is unmapped when it goes
     lines = perf_map.map_path().read_text().splitlines()
     assert all("halve (test_perf_map.py:" in line for line in lines)
-    assert {line.split()[-1] for line in lines} == {"body", *SYMBOLS} - {WATCH_SYMBOL}  # no block of it waits
+    assert {line.split()[-1] for line in lines} == {*SYMBOLS} - {WATCH_SYMBOL}  # no block of it waits
     mapped = [line.split()[:2] for line in Path("/proc/self/maps").read_text().splitlines()]
     executable = [[int(n, 16) for n in where.split("-")] for where, mode in mapped if "x" in mode]
     for line in lines:

@@ -11,7 +11,7 @@ from tilewright.backends.base import Capabilities, Serialization
 from tilewright.backends.cpu import record
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.identity import target_key
-from tilewright.backends.cpu.on_demand import compiler, host
+from tilewright.backends.cpu.on_demand import compiler, host, module
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.export import Export
 from tilewright.ir.core import Function
@@ -68,7 +68,7 @@ def _write_library(kernels: Sequence[Export], path: Path, output_format: str, ta
         raise RuntimeError(f"the backend 'cpu' cannot be used here: {reason}")
     if target is not None:
         raise ValueError(f"gpu_code is {target!r}, but {output_format} is for the processor of this machine")
-    compiler().write_library(kernels, path, host())
+    module("library").write_library(kernels, path, host())
 
 
 BACKEND = CpuBackend()

@@ -12,14 +12,15 @@ from tilewright.ir.core import Op
 from tilewright.ir.location import Loc
 from tilewright.ir.types import TileType
 
-# The entry points in the object code.
+BLOCK_SYMBOL = "block"  # runs one block: what is generated for a kernel
+# The entry points in the object code, which call it.
 SYMBOL = "kernel"  # takes blocks until none is left, beside other threads
 CALLER_SYMBOL = "kernel_caller"  # does so in the thread that launches; there must be no print
-TEAM_SYMBOL = "kernel_team"  # what each thread of another runtime calls: see codegen/team.py
+TEAM_SYMBOL = "kernel_team"  # what each thread of another runtime calls: see codegen/drivers.ll
 SERIAL_SYMBOL = "kernel_alone"  # runs all blocks in that thread; there must be no print or assert
-WATCH_SUFFIX = "_watch"  # of the name of an entry point: looks at its blocks, if they may wait; see codegen/watch.py
+WATCH_SUFFIX = "_watch"  # of the name of an entry point: looks at its blocks, if they may wait; see codegen/drivers.ll
 WATCH_SYMBOL = f"{SYMBOL}{WATCH_SUFFIX}"
-SYMBOLS = SYMBOL, CALLER_SYMBOL, TEAM_SYMBOL, SERIAL_SYMBOL, WATCH_SYMBOL
+SYMBOLS = BLOCK_SYMBOL, SYMBOL, CALLER_SYMBOL, TEAM_SYMBOL, SERIAL_SYMBOL, WATCH_SYMBOL
 
 
 class Site(NamedTuple):

@@ -1,35 +1,29 @@
-"""From Tile IR to machine code: ``optimize``, ``loop_form``, ``lower`` to an LLVM module, and what LLVM does.
+"""From Tile IR to machine code: ``optimize``, ``lower`` to an LLVM module, and what LLVM does.
 
 Only ``on_demand`` imports this module: a kernel from the disk cache needs none of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tilewright.backends.base import Work
-from tilewright.backends.cpu.codegen.kernel import lower
+from tilewright.backends.cpu.codegen.drivers import CALLED, CALLING, CALLS, DECLARED
+from tilewright.backends.cpu.codegen.kernel import Lowered, lower
 from tilewright.backends.cpu.codegen.pipeline import optimize
-from tilewright.backends.cpu.compiled import CompiledKernel, Poll, Site
-from tilewright.backends.cpu.jit import assemble, compile_module, compile_native, optimize_module
-from tilewright.backends.cpu.library import write_library, write_program_code
-from tilewright.backends.cpu.loops.pipeline import loop_form
-from tilewright.backends.cpu.performance import performance, total_work
-from tilewright.backends.cpu.target import host
+from tilewright.backends.cpu.compiled import SYMBOLS, CompiledKernel, Poll, Site
+from tilewright.backends.cpu.image import Image, can_load
+from tilewright.backends.cpu.jit import compile_module
+from tilewright.backends.cpu.object_file import link
+from tilewright.backends.cpu.target import Processor, host
 from tilewright.ir.core import Function
-from tilewright.ir.printer import print_function
-from tilewright.system.elf import sections, symbols
-from tilewright.system.line_table import rows
-
-__all__ = ["compile_kernel", "host", "source_line", "stages", "work", "write_library", "write_program_code"]
+from tilewright.system.environment import switch
 
 
 def compile_kernel(function: Function) -> CompiledKernel:
     """``function`` compiled for the processor of this machine."""
     lowered = lower(optimize(function), host())
     return CompiledKernel(
-        code=compile_native(lowered.text, host()),
+        code=compile_native(lowered, host()),
         arguments=tuple(a.tile for a in function.body.args),
         scratch_bytes=lowered.scratch_bytes,
         may_spin=lowered.may_spin,
@@ -39,57 +33,20 @@ def compile_kernel(function: Function) -> CompiledKernel:
     )
 
 
-def source_line(function: Function, symbol: str, offset: int) -> int | None:
-    """The line of the source for code of ``function`` that lies ``offset`` bytes behind ``symbol``, by generating it
-    again."""
-    lowered = lower(optimize(function), host(), lines=True)
-    parts = sections(compile_module(lowered.text, host(), position_independent=True))
-    address = offset + next(each.value for each in symbols(parts) if each.name == symbol)
-    known = [line for at, line in sorted(rows({part.name: part.content for part in parts})) if at <= address]
-    return known[-1] if known and known[-1] else None
+def compile_block(lowered: Lowered, processor: Processor) -> bytes:
+    """The object code of a block alone, with what calls it."""
+    text = lowered.block + lowered.drivers.run + DECLARED
+    return compile_module(text, processor, position_independent=True, exposed=CALLING)
 
 
-def work(function: Function, grid: tuple[int, int, int], values: Sequence[Any]) -> Work:
-    """From the loop nests and how often they run. ValueError when that is not known before."""
-    return total_work(lower(optimize(function), host()), grid, values)
+def compile_native(lowered: Lowered, processor: Processor) -> Image | bytes:
+    """Code to be stored and loaded: an image where these can be loaded, else object code for ``NativeCode``.
 
-
-def stages(function: Function, compiled: CompiledKernel) -> Mapping[str, str]:
-    """Tile IR after the passes, its loop nests, LLVM IR as generated and as optimized, assembly, and sizes."""
-
-    def generated() -> str:
-        return lower(optimize(function), host()).text
-
-    def sizes() -> str:
-        return (
-            f"scratch bytes per thread: {compiled.scratch_bytes}\nmachine code bytes: {compiled.code_bytes}\n"
-            f"ignored hints: {', '.join(function.hints) or 'none'}\n"  # a CPU has no use for any
-        )
-
-    return _Stages(
-        {
-            "optimized Tile IR": lambda: print_function(optimize(function)),
-            "loops": lambda: print_function(loop_form(optimize(function), host())),
-            "LLVM IR": generated,
-            "optimized LLVM IR": lambda: optimize_module(generated(), host()),
-            "assembly": lambda: assemble(generated(), host()),
-            "sizes": sizes,
-            "performance": lambda: performance(lower(optimize(function), host()), host()),
-        }
-    )
-
-
-class _Stages(Mapping[str, str]):
-    """Texts that are made when they are asked for."""
-
-    def __init__(self, makers: dict[str, Callable[[], str]]) -> None:
-        self._makers = makers
-
-    def __getitem__(self, name: str) -> str:
-        return self._makers[name]()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
+    With TILEWRIGHT_DEBUG_INFO=1 object code, too, which LLVM tells debuggers of when it loads it.
+    """
+    if can_load() and not switch("TILEWRIGHT_DEBUG_INFO"):
+        # LLVM takes 15 ms for what is run once in a launch, and 3 ms at level 0.
+        given: Any = {"position_independent": True, "level": 0, "exposed": CALLED}
+        others = compile_module(CALLS + lowered.drivers.others, processor, **given)
+        return link((compile_block(lowered, processor), others), SYMBOLS)
+    return compile_module(lowered.text, processor)

@@ -35,7 +35,7 @@ class Field(enum.IntEnum):
 
 
 class Worker(enum.IntEnum):
-    """Words of the record of each thread of a launch, which no other thread writes."""
+    """Words of the record of each thread of a launch, which no other thread writes, but for TAKEN and HELPERS."""
 
     BUDGET = 0  # work that is left until it looks for signals and at the clock
     POLL = 1  # 1 + the number of the poll where it ended because of a cancellation, or BETWEEN_BLOCKS
@@ -47,7 +47,7 @@ class Worker(enum.IntEnum):
     PROGRESS = 7  # changes of memory in waiting loops, such loops that ended, and blocks of theirs
     SEEN = 8  # PROGRESS at the latest iteration
     HELPERS = 9  # of the first worker, which the thread is that launches: how many others are at work
-    BLOCKS = 10  # of the thread that launches: how many blocks it has taken
+    BLOCKS = 10  # how many blocks it has taken
     BEGAN = 11  # of the thread that launches: when it began to take blocks, in nanoseconds of the monotonic clock
     LEFT = 12  # of the thread that launches: when it found none left
     SHARE = 13  # which of the records, which follow each other, this one is, and which range of blocks it begins with
@@ -68,7 +68,7 @@ class Team(enum.IntEnum):
 
 
 class Watch(enum.IntEnum):
-    """Words of the record of looks at blocks that wait for each other: see ``codegen/watch.py``. For each worker, the
+    """Words of the record of looks at blocks that wait for each other: see ``codegen/drivers.ll``. For each worker, the
     address of its record follows, and how long it had waited when memory changed last."""
 
     PATIENCE = 0  # nanoseconds without a change after which no block can progress
@@ -113,8 +113,8 @@ TOO_FEW_THREADS = (
     "limit of threads (ulimit -u), or launch fewer blocks"
 )
 # A launch is stuck when all blocks have waited for so many iterations, and so many seconds, without a change: only a
-# thread of the host may still change the memory. After 256 iterations they sleep (``codegen/polls.py``), so that these
-# are some that a thread has made after a sleep.
+# thread of the host may still change the memory. After 256 iterations they sleep (``codegen/drivers.py``), so that
+# these are some that a thread has made after a sleep.
 STUCK_ITERATIONS, PATIENCE = 300, 5.0
 # Element operations, of 0.5 ns for most: as long as waking a thread, some 50 us (benchmarks/cpu_costs.py).
 WORTH_A_THREAD = 100_000

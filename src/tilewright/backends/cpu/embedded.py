@@ -35,7 +35,7 @@ def embedded(
     """The function ``i64 @name(ptr values, i64 x, i64 y, i64 z, i64 stream, i64 threads, ptr schedule, ptr pool)``.
 
     ``address`` is that of machine code which takes blocks until none is left; with ``ranges``, each thread begins with
-    blocks of its own (``codegen/shares.py``). The result is 0, or the number of the ``assert`` that failed, from 1.
+    blocks of its own (``codegen/drivers.ll``). The result is 0, or the number of the ``assert`` that failed, from 1.
     """
     body = Body()
     context = body.stack(f"[{len(Field)} x i64]", 64)

@@ -14,6 +14,7 @@ from tilewright.backends import native
 from tilewright.backends.base import Work
 from tilewright.backends.cpu import on_demand, openmp, perf_map, threads
 from tilewright.backends.cpu.compiled import (
+    BLOCK_SYMBOL,
     CALLER_SYMBOL,
     SERIAL_SYMBOL,
     SYMBOL,
@@ -106,8 +107,10 @@ class CpuExecutable:
         if not isinstance(self._native, LoadedImage):
             return None
         inside = any(start <= address < start + size for _, start, size in self._native.symbol_ranges())
-        offset = address - self._native.address(SYMBOL)
-        found: int | None = on_demand.compiler().source_line(self._function, SYMBOL, offset) if inside else None
+        if not inside:
+            return None
+        offset = address - self._native.address(BLOCK_SYMBOL)
+        found: int | None = on_demand.module("inspection").source_line(self._function, offset)
         return found
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
@@ -315,12 +318,12 @@ class CpuExecutable:
 
     def work(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Work:
         """From the loop nests and how often they run. ValueError when that is not known before."""
-        found: Work = on_demand.compiler().work(self._function, grid, arguments.values)
+        found: Work = on_demand.module("inspection").work(self._function, grid, arguments.values)
         return found
 
     def stages(self) -> Mapping[str, str]:
         """Tile IR after the passes, its loop nests, LLVM IR as generated and as optimized, assembly, and sizes."""
-        texts: Mapping[str, str] = on_demand.compiler().stages(self._function, self.compiled)
+        texts: Mapping[str, str] = on_demand.module("inspection").stages(self._function, self.compiled)
         return texts
 
 

@@ -47,9 +47,8 @@ class LoadedImage:
         return self._base + self._symbols[symbol]
 
     def symbol_ranges(self) -> list[tuple[str, int, int]]:
-        """Names of parts with addresses and sizes: ``body`` is what lies before the first entry point, which the entry
-        points call; each of those goes up to the next one, or to the end."""
-        ordered = sorted([("body", 0), *self._symbols.items()], key=lambda item: item[1])
+        """Names of functions with addresses and sizes; each goes up to the next one, or to the end."""
+        ordered = sorted(self._symbols.items(), key=lambda item: item[1])
         ends = [*(offset for _, offset in ordered[1:]), len(self._memory)]
         return [(name, self._base + start, end - start) for (name, start), end in zip(ordered, ends)]
 

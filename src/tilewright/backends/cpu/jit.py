@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 
-from tilewright.backends.cpu.compiled import SYMBOLS
-from tilewright.backends.cpu.image import Image, can_load
-from tilewright.backends.cpu.object_file import link
+from tilewright.backends.cpu.image import can_load
 from tilewright.backends.cpu.target import Processor, machine, new_machine
 from tilewright.backends.native.code import dispose_with
 from tilewright.ir.errors import TileCompilerExecutionError
-from tilewright.system.environment import switch
 from tilewright.system.forks import CODE, fork_aware_lock
 
 _LOCK = fork_aware_lock(CODE)  # target machines and passes are shared
 
 
-def compile_module(text: str, processor: Processor, *, position_independent: bool = False) -> bytes:
-    """The object code of an LLVM module. Raises TileCompilerExecutionError when LLVM rejects it."""
+def compile_module(
+    text: str,
+    processor: Processor,
+    *,
+    position_independent: bool = False,
+    level: int = 2,
+    exposed: Sequence[str] = (),
+) -> bytes:
+    """The object code of an LLVM module, whose functions ``exposed`` other objects call; ``level``: how much time the
+    code generator takes. Raises TileCompilerExecutionError when LLVM rejects it."""
     with _LOCK:
-        target = machine(processor, position_independent=position_independent)
-        code: bytes = target.emit_object(_optimized(text, target))
+        target = machine(processor, position_independent=position_independent, level=level)
+        module = _optimized(text, target)
+        for name in exposed:
+            module.get_function(name).linkage = "external"
+        code: bytes = target.emit_object(module)
         return code
-
-
-def compile_native(text: str, processor: Processor) -> Image | bytes:
-    """Code to be stored and loaded: an image where these can be loaded, else object code for ``NativeCode``.
-
-    With TILEWRIGHT_DEBUG_INFO=1 object code, too, which LLVM tells debuggers of when it loads it.
-    """
-    if can_load() and not switch("TILEWRIGHT_DEBUG_INFO"):
-        return link(compile_module(text, processor, position_independent=True), SYMBOLS)
-    return compile_module(text, processor)
 
 
 def optimize_module(text: str, processor: Processor) -> str:

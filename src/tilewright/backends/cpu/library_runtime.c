@@ -18,7 +18,7 @@ typedef union {
 } tw_word;
 
 typedef void tw_entry(const tw_word *arguments, int64_t *context, void *scratch, void *worker);
-typedef int64_t tw_watch(int64_t *context, int64_t *watched); /* see codegen/watch.py */
+typedef int64_t tw_watch(int64_t *context, int64_t *watched); /* see codegen/drivers.ll */
 
 typedef struct {
   const char *where;

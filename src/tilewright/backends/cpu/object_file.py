@@ -1,4 +1,4 @@
-"""From an object file of LLVM (ELF, x86-64, position-independent) to an image: what a linker does."""
+"""From object files of LLVM (ELF, x86-64, position-independent) to an image: what a linker does."""
 
 from __future__ import annotations
 
@@ -18,33 +18,48 @@ _ADDRESS = 1
 _JUMP = b"\xff\x25"  # jmp to the address at a distance, in 32 bits, from the end of the instruction
 
 
-class _Linker:
+class _Object:
+    """An object file, whose sections lie in the image from ``offsets`` on."""
+
     def __init__(self, data: bytes) -> None:
         self.sections = sections(data)
-        self.section_offsets: dict[int, int] = {}  # section number -> offset in the image
+        self.symbols = symbols(self.sections)
+        self.offsets: dict[int, int] = {}  # by the number of the section
+
+    def offset(self, symbol: Symbol) -> int | None:
+        """Where in the image ``symbol`` lies; None when it is outside of this object."""
+        return self.offsets[symbol.section] + symbol.value if symbol.section in self.offsets else None
+
+
+class _Linker:
+    def __init__(self, objects: Sequence[_Object]) -> None:
+        self.objects = objects
         self.content = bytearray()
         self.relative: list[int] = []
         self.imports: list[tuple[int, str]] = []
         self._words: dict[tuple[str, int], int] = {}  # offsets of words that hold addresses
         self._jumps: dict[str, int] = {}
-        for number, section in enumerate(self.sections):
-            # Nothing unwinds through kernels, so that the tables for this stay behind.
-            if section.flags & _OCCUPIES_MEMORY and section.name != ".eh_frame":
-                self.section_offsets[number] = self._append(self._bytes(section), section.alignment)
-        self.symbols = symbols(self.sections)
+        for each in objects:
+            for number, section in enumerate(each.sections):
+                # Nothing unwinds through kernels, so that the tables for this stay behind.
+                if section.flags & _OCCUPIES_MEMORY and section.name != ".eh_frame":
+                    each.offsets[number] = self._append(_content(section), section.alignment)
+        self.known = {s.name: at for each in objects for s in each.symbols if (at := each.offset(s)) is not None}
 
     def link(self, wanted: Sequence[str]) -> Image:
-        for section in self.sections:
-            if section.kind == _RELOCATIONS and section.info in self.section_offsets:
-                for offset, info, addend in _RELOCATION.iter_unpack(self._bytes(section)):
-                    self._relocate(self.section_offsets[section.info] + offset, info & 0xFFFFFFFF, info >> 32, addend)
-        known = {s.name: at for s in self.symbols if (at := self._offset(s)) is not None}
-        found = {n: known[n] for n in wanted if n in known}
+        for each in self.objects:
+            for section in each.sections:
+                if section.kind == _RELOCATIONS and section.info in each.offsets:
+                    start = each.offsets[section.info]
+                    for offset, info, addend in _RELOCATION.iter_unpack(_content(section)):
+                        symbol = each.symbols[info >> 32]
+                        target = each.offset(symbol)
+                        target = self.known.get(symbol.name) if target is None else target
+                        self._relocate(start + offset, info & 0xFFFFFFFF, symbol.name, target, addend)
+        found = {n: self.known[n] for n in wanted if n in self.known}
         return Image(bytes(self.content), found, tuple(self.relative), tuple(self.imports))
 
-    def _relocate(self, at: int, kind: int, number: int, addend: int) -> None:
-        symbol = self.symbols[number]
-        name, target = symbol.name, self._offset(symbol)
+    def _relocate(self, at: int, kind: int, name: str, target: int | None, addend: int) -> None:
         if kind in _GLOBAL_OFFSETS:
             self._write_distance(at, self._word(name, target) + addend)
         elif kind in _DISTANCES:
@@ -77,19 +92,16 @@ class _Linker:
             self._write_distance(at + 2, word - 4)
         return self._jumps[name]
 
-    def _offset(self, symbol: Symbol) -> int | None:
-        """Where in the image ``symbol`` lies; None when it is outside."""
-        return self.section_offsets[symbol.section] + symbol.value if symbol.section in self.section_offsets else None
-
-    def _bytes(self, section: Section) -> bytes:
-        return bytes(section.size) if section.kind == NO_BITS else section.content
-
     def _append(self, content: bytes, alignment: int) -> int:
         at = -(-len(self.content) // max(alignment, 1)) * max(alignment, 1)
         self.content.extend(bytes(at - len(self.content)) + content)
         return at
 
 
-def link(data: bytes, wanted: Sequence[str]) -> Image:
-    """The image of an object file whose functions ``wanted`` are to be called, as far as it has them."""
-    return _Linker(data).link(wanted)
+def _content(section: Section) -> bytes:
+    return bytes(section.size) if section.kind == NO_BITS else section.content
+
+
+def link(objects: Sequence[bytes], wanted: Sequence[str]) -> Image:
+    """The image of object files, whose functions ``wanted`` are to be called, as far as they have them."""
+    return _Linker([*map(_Object, objects)]).link(wanted)

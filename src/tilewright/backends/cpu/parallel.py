@@ -77,8 +77,8 @@ class ParallelLaunch:
         ranges: bool,
         look: Callable[[Any, Any], int] | None,
     ) -> None:
-        """``ranges``: each worker begins with blocks of its own (``codegen/shares.py``). ``look``: the function of
-        ``codegen/watch.py``, where blocks may wait for each other."""
+        """``ranges``: each worker begins with blocks of its own (``codegen/drivers.ll``). ``look``: the function of
+        ``codegen/drivers.ll``, where blocks may wait for each other."""
         self.context = context
         self._locations, self._grid, self._packed = kernel, grid, packed
         self.records: list[Record] = []  # of the workers that have begun

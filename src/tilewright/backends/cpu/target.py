@@ -107,15 +107,15 @@ def _initialize() -> None:
 
 
 @functools.lru_cache(maxsize=8)
-def machine(processor: Processor, *, position_independent: bool = False) -> llvm.TargetMachine:
+def machine(processor: Processor, *, position_independent: bool = False, level: int = 2) -> llvm.TargetMachine:
     """LLVM's code generator for ``processor``: for code that is loaded here, or for a shared library."""
-    return new_machine(processor, position_independent=position_independent)
+    return new_machine(processor, position_independent=position_independent, level=level)
 
 
-def new_machine(processor: Processor, *, position_independent: bool = False) -> llvm.TargetMachine:
+def new_machine(processor: Processor, *, position_independent: bool = False, level: int = 2) -> llvm.TargetMachine:
     """A code generator of one's own, such as execution engines take, which free it in the end."""
     target = llvm.Target.from_triple(processor.triple)
-    common = {"cpu": processor.cpu, "features": processor.flags, "opt": 2}
+    common = {"cpu": processor.cpu, "features": processor.flags, "opt": level}
     if position_independent:
         return target.create_target_machine(reloc="pic", codemodel="default", **common)
     return target.create_target_machine(reloc="default", codemodel="jitdefault", jit=True, **common)

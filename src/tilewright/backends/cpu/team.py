@@ -32,7 +32,7 @@ class TeamMemory(NamedTuple):
     @classmethod
     @functools.lru_cache
     def of(cls, size: int, scratch_bytes: int, ranges: bool) -> TeamMemory:
-        """``ranges``: each thread begins with blocks of its own (``codegen/shares.py``)."""
+        """``ranges``: each thread begins with blocks of its own (``codegen/drivers.ll``)."""
         unit = WORKER_BYTES if scratch_bytes < mmap.PAGESIZE else mmap.PAGESIZE
         stride, records = aligned(scratch_bytes, unit), worker_records(size, ranges=ranges)
         return cls(size, len(records) + unit + size * stride, unit, stride, records)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.backends.cpu.identity import target_key
-from tilewright.backends.cpu.on_demand import compiler, host
+from tilewright.backends.cpu.on_demand import host, module
 from tilewright.backends.export import Export
 from tilewright.cpp.translation import Made, Request, included_files, launched_functions, through_cache
 from tilewright.frontend.cpp import toolchain
@@ -81,7 +81,7 @@ def build_object(request: Request) -> bytes:
         ]
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
             path = Path(folder) / "kernels.o"
-            compiler().write_program_code(exports, path, host())
+            module("library").write_program_code(exports, path, host())
             return toolchain.merge([unit.binary, path.read_bytes()]), included_files(request, "host unit")
 
     unit = build_unit(request)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.backends.cpu.identity import target_key
-from tilewright.backends.cpu.on_demand import compiler, host
+from tilewright.backends.cpu.on_demand import host, module
 from tilewright.backends.export import Export
 from tilewright.cpp import translation
 from tilewright.cpp.host.build import HostUnit, build_unit
@@ -159,7 +159,7 @@ def code(request: translation.Request, expressions: Sequence[str]) -> bytes:
             rows.append(f"{{{json.dumps(name)}, {json.dumps(symbol)}, s{number}, {len(sizes)}, 0}},")
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
             kernels = Path(folder, "kernels.o")
-            compiler().write_program_code(exports, kernels, host())
+            module("library").write_program_code(exports, kernels, host())
             table = compile_table("\n".join([*texts, _TABLE.replace("ROWS", " ".join(rows))]))
             objects = [table, kernels.read_bytes(), *([unit.binary] if unit.simt else [])]
             made = link(objects, (), _OPEN if unit.simt else (), library=False, kind=Linked.PLUGIN)

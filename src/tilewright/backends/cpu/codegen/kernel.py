@@ -3,7 +3,7 @@
 ``kernel(arguments, context, scratch, worker)`` takes blocks of the grid until none is left; any number of threads may
 run it at once, each with scratch memory and a record ``worker`` of its own. ``kernel_caller`` is that for the thread
 that launches, which comes with Python's lock, gives it away, and lets Python handle signals. ``kernel_alone`` runs
-every block in this thread. ``kernel_team`` is for other runtimes: see ``team.py``. ``arguments`` holds 8 bytes per
+every block in this thread. ``kernel_team`` is for other runtimes: see ``drivers.ll``. ``arguments`` holds 8 bytes per
 parameter: an integer, an address, or a float64. ``context`` is the record that ``context.Field`` describes, ``worker``
 that of ``context.Worker``.
 """
@@ -28,23 +28,20 @@ from tilewright.backends.cpu.codegen import (
     records,
     reduce,
     shape,
-    shares,
-    team,
     views,
-    watch,
 )
+from tilewright.backends.cpu.codegen.drivers import Drivers, drivers
 from tilewright.backends.cpu.codegen.elements import Elements
-from tilewright.backends.cpu.codegen.environment import enter_default
 from tilewright.backends.cpu.codegen.groups import bind_results, emit_elements, group_of
-from tilewright.backends.cpu.codegen.lanes import POINTER, fence_streaming_stores
+from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.codegen.loop_nests import NestWork
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.panels import emit_panel, forget_panels
+from tilewright.backends.cpu.codegen.panels import emit_panel, forgetting_panels
 from tilewright.backends.cpu.codegen.position import ZERO
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.value_ranges import ValueRanges
-from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL, WATCH_SUFFIX
-from tilewright.backends.cpu.context import BETWEEN_BLOCKS, Field, Worker
+from tilewright.backends.cpu.compiled import BLOCK_SYMBOL, SYMBOL
+from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.loops.fused import root_of
 from tilewright.backends.cpu.loops.groups import block_work
 from tilewright.backends.cpu.loops.pipeline import loop_form
@@ -65,7 +62,8 @@ from tilewright.system.environment import switch
 class Lowered:
     """The text of the module, scratch bytes per thread, and what the launch has to know."""
 
-    text: str
+    block: str  # LLVM IR of the function that runs a block
+    drivers: Drivers
     scratch_bytes: int
     may_spin: bool
     block_work: int | None
@@ -73,6 +71,11 @@ class Lowered:
     polls: list[Op]  # loops, and the operations at which loops wait, by the number of their poll
     nests: list[NestWork]
     form: Function  # that the code is generated from
+
+    @property
+    def text(self) -> str:
+        """The whole module."""
+        return "".join((self.block, *self.drivers))
 
 
 def lower(function: Function, processor: Processor, entry: str | None = None, *, lines: bool = False) -> Lowered:
@@ -82,33 +85,22 @@ def lower(function: Function, processor: Processor, entry: str | None = None, *,
     Raises TileUnsupportedFeatureError, with the location of the op, for what the CPU cannot do.
     """
     form = loop_form(function, processor)
-    module, state = emit_module(form, processor, entry, lines=lines)
-    spins = any(may_wait(op) for op in function.walk())
-    work = block_work(function)
-    return Lowered(str(module), state.scratch_bytes, spins, work, state.sites, state.polls, state.nests, form)
+    module, state = emit_module(form, processor, lines=lines)
+    spins, work = any(may_wait(op) for op in function.walk()), block_work(function)
+    given = entry or SYMBOL, forgetting_panels(state.panels), polls.work(form.body)
+    run = drivers(processor.triple, *given, only=bool(entry), spins=spins, fences=state.stores_past_caches)
+    return Lowered(str(module), run, state.scratch_bytes, spins, work, state.sites, state.polls, state.nests, form)
 
 
-def emit_module(
-    form: Function, processor: Processor, entry: str | None = None, *, lines: bool = False
-) -> tuple[ir.Module, State]:
-    """The LLVM module of the loop-level ``form``, and what was found out while it was emitted."""
+def emit_module(form: Function, processor: Processor, *, lines: bool = False) -> tuple[ir.Module, State]:
+    """The LLVM module with a block of the loop-level ``form``, and what was found out while it was emitted."""
     module = ir.Module(form.name)
     module.triple = processor.triple
-    block = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4 + [I64]), "block")
+    block = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4 + [I64]), BLOCK_SYMBOL)
     block.linkage = "internal"
     for argument in block.args[:4]:
         argument.add_attribute("noalias")
-    state = _block_function(form, block, processor, lines=lines)
-    spins = any(may_wait(op) for op in form.walk())
-    weight = polls.work(form.body)
-    _driver(module, block, entry or SYMBOL, weight, state, spins=spins)
-    if spins:
-        watch.emit(module, f"{entry or SYMBOL}{WATCH_SUFFIX}")
-    if entry is None:
-        _driver(module, block, CALLER_SYMBOL, weight, state, spins=spins, python=True)
-        team.emit(module)
-        _serial_driver(module, block, weight, state)
-    return module, state
+    return module, _block_function(form, block, processor, lines=lines)
 
 
 def _block_function(function: Function, llvm_function: ir.Function, processor: Processor, *, lines: bool) -> State:
@@ -152,93 +144,6 @@ def _bind_arguments(state: State, function: Function, arguments: ir.Value) -> No
         else:
             word = builder.load(slot, typ=I64)
             state.bind(value, word if type_ == I64 else builder.trunc(word, type_))
-
-
-def _driver(
-    module: ir.Module,
-    block: ir.Function,
-    symbol: str,
-    weight: int,
-    state: State,
-    *,
-    spins: bool,
-    python: bool = False,
-) -> None:
-    """The entry point ``symbol``, which takes blocks, beside other threads, until none is left."""
-    builder, leave = _open_driver(module, symbol, state, python=python)
-    _, context, _, worker = builder.function.args
-    if python:
-        polls.emit_note_time(builder, worker, Worker.BEGAN)
-    else:
-        shares.emit_begin(builder, worker)
-    total = records.load(builder, context, Field.TOTAL)
-    taken, run, poll, done = map(builder.append_basic_block, ("taken", "run", "poll", "done"))
-    take, start, end = shares.emit_take(builder, (context, worker), total, taken, done)
-    builder.position_at_end(taken)
-    if python:
-        shares.count_blocks(builder, worker, builder.sub(end, start))
-    builder.branch(run)
-    builder.position_at_end(run)
-    number = builder.phi(I64)
-    builder.call(block, [*builder.function.args, number])
-    if spins:
-        polls.emit_waited(builder, worker)
-    following = builder.add(number, ir.Constant(I64, 1))
-    number.add_incoming(start, taken)
-    builder.cbranch(builder.icmp_unsigned("<", following, total), poll, take)
-    builder.position_at_end(poll)
-    polls.emit_poll(builder, (context, worker), number, BETWEEN_BLOCKS, weight, done)
-    number.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_unsigned("<", following, end), run, take)
-    builder.position_at_end(done)
-    if python:
-        shares.emit_join(builder, context, worker)
-    leave()
-    if not python:
-        shares.emit_end(builder, worker)
-    builder.ret_void()
-
-
-def _serial_driver(module: ir.Module, block: ir.Function, weight: int, state: State) -> None:
-    builder, leave = _open_driver(module, SERIAL_SYMBOL, state, python=True)
-    _, context, _, worker = builder.function.args
-    total = records.load(builder, context, Field.TOTAL)
-    run, poll, done = (builder.append_basic_block(n) for n in ("run", "poll", "done"))
-    before = builder.block
-    builder.branch(run)
-    builder.position_at_end(run)
-    number = builder.phi(I64)
-    builder.call(block, [*builder.function.args, number])
-    following = builder.add(number, ir.Constant(I64, 1))
-    number.add_incoming(ir.Constant(I64, 0), before)
-    builder.cbranch(builder.icmp_unsigned("<", following, total), poll, done)
-    builder.position_at_end(poll)
-    polls.emit_poll(builder, (context, worker), number, BETWEEN_BLOCKS, weight, done)
-    number.add_incoming(following, builder.block)
-    builder.branch(run)
-    builder.position_at_end(done)
-    leave()
-    builder.ret_void()
-
-
-def _open_driver(
-    module: ir.Module, symbol: str, state: State, *, python: bool
-) -> tuple[ir.IRBuilder, Callable[[], None]]:
-    """The entry point ``symbol`` in the making, and what emits its end."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4), symbol)
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    _, context, scratch, worker = function.args
-    polls.enter(builder, context, worker, python=python)
-    forget_panels(builder, scratch, state.panels)
-    restore = enter_default(builder, module.triple)
-
-    def leave() -> None:
-        restore()
-        if state.stores_past_caches:
-            fence_streaming_stores(builder)
-        polls.leave(builder, context, worker, python=python)
-
-    return builder, leave
 
 
 def _emit_block(state: State, block: Block) -> None:

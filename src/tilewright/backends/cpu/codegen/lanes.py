@@ -56,12 +56,6 @@ def streaming_store(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, a
     stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
 
 
-def fence_streaming_stores(builder: ir.IRBuilder) -> None:
-    """Order the non-temporal stores so far before all stores that follow, which other processors than x86 do anyway."""
-    if builder.module.triple.startswith(("x86_64", "i686", "i386")):
-        call_external(builder, "llvm.x86.sse.sfence", ir.VoidType(), [])
-
-
 def gather(builder: ir.IRBuilder, pointers: ir.Value, mask: ir.Value | None, other: ir.Value, align: int) -> ir.Value:
     """The elements that a vector of pointers (i64) refers to."""
     lanes, scalar = other.type.count, other.type.element

@@ -66,11 +66,11 @@ def emit_panel(state: State, nest: LoopNest, emit: Callable[[Buffer], None]) -> 
     state.bind(result, buffer)
 
 
-def forget_panels(builder: ir.IRBuilder, scratch: ir.Value, offsets: list[int]) -> None:
-    """Before a launch: the arrays may have changed."""
-    for offset in offsets:
-        for k in (_Word.FILLED, _Word.REPEATED):
-            builder.store(I64(0), _word(builder, scratch, offset, k))
+def forgetting_panels(offsets: list[int]) -> list[str]:
+    """Instructions before a launch, as the arrays may have changed; the panels are at ``offsets`` of ``%scratch``."""
+    words = [offset + 8 * k for offset in offsets for k in (_Word.FILLED, _Word.REPEATED)]
+    addresses = [f"%panel{at} = getelementptr i8, ptr %scratch, i64 {at}" for at in words]
+    return [*addresses, *(f"store i64 0, ptr %panel{at}" for at in words)]
 
 
 def _word(builder: ir.IRBuilder, scratch: ir.Value, offset: int, k: int) -> ir.Value:
