@@ -62,6 +62,7 @@ PASSES = (
     "partial-sums",
     "split-fma",
     "split-mma",
+    "split-steps",
     "hoist-loads",
     "lower-conversions",
     "allocate-shared",

@@ -15,6 +15,7 @@ from support.ptx.backend import ptx_backend
 import tilewright as ct
 from tilewright.ir.core import Function
 from tilewright.ir.ops.gpu.memory import SharedCopy
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TmaLoad
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.instrumentation import observed_passes
@@ -30,31 +31,82 @@ def as_ptx() -> Any:
     return ptx_backend(None, "sm_90")
 
 
+def gradients(kernel: Any, length: int) -> tuple[list[Any], list[Any]]:
+    """Arguments of ``kernel`` for heads of width 64 and so many queries and keys, and what it is to store."""
+    rng = np.random.default_rng(length)
+    q, k, v, g, *out = (aligned((length, 64), BF16) for _ in range(5 if kernel is backward_of_queries else 6))
+    for a in (q, k, v, g):
+        a[...] = rng.standard_normal(a.shape) / 4
+    x, y, z, grads = (a.astype(np.float64) for a in (q, k, v, g))
+    lse, delta = (aligned((length,), np.float32) for _ in range(2))
+    scores = x @ y.T
+    lse[...] = np.log2(np.exp2(scores).sum(1))
+    weights = np.exp2(scores - lse[:, None])
+    delta[...] = ((weights @ z) * grads).sum(1)
+    change = weights * (grads @ z.T - delta[:, None])
+    wanted = [change @ y] if kernel is backward_of_queries else [change.T @ x, weights.T @ grads]
+    return [q, k, v, g, lse, delta, *out], wanted
+
+
 @pytest.mark.parametrize("make", [interpreted, as_ptx])
 @pytest.mark.parametrize("kernel", [backward_of_queries, backward_of_keys])
 def test_each_tile_is_fetched_once(kernel: Any, make: Callable[[], Any]) -> None:
-    rng = np.random.default_rng(LENGTH)
-    arrays = [aligned((LENGTH, 64), BF16) for _ in range(6)]
-    for a in arrays[:4]:
-        a[...] = rng.standard_normal(a.shape) / 4
-    q, k, v, g = (a.astype(np.float64) for a in arrays[:4])
-    lse, delta = (aligned((LENGTH,), np.float32) for _ in range(2))
-    scores = q @ k.T
-    lse[...] = np.log2(np.exp2(scores).sum(1))
-    weights = np.exp2(scores - lse[:, None])
-    delta[...] = ((weights @ v) * g).sum(1)
-    change = weights * (g @ v.T - delta[:, None])
-    wanted = [change @ k] if kernel is backward_of_queries else [change.T @ q, weights.T @ g]
+    arrays, wanted = gradients(kernel, LENGTH)
     found: list[Function] = []
 
     def see(name: str, function: Function) -> None:
         if name == InsertBarriers.name:
             found.append(function)
 
-    out = arrays[4 : 4 + len(wanted)]
     with observed_passes(see), make() as backend:
-        ct.launch(None, (LENGTH // 64,), kernel, (*arrays[:4], lse, delta, *out, 64, 64, 64), backend=backend)
-    for got, want in zip(out, wanted):
+        ct.launch(None, (LENGTH // 64,), kernel, (*arrays, 64, 64, 64), backend=backend)
+    for got, want in zip(arrays[6:], wanted):
         assert np.linalg.norm(got.astype(np.float64) - want) < 5e-3 * np.linalg.norm(want)
     copies = [op.buffer.op for op in found[-1].walk() if isinstance(op, TmaLoad)]
     assert len({copy.buffer for copy in copies if isinstance(copy, SharedCopy)}) == 4
+
+
+def test_gradients_of_many_queries_are_those_of_half_as_many_in_two_ctas() -> None:
+    arrays, (wanted,) = gradients(backward_of_queries, 256)
+    with as_ptx() as backend:
+        ct.launch(None, (2,), backward_of_queries, (*arrays, 128, 64, 64), backend=backend)
+    assert np.linalg.norm(arrays[6].astype(np.float64) - wanted) < 5e-3 * np.linalg.norm(wanted)
+
+
+@ct.kernel
+def of_shared_keys(
+    q: ct.Array, k: ct.Array, v: ct.Array, g: ct.Array, lse: ct.Array, delta: ct.Array, dk: ct.Array, dv: ct.Array
+) -> None:
+    """Gradients of 64 keys and values that two heads of queries share."""
+    j = ct.bid(0)
+    y, z = ct.load(k, (j, 0), (64, 64)), ct.load(v, (j, 0), (64, 64))
+    keys, values = ct.zeros((64, 64), ct.float32), ct.zeros((64, 64), ct.float32)
+    for head in range(q.shape[0]):
+        for i in range(ct.cdiv(q.shape[1], 64)):
+            x = ct.load(q, (head, i, 0), (1, 64, 64)).reshape((64, 64))
+            grads = ct.load(g, (head, i, 0), (1, 64, 64)).reshape((64, 64))
+            logs, means = ct.load(lse, (head, i), (1, 64)), ct.load(delta, (head, i), (1, 64))
+            weights = ct.exp2(ct.mma(y, ct.transpose(x), ct.zeros((64, 64), ct.float32)) - logs)
+            values = ct.mma(weights.astype(q.dtype), grads, values)
+            change = ct.mma(z, ct.transpose(grads), ct.zeros((64, 64), ct.float32))
+            keys = ct.mma((weights * (change - means)).astype(q.dtype), x, keys)
+    ct.store(dk, (j, 0), keys.astype(dk.dtype))
+    ct.store(dv, (j, 0), values.astype(dv.dtype))
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+def test_loops_in_loops_load_for_themselves(make: Callable[[], Any]) -> None:
+    """So that three CTAs share an SM."""
+    (q, k, v, g, lse, delta, dk, dv), (of_keys, of_values) = gradients(backward_of_keys, 128)
+    doubled = [np.stack([a, a]) for a in (q, g, lse, delta)]
+    heads = [aligned(a.shape, a.dtype) for a in doubled]
+    for head, a in zip(heads, doubled):
+        head[...] = a
+    found: list[Function] = []
+    with observed_passes(lambda name, f: found.append(f) if name == InsertBarriers.name else None), make() as backend:
+        args = (heads[0], k, v, *heads[1:], dk, dv)
+        ct.launch(None, (2,), of_shared_keys, args, backend=backend)
+    for got, want in ((dk, 2 * of_keys), (dv, 2 * of_values)):
+        assert np.linalg.norm(got.astype(np.float64) - want) < 5e-3 * np.linalg.norm(want)
+    assert found[-1].hints["occupancy"] == 3
+    assert not any(isinstance(op, WarpSpecialize) for op in found[-1].walk())

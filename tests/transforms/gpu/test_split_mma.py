@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.gpu_attention import attended
+from support.gpu_attention import attended, backward_of_queries
 from support.gpu_products import aligned, matmul
 from support.passes import check
 
@@ -75,6 +75,14 @@ def multiplied(m: int, n: int, dtype: type = np.float16) -> Function:
     return specialization(ct.kernel(matmul), (a, b, c, m, n, 32, False, False, ct.float32, False), "reference").function
 
 
+def gradients(queries: int, keys: int) -> Function:
+    """Those of ``queries`` of width 64, of ``keys`` in a step."""
+    arrays = [aligned((512, 64), np.float16) for _ in range(5)]
+    of_rows = [aligned((512,), np.float32) for _ in range(2)]
+    args = (*arrays[:4], *of_rows, arrays[4], queries, keys, 64)
+    return specialization(backward_of_queries, args, "reference").function
+
+
 def sums(function: Function, target: str = "sm_90") -> tuple[int, set[tuple[int, ...]]]:
     """How many CTAs run a block, and the shapes of the sums in one of them."""
     made = SplitMma(parse_target(target)).run(optimize(function))
@@ -94,11 +102,36 @@ def sums(function: Function, target: str = "sm_90") -> tuple[int, set[tuple[int,
         (multiplied(256, 256), (2, {(128, 256)})),
         (attended(256, 64, 64, occupancy=1), (1, {(256, 64)})),  # 128 words of sums and 32 of weights
         (attended(128, 128, 128), (1, {(128, 128)})),
+        (gradients(128, 64), (2, {(64, 64)})),
+        (gradients(64, 64), (1, {(64, 64)})),
+        (gradients(128, 128), (1, {(128, 128), (128, 64)})),
         (multiplied(128, 256), (1, {(128, 256)})),
     ],
 )
 def test_rows_are_halved_until_registers_suffice(function: Function, wanted: tuple[int, set[tuple[int, ...]]]) -> None:
     assert sums(function) == wanted
+
+
+@ct.kernel
+def with_sums(q, k, v, o, sums, more, TWICE: ct.Constant[bool]):  # type: ignore[no-untyped-def]
+    """Attention that also scatters the sums of weights, to one array or to two."""
+    rows = ct.bid(0) * 128 + ct.arange(128, dtype=ct.int32)
+    x, total = ct.load(q, (ct.bid(0), 0), (128, 64)), ct.zeros((128, 64), ct.float32)
+    size = ct.zeros((128,), ct.float32)
+    for j in range(ct.cdiv(k.shape[0], 128)):
+        y, z = ct.load(k, (j, 0), (128, 64)), ct.load(v, (j, 0), (128, 64))
+        weights = ct.exp(ct.mma(x, ct.transpose(y), ct.zeros((128, 128), ct.float32)))
+        size, total = size + ct.sum(weights, axis=1), ct.mma(weights.astype(q.dtype), z, total)
+    ct.store(o, (ct.bid(0), 0), total.astype(o.dtype))
+    ct.scatter(sums, rows, size)
+    ct.scatter(sums if TWICE else more, rows // 2, size)
+
+
+@pytest.mark.parametrize(("twice", "ctas"), [(False, 2), (True, 1)])
+def test_scattered_tiles_are_halved_where_nothing_else_is_stored_to_their_array(twice: bool, ctas: int) -> None:
+    arrays = [*(aligned((512, 64), np.float16) for _ in range(4)), *(aligned((512,), np.float32) for _ in range(2))]
+    function = specialization(with_sums, (*arrays, twice), "reference").function
+    assert sums(function)[0] == ctas
 
 
 def test_rows_stay_where_no_warp_groups_multiply() -> None:

@@ -25,6 +25,7 @@ from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.lowering import lower_to_gpu
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_rows import SplitRows
+from tilewright.transforms.gpu.split_steps import SplitSteps
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
 
@@ -91,7 +92,8 @@ def compile_to_ptx(
     times = [time.perf_counter()]
     processor = parse_target(chosen.name.removesuffix("a"))
     whole = with_resolved_hints(optimize(function), processor)
-    optimized = run_passes(whole, (SplitMma(processor),)) if how.descriptors else whole  # without, others launch it
+    splits = (SplitMma(processor), SplitSteps()) if how.descriptors else ()  # without, others launch it
+    optimized = run_passes(whole, splits)
     num_ctas = AnalysisManager(optimized).get(cluster_size)
     optimized = run_passes(optimized, (SplitRows(),))
     reports, local = bool(sites(optimized)), local_bytes(optimized)

@@ -68,7 +68,7 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     if not all(op in last or any(q.block is op.block and depends(q, op) for q in last) for op in mmas):
         return 0
     rings = rings_of(groups)
-    if not _lie_apart(function, rings):
+    if not _come_after(function, rings):
         return 0
     stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in function.walk() if isinstance(op, Put))
     needed = max(sum(r.bytes for r in rings), stored) + staged_bytes(function) + BARRIERS
@@ -122,11 +122,16 @@ def _carried_beside(op: Wgmma) -> int:
 
 
 def _lie_apart(function: Function, rings: Sequence[Ring]) -> bool:
+    """Whether results may lie where ``rings`` of loops are, in which no others are."""
+    return _come_after(function, rings) and all(r.depth <= 1 for r in rings)
+
+
+def _come_after(function: Function, rings: Sequence[Ring]) -> bool:
     """Whether all has been multiplied that ``rings`` hold, when results are stored: they may lie there."""
     kinds = [{type(o) for o in op.walk()} for op in function.body.ops]
     fetching = max(i for i, found in enumerate(kinds) if Fetch in found)
     storing = next((i for i, found in enumerate(kinds) if Put in found), len(kinds))
-    return fetching < storing and all(r.depth <= 1 and not r.by_cluster for r in rings)
+    return fetching < storing and not any(r.by_cluster for r in rings)
 
 
 def registers(ctas: int) -> tuple[int, int]:

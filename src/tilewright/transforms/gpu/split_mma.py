@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,10 +15,13 @@ from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView
+from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.tile_splitting import cluster_size, divide
 from tilewright.transforms.gpu.wgmma_choice import MOST_ACCUMULATORS, MOST_GROUPS, MOST_WORDS
 
-_FEW_KEYS = 128 * 64  # elements of the keys of a step: benchmarks/results/gpu_attention.md
+# Elements of the keys of a step, for so many MMA ops, and of gradients: benchmarks/results/gpu_attention.md.
+_FEW_KEYS = {2: 128 * 64, 3: 64 * 64}
+_FEW_GRADIENTS = 128 * 64
 _MOST_CTAS = 8  # the largest cluster that every GPU with clusters launches
 
 
@@ -61,28 +65,45 @@ def _need_too_much(function: Function) -> bool:
 
 
 def _pay_apart(function: Function) -> bool:
-    """Whether all MMA ops of ``function`` are those of attention over more rows than a warp group has, in steps of few
-    keys, whose numbers follow from the loop: then the threads that multiply load for themselves."""
+    """Whether all MMA ops of ``function`` are those of attention, or of the gradients of its queries, over more rows
+    than a warp group has, in steps of few keys, whose numbers follow from the loop: then the threads that multiply load
+    for themselves."""
     if function.hints.get("occupancy") == 1 or any(
         isinstance(op, (Load, LoadView)) and op.result.tile.size == 1 for op in function.walk()
     ):
         return False
     found = [op for op in function.walk() if isinstance(op, Mma)]
-    pairs = [mma_ops(loop) for loop in mma_loops(function)]
-    return sum(map(len, pairs)) == len(found) > 0 and all(
-        len(pair) == 2
-        and depends(pair[1], pair[0])
-        and all(op.acc.tile.shape[-2] > ROWS and op.x.tile.element.bytes == 2 for op in pair)
-        and pair[0].y.tile.size <= _FEW_KEYS
-        for pair in pairs
+    chains = [mma_ops(loop) for loop in mma_loops(function)]
+    return sum(map(len, chains)) == len(found) > 0 and all(
+        all(depends(chain[-1], op) for op in chain[:-1])
+        and all(op.acc.tile.shape[-2] > ROWS and op.x.tile.element.bytes == 2 for op in chain)
+        and chain[0].y.tile.size <= _FEW_KEYS.get(len(chain), 0)
+        and (len(chain) == 2 or chain[-1].acc.tile.size <= _FEW_GRADIENTS)
+        for chain in chains
     )
 
 
 def _is_too_much(mmas: list[Mma]) -> bool:
     """Whether ``mmas`` of one block need more registers than a thread has beside other things."""
-    rows = min(op.acc.tile.shape[-2] for op in mmas)
-    threads = LANES * GROUP_WARPS * max(min(rows // ROWS, MOST_GROUPS), 1)
-    accumulators = [op.acc.tile.size * op.acc.tile.element.bytes // 4 for op in mmas]
+    largest = max(_words(op.acc.tile) for op in mmas)
+    return largest > MOST_ACCUMULATORS * _threads(mmas) or words_beside(mmas) > MOST_WORDS
+
+
+def words_beside(mmas: Sequence[Mma]) -> int:
+    """Registers of a thread of the warp groups that there are rows for, for the accumulators of ``mmas``, those of one
+    block, and the left operand that one has in registers."""
     computed = [op.x.tile for op in mmas if not isinstance(operand_source(op.x), LoadView)]  # others: shared memory
-    left = max((t.size * t.element.bytes // 4 for t in computed), default=0)
-    return max(accumulators) > MOST_ACCUMULATORS * threads or sum(accumulators) + left > MOST_WORDS * threads
+    return (sum(_words(op.acc.tile) for op in mmas) + max(map(_words, computed), default=0)) // _threads(mmas)
+
+
+def groups_of(mmas: Sequence[Mma]) -> int:
+    """How many warp groups there are rows for in ``mmas`` of one block."""
+    return max(min(min(op.acc.tile.shape[-2] for op in mmas) // ROWS, MOST_GROUPS), 1)
+
+
+def _threads(mmas: Sequence[Mma]) -> int:
+    return LANES * GROUP_WARPS * groups_of(mmas)
+
+
+def _words(t: TileType) -> int:
+    return t.size * t.element.bytes // 4

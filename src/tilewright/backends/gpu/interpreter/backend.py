@@ -22,6 +22,7 @@ from tilewright.ir.gpu_stage import num_warps, verify_gpu
 from tilewright.ir.printer import print_function
 from tilewright.transforms.gpu.lowering import lower_to_gpu
 from tilewright.transforms.gpu.split_mma import SplitMma
+from tilewright.transforms.gpu.split_steps import SplitSteps
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
 
@@ -86,6 +87,6 @@ class InterpreterBackend(Backend):
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> InterpreterExecutable:
         optimized = optimize(function)
         if self._target is not None:
-            optimized = run_passes(optimized, (SplitMma(self._target),))
+            optimized = run_passes(optimized, (SplitMma(self._target), SplitSteps()))
         lowered = lower_to_gpu(optimized, self.num_warps, self.num_stages, self._target)
         return InterpreterExecutable(lowered, AnalysisManager(optimized).get(cluster_size))

@@ -25,23 +25,23 @@ class CannotSplit(Exception):
 
 
 class DemandAnalysis:
-    """How each value of ``function`` is needed where what is stored is halved along ``axes``."""
+    """How each value is needed where some are ``needed`` halved along an axis."""
 
-    def __init__(self, function: Function, axes: Mapping[Any, int]) -> None:
-        self.axes = axes
+    def __init__(self, needed: Iterable[tuple[Value, Axis]]) -> None:
         self._of: dict[Value, dict[Axis, None]] = {}
         self._pending: list[tuple[Value, Axis]] = []
-        for op in function.walk():
-            if isinstance(op, (For, If)):
-                self._need(deciding_values(op), repeat(None))
-            elif op in axes:
-                self._need(op.operands, operand_axes(op, axes[op]))
+        for value, axis in needed:
+            self._need((value,), (axis,))
         while self._pending:
             self._follow(*self._pending.pop())
 
     def of(self, value: Value) -> tuple[Axis, ...]:
         """The axes along which ``value`` is halved, and None where it is needed whole."""
         return tuple(self._of.get(value, ()))
+
+    def halved(self) -> Iterable[Value]:
+        """The values that are not needed whole."""
+        return (value for value, axes in self._of.items() if any(axis is not None for axis in axes))
 
     def _need(self, values: Iterable[Value], axes: Iterable[Axis]) -> None:
         for value, axis in zip(values, axes):
@@ -65,6 +65,15 @@ class DemandAnalysis:
             self._need(op.captured(), repeat(None))
 
 
+def needed_by_stores(function: Function, axes: Mapping[Any, int]) -> Iterable[tuple[Value, Axis]]:
+    """What ``function`` needs where what stores store is halved along their ``axes``."""
+    for op in function.walk():
+        if isinstance(op, (For, If)):
+            yield from zip(deciding_values(op), repeat(None))
+        elif op in axes:
+            yield from zip(op.operands, operand_axes(op, axes[op]))
+
+
 def carried_by(op: Op) -> Sequence[Value]:
     """What a loop carries, in its body."""
     return op.carried if isinstance(op, LoopOp) else []
@@ -78,7 +87,7 @@ def operand_axes(op: Op, axis: Axis) -> Sequence[Axis]:
         return [None] * len(op.operands)
     if isinstance(op, memory.ViewMemoryOp):
         t = op.view.partition
-        if t.steps[axis] % (t.tile_shape[axis] // 2):
+        if t.steps[axis] % (t.tile_shape[axis] // 2) or not isinstance(op.view.op, memory.MakePartitionView):
             raise CannotSplit
         stored = op.value if isinstance(op, memory.StoreView) else None
         return [axis if v is stored else None for v in op.operands]
@@ -124,7 +133,7 @@ def _parts_of_whole_length(op: Extract | Insert, axis: int) -> Sequence[Axis]:
 
 
 def _leading(op: Iota, axis: int) -> Sequence[Axis]:
-    if axis:
+    if prod(op.result.tile.shape[:axis]) > 1:
         raise CannotSplit
     return []
 

@@ -15,7 +15,7 @@ from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.memory import Store, StoreView
 from tilewright.ir.types import PartitionViewType, Type
-from tilewright.transforms.gpu.tile_splitting.demand import MOVES, STORES, CannotSplit, DemandAnalysis
+from tilewright.transforms.gpu.tile_splitting.demand import MOVES, STORES, CannotSplit
 from tilewright.transforms.gpu.tile_splitting.splitter import TileSplitter
 from tilewright.transforms.pipelines import optimize
 
@@ -87,7 +87,7 @@ def _halved(function: Function) -> Function | None:
         chosen = dict(zip(stores, axes))
         if _keep_their_order(function, chosen):
             try:
-                return TileSplitter(function, DemandAnalysis(function, chosen)).function()
+                return TileSplitter(function, chosen).function()
             except CannotSplit:
                 continue
     return None
@@ -118,13 +118,14 @@ def _keep_their_order(function: Function, axes: dict[Store | StoreView, int]) ->
     """Whether stores to one address, halved along ``axes``, are of one block: they have the same tiles there."""
     roots = AnalysisManager(function).get(AliasAnalysis)
     looped = {op for loop in function.walk() if isinstance(loop, LoopOp) for op in loop.body.walk()}
+    objects = [roots.underlying_object(store.address) for store in axes]
     kinds: dict[MemoryObject, set[tuple[Type, int]]] = {}
-    for store, axis in axes.items():
+    for (store, axis), stored in zip(axes.items(), objects):
         view = store.address.type
         if isinstance(view, PartitionViewType):
             if view.steps != view.tile_shape:
                 return False
-        elif store in looped or len(axes) > 1:
+        elif store in looped or objects.count(stored) > 1:
             return False
-        kinds.setdefault(roots.underlying_object(store.address), set()).add((view, axis))
+        kinds.setdefault(stored, set()).add((view, axis))
     return all(len(kind) == 1 for kind in kinds.values()) and (None not in kinds or len(kinds) == 1)

@@ -1,8 +1,9 @@
-"""Writes the kernel of one of two blocks."""
+"""Writes ops on halves of tiles, and the kernel of one of two blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
@@ -13,7 +14,13 @@ from tilewright.ir.ops.control import CONTROL_FLOW, For, LoopOp, PassingOp, deci
 from tilewright.ir.ops.shape import Iota
 from tilewright.ir.rewrite import ValueMap, clone_block, open_block, with_body
 from tilewright.ir.types import TileType
-from tilewright.transforms.gpu.tile_splitting.demand import Axis, DemandAnalysis, carried_by, operand_axes
+from tilewright.transforms.gpu.tile_splitting.demand import (
+    Axis,
+    DemandAnalysis,
+    carried_by,
+    needed_by_stores,
+    operand_axes,
+)
 from tilewright.transforms.gpu.tile_splitting.views import part_of_iota, part_of_view
 
 
@@ -21,14 +28,69 @@ def _half(t: TileType, axis: Axis) -> TileType:
     return t if axis is None else t.with_shape(tuple(n // 2 if a == axis else n for a, n in enumerate(t.shape)))
 
 
-class TileSplitter:
+class PartWriter:
+    """Writes ops on halves of tiles, with a builder: those of the part that ``_part`` says, 0 or 1."""
+
+    def __init__(self, needs: DemandAnalysis, b: Builder) -> None:
+        self._needs, self._b = needs, b
+        self._values: dict[tuple[Value, Axis], Value] = {}
+        self._part: Value
+
+    def _get(self, value: Value, axis: Axis) -> Value:
+        return self._values[value, axis]
+
+    def _write(self, op: Op) -> None:
+        """``op`` in every form in which its results are needed."""
+        for axis in dict.fromkeys(axis for value in op.results for axis in self._needs.of(value)):
+            self._copy(op, axis)
+
+    def _copy(self, op: Op, axis: Axis) -> None:
+        """``op``, its results, or what it stores, halved along ``axis``."""
+        operands = [self._get(v, a) for v, a in zip(op.operands, operand_axes(op, axis))]
+        found = self._replaced(op, axis, operands)
+        if found is None:
+            attributes = dict(op.attributes)
+            if axis is not None:
+                if isinstance(op, memory.ViewMemoryOp):
+                    self._narrow(op, axis, operands)
+                if isinstance(attributes.get("type"), TileType):
+                    attributes["type"] = _half(attributes["type"], axis)
+                if "shape" in attributes:
+                    attributes["shape"] = _half(op.result.tile, axis).shape
+            inner: ValueMap = {v: self._get(v, None) for v in op.captured()}
+            regions = [clone_block(region, inner) for region in op.regions]
+            types = tuple(v.type if axis is None else _half(v.tile, axis) for v in op.results)
+            copied = type(op)(operands, op.segments, attributes, regions, types, op.loc)
+            self._b.insert(copied)
+            found = copied.results
+        self._values.update(zip(((old, axis) for old in op.results), found))
+
+    def _replaced(self, op: Op, axis: Axis, operands: Sequence[Value]) -> list[Value] | None:
+        """What stands for the results of ``op`` where it is not ``op`` of halves."""
+        if isinstance(op, (memory.AssumeDivisible, memory.AssumeBounded, memory.AssumeBlocked)) and axis is not None:
+            return [operands[0]]
+        if isinstance(op, Iota) and axis is not None:
+            return [part_of_iota(self._b, _half(op.result.tile, axis), self._part)]
+        return None
+
+    def _narrow(self, op: memory.ViewMemoryOp, axis: int, operands: list[Value]) -> None:
+        """Let ``operands`` of an access say where its half is."""
+        view = op.view.op
+        assert isinstance(view, memory.MakePartitionView)
+        at = len(operands) - len(view.type.tile_shape) + axis
+        half, whole = view.type.tile_shape[axis] // 2, self._get(view.view, None)
+        operands[0], operands[at] = part_of_view(
+            self._b, view.type, whole, operands[at], axis, half, self._part, promised=op.promised[axis]
+        )
+
+
+class TileSplitter(PartWriter):
     """Writes the kernel of one of two blocks: the one that the number of the block along the first axis says."""
 
-    def __init__(self, function: Function, needs: DemandAnalysis) -> None:
-        self._function = function
-        self._needs = needs
-        self._values: dict[tuple[Value, Axis], Value] = {}
-        self._b = Builder(Block(), function.loc)
+    def __init__(self, function: Function, axes: Mapping[Any, int]) -> None:
+        """Stores store halves along their ``axes``."""
+        super().__init__(DemandAnalysis(needed_by_stores(function, axes)), Builder(Block(), function.loc))
+        self._function, self._axes = function, axes
 
     def function(self) -> Function:
         copied: ValueMap = {}
@@ -45,16 +107,10 @@ class TileSplitter:
                 self._end(op)
             elif isinstance(op, CONTROL_FLOW):
                 self._structured(op)
-            elif op in self._needs.axes:
-                self._copy(op, self._needs.axes[op])
+            elif op in self._axes:
+                self._copy(op, self._axes[op])
             else:
-                for axis in dict.fromkeys(axis for value in op.results for axis in self._needs.of(value)):
-                    self._copy(op, axis)
-
-    def _get(self, value: Value, axis: Axis) -> Value:
-        return self._values[value, axis]
-
-    # -- control flow
+                self._write(op)
 
     def _structured(self, op: Op) -> None:
         carried, fixed = carried_by(op), deciding_values(op)
@@ -92,46 +148,7 @@ class TileSplitter:
         """Each of ``values`` in every form in which that of ``like`` is needed."""
         return [self._get(value, axis) for value, other in zip(values, like) for axis in self._needs.of(other)]
 
-    # -- other ops
-
-    def _copy(self, op: Op, axis: Axis) -> None:
-        """``op``, its results, or what it stores, halved along ``axis``."""
-        operands = [self._get(v, a) for v, a in zip(op.operands, operand_axes(op, axis))]
-        found = self._replaced(op, axis, operands)
-        if found is None:
-            attributes = dict(op.attributes)
-            if axis is not None:
-                if isinstance(op, memory.ViewMemoryOp):
-                    self._narrow(op, axis, operands)
-                if isinstance(attributes.get("type"), TileType):
-                    attributes["type"] = _half(attributes["type"], axis)
-                if "shape" in attributes:
-                    attributes["shape"] = _half(op.result.tile, axis).shape
-            inner: ValueMap = {v: self._get(v, None) for v in op.captured()}
-            regions = [clone_block(region, inner) for region in op.regions]
-            types = tuple(v.type if axis is None else _half(v.tile, axis) for v in op.results)
-            copied = type(op)(operands, op.segments, attributes, regions, types, op.loc)
-            self._b.insert(copied)
-            found = copied.results
-        self._values.update(zip(((old, axis) for old in op.results), found))
-
     def _replaced(self, op: Op, axis: Axis, operands: Sequence[Value]) -> list[Value] | None:
-        """What stands for the results of ``op`` where it is not ``op`` of halves."""
-        b = self._b
         if isinstance(op, (memory.Bid, memory.NumBlocks)) and op.axis == 0:
-            return [b.emit(Shr, b.emit(type(op), axis=0), b.constant(1, int32))]
-        if isinstance(op, (memory.AssumeDivisible, memory.AssumeBounded, memory.AssumeBlocked)) and axis is not None:
-            return [operands[0]]
-        if isinstance(op, Iota) and axis is not None:
-            return [part_of_iota(b, _half(op.result.tile, axis), self._part)]
-        return None
-
-    def _narrow(self, op: memory.ViewMemoryOp, axis: int, operands: list[Value]) -> None:
-        """Let ``operands`` of an access say where its half is."""
-        view = op.view.op
-        assert isinstance(view, memory.MakePartitionView)
-        at = len(operands) - len(view.type.tile_shape) + axis
-        half, whole = view.type.tile_shape[axis] // 2, self._get(view.view, None)
-        operands[0], operands[at] = part_of_view(
-            self._b, view.type, whole, operands[at], axis, half, self._part, promised=op.promised[axis]
-        )
+            return [self._b.emit(Shr, self._b.emit(type(op), axis=0), self._b.constant(1, int32))]
+        return super()._replaced(op, axis, operands)
