@@ -18,7 +18,7 @@ from tilewright.backends.gpu.row_kernels import is_row_kernel as is_row_kernel
 from tilewright.backends.gpu.row_kernels import is_row_kernel_in_pieces as is_row_kernel_in_pieces
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, float32, int32
-from tilewright.ir.ops.arith import Cast, Tanh
+from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import Fetch
 from tilewright.ir.ops.linear import Mma, MmaOp
@@ -28,6 +28,7 @@ from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.lowering import reshaped
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.split_mma import SplitMma
+from tilewright.transforms.gpu.split_steps import SplitSteps
 from tilewright.transforms.gpu.transpose_mma import TransposeMma
 from tilewright.transforms.gpu.wgmma_choice import Choice, Options, choose
 from tilewright.transforms.pipelines import optimize, run_passes
@@ -44,13 +45,8 @@ _TILES_OF_WORDS: dict[tuple[bool, bool], set[tuple[int, ...]]] = {
     (True, True): {(64, 64), (128, 64), (64, 128), (128, 128), (128, 256)},
 }
 _LEAST_OF_BYTES = 64  # rows, columns and steps of tiles
-# Of the backward pass of attention, for so many MMA ops of a loop: rows and columns of the scores, and the width.
-_BACKWARD = {
-    3: {(64, 64, 64), (128, 128, 64), (64, 64, 128), (128, 64, 128), (128, 128, 128)},
-    4: {(64, 64, 64), (64, 128, 64), (64, 64, 128)},
-}
-# Queries and keys of a step of attention, their width, and whether scores have a soft cap.
-_SLOW_ATTENTION = {(64, 64, 32, False), (64, 64, 128, True), (64, 64, 64, True)}
+# Of the backward pass of attention: widths, rows or columns of the scores, and what is slower.
+_BACKWARD_WIDTHS, _BACKWARD_EXTENTS, _SLOW_BACKWARD = {64, 128}, {32, 64, 128}, {(64, 32), (32, 32)}
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
 _ATTENTION_HINTS = {*_HINTS, "occupancy"}  # two warp groups that multiply fill the registers of an SM on both
 
@@ -113,7 +109,7 @@ def is_attention_of_bytes(function: Function, backend: Backend) -> bool:
 def is_product_of_16_bits(function: Function, backend: Backend) -> bool:
     """Whether all MMA ops of ``function`` are of 16-bit floats, and warp groups multiply them: matmuls and attention.
     TMA loads what they multiply, in pairs of CTAs where rows are no whole sectors, and threads load no more in their
-    loops than a number for each row or column; gradients of keys are in tiles of ``_BACKWARD``."""
+    loops than a number for each row or column; gradients are in tiles that were measured."""
     groups = [mma_ops(loop) for loop in mma_loops(function)]
     stays = any(map(_is_slower, groups)) or not all(map(_may_be_backward, groups))
     return not stays and _is_multiplied(function, backend, bytes=2)
@@ -139,22 +135,20 @@ def _is_slower(mmas: Sequence[MmaOp]) -> bool:
     """Whether ``mmas``, those of a loop, have tiles that were measured as slower here."""
     first, last = mmas[0], mmas[-1]
     tile, step = first.acc.tile.shape[-2:], first.x.tile.shape[-1]
-    if len(mmas) == 2 and depends(last, first):
-        assert first.block is not None
-        capped = any(isinstance(op, Tanh) for op in first.block.ops)
-        return (*tile, last.acc.tile.shape[-1], capped) in _SLOW_ATTENTION
     if len(mmas) == 2:
-        return tile == (64, 64)
+        return tile == (64, 64) and not depends(last, first)
     persistent = _is_in_persistent_loop(first)
     return len(mmas) == 1 and (tile == (256, 32) or (*tile, step) == (64, 64, 32) or (persistent and tile == (128, 32)))
 
 
 def _may_be_backward(mmas: Sequence[MmaOp]) -> bool:
-    """Whether ``mmas`` are none of a backward pass, whose last one follows from two others, or of ``_BACKWARD``."""
+    """Whether ``mmas`` are none of a backward pass, whose last one follows from two others, or of a fast one."""
     *others, last = mmas
     if sum(depends(last, op) for op in others) != 2:
         return True
-    return (*mmas[0].acc.tile.shape[-2:], last.acc.tile.shape[-1]) in _BACKWARD.get(len(mmas), ())
+    scores = mmas[0].acc.tile.shape[-2:]
+    fits = last.acc.tile.shape[-1] in _BACKWARD_WIDTHS and set(scores) <= _BACKWARD_EXTENTS
+    return fits and scores not in _SLOW_BACKWARD
 
 
 @dataclass(frozen=True)
@@ -221,7 +215,7 @@ def _choice(
     stores all that is written, except for accesses that may be ``by_threads``; None otherwise."""
     optimized = with_resolved_hints(optimize(function), target)
     if divided:
-        optimized = reshaped(run_passes(optimized, (SplitMma(target),)), TransposeMma())
+        optimized = reshaped(run_passes(optimized, (SplitMma(target), SplitSteps())), TransposeMma())
         optimized = run_passes(optimized, (LegalizeMma(),))
     mmas = {op for op in optimized.walk() if isinstance(op, Mma)}
     chosen = AnalysisManager(optimized).get(choose, Options(target))
