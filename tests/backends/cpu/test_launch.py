@@ -69,7 +69,7 @@ def note_order(counter: ct.Array, order: ct.Array, rounds: int) -> None:
 def test_threads_begin_with_blocks_of_their_own(number: int, order: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three threads one comes, which runs the blocks of the others after its own."""
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "3")
-    monkeypatch.setattr(openmp, "runtime", lambda: None)
+    monkeypatch.setattr(openmp, "runtime", lambda wanted: None)
     monkeypatch.setattr(threads, "number", lambda: number)
     monkeypatch.setattr(threads.POOL, "run", lambda work, count, own, cancel: own())
     counter, found = np.zeros(1, np.int32), np.zeros(7, np.int32)

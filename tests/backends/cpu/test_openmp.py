@@ -137,7 +137,7 @@ def test_late_teams_are_left_alone() -> None:
     with team(THREADS) as runtime:
         found = []
         for _ in range(40):
-            found.append(openmp.runtime() is not None)
+            found.append(openmp.runtime(THREADS) is not None)
             if found[-1]:
                 note_use(0.001, 0.02)
         assert runtime is openmp._STATE.runtime
@@ -151,8 +151,17 @@ def halves(x: ct.Array, out: ct.Array, steps: int) -> None:
     ct.store(out, (ct.bid(0),), total)
 
 
+@pytest.fixture(params=[False, True], ids=["OpenMP", "own"])
+def own(request: pytest.FixtureRequest) -> bool:
+    """Whether the team is our own."""
+    found: bool = request.param
+    if found and openmp.known() is None:
+        pytest.skip("needs functions in machine code, and Linux")
+    return found
+
+
 @contextlib.contextmanager
-def machine_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def machine_code(monkeypatch: pytest.MonkeyPatch, own: bool = False) -> Iterator[list[int]]:
     """A team that machine code may use; gets the numbers of blocks of the launches that Python runs all the same."""
     if not native.available():
         pytest.skip("needs functions in machine code")
@@ -167,7 +176,9 @@ def machine_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         run(self, grid, total, count, packed)
 
     monkeypatch.setattr(CpuExecutable, "_run", noted)
-    with team(threads):
+    if own:
+        openmp.use(None)
+    with contextlib.nullcontext() if own else team(threads):
         yield by_python
 
 
@@ -185,11 +196,13 @@ def launches(kernel: ct.kernel, x: np.ndarray, out: np.ndarray, steps: int) -> l
 
 
 @pytest.mark.parametrize("blocks, wanted", [(1024, True), (1001, False), (64, True)])
-def test_machine_code_has_a_team_run_all_blocks(blocks: int, wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_code_has_a_team_run_all_blocks(
+    blocks: int, wanted: bool, own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``wanted``: so many threads are set by the user."""
     x = np.random.default_rng(0).normal(size=blocks * 256).astype(np.float32)
     out, kernel = np.zeros_like(x), ct.kernel(halves)
-    with machine_code(monkeypatch) as by_python:
+    with machine_code(monkeypatch, own) as by_python:
         if not wanted:
             monkeypatch.delenv("TILEWRIGHT_NUM_THREADS")
         for run in launches(kernel, x, out, 400):
@@ -202,7 +215,7 @@ def test_machine_code_has_a_team_run_all_blocks(blocks: int, wanted: bool, monke
             assert not by_python
 
 
-def test_machine_code_leaves_the_team_alone_where_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_code_leaves_the_team_alone_where_it_must(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In other threads, with another number of threads, and as long as threads of the team were late."""
     x = np.ones(1024 * 256, np.float32)
     out, kernel = np.zeros_like(x), ct.kernel(halves)
@@ -218,7 +231,7 @@ def test_machine_code_leaves_the_team_alone_where_it_must(monkeypatch: pytest.Mo
             run()
         assert (out == 2).all() and len(by_python) == expected
 
-    with machine_code(monkeypatch) as by_python:
+    with machine_code(monkeypatch, own) as by_python:
         for run in launches(kernel, x, out, 400):
             openmp.FREE.value = 1
             check(run, 0)
@@ -232,7 +245,7 @@ def test_machine_code_leaves_the_team_alone_where_it_must(monkeypatch: pytest.Mo
         check(launch, 1)
 
 
-def test_a_launch_in_machine_code_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_in_machine_code_is_interrupted(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     class Alarm(Exception):
         pass
 
@@ -243,7 +256,7 @@ def test_a_launch_in_machine_code_is_interrupted(monkeypatch: pytest.MonkeyPatch
         pytest.skip("needs the timers of POSIX")
     x = np.ones(1024 * 256, np.float32)
     out, kernel = np.zeros_like(x), ct.kernel(halves)
-    with machine_code(monkeypatch) as by_python:
+    with machine_code(monkeypatch, own) as by_python:
         launches(kernel, x, out, 400)
         forever = (x, out, 2**31 - 1)
         for run in (
@@ -269,7 +282,7 @@ def test_a_launch_in_machine_code_is_interrupted(monkeypatch: pytest.MonkeyPatch
 def test_lateness_that_machine_code_has_seen_counts() -> None:
     with team(THREADS), pytest.MonkeyPatch().context() as patch:
         patch.setattr(openmp, "note_use", note_use)
-        assert openmp.runtime() is not None
+        assert openmp.runtime(THREADS) is not None
         openmp.NOTED[:] = (1_000_000, 20_000_000)
-        assert openmp.runtime() is None
-        assert openmp.runtime() is not None
+        assert openmp.runtime(THREADS) is None
+        assert openmp.runtime(THREADS) is not None

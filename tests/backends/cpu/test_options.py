@@ -10,6 +10,7 @@ import pytest
 
 import tilewright as ct
 from tilewright.backends.cpu import threads
+from tilewright.backends.cpu.executable import CpuExecutable
 
 
 @ct.kernel
@@ -36,6 +37,13 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
         return counted
 
+    run_team = CpuExecutable._run_team
+
+    def counted_team(self: CpuExecutable, runtime: Any, count: int, *others: Any) -> None:
+        found.append(count)
+        run_team(self, runtime, count, *others)
+
+    monkeypatch.setattr(CpuExecutable, "_run_team", counted_team)
     for name in ("run", "supervise"):
         monkeypatch.setattr(threads.POOL, name, counting(getattr(threads.POOL, name)))
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "4")

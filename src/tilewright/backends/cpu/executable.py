@@ -156,8 +156,7 @@ class CpuExecutable:
         stubs, teams = map(on_demand.module, ("launch_stub", "team_stub"))
         code, python, chunk = self._native.address(SERIAL_SYMBOL), PYTHON, self._options.chunk or 0
         team, record = None if self._options.threads else self._team(), None
-        wanted = number_of_threads() is not None
-        if team and teams.is_machine_code(team[0]) and (wanted or 2 * team[1] >= _PROCESSORS):
+        if team and teams.is_machine_code(team[0]):
             self._blocks_alone.value = blocks_alone(self.compiled.block_work)  # more may have been learned without it
             record = teams.TeamRecord.of(team, self._team_code, self._team_ready, self._scratch_bytes, python, chunk)
         given = self._scratch_bytes, python, self._note, record, self._native
@@ -266,13 +265,13 @@ class CpuExecutable:
     def _team(self) -> tuple[openmp.Runtime, int] | None:
         """A runtime whose threads may share the blocks, and their number: that which the user wants, or at least one
         for each core, which may be two processors."""
-        found = None if self.compiled.may_spin or self._print else openmp.runtime()
-        if found is None:
-            return None
-        size, wanted = found[1], number_of_threads()
-        if self._options.threads is not None or wanted is not None:
-            return found if size == min(wanted or threads.thread_count(), self._options.threads or size) else None
-        return found if size > 1 and (2 * size >= _PROCESSORS or threads.thread_count() <= 2 * size) else None
+        limit, most = self._options.threads, threads.thread_count()
+        wanted = min(most, limit or most)
+        found = None if self.compiled.may_spin or self._print else openmp.runtime(wanted)
+        if found is None or found[1] == wanted:
+            return found
+        free = limit is None and number_of_threads() is None
+        return found if free and found[1] > 1 and (2 * found[1] >= _PROCESSORS or most <= 2 * found[1]) else None
 
     def _chunk(self, total: int, count: int) -> int:
         """How many blocks a thread takes at a time."""

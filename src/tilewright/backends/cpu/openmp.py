@@ -1,7 +1,7 @@
-"""Launches on the threads of an OpenMP runtime that the program uses already, as PyTorch does.
+"""Launches by a team of threads: of an OpenMP runtime that the program uses already, as PyTorch does, or of our own.
 
-Such threads wait actively for more work, for milliseconds after each parallel region: threads of our own would share
-their processors with them. So where PyTorch has been imported, the blocks of a launch are a parallel region.
+Threads of OpenMP wait actively for more work, for milliseconds after each parallel region: threads of our own would
+share their processors with them. So where PyTorch has been imported, the blocks of a launch are a parallel region.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tilewright.backends import native
+from tilewright.backends.cpu import on_demand, threads
+
 _SOFT = 1  # omp_pause_soft
+# Launches in several threads after which LLVM is loaded for a team of our own: that takes as long as what they lose
+# without, 30 to 40 ms and 0.1 to 0.2 each on the Xeon of benchmarks/results/cpu.md.
+_ENOUGH = 300
 # Seconds, about what threads of our own cost more on 16 processors, and of the time of the launch.
 LATE, LATE_PART = 1e-3, 0.25
 _LONGEST_PENALTY = 1024  # launches
@@ -25,7 +31,7 @@ FREE, NOTED = ctypes.c_int64(0), (ctypes.c_int64 * 2)(0, 0)
 
 
 class Runtime(NamedTuple):
-    """Functions of an OpenMP runtime that is loaded."""
+    """Functions of an OpenMP runtime that is loaded, or of our own team."""
 
     fork: Callable[[int, bytes, int, int], None]  # GOMP_parallel(function, data, threads, flags), with Python's lock
     threads: Callable[[], int]  # of a parallel region that the calling thread begins
@@ -40,6 +46,8 @@ class _ThreadState:
     def __init__(self) -> None:
         self.runtime: Runtime | None = None
         self.looked = False  # for it
+        self.own: Any = None  # an ``OwnTeam``, which is used where there is no such runtime
+        self.without = 0  # launches that had none of both
         self.penalty = 0  # launches that leave a team alone which was late
         self.left_alone = 0  # how many more of them there are to be
         self.rested = False  # whether the team has been left alone since the last launch by it
@@ -50,17 +58,22 @@ class _ThreadState:
 _STATE = _ThreadState()
 
 
-def runtime() -> tuple[Runtime, int] | None:
-    """The runtime that may be used by the calling thread, if there is one, and how many threads its regions have.
+def runtime(wanted: int) -> tuple[Runtime, int] | None:
+    """The runtime that may be used by the calling thread, if there is one, and how many threads its regions have: as
+    many as ``wanted``, if it is our own and the system gives them.
 
-    Only the main thread uses it: each thread that begins a region gets a team of its own.
+    Only the main thread uses it: each thread that begins a region of OpenMP gets a team of its own.
     """
     found = known()
     if NOTED[1]:
         own, late = NOTED
         NOTED[1] = 0
         note_use(own * 1e-9, late * 1e-9)
-    if found is None or _STATE.forked or not _is_main_thread() or found.in_parallel():
+    if found is None or not _is_main_thread() or found.in_parallel():
+        return None
+    if _STATE.runtime is None:
+        return found, _STATE.own.resize(wanted)
+    if _STATE.forked:
         return None
     if _STATE.left_alone:
         _STATE.left_alone -= 1
@@ -71,10 +84,22 @@ def runtime() -> tuple[Runtime, int] | None:
 
 
 def known() -> Runtime | None:
-    """The runtime that the program uses, if there is one."""
+    """The runtime that the program uses, or our own team, if there can be one."""
     if _STATE.runtime is None and not _STATE.looked and "torch" in sys.modules:
-        return _look()
+        _look()
+    if _STATE.runtime is None and not threads.POOL.is_shared:
+        if _STATE.own is None and _can_have_team():
+            _STATE.own = on_demand.module("own_team").OwnTeam()
+        return _STATE.own and _STATE.own.runtime
     return _STATE.runtime
+
+
+def _can_have_team() -> bool:
+    """Whether to make a team of our own: where ``own_team.ll`` can be, and LLVM is loaded or worth it."""
+    if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64") or not native.available():
+        return False
+    _STATE.without += 1
+    return native.loaded() or _STATE.without > _ENOUGH
 
 
 def note_use(own: float, late: float) -> None:
@@ -83,9 +108,11 @@ def note_use(own: float, late: float) -> None:
 
     A parallel region begins and ends when all threads of the team are there. Where other processes keep them from
     running, that takes milliseconds: then the next launches leave the team alone, twice as many each time. The first
-    one after these finds threads that sleep, which says nothing.
+    one after these finds threads that sleep, which says nothing. Our own team waits for no thread that is late.
     """
-    if _STATE.rested:
+    if _STATE.runtime is None:
+        FREE.value = 1
+    elif _STATE.rested:
         _STATE.rested = False
     else:
         _STATE.left_alone, _STATE.penalty = penalty_of(own, late, _STATE.penalty)
@@ -101,8 +128,10 @@ def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
 
 
 def use(found: Runtime | None) -> None:
-    """Have launches use this runtime, or none."""
+    """Have launches use this runtime, or where it is None our own team."""
     FREE.value = 0
+    if _STATE.own is not None:
+        _STATE.own.resize(0)  # so that machine code finds it changed
     _STATE.looked, _STATE.runtime, _STATE.penalty, _STATE.left_alone, _STATE.rested = True, found, 0, 0, False
 
 
@@ -110,13 +139,11 @@ def _is_main_thread() -> bool:
     return threading.get_ident() == MAIN_THREAD
 
 
-def _look() -> Runtime | None:
-    """Find the runtime that PyTorch is linked with; None where there is none, or as long as it is being imported."""
+def _look() -> None:
+    """Find the runtime that PyTorch is linked with, unless PyTorch is being imported."""
     library = getattr(sys.modules["torch"], "_C", None)
-    if library is None or not hasattr(sys.modules["torch"], "set_num_threads"):
-        return None
-    use(find(Path(library.__file__).parent / "lib" / "libtorch_cpu.so") if sys.platform == "linux" else None)
-    return _STATE.runtime
+    if library is not None and hasattr(sys.modules["torch"], "set_num_threads"):
+        use(find(Path(library.__file__).parent / "lib" / "libtorch_cpu.so") if sys.platform == "linux" else None)
 
 
 def find(library: Path) -> Runtime | None:
@@ -153,6 +180,8 @@ def _before_fork() -> None:
 def _in_child() -> None:
     FREE.value = 0
     _STATE.forked = True
+    if _STATE.own is not None:
+        _STATE.own.forget()
 
 
 if hasattr(os, "register_at_fork"):

@@ -206,13 +206,14 @@ class Pool:
         self._started = 0
         self._wanted = 0  # by the launches that are running
         self._avoided = -1
+        self.is_shared = False
         self.take: Callable[[int], int] = lambda wanted: wanted
         self.give: Callable[[int], object] = lambda count: None
 
     def share(self, take: Callable[[int], int], give: Callable[[int], object]) -> None:
         """Share the processors with threads of others: ``take`` says how many of so many threads may help a launch, if
         its blocks need no thread each, and ``give`` gets them back."""
-        self.take, self.give = take, give
+        self.take, self.give, self.is_shared = take, give, True
 
     def run(
         self,

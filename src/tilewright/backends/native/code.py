@@ -53,9 +53,10 @@ def _dispose(engine: llvm.ExecutionEngine, context: llvm.ContextRef) -> None:
 
 
 class MachineCode:
-    """The machine code of the LLVM module ``text``."""
+    """The machine code of the LLVM module ``text``; with ``forever``, until the process ends, for threads that never
+    leave it."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, forever: bool = False) -> None:
         with _LOCK:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
@@ -63,7 +64,10 @@ class MachineCode:
             target = llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
             context = llvm.create_context()
             self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text, context), target)
-            dispose_with(self, self._engine, context)
+            if forever:
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object((self._engine, context)))
+            else:
+                dispose_with(self, self._engine, context)
             self._engine.finalize_object()
 
     def address(self, name: str) -> int:
