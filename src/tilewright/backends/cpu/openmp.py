@@ -129,7 +129,7 @@ def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
 
 def use(found: Runtime | None) -> None:
     """Have launches use this runtime, or where it is None our own team."""
-    FREE.value = 0
+    FREE.value = NOTED[1] = 0
     if _STATE.own is not None:
         _STATE.own.resize(0)  # so that machine code finds it changed
     _STATE.looked, _STATE.runtime, _STATE.penalty, _STATE.left_alone, _STATE.rested = True, found, 0, 0, False
