@@ -18,9 +18,7 @@ from tilewright.ir.promotion import casts_implicitly
 from tilewright.language.dtypes import to_dtype
 from tilewright.language.static import static_def
 from tilewright.runtime import timeout
-from tilewright.tileir.bytecode import read
-from tilewright.tileir.optable import NEWEST
-from tilewright.tileir.text import print_module
+from tilewright.system.forks import load
 
 PACKAGES = ("_bytecode", "_ir")
 MODULES = (
@@ -81,6 +79,12 @@ def _capability(index: int = 0) -> tuple[int, int]:
     return divmod(90 if driver.why_not() else driver.device(index).capability, 10)
 
 
+def _text(bytecode: bytes | bytearray, **_: Any) -> str:
+    """The text of a module that is given as bytecode. What reads it is loaded then: most programs need none of it."""
+    text: str = load("tilewright.tileir.text").print_module(load("tilewright.tileir.bytecode").read(bytes(bytecode)))
+    return text
+
+
 _VERSIONS: dict[str, Any] = {"BytecodeVersion": BytecodeVersion}
 _MORE: dict[str, Callable[[Any], dict[str, Any]]] = {
     "_cext": lambda public: {
@@ -99,8 +103,8 @@ _MORE: dict[str, Callable[[Any], dict[str, Any]]] = {
     "_bytecode.version": lambda public: _VERSIONS,
     "_compile": lambda public: {
         "_SUPPORTED_VERSIONS": list(BytecodeVersion),
-        "_get_max_supported_bytecode_version": lambda *_, **__: list(BytecodeVersion)[NEWEST - 1],
-        "_bytecode_to_mlir_text": lambda bytecode, **_: print_module(read(bytes(bytecode))),
+        "_get_max_supported_bytecode_version": lambda *_, **__: max(BytecodeVersion),
+        "_bytecode_to_mlir_text": _text,
         "get_sm_arch": lambda device_id=0: "sm_{}{}".format(*_capability(device_id)),
     },
     "_datatype": lambda public: {"can_autocast_dtypes": casts_implicitly},
