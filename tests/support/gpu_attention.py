@@ -74,6 +74,29 @@ def attended(queries: int, keys: int, width: int, dtype: Any = np.float16, **hin
 
 
 @ct.kernel
+def to_first_keys(q, k, v, out, scale, keys, D: Int, TQ: Int, TK: Int):  # type: ignore[no-untyped-def]
+    """Attention to the first ``keys`` keys, whose last tile has a mask."""
+    block = ct.bid(0)
+    queries = ct.load(q, (block, 0), (TQ, D))
+    top = ct.full((TQ, 1), -1e30, ct.float32)
+    total = ct.zeros((TQ, 1), ct.float32)
+    result = ct.zeros((TQ, D), ct.float32)
+    columns = ct.arange(TK, dtype=ct.int32)[None, :]
+    for j in range(ct.cdiv(keys, TK)):
+        kt = ct.load(k, (0, j), (D, TK), order="F", padding_mode=ct.PaddingMode.ZERO)
+        scores = ct.mma(queries, kt, ct.zeros((TQ, TK), ct.float32))
+        scores = ct.where(j * TK + columns < keys, scores, -1e30)
+        new_top = max(top, ct.max(scores, axis=1, keepdims=True) * scale)
+        weights = ct.exp2(scores * scale - new_top, flush_to_zero=True)
+        correction = ct.exp2(top - new_top, flush_to_zero=True)
+        total = total * correction + ct.sum(weights, axis=1, keepdims=True)
+        values = ct.load(v, (j, 0), (TK, D), padding_mode=ct.PaddingMode.ZERO)
+        result = ct.mma(weights.astype(q.dtype), values, result * correction)
+        top = new_top
+    ct.store(out, (block, 0), ct.where(total > 0, result / total, 0.0).astype(out.dtype))
+
+
+@ct.kernel
 def backward_of_queries(
     q: ct.Array, k: ct.Array, v: ct.Array, g: ct.Array, lse: ct.Array, delta: ct.Array, dq: ct.Array, M: Int, N: Int,
     D: Int,

@@ -19,8 +19,8 @@ from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
 from tilewright.ir.rewrite import clone_function
 from tilewright.ir.verifier import verify
-from tilewright.transforms.gpu.attention_pipelining import PipelineAttention
 from tilewright.transforms.gpu.persistent_flattening import FlattenPersistentLoops
+from tilewright.transforms.gpu.rotated_loops import rotated
 
 HOPPER = parse_target("sm_90")
 
@@ -117,9 +117,8 @@ PIPELINED = """
   }"""
 
 
-def pipelined(function: Function, num_warps: int = 4) -> Function:
-    loops = tuple(op for op in function.walk() if isinstance(op, For))
-    return PipelineAttention(loops, num_warps).run(function)
+def pipelined(function: Function) -> Function:
+    return rotated(function, [op for op in function.walk() if isinstance(op, For)])
 
 
 def test_the_second_mma_op_of_attention_runs_one_iteration_late() -> None:
@@ -150,11 +149,6 @@ def test_other_mma_loops_stay(old: str, new: str) -> None:
     function = parse_function(ATTENTION.replace("LOOP", two + DEPENDENT.replace(old, new)))
     verify(function)
     assert pipelined(function) is function
-
-
-def test_attention_is_not_pipelined_where_registers_do_not_suffice() -> None:
-    function = parse_function(ATTENTION.replace("LOOP", DEPENDENT))
-    assert pipelined(function, num_warps=2) is function
 
 
 PERSISTENT = (

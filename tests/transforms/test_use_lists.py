@@ -9,7 +9,6 @@ import pytest
 from support.kernel_generator import GeneratedKernel
 from support.kernel_runs import arguments, generated, generated_product, seeds
 
-from tilewright.analysis.gpu.dependent_mma import find_dependent_mma_loops
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.cpu.codegen.pipeline import optimize as optimize_for_cpu
 from tilewright.backends.cpu.loops.pipeline import loop_form
@@ -18,7 +17,7 @@ from tilewright.frontend.python.compile import trace
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.transforms.gpu.lowering import lower_to_gpu
-from tilewright.transforms.gpu.pipelines import pipeline_for_gpu, prepare_for_gpu, split_for_gpu
+from tilewright.transforms.gpu.pipelines import prepare_for_gpu, split_for_gpu
 from tilewright.transforms.instrumentation import observed_passes
 from tilewright.transforms.pipelines import optimize, run_passes
 
@@ -38,9 +37,7 @@ def prepare(function: Function) -> None:
     """All passes before Triton takes over."""
     split = run_passes(optimize(function), split_for_gpu(HOPPER, unasked=True))
     for late in (False, True):
-        prepared = run_passes(split, prepare_for_gpu(HOPPER, True, True, sink_loads=late))
-        chains = find_dependent_mma_loops(prepared, HOPPER, realign=True)
-        run_passes(prepared, pipeline_for_gpu(chains, 8))
+        run_passes(split, prepare_for_gpu(HOPPER, True, True, sink_loads=late))
 
 
 def traced(kernel: GeneratedKernel) -> Function:
@@ -56,7 +53,7 @@ def test_through_every_pass(seed: int, passes: list[str]) -> None:
     prepare(function)
     with contextlib.suppress(TileUnsupportedFeatureError):
         lower_to_gpu(optimize(function), 4)
-    assert {"canonicalize", "fuse-loop-nests", "sink-loads", "pipeline-attention", "lower-views"} <= set(passes)
+    assert {"canonicalize", "fuse-loop-nests", "sink-loads", "lower-views"} <= set(passes)
 
 
 @pytest.mark.parametrize("seed", seeds(3))

@@ -38,7 +38,6 @@ PASSES = (
     "contract-fma",
     "flatten-persistent-loops",
     "sink-loads",
-    "pipeline-attention",
     "lower-reports",
     "lower-mma-scaled",
     "lower-packing",

@@ -256,7 +256,7 @@ def test_attention_that_is_taken() -> None:
     assert is_taken(128, 128, 128) and is_taken(128, 128, 128, True, ml_dtypes.bfloat16) and is_taken(128, 64, 256)
     assert is_taken(128, 128, 256) and is_taken(256, 128, 128) and is_taken(256, 128, 64, True)
     assert is_taken(64, 64, 64) and is_taken(64, 128, 64, True) and is_taken(128, 32, 64) and is_taken(64, 64, 256)
-    assert is_taken(64, 64, 32) and is_taken(64, 64, 32, True)
+    assert is_taken(64, 64, 32) and is_taken(64, 64, 32, True) and is_taken(16, 64, 32) and is_taken(32, 64, 32, True)
     assert is_taken(128, 128, 128, occupancy=2) and is_taken(256, 128, 128, occupancy=1)
     assert is_taken(16, 64, 64) and is_taken(32, 128, 128, True) and is_taken(64, 128, 128) and is_taken(64, 32, 256)
 
@@ -282,7 +282,7 @@ def test_soft_caps(tile: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("how", [{"target": "sm_80"}, {"opt_level": 2}, {"dtype": np.float32}])
 def test_attention_that_stays(how: dict[str, Any]) -> None:
-    assert not is_taken(128, 128, 128, **how) and not is_taken(16, 64, 64, **how)
+    assert not is_taken(128, 128, 128, **how) and not is_taken(16, 64, 64, **how) and not is_taken(16, 64, 32, **how)
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])

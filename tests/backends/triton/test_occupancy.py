@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backends.triton.test_attention_pipelining import attend
+from support.gpu_attention import to_first_keys
 
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
@@ -31,7 +31,7 @@ def softmax(x, out, N: ct.Constant[int]):
 def attention(occupancy: int | None, tile: int = 128, width: int = 128) -> Function:
     heads = np.zeros((512, width), np.float16)
     arguments = (heads, heads, heads, heads, 0.1, 512, width, tile, tile)
-    return specialization(attend.replace_hints(occupancy=occupancy), arguments, "reference").function
+    return specialization(to_first_keys.replace_hints(occupancy=occupancy), arguments, "reference").function
 
 
 def rows(occupancy: int | None, size: int = 1024) -> Function:

@@ -57,27 +57,10 @@ def test_sums_of_products_of_8_bits(k: int, most: int) -> None:
 
 
 @ct.kernel
-def sums_of_integers(a, b, c):
-    total = ct.zeros((128, 128), ct.int32)
-    for k in range(ct.cdiv(a.shape[1], 128)):
-        total = ct.mma(ct.load(a, (0, k), (128, 128)), ct.load(b, (k, 0), (128, 128), order="F"), total)
-    ct.store(c, (0, 0), total)
-
-
-@ct.kernel
 def products_of_integers(a, b, c):
     for k in range(ct.cdiv(a.shape[1], 128)):
         x, y = ct.load(a, (0, k), (128, 128)), ct.load(b, (k, 0), (128, 128), order="F")
         ct.store(c, (k, 0), ct.mma(x, y, ct.zeros((128, 128), ct.int32)))
-
-
-def test_products_of_integers_run_beside_the_next_loads() -> None:
-    a, c = np.zeros((256, 1024), np.int8), np.zeros((256, 256), np.int32)
-    texts = compiled(sums_of_integers, (a, a, c), "sm_90").binary.texts["TTGIR"]
-    inside = texts[texts.index("scf.for") :]
-    assert re.findall(r"pendings = (\d)", inside[: inside.index("scf.yield")]) == ["1"]
-    alone = compiled(sums_of_integers, (a, a, c), "sm_90", num_stages=1).binary.texts["TTGIR"]
-    assert "pendings = 1" not in alone
 
 
 @pytest.mark.parametrize("stages", [1, 3])

@@ -5,10 +5,17 @@ from __future__ import annotations
 import random
 import re
 
+import ml_dtypes
+import numpy as np
 import pytest
 
+import tilewright as ct
+
 pytest.importorskip("triton", reason="the package triton is not installed")
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton import ptxas_workarounds
+from tilewright.backends.triton.backend import compile_for
+from tilewright.runtime.launch import specialization
 
 _LAYOUTS = (0x40000040, 0x80000020, 0x80004020)
 _MASK = (1 << 64) - 1
@@ -70,3 +77,28 @@ def test_registers_of_several_places() -> None:
         halves += repaired != text
         assert run(repaired) == run(text), text
     assert halves > 200
+
+
+@ct.kernel
+def decode(q, k, v, out, D: ct.Constant[int], N: ct.Constant[int]):
+    """Attention of a few queries, transposed: the weights take the place of the keys in another layout."""
+    queries = ct.transpose(ct.load(q, (0, 0), (N, D)))
+    keys = ct.load(k, (ct.bid(0), 0), (128, D), padding_mode=ct.PaddingMode.ZERO)
+    scores = ct.mma(keys, queries, ct.zeros((128, N), ct.float32))
+    weights = ct.exp2(scores - ct.max(scores, axis=0, keepdims=True))
+    values = ct.transpose(ct.load(v, (ct.bid(0), 0), (128, D), padding_mode=ct.PaddingMode.ZERO))
+    result = ct.mma(values, weights.astype(q.dtype), ct.zeros((D, N), ct.float32))
+    ct.store(out, (ct.bid(0), 0), ct.transpose(result).astype(out.dtype))
+
+
+@pytest.mark.parametrize("n", [16, 32, 64])
+def test_descriptors_of_several_layouts_of_one_place_are_no_sums_of_64_bits(n: int) -> None:
+    half = np.zeros((256, 128), ml_dtypes.bfloat16)
+    function = specialization(decode, (half, half, half, half, 128, n), "reference").function
+    text = compile_for(function, parse_target("sm_90"), {}).binary.texts["PTX"]
+    layouts: dict[str, set[int]] = {}
+    places = re.findall(r"cvt\.u64\.u32\s+(%rd\d+), ", text)
+    for place, number in re.findall(r"(?:or\.b64|add\.s64)\s+%rd\d+, (%rd\d+), (-?\d+);", text):
+        layouts.setdefault(place, set()).add(int(number) >> 32)
+    assert "wgmma.mma_async" in text
+    assert all(len(layouts.get(place, set()) - {0}) <= 1 for place in places)

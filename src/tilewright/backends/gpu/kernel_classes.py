@@ -21,6 +21,7 @@ from tilewright.ir.dtypes import DType, float32, int32
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import Fetch
+from tilewright.ir.ops.gpu.wgmma import ROWS
 from tilewright.ir.ops.linear import Mma, MmaOp
 from tilewright.ir.ops.memory import Bid, Load, LoadView, MemoryOp, NumBlocks, StoreView
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
@@ -47,6 +48,7 @@ _TILES_OF_WORDS: dict[tuple[bool, bool], set[tuple[int, ...]]] = {
 _LEAST_OF_BYTES = 64  # rows, columns and steps of tiles
 # Of the backward pass of attention: widths, rows or columns of the scores, and what is slower.
 _BACKWARD_WIDTHS, _BACKWARD_EXTENTS, _SLOW_BACKWARD = {64, 128}, {32, 64, 128}, {(64, 32), (32, 32)}
+_NARROW = 32  # columns of heads
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
 _ATTENTION_HINTS = {*_HINTS, "occupancy"}  # two warp groups that multiply fill the registers of an SM on both
 
@@ -109,8 +111,11 @@ def is_attention_of_bytes(function: Function, backend: Backend) -> bool:
 def is_product_of_16_bits(function: Function, backend: Backend) -> bool:
     """Whether all MMA ops of ``function`` are of 16-bit floats, and warp groups multiply them: matmuls and attention.
     TMA loads what they multiply, in pairs of CTAs where rows are no whole sectors, and threads load no more in their
-    loops than a number for each row or column; gradients are in tiles that were measured."""
+    loops than a number for each row or column; gradients are in tiles that were measured. Attention of few queries of
+    width 32 is among them, though ``mma.sync`` multiplies it."""
     groups = [mma_ops(loop) for loop in mma_loops(function)]
+    if groups and all(map(_is_narrow, groups)):
+        return _target(backend).has_wgmma and _are_all(function, 2, _ATTENTION_HINTS)
     stays = any(map(_is_slower, groups)) or not all(map(_may_be_backward, groups))
     return not stays and _is_multiplied(function, backend, bytes=2)
 
@@ -139,6 +144,13 @@ def _is_slower(mmas: Sequence[MmaOp]) -> bool:
         return tile == (64, 64) and not depends(last, first)
     persistent = _is_in_persistent_loop(first)
     return len(mmas) == 1 and (tile == (256, 32) or (*tile, step) == (64, 64, 32) or (persistent and tile == (128, 32)))
+
+
+def _is_narrow(mmas: Sequence[MmaOp]) -> bool:
+    """Whether ``mmas``, those of a loop, are attention with fewer rows and columns than a warp group has rows."""
+    first, last = mmas[0], mmas[-1]
+    narrow = first.acc.tile.shape[-2] < ROWS and last.acc.tile.shape[-1] <= _NARROW
+    return len(mmas) == 2 and depends(last, first) and narrow
 
 
 def _may_be_backward(mmas: Sequence[MmaOp]) -> bool:

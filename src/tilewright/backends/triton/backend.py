@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.analysis.gpu import pipelinable_loops
-from tilewright.analysis.gpu.dependent_mma import find_dependent_mma_loops
 from tilewright.analysis.gpu.lowering_plan import PipelineDepth
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
 from tilewright.analysis.manager import AnalysisManager
@@ -36,7 +35,7 @@ from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.gpu.lower_reports import local_bytes
-from tilewright.transforms.gpu.pipelines import pipeline_for_gpu, prepare_for_gpu, split_for_gpu
+from tilewright.transforms.gpu.pipelines import prepare_for_gpu, split_for_gpu
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
 
@@ -106,16 +105,11 @@ def _attempt(
     part = run_passes(optimize(function), split_for_gpu(target, unasked=descriptors))  # without, others launch it
     blocks = AnalysisManager(part).get(cluster_size)
     optimized = run_passes(part, prepare_for_gpu(target, descriptors, realign, sink_loads=how.sink_loads))
-    dependent = (
-        find_dependent_mma_loops(optimized, target, realign=realign) if descriptors and not how.sink_loads else []
-    )
     pipelinable = pipelinable_loops.find_pipelinable_loops(optimized, target, descriptors=descriptors, realign=realign)
     depths = pipelinable_loops.choose_num_stages(pipelinable, target, options)
     few_warps = target.is_cuda and pipelinable_loops.prefers_few_warps(optimized, depths)
-    chosen = choose(optimized, target, options, chained=bool(dependent), few_warps=few_warps)
+    chosen = choose(optimized, target, options, few_warps=few_warps)
     chosen = replace(chosen, num_ctas=blocks, num_stages=stages or chosen.num_stages)
-    if chosen.num_stages == 1:
-        optimized = run_passes(optimized, pipeline_for_gpu(dependent, chosen.num_warps))
 
     def lowered(depths: Mapping[Op, PipelineDepth]) -> TtirKernel:
         return lower(optimized, target, version(), how, depths)
@@ -150,7 +144,7 @@ def _attempt(
         slower = "It compiles without tensor memory, whose MMA ops are slower."
         warnings.warn(f"{function.name}(): {made.failed}. {slower}", RuntimeWarning, stacklevel=3)
     deeper = (0, 0)
-    if not (stages or dependent or "num_stages" in options):
+    if not (stages or "num_stages" in options):
         deeper = depths_of_few_blocks(optimized, target, made.options.num_stages, binary.shared_bytes)
         if made.options.num_stages == SHALLOW and deeper[0] and 2 * binary.shared_bytes > target.shared_memory:
             why = f"no second block fits beside one, so loads are pipelined in {deeper[0]} stages"

@@ -72,19 +72,13 @@ def triton_target(target: GpuTarget) -> GPUTarget:
     return GPUTarget("hip", target.name, target.warp_size)
 
 
-def compile_ttir(
-    kernel: TtirKernel,
-    target: GpuTarget,
-    options: Options,
-    *,
-    pipelined: bool = False,
-) -> GpuBinary:
-    """Machine code for ``kernel``; see ``stage_hook`` for ``pipelined``.
+def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> GpuBinary:
+    """Machine code for ``kernel``.
 
     OutOfSharedMemory where the tiles do not fit; UnexpectedPtx where its blocks cannot share loads; TileError, naming
     the file with the details, when the compiler fails.
     """
-    how = f"{pipelined} {options.tensor_memory} {sorted(kernel.by_value_parameters.items())}"
+    how = f"{options.tensor_memory} {sorted(kernel.by_value_parameters.items())}"
     source = _Source(kernel, how)
     with tempfile.TemporaryFile("w+") as noise:
         try:
@@ -92,7 +86,7 @@ def compile_ttir(
                 settings.output_to(noise),
                 settings.known_by_fingerprint(),
                 settings.tensor_memory(options.tensor_memory),
-                settings.stages_changed_by(stage_hook(kernel, target, pipelined=pipelined)),
+                settings.stages_changed_by(stage_hook(kernel, target)),
             ):
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
         except (OutOfSharedMemory, ptx.UnexpectedPtx, Cancelled):

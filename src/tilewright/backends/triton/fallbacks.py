@@ -72,15 +72,12 @@ def _compiled(
     in tensor memory, and they go without.
     """
     compile_ttir = compiler().compile_ttir
-    pipelined, unmet, failed = target.has_wgmma, "", ""
+    unmet = failed = ""
     while True:
         try:
-            binary = compile_ttir(kernel, target, chosen, pipelined=pipelined)
+            binary = compile_ttir(kernel, target, chosen)
             break
         except OutOfSharedMemory as e:
-            if chosen.num_stages == 1 and pipelined:
-                pipelined = False  # tiles that are not prefetched share memory
-                continue
             if chosen.num_stages == 1 or "num_stages" in given:
                 raise
             room = chosen.num_stages * target.shared_memory // e.needed
@@ -97,7 +94,7 @@ def _compiled(
             unmet = f"needs more than {chosen.maxnreg} registers per thread" if chosen.hinted else ""
             chosen = chosen.unlimited()
     if chosen.hinted and (limited := spilled(binary, target)):
-        unlimited = compile_ttir(kernel, target, chosen.unlimited(), pipelined=pipelined)
+        unlimited = compile_ttir(kernel, target, chosen.unlimited())
         if (left := spilled(unlimited, target)) < limited:
             unmet = f"spills {limited} bytes per thread with {chosen.maxnreg} registers and {left} without a limit"
             return unlimited, chosen.unlimited(), unmet, failed

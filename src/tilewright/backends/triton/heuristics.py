@@ -21,16 +21,13 @@ from tilewright.ir.types import TileType
 NAMES = ("num_warps", "num_stages", "maxnreg")
 
 
-def choose(
-    function: Function, target: GpuTarget, given: Mapping[str, Any], *, chained: bool = False, few_warps: bool = False
-) -> Options:
+def choose(function: Function, target: GpuTarget, given: Mapping[str, Any], *, few_warps: bool = False) -> Options:
     """Options for ``function``: what ``given`` and the hints of the kernel say; the rest is guessed by its tiles.
-    ``chained`` says that its MMA ops follow each other in loops whose loads are pipelined without further stages, and
-    ``few_warps`` that few warps are enough for its loops without MMA ops."""
+    ``few_warps`` says that few warps are enough for its loops without MMA ops."""
     unknown = [name for name in given if name not in NAMES]
     if unknown:
         raise ValueError(f"the triton backend has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
-    options = guess(function, target, chained, few_warps)
+    options = guess(function, target, few_warps)
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
     if hints.get("num_worker_warps"):
         options = replace(options, num_warps=hints["num_worker_warps"])
@@ -49,10 +46,10 @@ def choose(
     return options
 
 
-def guess(function: Function, target: GpuTarget, chained: bool, few_warps: bool) -> Options:
+def guess(function: Function, target: GpuTarget, few_warps: bool) -> Options:
     found = [op for op in function.walk() if isinstance(op, MmaOp)]
     if found:
-        return _guess_mma(function, found, target, chained)
+        return _guess_mma(function, found, target)
     if few_warps:
         return Options(num_warps=_warps_of_streams(function))
     largest = max((register_words(op) for op in function.walk()), default=0)
@@ -86,15 +83,13 @@ _STREAM_WORDS = 32
 _MMA_WORDS = 192  # of all results of MMA ops, per thread
 _RECURRENT_WORDS = 224  # where one block is all that an SM has
 _WIDE_WORDS, _NARROW_WORDS = 96, 128  # where a loop has one MMA op, of elements of 32 and of 16 bits
-_CHAIN_WORDS = 160  # of two MMA ops that follow each other: with more, two blocks of 8 warps are faster,
-_FEW_WORDS = 112  # if they take no more of each thread
 _FEW_RESULTS = 128 * 128
 _THIN = 32  # rows or columns of a result that needs few MMA ops for what it loads
 SHALLOW, _MOST_STAGES, _DEEPEST = 3, 4, 8
 _RESERVED = 1024  # bytes of shared memory of each block that CUDA takes: NVIDIA Hopper Tuning Guide, shared memory
 
 
-def _guess_mma(function: Function, found: list[MmaOp], target: GpuTarget, chained: bool) -> Options:
+def _guess_mma(function: Function, found: list[MmaOp], target: GpuTarget) -> Options:
     """Few warps while the results fit their registers. An MMA loop whose ops do not wait for each other hides its
     loads by a deep pipeline, one with others, such as attention, by several blocks per SM."""
     loops = mma_graph.mma_loops(function)
@@ -107,11 +102,6 @@ def _guess_mma(function: Function, found: list[MmaOp], target: GpuTarget, chaine
     else:
         limit = _RECURRENT_WORDS if recurrent else _MMA_WORDS
     warps = 4 if results <= 4 * 32 * limit else 8
-    if chained:
-        live = results + found[-1].x.tile.size // 2
-        if warps == 4 and results > 4 * 32 * _CHAIN_WORDS and live <= 8 * 32 * _FEW_WORDS:
-            return Options(num_warps=8, num_stages=1, maxnreg=REGISTERS // (2 * 8 * 32))
-        return Options(num_warps=warps, num_stages=1)
     loaded = max([1, *map(mma_graph.loaded_bytes, loops)])
     apart = mma_graph.are_independent(groups)
     most, room = _MOST_STAGES, target.shared_memory

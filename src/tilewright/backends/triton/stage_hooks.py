@@ -12,15 +12,7 @@ from typing import Any
 from triton._C.libtriton import ir
 
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.backends.triton import (
-    invariant_operands,
-    llir,
-    ptx,
-    ptxas_workarounds,
-    tma_prefetch,
-    ttgir,
-    wait_sinking,
-)
+from tilewright.backends.triton import invariant_operands, llir, ptx, ptxas_workarounds, ttgir
 from tilewright.backends.triton.resources import OutOfSharedMemory
 from tilewright.backends.triton.ttir.kernel import TtirKernel
 
@@ -46,13 +38,10 @@ def parse_mlir(text: str, context: Any) -> Any:
     return module
 
 
-def stage_hook(kernel: TtirKernel, target: GpuTarget, *, pipelined: bool) -> Callable[..., tuple[str, str] | None]:
-    """Triton's hook for the stages of a compilation. Without arguments it asks for a key and a hash for its cache.
-
-    ``pipelined``: loads by TMA are started early and waited for late.
-    """
+def stage_hook(kernel: TtirKernel, target: GpuTarget) -> Callable[..., tuple[str, str] | None]:
+    """Triton's hook for the stages of a compilation. Without arguments it asks for a key and a hash for its cache."""
     by_value_parameters = kernel.by_value_parameters
-    version = f"{sources()} {sorted(by_value_parameters.items())} {pipelined}"
+    version = f"{sources()} {sorted(by_value_parameters.items())}"
 
     def change(
         backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
@@ -60,7 +49,7 @@ def stage_hook(kernel: TtirKernel, target: GpuTarget, *, pipelined: bool) -> Cal
         if stages is None:
             return version, version
         if target.has_wgmma:
-            stages["ttgir"] = _then(stages["ttgir"], functools.partial(_change_ttgir, pipelined=pipelined))
+            stages["ttgir"] = _then(stages["ttgir"], _change_ttgir)
         stages["llir"] = _check_shared_memory(stages["llir"], target.shared_memory)
         if target.is_cuda:
             stages["llir"] = _then(stages["llir"], llir.without_promises)
@@ -79,10 +68,9 @@ def _then(stage: Stage, change: Callable[[Any], Any]) -> Stage:
     return lambda source, metadata: change(stage(source, metadata))
 
 
-def _change_ttgir(module: Any, *, pipelined: bool) -> Any:
+def _change_ttgir(module: Any) -> Any:
     text = str(module)
-    early = tma_prefetch.prefetch(wait_sinking.sink_waits(text)) if pipelined else text
-    final = ttgir.mended(invariant_operands.keep_in_shared_memory(early))
+    final = ttgir.mended(invariant_operands.keep_in_shared_memory(text))
     return module if final == text else parse_mlir(final, module.context)
 
 

@@ -16,7 +16,7 @@ from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
-from tilewright.transforms.gpu.attention_pipelining import rotated
+from tilewright.transforms.gpu.rotated_loops import rotated
 
 VECTOR_REGISTERS = 8  # at most, of a thread for a value that is one of a row
 _MOST_WORDS = 184  # registers of a thread for accumulators and left operands that are in flight at the same time

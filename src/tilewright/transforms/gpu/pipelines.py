@@ -5,12 +5,8 @@ Between them a backend decides something: the size of the cluster, the number of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.ir.ops.control import For
 from tilewright.transforms.base import Pass
-from tilewright.transforms.gpu.attention_pipelining import PipelineAttention
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.lower_reports import LowerReports
 from tilewright.transforms.gpu.persistent_flattening import FlattenPersistentLoops
@@ -34,8 +30,3 @@ def prepare_for_gpu(target: GpuTarget, descriptors: bool, realign: bool, *, sink
     if sink_loads:
         passes.append(SinkLoads())  # last of those that move loads
     return tuple(passes)
-
-
-def pipeline_for_gpu(loops: Sequence[For], num_warps: int) -> tuple[Pass, ...]:
-    """Last: whether the registers suffice for it depends on the number of warps."""
-    return (PipelineAttention(tuple(loops), num_warps),)

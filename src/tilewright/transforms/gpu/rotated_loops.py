@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
-from tilewright.analysis.mma_graph import loaded_bytes, mma_ops
+from tilewright.analysis.mma_graph import mma_ops
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import effect_of
@@ -35,29 +34,6 @@ class Rotation:
     mma: MmaOp
     accumulators: int
     first: Op
-
-
-@dataclass(frozen=True)
-class PipelineAttention:
-    """Rotates those of ``loops``, the dependent MMA loops of the function, that gain by it with so many warps."""
-
-    loops: tuple[For, ...]
-    num_warps: int
-    name: ClassVar[str] = "pipeline-attention"
-
-    def run(self, function: Function) -> Function:
-        return rotated(function, [op for op in self.loops if _gains(op, self.num_warps)])
-
-
-_ROTATED_BYTES = 1 << 16  # that an iteration loads: so many that no third block per SM would fill the gaps
-_WORDS = 192  # per thread, of all results and a left operand
-
-
-def _gains(loop: For, num_warps: int) -> bool:
-    """Whether the registers suffice for two MMA ops at a time, and few blocks run on one SM."""
-    last = mma_ops(loop)[-1]
-    words = sum(p.result.tile.size for p in mma_ops(loop)) + last.x.tile.size // 2
-    return loaded_bytes(loop) >= _ROTATED_BYTES and words <= 32 * num_warps * _WORDS
 
 
 def rotated(function: Function, loops: Sequence[For]) -> Function:
