@@ -289,6 +289,20 @@ def test_barriers_around_loops() -> None:
     check(InsertBarriers(), program(""), program(barrier))
 
 
+def test_one_barrier_before_a_loop_that_only_reads() -> None:
+    load = "    %c = gpu.shared_load(%a) {type = !f32[64]" + ROW + "} : f32[64]" + ROW + "\n"
+
+    def program(between: str) -> str:
+        before = (
+            "  gpu.shared_store(%a, %x)\n  %z = constant() {value = 0, type = !i32} : i32\n"
+            "  %o = constant() {value = 1, type = !i32} : i32\n"
+        )
+        loop = "  for(%z, %o, %o, []) { ^(%i: i32)\n" + load + "    continue([])\n  }\n"
+        return f"{HEAD_2}\n{X}{buffer('a', 64, 0)}{before}{between}{loop}  return()\n}}\n"
+
+    check(InsertBarriers(), program(""), program("  gpu.barrier()\n"))
+
+
 def test_barriers_in_global_memory() -> None:
     """Another layout of the same array needs one, the same pointers none, another array none."""
 

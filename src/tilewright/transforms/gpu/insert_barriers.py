@@ -16,6 +16,7 @@ from tilewright.ir.effects import ACQUIRES, RELEASES
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.barriers import GroupBarrier
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
@@ -26,6 +27,7 @@ from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import SharedType
 
+_WAITS = (memory.Barrier, memory.AsyncWait, memory.AsyncCopy, TmaStore, TmaStoreWait)
 CONSUMERS = 1  # the number of the barrier of the warps that have tiles, where there are others
 
 
@@ -114,6 +116,19 @@ class _Dependences(DependenceWalk[_Pending]):
         self.needed_by_group: set[Op] = set()
         self._alias = AnalysisManager(function).get(AliasAnalysis)
         self.walk(function.body, _Pending())
+
+    def enter(self, loop: LoopOp, state: _Pending) -> None:
+        """One barrier before ``loop`` does for all of its iterations, where no access in it depends on another one."""
+        inside = list(loop.body.walk())
+        if any(isinstance(op, _WAITS) for op in inside):
+            return
+        accesses = [replace(a, pointers=None) for op in inside for a in self._accesses(op)]
+        if any(a.depends_on(b) for a in accesses for b in accesses):
+            return
+        found = [(a, p) for a in accesses for p in state.pending if a.depends_on(p)]
+        if loop in self.needed or not all(a.in_groups_with(p) for a, p in found):
+            self.needed.add(loop)
+            state.pending.clear()
 
     def access(self, op: Op, state: _Pending) -> None:
         if isinstance(op, WarpSpecialize):

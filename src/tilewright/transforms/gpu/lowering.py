@@ -75,8 +75,8 @@ def passes_to_gpu(
         *([PrefetchLoads()] if num_stages != 1 else []),  # of loops that stay
         SplitFma(),  # reads what was copied, else stores in the place of conversions
         HoistLoads(),  # not those that run ahead in loops; over conversions that become barriers
+        DeadCodeElimination(),  # before what nobody reads is stored, and has memory
         LowerConversions(),
-        DeadCodeElimination(),  # before memory is given to what nobody reads
         AllocateShared(shared_bytes),
         InsertBarriers(),  # last: it depends on which tiles share memory
     )
