@@ -310,6 +310,60 @@ def test_attention_that_stores_sums_is_taken() -> None:
     assert taken(with_sums, [*(aligned((256, 128), np.float16) for _ in range(4)), aligned((256,), np.float32)])
 
 
+@ct.kernel
+def biased(
+    q: ct.Array, k: ct.Array, v: ct.Array, bias: ct.Array, o: ct.Array, T: ct.Constant[int], D: ct.Constant[int]
+) -> None:
+    x, total = ct.load(q, (0, 0), (T, D)), ct.zeros((T, D), ct.float32)
+    for j in range(ct.cdiv(k.shape[0], T)):
+        scores = ct.mma(x, ct.transpose(ct.load(k, (j, 0), (T, D))), ct.load(bias, (0, j), (T, T)).astype(ct.float32))
+        total = ct.mma(ct.exp(scores).astype(q.dtype), ct.load(v, (j, 0), (T, D)), total)
+    ct.store(o, (0, 0), total.astype(o.dtype))
+
+
+@pytest.mark.parametrize(
+    ("T", "D", "dtype"), [(128, 64, np.float16), (64, 64, np.float16), (128, 128, np.float16), (128, 64, np.float32)]
+)
+def test_attention_with_a_bias_of_16_bits_is_taken_where_scores_are_large(T: int, D: int, dtype: type) -> None:
+    q, k, v, o = (aligned((256, D), np.float16) for _ in range(4))
+    assert taken(biased, [q, k, v, aligned((256, 256), dtype), o], T, D) == ((T, D, dtype) == (128, 64, np.float16))
+
+
+@ct.kernel
+def shared_keys(
+    q: ct.Array,
+    k: ct.Array,
+    v: ct.Array,
+    g: ct.Array,
+    dk: ct.Array,
+    dv: ct.Array,
+    M: ct.Constant[int],
+    D: ct.Constant[int],
+) -> None:
+    """Gradients of 64 keys and values that all heads of queries share."""
+    y, z = ct.load(k, (0, 0), (64, D)), ct.load(v, (0, 0), (64, D))
+    keys, values = ct.zeros((64, D), ct.float32), ct.zeros((64, D), ct.float32)
+    for h in range(q.shape[0]):
+        for i in range(q.shape[1] // M):
+            x = ct.load(q, (h, i, 0), (1, M, D)).reshape((M, D))
+            grads = ct.load(g, (h, i, 0), (1, M, D)).reshape((M, D))
+            weights = ct.exp2(ct.mma(y, ct.transpose(x), ct.zeros((64, M), ct.float32)))
+            values = ct.mma(weights.astype(q.dtype), grads, values)
+            change = ct.mma(z, ct.transpose(grads), ct.zeros((64, M), ct.float32))
+            keys = ct.mma((weights * change).astype(q.dtype), x, keys)
+    ct.store(dk, (0, 0), keys.astype(dk.dtype))
+    ct.store(dv, (0, 0), values.astype(dv.dtype))
+
+
+@pytest.mark.parametrize(("M", "D", "wanted"), [(64, 64, True), (128, 64, True), (64, 128, False), (128, 128, True)])
+def test_gradients_of_keys_that_heads_share(M: int, D: int, wanted: bool) -> None:
+    q, g = (aligned((2, 256, D), np.float16) for _ in range(2))
+    assert (
+        taken(shared_keys, [q, *(aligned((256, D), np.float16) for _ in range(2)), g, q.copy()[0], q.copy()[0]], M, D)
+        == wanted
+    )
+
+
 def test_backward_passes_that_are_taken() -> None:
     def is_backward(kernel: Any, outputs: int, tile: tuple[int, int, int], dtype: Any = np.float16) -> bool:
         arrays = [aligned((256, tile[2]), dtype) for _ in range(4 + outputs)]

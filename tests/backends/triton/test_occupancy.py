@@ -81,3 +81,10 @@ def test_the_hint_never_spills_more(make: Callable[..., Function], sizes: Any) -
 def test_a_kernel_that_fits_keeps_its_limit() -> None:
     made = compile_for(rows(4), HOPPER, {})
     assert limit(made) == "128" and choices(made)["ignored hints"] == "none"
+
+
+def test_attention_of_float32_has_two_stages() -> None:
+    """Threads multiply, with more of them on an SM than three stages leave room for."""
+    heads = np.zeros((512, 64), np.float32)
+    function = specialization(to_first_keys, (heads, heads, heads, heads, 0.1, 512, 64, 64, 64), "reference").function
+    assert choices(compile_for(function, HOPPER, {}))["pipeline stages"] == "2"

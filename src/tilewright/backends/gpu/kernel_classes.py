@@ -46,11 +46,31 @@ _TILES_OF_WORDS: dict[tuple[bool, bool], set[tuple[int, ...]]] = {
     (True, True): {(64, 64), (128, 64), (64, 128), (128, 128), (128, 256)},
 }
 _LEAST_OF_BYTES = 64  # rows, columns and steps of tiles
-# Of the backward pass of attention: widths, rows or columns of the scores, and what is slower.
-_BACKWARD_WIDTHS, _BACKWARD_EXTENTS, _SLOW_BACKWARD = {64, 128}, {32, 64, 128}, {(64, 32), (32, 32)}
+# Of the backward pass of attention: rows or columns of the scores, and what is slower, for so many MMA ops of a loop
+# and widths; of keys that heads of queries share, too.
+_BACKWARD_EXTENTS = {32, 64, 128}
+_SLOW_BACKWARD = {
+    (3, 64): {(32, 32), (64, 32), (128, 32)},
+    (3, 128): {(32, 32), (64, 32)},
+    (4, 64): {(32, 32)},
+    (4, 128): {(32, 32), (64, 32)},
+}
+_SLOW_IN_LOOPS = {(4, 128): {(64, 64)}}
+_LARGE_SCORES, _WIDTH_OF_LARGE = 128, 64  # rows and columns, and the width, with which threads load a bias
 _NARROW = 32  # columns of heads
 _HINTS = {"num_ctas", "num_worker_warps"}  # which this backend honours as the other one does
 _ATTENTION_HINTS = {*_HINTS, "occupancy"}  # two warp groups that multiply fill the registers of an SM on both
+
+
+def _is_little(op: Op) -> bool:
+    """Whether threads may do that: stores, and loads of a number for each row or outside of loops with MMA ops."""
+    inside = isinstance(op.parent, For) and mma_ops(op.parent)
+    return not (isinstance(op, (Load, LoadView)) and inside) or op.result.tile.size in (1, *op.result.tile.shape)
+
+
+def _is_little_or_bias(op: Op) -> bool:
+    """Whether threads may do that beside large scores: load numbers of 16 bits that are added to them, too."""
+    return _is_little(op) or (isinstance(op, (Load, LoadView)) and op.result.tile.element.bytes == 2)
 
 
 def is_scaled_matmul(function: Function, backend: Backend) -> bool:
@@ -117,23 +137,27 @@ def is_product_of_16_bits(function: Function, backend: Backend) -> bool:
     if groups and all(map(_is_narrow, groups)):
         return _target(backend).has_wgmma and _are_all(function, 2, _ATTENTION_HINTS)
     stays = any(map(_is_slower, groups)) or not all(map(_may_be_backward, groups))
-    return not stays and _is_multiplied(function, backend, bytes=2)
+    by_threads = _is_little_or_bias if all(map(_has_large_scores, groups)) else _is_little
+    return not stays and _is_multiplied(function, backend, by_threads, bytes=2)
 
 
-def _is_multiplied(function: Function, backend: Backend, *, bytes: int) -> bool:
+def _is_multiplied(
+    function: Function, backend: Backend, by_threads: Callable[[Op], bool] = _is_little, *, bytes: int
+) -> bool:
     target = _target(backend)
     loops = mma_loops(function)
     honoured = _HINTS if are_independent([mma_ops(loop) for loop in loops]) else _ATTENTION_HINTS
     if not (target.has_wgmma and _are_all(function, bytes, honoured, (MemoryOp,))):
         return False
-    found = _choice(function, target, divided=True, by_threads=_is_little)
+    found = _choice(function, target, divided=True, by_threads=by_threads)
     return found is not None and (not found[1].multicast_pays or _are_paired(found[0], target))
 
 
-def _is_little(op: Op) -> bool:
-    """Whether threads may do that: stores, and loads of a number for each row or outside of loops with MMA ops."""
-    inside = isinstance(op.parent, For) and mma_ops(op.parent)
-    return not (isinstance(op, (Load, LoadView)) and inside) or op.result.tile.size in (1, *op.result.tile.shape)
+def _has_large_scores(mmas: Sequence[MmaOp]) -> bool:
+    """Whether ``mmas``, those of a loop, are attention of narrow heads with many queries and keys in a step."""
+    first, last = mmas[0], mmas[-1]
+    large = min(first.acc.tile.shape[-2:]) >= _LARGE_SCORES and last.acc.tile.shape[-1] <= _WIDTH_OF_LARGE
+    return len(mmas) == 2 and depends(last, first) and large
 
 
 def _is_slower(mmas: Sequence[MmaOp]) -> bool:
@@ -158,9 +182,11 @@ def _may_be_backward(mmas: Sequence[MmaOp]) -> bool:
     *others, last = mmas
     if sum(depends(last, op) for op in others) != 2:
         return True
-    scores = mmas[0].acc.tile.shape[-2:]
-    fits = last.acc.tile.shape[-1] in _BACKWARD_WIDTHS and set(scores) <= _BACKWARD_EXTENTS
-    return fits and scores not in _SLOW_BACKWARD
+    scores, form = mmas[0].acc.tile.shape[-2:], (len(mmas), last.acc.tile.shape[-1])
+    if form not in _SLOW_BACKWARD or not set(scores) <= _BACKWARD_EXTENTS or scores in _SLOW_BACKWARD[form]:
+        return False
+    loop = last.parent
+    return not (loop is not None and isinstance(loop.parent, For) and scores in _SLOW_IN_LOOPS.get(form, ()))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tilewright.analysis.trip_counts import max_trip_count
 from tilewright.backends.triton.options import REGISTERS, Options
 from tilewright.backends.triton.resources import enough_warps, register_words
 from tilewright.ir.core import Function, Op
+from tilewright.ir.dtypes import float32
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.types import TileType
@@ -85,7 +86,7 @@ _RECURRENT_WORDS = 224  # where one block is all that an SM has
 _WIDE_WORDS, _NARROW_WORDS = 96, 128  # where a loop has one MMA op, of elements of 32 and of 16 bits
 _FEW_RESULTS = 128 * 128
 _THIN = 32  # rows or columns of a result that needs few MMA ops for what it loads
-SHALLOW, _MOST_STAGES, _DEEPEST = 3, 4, 8
+_FEW_STAGES, SHALLOW, _MOST_STAGES, _DEEPEST = 2, 3, 4, 8
 _RESERVED = 1024  # bytes of shared memory of each block that CUDA takes: NVIDIA Hopper Tuning Guide, shared memory
 
 
@@ -109,6 +110,8 @@ def _guess_mma(function: Function, found: list[MmaOp], target: GpuTarget) -> Opt
         most, room = _DEEPEST, room // 2  # what limits such MMA ops is memory
     elif apart and results <= _FEW_RESULTS and 2 * SHALLOW * loaded <= room:
         most = SHALLOW  # another block fits
+    elif not apart and any(op.x.tile.element is float32 for op in found):
+        most = _FEW_STAGES  # threads multiply, for which few warps suffice if loads do not wait
     elif not (apart or recurrent) and warps == 4:
         room = room // 2 - mma_graph.loaded_before(function)
     return Options(num_warps=warps, num_stages=max(1, min(most, room // loaded)))
