@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from array import array
-from collections.abc import Callable, Hashable, Sequence, Sized
+from collections.abc import Hashable, Sequence, Sized
 from typing import Any
 
 from tilewright.system import collector
@@ -83,8 +83,9 @@ class _Numbers:
             self.numbers.setdefault(item, i)
 
     def get(self, item: Hashable) -> int:
-        number = self.numbers.setdefault(item, len(self.items))
-        if number == len(self.items):
+        number = self.numbers.get(item)
+        if number is None:
+            number = self.numbers[item] = len(self.items)
             self.items.append(item)
         return number
 
@@ -137,21 +138,18 @@ class _Writer:
     # Sections.
 
     def file(self) -> bytes:
-        makers: dict[int, Callable[[], bytes | None]] = {
-            FUNC: self.functions,
-            GLOBAL: self.globals,
-            CONSTANT: self.constant_table,
-            DEBUG: self.debug,
-            TYPE: self.type_table,
-            PRODUCER: self.producer,
-            STRING: self.string_table,
-        }
-        order = [s for s in self.layout.sections if s in makers]
-        order += [s for s in ORDER if s not in order]
         # Tables are made last, in this order, as what comes before adds to them.
-        payloads = {s: makers[s]() for s in (FUNC, GLOBAL, CONSTANT, DEBUG, TYPE, PRODUCER, STRING)}
+        payloads = {
+            FUNC: self.functions(),
+            GLOBAL: self.globals(),
+            CONSTANT: self.constant_table(),
+            DEBUG: self.debug(),
+            TYPE: self.type_table(),
+            PRODUCER: self.producer(),
+            STRING: self.string_table(),
+        }
         out = bytearray(MAGIC + bytes((13, self.minor, 0, 0)))
-        for section in order:
+        for section in dict.fromkeys((*filter(payloads.__contains__, self.layout.sections), *ORDER)):
             payload = payloads[section]
             if payload is not None:
                 self.section(out, section, payload)
@@ -267,9 +265,10 @@ class _Writer:
 
     def type_table(self) -> bytes | None:
         entries: list[bytes] = []
+        minor, number = self.minor, self.type
         for t in self.types.items:  # which grow, by the parts of types, meanwhile
-            parts = type_parts(t, self.minor)
-            entries.append(b"".join([p if isinstance(p, bytes) else VARINTS[self.type(p)] for p in parts]))
+            parts = type_parts(t, minor)
+            entries.append(b"".join([p if isinstance(p, bytes) else VARINTS[number(p)] for p in parts]))
         return _table(entries, 4) if entries or TYPE in self.layout.sections else None
 
     def producer(self) -> bytes | None:

@@ -100,15 +100,15 @@ def number_attribute(dtype: DType, value: bool | float) -> Attribute:
     return FloatAttr(scalar(dtype), bits) if dtype.is_floating else IntegerAttr(scalar(dtype), bits)
 
 
-# An op of the table: operands that are absent, attributes as they are by default, and how many there are.
-_Declared = tuple[OpSpec, dict[str, Any], dict[str, Any], int, int]
+# An op of the table: operands and attributes as they are where they are left out.
+_Declared = tuple[OpSpec, dict[str, Any], dict[str, Any]]
 
 
 def _declaration(spec: OpSpec) -> _Declared:
     attributes = {a.name: None if a.default is NO_DEFAULT else a.default for a in spec.attributes}
     attributes |= dict.fromkeys(spec.units, False)
-    operands: dict[str, Any] = {o.name: [] if o.variadic else None for o in spec.operands}
-    return spec, operands, attributes, len(operands), len(attributes)
+    operands: dict[str, Any] = {o.name: [] if o.variadic else None for o in spec.operands if o.variadic or o.optional}
+    return spec, operands, attributes
 
 
 _DECLARED = {name: _declaration(spec) for name, spec in BY_NAME.items()}
@@ -195,17 +195,17 @@ class Emitter(dict[core.Value, Value]):
         **attributes: Any,
     ) -> list[Value]:
         """Append an op; attributes that are left out have their defaults. Returns its results."""
-        spec, absent, default, _, _ = self.declared.get(name) or self.lacks(name)
+        spec, absent, default = self.declared.get(name) or self.lacks(name)
         operands, attributes, made = {**absent, **operands}, {**default, **attributes}, [Value(t) for t in results]
         self.block.ops.append(Operation(spec, operands, attributes, made, list(regions), self.loc))
         return made
 
     def one(self, name: str, operands: dict[str, Any], result: Type, **attributes: Any) -> Value:
         """As ``add``, for an op with one result."""
-        spec, absent, default, operand_count, attribute_count = self.declared.get(name) or self.lacks(name)
-        if len(operands) != operand_count:
+        spec, absent, default = self.declared.get(name) or self.lacks(name)
+        if absent:
             operands = {**absent, **operands}
-        if len(attributes) != attribute_count:
+        if len(attributes) < len(default):
             attributes = {**default, **attributes}
         made = Value(result)
         op = _new(Operation)  # field by field, in two thirds of the time of a call
