@@ -21,6 +21,7 @@ PRODUCTS = [
     Product((70, 67, 69), (64, 64, 64), E4M3),  # none of whose rows are whole units
     Product((67, 71, 45), (64, 64, 32), np.float16, np.float32),
     Product((67, 71, 45), (64, 64, 32), BF16, BF16, left=True, right=True),
+    Product((131, 133, 45), (128, 128, 32), np.float16, np.float16),  # threads store row by row
 ]
 
 

@@ -14,9 +14,10 @@ from support.ptx.backend import ptx_backend
 import tilewright as ct
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
+from tilewright.ir.layouts import LANE, LANES
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.barriers import GroupBarrier, MbarrierArrive, MbarrierExpect, MbarrierWait
-from tilewright.ir.ops.gpu.memory import Barrier, SharedStore
+from tilewright.ir.ops.gpu.memory import Barrier, GlobalStore, SharedStore
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import AsyncFence, Put, TmaLoad, TmaStore, TmaStoreWait
@@ -104,6 +105,14 @@ def partial_sums(
 def test_sums_that_threads_store(out: Any, converted: bool) -> None:
     """Those of 32 bits fill sectors as they are, and take no shared memory; others are brought side by side."""
     assert (SharedStore in kinds(seen(Product((64, 128, 64), out=out), partial_sums))) == converted
+
+
+def test_rows_that_begin_anywhere_are_stored_one_by_one() -> None:
+    """A warp stores its rows, as many columns at once as it has lanes."""
+    function = seen(Product((64, 133, 64), (64, 128, 64), np.float16, np.float16, right=True))
+    stores = [op for op in function.walk() if isinstance(op, GlobalStore)]
+    assert [store.ptrs.tile.shape for store in stores] == [(64, LANES)] * 4
+    assert all(store.ptrs.tile.layout.images(LANE) == tuple((0, 1 << i) for i in range(5)) for store in stores)
 
 
 def two_heights(

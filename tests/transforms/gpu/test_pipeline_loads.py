@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from support.gpu_text import layout
 from support.passes import check
 
+import tilewright as ct
+from tilewright.ir.gpu_stage import NUM_STAGES
+from tilewright.runtime.launch import specialization
+from tilewright.transforms.gpu.lowering import lower_to_gpu
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
+from tilewright.transforms.pipelines import optimize
 
 SUM = layout([[0, 1], [0, 2], [1, 0], [2, 0]], [[0, 4], [4, 0], [0, 8], [8, 0], [0, 0]])
 X = layout([[0, 1], [0, 2], [0, 4], [0, 8], [1, 0], [2, 0]], [[0, 0], [4, 0], [0, 0], [8, 0], [0, 0]])
@@ -87,8 +93,23 @@ PIPELINED = f"""
 
 def test_one_iteration_ahead() -> None:
     before = f"{HEAD}{LOOP}{TAIL}"
-    check(PipelineLoads(2), before, f"{HEAD}{PIPELINED}{TAIL}", names=False)
-    check(PipelineLoads(3, budget=2048), before, f"{HEAD}{PIPELINED}{TAIL}", names=False)  # no room for a third
+    after = f"{HEAD}{PIPELINED}{TAIL}".replace("num_warps = 1", "num_warps = 1, pipeline_stages = 2")
+    check(PipelineLoads(2), before, after, names=False)
+    check(PipelineLoads(3, budget=2048), before, after, names=False)  # no room for a third
+
+
+@pytest.mark.parametrize(("tile", "stages"), [(32, 6), (128, 3)])
+def test_small_steps_run_further_ahead(tile: int, stages: int) -> None:
+    @ct.kernel
+    def product(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
+        total = ct.zeros((tile, tile), ct.float32)
+        for k in range(ct.num_tiles(a, 1, (tile, 32))):
+            total = ct.mma(ct.load(a, (0, k), (tile, 32)), ct.load(b, (k, 0), (32, tile)), total)
+        ct.store(c, (0, 0), total)
+
+    a, b = np.ones((tile, 64), np.float16), np.ones((64, tile), np.float16)
+    function = specialization(product, (a, b, np.ones((tile, tile), np.float32)), "reference").function
+    assert lower_to_gpu(optimize(function), None).hints[NUM_STAGES] == stages
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, float16, float32
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_stage import NUM_WARPS, WGMMA_WARPS
-from tilewright.ir.layouts import LANE, REGISTER, LinearLayout
+from tilewright.ir.layouts import LANE, LANES, REGISTER, LinearLayout
 from tilewright.ir.opdef import Arity, create, operand_groups
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Cast
@@ -19,7 +19,7 @@ from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, Lo
 from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedLoad, shared_vector
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma, operand_layouts
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
-from tilewright.ir.ops.gpu.tma import Fetch, Put
+from tilewright.ir.ops.gpu.tma import Fetch, Part, Put
 from tilewright.ir.ops.gpu.wgmma import Interleave, LoadFetched, StageOperand, Wgmma, left_layout, wgmma_layout
 from tilewright.ir.ops.linear import CombiningOp, Mma
 from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
@@ -331,10 +331,19 @@ class _Assigner:
         if isinstance(op, memory.Load):
             self._bind(op.result, self._global_load(op, lambda v: self.get(v, layout), vector))
             return
-        p = self.get(ptrs, layout)
-        mask = None if op.mask is None else self.get(op.mask, layout)
         order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
-        self.b.emit_op(GlobalStore, p, self.get(op.value, layout), mask, vector=vector, **order)
+        by_rows = layout_choice.stored_by_rows(layout) if layout is not None and op.is_weak and vector == 1 else None
+        p, mask = (None if v is None else self.get(v, by_rows or layout) for v in (ptrs, op.mask))
+        value = self.get(op.value, layout)
+        if by_rows is None:
+            self.b.emit_op(GlobalStore, p, value, mask, vector=vector, **order)
+            return
+        for index in range(by_rows.shape[-1] // LANES):
+            part = {"axis": by_rows.rank - 1, "size": LANES, "index": index}
+            to, x, where = (None if v is None else self.b.emit(Part, v, **part) for v in (p, value, mask))
+            assert to is not None and x is not None
+            x = self.b.emit(ConvertLayout, x, type=x.tile.with_layout(to.tile.layout))
+            self.b.emit_op(GlobalStore, to, x, where, vector=1, **order)
 
     def _access_layout(self, op: memory.Load | memory.Store) -> LinearLayout:
         """Where an access is made: a store keeps the layout of its value if that is as good, or is the only way."""

@@ -14,7 +14,7 @@ from tilewright.ir.opdef import Effect
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, If, Loop, LoopOp, Yield
 from tilewright.ir.ops.gpu import mma
-from tilewright.ir.ops.gpu.tma import swizzle_of
+from tilewright.ir.ops.gpu.tma import can_part, swizzle_of
 from tilewright.ir.ops.gpu.wgmma import INTERLEAVED, Interleave, LoadFetched, Wgmma, left_layout, wgmma_layout
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.shape import Broadcast, Cat, Extract, Insert, Permute, Reshape
@@ -139,6 +139,23 @@ def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> Lin
             count //= extents[axis]
         extents[order[-1]] *= count  # more threads than elements
     return LinearLayout.blocked(shape, left, lanes, warp, order)
+
+
+def stored_by_rows(home: LinearLayout) -> LinearLayout | None:
+    """The layout in which a warp stores its part of an accumulator in ``home`` row by row, each lane an element: where
+    no more are side by side in memory, lanes would leave gaps otherwise. None for other layouts.
+
+    Registers alone choose between the parts of as many columns as there are lanes.
+    """
+    column = home.rank - 1
+    units = [tuple(1 << bit if k == column else 0 for k in range(home.rank)) for bit in range(log2(home.shape[column]))]
+    own, lanes = home.images(REGISTER), home.images(LANE)
+    if [*own[:1], *lanes[:2]] != units[:3] or not can_part(home, column, LANES):
+        return None
+    rows = [image for image in (*own, *lanes) if image not in units]
+    bits = log2(LANES)
+    bases = {REGISTER: [*rows, *units[bits:]], LANE: units[:bits], WARP: home.images(WARP)}
+    return LinearLayout.of(home.shape, bases)
 
 
 def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import CTAS_OF_SM, NUM_STAGES, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
+from tilewright.ir.gpu_stage import CTAS_OF_SM, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
 from tilewright.ir.ops.arith import Tanh
 from tilewright.ir.rewrite import with_body
 from tilewright.system.environment import switch
@@ -32,7 +32,7 @@ from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.overlap_mma import DeferAccumulators, RotateMma
 from tilewright.transforms.gpu.partial_sums import PartialSums
-from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
+from tilewright.transforms.gpu.pipeline_loads import STAGES, PipelineLoads
 from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
 from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
@@ -42,7 +42,6 @@ from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
 _ROTATED = 2  # CTAs on an SM that load for themselves, with registers for two MMA ops at a time
-_STAGES = 3  # of loops whose loads run ahead, unless one asks for another number
 
 
 def passes_to_gpu(
@@ -71,7 +70,7 @@ def passes_to_gpu(
         SpecializeWarps(num_stages, shared_bytes, blocks),  # after what is the same for all threads has left the loops
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
-        PipelineLoads(num_stages or _STAGES),  # in the place of conversions, of what loops load
+        PipelineLoads(num_stages),  # in the place of conversions, of what loops load
         *([PrefetchLoads()] if num_stages != 1 else []),  # of loops that stay
         SplitFma(),  # reads what was copied, else stores in the place of conversions
         HoistLoads(),  # not those that run ahead in loops; over conversions that become barriers
@@ -160,9 +159,8 @@ def _within(function: Function, warps: int, stages: int | None, shared_bytes: in
         except OutOfSharedMemory:
             if stages == 1:
                 raise
-            stages = (stages or _STAGES) - 1
+            stages = (stages or STAGES) - 1
             continue
-        lowered.hints[NUM_STAGES] = stages or _STAGES
         if not _may_be_beside(lowered, shared_bytes):
             lowered.hints.pop("occupancy")  # it would only take registers away
         if switch("TILEWRIGHT_VERIFY"):

@@ -12,6 +12,7 @@ from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.effects import effect_of
 from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.gpu_stage import NUM_STAGES
 from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cmp, Mul
@@ -25,6 +26,8 @@ from tilewright.ir.types import SharedType
 from tilewright.transforms.gpu.fetch_rings import next_slot
 from tilewright.transforms.gpu.load_ahead import AheadLoad
 
+STAGES = 3  # of loops whose loads run ahead, unless one asks for another number
+_LITTLE = 8192  # bytes of an iteration, of which three do not keep the memory busy: benchmarks/results/gpu_products.md
 _ALONE = 128  # registers of a thread for accumulators, with which eight warps have more than half of those of an SM
 _COPY_BYTES = (4, 8, 16)  # what cp.async takes: PTX ISA, "cp.async"
 
@@ -40,17 +43,21 @@ class PipelineLoads:
     """
 
     name: ClassVar[str] = "pipeline-loads"
-    stages: int = 3
+    stages: int | None = None  # three, or six where an iteration loads little
     budget: int = 96 * 1024  # leaves room for two CTAs on an SM of 227 KiB, and for what the rest of a kernel needs
 
     def run(self, function: Function) -> Function:
         loops = {op: loads for op in function.walk() if isinstance(op, For) and (loads := _operand_loads(op))}
         staged = {op: (found, stages) for op, found in loops.items() if (stages := self._stages(op, found)) >= 2}
-        return replace_ops(function, staged, lambda rewriter, op, how, b: _Loop(rewriter, op, *how, b).emit())
+        made = replace_ops(function, staged, lambda rewriter, op, how, b: _Loop(rewriter, op, *how, b).emit())
+        if staged:
+            made.hints[NUM_STAGES] = max(stages for _, stages in staged.values())
+        return made
 
     def _stages(self, loop: For, loads: Sequence[_OperandLoad]) -> int:
-        budget = self.budget * (2 if _is_alone(loop) else 1)
-        return min(self.stages, budget // max(sum(x.bytes for x in loads), 1))
+        budget, loaded = self.budget * (2 if _is_alone(loop) else 1), max(sum(x.bytes for x in loads), 1)
+        suitable = 2 * STAGES if loaded <= _LITTLE else STAGES
+        return min(self.stages or suitable, budget // loaded)
 
 
 def _is_alone(loop: For) -> bool:

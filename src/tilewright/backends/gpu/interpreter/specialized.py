@@ -17,7 +17,7 @@ from tilewright.backends.gpu.interpreter.shadow import Array
 from tilewright.backends.gpu.interpreter.shared import Buffer
 from tilewright.backends.reference.interpreter import EVALUATORS
 from tilewright.backends.reference.linear import PRODUCTS
-from tilewright.backends.reference.values import Pointers
+from tilewright.backends.reference.values import Pointers, rearrange
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import float32, tfloat32
 from tilewright.ir.enums import RoundingMode
@@ -264,8 +264,9 @@ def _turn(cta: CtaInterpreter, op: barriers.TakeTurn | barriers.PassTurn) -> Non
     cta.shared.turn_is_free = not cta.shared.turn_is_free
 
 
-def _part(cta: CtaInterpreter, op: tma.Part, x: Array) -> Array:
-    return x[:, tma.part_registers(op.x.layout, op.axis, op.size, op.index)]
+def _part(cta: CtaInterpreter, op: tma.Part, x: Any) -> Any:
+    registers = tma.part_registers(op.x.layout, op.axis, op.size, op.index)
+    return rearrange(lambda held: held[:, registers], x)
 
 
 # -- MMA ops
