@@ -172,3 +172,36 @@ def test_a_state_that_a_loop_carries(make: Callable[[], Any], D: int, T: int) ->
     np.testing.assert_array_equal(o, (wide[0] @ wide[1].T * seen @ wide[2]).astype(np.float32))
     assert sum(isinstance(op, Wgmma) for op in found[-1].walk()) == 4
     assert not any(isinstance(op, GpuMma) for op in found[-1].walk())
+
+
+@ct.kernel
+def of_bytes(
+    a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]
+) -> None:
+    """A product whose right operand has 8 bits in memory."""
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        total = ct.mma(ct.load(a, (0, k), (M, K)), ct.load(b, (k, ct.bid(0)), (K, N)).astype(a.dtype), total)
+    ct.store(c, (0, ct.bid(0)), total)
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+@pytest.mark.parametrize(
+    ("M", "N", "K", "dtype"), [(64, 64, 64, np.int8), (128, 128, 64, np.uint8), (64, 32, 32, np.int8)]
+)
+def test_right_operands_converted_beside_left_ones_that_are_loaded(
+    make: Callable[[], Any], M: int, N: int, K: int, dtype: Any
+) -> None:
+    rng = np.random.default_rng(M + N)
+    a, b, c = aligned((M, 3 * K), np.float16), aligned((3 * K, 2 * N), dtype), aligned((M, 2 * N), np.float32)
+    a[...], b[...] = rng.integers(-4, 5, a.shape), rng.integers(0, 9, b.shape)
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    with observed_passes(see), make() as backend:
+        ct.launch(None, (2,), of_bytes, (a, b, c, M, N, K), backend=backend)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+    assert any(isinstance(op, Wgmma) for op in found[-1].walk())

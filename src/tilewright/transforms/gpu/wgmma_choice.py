@@ -212,9 +212,8 @@ def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operan
     if isinstance(x, str):
         return y if isinstance(y, str) else x
     converted = isinstance(op.y.op, Interleave) or (isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2)
-    if isinstance(y, str) and (x is not None or not converted):
+    if isinstance(y, str) and not converted:
         return y
-    # Beside a left operand that waits for another MMA op, threads have time to convert the right one.
     y = None if isinstance(y, str) or (y is not None and _is_across_k(y, op)) else y
     return f"rows of {op.y.tile} are not swizzled" if y is None and staged_type(op.y.tile) is None else (x, y)
 
