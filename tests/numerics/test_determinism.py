@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import math
 import platform
 from collections.abc import Callable, Iterator
@@ -136,7 +135,7 @@ def test_widths_of_vectors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = set()
     for vector_bytes in (16, 32, 64):
         for registers in (16, 32):
-            processor = dataclasses.replace(host(), vector_bytes=vector_bytes, vector_registers=registers)
+            processor = host()._replace(vector_bytes=vector_bytes, vector_registers=registers)
             monkeypatch.setattr(compiler, "host", lambda processor=processor: processor)
             found.add(run("cpu", name, fresh(name)))
     assert len(found) == 1

@@ -5,7 +5,6 @@ So the packing of operands is shown on every x86-64 machine; that LLVM selects t
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 
@@ -138,8 +137,8 @@ def _dot_of_bytes(signs: str) -> str:
 
 
 def _with_dot(processor: Processor, *, tiles: bool = False) -> Processor:
-    features = dataclasses.replace(processor.features, dot_bfloat=not tiles, dot_bfloat_tiles=tiles)
-    return dataclasses.replace(processor, features=features)
+    features = processor.features._replace(dot_bfloat=not tiles, dot_bfloat_tiles=tiles)
+    return processor._replace(features=features)
 
 
 def _emulate_tiles(lowered: Lowered, processor: Processor) -> Image | bytes:
@@ -158,7 +157,7 @@ def _emulate_tiles(lowered: Lowered, processor: Processor) -> Image | bytes:
     dot = _EMULATED if product == "tdpbf16ps" else _dot_of_bytes(product[4:6])
     emulated = _PRODUCT.format(name=product, type="float" if product == "tdpbf16ps" else "i32")
     text = "\ndefine ".join(functions) + dot + _TILES + emulated
-    return compile_native(dataclasses.replace(lowered, block=text), processor)
+    return compile_native(lowered._replace(block=text), processor)
 
 
 def _emulate(lowered: Lowered, processor: Processor) -> Image | bytes:
@@ -169,7 +168,7 @@ def _emulate(lowered: Lowered, processor: Processor) -> Image | bytes:
         line for line in text.splitlines() if not (line.startswith("declare") and any(d in line for d in declared))
     ]
     text = "\n".join(lines).replace(f'@"{_INTRINSIC}"', "@emulated_dot") + _EMULATED
-    return compile_native(dataclasses.replace(lowered, block=text), processor)
+    return compile_native(lowered._replace(block=text), processor)
 
 
 @pytest.fixture(params=[False, True], ids=["vectors", "tiles"])
@@ -250,7 +249,7 @@ def test_products_of_bytes_in_tile_registers(
 ) -> None:
     """In arrays that tiles leave."""
     host = compiler.host()
-    processor = dataclasses.replace(host, features=dataclasses.replace(host.features, dot_byte_tiles=True))
+    processor = host._replace(features=host.features._replace(dot_byte_tiles=True))
     monkeypatch.setattr(compiler, "host", lambda: processor)
     monkeypatch.setattr(compiler, "compile_native", _emulate_tiles)
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
@@ -291,7 +290,7 @@ def test_the_instruction_is_selected() -> None:
     x, y, out = np.zeros((64, 64), np.int8), np.zeros((64, 64), np.uint8), np.zeros((64, 64), np.int32)
     function = specialization(_product_kernel(), (x, y, out, 16, 64, 64), "cpu").function
     for tiles, wanted in ((False, "vpdpbusd"), (True, "tdpbsud")):
-        chosen = dataclasses.replace(processor, features=dataclasses.replace(processor.features, dot_byte_tiles=tiles))
+        chosen = processor._replace(features=processor.features._replace(dot_byte_tiles=tiles))
         assert wanted in assemble(lower(optimize(function), chosen).text, chosen)
 
 

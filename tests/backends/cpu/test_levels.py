@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from backends.cpu.comparison import Arrays, copies
@@ -19,7 +17,7 @@ from tilewright.ir.core import Function
 
 def narrow(vector_bytes: int) -> Processor:
     """This processor, with short vectors, few of them, and none of the instructions that code may choose."""
-    return dataclasses.replace(compiler.host(), vector_bytes=vector_bytes, vector_registers=16, features=HostFeatures())
+    return compiler.host()._replace(vector_bytes=vector_bytes, vector_registers=16, features=HostFeatures())
 
 
 def memory_after(function: Function, arrays: Arrays) -> list[np.ndarray]:

@@ -11,10 +11,9 @@ import functools
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -27,8 +26,7 @@ _ITERATIONS = 4_000_000  # some 5 ms, of which waking the threads (benchmarks/cp
 _REPETITIONS = 5  # of which the best counts
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """Bytes per second, read and written; operations per second in float32 and float64. A multiply-add counts two."""
 
     copy: float
@@ -45,8 +43,7 @@ def measure(threads: int) -> Limits:
     return Limits(copy_bandwidth(threads), peak(threads, "float"), peak(threads, "double"))
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """A cache, or the memory: the bytes that it holds for a launch of all threads, and bytes per second of traffic."""
 
     name: str

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import llvmlite.binding as llvm
 
@@ -21,8 +20,7 @@ _CACHE_OF_ONE = 8 << 20
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-@dataclass(frozen=True)
-class Processor:
+class Processor(NamedTuple):
     """What code generation wants to know: element features, size and number of vector registers, the caches."""
 
     triple: str
@@ -48,8 +46,8 @@ def host() -> Processor:
 
 def for_other_programs(processor: Processor) -> Processor:
     """``processor`` without what a process has to ask for, as programs do not that load our code without us."""
-    features = dataclasses.replace(processor.features, dot_byte_tiles=False, dot_bfloat_tiles=False)
-    return dataclasses.replace(processor, features=features)
+    features = processor.features._replace(dot_byte_tiles=False, dot_bfloat_tiles=False)
+    return processor._replace(features=features)
 
 
 @functools.cache
@@ -57,9 +55,9 @@ def _host() -> Processor:
     _initialize()
     found = described(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features())
     share = (os.cpu_count() or 1) * _CACHE_OF_ONE
-    features = dataclasses.replace(found.features, dot_byte_tiles=_has_tiles(found, "int8"))
+    features = found.features._replace(dot_byte_tiles=_has_tiles(found, "int8"))
     cache_bytes = min(last_level_cache() or found.cache_bytes, share)
-    return dataclasses.replace(found, features=features, cache_bytes=cache_bytes)
+    return found._replace(features=features, cache_bytes=cache_bytes)
 
 
 def _has_tiles(processor: Processor, kind: str) -> bool:
@@ -75,8 +73,8 @@ def _with_bf16_dot() -> Processor:
             f"TILEWRIGHT_BF16_DOT=1 asks for AVX-512 BF16, which this processor ({processor.cpu}) does not have; "
             "unset it to multiply bfloat16 as float32"
         )
-    features = dataclasses.replace(processor.features, dot_bfloat=True, dot_bfloat_tiles=_has_tiles(processor, "bf16"))
-    return dataclasses.replace(processor, features=features)
+    features = processor.features._replace(dot_bfloat=True, dot_bfloat_tiles=_has_tiles(processor, "bf16"))
+    return processor._replace(features=features)
 
 
 def last_level_cache() -> int | None:

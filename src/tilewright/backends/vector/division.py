@@ -7,7 +7,7 @@ quotient (Markstein 1990), as the remainders are exact within the ranges below.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.backends.vector.value import Val, fused, magnitude, where
 
@@ -16,8 +16,7 @@ _QUOTIENTS = 2.0**-76, 2.0**100  # so that dividends are at least 2**-100, and r
 _MAGNITUDE = 0x7FFFFFFF
 
 
-@dataclass(frozen=True)
-class Divisor:
+class Divisor(NamedTuple):
     """A divisor, the same in all lanes, and what is computed of it once."""
 
     value: Val

@@ -8,15 +8,14 @@ the whole function on that interval (Remez exchange in 400-bit arithmetic, then 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.backends.vector import lookup, tanh_table
 from tilewright.backends.vector.types import F32, I32, I64
 from tilewright.backends.vector.value import CURRENT_ROUNDING, Val, magnitude, mul_add, polynomial, where, with_sign
 
 
-@dataclass(frozen=True)
-class _Tables:
+class _Tables(NamedTuple):
     """Constants of one format; the polynomials are (e**r - 1 - r) / r**2 and (2**r - 1) / r."""
 
     mantissa: int

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class HostFeatures:
+class HostFeatures(NamedTuple):
     """Instructions that change which formula is emitted. LLVM picks encodings; everything works with none set."""
 
     fma: bool = False  # fused multiply-add of float32 and float64

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
@@ -13,8 +12,7 @@ from tilewright.ir.types import ElementType
 LEFT_IS_RESULT = "left_is_result"  # an attribute of the code generator: the left operand is a result of the same op
 
 
-@dataclass(frozen=True)
-class ElementOp:
+class ElementOp(NamedTuple):
     """Name, operand and result dtypes and attributes of an IR op, without its operands."""
 
     name: str

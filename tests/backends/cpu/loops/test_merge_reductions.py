@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from support.passes import check
 
@@ -12,9 +10,7 @@ from tilewright.backends.cpu.target import described
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.parser import parse_function
 
-AVX512 = dataclasses.replace(
-    described("x86_64-unknown-linux-gnu", "skylake-avx512", {}), vector_bytes=64, vector_registers=32
-)
+AVX512 = described("x86_64-unknown-linux-gnu", "skylake-avx512", {})._replace(vector_bytes=64, vector_registers=32)
 AVX2 = described("x86_64-unknown-linux-gnu", "haswell", {"avx2": True, "fma": True})
 
 VIEW = "view<f32,[?,?],[?,1],i32>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -17,8 +17,7 @@ def element_type(dtype: ElementType) -> ir.Type:
     return I8 if isinstance(dtype, DType) and dtype.is_bool else register_type(dtype)
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(NamedTuple):
     """A tile in scratch memory, in row-major order."""
 
     pointer: ir.Value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 
@@ -33,8 +33,7 @@ from tilewright.ir.types import ElementType
 _WINDOW = 4  # a strided read of a buffer loads and shuffles up to this many vectors rather than gather
 
 
-@dataclass(frozen=True)
-class Element:
+class Element(NamedTuple):
     """The elements at one position: a vector, or with ``lanes=None`` a scalar that all lanes share.
 
     ``level`` is the depth of the loop it is computed in.
@@ -89,7 +88,7 @@ class Elements:
         return found
 
     def _computed(self, op: Op, position: Position) -> Element:
-        rule = _RULES.get(type(op), _elementwise)
+        rule: Callable[[Elements, Any, Position], Element] = _RULES.get(type(op), _elementwise)
         if self.state.lines is None:
             return rule(self, op, position)
         with self.state.lines.of(op, self.nest.builders):

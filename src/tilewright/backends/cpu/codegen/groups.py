@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -30,8 +30,7 @@ Body = Callable[[Elements, int, "Visit"], Sequence[ir.Value]]
 Visit = Callable[[Elements, Position], None]
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """What the loops of ``nest`` compute: ``values`` for ``cause``; they also write ``sides`` to their buffers."""
 
     nest: LoopNest
@@ -63,8 +62,7 @@ def group_of(state: State, nest: LoopNest, own: int, store: ViewAccess | None = 
     return Group(nest, values, cause, nest.lanes, sides, store)
 
 
-@dataclass(frozen=True)
-class Trimmed:
+class Trimmed(NamedTuple):
     """Loops of a store over what it keeps, which will do where ``conditions`` (i1) hold. They may compute elements
     twice, and store them once."""
 

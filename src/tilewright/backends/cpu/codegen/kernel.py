@@ -11,8 +11,7 @@ that of ``context.Worker``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 
@@ -58,8 +57,7 @@ from tilewright.ir.ops.shape import Pack, Reshape, Unpack
 from tilewright.system.environment import switch
 
 
-@dataclass(frozen=True)
-class Lowered:
+class Lowered(NamedTuple):
     """The text of the module, scratch bytes per thread, and what the launch has to know."""
 
     block: str  # LLVM IR of the function that runs a block

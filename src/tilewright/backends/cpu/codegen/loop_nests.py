@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.backends.cpu.loops.fused import fused_ops
 from tilewright.backends.cpu.loops.kinds import ELEMENTWISE
@@ -19,8 +19,7 @@ from tilewright.ir.types import TileType
 _ACCESSES = (Load, LoadView, Store, StoreView, AtomicRmw, AtomicCas, AtomicView)
 
 
-@dataclass(frozen=True)
-class NestWork:
+class NestWork(NamedTuple):
     """Loops over ``elements``, by vectors of ``lanes`` with ``vector_bits`` in all, that do the ops ``fused``.
 
     Counts are for one execution: ``flops`` counts additions, multiplications and functions of floats as one each, and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -36,8 +36,7 @@ from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 _ALIGNMENT = {I16: 2, F64: 8}  # 4 of the other types of elements in buffers
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(NamedTuple):
     """An operand: a matrix in memory, and the distances of its rows and columns in elements.
 
     ``buffered``: in scratch memory, where elements have their register type.
@@ -138,7 +137,7 @@ def _operand(state: State, nest: LoopNest, x: Value, padded: int | None, *, narr
         with then:
             first = builder.block
         with orelse:
-            state.accesses[load.op] = replace(tile, inside=ir.Constant(I1, 0))
+            state.accesses[load.op] = tile._replace(inside=ir.Constant(I1, 0))
             emit_elements(state, Group(nest, [x], x.op or nest, lanes_for(state, x)), buffer, nest.transposed)
             state.accesses[load.op] = tile
             if narrow:
@@ -280,7 +279,7 @@ def _kernel(state: State, p: Product, accumulator: Accumulator, *, packed: bool)
     """
     scaled = "" if accumulator.factors is None else "columns." if accumulator.by_column else "rows."
     start = "zero." if accumulator.zero else scaled
-    name = f"tw.mma.{start}{'' if packed else 'strided.'}{replace(p, k=min(p.k, UNROLL))}"
+    name = f"tw.mma.{start}{'' if packed else 'strided.'}{p._replace(k=min(p.k, UNROLL))}"
     pointers, numbers = 3 if accumulator.factors is None else 4, 4 if packed else 5
     return _function(state, name, pointers, numbers, lambda f: Kernel(state, f, p, accumulator, packed=packed))
 

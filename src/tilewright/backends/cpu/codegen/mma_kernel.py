@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -33,8 +33,7 @@ _SHAPES = {
 }
 
 
-@dataclass(frozen=True)
-class Blocking:
+class Blocking(NamedTuple):
     """The accumulators that stay in registers: ``rows`` rows of ``vectors`` vectors of ``lanes`` elements."""
 
     rows: int
@@ -62,8 +61,7 @@ def blocking(state: State, p: Product) -> Blocking:
     return Blocking(-(-p.m // -(-p.m // rows)), vectors, lanes)
 
 
-@dataclass(frozen=True)
-class Accumulator:
+class Accumulator(NamedTuple):
     """The buffer that products are added to: to zero, or to what it holds, times a factor where there are ``factors``.
 
     Each of these is for a row, or ``by_column`` for a column.

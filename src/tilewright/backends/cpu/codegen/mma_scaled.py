@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import mma
@@ -31,7 +29,7 @@ def emit_mma_scaled(state: State, nest: LoopNest, op: MmaScaled) -> None:
     left = _widened(state, nest, 0, x, op.x_scale, rank - 1)
     right = _widened(state, nest, 1, y, op.y_scale, rank - 2)
     accumulator = _widened(state, nest, 2, acc)
-    product = replace(Product.of(op), x=float64, y=float64, out=float64)
+    product = Product.of(op)._replace(x=float64, y=float64, out=float64)
     operands = mma.buffered(left, product.k), mma.buffered(right, product.n)
     mma.multiply(state, op, product, operands, Accumulator(accumulator), (product.m, product.k))
     out = _scratch(state, nest, 3, t.element, t.size)

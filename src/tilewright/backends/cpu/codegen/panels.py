@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from enum import IntEnum
 
 from llvmlite import ir
@@ -58,7 +57,7 @@ def emit_panel(state: State, nest: LoopNest, emit: Callable[[Buffer], None]) -> 
     distance = builder.mul(iteration, I64(panel_bytes(nest)))
     panel = builder.gep(state.scratch, [builder.add(distance, I64(offset + state_bytes(nest)))], source_etype=I8)
     (result,), buffer = nest.results, state.tile_buffer(nest.results[0])
-    buffer = replace(buffer, pointer=builder.select(builder.or_(found, fill), panel, buffer.pointer))
+    buffer = buffer._replace(pointer=builder.select(builder.or_(found, fill), panel, buffer.pointer))
     with builder.if_then(builder.not_(found)):
         emit(buffer)
         with builder.if_then(fill):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from llvmlite import ir
 
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 _SCALES: dict[type[Op], tuple[int, int]] = {Add: (1, 1), Sub: (1, -1)}  # of the operands' patterns in the result's
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(NamedTuple):
     """Lane l has the value ``first`` + ``pattern[l]``; pointers count bytes."""
 
     first: ir.Value

@@ -7,7 +7,7 @@ of the pattern never overlap; so splitting and joining coordinates works on the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -19,8 +19,7 @@ from tilewright.ir.layouts import log2
 Pattern = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Coord:
+class Coord(NamedTuple):
     """The coordinate of every lane along one axis. Without ``pattern`` all lanes have that of ``base``.
 
     ``level`` is the depth of the loop that ``base`` is computed in.

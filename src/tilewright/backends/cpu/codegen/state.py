@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from llvmlite import ir
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 EmitBlock = Callable[["State", Block], None]
 
 
-@dataclass(frozen=True)
-class ViewBinding:
+class ViewBinding(NamedTuple):
     """A tensor view: address of element 0, extents, strides in elements."""
 
     base: ir.Value

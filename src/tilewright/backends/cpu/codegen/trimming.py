@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -15,8 +15,7 @@ from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import StoreView
 
 
-@dataclass(frozen=True)
-class Trim:
+class Trim(NamedTuple):
     """The first ``counts`` elements of a tile along each axis are all that is stored. Where the ``conditions`` (i1)
     hold, they fill a vector at least, and nothing that is loaded for them lies outside of its array."""
 

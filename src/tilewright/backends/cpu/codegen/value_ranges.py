@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -29,8 +29,7 @@ _ENDS = {
 }
 
 
-@dataclass(frozen=True)
-class ValueRange:
+class ValueRange(NamedTuple):
     """No element is less than ``low`` or greater than ``high``, signed numbers."""
 
     low: ir.Value

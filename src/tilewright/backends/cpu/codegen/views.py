@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -39,8 +39,7 @@ def bind_tensor_view(state: State, op: MakeTensorView) -> None:
     state.bind(op.result, ViewBinding(state.scalar(op.base), *extents))
 
 
-@dataclass(frozen=True)
-class ViewAccess:
+class ViewAccess(NamedTuple):
     """One access to a tile of a view: everything that does not depend on the element, computed at the op.
 
     Per tile axis: ``origins``, the array coordinate of the tile's first element; ``extents`` of the array;
@@ -96,8 +95,7 @@ def access(state: State, op: ViewMemoryOp | CheckLoad) -> ViewAccess:
     )
 
 
-@dataclass(frozen=True)
-class Streaming:
+class Streaming(NamedTuple):
     """How a tile is stored past the caches: ``worthwhile`` (i1), and the elements of a row that are before the first
     aligned vector; None where rows begin with one."""
 
@@ -187,8 +185,7 @@ def address_range(builder: ir.IRBuilder, tile: ViewAccess) -> tuple[ir.Value, ir
     return builder.add(tile.address, as_value(low)), builder.add(tile.address, as_value(high))
 
 
-@dataclass(frozen=True)
-class LaneAddresses:
+class LaneAddresses(NamedTuple):
     """Where the lanes of one element access lie.
 
     One address when ``lanes`` is None or the lanes are ``consecutive``; else a vector of addresses.

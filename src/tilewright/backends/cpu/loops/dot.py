@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.dtypes import DType, bfloat16, float32
@@ -13,8 +13,7 @@ VECTORS = 4  # of a panel of the right operand, side by side
 TILE_ROWS = 16  # of a tile register of AMX, each as long as a vector
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(NamedTuple):
     """A matmul of [m, k] and [k, n]: the types of the elements of both and of the result, and the sizes."""
 
     x: DType
@@ -35,8 +34,7 @@ class Product:
         return f"{self.x.short}.{self.y.short}.{self.out.short}.{self.m}x{self.n}x{self.k}"
 
 
-@dataclass(frozen=True)
-class DotInstruction:
+class DotInstruction(NamedTuple):
     """``per_lane`` elements of ``element_bytes`` fill a lane; the LLVM intrinsic takes vectors of 512 bits.
 
     ``mixed_signs``: one operand is unsigned and the other signed. ``tiles``: it takes tile registers of AMX instead.
