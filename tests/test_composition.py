@@ -1,4 +1,4 @@
-"""Which backend is the default of a device hangs on what is installed."""
+"""Which backend is the default of a device."""
 
 from __future__ import annotations
 
@@ -22,17 +22,15 @@ def twice(x, out):
 
 import numpy as np
 x = np.zeros(128, np.float32)
-if not {found}:
-    print(*twice.compile_for("sm_90", (x, x)).executable.stages())
+print(*twice.compile_for("sm_90", (x, x)).executable.stages())
 """
 
 
-@pytest.mark.parametrize(("found", "backend"), [("True", "triton"), ("False", "gpu")])
-def test_the_default_of_gpus(found: str, backend: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("found", ["True", "False"])
+def test_the_default_of_gpus(found: str, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(_PROGRAM.format(found=found))
     ran = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()
-    assert lines[0] == f"{backend} cpu None"
-    assert found == "True" or "PTX" in lines[1]
+    assert lines[0] == "gpu cpu None" and "PTX" in lines[1]

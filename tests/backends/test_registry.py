@@ -35,7 +35,7 @@ def test_backends_load_when_they_are_asked_for(own_registry: None) -> None:
 def test_unknown_names_and_devices() -> None:
     with pytest.raises(ValueError, match="unknown backend 'abacus'; choose one of reference, cpu, "):
         get_backend("abacus")
-    assert default_backend("beads") is None and default_backend("cpu") == "cpu" and default_backend("cuda") == "triton"
+    assert default_backend("beads") is None and default_backend("cpu") == "cpu" and default_backend("cuda") == "gpu"
 
 
 @pytest.mark.parametrize("name", backend_names())

@@ -47,7 +47,7 @@ def inspect(*options: str) -> int:
 def test_every_stage_for_a_gpu_elsewhere(target: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
     stage, instruction = INSTRUCTIONS[target]
-    assert inspect("--target", target) == 0
+    assert inspect("--backend", "triton", "--target", target) == 0
     first, *parts = re.split(r"^==== (.*)\n", capsys.readouterr().out, flags=re.MULTILINE)
     stages = dict(zip(parts[::2], parts[1::2]))
     assert not first
@@ -125,7 +125,7 @@ def test_from_python() -> None:
 
 def test_the_passes_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
-    assert inspect("--target", "sm_90", "--stages", "--stage", "compile decisions") == 0
+    assert inspect("--backend", "triton", "--target", "sm_90", "--stages", "--stage", "compile decisions") == 0
     text = capsys.readouterr().out
     passes = [*(p.name for p in OPTIMIZE), "split-tiles", "lower-reports", "contract-fma", "flatten-persistent-loops"]
     assert re.findall(r"^==== (?:after )?(.*)\nfunc @shift", text, re.MULTILINE) == passes

@@ -30,7 +30,7 @@ ASKED: list[str] = []
 
 def multiplies(function: Function, backend: Backend) -> bool:
     ASKED.append(function.name)
-    assert backend.name == "reference"
+    assert backend.name == "cpu"
     return any(isinstance(op, Mul) for op in function.walk())
 
 
@@ -76,7 +76,14 @@ def test_options_for_the_default_backend_keep_the_kernel_there() -> None:
     assert run(scaled.replace_options("cpu", threads=1)) == "cpu" and not ASKED
 
 
+def test_options_for_the_other_backend_take_the_kernel_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    register_class(KernelClass("none", "cpu", multiplies), instead_of="reference")
+    with monkeypatch.context() as m:
+        m.setitem(registry._defaults, "cpu", "reference")
+        assert run(copied.replace_options("cpu", threads=1)) == "cpu" and not ASKED
+
+
 def test_a_backend_that_does_not_work_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     reference = registry.get_backend("reference")
     monkeypatch.setattr(type(reference), "unavailable", lambda self: "not today")
-    assert run(scaled) == "cpu" and not ASKED
+    assert run(scaled) == "cpu"

@@ -12,7 +12,7 @@ from tilewright.ir.core import Function
 class KernelClass(NamedTuple):
     """Kernels, by a ``name`` for people, that ``backend`` takes; ``holds`` says whether a function is one of them.
 
-    It gets the function as the front end made it, and the backend for the device or the target.
+    It gets the function as the front end made it, and the backend that has them otherwise, for the device or target.
     """
 
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -105,11 +106,10 @@ def taken_from(
     it has no code for that, or does not work.
     """
     for kernels in classes_of(backend.name):
-        try:
-            other = find(kernels.backend)
-        except (ValueError, RuntimeError):
+        if not kernels.holds(function(), backend):
             continue
-        if kernels.holds(function(), other):
+        with contextlib.suppress(ValueError, RuntimeError):
+            find(kernels.backend)
             return kernels.backend, kernels.name
     return None
 
@@ -132,17 +132,27 @@ def usable(name: str) -> Backend:
 
 def compiling_for(target: str | None, name: str | None = None) -> Backend:
     """The backend that compiles for the GPU architecture ``target``, which need not be in this machine; None stands for
-    the GPU that is. It is the one called ``name``, or of the backends that can the one asked for, if one was.
+    the GPU that is. It is the one called ``name``, or of the backends that can the one asked for, if one was, else the
+    default one for NVIDIA GPUs, else one that takes kernels from that.
     ValueError for an unknown architecture; RuntimeError when something is not installed.
     """
-    names = (name,) if name is not None else (requested() or "", default_backend("cuda") or "")
-    able = (get_backend(name).capabilities.for_target for name in names if name)
-    for_target = next((found for found in able if found is not None), None)
-    if for_target is None:
-        raise RuntimeError("no backend compiles for other GPUs than that of this machine")
-    backend = for_target(target)
-    _require(backend)
-    return backend
+    asked = name or requested()
+    error: Exception = RuntimeError("no backend compiles for other GPUs than that of this machine")
+    default = default_backend("cuda") or ""
+    others = (kernels.backend for kernels in classes_of(default))
+    for able in (name,) if name is not None else (asked, default, *others):
+        for_target = None if not able else get_backend(able).capabilities.for_target
+        if for_target is not None:
+            try:
+                backend = for_target(target)
+            except ValueError as e:
+                if able == asked:
+                    raise
+                error = e if isinstance(error, RuntimeError) else error
+                continue
+            _require(backend)
+            return backend
+    raise error
 
 
 def _require(backend: Backend) -> None:

@@ -253,10 +253,13 @@ class Launchable:
         return signature, backend, bound
 
     def _taking(self, signature: Signature, backend: Backend, find: Callable[[str], Backend]) -> Backend:
-        """The backend that takes the kernel in place of the default one ``backend``, or that one. It stays with the one
-        that it has options for. ``find`` gives a backend by its name."""
+        """The backend that takes the kernel in place of the default one ``backend``, or that one. One of these that the
+        kernel has options for has it. ``find`` gives a backend by its name."""
         if not classes_of(backend.name) or self.options.get(backend.name):
             return backend
+        for kernels in classes_of(backend.name):
+            if self.options.get(kernels.backend):
+                return find(kernels.backend)
         key = backend.name, backend.target(), signature
         if key not in self._taken:
             with COMPILATION_LOCK:

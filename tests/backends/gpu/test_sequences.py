@@ -12,12 +12,9 @@ from support.gpu_products import aligned
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
-from tilewright.backends.gpu.backend import GpuBackend
-from tilewright.backends.gpu.kernel_classes import is_product_of_16_bits
 from tilewright.ir.core import Function
 from tilewright.ir.ops.gpu.tma import Fetch, Put, TensorMap
 from tilewright.ir.ops.gpu.wgmma import Wgmma
-from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
 from tilewright.transforms.instrumentation import observed_passes
 
@@ -136,16 +133,3 @@ def test_what_is_around_a_slice_is_zero(make: Callable[[], Any]) -> None:
             padded = np.zeros((2 * T, T))
             padded[:n] = x[start : start + n, h]
             assert np.abs(o[b, h] - padded[:T] - padded[T:]).max() < 1e-2
-
-
-@pytest.mark.parametrize("paged", [False, True])
-def test_attention_that_is_taken_from_triton(paged: bool) -> None:
-    def is_taken(T: int) -> bool:
-        q = aligned((256, H, T), np.float16)
-        k = aligned((4, T, H, T), np.float16) if paged else q.copy()
-        numbers = np.zeros(3, np.int32)
-        arguments = (q, k, k.copy(), numbers, numbers.copy(), np.zeros((3, 2), np.int32), q.copy(), paged, T)
-        function = specialization(attention, arguments, "reference").function
-        return is_product_of_16_bits(function, GpuBackend("sm_90"))
-
-    assert is_taken(128) and is_taken(64)

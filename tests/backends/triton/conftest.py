@@ -1,8 +1,10 @@
-"""What is compiled without a GPU is compiled anew in every test, by this backend also where another one takes a kernel."""
+"""What is compiled without a GPU is compiled anew in every test, by this backend, which is not the default one."""
 
 from __future__ import annotations
 
 import pytest
+
+from tilewright.backends import registry
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
 
@@ -15,7 +17,5 @@ def triton_cache(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def this_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Classes of kernels that the backend ``gpu`` takes stay with ``triton``."""
-    monkeypatch.setattr(
-        "tilewright.runtime.launchable.Launchable._taking", lambda self, signature, backend, find: backend
-    )
+    """What is compiled for a GPU is so by this backend, where nobody asks for one."""
+    monkeypatch.setitem(registry._defaults, "cuda", "triton")

@@ -52,6 +52,7 @@ class GpuBackend(DriverBackend[str]):
     @classmethod
     def for_target(cls, target: str | None) -> GpuBackend:
         if target is not None:
+            parse_target(target)
             try:
                 architecture(target)
             except TileUnsupportedFeatureError as e:
