@@ -19,6 +19,7 @@ from tilewright.backends.cpu.codegen.pipeline import optimize
 from tilewright.backends.cpu.compiler import compile_native
 from tilewright.backends.cpu.image import Image
 from tilewright.backends.cpu.jit import assemble
+from tilewright.backends.cpu.loops import pack_panels
 from tilewright.backends.cpu.target import Processor, described
 from tilewright.runtime.launch import specialization
 from tilewright.system.environment import SettingError
@@ -260,6 +261,38 @@ def test_products_of_bytes_in_tile_registers(
     c = np.ones((m, n), np.int32)
     ct.launch(None, (-(-m // tile[0]), -(-n // tile[1])), _product_kernel(), (a, b, c, *tile), backend="cpu")
     np.testing.assert_array_equal(c, a.astype(np.int32) @ b.astype(np.int32) + 1)
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "int8", "bytes by vectors"])
+def test_right_operands_are_kept_as_instructions_want_them(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some steps of each block have room, and the others do not; blocks with other columns follow."""
+    texts: list[str] = []
+    by_vectors, floating = kind == "bytes by vectors", kind == "bfloat16"
+    host = compiler.host()
+    bytes_ = host.features._replace(dot_byte_tiles=not by_vectors, dot_bytes=by_vectors)
+    processor = _with_dot(host, tiles=False) if floating else host._replace(features=bytes_)
+
+    def compile_(lowered: Lowered, processor: Processor) -> Image | bytes:
+        texts.append(lowered.block)
+        emulate = compile_native if by_vectors else _emulate if floating else _emulate_tiles
+        return emulate(lowered, processor)
+
+    if by_vectors and not host.features.dot_bytes:
+        pytest.skip("needs the instructions")
+    monkeypatch.setattr(compiler, "host", lambda: processor)
+    monkeypatch.setattr(compiler, "compile_native", compile_)
+    monkeypatch.setattr(pack_panels, "_LARGEST", 2 * 512 * 128 * (4 if floating else 1))
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "1")
+    draw = np.random.default_rng(0).integers
+    a, b = (draw(-8, 9, shape).astype(np.int8) for shape in ((70, 3000), (3000, 200)))
+    expected = a.astype(np.int32) @ b.astype(np.int32) + 1
+    if floating:
+        a, b, expected = a.astype(ml_dtypes.bfloat16), b.astype(ml_dtypes.bfloat16), expected.astype(np.float32)
+    c = np.ones_like(expected)
+    ct.launch(None, (3, 2), _product_kernel(), (a, b, c, 32, 128, 128), backend="cpu")
+    np.testing.assert_array_equal(c, expected)
+    assert "tw.mma.interleave." in texts[0]
 
 
 def test_the_instruction_is_selected() -> None:

@@ -184,7 +184,7 @@ def _emit_nest(state: State, op: LoopNest) -> None:
     bind_results(state, op, 0)
     axis, group = op.transposed, group_of(state, op, 1)
     if op.panels:
-        emit_panel(state, op, lambda buffer: emit_elements(state, group, buffer, axis))
+        emit_panel(state, op, lambda buffer: emit_elements(state, group, buffer, axis), mma.rearrangement(state, op))
     else:
         emit_elements(state, group, state.tile_buffer(op.results[0]), axis)
 

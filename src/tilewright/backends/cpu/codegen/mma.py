@@ -19,6 +19,7 @@ from tilewright.backends.cpu.codegen.mma_dot import DotKernel
 from tilewright.backends.cpu.codegen.mma_kernel import UNROLL, Accumulator, Kernel, blocking
 from tilewright.backends.cpu.codegen.mma_tiles import TileKernel
 from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.backends.cpu.codegen.panels import Rearrangement
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.loops.dot import LANES, DotInstruction, Product, dot_instruction
 from tilewright.backends.cpu.loops.kinds import is_array_tile
@@ -55,13 +56,43 @@ def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     left = _operand(state, nest, x, nest.scratch[0], narrow=dot is not None and product.x is bfloat16)
     right = buffered(state.tile_buffer(y), product.n)
     accumulator = _accumulator(state, nest, op.acc)
+    source = _reshaped(y).op
+    interleaved = isinstance(source, LoopNest) and _reader(state, source) is not None
     valid = _valid_elements(state, x, -2)
     rows = product.m if valid is None else valid
     work_buffer = None if work is None or dot is None else state.buffer(work, int8, dot.scratch_bytes(product))
-    multiply(state, op, product, (left, right), accumulator, (rows, _depth(state, x, y)), dot, work_buffer)
+    multiply(state, op, product, (left, right), accumulator, (rows, _depth(state, x, y)), dot, work_buffer, interleaved)
     if product.out.short == "f16":
         _round(state, accumulator.buffer)
     bind(state, nest, accumulator.buffer)
+
+
+def rearrangement(state: State, nest: LoopNest) -> Rearrangement | None:
+    """How the panels of ``nest`` are kept, if it is a product by dot instructions alone that reads them."""
+    found = _reader(state, nest)
+    if found is None:
+        return None
+    dot, p = found
+    copied, null = state.tile_buffer(nest.results[0]), ir.PointerType()(None)
+
+    def emit(target: ir.Value) -> None:
+        kernel = _dot_kernel(state, dot, p, "interleave.")
+        state.builder.call(kernel, [null, copied.pointer, null, target, I64(0)])
+
+    return Rearrangement(p.k * p.n * dot.element_bytes, emit)
+
+
+def _reader(state: State, nest: LoopNest) -> tuple[DotInstruction, Product] | None:
+    """The instruction and the product by it which alone reads the panel of ``nest``, as its right operand."""
+    value = nest.results[0]
+    while len(value.users) == 1 and isinstance(op := next(iter(value.users)), Reshape):
+        value = op.result
+    op = next(iter(value.users))
+    if not nest.panels or len(value.users) > 1 or not isinstance(op, Mma) or value in (op.x, op.acc):
+        return None
+    product = Product.of(op)
+    dot = dot_instruction(state.processor, product) if op.y.tile.size == product.k * product.n else None
+    return None if dot is None else (dot, product)
 
 
 def buffered(buffer: Buffer, depth: int) -> Matrix:
@@ -169,18 +200,20 @@ def multiply(
     valid: tuple[Index, Index],
     dot: DotInstruction | None = None,
     work: Buffer | None = None,
+    interleaved: bool = False,
 ) -> None:
     """For ``op``, add the products of the matrices ``operands`` to ``accumulator``.
 
-    ``work`` is memory for the function that uses ``dot`` instructions, if one does. ``valid`` says from which row on
-    the left matrix is zero, and from where on along k both.
+    ``work`` is memory for the function that uses ``dot`` instructions, if one does, for which the right matrix may be
+    ``interleaved``. ``valid`` says from which row on the left matrix is zero, and from where on along k both.
     """
     (left, right), (m, n, k) = operands, (p.m, p.n, p.k)
     packed = isinstance(left.column, int)
     if dot is None:
         function = _kernel(state, p, accumulator, packed=packed)
     else:
-        function = _dot_kernel(state, dot, p, widened=left.buffered and p.x.is_floating)
+        start = "interleaved." * interleaved + "wide." * (left.buffered and p.x.is_floating)
+        function = _dot_kernel(state, dot, p, start)
     nest = Nest(state.builder)
     batches = math.prod(op.result.tile.shape[:-2])
     lanes, bits = blocking(state, p).lanes, p.out.bitwidth
@@ -281,26 +314,31 @@ def _kernel(state: State, p: Product, accumulator: Accumulator, *, packed: bool)
     start = "zero." if accumulator.zero else scaled
     name = f"tw.mma.{start}{'' if packed else 'strided.'}{p._replace(k=min(p.k, UNROLL))}"
     pointers, numbers = 3 if accumulator.factors is None else 4, 4 if packed else 5
-    return _function(state, name, pointers, numbers, lambda f: Kernel(state, f, p, accumulator, packed=packed))
+    return _function(state, name, pointers, numbers, lambda f: Kernel(state, f, p, accumulator, packed=packed).emit())
 
 
-def _dot_kernel(state: State, dot: DotInstruction, p: Product, *, widened: bool) -> ir.Function:
+def _dot_kernel(state: State, dot: DotInstruction, p: Product, start: str) -> ir.Function:
     """The micro-kernel with ``dot`` instructions: its parameters are x, y, out, scratch memory, and the distance of the
-    rows of x. ``widened``: that is bfloat16 in scratch memory, kept as float32 there."""
-    kind = TileKernel if dot.tiles else DotKernel
-    name = f"tw.mma.{'wide.' * widened}{p}"
-    return _function(state, name, 4, 1, lambda f: kind(f, dot, p, widened=widened))
+    rows of x. Its name begins with ``start``: ``wide.``: that is bfloat16 in scratch memory, kept as float32 there;
+    ``interleaved.``: y is; ``interleave.``: it does that to y, and nothing else."""
+    options = {"widened": "wide." in start, "interleaved": "interleaved." in start}
+
+    def emit(function: ir.Function) -> None:
+        kernel = (TileKernel if dot.tiles else DotKernel)(function, dot, p, **options)
+        (kernel.emit_interleave if start == "interleave." else kernel.emit)()
+
+    return _function(state, f"tw.mma.{start}{p}", 4, 1, emit)
 
 
 def _function(
-    state: State, name: str, pointers: int, numbers: int, kernel: Callable[[ir.Function], Kernel | DotKernel]
+    state: State, name: str, pointers: int, numbers: int, emit_body: Callable[[ir.Function], None]
 ) -> ir.Function:
-    """The function ``name``, whose body ``kernel`` emits the first time that it is asked for."""
+    """The function ``name``, whose body ``emit_body`` emits the first time that it is asked for."""
 
     def emit(function: ir.Function) -> None:
         for a in function.args[:pointers]:
             a.add_attribute("noalias")
-        kernel(function).emit()
+        emit_body(function)
 
     type_ = ir.FunctionType(ir.VoidType(), [*[ir.PointerType()] * pointers, *[I64] * numbers])
     return defined_once(state.module, name, type_, ("nounwind", "noinline"), emit)

@@ -26,15 +26,19 @@ class DotKernel:
     """Emits the body of ``function(x, y, out, work, x_row)``, which adds x @ y to out.
 
     The last is the distance of the rows of x. bfloat16 is kept as float32 in y, and in x where that is ``widened``.
+    Where y is ``interleaved``, a function with ``emit_interleave`` has written it.
     """
 
     most_vectors, most_rows = VECTORS, _ROWS
 
-    def __init__(self, function: ir.Function, dot: DotInstruction, p: Product, *, widened: bool) -> None:
+    def __init__(
+        self, function: ir.Function, dot: DotInstruction, p: Product, *, widened: bool, interleaved: bool
+    ) -> None:
         self.x, self.y, self.out, self.work, self.x_row = function.args
         self.function, self.dot = function, dot
         self.m, self.n, self.k = p.m, p.n, p.k
-        self.panel_start = dot.copy_bytes(p)
+        # Where all panels lie, one behind the other; None where each takes the place of the one before.
+        self.panels, self.panel_start = (self.y if interleaved else None), dot.copy_bytes(p)
         self.groups = self.k // dot.per_lane
         self.flip = dot.mixed_signs and p.x.is_signed == p.y.is_signed
         self.right_unsigned = dot.mixed_signs and p.y.is_signed == self.flip
@@ -58,11 +62,20 @@ class DotKernel:
         if self.flip:
             self._sum_rows(nest)
         column = nest.begin(self.n, self.columns) if self.n > self.columns else 0
-        self._pack_panel(nest, column)
+        if self.panels is None:
+            self._pack_panel(nest, column)
         row = nest.begin(self.m, self.rows) if self.m > self.rows else 0
         self._rows(nest, row, column)
         nest.close()
         self.end(builder)
+        builder.ret_void()
+
+    def emit_interleave(self) -> None:
+        """Instead, the body of a function that only writes y, rearranged, to work."""
+        builder, self.panels = ir.IRBuilder(self.function.append_basic_block("entry")), self.work
+        nest = Nest(builder)
+        self._pack_panel(nest, nest.begin(self.n, self.columns) if self.n > self.columns else 0)
+        nest.close()
         builder.ret_void()
 
     def begin(self, builder: ir.IRBuilder) -> None:
@@ -124,7 +137,7 @@ class DotKernel:
             packed = _interleave(builder, rows)
             if self.flip:
                 packed = builder.xor(packed, lanes.integers(I8, [0x80] * _VECTOR_BYTES))
-            builder.store(packed, self._panel(nest, group, j), align=1)
+            builder.store(packed, self._panel(nest, group, column, j), align=1)
         if looping:
             nest.end()
 
@@ -146,16 +159,18 @@ class DotKernel:
         if not isinstance(group, int):
             accumulators = [[nest.carry(v) for v in line] for line in accumulators]
         for u in range(unroll):
-            accumulators = self._step(nest, row, index.add(nest.builder, group, u), accumulators)
+            accumulators = self._step(nest, (row, column), index.add(nest.builder, group, u), accumulators)
         if not isinstance(group, int):
             nest.end([v for line in accumulators for v in line])
         for line, addresses in zip(accumulators, pointers):
             for value, address in zip(line, addresses):
                 nest.builder.store(value, address, align=4)
 
-    def _step(self, nest: Nest, row: Index, group: Index, accumulators: list[list[ir.Value]]) -> list[list[ir.Value]]:
-        builder = nest.builder
-        right = [builder.load(self._panel(nest, group, j), align=1, typ=_WORDS) for j in range(self.vectors)]
+    def _step(
+        self, nest: Nest, start: tuple[Index, Index], group: Index, accumulators: list[list[ir.Value]]
+    ) -> list[list[ir.Value]]:
+        builder, (row, column) = nest.builder, start
+        right = [builder.load(self._panel(nest, group, column, j), align=1, typ=_WORDS) for j in range(self.vectors)]
         (source, length), result = (self.work, self.k) if self.x_widened else (self.x, self.x_row), []
         for i, line in enumerate(accumulators):
             at = index.mul(builder, index.add(builder, row, i), length)
@@ -170,10 +185,13 @@ class DotKernel:
         arguments = [total, right, left] if self.right_unsigned else [total, left, right]
         return call_external(nest.builder, self.dot.intrinsic, self.total, arguments, [self.total, _WORDS, _WORDS])
 
-    def _panel(self, nest: Nest, group: Index, j: int) -> ir.Value:
+    def _panel(self, nest: Nest, group: Index, column: Index, j: int) -> ir.Value:
+        """Where the vector ``j`` of a group is, of those of the panel that begins at ``column``."""
         builder = nest.builder
-        at = index.add(builder, index.mul(builder, group, 4 * self.columns), self.panel_start + _VECTOR_BYTES * j)
-        return self._at(nest, self.work, at)
+        at = index.add(builder, index.mul(builder, group, 4 * self.columns), _VECTOR_BYTES * j)
+        if self.panels is None:
+            return self._at(nest, self.work, index.add(builder, at, self.panel_start))
+        return self._at(nest, self.panels, index.add(builder, index.mul(builder, column, 4 * self.groups), at))
 
     def _at(self, nest: Nest, base: ir.Value, at: Index, type_: ir.Type = I8, offset: int = 0) -> ir.Value:
         builder = nest.builder

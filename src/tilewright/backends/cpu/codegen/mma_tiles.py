@@ -67,7 +67,7 @@ class TileKernel(DotKernel):
             self._do(inner, "tileloadd64", I8(_LEFT + i), start, distance)
         for j in range(across):
             group = k // self.dot.per_lane if isinstance(k, int) else inner.lshr(k, I64(log2(self.dot.per_lane)))
-            self._do(inner, "tileloadd64", I8(_RIGHT + j), self._panel(nest, group, j), I64(4 * self.columns))
+            self._do(inner, "tileloadd64", I8(_RIGHT + j), self._panel(nest, group, column, j), I64(4 * self.columns))
         for i in range(down):
             for j in range(across):
                 self._do(inner, self.dot.intrinsic, I8(_SIDE * i + j), I8(_LEFT + i), I8(_RIGHT + j))

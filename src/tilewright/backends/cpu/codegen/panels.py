@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from enum import IntEnum
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -26,10 +27,26 @@ class _Word(IntEnum):
     FILLED, FILLING, REPEATED = range(STATE_WORDS)
 
 
-def emit_panel(state: State, nest: LoopNest, emit: Callable[[Buffer], None]) -> None:
+class Rearrangement(NamedTuple):
+    """How panels are kept for their reader: ``emit`` rearranges the buffer of the nest to a panel of so many bytes."""
+
+    bytes: int
+    emit: Callable[[ir.Value], None]
+
+
+def emit_panel(
+    state: State, nest: LoopNest, emit: Callable[[Buffer], None], rearrangement: Rearrangement | None
+) -> None:
     """Bind the result of ``nest`` to the panel of this iteration, which ``emit`` fills if need be; where there is none,
-    to its buffer."""
-    builder, (offset, count) = state.builder, nest.panels
+    to its buffer, or with a ``rearrangement`` to a panel behind all others."""
+    builder, (offset, count), (result,) = state.builder, nest.panels, nest.results
+    size, buffer = panel_bytes(nest), state.tile_buffer(result)
+    start = offset + state_bytes(nest)
+    other = buffer.pointer
+    if rearrangement is not None:
+        count = count * size // rearrangement.bytes - 1
+        size = rearrangement.bytes
+        other = builder.gep(state.scratch, [I64(start + count * size)], source_etype=I8)
     assert nest.block is not None and isinstance(nest.block.parent, For)
     iteration = as_value(state.index(nest.block.args[0]))
     indices = [as_value(state.index(v)) for v in panel_indices(nest)]
@@ -54,15 +71,15 @@ def emit_panel(state: State, nest: LoopNest, emit: Callable[[Buffer], None]) -> 
     found = builder.and_(ours, builder.icmp_signed("<", iteration, filled))
     room = builder.and_(builder.icmp_signed("==", iteration, filled), builder.icmp_signed("<", iteration, I64(count)))
     fill = builder.and_(builder.and_(ours, filling), room)
-    distance = builder.mul(iteration, I64(panel_bytes(nest)))
-    panel = builder.gep(state.scratch, [builder.add(distance, I64(offset + state_bytes(nest)))], source_etype=I8)
-    (result,), buffer = nest.results, state.tile_buffer(nest.results[0])
-    buffer = buffer._replace(pointer=builder.select(builder.or_(found, fill), panel, buffer.pointer))
+    panel = builder.gep(state.scratch, [builder.add(builder.mul(iteration, I64(size)), I64(start))], source_etype=I8)
+    kept = builder.select(builder.or_(found, fill), panel, other)
     with builder.if_then(builder.not_(found)):
-        emit(buffer)
+        emit(buffer if rearrangement is not None else buffer._replace(pointer=kept))
+        if rearrangement is not None:
+            rearrangement.emit(kept)
         with builder.if_then(fill):
             builder.store(builder.add(iteration, I64(1)), word(_Word.FILLED))
-    state.bind(result, buffer)
+    state.bind(result, buffer._replace(pointer=kept))
 
 
 def forgetting_panels(offsets: list[int]) -> list[str]:
