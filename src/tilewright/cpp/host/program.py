@@ -7,6 +7,7 @@ import enum
 import functools
 import os
 import signal
+import struct
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -38,6 +39,8 @@ from tilewright.system.forks import load
 _MAIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 _LAUNCHER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint), ctypes.c_void_p)
 _ALIGNMENT = 256  # of what cudaMalloc gives
+_PT_DYNAMIC = 2
+_LATE = {25: 0x6AAA0019, 27: 0x6AAA001B}  # DT_INIT_ARRAY and DT_INIT_ARRAYSZ, as `state.cpp` has them
 _FAILED = "assertion failed"
 _ILLEGAL = ("outside", "lies in no array", "which is a null pointer")  # in what errors of accesses say
 
@@ -191,7 +194,7 @@ class _Process:
             self._library["__tw_set_reporter"](self._reporter)
 
     def run(self, name: str, arguments: Sequence[str]) -> int:
-        """Call ``main``. What went wrong in this process meanwhile is raised."""
+        """Call the constructors of global objects, and ``main``. What went wrong in this process meanwhile is raised."""
         if not hasattr(self._library, "main"):
             raise TileSyntaxError(f"{name} has no function main; kernels alone are launched from Python, by ct.launch")
         words = [os.fsencode(word) for word in (name, *arguments)]
@@ -199,6 +202,7 @@ class _Process:
         sys.stdout.flush()
         before = signal.signal(signal.SIGINT, signal.SIG_DFL)  # a handler of Python would wait for the end of main
         try:
+            self._library["__tw_begin"](len(words), argv)
             status = _MAIN(("main", self._library))(len(words), ctypes.addressof(argv), None)
             self._library["__tw_finish"]()
         finally:
@@ -289,10 +293,24 @@ def _loaded(binary: bytes) -> tuple[ctypes.CDLL, Path]:
     handle, path = tempfile.mkstemp(suffix=".so", prefix="tilewright-")
     try:
         with os.fdopen(handle, "wb", closefd=False) as file:
-            file.write(binary)
+            file.write(_without_constructors(binary))
         return ctypes.CDLL(path), Path(f"/proc/{os.getpid()}/fd/{handle}")
     finally:
         Path(path).unlink()
+
+
+def _without_constructors(binary: bytes) -> bytes:
+    """A shared object whose constructors ``__tw_begin`` finds, by tags of its own in the dynamic section, and the loader
+    does not: they may launch kernels, and threads that wait for the loader would wait for them."""
+    edited = bytearray(binary)
+    (headers,), (size, count) = struct.unpack_from("<Q", binary, 32), struct.unpack_from("<HH", binary, 54)
+    segments = [struct.unpack_from("<IIQQQQ", binary, headers + i * size) for i in range(count)]
+    _, _, start, _, _, length = next(segment for segment in segments if segment[0] == _PT_DYNAMIC)
+    for at in range(start, start + length, 16):
+        (tag,) = struct.unpack_from("<Q", binary, at)
+        if tag in _LATE:
+            struct.pack_into("<Q", edited, at, _LATE[tag])
+    return bytes(edited)
 
 
 def _say(text: str) -> None:

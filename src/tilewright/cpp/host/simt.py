@@ -19,7 +19,7 @@ from tilewright.cpp.host.in_step import in_step, storing
 from tilewright.cpp.host.parameters import constant, parameter_type, split_parameters
 from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
 from tilewright.cpp.host.shared_memory import changing, with_plain_accesses
-from tilewright.cpp.host.spins import reading, with_spins
+from tilewright.cpp.host.spins import reading, spinning, with_spins
 from tilewright.cpp.host.strides import with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
 from tilewright.frontend.cpp.calls import FUNCTION, NAME, called_from
@@ -101,6 +101,9 @@ def with_threads(
     else:
         inlined |= (_callers(calls, storing(text)) | storing(text)) - set(kernels)
         inlined |= changing(text) & called_from(calls, kernels) - set(kernels)
+        if read := reading(text, called_from(calls, kernels) - set(kernels)):
+            waiting_in = spinning(transform(text, read, ("sroa",)), read)
+            inlined |= (_callers(calls, waiting_in) | waiting_in) - set(kernels)
     text = inline(text, inlined - {_INDEX, _CURRENT, *_WAITS})
     if not checked:
         text = _declared(in_step(text, kernels, EXCHANGE))

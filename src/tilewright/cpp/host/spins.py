@@ -7,11 +7,12 @@ that does not leave it, at which the kernel is split.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tilewright.cpp.host.control_flow import blocks_of, definitions_of, loops, successors
 from tilewright.cpp.host.uniform import LOCAL
 from tilewright.frontend.cpp.calls import FUNCTION, NAME
+from tilewright.ir.reachable import reachable
 
 SPIN = 6  # the kind of such a place
 _READS = re.compile(r" (?:load (?:volatile|atomic)|atomicrmw|cmpxchg) ")
@@ -20,16 +21,31 @@ _INCOMING = re.compile(rf"\[ [^,]+, ({LOCAL}) \]")
 
 def reading(text: str, kernels: Iterable[str]) -> set[str]:
     """The functions among ``kernels`` that read what may change at any time, or call a function that does."""
+    return _readers({m[1].strip('"'): m.group() for m in FUNCTION.finditer(text)}).intersection(kernels)
+
+
+def _readers(functions: Mapping[str, str]) -> set[str]:
+    """The functions, by their text, that read so, or lead to one that does."""
+    users: dict[str, set[str]] = {}
+    for name, body in functions.items():
+        for other in _names(body):
+            users.setdefault(other, set()).add(name)
+    found = (name for name, body in functions.items() if _READS.search(body))
+    return set(reachable(found, lambda name: users.get(name, set())))
+
+
+def spinning(text: str, names: set[str]) -> set[str]:
+    """The functions among ``names`` that have such loops, in the module ``text`` as of ``with_spins``."""
     functions = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(text)}
-    found = {name for name, body in functions.items() if _READS.search(body)}
-    return {name for name in kernels if found & {name, *_names(functions.get(name, ""))}}
+    read = _readers(functions)
+    return {name for name in names & read if _Function(functions[name], read).spins()}
 
 
 def with_spins(text: str, kernels: set[str], barrier: str) -> tuple[str, set[str]]:
     """The module ``text``, whose functions have no variables in memory but those with addresses, with calls of
     ``barrier`` in such loops of ``kernels``; and those of them that have some."""
     functions = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(text)}
-    read = {name for name, body in functions.items() if _READS.search(body)}
+    read = _readers(functions)
     changed: set[str] = set()
     for name in kernels & set(functions):
         edited = _Function(functions[name], read).edited(barrier)
@@ -51,10 +67,14 @@ class _Function:
         self.edges = {name: successors(block) for name, block in self.blocks.items()}
         self.definitions = definitions_of(lines)
 
+    def spins(self) -> list[tuple[set[str], set[str]]]:
+        """The loops that wait, and their headers."""
+        return [(loop, headers) for loop, headers in loops(self.edges) if self._waits(loop)]
+
     def edited(self, barrier: str) -> str:
         count = 0
-        for loop, headers in loops(self.edges):
-            for name in sorted(loop) if self._waits(loop) else ():
+        for loop, headers in self.spins():
+            for name in sorted(loop):
                 if headers & set(self.edges[name]):
                     block = self.blocks[name]
                     at = next(i for i, line in enumerate(block) if line.startswith(("  br ", "  switch ")))

@@ -82,10 +82,7 @@ cudaError_t run_tile(kernel const& what, configuration const& how, void** slots)
             if (strcmp(each->symbol, what.symbol) == 0) found = each;
     }
     if (!found && launcher) return cudaError_t(launcher(what.symbol, how.grid, slots));
-    if (!found) {
-        say("%s() is launched before main, when `tilewright run` has no tile kernels; a program of `tilewright c++` does", what.name);
-        return cudaErrorInvalidDeviceFunction;
-    }
+    if (!found) return cudaErrorInvalidDeviceFunction;
     word words[256];
     bool null = false;
     if (what.parameters > sizeof words / sizeof *words) return cudaErrorLaunchOutOfResources;

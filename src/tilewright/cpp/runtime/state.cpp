@@ -96,6 +96,18 @@ cudaError_t __tw_host_unsupported(char const* name) {
     return report(cudaErrorNotSupported);
 }
 
+// Under `tilewright run`: constructors of global objects, which may launch kernels, and of which the loader knows nothing.
+extern char const __ehdr_start __attribute__((visibility("hidden")));
+void __tw_begin(int count, char** words) {
+    using constructor = void (*)(int, char**, char**);
+    constructor const* all = nullptr;
+    size_t size = 0;
+    for (ElfW(Dyn) const* each = _DYNAMIC; each->d_tag; ++each) {
+        if (each->d_tag == 0x6aaa0019) all = (constructor const*)(&__ehdr_start + each->d_un.d_ptr);
+        if (each->d_tag == 0x6aaa001b) size = each->d_un.d_val;
+    }
+    for (size_t i = 0; i < size / sizeof *all; ++i) all[i](count, words, environ);
+}
 extern void* __dso_handle __attribute__((visibility("hidden")));
 void __cxa_finalize(void*);
 // Under `tilewright run`, when main has returned: what runs at the end of a program may still launch tile kernels.

@@ -129,8 +129,14 @@ def refuse_device_constructs(text: str, name: str) -> None:
 _STORAGE = re.compile(r"\b(extern|static)(\s(?:[\w\s:<>,*]|\([^()]*\))*?)__shared__\b")
 
 
+# Which C++ has at the beginning of a declaration only, where `__shared__` is more than an attribute.
+_ALIGNED = re.compile(r"(?<=\b__shared__)([\w\s:<>,*]*?\b)alignas(?=\s*\()")
+
+
 def with_dynamic_shared(text: str) -> str:
-    """``text`` with the storage of ``__shared__`` variables that are declared ``extern`` or ``static`` as for a CPU."""
+    """``text`` with the storage of ``__shared__`` variables that are declared ``extern`` or ``static``, and what says
+    how they are aligned, as for a CPU."""
+    text = _ALIGNED.sub(r"\1_Alignas", text)
     masked = mask(text)
     for match in reversed(list(_STORAGE.finditer(masked))):
         words = "extern __thread" if match[1] == "extern" else "__shared__"

@@ -199,10 +199,11 @@ class Source:
         loc = self._locations.variable(fields)
         if loc is None or loc.file not in self._masked or "declaration" in fields:
             return False
-        lines, text = self._masked[loc.file].splitlines(keepends=True), self._masked[loc.file]
-        start = sum(map(len, lines[: loc.line - 1]))
-        end = re.compile(r"[;{}]").search(text, start)
-        begin = max(text.rfind(c, 0, start) for c in ";{}") + 1
+        text = self._masked[loc.file]
+        start = sum(map(len, text.splitlines(keepends=True)[: loc.line - 1]))
+        named = re.compile(rf"\b{re.escape(fields['name'])}\b|$", re.M).search(text, start)  # or what a macro makes of it
+        end = re.compile(r"[;{}]").search(text, named.end() if named is not None else start)
+        begin = max(text.rfind(c, 0, named.start() if named is not None else start) for c in ";{}") + 1
         head = self._expanded(text[begin : end.start() if end is not None else len(text)])
         return re.search(r"\b__(?:device|constant|managed|shared|tile)__\b", head) is None
 
