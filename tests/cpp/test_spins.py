@@ -110,6 +110,98 @@ end:
 """
 
 
+BARRIERS = r"""
+#include <cooperative_groups.h>
+#include <cuda/barrier>
+#include <cuda/pipeline>
+#include <cuda/semaphore>
+#include <cstdio>
+namespace cg = cooperative_groups;
+using Barrier = cuda::barrier<cuda::thread_scope_block>;
+__global__ void turns(int* data) {
+    __shared__ Barrier bar;
+    __shared__ int s[64];
+    if (threadIdx.x == 0) init(&bar, blockDim.x);
+    __syncthreads();
+    for (int i = 0; i < 3; ++i) {
+        s[threadIdx.x] = data[threadIdx.x];
+        Barrier::arrival_token token = bar.arrive();
+        bar.wait(std::move(token));
+        int v = s[(threadIdx.x + 1) % 64];
+        bar.arrive_and_wait();
+        data[threadIdx.x] = v;
+    }
+}
+__global__ void sides(int* data) {  // one warp fills what the other one empties
+    __shared__ Barrier ready[2], filled[2];
+    __shared__ alignas(16) int buffer[2][32];
+    if (threadIdx.x < 4) init(threadIdx.x < 2 ? ready + threadIdx.x : filled + threadIdx.x - 2, 64);
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        for (int i = 0; i < 5; ++i) {
+            ready[i % 2].arrive_and_wait();
+            buffer[i % 2][threadIdx.x] = data[i * 32 + threadIdx.x];
+            (void)filled[i % 2].arrive();
+        }
+        return;
+    }
+    (void)ready[0].arrive();
+    (void)ready[1].arrive();
+    for (int i = 0; i < 5; ++i) {
+        filled[i % 2].arrive_and_wait();
+        data[i * 32 + threadIdx.x - 32] = buffer[i % 2][63 - threadIdx.x] + 1;
+        (void)ready[i % 2].arrive();
+    }
+}
+__global__ void stages(int const* in, int* out, int batches) {
+    auto block = cg::this_thread_block();
+    __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+    __shared__ int staged[2][64];
+    auto pipeline = cuda::make_pipeline(block, &state);
+    for (int done = 0, fetched = 0; done < batches; ++done) {
+        for (; fetched < batches && fetched < done + 2; ++fetched) {
+            pipeline.producer_acquire();
+            cuda::memcpy_async(block, staged[fetched % 2], in + 64 * fetched, cuda::aligned_size_t<16>(256), pipeline);
+            pipeline.producer_commit();
+        }
+        pipeline.consumer_wait();
+        out[64 * done + threadIdx.x] = staged[done % 2][63 - threadIdx.x];
+        pipeline.consumer_release();
+    }
+}
+__global__ void one_by_one(cuda::binary_semaphore<cuda::thread_scope_device>* may, int* count) {
+    if (threadIdx.x == 0) { may->acquire(); ++*count; may->release(); }
+}
+int main() {
+    int *a, *b, wrong = 0;
+    cudaMallocManaged(&a, 4096);
+    cudaMallocManaged(&b, 4096);
+    for (int i = 0; i < 640; ++i) a[i] = i;
+    stages<<<1, 64>>>(a, b, 10);
+    for (int i = 0; i < 640; ++i) wrong += b[i] != i / 64 * 64 + 63 - i % 64;
+    turns<<<1, 64>>>(a);
+    for (int i = 0; i < 64; ++i) wrong += a[i] != (i + 3) % 64;
+    for (int i = 0; i < 160; ++i) a[i] = i;
+    sides<<<1, 64>>>(a);
+    for (int i = 0; i < 160; ++i) wrong += a[i] != i / 32 * 32 + 32 - i % 32;
+    auto* may = new (b) cuda::binary_semaphore<cuda::thread_scope_device>(1);
+    a[0] = 0;
+    one_by_one<<<20, 32>>>(may, a);
+    printf("%d wrong, %d, %s\n", wrong, a[0], cudaGetErrorName(cudaDeviceSynchronize()));
+}
+"""
+
+
+@pytest.mark.parametrize("how", ["run", "check"])
+def test_barriers_and_pipelines_of_the_library(tmp_path: Path, how: str) -> None:
+    """Their loops wait in functions, and are between what a warp or thread does and what others do."""
+    (tmp_path / "program.cu").write_text(BARRIERS)
+    command = [sys.executable, "-m", "tilewright", how, "program.cu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+    assert done.stdout.startswith("0 wrong, 20, cudaSuccess\n"), done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(("condition", "waits"), [("%found", True), ("%next", False)])
 def test_loops_that_count_do_not_wait(condition: str, waits: bool) -> None:
     text = LOOP.replace("CONDITION", condition)

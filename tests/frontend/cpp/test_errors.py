@@ -405,7 +405,7 @@ def test_a_kernel_returns_void() -> None:
     [
         ("helper.h", "give the folder that it is in by -I"),
         ("curand_kernel.h", "random numbers of cuRAND are not here: compute them, or fill an array on the host"),
-        ("cuda/ptx", "of libcu++ there are <cuda/std/...> and atomic, barrier, cmath, functional, latch, pipeline, semaphore"),
+        ("cuda/ptx", "of libcu++ there are <cuda/std/...>, atomic, barrier, cmath, functional, latch, pipeline"),
         ("cublas_v2.h", "this library of CUDA is not here"),
     ],
 )

@@ -1,7 +1,7 @@
 """A C++ program on a GPU: memory that both sides see at the same addresses, and launches of SIMT kernels.
 
 Launches end before they return, as on a CPU. Variables of the device are kept twice, by the host's functions for them
-and by the module of each file: they are copied to the GPU before a launch, and back after it.
+and by the module of each file: they are copied to the GPU before a launch, and what it has changed back after it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from tilewright.cpp.gpu import nvcc, nvrtc
 from tilewright.cpp.host.stubs import VARIABLES
@@ -80,6 +82,8 @@ class SimtPrograms:
 
     def __init__(self, library: ctypes.CDLL, files: Sequence[SimtFile], say: Callable[[str], None]) -> None:
         self._say = say
+        self._symbol = library["__tw_symbol"]
+        self._symbol.argtypes, self._symbol.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_void_p
         self._functions: dict[str, ctypes.c_void_p] = {}
         self._variables: dict[str, list[tuple[int, int, int]]] = {}  # address here and there, and bytes
         with driver.device().current():
@@ -131,12 +135,18 @@ class SimtPrograms:
 
     def _launch(self, symbol: str, shape: Sequence[int], shared: int, slots: int | None) -> None:
         function = self._functions[symbol]
-        _copied(self._variables[symbol])
+        variables = [(self._symbol(here, 0), there, size) for here, there, size in self._variables[symbol]]
+        _copied(variables)
+        given = [(*each, ctypes.string_at(each[0], each[2])) for each in variables]
         if shared > _STATIC_SHARED:
             driver.call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, ctypes.c_int(shared))
         driver.call("cuLaunchKernel", function, *shape, ctypes.c_uint(shared), None, ctypes.c_void_p(slots), None)
         self.synchronize()
-        _copied(self._variables[symbol], back=True)
+        for home, there, size, before in given:
+            found = np.empty(size, np.uint8)
+            _copied([(found.ctypes.data, there, size)], back=True)
+            changed = found != np.frombuffer(before, np.uint8)
+            np.frombuffer((ctypes.c_char * size).from_address(home), np.uint8)[changed] = found[changed]
 
 
 def _copied(variables: Sequence[tuple[int, int, int]], *, back: bool = False) -> None:

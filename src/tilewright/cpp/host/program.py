@@ -194,7 +194,7 @@ class _Process:
             self._library["__tw_set_reporter"](self._reporter)
 
     def run(self, name: str, arguments: Sequence[str]) -> int:
-        """Call the constructors of global objects, and ``main``. What went wrong in this process meanwhile is raised."""
+        """Call constructors of global objects, and ``main``. What went wrong in this process meanwhile is raised."""
         if not hasattr(self._library, "main"):
             raise TileSyntaxError(f"{name} has no function main; kernels alone are launched from Python, by ct.launch")
         words = [os.fsencode(word) for word in (name, *arguments)]
@@ -300,8 +300,8 @@ def _loaded(binary: bytes) -> tuple[ctypes.CDLL, Path]:
 
 
 def _without_constructors(binary: bytes) -> bytes:
-    """A shared object whose constructors ``__tw_begin`` finds, by tags of its own in the dynamic section, and the loader
-    does not: they may launch kernels, and threads that wait for the loader would wait for them."""
+    """A shared object whose constructors ``__tw_begin`` finds, by tags of its own in the dynamic section, and the
+    loader does not: they may launch kernels, and threads that wait for the loader would wait for them."""
     edited = bytearray(binary)
     (headers,), (size, count) = struct.unpack_from("<Q", binary, 32), struct.unpack_from("<HH", binary, 54)
     segments = [struct.unpack_from("<IIQQQQ", binary, headers + i * size) for i in range(count)]

@@ -57,6 +57,12 @@ static block* find(void const* address) {
     }
     return low > 0 && size_t(address) <= blocks[low - 1].end ? &blocks[low - 1] : nullptr;
 }
+struct home {
+    void const* variable;
+    char* memory;
+};
+static list<home> homes;
+
 static void add(block const& what) {
     size_t at = 0;
     while (at < blocks.count && blocks[at].start < what.start) ++at;
@@ -189,6 +195,7 @@ void forget_memory() {
         if (last.reserved) leave_reserved((void*)last.start);
         else give_back(last);
     }
+    homes.count = 0;
     used = 0;
 }
 
@@ -287,12 +294,21 @@ size_t __tw_memory_allocations(size_t* bounds, size_t room) {
     return blocks.count;
 }
 
-// A variable of the device of which the program asks for the address.
-void __tw_host_symbol(void* address, size_t size) {
+// Where a variable of the device is for the host: memory of the device, once the program has asked for the address, and
+// so said its size. On a GPU that is other memory than the variable of the host, which kernels cannot reach.
+char* __tw_symbol(void const* address, size_t size) {
     locked here;
+    for (home const& each : homes)
+        if (each.variable == address) return each.memory;
+    if (!size) return (char*)address;
     block* found = find(address);
-    if (!found || found->start != size_t(address))
-        add({size_t(address), size_t(address) + size, nullptr, 0, cudaMemoryTypeDevice});
+    if (found && found->start == size_t(address)) return (char*)address;
+    block const itself{size_t(address), size_t(address) + size, nullptr, 0, cudaMemoryTypeDevice};
+    block const made = allocator ? memory(size, cudaMemoryTypeDevice) : itself;
+    if (allocator && !made.owner) return nullptr;
+    add(made);
+    if (allocator) homes.add({address, (char*)memcpy((void*)made.start, address, size)});
+    return (char*)made.start;
 }
 cudaError_t cudaMalloc(void** address, size_t size) { return allocate(address, size, cudaMemoryTypeDevice); }
 cudaError_t cudaMallocAsync(void** address, size_t size, cudaStream_t stream) {

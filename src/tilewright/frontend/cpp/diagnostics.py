@@ -164,7 +164,7 @@ _TOOLKIT_HEADERS = (
         r"(?:thrust|cub)/",
         "this library of CUDA is not here: write the kernel, or use the algorithms of the C++ standard",
     ),
-    (r"cuda/(?!std/)", "of libcu++ there are <cuda/std/...> and atomic, barrier, cmath, functional, latch, pipeline, semaphore"),
+    (r"cuda/(?!std/)", "of libcu++ there are <cuda/std/...>, atomic, barrier, cmath, functional, latch, pipeline"),
     (r"cutlass/|cute/|mma\.h", "matrix instructions of warps are not available on a CPU; ct::mma of tile code is"),
     (
         r"cuda_(?:awbarrier|gl_|egl_|vdpau_)|cuda\w*(?:GL|EGL|VDPAU)|cudaTypedefs",

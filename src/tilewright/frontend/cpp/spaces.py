@@ -201,9 +201,10 @@ class Source:
             return False
         text = self._masked[loc.file]
         start = sum(map(len, text.splitlines(keepends=True)[: loc.line - 1]))
-        named = re.compile(rf"\b{re.escape(fields['name'])}\b|$", re.M).search(text, start)  # or what a macro makes of it
-        end = re.compile(r"[;{}]").search(text, named.end() if named is not None else start)
-        begin = max(text.rfind(c, 0, named.start() if named is not None else start) for c in ";{}") + 1
+        # Others may be declared in the line; what a macro makes of a name is not found there.
+        named = re.compile(rf"\b{re.escape(fields['name'])}\b|$", re.M).search(text, start)
+        at = start if named is None else named.start()
+        end, begin = re.compile(r"[;{}]").search(text, at), max(text.rfind(c, 0, at) for c in ";{}") + 1
         head = self._expanded(text[begin : end.start() if end is not None else len(text)])
         return re.search(r"\b__(?:device|constant|managed|shared|tile)__\b", head) is None
 

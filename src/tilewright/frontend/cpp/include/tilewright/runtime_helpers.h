@@ -12,7 +12,7 @@ inline cudaError_t cudaMemcpyToSymbolAsync(T const& symbol, void const* source, 
                                            cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t stream = nullptr) {
     if (kind == cudaMemcpyDeviceToHost) return __tw_host_report(cudaErrorInvalidMemcpyDirection);
     if (offset + count > sizeof(T)) return __tw_host_report(cudaErrorInvalidValue);
-    return cudaMemcpyAsync((char*)&symbol + offset, source, count, cudaMemcpyDefault, stream);
+    return cudaMemcpyAsync(__tw_symbol(&symbol) + offset, source, count, cudaMemcpyDefault, stream);
 }
 template <typename T>
 inline cudaError_t cudaMemcpyToSymbol(T const& symbol, void const* source, size_t count, size_t offset = 0,
@@ -24,7 +24,7 @@ inline cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* node, cudaGra
                                                   size_t number, T const& symbol, void const* source, size_t count,
                                                   size_t offset, cudaMemcpyKind) {
     if (offset + count > sizeof(T)) return __tw_host_report(cudaErrorInvalidValue);
-    void* target = (char*)&symbol + offset;
+    void* target = __tw_symbol(&symbol) + offset;
     return cudaGraphAddMemcpyNode1D(node, graph, after, number, target, source, count, cudaMemcpyDefault);
 }
 template <typename T>
@@ -32,41 +32,41 @@ inline cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t* node, cudaG
                                                     cudaGraphNode_t const* after, size_t number, void* target,
                                                     T const& symbol, size_t count, size_t offset, cudaMemcpyKind) {
     if (offset + count > sizeof(T)) return __tw_host_report(cudaErrorInvalidValue);
-    void const* source = (char const*)&symbol + offset;
+    void const* source = __tw_symbol(&symbol) + offset;
     return cudaGraphAddMemcpyNode1D(node, graph, after, number, target, source, count, cudaMemcpyDefault);
 }
 template <typename T>
 inline cudaError_t cudaGraphMemcpyNodeSetParamsToSymbol(cudaGraphNode_t node, T const& symbol, void const* source,
                                                         size_t count, size_t offset, cudaMemcpyKind) {
     if (offset + count > sizeof(T)) return __tw_host_report(cudaErrorInvalidValue);
-    return cudaGraphMemcpyNodeSetParams1D(node, (char*)&symbol + offset, source, count, cudaMemcpyDefault);
+    return cudaGraphMemcpyNodeSetParams1D(node, __tw_symbol(&symbol) + offset, source, count, cudaMemcpyDefault);
 }
 template <typename T>
 inline cudaError_t cudaGraphMemcpyNodeSetParamsFromSymbol(cudaGraphNode_t node, void* target, T const& symbol,
                                                           size_t count, size_t offset, cudaMemcpyKind) {
     if (offset + count > sizeof(T)) return __tw_host_report(cudaErrorInvalidValue);
-    return cudaGraphMemcpyNodeSetParams1D(node, target, (char const*)&symbol + offset, count, cudaMemcpyDefault);
+    return cudaGraphMemcpyNodeSetParams1D(node, target, __tw_symbol(&symbol) + offset, count, cudaMemcpyDefault);
 }
 template <typename T>
 inline cudaError_t cudaGraphExecMemcpyNodeSetParamsToSymbol(cudaGraphExec_t exec, cudaGraphNode_t node, T const& symbol,
                                                             void const* source, size_t count, size_t offset,
                                                             cudaMemcpyKind) {
     if (offset + count > sizeof(T)) return __tw_host_report(cudaErrorInvalidValue);
-    return cudaGraphExecMemcpyNodeSetParams1D(exec, node, (char*)&symbol + offset, source, count, cudaMemcpyDefault);
+    return cudaGraphExecMemcpyNodeSetParams1D(exec, node, __tw_symbol(&symbol) + offset, source, count, cudaMemcpyDefault);
 }
 template <typename T>
 inline cudaError_t cudaGraphExecMemcpyNodeSetParamsFromSymbol(cudaGraphExec_t exec, cudaGraphNode_t node, void* target,
                                                               T const& symbol, size_t count, size_t offset,
                                                               cudaMemcpyKind) {
     if (offset + count > sizeof(T)) return __tw_host_report(cudaErrorInvalidValue);
-    return cudaGraphExecMemcpyNodeSetParams1D(exec, node, target, (char const*)&symbol + offset, count, cudaMemcpyDefault);
+    return cudaGraphExecMemcpyNodeSetParams1D(exec, node, target, __tw_symbol(&symbol) + offset, count, cudaMemcpyDefault);
 }
 template <typename T>
 inline cudaError_t cudaMemcpyFromSymbolAsync(void* target, T const& symbol, size_t count, size_t offset = 0,
                                              cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t stream = nullptr) {
     if (kind == cudaMemcpyHostToDevice) return __tw_host_report(cudaErrorInvalidMemcpyDirection);
     if (offset + count > sizeof(T)) return __tw_host_report(cudaErrorInvalidValue);
-    return cudaMemcpyAsync(target, (char const*)&symbol + offset, count, cudaMemcpyDefault, stream);
+    return cudaMemcpyAsync(target, __tw_symbol(&symbol) + offset, count, cudaMemcpyDefault, stream);
 }
 template <typename T>
 inline cudaError_t cudaMemcpyFromSymbol(void* target, T const& symbol, size_t count, size_t offset = 0,
@@ -76,9 +76,8 @@ inline cudaError_t cudaMemcpyFromSymbol(void* target, T const& symbol, size_t co
 template <typename T>
 inline cudaError_t cudaGetSymbolAddress(void** address, T const& symbol) {
     if (!address) return __tw_host_report(cudaErrorInvalidValue);
-    *address = (void*)&symbol;
-    __tw_host_symbol(*address, sizeof(T));
-    return cudaSuccess;
+    *address = __tw_symbol(&symbol, sizeof(T));
+    return *address ? cudaSuccess : __tw_host_report(cudaErrorMemoryAllocation);
 }
 template <typename T>
 inline cudaError_t cudaGetSymbolSize(size_t* size, T const&) {
