@@ -438,18 +438,51 @@ def test_any_group_and_what_programs_include(tmp_path: Path) -> None:
         ("@int own[*p]; p[1] = own[2];", "uses an array of variable length, which SIMT code does not have"),
         ("@static int own = *p; p[1] = own;", "uses a static variable that is initialized when it is reached"),
         ("*p = @dynamic_cast<Derived*>((Base*)p) != nullptr;", "uses dynamic_cast, which SIMT code does not have"),
+        ("std::shuffle(p, p + 4, @std::minstd_rand(3));", "uses std::linear_congruential_engine, which is for the host"),
         ("*p = @rand();", "uses rand(), which is for the host alone"),
         ("*p = @hosts;", "uses hosts, a variable of the host; declare it __device__, __constant__ or constexpr"),
     ],
 )
 def test_what_a_cpu_cannot_do_is_refused(tmp_path: Path, statement: str, message: str) -> None:
     """At the place that an @ marks."""
-    head = "#include <cooperative_groups.h>\n#include <functional>\n#include <string>\n#include <vector>\nint hosts;"
-    head += " struct Base { virtual ~Base() {} }; struct Derived : Base {};"
+    head = "#include <algorithm>\n#include <cooperative_groups.h>\n#include <random>\n#include <vector>\nint hosts;"
+    head += "\n#include <functional>\n#include <string>\nstruct Base { virtual ~Base() {} }; struct Derived : Base {};"
     code = statement.replace("@", "")
     done = run(tmp_path / "program.cu", f"{head}\n__global__ void k(int* p) {{\n  {code}\n}}\nint main() {{}}\n")
-    place = f"program.cu:7:{3 + statement.index('@')}: "
+    place = f"program.cu:10:{3 + statement.index('@')}: "
     assert done.returncode != 0 and place in done.stderr and message in done.stderr
+
+
+BOTH_SIDES = """#include <cuda_runtime.h>
+#ifdef __CUDA_ARCH__
+#define FAIL() __trap()
+#else
+#define FAIL() throw 1
+#endif
+__host__ __device__ int asked(int x) { if (x < 0) FAIL(); return x; }
+__host__ __device__ int parts(int x) {
+#ifndef __CUDA_ARCH__
+    if (x < 0) throw 2;
+#endif
+    return x;
+}
+__host__ __device__ int unused(int x) { if (x < 0) throw 3; return x; }
+__host__ __device__ int thrown(int x) { if (x < 0) @throw 4; return x; }
+__global__ void k(int* p) { *p = asked(*p) + parts(*p)@; }
+int main() {}
+"""
+
+
+def test_what_functions_for_both_sides_throw(tmp_path: Path) -> None:
+    """It is refused where a kernel leads to it, unless it may be the host's part of the function."""
+    assert run(tmp_path / "program.cu", BOTH_SIDES.replace("@", "")).stderr == ""
+    done = run(tmp_path / "program.cu", BOTH_SIDES.replace(")@;", ") + thrown(*p);").replace("@", ""))
+    assert "program.cu:15:52: thrown() runs on the device and uses throw" in done.stderr
+
+
+def test_a_kernel_without_its_closing_brace(tmp_path: Path) -> None:
+    text = "__global__ void k(int* p) {\n  if (*p) {\n}\nint main() {\n  k<<<1, 1>>>(nullptr);\n}\n"
+    assert "program.cu:4:12: function definition is not allowed here" in run(tmp_path / "program.cu", text).stderr
 
 
 ON_A_DEVICE = r"""#include <algorithm>

@@ -146,7 +146,7 @@ class SimtPrograms:
             found = np.empty(size, np.uint8)
             _copied([(found.ctypes.data, there, size)], back=True)
             changed = found != np.frombuffer(before, np.uint8)
-            np.frombuffer((ctypes.c_char * size).from_address(home), np.uint8)[changed] = found[changed]
+            np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(home))[changed] = found[changed]
 
 
 def _copied(variables: Sequence[tuple[int, int, int]], *, back: bool = False) -> None:

@@ -1,6 +1,6 @@
 """What SIMT code cannot use, as nvcc says, though the functions and variables of a CPU are at hand: it is refused.
 
-Only functions for devices alone are looked at: those for hosts, too, may have parts that no device sees.
+Functions for hosts, too, may have parts that no device sees: of these, only what stands there unconditionally counts.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ _OF_C = re.compile(
 )
 _PRINTF = {"printf", "vprintf"}
 _OTHERS = {  # what the compiler calls, or finds, for a construct
+    "__cxa_throw": "throw, as SIMT code has no exceptions; return an error, or call __trap()",
     "__dynamic_cast": "dynamic_cast, which SIMT code does not have; call a virtual function",
     "__cxa_guard_acquire": "a static variable that is initialized when it is reached, which SIMT code does not have; "
     "give it a constant",
     "llvm.stacksave.p0": "an array of variable length, which SIMT code does not have; give it a constant length, or "
     "call new",
 }
+_WORDS = {"__cxa_throw": "throw", "__dynamic_cast": "dynamic_cast", "__cxa_guard_acquire": "static"}
 _INSTEAD = "use arrays, new and delete, or what <cuda/std/...> has"
 _GLOBAL = re.compile(rf"^{NAME} = (?![^\n]*\bthread_local\b)[^\n]*?\bglobal [^\n]*!dbg !(\d+)", re.M)
 
@@ -37,8 +39,9 @@ def refuse_host_constructs(
     llvm: str, kernels: Collection[str], texts: Mapping[str, str], defines: Mapping[str, str | int]
 ) -> None:
     """TileUnsupportedFeatureError, at its place, for what the functions of the device cannot use that the ``kernels``
-    of a module lead to: containers and streams of the C++ library, functions of the C library that only hosts have,
-    variables of the host, arrays of variable length, ``dynamic_cast``. Parameters as of ``refuse_host_functions``."""
+    of a module lead to: containers, streams and algorithms of the C++ library, functions of the C library that only
+    hosts have, variables of the host, arrays of variable length, ``throw``, ``dynamic_cast``. Parameters as of
+    ``refuse_host_functions``."""
     source, calls = Source(llvm, texts, defines), call_graph(llvm)
     reached = called_from(calls, kernels)
     # but for what says what is wrong with an index, say, which is no reason to refuse the access
@@ -53,15 +56,15 @@ def refuse_host_constructs(
         if _NO_OBJECT.match(s)
         or any(_ALLOCATES.match(n) or (n not in calls and _OF_THE_LIBRARY.match(n)) for n in calls[s])
     }
-    hosts = set(reachable(needing, lambda name: users.get(name, set())))
+    hosts = {*reachable(needing, lambda name: users.get(name, set())), *filter(source.is_for_hosts_alone, library)}
     globals_ = {m[1].strip('"'): int(m[2]) for m in _GLOBAL.finditer(llvm)}
     for user in sorted(reached):
-        if user not in kernels and not source.is_for_device_alone(user):
-            continue
-        for name in sorted(calls[user]):
+        alone = user in kernels or source.is_for_device_alone(user)
+        for name in sorted(calls[user]) if alone or source.is_for_devices(user) else ():
             for what in _uses(name, calls, hosts, globals_, source):
-                at = source.use(user, name)
-                raise TileUnsupportedFeatureError(f"{source_name(user)}() runs on the device and uses {what}", at)
+                at, written = source.use(user, name), _WORDS.get(name) or source_name(name)
+                if alone or source.is_unconditional(at, written):
+                    raise TileUnsupportedFeatureError(f"{source_name(user)}() runs on the device and uses {what}", at)
 
 
 def _uses(

@@ -92,8 +92,9 @@ def _bodies(masked: str, words: re.Pattern[str]) -> Iterator[tuple[re.Match[str]
     """The ``words`` that begin definitions of device code, with the positions of the braces around their bodies."""
     for match in words.finditer(masked):
         start = re.compile(r"[;{]").search(masked, match.end())
-        if start is not None and start.group() == "{":
-            yield match, start.start(), closing(masked, start.start())
+        end = closing(masked, start.start()) if start is not None and start.group() == "{" else len(masked)
+        if start is not None and end < len(masked):  # the compiler says which brace is missing
+            yield match, start.start(), end
 
 
 # What device code may not hold, and what to do instead; the compiler names the rest of what tile code may not hold.

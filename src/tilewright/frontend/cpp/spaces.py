@@ -22,6 +22,9 @@ from tilewright.ir.reachable import reachable
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\(?:.|\n))*)", re.MULTILINE)
 _CALL = r'(?:call [^\n]*@"?{0}"?\([^\n]*|invoke [^\n]*@"?{0}"?\([^\n]*\n[^\n]*)!dbg !(\d+)'
 _TILE_DECLARATION = re.compile(r"^declare [^\n]*(?:addrspace\(100\)|@__tw_bid|@__tw_num_blocks)[^\n]*$", re.MULTILINE)
+_OF_HOSTS = re.compile(r"/__(?:algorithm|random)/|/random(?:\.\w+)?$")
+_CONSTANT = re.compile(r"(?i:constexpr)(?!_SINCE_CXX2[36])|consteval")
+_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(if|endif)")
 _LAMBDA = re.compile(r"U[lT]")  # in the symbol of its operator(): it is for where it is written
 
 
@@ -166,15 +169,43 @@ class Source:
             return None
         return function
 
+    def is_for_devices(self, symbol: str) -> bool:
+        """Whether a function of the user is defined with ``__device__``."""
+        return any(_DEVICE.search(head) for head in self._definitions(symbol))
+
     def is_for_device_alone(self, symbol: str) -> bool:
         """Whether a function of the user is defined with ``__device__``, and no word makes it callable elsewhere."""
+        return any(_DEVICE.search(head) and not _ELSEWHERE.search(head) for head in self._definitions(symbol))
+
+    def _definitions(self, symbol: str) -> Iterable[str]:
+        """What stands before the body of a function of the user, and what its macros may stand for."""
         loc, name = self.declaration(symbol), self.name(symbol)
         if not name or loc is None or not loc.line or loc.file not in self._masked:
-            return False
+            return ()
         lines = self._masked[loc.file].splitlines(keepends=True)
         start = sum(map(len, lines[: loc.line - 1]))
         heads = _heads(self._masked[loc.file], name, start, start + len("".join(lines[loc.line - 1 : loc.line])))
-        return any(_DEVICE.search(head) and not _ELSEWHERE.search(head) for head in map(self._expanded, heads))
+        return map(self._expanded, heads)
+
+    def is_for_hosts_alone(self, symbol: str) -> bool:
+        """Whether a function of the C++ library is an algorithm, or makes random numbers, and is not constexpr."""
+        loc = self.declaration(symbol)
+        if loc is None or _OF_HOSTS.search(loc.file) is None:
+            return False
+        lines = Path(loc.file).read_text(errors="replace").splitlines()
+        before = re.split("[;{}]", "\n".join(lines[max(loc.line - 5, 0) : loc.line - 1]))[-1]
+        return _CONSTANT.search(before + lines[loc.line - 1]) is None
+
+    def is_unconditional(self, at: Loc, word: str) -> bool:
+        """Whether ``word`` stands in a line of the user's files, in no part for some compilers of CUDA only."""
+        lines, conditions = self._texts.get(at.file, "").splitlines()[: at.line], list[str]()
+        for line in lines:
+            found = _DIRECTIVE.match(line)
+            if found is not None and found[1] == "endif":
+                conditions = conditions[:-1]
+            elif found is not None:
+                conditions.append(line)
+        return not any("CUDA" in each or "NVCC" in each for each in conditions) and word in "".join(lines[-1:])
 
     def _expanded(self, head: str) -> str:
         """``head`` with all that its macros, and theirs, may stand for behind it."""
