@@ -117,6 +117,25 @@ def test_values_that_a_loop_carries_equally() -> None:
 
 
 @ct.kernel
+def handed_on(y, out, n):
+    """What a thread loads others have stored, in a branch of a loop that a condition ends."""
+    i = 0
+    while i < n:
+        i += 1
+        if i != 2:
+            ct.store(y, (0, 0), ct.full((64, 128), i, ct.float32), order="F", allow_tma=False)
+            ct.store(out, (i, 0), ct.load(y, (0, 0), (128, 64), allow_tma=False), allow_tma=False)
+
+
+def test_branches_in_loops() -> None:
+    y, out = np.zeros((368, 112), np.float32), np.zeros((4 * 128, 64), np.float32)
+    for _ in range(20):
+        out[:] = 0
+        ct.launch(None, (1,), handed_on, (y[1:, 1:], out, 3))
+        np.testing.assert_array_equal(out, np.repeat([0, 1, 0, 3], 128)[:, None] + np.zeros((1, 64)))
+
+
+@ct.kernel
 def running_sums_of_products(a, b, x, out, more):
     """The sums are a part of an accumulator."""
     for j in range(2):

@@ -709,6 +709,48 @@ def test_values_that_a_loop_carries_equally_stay_apart() -> None:
 
 
 @ct.kernel
+def branches_in_loops(x, out, n):
+    """Branches with accesses to memory in loops that are left by a condition, in the middle and from a branch."""
+    i, total = 0, 0
+    while True:
+        if i >= n:
+            break
+        i += 1
+        if i % 3 == 0:
+            ct.scatter(out, i, ct.gather(x, i) + total)
+            continue
+        elif i == 7:
+            ct.scatter(out, 0, total)
+            break
+        if i % 2 == 0:
+            total += ct.gather(x, i)
+            for j in range(2):
+                if j == i:
+                    break
+                ct.scatter(out, 8 + j, i)
+        else:
+            ct.scatter(out, i, total)
+    ct.scatter(out, 10, total)
+    ct.scatter(out, 11, i)
+
+
+def test_branches_with_memory_in_loops_that_a_condition_ends_are_loops_themselves() -> None:
+    """tileiras 13.5 leaves out barriers in those branches, and behind jumps."""
+    module = exported(branches_in_loops, array(1, ct.int32), array(1, ct.int32), ScalarConstraint(ct.int32))
+    ops = list(module.entry("k").body.walk())
+    loops = [op for op in ops if op.name == "loop"]
+    branches = [op for loop in loops for op in loop.walk() if op.name == "if"]
+    assert loops and not any("_tko" in inner.name for op in branches for inner in op.walk())
+    assert sum(op.name == "break" for op in ops) == len(loops) == 2
+    x = np.arange(1, 13, dtype=np.int32)
+    for n in range(9):
+        out, wanted = np.zeros((2, 12), np.int32)
+        launch(branches_in_loops, (x, out, n))
+        launch(branches_in_loops, (x, wanted, n), through=False)
+        np.testing.assert_array_equal(out, wanted)
+
+
+@ct.kernel
 def sides_of_scans(x, firsts, lasts):
     tile = ct.load(x, (0,), (8,))
     ct.store(firsts, (0,), ct.scan(tile, 0, lambda left, right: left, 0))

@@ -7,7 +7,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tilewright.ir import core
@@ -23,6 +23,7 @@ from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export import arith, products, tiles
 from tilewright.tileir.export import memory as memory_ops
 from tilewright.tileir.export.emitter import Emitter, number_attribute, number_in, scalar, tile, tile_of
+from tilewright.tileir.export.loops import with_kept_barriers
 from tilewright.tileir.export.tokens import Slot, Tokens
 from tilewright.tileir.module import ArrayAttr, Block, Entry, HintsAttr, Module, Value
 from tilewright.tileir.optable import NEWEST
@@ -108,6 +109,7 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
 
     VersionError for what that version cannot express, TileIRError for what none can.
     """
+    kernel = replace(kernel, function=with_kept_barriers(kernel.function))
     function, arguments = kernel.function, kernel.parameters()
     name = kernel.symbol or entry_name(function)
     types = [tile(of) for of, _, _ in arguments]

@@ -1,0 +1,144 @@
+"""Loops that are left when a condition says so, without branches in them that access memory.
+
+Between accesses to memory in a branch in such a loop, and behind a branch that leaves it or begins it again,
+``tileiras`` 13.5 leaves out barriers: threads load what others have not stored yet. It does not in a ``for`` there, nor
+where the loop is left at the end, or at the beginning by the second branch of an ``if``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import bool_, int32
+from tilewright.ir.effects import has_early_exit, is_pure
+from tilewright.ir.ops import shape
+from tilewright.ir.ops.arith import Select
+from tilewright.ir.ops.control import Break, Continue, If, Loop, Yield
+from tilewright.ir.ops.memory import MemoryOp
+from tilewright.ir.rewrite import Rewriter, open_block, stand_for
+from tilewright.ir.structured import emit_for, emit_if, emit_region
+from tilewright.ir.types import TileType, Type
+
+Region = Callable[[], list[Value]]
+Leave = Callable[[Op], list[Value]]  # what a region gives at a terminator
+
+
+def with_kept_barriers(function: Function) -> Function:
+    """``function``, or one that does the same, with a ``for`` of one iteration or none instead of such branches."""
+    for loop in _loops(function.body):
+        if _is_left_inside(loop) or any(isinstance(op, If) and _accesses([op]) for op in loop.walk()):
+            return _KeptBarriers().function(function)
+    return function
+
+
+def _loops(block: Block) -> Iterator[Loop]:
+    for op in block.ops:
+        if isinstance(op, Loop):
+            yield op
+        for region in op.regions:
+            yield from _loops(region)
+
+
+def _accesses(ops: Iterable[Op]) -> bool:
+    return any(isinstance(nested, MemoryOp) for op in ops for nested in op.walk())
+
+
+def _is_left_inside(loop: Loop) -> bool:
+    """Whether ``loop`` is left, or begins again, elsewhere than at the beginning, by the second branch, or the end."""
+    ops = loop.body.ops
+    exits = [i for i, op in enumerate(ops) if isinstance(op, If) and has_early_exit(op)]
+    if len(exits) != 1:
+        return bool(exits)
+    op = ops[exits[0]]
+    if any(has_early_exit(nested) for block in op.regions for nested in block.ops if isinstance(nested, If)):
+        return True
+    at_end = exits[0] == len(ops) - 2
+    return not at_end and not (isinstance(op.regions[0].terminator, Yield) and all(map(is_pure, ops[: exits[0]])))
+
+
+class _KeptBarriers(Rewriter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.loops = 0  # around what is rebuilt
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        if isinstance(op, Loop):
+            self.loops += 1
+            if _is_left_inside(op):
+                self._loop(op, builder)
+            else:
+                super().insert(op, builder)
+            self.loops -= 1
+        elif isinstance(op, If) and self.loops and not has_early_exit(op) and _accesses([op]):
+            builder.loc = op.loc
+            found = self._branches(builder, op, lambda end: self.all(end.operands), op.types)
+            self.replace_all_uses(op, found)
+        else:
+            super().insert(op, builder)
+
+    def _loop(self, op: Loop, b: Builder) -> None:
+        """An iteration gives whether there is another one, what that has, and the results if there is none."""
+        b.loc = op.loc
+        carried = [v.type for v in op.inits]
+
+        def leave(end: Op) -> list[Value]:
+            values, goes_on = self.all(end.operands), isinstance(end, Continue)
+            state = [*values, *_undefined(b, op.types)] if goes_on else [*_undefined(b, carried), *values]
+            return [b.constant(goes_on, bool_), *state]
+
+        body = open_block(op.body, self.values)
+        with b.at(body):
+            goes_on, *state = self._ops(b, op.body.ops, leave, [TileType(bool_), *carried, *op.types])
+            ends = emit_region(b, (), list), emit_region(b, (), lambda: state[len(carried) :], Break)
+            b.emit_op(If, goes_on, types=(), then=ends[0], orelse=ends[1])
+            b.emit_op(Continue, state[: len(carried)])
+        stand_for(op, b.emit_op(Loop, self.all(op.inits), types=op.types, body=body), self.values)
+
+    def _ops(self, b: Builder, ops: Sequence[Op], leave: Leave, types: Sequence[Type]) -> list[Value]:
+        """What ``leave`` gives after ``ops``, values of ``types``."""
+        for i, op in enumerate(ops):
+            b.loc = op.loc
+            if op.spec.terminator:
+                return leave(op)
+            if isinstance(op, If) and has_early_exit(op):
+                return self._jump(b, op, ops[i + 1 :], leave, types)
+            self.insert(op, b)
+        raise AssertionError("a block without a terminator")
+
+    def _jump(self, b: Builder, op: If, rest: Sequence[Op], leave: Leave, types: Sequence[Type]) -> list[Value]:
+        """What ``leave`` gives after an ``if`` that may leave the loop and, if it does not, the ``rest``."""
+
+        def end_branch(end: Op) -> list[Value]:
+            if isinstance(end, Yield):
+                return [b.constant(False, bool_), *_undefined(b, types), *self.all(end.operands)]
+            return [b.constant(True, bool_), *leave(end), *_undefined(b, op.types)]
+
+        left, *found = self._branches(b, op, end_branch, [TileType(bool_), *types, *op.types])
+        self.replace_all_uses(op, found[len(types) :])
+        return _under(b, left, False, found[: len(types)], rest, lambda: self._ops(b, rest, leave, types))
+
+    def _branches(self, b: Builder, op: If, leave: Leave, types: Sequence[Type]) -> list[Value]:
+        """What ``leave`` gives, values of ``types``, after one of the branches of ``op``."""
+        condition, found = self.value(op.condition), _undefined(b, types)
+        for wanted, block in ((True, op.then), (False, op.orelse)):
+            region = functools.partial(self._ops, b, block.ops, leave, types)
+            found = _under(b, condition, wanted, found, block.ops, region)
+        return found
+
+
+def _under(
+    b: Builder, condition: Value, wanted: bool, before: list[Value], ops: Sequence[Op], region: Region
+) -> list[Value]:
+    """What ``region``, which does ``ops``, gives if ``condition`` is as ``wanted``, and otherwise ``before``."""
+    if not _accesses(ops):
+        return emit_if(b, condition, *(region, lambda: before)[:: 1 if wanted else -1])
+    none, one = b.constant(0, int32), b.constant(1, int32)
+    count = b.emit(Select, condition, *(one, none)[:: 1 if wanted else -1])
+    return emit_for(b, (none, count, one), before, lambda *_: region()).results
+
+
+def _undefined(b: Builder, types: Sequence[Type]) -> list[Value]:
+    return [b.emit(shape.Undefined, type=t) for t in types]
