@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from tilewright.frontend.cpp import llvm_text as llvm
+from tilewright.frontend.cpp import llvm_form as llvm
 from tilewright.frontend.cpp.layout import Layouts
 
 _OPENING = ("{", "[", "%", "<")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.frontend.cpp.llvm_text import BasicBlock, LLVMFunction
+from tilewright.frontend.cpp.llvm_form import BasicBlock, LLVMFunction
 from tilewright.ir.reachable import reachable
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilewright.frontend.cpp.cfg import Graph, NaturalLoop
-from tilewright.frontend.cpp.llvm_text import Const, Instruction, Local, Operand
+from tilewright.frontend.cpp.llvm_form import Const, Instruction, Local, Operand
 from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, unsigned
 from tilewright.frontend.cpp.values import Translation
 from tilewright.ir.dtypes import DType

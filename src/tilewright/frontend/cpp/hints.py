@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from tilewright.frontend.cpp.llvm_text import Const, LLVMFunction, LLVMModule, Symbol, constant_text
+from tilewright.frontend.cpp.llvm_form import Const, LLVMFunction, LLVMModule, Symbol
+from tilewright.frontend.cpp.llvm_text import constant_text
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.ir.hints import ByTarget
 from tilewright.ir.location import Loc

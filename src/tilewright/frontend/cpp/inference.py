@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.frontend.cpp.llvm_text import HANDLE, Const, Instruction, LLVMFunction, Local
+from tilewright.frontend.cpp.llvm_form import HANDLE, Const, Instruction, LLVMFunction, Local
 from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, element_type, tile_type
 from tilewright.ir.types import PointerType, TileType
 

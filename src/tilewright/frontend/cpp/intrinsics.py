@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.frontend.cpp.llvm_text import Const, Instruction, Operand
+from tilewright.frontend.cpp.llvm_form import Const, Instruction, Operand
 from tilewright.frontend.cpp.values import Translation
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import DType, bool_, int64, uint8, uint16, uint32

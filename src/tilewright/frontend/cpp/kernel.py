@@ -10,7 +10,7 @@ from tilewright.frontend.cpp.cfg import Graph, IrreducibleError
 from tilewright.frontend.cpp.inference import merged_types
 from tilewright.frontend.cpp.intrinsics import intrinsic
 from tilewright.frontend.cpp.layout import Layouts
-from tilewright.frontend.cpp.llvm_text import HANDLE, Instruction, LLVMFunction, LLVMModule
+from tilewright.frontend.cpp.llvm_form import HANDLE, Instruction, LLVMFunction, LLVMModule
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.memory import copy_tables, transfer
 from tilewright.frontend.cpp.names import decoded, source_name

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilewright.frontend.cpp.llvm_text import HANDLE, UNDEFINED, Const, LLVMTextError, Operand
+from tilewright.frontend.cpp.llvm_form import HANDLE, UNDEFINED, Const, LLVMTextError, Operand
 
 _TOKEN = re.compile(r'%"[^"]*"|\S+')  # a name in quotes may hold spaces
 _SIZES = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8, HANDLE: 8, "x86_fp80": 16, "fp128": 16}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.frontend.cpp import llvm_text as llvm
+from tilewright.frontend.cpp import llvm_form as llvm
 from tilewright.frontend.cpp.layout import CType
+from tilewright.frontend.cpp.llvm_text import parse_constant
 from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, signed
 from tilewright.frontend.cpp.values import VOID_POINTER, Translation
 from tilewright.ir.core import Value
@@ -71,7 +72,7 @@ def copy_tables(state: Translation) -> None:
 
 def _table(state: Translation, name: str) -> tuple[CType, list[tuple[int, llvm.Const]]] | None:
     """The layout and the scalars of the constant global variable ``name``; None when it is none, or holds addresses."""
-    constant = llvm.parse_constant(state.module.globals.get(name, ""))
+    constant = parse_constant(state.module.globals.get(name, ""))
     if constant is None:
         return None
     try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from tilewright.frontend.cpp.llvm_text import HANDLE, Const, Instruction, Operand, Symbol, constant_text
+from tilewright.frontend.cpp.llvm_form import HANDLE, Const, Instruction, Operand, Symbol
+from tilewright.frontend.cpp.llvm_text import constant_text
 from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, signed, unsigned
 from tilewright.frontend.cpp.values import Translation
 from tilewright.ir.core import Value

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.frontend.cpp import memory
-from tilewright.frontend.cpp.llvm_text import HANDLE, Const, Instruction
+from tilewright.frontend.cpp.llvm_form import HANDLE, Const, Instruction
 from tilewright.frontend.cpp.typecodes import signed, unsigned
 from tilewright.frontend.cpp.values import VOID_POINTER, Translation
 from tilewright.ir.core import Block, Value

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tilewright.frontend.cpp.cfg import Graph, NaturalLoop
 from tilewright.frontend.cpp.counting import CountedLoop, counted_loop
-from tilewright.frontend.cpp.llvm_text import Const, Instruction, Local
+from tilewright.frontend.cpp.llvm_form import Const, Instruction, Local
 from tilewright.frontend.cpp.values import Translation
 from tilewright.ir.core import Block, Value
 from tilewright.ir.dtypes import int32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from tilewright.frontend.cpp import llvm_text as llvm
+from tilewright.frontend.cpp import llvm_form as llvm
 from tilewright.frontend.cpp.hints import StatementHints
 from tilewright.frontend.cpp.layout import Layouts
 from tilewright.frontend.cpp.locations import Locations

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tilewright.frontend.cpp.llvm_text import UNDEFINED, BasicBlock, Const, Instruction, LLVMFunction, Local, Operand
+from tilewright.frontend.cpp.llvm_form import UNDEFINED, BasicBlock, Const, Instruction, LLVMFunction, Local, Operand
 
 _WIDTHS = (8, 16, 32, 64)
 _CLEAN = frozenset(["and", "or", "xor", "lshr", "udiv", "urem"])  # of clean operands, these give clean results
