@@ -114,26 +114,12 @@ def _together(
     stopped: list[str] = []
     regions: list[str] = []
     for k, region in enumerate(kernel.regions):
-        r = f"r{k}."
         ends = sorted({block.barrier for block in region if block.barrier or any("  ret " in n for n in block.lines)})
-        words = f"%{r}given", f"%{r}taken"
-        call = _call(kernel, k, names, arguments, r[:-1], [f"%{r}x", "%y", "%z"], words, frame, f"%{r}wide")
-        group = f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
-        to = [_goes_on(kernel, k, end, live, finished) for end in ends]
-        regions += simt_lines(
-            "together region",
-            r=r,
-            call=f"{call}{locations[1]}",
-            ends=simt_lines("ends", own=r[:-1], group=group) if len(ends) > 1 else [],
-            loop=f", !llvm.loop {names.loop(k)}" if group else "",
-            lanes=_LANES,
-            judge=[f"  %{r}found = load i32, ptr %met", f"  switch i32 %{r}found, label %{r}stop [ {_cases(r, ends)} ]"]
-            if len(ends) > 1
-            else [f"  %{r}found = add i32 0, {1 << ends[0] if ends else 0}", f"  br label %{r}{_first(ends)}"],
-            to=[line for lines in to for line in lines],
-            kept=_copies(kernel, f"{r}stop", {name for end in ends if end for name in live[end]}, "l", "f"),
-        )
-        stopped.append(f"[ %{r}found, %{r}stop ]")
+        words = f"%r{k}.given", f"%r{k}.taken"
+        call = _call(kernel, k, names, arguments, f"r{k}", [f"%r{k}.x", "%y", "%z"], words, frame, f"%r{k}.wide")
+        to = [line for end in ends for line in _goes_on(kernel, k, end, live, finished)]
+        regions += _region_together(kernel, k, names, f"{call}{locations[1]}", ends, to, live)
+        stopped.append(f"[ %r{k}.found, %r{k}.stop ]")
     starts = [0, *(i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.kind != LEAVES)]
     yields = [i for i in starts if i and kernel.barriers[i - 1].kind == YIELD]
     if not finished:  # it never ends
@@ -167,6 +153,35 @@ def _together(
         found=", ".join(stopped),
     )
     return "\n".join(lines)
+
+
+def _region_together(
+    kernel: Split,
+    k: int,
+    names: Names,
+    call: str,
+    ends: Sequence[int],
+    to: Sequence[str],
+    live: Sequence[set[str]],
+) -> list[str]:
+    """Region ``k`` for the first warps: ``call`` runs it, and ``to`` goes on from its ``ends``."""
+    r, several = f"r{k}.", len(ends) > 1
+    group = f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
+    if several:
+        judge = [f"  %{r}found = load i32, ptr %met", f"  switch i32 %{r}found, label %{r}stop [ {_cases(r, ends)} ]"]
+    else:
+        judge = [f"  %{r}found = add i32 0, {1 << ends[0] if ends else 0}", f"  br label %{r}{_first(ends)}"]
+    return simt_lines(
+        "together region",
+        r=r,
+        call=call,
+        ends=simt_lines("ends", own=r[:-1], group=group) if several else [],
+        loop=f", !llvm.loop {names.loop(k)}" if group else "",
+        lanes=_LANES,
+        judge=judge,
+        to=list(to),
+        kept=_copies(kernel, f"{r}stop", {name for end in ends if end for name in live[end]}, "l", "f"),
+    )
 
 
 def _copies(kernel: Split, own: str, variables: set[str], source: str, target: str) -> list[str]:
