@@ -24,11 +24,11 @@ def compile_module(
     level: int = 2,
     exposed: Sequence[str] = (),
 ) -> bytes:
-    """The object code of an LLVM module, whose functions ``exposed`` other objects call; ``level``: how much time the
-    code generator takes. Raises TileCompilerExecutionError when LLVM rejects it."""
+    """The object code of an LLVM module, whose functions ``exposed`` other objects call; ``level``: how much time LLVM
+    takes, 0 for no passes before the code generator. Raises TileCompilerExecutionError when LLVM rejects it."""
     with _LOCK:
         target = machine(processor, position_independent=position_independent, level=level)
-        module = _optimized(text, target)
+        module = _optimized(text, target) if level else _parsed(text)
         for name in exposed:
             module.get_function(name).linkage = "external"
         code: bytes = target.emit_object(module)
@@ -53,13 +53,17 @@ def assemble(text: str, processor: Processor, *, verbose: bool = False) -> str:
 def _optimized(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
     """Few passes: loops are built vectorized, so what remains is clean-up."""
     _set_options()
-    try:
-        module = llvm.parse_assembly(text, llvm.create_context())  # a shared one would keep types and constants
-    except RuntimeError as e:
-        raise TileCompilerExecutionError(f"LLVM rejects the generated code: {e}") from e
+    module = _parsed(text)
     passes, builder = _passes(target)
     passes.run(module, builder)
     return module
+
+
+def _parsed(text: str) -> llvm.ModuleRef:
+    try:
+        return llvm.parse_assembly(text, llvm.create_context())  # a shared one would keep types and constants
+    except RuntimeError as e:
+        raise TileCompilerExecutionError(f"LLVM rejects the generated code: {e}") from e
 
 
 @functools.lru_cache(maxsize=8)

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 
 from tilewright.analysis.waiting_loops import may_wait
+from tilewright.backends.cpu import on_demand
 from tilewright.backends.cpu.codegen import (
     atomics,
     control,
     memory,
-    mma,
-    mma_scaled,
     output,
     polls,
     records,
@@ -184,9 +183,15 @@ def _emit_nest(state: State, op: LoopNest) -> None:
     bind_results(state, op, 0)
     axis, group = op.transposed, group_of(state, op, 1)
     if op.panels:
-        emit_panel(state, op, lambda buffer: emit_elements(state, group, buffer, axis), mma.rearrangement(state, op))
+        rearrange = _mma().rearrangement(state, op)
+        emit_panel(state, op, lambda buffer: emit_elements(state, group, buffer, axis), rearrange)
     else:
         emit_elements(state, group, state.tile_buffer(op.results[0]), axis)
+
+
+def _mma() -> Any:
+    """The module for products, which takes a while to load."""
+    return on_demand.module("codegen.mma")
 
 
 def _check_load(state: State, op: CheckLoad) -> None:
@@ -243,8 +248,8 @@ _ROOTS: dict[type[Op], Callable[[State, LoopNest, Any], None]] = {
     memory_ops.LoadView: atomics.emit_access,
     Reduce: reduce.emit_reduce,
     Scan: reduce.emit_scan,
-    Mma: mma.emit_mma,
-    MmaScaled: mma_scaled.emit_mma_scaled,
+    Mma: lambda *given: _mma().emit_mma(*given),
+    MmaScaled: lambda *given: on_demand.module("codegen.mma_scaled").emit_mma_scaled(*given),
     WritePart: shape.emit_write_part,
     Pack: shape.emit_pack,
     Unpack: shape.emit_unpack,
