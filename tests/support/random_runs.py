@@ -47,6 +47,7 @@ GENERATORS: dict[str, Callable[[int], Any]] = {
     "programs": program,
 }
 _TOO_LARGE = ("shared memory",)  # what a kernel may need too much of, and is told so
+_WRONGLY = "is compiled wrongly"  # what Triton makes of integers, and is refused
 _OK, _SKIPPED, _FALLBACK = "ok", "too large", "ok with"  # less freedom for tileiras
 _TIMEOUT = 700  # seconds for one kernel, which tileiras may be given in six forms
 _MINUTE = 60  # seconds after which a run that may be killed says how far it is
@@ -75,6 +76,8 @@ def _run(name: str, seed: int, on: str) -> str:
         if isinstance(error, driver.CudaError) and error.code in driver.LOST:
             raise  # nothing that this process tries after it would work
         text = str(error)
+        if _WRONGLY in text:
+            return f"{_FALLBACK} refusals"
         return (
             _SKIPPED if any(what in text for what in _TOO_LARGE) else f"{type(error).__name__}: {text}".splitlines()[0]
         )

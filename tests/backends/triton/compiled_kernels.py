@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import numpy as np
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.fallbacks import compiler
 from tilewright.backends.triton.resource_usage import resource_usage
 from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
 from tilewright.runtime.launch import specialization
@@ -66,12 +66,22 @@ def tf32_product(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Con
     ct.store(c, (i, j), total.astype(c.dtype))
 
 
+def assembler(target: str) -> Path:
+    """The program that Triton uses for ``target``."""
+    get_ptxas = importlib.import_module("triton.backends.nvidia.compiler").get_ptxas
+    return Path(get_ptxas(parse_target(target).capability).path)
+
+
+def disassembler(target: str) -> str:
+    return str(assembler(target).with_name("nvdisasm"))
+
+
 def serialized(ptx: str, folder: Path) -> bool:
     """Whether the assembler waits for each matrix instruction."""
     path = folder / "kernel.ptx"
     path.write_text(ptx)
     command = [
-        compiler().assembler(parse_target("sm_90")),
+        str(assembler("sm_90")),
         "--gpu-name=sm_90a",
         "-v",
         str(path),

@@ -9,13 +9,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from backends.triton.compiled_kernels import compiled
+from backends.triton.compiled_kernels import compiled, disassembler
 
 import tilewright as ct
 
 pytest.importorskip("triton", reason="the package triton is not installed")
-from tilewright.analysis.gpu.target import parse_target
-from tilewright.backends.triton.compiler import assembler
 
 
 @ct.kernel
@@ -44,7 +42,7 @@ def test_no_saturation(dtype: Any, target: str, tmp_path: Path) -> None:
     arguments = np.zeros(128, dtype), np.zeros((24, 128), dtype)
     path = tmp_path / "kernel.cubin"
     path.write_bytes(compiled(lower_after_upper, arguments, target).binary.code)
-    command = [str(Path(assembler(parse_target(target))).with_name("nvdisasm")), "-c", str(path)]
+    command = [disassembler(target), "-c", str(path)]
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "MNMX" in listing and ".SAT" not in listing
 

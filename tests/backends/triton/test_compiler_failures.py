@@ -108,7 +108,12 @@ def test_a_process_ends_in_peace_while_a_compilation_goes_on(tmp_path: Path) -> 
         "try:\n    with ct.compiler_timeout(0.3):\n        waves.compile_for('sm_90', (x, x))\n"
         "except ct.TileCompilerTimeoutError:\n    print('late')\n"
     )
-    environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": "off", "TRITON_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {
+        **os.environ,
+        "TILEWRIGHT_BACKEND": "triton",
+        "TILEWRIGHT_CACHE_DIR": "off",
+        "TRITON_CACHE_DIR": str(tmp_path / "cache"),
+    }
     command = [sys.executable, str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "late\n", ""), done

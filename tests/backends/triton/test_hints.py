@@ -87,6 +87,5 @@ def test_products_of_clusters(name: str) -> None:
     array = SINGLE if name == "tf32_product" else HALF
     for b in (array, array.T):
         binary = compiled(kernel, (array, b, array.copy(), 128, 128, 32), "sm_90").binary
-        assert "wgmma.mma_async" in binary.texts["PTX"]
         assert binary.num_ctas == 2
         assert "ignored hints: none" in binary.texts["compile decisions"]

@@ -52,7 +52,7 @@ def test_a_failure_of_the_compiler_leads_to_products_in_registers(monkeypatch: p
     compile_ttir = driver.compile_ttir
 
     def failing(kernel: Any, target: Any, options: Any, **how: Any) -> Any:
-        if options.tensor_memory:
+        if options.newest_mma:
             raise CompilerFailure("it failed; its report is in a file")
         return compile_ttir(kernel, target, options, **how)
 
@@ -62,10 +62,10 @@ def test_a_failure_of_the_compiler_leads_to_products_in_registers(monkeypatch: p
     ):
         texts = compiled(1, "sm_100").binary.texts
     assert "mma.sync" in texts["PTX"] and "tcgen05" not in texts["PTX"]
-    assert "\ntensor memory: not used, for the compiler fails\n" in texts["compile decisions"]
+    assert "\nMMA ops: by mma.sync, as it failed; its report is in a file\n" in texts["compile decisions"]
     assert "DISABLE_MMA_V5" not in os.environ
     with pytest.raises(CompilerFailure):  # an architecture without it
-        compiled(1, "sm_90")
+        compiled(1, "sm_80")
 
 
 def test_tensor_memory_is_used() -> None:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import functools
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from tilewright.analysis.gpu import pipelinable_loops
 from tilewright.analysis.gpu.lowering_plan import PipelineDepth
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends.base import Exporter
-from tilewright.backends.export import Export
 from tilewright.backends.triton import resources
-from tilewright.backends.triton.exporter import write_cubin
-from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fallbacks, compiler
+from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fallbacks
 from tilewright.backends.triton.heuristics import SHALLOW, choose, depths_of_few_blocks
 from tilewright.backends.triton.ptx import UnexpectedPtx
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
@@ -30,7 +25,7 @@ from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
 from tilewright.ir.core import Function, Op
-from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
+from tilewright.ir.errors import TileError
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
@@ -62,23 +57,11 @@ class TritonBackend(DriverBackend[GpuTarget]):
     def for_target(cls, target: str | None) -> TritonBackend:
         return cls(None if target is None else parse_target(target))
 
-    def exports(self) -> Mapping[str, Exporter]:
-        return {} if compiler_missing() else {"cubin": _write_cubin}  # else the gpu backend does
-
     def artifact(self, function: Function, options: Mapping[str, Any], variant: Constraints) -> Artifact:
         return compile_for(function, self.gpu(), options, variant)
 
     def reporting(self, function: Function) -> Sequence[Op]:
         return sites(optimize(function))
-
-
-def _write_cubin(kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
-    """Write ``kernels`` as a cubin for the architecture ``target``. No GPU is needed."""
-    gpu = parse_target(target or "")
-    if not gpu.is_cuda:
-        raise TileUnsupportedFeatureError(f"a {output_format} is for NVIDIA GPUs, not for {gpu.name}")
-    made = [(k, compile_for(k.function, gpu, {}, Constraints(descriptors=False))) for k in kernels]
-    write_cubin(made, path, gpu, compiler().assembler(gpu))
 
 
 @functools.cache
@@ -140,7 +123,7 @@ def _attempt(
         why = f"the PTX is not as expected ({e}), so there are no tensor descriptors and no tables by value"
         raise how.but(why, descriptors=False, realign=False, capacity=0, sink_loads=False) from e
     binary = made.binary
-    if made.failed:
+    if made.failed and target.has_tensor_memory:
         slower = "It compiles without tensor memory, whose MMA ops are slower."
         warnings.warn(f"{function.name}(): {made.failed}. {slower}", RuntimeWarning, stacklevel=3)
     deeper = (0, 0)
@@ -185,8 +168,8 @@ _TITLES = {"ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "amdgcn": "assembl
 
 def _hidden(texts: Mapping[str, str], declared: int) -> int:
     """How many parameters the compiler added to those ``declared``."""
-    entry = re.search(r"\.entry\s+\w+\s*\((.*?)\)", texts.get("PTX", ""), re.DOTALL)
-    return max(entry.group(1).count(".param") - declared, 0) if entry else 2
+    _, found, after = texts.get("PTX", "").partition(".entry ")
+    return max(after.partition(")")[0].count(".param ") - declared, 0) if found else 2
 
 
 def _decisions(
@@ -218,7 +201,7 @@ def _decisions(
         f"pipeline stages of loops without MMA ops: {depths or 'no such loop'}",
         f"CTAs per cluster: {options.num_ctas}",
         f"registers per thread, at most: {options.maxnreg or 'no limit'}",
-        *["tensor memory: not used, for the compiler fails"] * bool(made.failed),
+        *[f"MMA ops: by mma.sync, as {made.failed}"] * bool(made.failed),
         f"tensor descriptors: {len(kernel.all_descriptors)}",
         f"TMA descriptors on re-aligned copies: {sum(d.needs_realign for d in kernel.descriptors)}",
         f"ignored hints: {', '.join(ignored) or 'none'}",

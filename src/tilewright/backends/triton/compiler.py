@@ -5,23 +5,24 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Mapping
 from typing import Any
 
 import triton
 from triton.backends.compiler import GPUTarget, Language
-from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.cancellation import Cancelled, until_cancelled
-from tilewright.backends.triton import ptx, settings
+from tilewright.backends.triton import known_faults, ptx, settings
 from tilewright.backends.triton.options import Options
+from tilewright.backends.triton.requirements import version
 from tilewright.backends.triton.resources import AnalysisFailure, CompilerFailure, OutOfRegisters, OutOfSharedMemory
 from tilewright.backends.triton.stage_hooks import parse_mlir, sources, stage_hook
 from tilewright.backends.triton.tma_boxes import boxes
 from tilewright.backends.triton.ttir.kernel import TtirKernel
 from tilewright.gpu_runtime.artifact import GpuBinary
-from tilewright.ir.errors import TileError
+from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 
 _ANALYSES = ("AxisInfo.h", "TritonGPUCoalesce")  # of indices: what Triton says where it fails in one
 
@@ -61,11 +62,6 @@ def _options(options: Options, target: GpuTarget) -> dict[str, Any]:
     return given
 
 
-def assembler(target: GpuTarget) -> str:
-    """The path of the PTX assembler that comes with Triton and that it uses for ``target``."""
-    return str(get_ptxas(target.capability).path)
-
-
 def triton_target(target: GpuTarget) -> GPUTarget:
     if target.is_cuda:
         return GPUTarget("cuda", target.capability, target.warp_size)
@@ -78,14 +74,14 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
     OutOfSharedMemory where the tiles do not fit; UnexpectedPtx where its blocks cannot share loads; TileError, naming
     the file with the details, when the compiler fails.
     """
-    how = f"{options.tensor_memory} {sorted(kernel.by_value_parameters.items())}"
+    how = f"{options.newest_mma} {sorted(kernel.by_value_parameters.items())}"
     source = _Source(kernel, how)
     with tempfile.TemporaryFile("w+") as noise:
         try:
             with until_cancelled(
                 settings.output_to(noise),
                 settings.known_by_fingerprint(),
-                settings.tensor_memory(options.tensor_memory),
+                settings.newest_mma(options.newest_mma),
                 settings.stages_changed_by(stage_hook(kernel, target)),
             ):
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
@@ -94,6 +90,8 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
         except Exception as e:  # whatever the compiler throws: its report goes to a file
             noise.seek(0)
             raise _failure(kernel, target, options, e, noise.read()) from e
+    if target.is_cuda:
+        _refuse_faults(compiled.asm, target)
     m = compiled.metadata
     binary = compiled.asm["cubin" if target.is_cuda else "hsaco"]
     texts = {name: text for name, text in compiled.asm.items() if isinstance(text, str)}
@@ -108,6 +106,16 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
         boxes=boxes(texts.get("ttgir", "")),
         texts=texts,
     )
+
+
+def _refuse_faults(texts: Mapping[str, Any], target: GpuTarget) -> None:
+    """CompilerFailure for MMA ops, and TileUnsupportedFeatureError for integers, that would be compiled wrongly."""
+    if (wrong := known_faults.in_integers(texts, target, version())) is not None:
+        raise TileUnsupportedFeatureError(
+            f"Triton makes {wrong} of this kernel, which is compiled wrongly for {target.name}; use the backend 'gpu'"
+        )
+    if target.has_wgmma and (why := known_faults.in_warp_groups(texts)) is not None:
+        raise CompilerFailure(f"MMA ops of warp groups are compiled wrongly where {why}")
 
 
 def _failure(kernel: TtirKernel, target: GpuTarget, options: Options, error: Exception, noise: str) -> TileError:

@@ -69,7 +69,7 @@ def _compiled(
 
     The occupancy is a hint: its limit of registers goes where the kernel cannot be compiled with so few, or where fewer
     bytes are spilled without it; the first text says why. The second is of the failure where Triton fails at MMA ops
-    in tensor memory, and they go without.
+    in tensor memory or of warp groups, or ptxas would compile these wrongly, and they go without.
     """
     compile_ttir = compiler().compile_ttir
     unmet = failed = ""
@@ -83,11 +83,10 @@ def _compiled(
             room = chosen.num_stages * target.shared_memory // e.needed
             chosen = replace(chosen, num_stages=max(1, min(room, chosen.num_stages - 1)))
         except CompilerFailure as e:
-            if isinstance(e, AnalysisFailure) or not (
-                target.has_tensor_memory and chosen.tensor_memory and kernel.has_mma
-            ):
+            others = target.has_tensor_memory or target.has_wgmma
+            if isinstance(e, AnalysisFailure) or not (others and chosen.newest_mma and kernel.has_mma):
                 raise
-            chosen, failed = replace(chosen, tensor_memory=False), e.message
+            chosen, failed = replace(chosen, newest_mma=False), e.message
         except OutOfRegisters:
             if chosen.maxnreg is None or "maxnreg" in given:
                 raise

@@ -10,14 +10,15 @@ REGISTERS = 65536  # of an SM, of 32 bits: CUDA C++ Programming Guide, technical
 @dataclass(frozen=True)
 class Options:
     """``num_stages`` is how many iterations of a loop have their loads in flight; ``hinted`` says that the hint
-    ``occupancy`` asks for the limit ``maxnreg``; without ``tensor_memory`` accumulators are in registers."""
+    ``occupancy`` asks for the limit ``maxnreg``; without ``newest_mma`` there are neither MMA ops in tensor memory nor
+    of warp groups."""
 
     num_warps: int = 4
     num_stages: int = 3
     num_ctas: int = 1
     maxnreg: int | None = None
     hinted: bool = False
-    tensor_memory: bool = True  # where there is any
+    newest_mma: bool = True  # where there are any
 
     def unlimited(self) -> Options:
         """These options with as many registers as there are."""

@@ -1,5 +1,4 @@
-"""PTX as text. What Triton cannot say in its forms is changed in it: accumulators of MMA ops of integers that wrap, and
-parameters by value."""
+"""PTX as text. What Triton cannot say in its forms is changed in it: parameters by value."""
 
 from __future__ import annotations
 
@@ -9,12 +8,6 @@ from collections.abc import Mapping
 
 class UnexpectedPtx(Exception):
     """The PTX is not as this module expects it."""
-
-
-def wrapping(text: str) -> str:
-    """``text``, whose MMA ops of integers wrap. Triton asks for accumulators that saturate, but not on the units of
-    Hopper."""
-    return re.sub(r"(\tmma\.sync\S*)\.satfinite\.s32", r"\1.s32", text)
 
 
 def with_by_value_parameters(text: str, by_value_parameters: Mapping[int, int]) -> str:

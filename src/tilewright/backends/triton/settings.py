@@ -15,7 +15,7 @@ from triton._C import libtriton
 from triton.runtime import cache
 
 TRITON_VERSION: str = triton.__version__
-_NO_TENSOR_MEMORY = "DISABLE_MMA_V5"  # a variable of the environment that Triton reads
+_WITHOUT = ("DISABLE_MMA_V3", "DISABLE_MMA_V5")  # warp groups, tensor memory: variables of the environment for Triton
 
 
 @functools.cache
@@ -55,18 +55,18 @@ def output_to(file: IO[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def tensor_memory(used: bool) -> Iterator[None]:
-    """A context in which Triton keeps accumulators in tensor memory only where that is ``used``."""
-    kept = os.environ.get(_NO_TENSOR_MEMORY)
+def newest_mma(used: bool) -> Iterator[None]:
+    """A context in which MMA ops are those of tensor memory and of warp groups only where these are ``used``."""
+    kept = {name: os.environ.get(name) for name in _WITHOUT}
     if not used:
-        os.environ[_NO_TENSOR_MEMORY] = "1"
+        os.environ.update(dict.fromkeys(_WITHOUT, "1"))
     try:
         yield
     finally:
-        if kept is not None:
-            os.environ[_NO_TENSOR_MEMORY] = kept
-        elif not used:
-            del os.environ[_NO_TENSOR_MEMORY]
+        for name, value in kept.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 from triton._C.libtriton import ir
 
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.backends.triton import invariant_operands, llir, ptx, ptxas_workarounds, ttgir
+from tilewright.backends.triton import ptx
 from tilewright.backends.triton.resources import OutOfSharedMemory
 from tilewright.backends.triton.ttir.kernel import TtirKernel
 
@@ -48,14 +48,7 @@ def stage_hook(kernel: TtirKernel, target: GpuTarget) -> Callable[..., tuple[str
     ) -> tuple[str, str] | None:
         if stages is None:
             return version, version
-        if target.has_wgmma:
-            stages["ttgir"] = _then(stages["ttgir"], _change_ttgir)
         stages["llir"] = _check_shared_memory(stages["llir"], target.shared_memory)
-        if target.is_cuda:
-            stages["llir"] = _then(stages["llir"], llir.without_promises)
-            stages["ptx"] = _then(stages["ptx"], lambda text: ptxas_workarounds.repair(ptx.wrapping(text)))
-        if target.has_wgmma:
-            stages["ptx"] = _then(stages["ptx"], ptxas_workarounds.repair_mma)
         if by_value_parameters:
             stages["ptx"] = _then(stages["ptx"], lambda text: ptx.with_by_value_parameters(text, by_value_parameters))
         return None
@@ -66,12 +59,6 @@ def stage_hook(kernel: TtirKernel, target: GpuTarget) -> Callable[..., tuple[str
 def _then(stage: Stage, change: Callable[[Any], Any]) -> Stage:
     """``stage`` with ``change`` of its result."""
     return lambda source, metadata: change(stage(source, metadata))
-
-
-def _change_ttgir(module: Any) -> Any:
-    text = str(module)
-    final = ttgir.mended(invariant_operands.keep_in_shared_memory(text))
-    return module if final == text else parse_mlir(final, module.context)
 
 
 def _check_shared_memory(make_llir: Stage, available: int) -> Stage:

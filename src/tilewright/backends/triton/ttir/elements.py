@@ -71,6 +71,8 @@ def _arithmetic(w: Writer, op: arith.Add | arith.Mul | arith.Sub, operands: Sequ
         return w.op("arith.andi" if isinstance(op, arith.Mul) else "arith.xori", *operands)
     x = operands[0]
     if x.element.startswith("i"):
+        if not isinstance(op, arith.Mul) and _is_asm(w, x):
+            return _narrow(w, "add" if isinstance(op, arith.Add) else "sub", operands)
         known = isinstance(op, arith.Mul) or not mixes(op)
         return w.op(integer, *operands, attributes="" if known else w.any_multiple(*operands))
     if arith.is_plain(op):
@@ -138,7 +140,8 @@ def integer_division(w: Writer, x: Val, y: Val, dtype: DType, mode: RoundingMode
                 adjust, step = w.op("arith.andi", inexact, w.op("arith.xori", signs_differ, w.like(True, inexact))), one
             quotient = w.select(adjust, w.op("arith.addi", quotient, step), quotient)
             remainder = w.select(adjust, w.op("arith.subi", remainder, w.op("arith.muli", step, divisor)), remainder)
-        quotient = w.select(negates, w.op("arith.subi", zero, x), quotient)
+        minus = _narrow(w, "sub", [zero, x]) if _is_asm(w, x) else w.op("arith.subi", zero, x)
+        quotient = w.select(negates, minus, quotient)
     return w.select(no_divisor, zero, quotient), w.select(no_divisor, zero, remainder)
 
 
@@ -174,6 +177,8 @@ def _signed_product(w: Writer, x: Val, y: Val) -> Val:
 
 def _neg(w: Writer, op: arith.Neg, operands: Sequence[Val]) -> Val:
     (x,) = operands
+    if _is_asm(w, x):
+        return _narrow(w, "sub", [w.like(0, x), x])
     if x.element.startswith("i"):
         return w.op("arith.subi", w.like(0, x), x, attributes=w.any_multiple(x))
     return rounding.negated(w, x)
@@ -183,7 +188,43 @@ def _abs(w: Writer, op: arith.Abs, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if not x.element.startswith("i"):
         return w.op("math.absf", x)
-    return w.op("math.absi", x) if arith.operand_dtype(op).is_signed and x.element != "i1" else x
+    if not arith.operand_dtype(op).is_signed or x.element == "i1":
+        return x
+    if not w.target.is_cuda:
+        return w.op("math.absi", x)
+    if x.bits < 16:
+        return w.convert("arith.trunci", _abs_in_ptx(w, w.convert("arith.extsi", x, "i16")), x.element)
+    return _abs_in_ptx(w, x)
+
+
+def _abs_in_ptx(w: Writer, x: Val) -> Val:
+    """By the sign: LLVM's instruction, the absolute value, is compiled wrongly, see ``known_faults``."""
+    t, register = f"s{x.bits}", {16: "h", 32: "r", 64: "l"}[x.bits]
+    code = (
+        f"{{.reg .pred is_negative; .reg .b{x.bits} negated; sub.{t} negated, 0, $1; "
+        f"setp.lt.{t} is_negative, $1, 0; selp.b{x.bits} $0, negated, $1, is_negative;}}"
+    )
+    return w.asm(code, f"={register},{register}", [x], x.element)
+
+
+def _is_asm(w: Writer, x: Val) -> bool:
+    """Whether numbers like ``x`` are added and compared in PTX: LLVM would do it in pairs of 16 bits, which are
+    compiled wrongly, see ``known_faults``."""
+    return w.target.is_cuda and x.element in ("i8", "i16")
+
+
+def _narrow(w: Writer, name: str, operands: Sequence[Val], *, signed: bool = True) -> Val:
+    """A sum, difference, minimum or maximum of integers of 8 or 16 bits."""
+    element = operands[0].element
+    wide = [v if v.bits == 16 else w.convert(f"arith.ext{'s' if signed else 'u'}i", v, "i16") for v in operands]
+    t = f"{'s' if signed else 'u'}16"
+    if name in ("min", "max"):
+        compare = f"setp.{'lt' if name == 'min' else 'gt'}.{t} is_kept, $1, $2;"
+        code = f"{{.reg .pred is_kept; {compare} selp.b16 $0, $1, $2, is_kept;}}"
+    else:
+        code = f"{name}.{t} $0, $1, $2;"
+    made = w.asm(code, "=h,h,h", wide, "i16")
+    return made if element == "i16" else w.convert("arith.trunci", made, element)
 
 
 def _mulhi(w: Writer, op: arith.MulHi, operands: Sequence[Val]) -> Val:
@@ -201,6 +242,8 @@ def _minmax(w: Writer, op: arith.Max | arith.Min, operands: Sequence[Val]) -> Va
     if x.element == "i1":
         return w.op("arith.ori" if is_max else "arith.andi", x, y)
     if x.element.startswith("i"):
+        if _is_asm(w, x):
+            return _narrow(w, name, operands, signed=arith.operand_dtype(op).is_signed)
         sign = "si" if arith.operand_dtype(op).is_signed else "ui"
         return w.op(f"arith.{name}{sign}", x, y, attributes=w.any_multiple(x, y))
     nan = op.propagate_nan

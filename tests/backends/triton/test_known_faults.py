@@ -1,0 +1,106 @@
+"""What is compiled wrongly is refused, and named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+
+pytest.importorskip("triton", reason="the package triton is not installed")
+from backends.triton.compiled_kernels import compiled
+
+from tilewright.analysis.gpu.target import parse_target
+from tilewright.backends.triton.known_faults import in_integers, in_warp_groups
+
+SM_80, SM_90 = parse_target("sm_80"), parse_target("sm_90")
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("\tadd.s16x2 \t%r1, %r2, %r3;", "add.s16x2"),
+        ("\tneg.s16 \t%rs1, %rs2;", "neg.s16"),
+        ("@%p1 abs.s32 \t%r1, %r2;", "abs.s32"),
+        ("\tmin.u16 \t%rs1, %rs2, %rs3;", "min.u16"),
+        ("\tmma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 {%r1}, {%r2}, {%r3}, {%r1};",
+         "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32"),
+    ],
+)  # fmt: skip
+def test_instructions_on_integers(line: str, name: str) -> None:
+    texts = {"llir": "", "ptx": f"\tadd.s32 \t%r1, %r2, %r3;\n{line}\n\tret;"}
+    assert in_integers(texts, SM_90, (3, 6)) == name
+    assert in_integers(texts, SM_80, (3, 6)) == (None if name == "min.u16" else name)  # of two pairs, from Hopper on
+
+
+def test_other_instructions() -> None:
+    lines = "\tmin.s32 \t%r1, %r2, %r3;\n\tadd.s16 \t%rs1, %rs2, %rs3;\n\tadd.f16x2 \t%r1, %r2, %r3;\n$L__BB0_1:\n"
+    assert in_integers({"llir": "  %1 = shl nuw <2 x i32> %0, splat (i32 16)", "ptx": lines}, SM_90, (3, 6)) is None
+
+
+def test_shifts_of_vectors_of_which_not_all_may_be_used() -> None:
+    texts = {"llir": "  %1 = shl nuw nsw <2 x i32> %0, <i32 31, i32 5>", "ptx": ""}
+    assert in_integers(texts, SM_90, (3, 6)) == "shl of vectors" and in_integers(texts, SM_90, (3, 9)) is None
+
+
+def mma(left: str, right: str, number: int) -> str:
+    return f"\twgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%f{number}}}, {left}, {right}, 0, 1, 1, 0, 1;"
+
+
+def warp_groups(ptx: str, ttgir: str = "") -> str | None:
+    return in_warp_groups({"ttgir": ttgir, "ptx": ptx})
+
+
+def test_mma_ops_of_warp_groups() -> None:
+    first, same, other, fence = (
+        mma("%rd1", "%rd2", 1),
+        mma("%rd1", "%rd2", 2),
+        mma("%rd1", "%rd3", 3),
+        "\twgmma.fence.sync.aligned;",
+    )
+    assert warp_groups("\n".join([first, other, fence, same])) is None
+    assert warp_groups("\n".join([first, other, same])) == "two MMA ops have the same operands"
+    memory = "!ttg.memdesc<64x16xf16, #shared, #smem>"
+    dot = "    %5 = ttng.warp_group_dot %1, %2, %3 {inputPrecision = 0 : i32}"
+    assert warp_groups("", f"{dot} : {memory} * {memory} -> tensor<64x64xf32, #mma>") is None
+    found = warp_groups(
+        "", f"{dot} : tensor<64x16xf16, #ttg.dot_op<{{opIdx = 0}}>> * {memory} -> tensor<64x64xf32, #mma>"
+    )
+    assert found == "a left operand is in registers"
+
+
+def test_tiles_of_two_layouts_at_one_address() -> None:
+    def descriptor(base: str, layout: int) -> str:
+        return f"\tadd.s64 \t%rd9, {base}, {layout << 32};"
+
+    apart = [descriptor("%rd1", 0x40000040), descriptor("%rd2", 0x40000020), descriptor("%rd1", 0x40000040)]
+    assert warp_groups("\n".join(apart)) is None
+    assert warp_groups("\n".join([*apart, descriptor("%rd1", 0x40000020)])) is not None
+
+
+@ct.kernel
+def integers(x, y, out):
+    a, b = ct.load(x, (0,), (256,)), ct.load(y, (0,), (256,))
+    ct.store(out, (0,), abs(ct.maximum(a, -b) + ct.minimum(a, b) - a))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_the_language_has_other_instructions_for_integers(dtype: type, target: str) -> None:
+    arrays = tuple(np.zeros(256, dtype) for _ in range(3))
+    ptx = compiled(integers, arrays, target).binary.texts["PTX"]
+    assert "abs.s" not in ptx and "16x2" not in ptx
+
+
+@ct.kernel
+def product(a, b, c):
+    total = ct.mma(ct.load(a, (0, 0), (32, 32)), ct.load(b, (0, 0), (32, 32)), ct.zeros((32, 32), ct.int32))
+    ct.store(c, (0, 0), total)
+
+
+def test_products_of_integers_are_refused_where_they_saturate() -> None:
+    arrays = np.zeros((32, 32), np.int8), np.zeros((32, 32), np.int8), np.zeros((32, 32), np.int32)
+    with pytest.raises(
+        ct.TileUnsupportedFeatureError, match="satfinite.* compiled wrongly for sm_80; use the backend 'gpu'"
+    ):
+        compiled(product, arrays, "sm_80")
