@@ -11,7 +11,7 @@ from tilewright.ir.rewrite import clone_function
 
 
 class Pass(Protocol):
-    """A frozen dataclass whose fields are its options."""
+    """A rewriting of functions. One with options is a frozen dataclass, whose fields they are."""
 
     name: ClassVar[str]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis
@@ -19,7 +18,6 @@ from tilewright.ir.types import PartitionViewType
 from tilewright.transforms.base import InPlacePass
 
 
-@dataclass(frozen=True)
 class BoundsCheckElimination(InPlacePass):
     """Sets the ``in_bounds`` flag of each axis along which a view access provably stays inside.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis
@@ -14,7 +13,6 @@ from tilewright.ir.ops.memory import LoadView, StoreView
 from tilewright.transforms.base import InPlacePass
 
 
-@dataclass(frozen=True)
 class ClipViews(InPlacePass):
     """Takes back the promises of loads and stores to stay inside their views.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tilewright.analysis.integer_ranges import IntegerRanges
@@ -12,7 +11,6 @@ from tilewright.ir.effects import is_pure
 from tilewright.transforms.base import InPlacePass
 
 
-@dataclass(frozen=True)
 class CommonSubexpressions(InPlacePass):
     """Replaces a pure op by an equal one that dominates it."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.integer_ranges import IntegerRanges
@@ -16,7 +15,6 @@ from tilewright.transforms.base import InPlacePass
 _ENTERED = (*CONTROL_FLOW, WarpSpecialize)  # ops whose regions hold ops of all kinds, as those of combiners do not
 
 
-@dataclass(frozen=True)
 class DeadCodeElimination(InPlacePass):
     """Removes ops whose results nobody needs. An unused weak load goes too; stores and output stay."""
 

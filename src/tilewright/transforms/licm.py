@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis
@@ -16,7 +15,6 @@ from tilewright.ir.ops.shape import Constant
 from tilewright.transforms.base import InPlacePass
 
 
-@dataclass(frozen=True)
 class LoopInvariantCodeMotion(InPlacePass):
     """Moves pure ops out of loops, and out of what reductions and scans combine by, when their operands come from
     outside.

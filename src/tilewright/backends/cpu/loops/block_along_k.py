@@ -28,7 +28,6 @@ _ROW_BYTES, _BYTE_ROW_BYTES = 2048, 512
 _LARGEST = 256 << 10
 
 
-@dataclass(frozen=True)
 class BlockAlongK(InPlacePass):
     """Makes loops that do nothing but load tiles and add their product take wider tiles along K.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.core import Function
@@ -12,7 +11,6 @@ from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.licm import hoist
 
 
-@dataclass(frozen=True)
 class HoistChecks(InPlacePass):
     """Moves checks of loads through pointers out of the loops of the kernel that they do not depend on.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, MemoryObject, may_alias
@@ -28,7 +27,6 @@ _LARGEST = 2 << 20
 STATE_WORDS = 3  # before the indices of a panel: see ``codegen.panels``
 
 
-@dataclass(frozen=True)
 class PackPanels(InPlacePass):
     """Gives nests that copy operands of MMA ops in a loop room for the results of all iterations, one behind the other.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.core import Block, Function, Op
@@ -15,7 +14,6 @@ from tilewright.ir.ops.memory import Store, StoreView
 from tilewright.transforms.base import InPlacePass
 
 
-@dataclass(frozen=True)
 class SinkStores(InPlacePass):
     """Moves a store behind the reductions and scans that need what was loaded before it, and to the end of an iteration
     where only pure ops follow.

@@ -30,7 +30,6 @@ from tilewright.transforms.base import InPlacePass
 _SHORTEST, _LONGEST = 4 << 10, 8 << 10
 
 
-@dataclass(frozen=True)
 class SplitRows(InPlacePass):
     """Computes the rows of what a store stores in a loop, where rows are reduced on the way.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
@@ -19,7 +18,6 @@ from tilewright.transforms.base import InPlacePass
 _LEAST_BYTES = 16  # that an instruction can store past the caches (movntps of SSE, stnp of Arm)
 
 
-@dataclass(frozen=True)
 class StreamStores(InPlacePass):
     """Marks the nests that store vectors of consecutive elements to an array that the kernel never reads.
 

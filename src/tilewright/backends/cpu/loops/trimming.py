@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.backends.cpu.loops.fused import keeps_extents, reshapes, root_of
@@ -19,7 +18,6 @@ from tilewright.transforms.base import InPlacePass
 Axes = tuple[int | None, ...]
 
 
-@dataclass(frozen=True)
 class TrimStores(InPlacePass):
     """Adds trimmed loops to nests that store vectors, and nothing else, to tiles that may leave their array.
 
