@@ -53,7 +53,7 @@ def own() -> Iterator[OwnTeam]:
     openmp.use(None)
     if native.available():
         native.maker()  # loads LLVM
-    if openmp.known() is None:
+    if not any(openmp.known() for _ in range(2)):  # the first launch goes without
         pytest.skip("needs functions in machine code, and Linux")
     yield openmp._STATE.own
     openmp.use(None)

@@ -21,6 +21,7 @@ _SOFT = 1  # omp_pause_soft
 # Launches in several threads after which LLVM is loaded for a team of our own: that takes as long as what they lose
 # without, 30 to 40 ms and 0.1 to 0.2 each on the Xeon of benchmarks/results/cpu.md.
 _ENOUGH = 300
+_FEW = 1  # such launches before a team is made where LLVM is loaded: one is not worth the 4 ms that this takes
 # Seconds, about what threads of our own cost more on 16 processors, and of the time of the launch.
 LATE, LATE_PART = 1e-3, 0.25
 _LONGEST_PENALTY = 1024  # launches
@@ -95,11 +96,11 @@ def known() -> Runtime | None:
 
 
 def _can_have_team() -> bool:
-    """Whether to make a team of our own: where ``own_team.ll`` can be, and LLVM is loaded or worth it."""
+    """Whether to make a team of our own: where ``own_team.ll`` can be, and what LLVM takes for it is worth it."""
     if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64") or not native.available():
         return False
     _STATE.without += 1
-    return native.loaded() or _STATE.without > _ENOUGH
+    return _STATE.without > (_FEW if native.loaded() else _ENOUGH)
 
 
 def note_use(own: float, late: float) -> None:
