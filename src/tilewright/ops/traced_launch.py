@@ -151,8 +151,11 @@ def traced_by_torch(
     grid: tuple[int, ...], kernel: Launchable, kernel_args: tuple[Any, ...], backend: str | None
 ) -> bool:
     """Whether PyTorch, which traces operators here as ``torch.export`` does, has been told of the launch."""
-    modes, proxies = map(sys.modules.get, ("torch.utils._python_dispatch", "torch.fx.experimental.proxy_tensor"))
-    if proxies is None or not getattr(modes, "is_in_torch_dispatch_mode", lambda: True)():  # which is soon asked
+    proxies = sys.modules.get("torch.fx.experimental.proxy_tensor")
+    if proxies is None:
+        return False
+    modes = sys.modules.get("torch.utils._python_dispatch")
+    if not getattr(modes, "is_in_torch_dispatch_mode", lambda: True)():  # which is soon asked
         return False
     if proxies.get_proxy_mode() is None:
         return False
