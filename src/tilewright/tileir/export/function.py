@@ -109,8 +109,9 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
 
     VersionError for what that version cannot express, TileIRError for what none can.
     """
-    kernel = replace(kernel, function=with_kept_barriers(kernel.function))
-    function, arguments = kernel.function, kernel.parameters()
+    function, arguments = with_kept_barriers(kernel.function), kernel.parameters()
+    if function is not kernel.function:
+        kernel = replace(kernel, function=function)
     name = kernel.symbol or entry_name(function)
     types = [tile(of) for of, _, _ in arguments]
     body = Block([Value(t) for t in types])
