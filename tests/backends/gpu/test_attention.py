@@ -29,6 +29,7 @@ from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
 from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu import split_mma
+from tilewright.transforms.gpu.allocate_shared import shared_bytes
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.instrumentation import observed_passes
@@ -293,3 +294,38 @@ def test_faults(change: Callable[[WgmmaWait], None], monkeypatch: pytest.MonkeyP
     with pytest.raises(Fault) as found:
         run(interpreted, 200, 64, 64, occupancy=1)
     assert found.value.category == "read before arrival"
+
+
+@ct.kernel
+def up_to(q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array, length: int, T: ct.Constant[int]) -> None:
+    """Blocks behind ``length`` queries store zeros and return."""
+    i = ct.bid(0)
+    if i * T >= length:
+        ct.store(o, (i, 0), ct.zeros((T, 64), o.dtype))
+        return
+    x, total, size = ct.load(q, (i, 0), (T, 64)), ct.zeros((T, 64), ct.float32), ct.zeros((T, 1), ct.float32)
+    for j in range(k.shape[0] // 64):
+        scores = ct.mma(x, ct.transpose(ct.load(k, (j, 0), (64, 64))), ct.zeros((T, 64), ct.float32))
+        weights = ct.exp(scores)
+        size += ct.sum(weights, axis=1, keepdims=True)
+        total = ct.mma(weights.astype(q.dtype), ct.load(v, (j, 0), (64, 64)), total)
+    ct.store(o, (i, 0), (total / size).astype(o.dtype))
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+def test_blocks_that_end_early_leave_the_others_as_they_are(make: Callable[[], Any]) -> None:
+    """Five CTAs share an SM, whose shared memory is only that of the way on which tiles are loaded."""
+    rng = np.random.default_rng(5)
+    q, k, v, o = (aligned((256, 64), BF16) for _ in range(4))
+    for a in (q, k, v):
+        a[...] = rng.standard_normal(a.shape) / 4
+    o[...] = np.nan
+    found: list[Function] = []
+    with observed_passes(lambda name, f: found.append(f) if name == InsertBarriers.name else None), make() as backend:
+        ct.launch(None, (4,), up_to, (q, k, v, o, 128, 64), backend=backend)
+    x, y, z = (a.astype(np.float64) for a in (q, k, v))
+    weights = np.exp(x[:128] @ y.T)
+    wanted = weights @ z / weights.sum(1, keepdims=True)
+    assert np.linalg.norm(o[:128].astype(np.float64) - wanted) < 1e-2 * np.linalg.norm(wanted)
+    assert not o[128:].astype(np.float32).any()
+    assert found[-1].hints["occupancy"] == 5 and shared_bytes(found[-1]) < 25 * 1024

@@ -153,6 +153,16 @@ def incoming(value: Value) -> Sequence[Value] | None:
     return None
 
 
+def block_of(block: Block, kind: type[Op]) -> Block:
+    """``block``, or that of the way of a branch in it, on which all ops of ``kind`` are: the other ones end early."""
+    while True:
+        (first, *others) = (op for op in block.ops if any(isinstance(o, kind) for o in op.walk()))
+        ways = [r for r in first.regions if any(isinstance(o, kind) for o in r.walk())]
+        if others or not isinstance(first, If) or len(ways) > 1:
+            return block
+        block = ways[0]
+
+
 def ends_of(op: Op) -> Iterator[PassingOp]:
     """The terminators that hand values to ``op``, in program order."""
     return (end for end in op.walk() if isinstance(end, PassingOp) and end.target is op)

@@ -12,7 +12,7 @@ from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import CTAS_OF_SM, num_warps
 from tilewright.ir.ops.arith import Add, Cmp, Min
-from tilewright.ir.ops.control import For, Return
+from tilewright.ir.ops.control import For, Return, block_of
 from tilewright.ir.ops.gpu.barriers import MbarrierExpect, MbarrierWait
 from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.ir.ops.gpu.tma import Fetch, TmaLoad, TmaStoreWait
@@ -130,12 +130,17 @@ class InlineFetches:
         large = _is_rotated(function) and sum(r.bytes for r in rings if r.depth) >= _LARGE_STEP
         choose_stages(rings[::-1] if large else rings, room, 2 if large else _STAGES)
         b, values = begun(function)
+        before = len(b.block.ops)
         for ring in rings:
             allocate_ring(b, ring, 0)
         b.emit_op(Barrier)
+        begins = b.block.ops[before:]
         inline = _Inline(function, groups, values)
         inline.b = b
         inline.partition()
+        needed = block_of(b.block, TmaLoad)
+        if needed is not b.block:
+            needed.splice(begins, before=needed.ops[0])  # memory is only that of the ways on which tiles are loaded
         made = with_body(function, b.block)
         made.hints["occupancy"] = ctas
         return made

@@ -8,7 +8,7 @@ from tilewright.analysis.mma_graph import depends
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
-from tilewright.ir.ops.control import For
+from tilewright.ir.ops.control import For, block_of
 from tilewright.ir.ops.gpu.tma import Fetch, Put
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma
 from tilewright.ir.types import SharedType, TileType
@@ -128,7 +128,7 @@ def _lie_apart(function: Function, rings: Sequence[Ring]) -> bool:
 
 def _come_after(function: Function, rings: Sequence[Ring]) -> bool:
     """Whether all has been multiplied that ``rings`` hold, when results are stored: they may lie there."""
-    kinds = [{type(o) for o in op.walk()} for op in function.body.ops]
+    kinds = [{type(o) for o in op.walk()} for op in block_of(function.body, Fetch).ops]
     fetching = max(i for i, found in enumerate(kinds) if Fetch in found)
     storing = next((i for i, found in enumerate(kinds) if Put in found), len(kinds))
     return fetching < storing and not any(r.by_cluster for r in rings)

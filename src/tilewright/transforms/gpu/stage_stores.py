@@ -13,6 +13,7 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add
+from tilewright.ir.ops.control import block_of
 from tilewright.ir.ops.gpu import tma
 from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedCopy, SharedStore, shared_vector
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
@@ -90,6 +91,7 @@ class _Stager(Rewriter):
         found = {op.result for op in self.buffers}
         roles = next((op for op in made.body.ops if isinstance(op, WarpSpecialize)), None)
         body = made.body if roles is None else roles.consumer
+        body = block_of(body, tma.TmaStore) if self.of_puts else body
         first = next(op for op in body.ops if any(v in found for o in op.walk() for v in o.operands))
         for op in self.buffers:
             body.insert(op, first)

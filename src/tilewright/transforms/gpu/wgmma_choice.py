@@ -33,7 +33,7 @@ from tilewright.ir.ops.gpu.wgmma import (
 )
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MemoryOp, StoreView
-from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.ir.ops.shape import Constant, Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType, TileType
 
@@ -120,7 +120,9 @@ def choose(function: Function, options: Options) -> Choice:
             found[op], warps = operands, needed
     _drop_shared_loads(found, reasons)
     stores = frozenset(
-        op for op in plan.descriptors if isinstance(op, StoreView) and _can_put(op, plan.descriptors[op])
+        op
+        for op in plan.descriptors
+        if isinstance(op, StoreView) and not isinstance(op.value.op, Constant) and _can_put(op, plan.descriptors[op])
     )
     facts = AnalysisManager(function).get(IntegerRanges)
     multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
