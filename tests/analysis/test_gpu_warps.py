@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from support.irbuild import KernelBuilder
 
+import tilewright as ct
 from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Block, Function
 from tilewright.ir.dtypes import DType, bfloat16, float32
@@ -12,6 +14,8 @@ from tilewright.ir.ops.arith import Add, Cast, Max
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.types import TileType
+from tilewright.runtime.launch import specialization
+from tilewright.transforms.pipelines import optimize
 
 
 def streamed(columns: int, dtype: DType) -> Function:
@@ -53,3 +57,16 @@ def reduced(columns: int, dtype: DType) -> Function:
 def test_warps(make: object, columns: int, dtype: DType, warps: int) -> None:
     assert callable(make)
     assert suitable_warps(make(columns, dtype)) == warps
+
+
+@pytest.mark.parametrize(("dtype", "tile", "warps"), [(np.float16, 32, 2), (np.float16, 64, 4), (np.float32, 32, 4)])
+def test_small_products_of_16_bits_have_two_warps(dtype: type, tile: int, warps: int) -> None:
+    @ct.kernel
+    def product(x, y, out):  # type: ignore[no-untyped-def]
+        total = ct.mma(
+            ct.load(x, (0, 0), (tile, 32)), ct.load(y, (0, 0), (32, tile)), ct.zeros((tile, tile), ct.float32)
+        )
+        ct.store(out, (0, 0), total)
+
+    arrays = np.zeros((tile, 32), dtype), np.zeros((32, tile), dtype), np.zeros((tile, tile), np.float32)
+    assert suitable_warps(optimize(specialization(product, arrays, "reference").function)) == warps

@@ -37,8 +37,8 @@ def is_taken(dtype: Any, tile: tuple[int, int, int], target: str = "sm_90", *, r
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, E4M3, np.int8])
 @pytest.mark.parametrize("tile", [(128, 128, 64), (64, 64, 32), (16, 32, 64), (32, 128, 64)])
-def test_matmuls_on_hopper_stay(dtype: Any, tile: tuple[int, int, int]) -> None:
-    assert not is_taken(dtype, tile)
+def test_matmuls_on_hopper_stay_but_small_ones_of_8_bit_floats(dtype: Any, tile: tuple[int, int, int]) -> None:
+    assert is_taken(dtype, tile) == (dtype is E4M3 and tile[0] < 64)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -65,6 +65,20 @@ def gathered(a: ct.Array, rows: ct.Array, b: ct.Array, c: ct.Array) -> None:
 @ct.kernel
 def added(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
     ct.store(c, (0, 0), ct.load(a, (0, 0), (64, 64)) + ct.load(b, (0, 0), (64, 64)))
+
+
+@ct.kernel
+def converted(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
+    total = ct.zeros((64, 64), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (64, 64))):
+        total = ct.mma(ct.load(a, (0, k), (64, 64)), ct.load(b, (k, 0), (64, 64)).astype(a.dtype), total)
+    ct.store(c, (0, 0), total.astype(c.dtype))
+
+
+def test_operands_that_threads_convert() -> None:
+    half = aligned((256, 256), np.float16)
+    function = specialization(converted, (half, aligned((256, 256), np.int8), half), "reference").function
+    assert has_slower_mma(function, GpuBackend("sm_90"))
 
 
 def test_operands_that_threads_gather() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -16,6 +18,7 @@ from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TmaLoad
 from tilewright.ir.ops.gpu.wgmma import WgmmaWait
 from tilewright.transforms.gpu import split_mma
+from tilewright.transforms.gpu.occupancy import resident
 
 
 @pytest.mark.parametrize(
@@ -70,3 +73,20 @@ def test_what_loads_gives_registers_to_what_multiplies(
         load, compute = registers
         most = (4 * load + (made.threads // 32 - 4) * compute) // (made.threads // 32)
         assert f".maxnreg {most // 8 * 8}\n" in made.ptx
+
+
+@pytest.mark.parametrize(
+    ("step", "tiles", "blocks", "ctas"),
+    [
+        (36864, 2, 0, 2),
+        (36864, 2, 1, 1),  # which has all the memory for itself
+        (36864, 2, 4, 2),
+        (16384, 2, 0, 1),  # small steps
+        (16384, 2, 2, 2),
+        (16384, 4, 3, 3),
+        (16384, 4, 0, 4),
+    ],
+)
+def test_ctas_that_are_there_to_the_end(step: int, tiles: int, blocks: int, ctas: int) -> None:
+    rings: Any = [SimpleNamespace(bytes=step)]
+    assert resident(rings, tiles, blocks) == ctas

@@ -18,6 +18,7 @@ from tilewright.ir.types import TileType
 LANES = 32
 _FEWEST, _MOST = 2, 32
 _ELEMENTS = 16  # of a thread: it has two or more accesses of 16 bytes under way, and several CTAs fit on an SM
+_SMALL_PRODUCT = 32 * 32  # elements of an accumulator for two warps: benchmarks/results/gpu_products.md
 _ACCUMULATORS, _ALL_ACCUMULATORS = 128, 160  # of a thread: of one MMA op, of all in a block
 
 # Of an SM: CUDA C++ Programming Guide, technical specifications.
@@ -42,6 +43,8 @@ def suitable_warps(function: Function) -> int:
         beside: Counter[Block | None] = Counter()
         for op in mmas:
             beside[op.block] += op.results[0].tile.size
+        if largest <= _SMALL_PRODUCT and len(beside) == len(mmas) and all(op.x.tile.element.bytes == 2 for op in mmas):
+            return 2
         few = largest <= 4 * LANES * _ACCUMULATORS and max(beside.values()) <= 4 * LANES * _ALL_ACCUMULATORS
         return 4 if few else 8
     if ROW_PART in function.hints:

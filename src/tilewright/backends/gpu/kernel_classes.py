@@ -13,6 +13,7 @@ from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.hints import with_resolved_hints
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import float32, float64
+from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.wgmma import ROWS
 from tilewright.ir.ops.linear import Mma, MmaOp, MmaScaled
@@ -63,8 +64,8 @@ def _loads_beside_scores(loop: For) -> bool:
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here, or were not measured: of GPUs without those
-    of warp groups, of scaled operands, of all bits of float32 and float64, and, in tiles of 64x64 or more, such that
-    warp groups do not multiply, mostly as threads load an operand. See benchmarks/results/gpu_products.md."""
+    of warp groups, of scaled operands, of all bits of float32 and float64, of operands that threads load or convert,
+    and small ones of 8 bits. See benchmarks/results/gpu_products.md."""
     mmas = [op for op in function.walk() if isinstance(op, MmaOp)]
     if not all(op.x.tile.element.is_floating for op in mmas):
         return False
@@ -75,10 +76,18 @@ def has_slower_mma(function: Function, backend: Backend) -> bool:
 
 
 def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
-    """Whether warp groups do not multiply all large MMA ops, which may be divided and transposed for them."""
+    """Whether warp groups do not multiply all MMA ops, which may be divided and transposed for them, but for small ones
+    of 16 bits, or threads convert an operand beside one that is loaded."""
     optimized = with_resolved_hints(optimize(function), target)
     divided = reshaped(run_passes(optimized, (SplitMma(target), SplitSteps())), TransposeMma())
     divided = run_passes(divided, (LegalizeMma(),))
     chosen = AnalysisManager(divided).get(choose, Options(target, realign=True)).mmas
-    mmas = (op for op in divided.walk() if isinstance(op, Mma))
-    return any(op not in chosen and min(op.acc.tile.shape[-2:]) >= ROWS for op in mmas)
+    for op in divided.walk():
+        if isinstance(op, Mma) and op not in chosen:
+            if op.x.tile.element.bytes == 1 or min(op.acc.tile.shape[-2:]) >= ROWS:
+                return True
+        elif isinstance(op, Mma) and isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2:
+            left, right = chosen[op]
+            if left is not None and right is None:
+                return True
+    return False

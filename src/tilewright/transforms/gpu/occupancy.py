@@ -30,6 +30,7 @@ SM_REGISTERS, _STEP = 65536, 8  # CUDA C++ Programming Guide, technical specific
 _LEAST_REGISTERS = 24  # setmaxnreg: PTX ISA
 _MOST_CTAS = 5  # on an SM, of attention: with more registers do not suffice for a softmax
 _MOST_TILES = 6  # CTAs on an SM with a tile of a product each
+_SMALL_STEP, _MOST_SMALL_TILES = 8192, 4  # bytes that a step loads, and CTAs with so little: gpu_products.md
 _LARGE_STEP = 128 * 128 * 2  # bytes that a step loads: benchmarks/results/gpu_products.md
 _FEW_BLOCKS = range(1, 5)  # of a grid on an SM, which are not many
 _CTAS = 2  # on an SM, of one warp group that multiplies between other things
@@ -93,15 +94,16 @@ def ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
 
 
 def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
-    """How many CTAs with a tile of a product each an SM has room for, where these have several stages each, if they are
-    more than two, or two of two warp groups: some multiply while others begin and end."""
+    """How many CTAs with a tile of a product each an SM has room for, where these have several stages each: some
+    multiply while others begin and end. Not as many of small steps, with which they would wait for the TMA unit."""
     mmas, warps = [op for op in function.walk() if isinstance(op, Wgmma)], num_warps(function)
     simple = all(isinstance(op.x.type, SharedType) and not isinstance(op.y.op, StageOperand) for op in mmas)
     if not (simple and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
         return 1
     words = max(accumulators_beside(mmas)) // (LANES * warps) + _WORDS_BESIDE_SUMS
     needed = _LEAST_STAGES * sum(r.bytes for r in rings) + needed_elsewhere(function, puts=False) + BARRIERS
-    for ctas in range(_MOST_TILES, _CTAS - (warps > GROUP_WARPS), -1):
+    most = _MOST_TILES if sum(r.bytes for r in rings) > _SMALL_STEP else _MOST_SMALL_TILES
+    for ctas in range(most, 1, -1):
         if needed <= share_of_sm(limit, ctas) and words <= _registers_beside(ctas, warps + FETCHING_WARPS):
             return ctas
     return 1
@@ -109,8 +111,8 @@ def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
 
 def resident(rings: Sequence[Ring], tiles: int, blocks: int) -> int:
     """How many CTAs an SM is to hold, of ``tiles`` that there is room for, where the grid puts so many blocks there: as
-    many as are there to the end. Where these are many (0), all, but one alone of two warp groups with small steps."""
-    if not blocks or (tiles == _CTAS and blocks != tiles):
+    many as are there to the end. Where these are many (0), all, but one alone in place of two with small steps."""
+    if not blocks or (tiles == _CTAS and blocks > tiles):
         return tiles if tiles > _CTAS or sum(r.bytes for r in rings) >= _LARGE_STEP else 1
     return min(range(tiles, 0, -1), key=lambda ctas: -(-blocks // ctas) * ctas)
 
