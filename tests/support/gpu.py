@@ -1,7 +1,7 @@
 """Runs the tests of the CPU backend on a GPU, by hand: ``python -m pytest -p support.gpu tests/conformance``.
 
 Takes the place of the backend ``cpu``: the arrays of each launch are copied to the GPU, and back after it. Tests of what
-only the CPU backend promises are skipped. ``GPU_BACKEND=gpu`` names another backend of GPUs.
+only the CPU backend promises are skipped. ``GPU_BACKEND=triton`` names another backend of GPUs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tilewright.gpu_runtime import driver
 from tilewright.ir.core import Function
 from tilewright.runtime.variants import MultiVersioned
 
-GPU = registry.get_backend(os.environ.get("GPU_BACKEND", "triton"))
+GPU = registry.get_backend(os.environ.get("GPU_BACKEND", "gpu"))
 _MARGIN = 256  # keeps the alignment of addresses
 
 
