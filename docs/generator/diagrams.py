@@ -11,9 +11,9 @@ from svg import FAINT, INK, PALETTE, Drawing, figure
 import tilewright as ct
 from tilewright.backends.registry import backend_names
 from tilewright.transforms.pipelines import OPTIMIZE
-from tilewright.view import Recorder
-from tilewright.view.layout import shape_of
-from tilewright.view.recorder import EVENT_COLUMNS, GROUP_COLUMNS, KINDS, Recording
+from tilewright.viewer import Recorder
+from tilewright.viewer.layout import shape_of
+from tilewright.viewer.recorder import EVENT_COLUMNS, GROUP_COLUMNS, KINDS, Recording
 
 _CELL = 18.0
 _FEWEST = 8  # elements that make a picture of blocks

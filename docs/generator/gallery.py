@@ -19,7 +19,7 @@ from plots import STAND_IN, plot
 from svg import PALETTE, figure
 
 from tilewright.sanitizer import sanitize
-from tilewright.view import Recorder, render
+from tilewright.viewer import Recorder, render
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 _REPOSITORY = "examples"

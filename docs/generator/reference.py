@@ -19,7 +19,7 @@ from tilewright.ir import ops as _ops
 from tilewright.ir.opdef import OPS, REQUIRED, Arity
 from tilewright.ir.printer import print_value
 from tilewright.ops.operator import Operator
-from tilewright.view import View
+from tilewright.viewer import View
 
 assert _ops  # declares every op
 

@@ -19,7 +19,6 @@ from tilewright.language.suggestions import instead_of_ours
 from tilewright.system import forks
 from tilewright.system.environment import SettingError, warn_of_misspelt
 from tilewright.version import __version__
-from tilewright.view import view  # here, as its package has the same name
 
 if TYPE_CHECKING:
     from tilewright import compilation, cpp, lib, tileir, tune
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.timeout import compiler_timeout
     from tilewright.sanitizer import sanitize
     from tilewright.tune.autotune import autotune
+    from tilewright.viewer import view
 
 # What is loaded when it is asked for: programs in C++ start without it.
 _PACKAGES = ("compilation", "cpp", "lib", "tileir", "tune")
@@ -41,6 +41,7 @@ _MODULES = {
     "op": "tilewright.ops.operator",
     "sanitize": "tilewright.sanitizer",
     "use_backend": "tilewright.runtime.backend_choice",
+    "view": "tilewright.viewer",
 }
 
 __all__ = [

@@ -10,7 +10,7 @@ import pytest
 
 import tilewright as ct
 from tilewright.sanitizer import backend, batches, lockstep
-from tilewright.view import Recorder
+from tilewright.viewer import Recorder
 
 Arguments = tuple[Any, ...]
 

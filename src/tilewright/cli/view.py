@@ -18,7 +18,7 @@ from tilewright.cli.run import run as run_program
 from tilewright.compat import add_program
 from tilewright.sanitizer import Report, sanitize
 from tilewright.sanitizer.output import to_json
-from tilewright.view import Recorder, RecordingProgress, render
+from tilewright.viewer import Recorder, RecordingProgress, render
 
 
 def add_parser(commands: Any) -> None:

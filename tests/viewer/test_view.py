@@ -11,7 +11,7 @@ import pytest
 
 import tilewright as ct
 from tilewright.sanitizer import Report
-from tilewright.view import progress
+from tilewright.viewer import progress
 
 
 @ct.kernel

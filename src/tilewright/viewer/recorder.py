@@ -15,7 +15,7 @@ from tilewright.ir.location import Loc
 from tilewright.sanitizer import Access, AccessColumn, AccessTable, Launch, Violation
 from tilewright.sanitizer.report import Index
 from tilewright.sanitizer.windows import elements_of
-from tilewright.view.layout import box_numbers, element_numbers, shape_of, values_of
+from tilewright.viewer.layout import box_numbers, element_numbers, shape_of, values_of
 
 _MOST_VALUES = 1 << 18  # of an array whose values are kept: 2 MB of float64 before they are compressed
 KINDS = ("read", "write", "atomic")

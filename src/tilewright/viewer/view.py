@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 
 from tilewright.sanitizer import Report, sanitize
-from tilewright.view.page import render
-from tilewright.view.progress import RecordingProgress
-from tilewright.view.recorder import Recorder, Recording
+from tilewright.viewer.page import render
+from tilewright.viewer.progress import RecordingProgress
+from tilewright.viewer.recorder import Recorder, Recording
 
 _HEIGHT = 720  # pixels of the frame in a notebook
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.location import Loc
-from tilewright.view.layout import shape_of
-from tilewright.view.recorder import EVENT_COLUMNS, GROUP_COLUMNS, Recording
+from tilewright.viewer.layout import shape_of
+from tilewright.viewer.recorder import EVENT_COLUMNS, GROUP_COLUMNS, Recording
 
 
 def render(title: str, recordings: Sequence[Recording]) -> str:
@@ -30,7 +30,7 @@ def render(title: str, recordings: Sequence[Recording]) -> str:
         "launches": [_launch(r) for r in recordings],
         "sources": {name: "".join(lines) for name, lines in sources.items()},
     }
-    folder = files("tilewright.view") / "static"
+    folder = files("tilewright.viewer") / "static"
     parts = {
         "title": html.escape(title),
         "style": (folder / "page.css").read_text("utf-8"),

@@ -11,8 +11,8 @@ import tilewright as ct
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.ir.dtypes import int32
 from tilewright.sanitizer.windows import elements_of
-from tilewright.view.layout import box_numbers, element_numbers
-from tilewright.view.recorder import GROUP_COLUMNS, KINDS, Recorder, Recording, runs
+from tilewright.viewer.layout import box_numbers, element_numbers
+from tilewright.viewer.recorder import GROUP_COLUMNS, KINDS, Recorder, Recording, runs
 
 
 def buffer(shape: tuple[int, ...], strides: tuple[int, ...]) -> Buffer:
