@@ -97,10 +97,10 @@ def known() -> Runtime | None:
 
 def _can_have_team() -> bool:
     """Whether to make a team of our own: where ``own_team.ll`` can be, and what LLVM takes for it is worth it."""
-    if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64") or not native.available():
+    if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
         return False
     _STATE.without += 1
-    return _STATE.without > (_FEW if native.loaded() else _ENOUGH)
+    return _STATE.without > (_FEW if native.loaded() else _ENOUGH) and native.available()
 
 
 def note_use(own: float, late: float) -> None:
