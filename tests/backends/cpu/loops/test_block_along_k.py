@@ -58,15 +58,24 @@ def program(upper: str = "%n", x: str = partition(32, 64), y: str = partition(64
 
 
 def test_the_steps_that_are_left_over_follow() -> None:
+    """First several at a time of these, too."""
     x, y = partition(32, 512), partition(512, 32)
+    narrower = [partition(32, 256), partition(256, 32)]
     wide = f"""%0 = constant() {{value = 8, type = !i32}} : i32
       %1 = div(%n, %0) {{rounding = RoundingMode.RZ}} : i32
       %2 = make_partition_view(%u) {{type = !{x}}} : {x}
       %3 = make_partition_view(%w) {{type = !{y}}} : {y}
       %4 = {loop("%zero", "%1", "%init", "%2", "%3", 512)}
       %5 = mul(%1, %0) : i32
+      %6 = constant() {{value = 4, type = !i32}} : i32
+      %7 = div(%5, %6) {{rounding = RoundingMode.RZ}} : i32
+      %8 = div(%n, %6) {{rounding = RoundingMode.RZ}} : i32
+      %9 = make_partition_view(%u) {{type = !{narrower[0]}}} : {narrower[0]}
+      %10 = make_partition_view(%w) {{type = !{narrower[1]}}} : {narrower[1]}
+      %11 = {loop("%7", "%8", "%4", "%9", "%10", 256)}
+      %12 = mul(%8, %6) : i32
       %r = """
-    after = program().replace("%r = ", wide).replace("for(%zero, %n, %one, [%init])", "for(%5, %n, %one, [%4])")
+    after = program().replace("%r = ", wide).replace("for(%zero, %n, %one, [%init])", "for(%12, %n, %one, [%11])")
     check(BlockAlongK(), program(), after)
 
 
@@ -78,7 +87,7 @@ def loops(text: str) -> list[tuple[int, ...]]:
 
 def test_a_known_number_of_steps() -> None:
     assert loops(program("%eight")) == [(32, 512)]
-    assert loops(program("%seven")) == [(32, 256), (32, 64)]
+    assert loops(program("%seven")) == [(32, 256), (32, 128), (32, 64)]
     assert loops(program("%one")) == [(32, 64)]
 
 

@@ -17,7 +17,9 @@ ROWS_FIRST, COLUMNS_FIRST, GROUPS = range(3)
 KEPT = ", panels = (40960, 128)"
 
 
-def product(panels: str, *, index: str = "[%k, %j]", written: str = "%w", start: int = 0, room: int = 20480) -> str:
+def product(
+    panels: str, *, index: str = "[%k, %j]", written: str = "%w", start: str = "%zero", room: int = 20480
+) -> str:
     """A block of a product; ``index`` is that of the right operand, ``written`` the view that is stored to."""
     return f"""func @k(%a: ptr<f32> = "a".base, %b: ptr<f32> = "b".base, %c: ptr<f32> = "c".base, %n: i32 = "a".shape.0) {{
       reserve_scratch() {{bytes = {room}}}
@@ -30,13 +32,13 @@ def product(panels: str, *, index: str = "[%k, %j]", written: str = "%w", start:
       %z = make_partition_view(%v) {{type = !{OUT}}} : {OUT}
       %i = bid() {{axis = 0}} : i32
       %j = bid() {{axis = 1}} : i32
-      %zero = constant() {{value = {start}, type = !i32}} : i32
+      %zero = constant() {{value = 0, type = !i32}} : i32
       %one = constant() {{value = 1, type = !i32}} : i32
       %init = nest([], [], []) {{lanes = 16, buffers = (0)}} : f32[16,64] {{
         %f = constant() {{value = 0.0, type = !f32[16,64]}} : f32[16,64]
         yield([%f])
       }}
-      %sum = for(%zero, %n, %one, [%init]) : f32[16,64] {{ ^(%k: i32, %acc: f32[16,64])
+      %sum = for({start}, %n, %one, [%init]) : f32[16,64] {{ ^(%k: i32, %acc: f32[16,64])
         %s = load_view(%x, [%i, %k]) {{in_bounds = (false, false)}} : f32[16,64]
         %t = load_view(%y, {index}) {{in_bounds = (false, false)}} : f32[64,64]
         %p = nest([], [], []) {{lanes = 16, buffers = (4096){panels}}} : f32[64,64] {{
@@ -57,7 +59,10 @@ def product(panels: str, *, index: str = "[%k, %j]", written: str = "%w", start:
 
 
 def test_right_operands_have_room_for_all_iterations() -> None:
-    check(PackPanels(), product("", room=40960), product(KEPT, room=40960 + 64 + 128 * 16384))
+    """Wherever these begin, if that is the same in all blocks."""
+    for start in ("%zero", "%n"):
+        kept = product(KEPT, start=start, room=40960 + 64 + 128 * 16384)
+        check(PackPanels(), product("", start=start, room=40960), kept)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +70,7 @@ def test_right_operands_have_room_for_all_iterations() -> None:
     [
         pytest.param(product("", written="%z"), id="of an array that is written"),
         pytest.param(product("", index="[%j, %j]"), id="the same tile in each iteration"),
-        pytest.param(product("", start=1), id="iterations that do not count from zero"),
+        pytest.param(product("", start="%i"), id="iterations that begin elsewhere in each block"),
     ],
 )
 def test_what_is_copied_by_each_block(text: str) -> None:
@@ -133,3 +138,20 @@ def test_products(order: int, skip: int, rows: int, depth: int, columns: int) ->
         ct.launch(None, grid, multiply, (a, b, c, order, skip, 16, 64), backend="cpu")
         np.testing.assert_array_equal(c, expected(a, b, skip, 16, 64))
         b += 1
+
+
+def test_iterations_that_do_not_count_from_zero() -> None:
+    @ct.kernel
+    def multiply_from(a, b, c, first, T: ct.Constant[int]):
+        acc = ct.zeros((16, T), ct.float32)
+        for k in range(first, ct.cdiv(b.shape[0], T)):
+            x = ct.load(a, (ct.bid(0), k), (16, T), padding_mode=ct.PaddingMode.ZERO)
+            acc = ct.mma(x, ct.load(b, (k, ct.bid(1)), (T, T), padding_mode=ct.PaddingMode.ZERO), acc)
+        ct.store(c, (ct.bid(0), ct.bid(1)), acc)
+
+    draw = np.random.default_rng(0)
+    a, b = (draw.integers(-3, 4, shape).astype(np.float32) for shape in ((90, 300), (300, 128)))
+    for first in (0, 2, 4, 9):
+        c = np.full((90, 128), np.nan, np.float32)
+        ct.launch(None, (6, 2), multiply_from, (a, b, c, first, 64), backend="cpu")
+        np.testing.assert_array_equal(c, a[:, first * 64 :] @ b[first * 64 :])

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen.buffers import Buffer
-from tilewright.backends.cpu.codegen.index import as_value
+from tilewright.backends.cpu.codegen.index import as_value, sub
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.loops.pack_panels import STATE_WORDS, panel_bytes, panel_indices, state_bytes
 from tilewright.backends.vector.types import I1, I8, I64
@@ -48,7 +48,8 @@ def emit_panel(
         size = rearrangement.bytes
         other = builder.gep(state.scratch, [I64(start + count * size)], source_etype=I8)
     assert nest.block is not None and isinstance(nest.block.parent, For)
-    iteration = as_value(state.index(nest.block.args[0]))
+    counter, lower = (state.index(v) for v in (nest.block.args[0], nest.block.parent.lower))
+    iteration = as_value(sub(builder, counter, lower))
     indices = [as_value(state.index(v)) for v in panel_indices(nest)]
     state.panels.append(offset)
 

@@ -12,6 +12,7 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, float16
 from tilewright.ir.effects import is_ordered
 from tilewright.ir.enums import RoundingMode
+from tilewright.ir.layouts import log2
 from tilewright.ir.ops.arith import Cast, Div, Mul
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import Mma
@@ -79,20 +80,30 @@ class _Steps:
         return cls(loop, axes, count) if count > 1 else None
 
     def emit(self) -> None:
-        """Put the loop of wide steps before the loop, which goes on where that ends."""
+        """Put a loop of wide steps before the loop, and one of narrower steps for what is left over, each of which goes
+        on where that before it ends. Where nothing is left, there is no more."""
+        loop, most = self.loop, constant_of(self.loop.upper)
+        for count in dict.fromkeys((self.count, 1 << (log2(self.count) + 1) // 2)):
+            self.count = count
+            self._emit_wide()
+            if most is not None and most % count == 0:
+                loop.result.replace_all_uses_with(loop.inits[0])
+                loop.erase()
+                return
+
+    def _emit_wide(self) -> None:
+        """Put a loop of wide steps before the loop, from where that begins."""
         loop, builder, body = self.loop, Builder.before(self.loop), Block()
         steps = builder.constant(self.count, loop.upper.tile.element)
-        whole = builder.emit(Div, loop.upper, steps, rounding=RoundingMode.RZ)  # not above a negative bound
+        first, whole = (  # not above a negative bound
+            bound if constant_of(bound) == 0 else builder.emit(Div, bound, steps, rounding=RoundingMode.RZ)
+            for bound in (loop.lower, loop.upper)
+        )
         values = {old: body.add_arg(old.type, old.name) for old in loop.body.args}
         inner = Builder(body, loop.loc)
         for op in loop.body.ops:
             inner.insert(self._wide(op, values, builder))
-        wide = builder.emit_op(For, loop.lower, whole, loop.step, loop.inits, body=body)
-        most = constant_of(loop.upper)
-        if most is not None and most % self.count == 0:
-            loop.result.replace_all_uses_with(wide.result)
-            loop.erase()
-            return
+        wide = builder.emit_op(For, first, whole, loop.step, loop.inits, body=body)
         loop.set_operand(0, builder.emit(Mul, whole, steps))
         loop.set_operand(3, wide.result)
 

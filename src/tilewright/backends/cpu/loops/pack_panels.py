@@ -50,7 +50,7 @@ class PackPanels(InPlacePass):
         _, written = alias.accessed(op for op in ops if isinstance(op, MemoryOp))
         before = reserve.bytes
         for loop in ops:
-            if isinstance(loop, For) and (constant_of(loop.lower), constant_of(loop.step)) == (0, 1):
+            if isinstance(loop, For) and constant_of(loop.step) == 1 and _is_uniform(loop.lower):
                 for nest in loop.body.ops:
                     if isinstance(nest, LoopNest) and _is_panel(nest, loop, alias, written):
                         reserve.bytes = _make_room(nest, reserve.bytes)
