@@ -14,7 +14,7 @@ from support.openmp import team
 
 import tilewright as ct
 from tilewright.backends import native
-from tilewright.backends.cpu import openmp
+from tilewright.backends.cpu import openmp, threads
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.openmp import note_use  # ``team`` replaces that of the module
 from tilewright.ir.errors import TileError
@@ -155,7 +155,7 @@ def halves(x: ct.Array, out: ct.Array, steps: int) -> None:
 def own(request: pytest.FixtureRequest) -> bool:
     """Whether the team is our own."""
     found: bool = request.param
-    if found and openmp.known() is None:
+    if found and not any(openmp.known() for _ in range(2)):  # the first launch makes none
         pytest.skip("needs functions in machine code, and Linux")
     return found
 
@@ -205,6 +205,8 @@ def test_machine_code_has_a_team_run_all_blocks(
     with machine_code(monkeypatch, own) as by_python:
         if not wanted:
             monkeypatch.delenv("TILEWRIGHT_NUM_THREADS")
+            if threads.thread_count() == 1:
+                pytest.skip("needs two processors")
         for run in launches(kernel, x, out, 400):
             by_python.clear()
             for _ in range(20):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 
-from tilewright.backends.cpu.context import WORKER_BYTES, Field, Worker, blocks_alone, launch_record
-from tilewright.backends.cpu.team_stub import emit_blocks_together
+from tilewright.backends.cpu.context import CHUNKS_PER_THREAD, WORKER_BYTES, Field, Worker, blocks_alone, launch_record
 from tilewright.backends.native import Embedded, embedded_function
 from tilewright.backends.native.body import Body, pointer
 from tilewright.backends.native.templates import filled
@@ -44,7 +43,8 @@ def embedded(
     small = body.let(f"icmp sle i64 {total}, {blocks_alone(block_work)}")
     wanted = _smaller(body, total, "%threads")
     count = body.let(f"select i1 {small}, i64 1, i64 {wanted}")
-    chunk = emit_blocks_together(body, total, count)
+    chunks = body.let(f"udiv i64 {total}, {body.let(f'mul i64 {count}, {CHUNKS_PER_THREAD}')}")
+    chunk = body.let(f"select i1 {body.let(f'icmp eq i64 {chunks}, 0')}, i64 1, i64 {chunks}")
     for i, word in enumerate(launch_record(total, chunk, ("%x", "%y", "%z"), "0", printer=str(printer))):
         body.store("i64", word, context, 8 * i)
     others = body.let(f"sub i64 {count}, 1")

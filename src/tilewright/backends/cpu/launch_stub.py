@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tilewright.backends.cpu.context import WORKER_BYTES, Field, launch_record
 from tilewright.backends.cpu.scratch import ALIGNMENT
-from tilewright.backends.cpu.team_stub import TeamRecord, address_of, emit_team_launch
+from tilewright.backends.cpu.team_stub import TeamRecord, address_of, team_launch
 from tilewright.backends.native import LaunchStub, stub_code
 from tilewright.backends.native.body import Body
 from tilewright.system import deadlines, environment
@@ -63,7 +63,7 @@ def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
     ``setting``, and what it needs to live."""
     body = Body()
     kernel = _KernelRecord._make(body.load(kind, "%record", 8 * i) for i, kind in enumerate(["ptr"] * 4 + ["i64"]))
-    total, extents = "1", ("%x", "%y", "%z")
+    total, extents, team = "1", ("%x", "%y", "%z"), ""
     for extent in extents:
         body.require(body.let(f"icmp sle i64 {extent}, {_MAX_BLOCKS}"))
         total = body.let(f"mul i64 {total}, {extent}")
@@ -86,9 +86,9 @@ def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
         body.label("together")
         key, variables = environment.lookup(_THREADS)
         body.require_entry(variables, key, setting)
-        members = TeamRecord.loaded(body, body.at("%record", 8 * len(kernel)))
-        body.store("ptr", emit_team_launch(body, members, total, extents), records)
-        body.store("i64", members.size, count)
+        worker, members, team = team_launch(body, body.at("%record", 8 * len(kernel)), total)
+        body.store("ptr", worker, records)
+        body.store("i64", members, count)
         body.jump("ran")
     body.label("ran")
     raised = body.let(f"icmp ne ptr {body.call('PyErr_Occurred')}, null")
@@ -98,4 +98,4 @@ def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
     body.note(kernel.note, where)
     body.jump("ended")
     body.label("ended")
-    return stub_code(body, body.let(f"select i1 {raised}, i32 2, i32 0")), body.kept
+    return stub_code(body, body.let(f"select i1 {raised}, i32 2, i32 0"), team), body.kept

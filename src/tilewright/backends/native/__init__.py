@@ -37,10 +37,11 @@ class LaunchStub(NamedTuple):
         return self.code.address("enter"), ctypes.addressof(self.record)
 
 
-def stub_code(body: Body, result: str) -> Any:
-    """The code of a ``LaunchStub`` that has the instructions ``body`` and returns ``result``."""
+def stub_code(body: Body, result: str, others: str = "") -> Any:
+    """The code of a ``LaunchStub`` that has the instructions ``body`` and returns ``result``, with ``others``, the text
+    of functions that they call."""
     head = "i32 @enter(ptr %record, ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream)"
-    return maker().MachineCode(body.function(head, f"ret i32 {result}\nno:\nret i32 1"))
+    return maker().MachineCode(body.function(head, f"ret i32 {result}\nno:\nret i32 1") + others)
 
 
 class Embedded(NamedTuple):
