@@ -39,10 +39,11 @@ def suitable_warps(function: Function) -> int:
     """A power of two up to 32."""
     mmas = [op for op in function.walk() if isinstance(op, MmaOp)]
     if mmas:
-        largest = max(op.results[0].tile.size for op in mmas)
+        words = {op: op.acc.tile.size * max(op.acc.tile.element.bytes // 4, 1) for op in mmas}
+        largest = max(words.values())
         beside: Counter[Block | None] = Counter()
         for op in mmas:
-            beside[op.block] += op.results[0].tile.size
+            beside[op.block] += words[op]
         if largest <= _SMALL_PRODUCT and len(beside) == len(mmas) and all(op.x.tile.element.bytes == 2 for op in mmas):
             return 2
         few = largest <= 4 * LANES * _ACCUMULATORS and max(beside.values()) <= 4 * LANES * _ALL_ACCUMULATORS

@@ -12,10 +12,11 @@ from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, tfloat32
 from tilewright.ir.layouts import REGISTER, log2
-from tilewright.ir.ops.gpu.mma import FMA, GpuMma
+from tilewright.ir.ops.gpu.mma import FMA, GpuMma, Instruction
 
 _TYPES = {"i8": "s8", "u8": "u8", "i32": "s32", "f8e4m3fn": "e4m3", "f8e5m2": "e5m2"}
 _FP8 = ("f8e4m3fn", "f8e5m2")
+_TALL_FROM, _MOST_STEPS = 90, 4  # 16 rows and up to 16 of K at once in float64: PTX ISA, "mma"
 
 
 def _mma(cx: Context, op: GpuMma) -> None:
@@ -28,20 +29,47 @@ def _mma(cx: Context, op: GpuMma) -> None:
     steps = 1 << log2(op.x.tile.shape[-1]) - log2(instruction[2])
     a, b, acc = cx.of(op.x), cx.of(op.y), cx.of(op.acc)
     a_size, b_size = len(a) >> len(a_bits), len(b) >> len(b_bits)
-    result: Registers = []
-    for tile in range(1 << len(repeated)):
-        fragment = acc[tile << own : (tile + 1) << own]
-        first_a, first_b = _packed_bits(tile, a_bits) * a_size, _packed_bits(tile, b_bits) * b_size
-        for step in range(steps):
-            x = a[first_a + step * (a_size // steps) : first_a + (step + 1) * (a_size // steps)]
-            y = b[first_b + step * (b_size // steps) : first_b + (step + 1) * (b_size // steps)]
-            fragment = (
-                [_multiply_add(cx, x[0], y[0], fragment[0])] if own == 0 else _instruction(cx, op, x, y, fragment)
-            )
+    below = _fragment_below(cx, op, repeated)
+    at_once = min(steps, _MOST_STEPS) if below else 1
+    result: list[Registers] = [[] for _ in range(1 << len(repeated))]
+    for tile in range(len(result)):
+        if tile & below:
+            continue
+        tiles = (tile, tile | below) if below else (tile,)
+        fragment = [v for t in tiles for v in acc[t << own : (t + 1) << own]]
+        firsts = [_packed_bits(t, a_bits) * a_size for t in tiles]
+        first_b = _packed_bits(tile, b_bits) * b_size
+        for step in range(0, steps, at_once):
+            x: Registers = []
+            y: Registers = []
+            for each in range(step, step + at_once):
+                x += [v for first in firsts for v in _of_step(a, first, a_size, each, steps)]
+                y += _of_step(b, first_b, b_size, each, steps)
+            if own == 0:
+                fragment = [_multiply_add(cx, x[0], y[0], fragment[0])]
+            else:
+                shape = (instruction[0] * len(tiles), instruction[1], instruction[2] * at_once)
+                fragment = _instruction(cx, op, shape, x, y, fragment)
         if op.acc.tile.element.short == "f16":
             fragment = [cx.builder.fpext(cx.builder.fptrunc(x, F16), F32) for x in fragment]
-        result += fragment
-    cx.values[op.result] = result
+        for i, t in enumerate(tiles):
+            result[t] = fragment[i << own : (i + 1) << own]
+    cx.values[op.result] = [v for fragment in result for v in fragment]
+
+
+def _of_step(values: Registers, first: int, size: int, step: int, steps: int) -> Registers:
+    """The fragment of a step along K, among those of an operand from ``first`` on."""
+    return values[first + step * (size // steps) : first + (step + 1) * (size // steps)]
+
+
+def _fragment_below(cx: Context, op: GpuMma, repeated: Sequence[Sequence[int]]) -> int:
+    """The bit of the number of an accumulator fragment by which that of the next eight rows differs, if one instruction
+    multiplies both: those of float64, from Hopper on twice as fast; else 0."""
+    if op.x.tile.element.short != "f64" or op.instruction == FMA or cx.target.capability < _TALL_FROM:
+        return 0
+    rank = op.acc.tile.rank
+    rows = tuple(op.instruction[0] if k == rank - 2 else 0 for k in range(rank))
+    return next((1 << i for i, image in enumerate(repeated) if tuple(image) == rows), 0)
 
 
 def _packed_bits(number: int, bits: Sequence[int]) -> int:
@@ -56,9 +84,9 @@ def _multiply_add(cx: Context, x: ir.Value, y: ir.Value, acc: ir.Value) -> ir.Va
     return assembly(b, f"fma.rn.{kind} $0, $1, $2, $3;", [acc.type], [x, y, acc])[0]
 
 
-def _instruction(cx: Context, op: GpuMma, x: Registers, y: Registers, acc: Registers) -> Registers:
-    """One ``mma.sync`` on fragments."""
-    (m, n, k), types = op.instruction, [op.x.tile.element, op.y.tile.element, op.acc.tile.element]
+def _instruction(cx: Context, op: GpuMma, shape: Instruction, x: Registers, y: Registers, acc: Registers) -> Registers:
+    """One ``mma.sync`` of this ``shape`` on fragments."""
+    (m, n, k), types = shape, [op.x.tile.element, op.y.tile.element, op.acc.tile.element]
     if any(t.short in _FP8 for t in types) and cx.target.capability < 89:
         raise unsupported(op, f"MMA ops of {types[0]} need sm_89, and this is for {cx.target.name}")
     half = types[2].short == "f16"  # these are summed in float32, and rounded at the end
