@@ -1,7 +1,8 @@
 """A C++ program on a GPU: memory that both sides see at the same addresses, and launches of SIMT kernels.
 
 Launches end before they return, as on a CPU. Variables of the device are kept twice, by the host's functions for them
-and by the module of each file: they are copied to the GPU before a launch, and what it has changed back after it.
+and by the module of each file: they are copied to the GPU before a launch, and back after it, until the program asks
+for the address of one, which is then on the GPU alone.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ import ctypes
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from tilewright.cpp.gpu import nvcc, nvrtc
 from tilewright.cpp.host.stubs import VARIABLES
@@ -23,10 +23,13 @@ from tilewright.system.forks import load
 
 _ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)
 _RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_VARIABLE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+_MOVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_SHOW = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
 _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint), ctypes.c_size_t, ctypes.c_void_p
 )
-_ATTACH_GLOBAL = 1
+_ATTACH_GLOBAL, _PORTABLE_AND_MAPPED = 1, 3
 _MAX_DYNAMIC_SHARED, _STATIC_SHARED = 8, 49152
 _NOT_FOUND, _UNKNOWN = 500, 999
 
@@ -77,21 +80,38 @@ def release(address: int | None) -> None:
         driver.call("cuMemFree_v2", ctypes.c_uint64(address or 0))
 
 
+def _move(target: int, source: int, size: int) -> None:
+    """Copy memory, of which one side is on the GPU."""
+    with driver.device().current():
+        driver.call("cuMemcpy", ctypes.c_uint64(target), ctypes.c_uint64(source), ctypes.c_size_t(size))
+
+
+def _show(address: int, size: int) -> None:
+    """Let the GPU see memory of the host, or no longer, if there is no size. Some is there in any case."""
+    with suppress(driver.CudaError), driver.device().current():
+        if size:
+            driver.call("cuMemHostRegister_v2", ctypes.c_void_p(address), ctypes.c_size_t(size), _PORTABLE_AND_MAPPED)
+        else:
+            driver.call("cuMemHostUnregister", ctypes.c_void_p(address))
+
+
 class SimtPrograms:
     """The modules of a program on the GPU. ``say`` gets what went wrong in a launch."""
 
     def __init__(self, library: ctypes.CDLL, files: Sequence[SimtFile], say: Callable[[str], None]) -> None:
         self._say = say
-        self._symbol = library["__tw_symbol"]
-        self._symbol.argtypes, self._symbol.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_void_p
+        self._shared: set[int] = set()  # variables, by their address here, that are on the GPU alone
         self._functions: dict[str, ctypes.c_void_p] = {}
         self._variables: dict[str, list[tuple[int, int, int]]] = {}  # address here and there, and bytes
         with driver.device().current():
             for file in files:
                 self._load(library, file)
-        self._callbacks = _ALLOCATE(allocate), _RELEASE(release), _LAUNCH(self._guarded)
-        library["__tw_set_allocator"](*self._callbacks[:2])
-        library["__tw_set_simt_launcher"](self._callbacks[2])
+        self._callbacks = (
+            *(_ALLOCATE(allocate), _RELEASE(release), _VARIABLE(self._variable), _MOVE(_move), _SHOW(_show)),
+            _LAUNCH(self._guarded),
+        )
+        library["__tw_set_gpu"](*self._callbacks[:-1])
+        library["__tw_set_simt_launcher"](self._callbacks[-1])
 
     def synchronize(self) -> None:
         """Wait for what has been launched. CudaError for what went wrong there."""
@@ -120,6 +140,16 @@ class SimtPrograms:
             driver.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
             self._functions[symbol], self._variables[symbol] = function, variables
 
+    def _variable(self, here: int) -> int:
+        """The address on the GPU of a variable, which is there alone from now on; 0 where no kernel has it."""
+        found = next((row for rows in self._variables.values() for row in rows if row[0] == here), None)
+        if found is None:
+            return 0
+        with driver.device().current():
+            _copied([found])
+        self._shared.add(here)
+        return found[1]
+
     def _guarded(self, symbol: bytes, shape: Any, shared: int, slots: int | None) -> int:
         """A launch: 0, or the error of CUDA that the program gets."""
         try:
@@ -135,18 +165,13 @@ class SimtPrograms:
 
     def _launch(self, symbol: str, shape: Sequence[int], shared: int, slots: int | None) -> None:
         function = self._functions[symbol]
-        variables = [(self._symbol(here, 0), there, size) for here, there, size in self._variables[symbol]]
+        variables = [row for row in self._variables[symbol] if row[0] not in self._shared]
         _copied(variables)
-        given = [(*each, ctypes.string_at(each[0], each[2])) for each in variables]
         if shared > _STATIC_SHARED:
             driver.call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, ctypes.c_int(shared))
         driver.call("cuLaunchKernel", function, *shape, ctypes.c_uint(shared), None, ctypes.c_void_p(slots), None)
         self.synchronize()
-        for home, there, size, before in given:
-            found = np.empty(size, np.uint8)
-            _copied([(found.ctypes.data, there, size)], back=True)
-            changed = found != np.frombuffer(before, np.uint8)
-            np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(home))[changed] = found[changed]
+        _copied(variables, back=True)
 
 
 def _copied(variables: Sequence[tuple[int, int, int]], *, back: bool = False) -> None:

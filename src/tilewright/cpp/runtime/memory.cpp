@@ -18,11 +18,18 @@ struct block {
     // What the program said of where it is used. Nothing follows from it here.
     bool read_mostly, used_by_device;
     cudaMemLocation preferred, prefetched;
+    bool on_gpu = false;  // where this machine cannot read it
 };
 static list<block> blocks;
-// Where allocations come from that a GPU sees at the same addresses; null for this machine's memory.
-static void* (*allocator)(size_t) = nullptr;
-static void (*deallocator)(void*) = nullptr;
+// On a GPU: allocations that both sides see at the same addresses, where it has a variable of the device, copies of what
+// this machine cannot read, and memory of this machine that it is to see from now on, or no longer. Null without one.
+static struct {
+    void* (*allocate)(size_t);
+    void (*release)(void*);
+    void* (*variable)(void const*);
+    void (*move)(void*, void const*, size_t);
+    void (*show)(void*, size_t);
+} gpu{};
 // On both sides of memory of this machine lie addresses that nobody may use: a kernel that leaves it faults there before
 // it harms others.
 constexpr size_t guard = size_t(2) << 30, most_mapped = 8192;  // the system allows 65530 areas for a process
@@ -30,18 +37,18 @@ constexpr size_t guard = size_t(2) << 30, most_mapped = 8192;  // the system all
 static block memory(size_t size, cudaMemoryType kind) {
     size_t page = size_t(sysconf(_SC_PAGESIZE)), pages = (size + page - 1) / page * page, mapped = pages + 2 * guard;
     int const how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void* found = allocator || blocks.count >= most_mapped ? MAP_FAILED : mmap(nullptr, mapped, PROT_NONE, how, -1, 0);
+    void* found = gpu.allocate || blocks.count >= most_mapped ? MAP_FAILED : mmap(nullptr, mapped, PROT_NONE, how, -1, 0);
     char* owner = (char*)found + guard;
     if (found != MAP_FAILED && mprotect(owner, pages, PROT_READ | PROT_WRITE) == 0)
         return {size_t(owner), size_t(owner) + size, owner, mapped, kind};
     if (found != MAP_FAILED) munmap(found, mapped);
-    owner = (char*)(allocator ? allocator : malloc)(size + alignment);
+    owner = (char*)(gpu.allocate ? gpu.allocate : malloc)(size + alignment);
     size_t start = (size_t(owner) + alignment - 1) / alignment * alignment;
     return {start, start + size, owner, 0, kind};
 }
 static void give_back(block const& what) {
     if (what.mapped) munmap((char*)what.owner - guard, what.mapped);
-    else if (what.owner) (deallocator ? deallocator : free)(what.owner);
+    else if (what.owner) (gpu.release ? gpu.release : free)(what.owner);
 }
 static size_t used = 0, most_used = 0;
 
@@ -129,6 +136,7 @@ cudaError_t release(void* address, bool registered) {
         return report(registered ? cudaErrorHostMemoryNotRegistered : cudaErrorInvalidValue);
     if (found->owner && !found->reserved) used -= found->end - found->start;
     bool reserved = found->reserved;
+    if (registered && gpu.show) gpu.show(address, 0);
     if (!reserved) give_back(*found);
     blocks.remove(size_t(found - blocks.items));
     if (reserved) leave_reserved(address);
@@ -205,13 +213,19 @@ static bool usable(void const* address, size_t size, bool on_device) {
     return address && (!on_device && !find(address) ? true : holds(address, size));
 }
 
+static bool is_on_gpu(void const* address) {
+    locked here;
+    block* found = find(address);
+    return found && found->on_gpu;
+}
+static void move(void* target, void const* source, size_t size) { memmove(target, source, size); }
 cudaError_t copy(void* target, void const* source, size_t size, cudaMemcpyKind kind) {
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
     if (size == 0) return cudaSuccess;
     bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
     if (!usable(target, size, to_device) || !usable(source, size, from_device)) return cudaErrorInvalidValue;
-    memmove(target, source, size);
+    (is_on_gpu(target) || is_on_gpu(source) ? gpu.move : move)(target, source, size);
     return cudaSuccess;
 }
 
@@ -236,8 +250,12 @@ cudaError_t copy3d(cudaMemcpy3DParms const& how) {
 cudaError_t fill(void* address, unsigned value, unsigned element, size_t count) {
     if (count == 0) return cudaSuccess;
     if (!holds(address, count * element)) return cudaErrorInvalidValue;
-    if (element == 1) memset(address, int(value & 255), count);
-    for (size_t i = 0; element > 1 && i < count; ++i) memcpy((char*)address + i * element, &value, element);
+    char* to = is_on_gpu(address) ? (char*)malloc(count * element) : (char*)address;
+    if (element == 1) memset(to, int(value & 255), count);
+    for (size_t i = 0; element > 1 && i < count; ++i) memcpy(to + i * element, &value, element);
+    if (to == address) return cudaSuccess;
+    gpu.move(address, to, count * element);
+    free(to);
     return cudaSuccess;
 }
 
@@ -278,9 +296,9 @@ static cudaMemcpy3DParms plane(void* target, size_t target_pitch, void const* so
 
 extern "C" {
 // For `tilewright run`: other memory; and the bounds of the allocation that an address is in or at the end of.
-void __tw_set_allocator(void* (*allocate)(size_t), void (*release)(void*)) {
-    allocator = allocate;
-    deallocator = release;
+void __tw_set_gpu(void* (*allocate)(size_t), void (*release)(void*), void* (*variable)(void const*),
+                  void (*move)(void*, void const*, size_t), void (*show)(void*, size_t)) {
+    gpu = {allocate, release, variable, move, show};
 }
 int __tw_memory_bounds(void const* address, size_t* bounds) { return bounds_of(address, bounds, bounds + 1); }
 
@@ -294,21 +312,19 @@ size_t __tw_memory_allocations(size_t* bounds, size_t room) {
     return blocks.count;
 }
 
-// Where a variable of the device is for the host: memory of the device, once the program has asked for the address, and
-// so said its size. On a GPU that is other memory than the variable of the host, which kernels cannot reach.
+// Where copies find a variable of the device: on the GPU, once the program has asked for the address, and so said its size.
 char* __tw_symbol(void const* address, size_t size) {
     locked here;
     for (home const& each : homes)
         if (each.variable == address) return each.memory;
     if (!size) return (char*)address;
-    block* found = find(address);
-    if (found && found->start == size_t(address)) return (char*)address;
-    block const itself{size_t(address), size_t(address) + size, nullptr, 0, cudaMemoryTypeDevice};
-    block const made = allocator ? memory(size, cudaMemoryTypeDevice) : itself;
-    if (allocator && !made.owner) return nullptr;
-    add(made);
-    if (allocator) homes.add({address, (char*)memcpy((void*)made.start, address, size)});
-    return (char*)made.start;
+    char* there = gpu.variable ? (char*)gpu.variable(address) : nullptr;
+    if (there) homes.add({address, there});
+    size_t start = size_t(there ? there : address);
+    block* found = find((void*)start);
+    if (!found || found->start != start)
+        add({start, start + size, nullptr, 0, cudaMemoryTypeDevice, 0, false, false, false, {}, {}, there != nullptr});
+    return (char*)start;
 }
 cudaError_t cudaMalloc(void** address, size_t size) { return allocate(address, size, cudaMemoryTypeDevice); }
 cudaError_t cudaMallocAsync(void** address, size_t size, cudaStream_t stream) {
@@ -356,6 +372,7 @@ cudaError_t cudaHostRegister(void* address, size_t size, unsigned int flags) {
     locked here;
     if (find(address)) return report(cudaErrorHostMemoryAlreadyRegistered);
     add({size_t(address), size_t(address) + size, nullptr, 0, cudaMemoryTypeHost, flags});
+    if (gpu.show) gpu.show(address, size);
     return report(cudaSuccess);
 }
 cudaError_t cudaHostUnregister(void* address) { return release(address, true); }
