@@ -370,3 +370,97 @@ int main() {
 def test_reductions_of_a_block(tmp_path: Path) -> None:
     """In the forms in which they are written; each runs in another way, and all give the same."""
     assert printed(tmp_path / "program.cu", REDUCTIONS) == ("0 bad\n", "")
+
+
+EACH_NTH = r"""#include <cstdio>
+#include <cuda_runtime.h>
+#define KERNEL(name, type, condition) \
+    __global__ void name(int* out, type a, type b) { \
+        __shared__ int s[512]; \
+        int t = threadIdx.x; \
+        unsigned u = threadIdx.x; \
+        for (int i = t; i < 512; i += blockDim.x) s[i] = 1; \
+        __syncthreads(); \
+        for (int round = 0; round < 3; ++round, a += a) { \
+            if (condition) s[threadIdx.y * blockDim.x + t] += t + 1; \
+            __syncthreads(); \
+        } \
+        out[threadIdx.y * blockDim.x + t] = s[threadIdx.y * blockDim.x + t]; \
+    } \
+    void host_##name(int* out, type a, type b, unsigned width, unsigned rows) { \
+        for (unsigned i = 0; i < width * rows; ++i) out[i] = 1; \
+        for (int round = 0; round < 3; ++round, a += a) \
+            for (unsigned u = 0; u < width; ++u) \
+                for (unsigned y = 0; y < rows; ++y) { \
+                    int t = int(u); \
+                    if (condition) out[y * width + u] += t + 1; \
+                } \
+    }
+KERNEL(each_signed, int, t % a == 0)
+KERNEL(each_unsigned, unsigned, u % a == 0)
+KERNEL(not_each, int, t % a != 0)
+KERNEL(twice, unsigned, u % (2 * a) == 0)
+KERNEL(other, int, t % a == b)
+KERNEL(times, int, a * t < b)
+KERNEL(times_unsigned, unsigned, 2 * a * u < b)
+KERNEL(times_most, unsigned, u * a <= b)
+KERNEL(times_least, int, t * a >= b)
+KERNEL(swapped, int, b > t * a)
+KERNEL(constant, int, t * 3 < b)
+template <typename T>
+int check(char const* name, void (*k)(int*, T, T), void (*host)(int*, T, T, unsigned, unsigned), T a, T b) {
+    static int* out = nullptr;
+    if (!out) cudaMallocManaged(&out, 2048);
+    int wrong = 0, want[512];
+    dim3 blocks[] = {dim3(1), dim3(31), dim3(256), dim3(64, 3)};
+    for (dim3 block : blocks) {
+        k<<<1, block>>>(out, a, b);
+        cudaDeviceSynchronize();
+        host(want, a, b, block.x, block.y);
+        for (unsigned i = 0; i < block.x * block.y; ++i) wrong += out[i] != want[i];
+    }
+    if (wrong) printf("%s(%d, %d): %d wrong\n", name, int(a), int(b), wrong);
+    return wrong;
+}
+#define CHECK(name, a, b) wrong += check(#name, name, host_##name, a, b)
+int main() {
+    int wrong = 0;
+    for (int a : {1, 2, 3, 4, 7, 64, 300, -1, -2, -5, 1 << 20, 1 << 29}) {
+        CHECK(each_signed, a, 0); CHECK(each_unsigned, unsigned(a), 0u); CHECK(not_each, a, 0);
+        CHECK(twice, unsigned(a) * 2 + 1, 0u);
+        for (int b : {0, 1, 5, 60, 1000, -3, -1}) {
+            CHECK(other, a, b); CHECK(times_unsigned, unsigned(a), unsigned(b)); CHECK(times_most, unsigned(a), unsigned(b));
+            CHECK(constant, a, b);
+            if (a < 1 << 20) { CHECK(times, a, b); CHECK(times_least, a, b); CHECK(swapped, a, b); }
+        }
+    }
+    for (int b : {0, 5, -4}) { CHECK(times, 0, b); CHECK(times_unsigned, 0u, unsigned(b)); CHECK(times_least, 0, b); }
+    printf("%d wrong, %s\n", wrong, cudaGetErrorName(cudaGetLastError()));
+}
+"""
+
+
+def test_threads_of_which_each_nth_or_the_first_by_a_product_do_something(tmp_path: Path) -> None:
+    """As trees over a block ask for, with divisors and factors of any sign, and products that are too large."""
+    assert printed(tmp_path / "program.cu", EACH_NTH) == ("0 wrong, cudaSuccess\n", "")
+
+
+def test_a_distance_of_zero_divides_by_it(tmp_path: Path) -> None:
+    text = """#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void k(int* out, int a) {
+    __shared__ int s[64];
+    s[threadIdx.x] = 1;
+    __syncthreads();
+    if (threadIdx.x % a == 0) s[threadIdx.x] += 2;
+    __syncthreads();
+    out[threadIdx.x] = s[threadIdx.x];
+}
+int main() {
+    int* out; cudaMallocManaged(&out, 256);
+    k<<<1, 64>>>(out, 0);
+    puts(cudaGetErrorName(cudaDeviceSynchronize()));
+}
+"""
+    out, reports = printed(tmp_path / "program.cu", text)
+    assert out == "cudaErrorLaunchFailure\n" and "program.cu:7" in reports

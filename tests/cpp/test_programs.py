@@ -527,6 +527,24 @@ int main() { atexit([] { puts("atexit"); }); printf("main %d\\n", *p); return 9;
     assert how == "check" or (done.stderr, done.returncode) == ("", 9)
 
 
+def test_types_of_functions_of_the_driver(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Those that are not supported have one, too."""
+    text = """#include <cudaTypedefs.h>
+#include <cuda_runtime.h>
+int main() {
+    void* found;
+    cudaGetDriverEntryPoint("cuDeviceGetCount", &found, cudaEnableDefault);
+    PFN_cuDeviceGetCount_v2000 count = (PFN_cuDeviceGetCount_v2000)found;
+    PFN_cuTensorMapEncodeTiled_v12000 unsupported = nullptr;
+    int devices = 0;
+    return unsupported != nullptr || count(&devices) != CUDA_SUCCESS || devices != 1;
+}
+"""
+    (tmp_path / "program.cu").write_text(text)
+    done = run(tmp_path / "program.cu", environment)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+
+
 NAMED_KERNELS = """
 struct Scale { float by; constexpr Scale(float b) : by(b) {} };
 enum class Mode : short { add, mul };

@@ -179,7 +179,7 @@ def block_function(
         location=locations[0],
         head=[*head],
         frame=frame_pointers(kernel),
-        uniform=[*uniform, *(["  %bound = alloca i64"] if kernel.guards else [])],
+        uniform=[*uniform, *(["  %bound = alloca [2 x i64]"] if kernel.guards else [])],
         cases=" ".join(f"i32 {k}, label %r{k}.start" for k in range(count)),
         loops=loops,
         kept=_copies(kernel, "kept", "new", "old"),
@@ -224,7 +224,7 @@ def frame_pointers(kernel: Split, *, shared: bool = False) -> list[str]:
 def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], location: str, *, stores: bool) -> list[str]:
     """Region ``k`` for all threads of the block, which is called at ``location``."""
     r, parallel = f"r{k}.", is_parallel(kernel, k)
-    own = [f"%{r}{axis}" for axis in "xyz"]
+    own = [f"%{r}{axis}" for axis in ("far" if k in kernel.guards else "x", "y", "z")]
     width, rows = ("%c6", "%c7") if stores or knows_rows(kernel, k) else ("%plane", "1")
 
     def call(name: str, *coordinates: str) -> str:
@@ -239,8 +239,9 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], locati
         first = simt_lines("guarded", r=r, asked=asked, width=width, after="join")
     else:
         first = [f"  br label %{r}zs"]
-    body = [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)] if stores else []
-    body += [f"  %{r}xw = zext i32 %{r}x to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
+    body = [f"  {own[0]} = mul nuw nsw i32 %{r}x, %{r}step"] if k in kernel.guards else []
+    body += [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)] if stores else []
+    body += [f"  %{r}xw = zext i32 {own[0]} to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
     body += [f"  %{r}next = {call(names.region(k), *own, f'%{r}thread')}"]
     if kernel.yields:
         group = f", !llvm.access.group {names.group(k)}" if parallel else ""

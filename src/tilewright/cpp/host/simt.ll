@@ -101,13 +101,19 @@ ${r}ze:
   br i1 %${r}zm, label %${r}zs, label %$after
 
 ;; guarded
-  store i64 0, ptr %bound
+  store [2 x i64] [i64 0, i64 1], ptr %bound
   %${r}all = $asked
   store i32 %${r}all, ptr %met
   %${r}bound = load i64, ptr %bound
   %${r}row.w = zext i32 $width to i64
   %${r}least = call i64 @llvm.umin.i64(i64 %${r}bound, i64 %${r}row.w)
-  %${r}limit = trunc i64 %${r}least to i32
+  %${r}step.at = getelementptr i64, ptr %bound, i64 1
+  %${r}step.w = load i64, ptr %${r}step.at
+  %${r}step = trunc i64 %${r}step.w to i32
+  %${r}up = add i64 %${r}least, %${r}step.w
+  %${r}last = sub i64 %${r}up, 1
+  %${r}count = udiv i64 %${r}last, %${r}step.w
+  %${r}limit = trunc i64 %${r}count to i32
   %${r}some = icmp ne i32 %${r}limit, 0
   br i1 %${r}some, label %${r}zs, label %$after
 
