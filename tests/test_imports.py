@@ -189,3 +189,31 @@ def test_backends_and_optional_libraries_load_on_use() -> None:
     optional = ["llvmlite", "torch", "jax", "triton"]
     ours = [f"tilewright.{name}" for name in ("backends.cpu", "backends.reference", "sanitizer", "viewer")]
     assert set(loaded).isdisjoint([*optional, *ours])
+
+
+_FIRST_LAUNCH = """
+import sys
+import numpy as np
+import tilewright as ct
+
+@ct.kernel
+def double(x):
+    ct.store(x, (ct.bid(0),), ct.load(x, (ct.bid(0),), (4,)) * 2)
+
+x = np.ones(8)
+ct.launch(None, (2,), double, (x,), backend="cpu")
+assert (x == 2).all()
+print(*sys.modules)
+"""
+
+
+def test_a_first_launch_loads_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every launch of a program waits for it."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
+    program = tmp_path / "program.py"
+    program.write_text(_FIRST_LAUNCH)
+    loaded = run_python(f"import runpy; runpy.run_path({str(program)!r})").split()
+    assert "tilewright.backends.cpu.codegen.kernel" in loaded
+    cpu = "codegen.mma inspection launch_stub library own_team performance team_stub"
+    others = ["sanitizer", "viewer", "system.dwarf", *(f"backends.cpu.{name}" for name in cpu.split())]
+    assert set(loaded).isdisjoint(f"tilewright.{name}" for name in others)
