@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 
 from tilewright.analysis.gpu.target import GpuTarget
 
-_EXTREMES = {f"{name}.{sign}16{both}" for name in ("min", "max") for sign in "su" for both in ("", "x2")}
+_EXTREMES = {"min.s16", "max.s16", "min.u16", "max.u16", "min.s16x2", "max.s16x2", "min.u16x2", "max.u16x2"}
 _WRONG = {"add.s16x2", "add.u16x2", "neg.s16", "abs.s16", "abs.s32", "abs.s64"}
 _MMA, _FENCE = "wgmma.mma_async.", "wgmma.fence."
 _UPPER_HALF = 32  # bits of the lower one
