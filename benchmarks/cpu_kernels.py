@@ -178,6 +178,28 @@ def matmul(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[
 
 
 @ct.kernel
+def batched_matmul(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+    i, j, batch = ct.bid(0), ct.bid(1), ct.bid(2)
+    total = ct.zeros((TM, TN), F32)
+    for k in range(ct.num_tiles(a, 2, (1, TM, TK))):
+        left = ct.load(a, (batch, i, k), (1, TM, TK), padding_mode=ZERO).reshape((TM, TK))
+        right = ct.load(b, (batch, k, j), (1, TK, TN), padding_mode=ZERO).reshape((TK, TN))
+        total = ct.mma(left, right, total)
+    ct.store(c, (batch, i, j), total.reshape((1, TM, TN)))
+
+
+@ct.kernel
+def transposed_matmul(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+    """a @ b.T"""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((TM, TN), F32)
+    for k in range(ct.num_tiles(a, 1, (TM, TK))):
+        right = ct.load(b, (j, k), (TN, TK), padding_mode=ZERO)
+        total = ct.mma(ct.load(a, (i, k), (TM, TK), padding_mode=ZERO), right.transpose(), total)
+    ct.store(c, (i, j), total)
+
+
+@ct.kernel
 def linear_gelu(a, b, bias, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
     """GELU(a @ b + bias), in its tanh form."""
     i, j = ct.bid(0), ct.bid(1)

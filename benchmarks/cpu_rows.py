@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -388,6 +389,41 @@ def matmul(m: int, n: int, k: int, dtype: str = "f32", tile: tuple[int, int, int
     return Work(ours, peers, 1e-4, 2.0 * m * n * k, moved, frozenset({"JAX"}), double=dtype == "f64")
 
 
+def batched_matmul(batches: int, m: int, n: int, k: int, tile: tuple[int, int, int]) -> Work:
+    """In tiles as kernels for GPUs have them."""
+    a, b = normal(batches * m, k).reshape(batches, m, k), normal(batches * k, n, seed=1).reshape(batches, k, n)
+    c, theirs = np.empty((batches, m, n), np.float32), np.empty((batches, m, n), np.float32)
+    ta, tb, tc = map(torch.from_numpy, (a, b, np.empty_like(c)))
+    ours = launch(kernels.batched_matmul, (ct.cdiv(m, tile[0]), ct.cdiv(n, tile[1]), batches), a, b, c, *tile)
+    peers = {"NumPy": lambda: np.matmul(a, b, out=theirs), "torch": lambda: torch.bmm(ta, tb, out=tc)}
+    return Work(ours, peers, 1e-4, 2.0 * batches * m * n * k, a.nbytes + b.nbytes + c.nbytes)
+
+
+def transposed_matmul(m: int, n: int) -> Work:
+    """Of few rows with the transpose of a square matrix."""
+    a, b, tile = normal(m, n), normal(n, n, seed=1), (m, 128, 128)
+    c, theirs = np.empty((m, n), np.float32), np.empty((m, n), np.float32)
+    ta, tb, tc = map(torch.from_numpy, (a, b, np.empty_like(c)))
+    ours = launch(kernels.transposed_matmul, (1, n // tile[1]), a, b, c, *tile)
+    peers = {"NumPy": lambda: np.matmul(a, b.T, out=theirs), "torch": lambda: torch.mm(ta, tb.T, out=tc)}
+    return Work(ours, peers, 1e-4, 2.0 * m * n * n, b.nbytes)
+
+
+def dot_matmul(n: int) -> Work:
+    """Of bfloat16 by the instructions for it, which kernels must be asked to use; no peer where there are none."""
+    a, b = (torch.from_numpy(normal(n, n, seed=s)).bfloat16() for s in (0, 1))
+    c, theirs, tile = torch.empty_like(a), torch.empty_like(a), (128, 128, 64)
+    os.environ["TILEWRIGHT_BF16_DOT"] = "1"
+    try:
+        ours = launch(kernels.matmul, (n // tile[0], n // tile[1]), a, b, c, *tile, ct.float32)
+    except ct.SettingError:
+        return Work(list, {})
+    finally:
+        del os.environ["TILEWRIGHT_BF16_DOT"]
+    peers = {"torch": lambda: torch.mm(a, b, out=theirs)}
+    return Work(ours, peers, 1e-2, flops=2.0 * n**3, limited=False)
+
+
 def narrow_matmul(dtype: str) -> Work:
     """Against our own rate in float32."""
     n, tile = 1024, (128, 128, 256)
@@ -524,9 +560,16 @@ def rows() -> Iterator[Row]:
         name = f"matmul 1024 in tiles of {'x'.join(map(str, tile))}"
         yield Row(name, lambda tile=tile: matmul(1024, 1024, 1024, tile=tile))
     yield Row("matmul 1000x1003x997", lambda: matmul(1000, 1003, 997))
+    yield Row("matmul 768x3072x768 in tiles of 128x128x64", lambda: matmul(768, 3072, 768, tile=(128, 128, 64)))
+    yield Row("16 matmuls 512x512x256", lambda: batched_matmul(16, 512, 512, 256, (128, 128, 64)))
+    yield Row("64 matmuls 128x128x64", lambda: batched_matmul(64, 128, 128, 64, (64, 64, 64)))
+    for m in (1, 16):
+        yield Row(f"matmul {m}x4096x4096 transposed", lambda m=m: transposed_matmul(m, 4096))
     yield Row("matmul 1024 f64", lambda: matmul(1024, 1024, 1024, "f64"))
     for dtype in ("bf16", "f16"):
         yield Row(f"matmul 1024 {dtype}, of our f32", lambda d=dtype: narrow_matmul(d))
+    for n in (1024, 2048):
+        yield Row(f"matmul {n} bf16 by dot instructions", lambda n=n: dot_matmul(n))
     yield Row("matmul 1024 int8", byte_matmul)
     for length, width in ((1024, 64), (4096, 128)):
         for causal in (False, True):
