@@ -30,7 +30,6 @@ _BACKENDS = {
 # benchmarks/results. TILEWRIGHT_BACKEND and use_backend decide otherwise.
 _TAKEN_FROM_GPU = {
     "MMA ops of floats that warp groups do not do, or in all bits": ("triton", "triton", "has_slower_mma"),
-    "attention with masks in memory, and small steps of its gradients": ("triton", "triton", "is_slower_attention"),
 }
 
 

@@ -63,7 +63,8 @@ def test_each_tile_is_fetched_once(kernel: Any, make: Callable[[], Any]) -> None
     for got, want in zip(arrays[6:], wanted):
         assert np.linalg.norm(got.astype(np.float64) - want) < 5e-3 * np.linalg.norm(want)
     copies = [op.buffer.op for op in found[-1].walk() if isinstance(op, TmaLoad)]
-    assert len({copy.buffer for copy in copies if isinstance(copy, SharedCopy)}) == 4
+    buffers = {copy.buffer for copy in copies if isinstance(copy, SharedCopy)}
+    assert sorted(buffer.type.copies for buffer in buffers) == [1, 1, 2, 2]  # those of a loop run an iteration ahead
 
 
 def test_gradients_of_many_queries_are_those_of_half_as_many_in_two_ctas() -> None:

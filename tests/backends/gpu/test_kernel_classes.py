@@ -8,12 +8,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from support.gpu_attention import attended, backward_of_keys, backward_of_queries
 from support.gpu_products import aligned, matmul
 
 import tilewright as ct
 from tilewright.backends.gpu.backend import GpuBackend
-from tilewright.backends.gpu.kernel_classes import has_slower_mma, is_slower_attention
+from tilewright.backends.gpu.kernel_classes import has_slower_mma
 from tilewright.backends.registry import classes_of
 from tilewright.runtime.launch import specialization
 
@@ -91,80 +90,6 @@ def test_operands_that_threads_gather() -> None:
 def test_kernels_without_mma_ops_stay(target: str) -> None:
     half = aligned((256, 256), np.float16)
     assert not has_slower_mma(specialization(added, (half, half, half), "reference").function, GpuBackend(target))
-
-
-def is_slower(kernel: Any, arrays: list[Any], *sizes: int) -> bool:
-    function = specialization(kernel, (*arrays, *sizes), "reference").function
-    return is_slower_attention(function, GpuBackend("sm_90"))
-
-
-@ct.kernel
-def biased(
-    q: ct.Array, k: ct.Array, v: ct.Array, bias: ct.Array, o: ct.Array, T: ct.Constant[int], D: ct.Constant[int]
-) -> None:
-    x, total = ct.load(q, (0, 0), (T, D)), ct.zeros((T, D), ct.float32)
-    for j in range(ct.cdiv(k.shape[0], T)):
-        scores = ct.mma(x, ct.transpose(ct.load(k, (j, 0), (T, D))), ct.load(bias, (0, j), (T, T)).astype(ct.float32))
-        total = ct.mma(ct.exp(scores).astype(q.dtype), ct.load(v, (j, 0), (T, D)), total)
-    ct.store(o, (0, 0), total.astype(o.dtype))
-
-
-@pytest.mark.parametrize(
-    ("T", "D", "dtype", "wanted"),
-    [(128, 64, np.float16, False), (64, 64, np.float16, True), (128, 128, np.float16, True), (128, 64, np.int8, True)],
-)
-def test_tiles_beside_scores(T: int, D: int, dtype: type, wanted: bool) -> None:
-    q, k, v, o = (aligned((256, D), np.float16) for _ in range(4))
-    assert is_slower(biased, [q, k, v, aligned((256, 256), dtype), o], T, D) == wanted
-
-
-def test_attention_of_loaded_keys_and_values_stays() -> None:
-    assert not is_slower_attention(attended(64, 64, 64), GpuBackend("sm_90"))
-
-
-@pytest.mark.parametrize(
-    ("kernel", "sizes", "wanted"),
-    [
-        (backward_of_queries, (64, 64, 64), False),
-        (backward_of_queries, (64, 32, 64), True),
-        (backward_of_queries, (32, 64, 128), False),
-        (backward_of_keys, (64, 64, 128), False),
-        (backward_of_keys, (32, 64, 64), False),
-        (backward_of_keys, (32, 64, 128), True),
-        (backward_of_keys, (128, 64, 128), False),
-    ],
-)
-def test_small_steps_of_backward_passes(kernel: Any, sizes: tuple[int, int, int], wanted: bool) -> None:
-    arrays = [aligned((256, sizes[2]), np.float16) for _ in range(5 + (kernel is backward_of_keys))]
-    arrays[4:4] = [aligned((256,), np.float32) for _ in range(2)]
-    assert is_slower(kernel, arrays, *sizes) == wanted
-
-
-@ct.kernel
-def shared_keys(
-    q: ct.Array, k: ct.Array, v: ct.Array, g: ct.Array, dk: ct.Array, dv: ct.Array, M: ct.Constant[int],
-    D: ct.Constant[int],
-) -> None:  # fmt: skip
-    """Gradients of 64 keys and values that all heads of queries share."""
-    y, z = ct.load(k, (0, 0), (64, D)), ct.load(v, (0, 0), (64, D))
-    keys, values = ct.zeros((64, D), ct.float32), ct.zeros((64, D), ct.float32)
-    for h in range(q.shape[0]):
-        for i in range(q.shape[1] // M):
-            x = ct.load(q, (h, i, 0), (1, M, D)).reshape((M, D))
-            grads = ct.load(g, (h, i, 0), (1, M, D)).reshape((M, D))
-            weights = ct.exp2(ct.mma(y, ct.transpose(x), ct.zeros((64, M), ct.float32)))
-            values = ct.mma(weights.astype(q.dtype), grads, values)
-            change = ct.mma(z, ct.transpose(grads), ct.zeros((64, M), ct.float32))
-            keys = ct.mma((weights * change).astype(q.dtype), x, keys)
-    ct.store(dk, (0, 0), keys.astype(dk.dtype))
-    ct.store(dv, (0, 0), values.astype(dv.dtype))
-
-
-@pytest.mark.parametrize(("M", "D", "wanted"), [(64, 64, False), (128, 64, False), (64, 128, True), (128, 128, False)])
-def test_gradients_of_keys_that_heads_share(M: int, D: int, wanted: bool) -> None:
-    q, g = (aligned((2, 256, D), np.float16) for _ in range(2))
-    k, v, dk, dv = (aligned((256, D), np.float16) for _ in range(4))
-    assert is_slower(shared_keys, [q, k, v, g, dk, dv], M, D) == wanted
 
 
 def test_triton_takes_them_where_it_is_installed() -> None:

@@ -10,13 +10,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support.gpu_attention import attended
+from support.gpu_products import aligned
 
+import tilewright as ct
 from tilewright.backends.gpu.compiler import compile_to_ptx
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TmaLoad
 from tilewright.ir.ops.gpu.wgmma import WgmmaWait
+from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu import split_mma
 from tilewright.transforms.gpu.occupancy import resident
 
@@ -90,3 +93,20 @@ def test_what_loads_gives_registers_to_what_multiplies(
 def test_ctas_that_are_there_to_the_end(step: int, tiles: int, blocks: int, ctas: int) -> None:
     rings: Any = [SimpleNamespace(bytes=step)]
     assert resident(rings, tiles, blocks) == ctas
+
+
+@ct.kernel
+def biased(q: ct.Array, k: ct.Array, v: ct.Array, bias: ct.Array, o: ct.Array) -> None:
+    x, total = ct.load(q, (0, 0), (64, 64)), ct.zeros((64, 64), ct.float32)
+    for j in range(ct.cdiv(k.shape[0], 64)):
+        scores = ct.mma(x, ct.transpose(ct.load(k, (j, 0), (64, 64))), ct.zeros((64, 64), ct.float32))
+        weights = ct.exp(scores + ct.load(bias, (0, j), (64, 64)).astype(ct.float32))
+        total = ct.mma(weights.astype(q.dtype), ct.load(v, (j, 0), (64, 64)), total)
+    ct.store(o, (0, 0), total.astype(o.dtype))
+
+
+def test_what_threads_load_beside_scores_takes_registers() -> None:
+    """Four CTAs share an SM where five do without."""
+    q, k, v, o = (aligned((256, 64), np.float16) for _ in range(4))
+    function = specialization(biased, (q, k, v, aligned((256, 256), np.float16), o), "reference").function
+    assert ".minnctapersm 4\n" in compile_to_ptx(function, "sm_90", None).ptx

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from tilewright.analysis.gpu.target import GpuTarget, parse_target
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import depends, is_factor, mma_loops, mma_ops
 from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.hints import with_resolved_hints
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import float32, float64
 from tilewright.ir.ops.arith import Cast
-from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.wgmma import ROWS
 from tilewright.ir.ops.linear import Mma, MmaOp, MmaScaled
-from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.lowering import reshaped
 from tilewright.transforms.gpu.split_mma import SplitMma
@@ -25,41 +22,6 @@ from tilewright.transforms.gpu.split_steps import SplitSteps
 from tilewright.transforms.gpu.transpose_mma import TransposeMma
 from tilewright.transforms.gpu.wgmma_choice import Options, choose
 from tilewright.transforms.pipelines import optimize, run_passes
-
-# Of gradients of attention, for so many MMA ops of a loop and widths: rows and columns of scores in small steps.
-_SMALL_STEPS = {
-    (3, 64): {(64, 32), (128, 32)},
-    (3, 128): {(64, 32)},
-    (4, 64): {(128, 32)},
-    (4, 128): {(64, 32), (128, 32)},
-}
-_SMALL_IN_LOOPS = {(4, 128): {(64, 64)}}  # of keys that heads of queries share
-_LARGE_SCORES, _NARROW = 128, 64  # rows and columns, and the width, with which threads load a bias of 16 bits as fast
-
-
-def is_slower_attention(function: Function, backend: Backend) -> bool:
-    """Whether ``function`` is attention of 16-bit floats whose threads load tiles beside the scores, such as masks, but
-    those of 16 bits beside large ones, or its backward pass in small steps. See benchmarks/results/gpu_attention.md."""
-    return any(_has_small_steps(loop) or _loads_beside_scores(loop) for loop in mma_loops(function))
-
-
-def _has_small_steps(loop: For) -> bool:
-    mmas = mma_ops(loop)
-    *others, last = mmas
-    scores, form = mmas[0].acc.tile.shape[-2:], (len(mmas), last.acc.tile.shape[-1])
-    small = {*_SMALL_STEPS.get(form, ()), *(_SMALL_IN_LOOPS.get(form, ()) if isinstance(loop.parent, For) else ())}
-    return last.x.tile.element.bytes == 2 and scores in small and sum(depends(last, op) for op in others) == 2
-
-
-def _loads_beside_scores(loop: For) -> bool:
-    mmas = mma_ops(loop)
-    first, last = mmas[0], mmas[-1]
-    if last.x.tile.element.bytes != 2 or len(mmas) != 2 or not depends(last, first):
-        return False
-    large = min(first.acc.tile.shape[-2:]) >= _LARGE_SCORES and last.acc.tile.shape[-1] <= _NARROW
-    loads = [op for op in loop.body.walk() if isinstance(op, (Load, LoadView)) and not is_factor(op.result)]
-    beside = [op.result.tile.element.bytes for op in loads if op.result.tile.size == first.acc.tile.size]
-    return any(not (large and size == 2) for size in beside)
 
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:

@@ -36,6 +36,7 @@ from tilewright.transforms.gpu.specialize_warps import Consumer, begun
 # Of each ring: descriptors do not change, and MMA ops of other tiles take as long as a fetch. More are no faster:
 # benchmarks/results/gpu_constants.md.
 _STAGES = 1
+_PAIR = 2  # MMA ops of a step of attention; with more there is a second buffer for each tile: the same
 # Of tiles in a step, with which what the rotated MMA op reads has two places, and both MMA ops are waited for at once.
 _LARGE_STEP = 1 << 16  # bytes: benchmarks/results/gpu_attention.md
 
@@ -77,6 +78,13 @@ def _is_rotated(function: Function) -> bool:
     """Whether an MMA op multiplies what a loop has computed in the iteration before."""
     mmas = (op for op in function.walk() if isinstance(op, Wgmma))
     return any(op.block is not None and op.x in op.block.args for op in mmas)
+
+
+def _waits_often(function: Function) -> bool:
+    """Whether an iteration has three MMA ops or more, as in the backward pass: so few CTAs of that share an SM that
+    they do not multiply all the time while one fetches."""
+    blocks = [op.block for op in function.walk() if isinstance(op, Wgmma)]
+    return max(map(blocks.count, blocks)) > _PAIR
 
 
 def _goes_on(first: For, second: For, groups: Sequence[Group]) -> bool:
@@ -128,7 +136,7 @@ class InlineFetches:
         rings = rings_of(groups)
         room = share_of_sm(self.limit, ctas) - BARRIERS - staged_bytes(function)  # results come later
         large = _is_rotated(function) and sum(r.bytes for r in rings if r.depth) >= _LARGE_STEP
-        choose_stages(rings[::-1] if large else rings, room, 2 if large else _STAGES)
+        choose_stages(rings[::-1] if large else rings, room, 2 if large or _waits_often(function) else _STAGES)
         b, values = begun(function)
         before = len(b.block.ops)
         for ring in rings:

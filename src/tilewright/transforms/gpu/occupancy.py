@@ -8,9 +8,10 @@ from tilewright.analysis.mma_graph import depends
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
-from tilewright.ir.ops.control import For, block_of
+from tilewright.ir.ops.control import For, LoopOp, block_of
 from tilewright.ir.ops.gpu.tma import Fetch, Put
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma
+from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, share_of_sm
 from tilewright.transforms.gpu.fetch_rings import (
@@ -73,11 +74,18 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
         return 0
     stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in function.walk() if isinstance(op, Put))
     needed = max(sum(r.bytes for r in rings), stored) + staged_bytes(function) + BARRIERS
-    words = max(accumulators_beside(mmas)) // (LANES * warps) + _WORDS_BESIDE_ATTENTION
+    beside = max(accumulators_beside(mmas)) + _loaded_beside(function)
+    words = beside // (LANES * warps) + _WORDS_BESIDE_ATTENTION
     fits = (
         n for n in range(_MOST_CTAS, 1, -1) if words <= _registers_beside(n, warps) and needed <= share_of_sm(limit, n)
     )
     return next(fits, 0)
+
+
+def _loaded_beside(function: Function) -> int:
+    """The elements of tiles that threads load in loops for each element of an accumulator, such as masks of scores."""
+    loads = [op for op in function.walk() if isinstance(op, (Load, LoadView)) and isinstance(op.parent, LoopOp)]
+    return sum(op.result.tile.size for op in loads if op.result.tile.size not in (1, *op.result.tile.shape))
 
 
 def ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
