@@ -395,6 +395,18 @@ def test_bits_and_bytes(backend: str) -> None:
     )
 
 
+def test_bytes_keep_signaling_nans(backend: str) -> None:
+    for first, stored, dtype in ((0x7C00, np.float16, ct.float16), (0x7F80, BF16, ct.bfloat16)):
+        raw = np.arange(first, first + 128, dtype=np.uint16)
+        data = raw.view(np.uint8)
+        gives(
+            lambda x, y, dtype=dtype: (ct.pack_to_bytes(ct.unpack_from_bytes(x, dtype)), ct.pack_to_bytes(y)),
+            (data, data),
+            data,
+            raw.view(stored),
+        )
+
+
 def test_packed_float4(backend: str) -> None:
     """Two float4 elements share a byte, the first in its low half."""
     values = np.array([0.5, -1, 6, 0, -6, 1.5, 3, -0.5], np.float32)

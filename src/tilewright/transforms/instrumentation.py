@@ -23,6 +23,7 @@ PASSES = (
     "insert-checks",
     "insert-null-checks",
     "clip-views",
+    "pack-bits",
     "block-along-k",
     "merge-reductions",
     "sink-stores",

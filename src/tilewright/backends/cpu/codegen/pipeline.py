@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
-from tilewright.ir.core import Function
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function, Value
+from tilewright.ir.dtypes import float16, uint16
+from tilewright.ir.ops.arith import Bitcast
+from tilewright.ir.ops.shape import Pack, Unpack
+from tilewright.ir.rewrite import lower_ops
 from tilewright.transforms.base import Pass
 from tilewright.transforms.clip_views import ClipViews
 from tilewright.transforms.pipelines import OPTIMIZE, run_passes
 
+
+@dataclass(frozen=True)
+class PackBits:
+    """Packs float16 elements as integers: buffers hold them as float32, which would make signaling NaNs quiet ones."""
+
+    name: ClassVar[str] = "pack-bits"
+
+    def run(self, function: Function) -> Function:
+        return lower_ops(function, {Pack: _pack, Unpack: _unpack})
+
+
+def _pack(op: Pack, b: Builder) -> Value | None:
+    return b.emit(Pack, b.emit(Bitcast, op.x, dtype=uint16)) if op.x.tile.element is float16 else None
+
+
+def _unpack(op: Unpack, b: Builder) -> Value | None:
+    return b.emit(Bitcast, b.emit(Unpack, op.x, dtype=uint16), dtype=float16) if op.dtype is float16 else None
+
+
 PASSES: tuple[Pass, ...] = (
     ClipViews(),  # first: of the bounds that are promised, BoundsCheckElimination proves again what it can
+    PackBits(),
     *OPTIMIZE,
 )
 
