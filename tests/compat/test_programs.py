@@ -205,6 +205,9 @@ def test_install_inside_a_process() -> None:
     assert compiler._get_max_supported_bytecode_version("folder", allow_dev=True) is versions.V_13_5
     text = "entry @k(%0: tile<i32>) {\n  return\n}\n"
     assert compiler._bytecode_to_mlir_text(bytearray(write(parse_module(text)))).strip() == text.strip()
+    exec("from cuda.tile._bytecode import SimpleType; from cuda.tile._bytecode.float import float_from_bits", taken)
+    to_bits, scale = importlib.import_module("cuda.tile._bytecode").float_to_bits, taken["SimpleType"].F8E5M3FNU
+    assert taken["float_from_bits"](0x7B, scale) == 1.375 and to_bits(1.375, scale) == 0x7B
     assert compiler.get_sm_arch() == "sm_{}{}".format(*taken["_cext"].get_compute_capability())
     to_dtype = importlib.import_module("cuda.tile._ir.typing_support").to_dtype
     assert taken["_datatype"].can_autocast_dtypes(to_dtype(np.int8), module.int32)

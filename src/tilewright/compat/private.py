@@ -23,7 +23,7 @@ from tilewright.system.forks import load
 PACKAGES = ("_bytecode", "_ir")
 MODULES = (
     *("_cext", "_datatype", "_exception", "_execution", "_memory_model", "_numeric_semantics", "_stub", "_compile"),
-    *(*PACKAGES, "_bytecode.version", "_ir.typing_support"),
+    *(*PACKAGES, "_bytecode.float", "_bytecode.version", "_ir.typing_support"),
 )
 
 # Names of the classes of errors before they were public.
@@ -74,6 +74,26 @@ class BytecodeVersion(enum.IntEnum):
         return self // 100 % 100
 
 
+class SimpleType(enum.Enum):
+    """The types of floating-point numbers, by their names in the text form."""
+
+    F16, BF16, F32, TF32, F64 = "f16", "bf16", "f32", "tf32", "f64"
+    F8E4M3FN, F8E5M2, F8E8M0FNU, F4E2M1FN = "f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN"
+    F8E5M3FNU = FNV8E5M3FNU = "fnv8E5M3FNU"
+
+
+def _from_bits(bits: int, ty: SimpleType) -> float:
+    numbers = load("tilewright.tileir.numbers")
+    number: float = numbers.decode(numbers.FORMATS[ty.value], bits)
+    return number
+
+
+def _to_bits(val: float, ty: SimpleType) -> int:
+    numbers = load("tilewright.tileir.numbers")
+    bits: int = numbers.encode(numbers.FORMATS[ty.value], val)
+    return bits
+
+
 def _capability(index: int = 0) -> tuple[int, int]:
     """The compute capability of a GPU; without any GPU that of ``torch.cuda`` in ``cuda_tensors_on_cpu``."""
     return divmod(90 if driver.why_not() else driver.device(index).capability, 10)
@@ -86,6 +106,7 @@ def _text(bytecode: bytes | bytearray, **_: Any) -> str:
 
 
 _VERSIONS: dict[str, Any] = {"BytecodeVersion": BytecodeVersion}
+_FLOATS: dict[str, Any] = {"SimpleType": SimpleType, "float_from_bits": _from_bits, "float_to_bits": _to_bits}
 _MORE: dict[str, Callable[[Any], dict[str, Any]]] = {
     "_cext": lambda public: {
         "CallingConvention": public.compilation.CallingConvention,
@@ -99,7 +120,8 @@ _MORE: dict[str, Callable[[Any], dict[str, Any]]] = {
         **{old: getattr(public, new) for old, new in _ERRORS.items()},
         "UnsupportedCallError": UnsupportedCallError,
     },
-    "_bytecode": lambda public: _VERSIONS,
+    "_bytecode": lambda public: _VERSIONS | _FLOATS,
+    "_bytecode.float": lambda public: _FLOATS,
     "_bytecode.version": lambda public: _VERSIONS,
     "_compile": lambda public: {
         "_SUPPORTED_VERSIONS": list(BytecodeVersion),
