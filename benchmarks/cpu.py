@@ -8,7 +8,7 @@
     python benchmarks/cpu.py --states hot --processor-time   # of one thread: for a machine that others use as well
 
 All sides run in one process with the same number of threads, in three states: see ``cpu_timing.py``. Beside each row
-stands what the machine can do at most (``tilewright.backends.cpu.limits``). Every result is compared with the first
+stands what the machine can do at most (``Limits``). Every result is compared with the first
 peer's. Ours binds its launches once (``kernel.bind``), as programs that repeat them do. A star marks sides that
 allocate their result at each call; the others are given arrays. ``cpu_costs.py`` measures launches and compilation.
 What was measured is kept in ``cpu.json`` beside the tables, and measured again where machine or versions are others.
@@ -30,12 +30,11 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpu_timing import Clock, Times, cold, hot, mixed
 
-from tilewright.backends.cpu.limits import Limits
-from tilewright.backends.cpu.limits import measure as measure_limits
+from tilewright.backends.cpu.limits import copy_bandwidth, peak
 
 if TYPE_CHECKING:
     from cpu_rows import Run, Work
@@ -48,6 +47,23 @@ _STATES = {
     "cold": "Cold: idle processors before every call",
     "mixed": "Mixed: another library has just run, and its threads may still spin",
 }
+
+
+class Limits(NamedTuple):
+    """Bytes per second, read and written; operations per second in float32 and float64. A multiply-add counts two."""
+
+    copy: float
+    f32: float
+    f64: float
+
+    def of(self, flops: float, moved: float, double: bool = False) -> tuple[str, float]:
+        """Which limit binds, and the seconds that the work takes at least."""
+        compute, memory = flops / (self.f64 if double else self.f32), moved / self.copy
+        return ("compute", compute) if compute > memory else ("memory", memory)
+
+
+def measure_limits(threads: int) -> Limits:
+    return Limits(copy_bandwidth(threads), peak(threads, "float"), peak(threads, "double"))
 
 
 @dataclass(frozen=True)

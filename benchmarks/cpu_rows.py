@@ -45,7 +45,7 @@ class Work:
 
     ``tolerance`` bounds the largest difference relative to the largest magnitude. ``fresh`` are the sides that allocate
     their result. ``double``: the operations are in float64. Rows that are not ``limited`` use instructions of which
-    ``tilewright.backends.cpu.limits`` knows no peak.
+    ``Limits`` of ``cpu.py`` knows no peak.
     """
 
     ours: Run

@@ -1,14 +1,9 @@
-"""What a machine can do at most, measured: traffic with each level of memory, and multiply-adds in registers.
-
-python -m tilewright.backends.cpu.limits [--threads N]
-"""
+"""What a machine can do at most, measured: traffic with each level of memory, and multiply-adds in registers."""
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import functools
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,23 +19,6 @@ _MEGABYTES = 256  # of each array that is copied: more than any last-level cache
 _CHAINS = 12  # multiply-adds that do not wait for each other: latency 4, two units, and some to spare
 _ITERATIONS = 4_000_000  # some 5 ms, of which waking the threads (benchmarks/cpu_costs.py) is 1 %
 _REPETITIONS = 5  # of which the best counts
-
-
-class Limits(NamedTuple):
-    """Bytes per second, read and written; operations per second in float32 and float64. A multiply-add counts two."""
-
-    copy: float
-    f32: float
-    f64: float
-
-    def of(self, flops: float, moved: float, double: bool = False) -> tuple[str, float]:
-        """Which limit binds, and the seconds that the work takes at least."""
-        compute, memory = flops / (self.f64 if double else self.f32), moved / self.copy
-        return ("compute", compute) if compute > memory else ("memory", memory)
-
-
-def measure(threads: int) -> Limits:
-    return Limits(copy_bandwidth(threads), peak(threads, "float"), peak(threads, "double"))
 
 
 class Level(NamedTuple):
@@ -183,18 +161,3 @@ def _compiled(text: str, name: str, result: Any, *arguments: Any) -> tuple[Any, 
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), machine)
     engine.finalize_object()
     return ctypes.CFUNCTYPE(result, *arguments)(engine.get_function_address(name)), engine
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    threads = parser.parse_args().threads
-    found = measure(threads)
-    print(f"{threads} threads: copies {found.copy / 1e9:.1f} GB/s, read and written; multiply-adds", end=" ")
-    print(f"{found.f32 / 1e9:.0f} GFLOP/s in float32, {found.f64 / 1e9:.0f} in float64")
-    for level in levels(threads):
-        print(f"{level.name}: {level.bandwidth / 1e9:.1f} GB/s")
-
-
-if __name__ == "__main__":
-    main()
