@@ -87,3 +87,13 @@ def test_a_backend_that_does_not_work_takes_nothing(monkeypatch: pytest.MonkeyPa
     reference = registry.get_backend("reference")
     monkeypatch.setattr(type(reference), "unavailable", lambda self: "not today")
     assert run(scaled) == "cpu"
+
+
+def test_a_backend_that_cannot_compile_a_kernel_leaves_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ct.TileUnsupportedFeatureError("not this one")
+
+    monkeypatch.setattr(type(registry.get_backend("reference")), "compile", refuse)
+    assert run(scaled) == "cpu" and ASKED == ["scaled"]
+    with pytest.raises(ct.TileUnsupportedFeatureError):
+        run(scaled, backend="reference")

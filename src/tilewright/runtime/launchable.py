@@ -14,6 +14,7 @@ from tilewright.backends.base import Backend, Work
 from tilewright.backends.registry import classes_of
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
+from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.language import suggestions
 from tilewright.runtime import explain as explanation
 from tilewright.runtime.arguments import BoundArguments, Region, bind_argument, describer, one_for_type
@@ -234,11 +235,16 @@ class Launchable:
         where the compiler is not installed; TileError when the kernel is wrong.
         """
         signature, _ = self._signature(self._argument_keys(kernel_args, RuntimeValues()))
-        backend = compiling_for(target)
+        backend = default = compiling_for(target)
         if requested() is None:
             backend = self._taking(signature, backend, lambda name: compiling_for(target, name))
         with COMPILATION_LOCK:
-            return self._compile(signature, backend)
+            try:
+                return self._compile(signature, backend)
+            except TileUnsupportedFeatureError:
+                if backend is default:
+                    raise
+                return self._compile(signature, default)
 
     def _signature(self, keys: Sequence[ArgumentKey]) -> tuple[Signature, BoundArguments]:
         bound = BoundArguments([], [], [])
@@ -267,6 +273,12 @@ class Launchable:
         found = self._taken[key]
         return backend if found is None else find(found[0])
 
+    def _give_back(self, signature: Signature, backend: Backend) -> bool:
+        """Whether ``backend``, which cannot compile the kernel, took it from another, which keeps it now."""
+        taken = [k for k, found in self._taken.items() if k[2] == signature and found and found[0] == backend.name]
+        self._taken.update(dict.fromkeys(taken))
+        return bool(taken)
+
     def _function(self, signature: Signature) -> Function:
         """What ``trace`` gives; kept until it is compiled."""
         if self._traced is None or self._traced[0] != signature:
@@ -279,7 +291,12 @@ class Launchable:
         """Everything about a launch that does not change with addresses and numbers: checked, compiled, remembered."""
         check_settings()
         signature, backend, bound = self._bound(requested, keys)
-        specialization = self.specialize(signature, backend)
+        try:
+            specialization = self.specialize(signature, backend)
+        except TileUnsupportedFeatureError:
+            if requested is not None or not self._give_back(signature, backend):
+                raise
+            return self.make_plan(requested, keys)
         for region in bound.regions:
             if not region.layout.writable and argument_of(region, bound.tables) in specialization.written:
                 ref = ArgumentRef(self.name, region.name)
