@@ -11,7 +11,7 @@ from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.hints import with_resolved_hints
 from tilewright.ir.core import Function
-from tilewright.ir.dtypes import float32, float64
+from tilewright.ir.dtypes import float32
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.gpu.wgmma import ROWS
 from tilewright.ir.ops.linear import Mma, MmaOp, MmaScaled
@@ -26,14 +26,14 @@ from tilewright.transforms.pipelines import optimize, run_passes
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here, or were not measured: of GPUs without those
-    of warp groups, of scaled operands, of all bits of float32 and float64, of operands that threads load or convert,
+    of warp groups, of scaled operands, of all bits of float32, of operands that threads load or convert,
     and small ones of 8 bits. See benchmarks/results/gpu_products.md."""
     mmas = [op for op in function.walk() if isinstance(op, MmaOp)]
     if not all(op.x.tile.element.is_floating for op in mmas):
         return False
     assert isinstance(backend, GpuBackend)
     target = parse_target(backend.architecture().removesuffix("a"))
-    exact = any(isinstance(op, MmaScaled) or op.x.tile.element in (float32, float64) for op in mmas)
+    exact = any(isinstance(op, MmaScaled) or op.x.tile.element is float32 for op in mmas)
     return bool(mmas) and (exact or not target.has_wgmma or _is_left_to_threads(function, target))
 
 
