@@ -545,6 +545,19 @@ int main() {
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 
+def test_headers_that_say_they_are_of_the_system(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Those of libraries do, and those that they include are then, too."""
+    pragma = "#pragma once\n#  pragma GCC system_header\n"
+    (tmp_path / "inner.h").write_text(pragma + "inline int inner() { return 4; }\n")
+    (tmp_path / "outer.h").write_text(pragma + '#include "inner.h"\ninline int outer() { return inner() + 1; }\n')
+    (tmp_path / "program.cu").write_text(
+        '#include "outer.h"\n__device__ int one() { return 1; }\n__global__ void k(int* p) { *p += one(); }\n'
+        "int main() { int* p; cudaMallocManaged(&p, 4); *p = outer(); k<<<1, 1>>>(p); return *p; }\n"
+    )
+    done = run(tmp_path / "program.cu", environment)
+    assert (done.stderr, done.returncode) == ("", 6)
+
+
 NAMED_KERNELS = """
 struct Scale { float by; constexpr Scale(float b) : by(b) {} };
 enum class Mode : short { add, mul };

@@ -319,6 +319,12 @@ char* __tw_symbol(void const* address, size_t size) {
         if (each.variable == address) return each.memory;
     if (!size) return (char*)address;
     char* there = gpu.variable ? (char*)gpu.variable(address) : nullptr;
+    if (gpu.variable && !there) {  // no kernel names it
+        block const made = memory(size, cudaMemoryTypeDevice);
+        if (!made.owner) return nullptr;
+        add(made);
+        there = (char*)memcpy((void*)made.start, address, size);
+    }
     if (there) homes.add({address, there});
     size_t start = size_t(there ? there : address);
     block* found = find((void*)start);

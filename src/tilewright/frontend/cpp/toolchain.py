@@ -7,13 +7,14 @@ import enum
 import functools
 import hashlib
 import importlib.util
+import json
 import os
 import platform
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +46,7 @@ _EXPAND = (
     *("-Xclang", "-fkeep-system-includes"),
 )
 # What a line marker says of the nesting of files, which makes no sense where some are left out.
+_OF_THE_SYSTEM = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(?:GCC|clang)[ \t]+system_header\b", re.MULTILINE)
 _MARKER = re.compile(r'^(# \d+ "(?:[^"\\\n]|\\.)*")(?: [1-4])+$', re.MULTILINE)
 _MACROS = (
     *(
@@ -217,9 +219,33 @@ def expanded(text: str, name: str, options: Options) -> tuple[str, tuple[str, ..
         before, left = headers_first(text, options.defines, options.include_dirs)
         flags = (*_EXPAND, *options.flags(text, left), *options.prelude(text))
         files, found = _run(text, name, flags, Path(directory), output, before)
+        users: dict[str, str] = {}  # files of the user that say of themselves that they are the system's, without that
+        while not found and (more := _said_to_be_of_the_system(files, users)):
+            users |= more
+            overlay = ("-Xclang", "-ivfsoverlay", "-Xclang", str(_overlay(users, Path(directory))))
+            files, found = _run(text, name, (*flags, *overlay), Path(directory), output, before)
         if found:
             raise found[0]
         return with_keywords(_MARKER.sub(r"\1", output.read_text())), files
+
+
+def _said_to_be_of_the_system(files: Iterable[str], known: Container[str]) -> dict[str, str]:
+    """The ``files`` that the compiler leaves out, as it does headers of the system, but for the ``known`` ones, with
+    their texts as those of other headers."""
+    texts = {file: Path(file).read_text(errors="replace") for file in files if file not in known}
+    return {file: _OF_THE_SYSTEM.sub("", text) for file, text in texts.items() if _OF_THE_SYSTEM.search(text)}
+
+
+def _overlay(texts: Mapping[str, str], directory: Path) -> Path:
+    """A file in ``directory`` by which the compiler reads ``texts`` in the place of files."""
+    roots = []
+    for number, (file, text) in enumerate(texts.items()):
+        copy = directory / f"header{number}"
+        copy.write_text(text)
+        roots.append({"type": "file", "name": os.path.abspath(file), "external-contents": str(copy)})
+    made = directory / "overlay.yaml"
+    made.write_text(json.dumps({"version": 0, "use-external-names": False, "roots": roots}))
+    return made
 
 
 def _run(
