@@ -80,7 +80,7 @@ def test_the_sanitizer_knows_the_source_lines() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_kernels_compiled_by_cutile_python(seed: int) -> None:
-    pytest.importorskip("cuda.tile._bytecode", reason="cuTile Python is not installed")  # nor what stands in for it
+    pytest.importorskip("cuda.tile._ir2bytecode", reason="cuTile Python is not installed")  # nor what stands in for it
     outcomes = cutile_oracle.Outcomes()
     outcomes.random(seed)
     assert not outcomes.faults, outcomes

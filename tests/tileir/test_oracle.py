@@ -63,7 +63,7 @@ def cast(x, out, which: ct.Constant[int], shape: ct.Constant):
 @pytest.mark.parametrize("which", (0, 1))
 def test_what_a_kernel_names_is_translated_for_cutile(which: int) -> None:
     """Lambdas in tables, dtypes as defaults, and tuples as constants."""
-    pytest.importorskip("cuda.tile._bytecode", reason="cuTile Python is not installed")  # nor what stands in for it
+    pytest.importorskip("cuda.tile._ir2bytecode", reason="cuTile Python is not installed")  # nor what stands in for it
     values = np.arange(8, dtype=np.float32), np.zeros(8, (np.float16, np.int32)[which]), which, (8,)
     outcomes = cutile_oracle.Outcomes()
     outcomes.one("cast", cast, (1,), values, functools.partial(ct.launch, None, (1,), cast, values))
