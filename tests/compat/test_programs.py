@@ -23,6 +23,7 @@ from tilewright.compat import Implementation, cuda_tensors_on_cpu, install, run_
 from tilewright.language.static import static_def
 from tilewright.runtime import timeout
 from tilewright.tileir.bytecode import write
+from tilewright.tileir.optable import NEWEST
 from tilewright.tileir.text import parse_module
 
 FOLDER = Path(__file__).parent / "programs"
@@ -203,6 +204,7 @@ def test_install_inside_a_process() -> None:
     versions, compiler = taken["BytecodeVersion"], taken["_compile"]
     assert versions is importlib.import_module("cuda.tile._bytecode").BytecodeVersion and versions.V_13_4.minor() == 4
     assert compiler._get_max_supported_bytecode_version("folder", allow_dev=True) is versions.V_13_5
+    assert [version.minor() for version in versions] == [*range(1, NEWEST + 1)], "those that the reader knows"
     text = "entry @k(%0: tile<i32>) {\n  return\n}\n"
     assert compiler._bytecode_to_mlir_text(bytearray(write(parse_module(text)))).strip() == text.strip()
     exec("from cuda.tile._bytecode import SimpleType; from cuda.tile._bytecode.float import float_from_bits", taken)

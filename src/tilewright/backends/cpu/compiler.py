@@ -45,7 +45,7 @@ def compile_native(lowered: Lowered, processor: Processor) -> Image | bytes:
     With TILEWRIGHT_DEBUG_INFO=1 object code, too, which LLVM tells debuggers of when it loads it.
     """
     if can_load() and not switch("TILEWRIGHT_DEBUG_INFO"):
-        # LLVM takes 17 ms for what is run once in a launch, and 3 ms at level 0.
+        # What is run once in a launch is not worth LLVM's passes, which would take most of the time.
         given: Any = {"position_independent": True, "level": 0, "exposed": CALLED}
         others = compile_module(CALLS + lowered.drivers.others, processor, **given)
         return link((compile_block(lowered, processor), others), SYMBOLS)

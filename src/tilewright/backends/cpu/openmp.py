@@ -18,10 +18,10 @@ from tilewright.backends import native
 from tilewright.backends.cpu import on_demand, threads
 
 _SOFT = 1  # omp_pause_soft
-# Launches in several threads after which LLVM is loaded for a team of our own: that takes as long as what they lose
-# without, 30 to 40 ms and 0.1 to 0.2 each on the Xeon of benchmarks/results/cpu.md.
+# Launches in several threads after which LLVM is loaded for a team of our own: about as many as lose without it what
+# that takes. See benchmarks/results/cpu_notes.md.
 _ENOUGH = 300
-_FEW = 1  # such launches before a team is made where LLVM is loaded: one is not worth the 4 ms that this takes
+_FEW = 1  # such launches before a team is made where LLVM is loaded: one is not worth what this takes
 # Seconds, about what threads of our own cost more on 16 processors, and of the time of the launch.
 LATE, LATE_PART = 1e-3, 0.25
 _LONGEST_PENALTY = 1024  # launches

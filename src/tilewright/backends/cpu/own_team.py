@@ -15,8 +15,8 @@ from tilewright.backends.native.templates import filled
 _CALLS = {"x86_64": 202, "aarch64": 98}  # the number of the system call futex on Linux
 _PAUSES = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.isb(i32 15)"}
 _CLOSED = 1 << 62
-# Some 75 us on the Xeon of benchmarks/results/cpu.md, where a thread that sleeps comes 50 us late. For longer, it would
-# keep threads of other libraries from their processors, and with sched_yield() Linux takes it for one that can wait.
+# Some 75 us on the Xeon of benchmarks/results/cpu_notes.md: longer than a thread that sleeps is late. For longer yet it
+# would keep threads of other libraries from their processors, and one that calls sched_yield() Linux lets wait.
 _LOOKS = 4000
 # Words that threads share, and where they are: those that threads wait for share no pair of cache lines with others.
 _WORDS = {"epoch": 0, "sleepers": 4, "state": 128, "code": 256, "data": 264, "size": 272, "busy": 280, "launcher": 284}

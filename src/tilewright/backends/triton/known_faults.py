@@ -32,11 +32,8 @@ def in_integers(texts: Mapping[str, str], target: GpuTarget, triton: tuple[int, 
             return "shl of vectors"
     wrong = _WRONG | (_EXTREMES if target.capability >= 90 else set())
     for name, _ in _instructions(texts["ptx"]):
-        if (
-            name in wrong
-            or (name.startswith("mma.sync.") and name.endswith("satfinite.s32"))
-            or ".satfinite.s32." in name
-        ):
+        saturates = ".satfinite.s32." in name or (name.startswith("mma.sync.") and name.endswith("satfinite.s32"))
+        if saturates or name in wrong:
             return name
     return None
 

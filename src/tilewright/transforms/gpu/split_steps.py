@@ -7,7 +7,6 @@ keys and values. In two steps of half of the queries each there is half as much 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.mma_graph import mma_loops
@@ -33,7 +32,6 @@ from tilewright.transforms.pipelines import optimize
 _MOST_WORDS = {1: 208, 2: MOST_WORDS}
 
 
-@dataclass(frozen=True)
 class SplitSteps:
     """Halves the steps of loops over the axis along which all that they carry is summed by MMA ops, while these need
     too many registers. Runs on optimized Tile IR, after what divides tiles among CTAs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
@@ -16,7 +15,6 @@ from tilewright.transforms.clip_views import ClipViews
 from tilewright.transforms.pipelines import OPTIMIZE, run_passes
 
 
-@dataclass(frozen=True)
 class PackBits:
     """Packs float16 elements as integers: buffers hold them as float32, which would make signaling NaNs quiet ones."""
 
