@@ -18,6 +18,7 @@ import tilewright as ct
 from tilewright.backends import native
 from tilewright.backends.launch_arguments import ListTable
 from tilewright.backends.native.body import Body
+from tilewright.backends.native.code import stub_code
 from tilewright.runtime import launch_plan
 from tilewright.runtime.arguments import RUNTIME_SLOT
 from tilewright.runtime.backend_choice import settings
@@ -32,7 +33,7 @@ def asked_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """What asks whether launches are alike: machine code from the second one on, or the keys of their arguments."""
     if request.param == "machine code" and not native.available():
         pytest.skip("launches are prepared in Python here")
-    for name in ("_SOON", "_LATER"):
+    for name in ("_SOON", "_STORED", "_LATER"):
         monkeypatch.setattr(launch_plan, name, 1 if request.param == "machine code" else 1 << 60)
     for kernel in (fill, fill_with, add_all):
         kernel.cached_launch = None
@@ -59,7 +60,7 @@ class Values:
         body = Body()
         for i in range(self.seen.size):
             body.store("i64", body.load("i64", "%values", 8 * i), str(self.seen.ctypes.data + 8 * i).join(POINTER))
-        return native.LaunchStub(native.stub_code(body, "0"), self.record, ())
+        return native.LaunchStub(stub_code(body, "0"), self.record, ())
 
     def __call__(self, args: Any) -> tuple[Any, ...] | None:
         return tuple(self.seen.tolist()) if self.launch(None, (1,), args, None) else None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from tilewright.backends import native
 from tilewright.backends.native.body import Body
+from tilewright.backends.native.code import caller
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.launch_parameters import LaunchParameters
 
@@ -55,7 +56,8 @@ def launcher(
         return otherwise
     functions = [driver.address(n) for n in ("cuStreamIsCapturing", "cuCtxGetCurrent", "cuGraphLaunch")]
     words = (*functions, stream, on.context, graph.handle.value or 0, 0)
-    return native.maker().caller(_queue, words, otherwise, graph)
+    native.compiler()
+    return caller(_queue, words, otherwise, graph)
 
 
 def _queue(body: Body, record: str) -> None:

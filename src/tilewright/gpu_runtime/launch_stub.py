@@ -7,8 +7,9 @@ import struct
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from tilewright.backends.native import Embedded, LaunchStub, embedded_function, stub_code
-from tilewright.backends.native.body import Body, pointer
+from tilewright.backends.native import Embedded, LaunchStub, embedded_function
+from tilewright.backends.native.body import Body
+from tilewright.backends.native.code import stub_code
 from tilewright.gpu_runtime import abi, driver
 from tilewright.gpu_runtime.launch_parameters import LaunchParameters, ParameterLayout
 from tilewright.gpu_runtime.tables import TableMemory
@@ -38,7 +39,7 @@ def launch_stub(
     pointers, config, handle = (
         _parameters(body, layout, lists),
         _configuration(body, layout),
-        pointer(kernel.handle.value or 0),
+        body.external(kernel.handle.value or 0),
     )
     if others:
         handle = _variant(body, layout, handle, others, config)
@@ -60,8 +61,8 @@ def embedded(name: str, layout: ParameterLayout, kernels: Sequence[driver.Loaded
     body.require_equal("i32", _call(body, "cuStreamGetCtx", "i64 %stream", f"ptr {context}"), 0)
     current, handle = body.load("ptr", context), "null"
     for kernel in kernels:
-        here = body.let(f"icmp eq ptr {current}, {pointer(kernel.device.context)}")
-        handle = body.let(f"select i1 {here}, ptr {pointer(kernel.handle.value or 0)}, ptr {handle}")
+        here = body.let(f"icmp eq ptr {current}, {body.external(kernel.device.context)}")
+        handle = body.let(f"select i1 {here}, ptr {body.external(kernel.handle.value or 0)}, ptr {handle}")
     body.require(body.let(f"icmp ne ptr {handle}, null"))
     body.require_equal("i32", _call(body, "cuCtxPushCurrent_v2", f"ptr {current}"), 0)
     body.store("i32", 1, entered)
@@ -99,7 +100,7 @@ def _launch(body: Body, config: str, handle: str, pointers: str) -> str:
 
 def _call(body: Body, name: str, *arguments: str) -> str:
     """The error number that a function of the driver gives."""
-    return body.let(f"call i32 {pointer(driver.address(name))}({', '.join(arguments)})")
+    return body.let(f"call i32 {body.external(driver.address(name))}({', '.join(arguments)})")
 
 
 def _variant(
@@ -111,7 +112,7 @@ def _variant(
         fits = body.let(f"icmp sle i64 {blocks}, {most}")
         other, bytes_ = "null", 0
         if variant is not None and variant[0].launched_like(layout):
-            other, bytes_ = pointer(variant[1].handle.value or 0), variant[0].shared_bytes
+            other, bytes_ = body.external(variant[1].handle.value or 0), variant[0].shared_bytes
             body.kept.append(variant[1])
         handle = body.let(f"select i1 {fits}, ptr {other}, ptr {handle}")
         size = body.let(f"select i1 {fits}, i32 {bytes_}, i32 {size}")
@@ -127,7 +128,7 @@ def _configuration(body: Body, layout: ParameterLayout) -> str:
     params.configure((0, 0, 0), 0)
     config = body.stack(f"[{len(params.config)} x i8]")
     for i, (word,) in enumerate(struct.iter_unpack("=Q", params.config)):
-        body.store("i64", word, config, 8 * i)
+        body.store("i64", body.number(word), config, 8 * i)
     clustered = body.let(f"mul i64 %x, {layout.ctas}")
     for i, extent in enumerate((clustered, "%y", "%z")):
         body.store("i32", body.let(f"trunc i64 {extent} to i32"), config, 4 * i)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.backends.launch_arguments import ListTable
-from tilewright.backends.native.body import Body, pointer
+from tilewright.backends.native.body import Body
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.tensormap import MapEncoder
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, TableParameter
@@ -61,13 +61,13 @@ class TableMemory:
         """Where machine code has a copy, on the stack, with the addresses that ``rows`` of a table begin with."""
         copy, width = body.stack(f"[{self.room} x i8]", MAP_ALIGNMENT), 8 * self.rows.shape[1]
         body.kept.append(self)
-        body.do(f"call ptr {pointer(_COPY)}(ptr {copy}, ptr {pointer(self.address)}, i64 {self.size})")
+        body.do(f"call ptr {body.external(_COPY)}(ptr {copy}, ptr {body.external(self.address)}, i64 {self.size})")
         for i, (word, maps) in enumerate(zip(self.words, self.maps)):
             address = body.load("i64", rows, width * i)
             body.store("i64", address, copy, ctypes.addressof(word) - self.address)
             for at in maps:
                 replaced = f"ptr {body.at(copy, at - self.address)}, i64 {address}"
-                code = body.let(f"call i32 {pointer(driver.address('cuTensorMapReplaceAddress'))}({replaced})")
+                code = body.let(f"call i32 {body.external(driver.address('cuTensorMapReplaceAddress'))}({replaced})")
                 body.require_equal("i32", code, 0)
         return copy
 

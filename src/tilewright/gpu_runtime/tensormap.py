@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.backends.native.body import Body, pointer
+from tilewright.backends.native.body import Body
 from tilewright.gpu_runtime import driver
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, WRAP, Descriptor
 
@@ -104,7 +104,7 @@ class MapEncoder:
             f"ptr {found}, i32 {self._element}, i32 {rank}, ptr {base}, ptr {extents}, ptr {steps}, "
             f"ptr {body.memory(self._box)}, ptr {body.memory(self._steps)}, {modes}"
         )
-        code = body.let(f"call i32 {pointer(driver.address('cuTensorMapEncodeTiled'))}({arguments})")
+        code = body.let(f"call i32 {body.external(driver.address('cuTensorMapEncodeTiled'))}({arguments})")
         body.require_equal("i32", code, 0)
         return found
 

@@ -50,7 +50,7 @@ class Handler:
         codes = [_embedded(name, launch, f"launch_{i}") for i, launch in enumerate(launches)]
         self.text, kept = _module(launches, codes, inputs, mutated, gpu, name)
         self._kept = [kept, *(code.kept for code in codes)]
-        self._code = native.maker().MachineCode(self.text)
+        self._code = native.compiler().MachineCode(self.text)
 
     def capsule(self) -> Any:
         """What ``jax.ffi.register_ffi_target`` takes. The handler has to live as long as the process."""

@@ -13,7 +13,8 @@ from typing import Any
 from tilewright.backends import environment, native
 from tilewright.backends.base import DirectLaunch
 from tilewright.backends.launch_arguments import ListTable
-from tilewright.backends.native.body import Body, pointer
+from tilewright.backends.native.body import Body
+from tilewright.backends.native.code import function
 from tilewright.runtime import backend_choice
 from tilewright.runtime.arguments import RUNTIME_SLOT
 from tilewright.runtime.grid import MAX_BLOCKS, MAX_GRID, checked_grid
@@ -61,11 +62,11 @@ def cached_launch(
     memory = body.stack(f"[{max(len(template), 1)} x i64]")
     numbers = iter(guards.numbers)
     for i, value in enumerate(template):
-        kind, text = next(numbers) if value is RUNTIME_SLOT else ("i64", value)
+        kind, text = next(numbers) if value is RUNTIME_SLOT else ("i64", body.number(value))
         body.store(kind, text, memory, 8 * i)
     x, y, z = _grid(body)
     stream = _no_stream(body) if device is None else _stream(body)
-    enter, record = map(pointer, stub.addresses)
+    enter, record = map(body.external, stub.addresses)
     given = f"ptr {record}, ptr {memory}, i64 {x}, i64 {y}, i64 {z}, i64 {stream}"
     code = body.let(f"call i32 {enter}({given})")
     body.branch(body.let(f"icmp eq i32 {code}, 2"), "interrupted", "entered")
@@ -73,7 +74,7 @@ def cached_launch(
     body.require_equal("i32", code, 0)
     guards.note_writes()
     body.kept.append(stub)
-    return native.maker().function("launch", body)
+    return function("launch", body)
 
 
 def _argument(body: Body, which: int) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilewright.backends import native
 from tilewright.backends.base import Backend, Executable, Serialization
 from tilewright.ir.core import Function
 from tilewright.ir.opdef import Effect
@@ -51,6 +52,22 @@ def compiled(
     if manifest.wanted() and serialization is not None and variant is None:  # others need no manifest
         manifest.record(function, backend.name, options)
     return executable, origin
+
+
+def _kept(text: str, make: Callable[[], bytes]) -> bytes:
+    """What ``make`` makes of ``text``, or the disk cache has."""
+    cache = disk_cache()
+    if cache is None:
+        return make()
+    key = cache_key(text)
+    found = cache.get(key)
+    if found is None:
+        found = make()
+        cache.put(key, found, "how launches begin")
+    return found
+
+
+native.set_keeper(_kept)
 
 
 def cache_entry(

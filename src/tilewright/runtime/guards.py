@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.native.body import Body, pointer
+from tilewright.backends.native.body import Body
 from tilewright.ir.dtypes import int32, int64
 from tilewright.language.dtypes import to_dtype
 from tilewright.runtime import arrays, dlpack, numpy_memory
@@ -93,7 +93,8 @@ class Guards:
         table = body.stack(f"[{rows.size} x i64]")
         addresses, self.numbers[first:] = self.numbers[first:], [("ptr", table)]
         for i, ((kind, address), row) in enumerate(zip(addresses, rows.tolist())):
-            for k, (type_, value) in enumerate([(kind, address), *(("i64", number) for number in row[1:])]):
+            extents = [("i64", body.number(number)) for number in row[1:]]
+            for k, (type_, value) in enumerate([(kind, address), *extents]):
                 body.store(type_, value, table, 8 * (i * len(row) + k))
 
     def _constant(self, argument: str, value: float) -> None:
@@ -103,11 +104,11 @@ class Guards:
             self._object(argument, value)
         elif isinstance(value, int):
             self.able &= int64.min <= value <= int64.max
-            body.require_equal("i64", body.integer(argument), value)
+            body.require_equal("i64", body.integer(argument), body.number(value))
         else:
             body.require_type(argument, float)
             bits = body.let(f"bitcast double {body.call('PyFloat_AsDouble', argument)} to i64")
-            body.require_equal("i64", bits, np.float64(value).view(np.int64))
+            body.require_equal("i64", bits, body.number(int(np.float64(value).view(np.int64))))
 
     def _object(self, argument: str, value: object) -> None:
         self.body.require_equal("ptr", argument, self.body.reference(value))
@@ -136,7 +137,7 @@ class Guards:
         for field in ("shape", "strides") if array.ndim else ():
             numbers = body.load("ptr", argument, at(field))
             for axis, wanted in enumerate(getattr(array, field)):
-                body.require_equal("i64", body.load("i64", numbers, 8 * axis), wanted)
+                body.require_equal("i64", body.load("i64", numbers, 8 * axis), body.number(wanted))
         writeable = body.let(f"and i32 {body.load('i32', argument, at('flags'))}, {numpy_memory.WRITEABLE}")
         body.require_equal("i32", writeable, numpy_memory.WRITEABLE if array.flags.writeable else 0)
         self._address(body.load("i64", argument, at("address")), numpy_memory.address_of(array))
@@ -228,7 +229,7 @@ class Guards:
                 continue
             body.require_object(numbers)
             for axis in range(known.ndim):
-                body.require_equal("i64", body.load("i64", numbers, 8 * axis), wanted[axis])
+                body.require_equal("i64", body.load("i64", numbers, 8 * axis), body.number(wanted[axis]))
         start, offset = (body.load("i64", tensor, _offset(name)) for name in ("data", "byte_offset"))
         self._address(body.let(f"add i64 {start}, {offset}"), (known.data or 0) + known.byte_offset)
 
@@ -246,7 +247,7 @@ class Guards:
             if inference:
                 body.require_equal("ptr", body.held(body.called(enabled)), body.reference(True))
         found = body.stack(f"[{ctypes.sizeof(dlpack.Tensor)} x i8]")
-        body.require_equal("i32", body.let(f"call i32 {pointer(fill)}(ptr {argument}, ptr {found})"), 0)
+        body.require_equal("i32", body.let(f"call i32 {body.external(fill)}(ptr {argument}, ptr {found})"), 0)
         self._require_tensor(found, known)
 
     def _require_attribute(self, value: str, name: str, wanted: Any) -> None:

@@ -21,9 +21,9 @@ from tilewright.runtime.versions import Path
 from tilewright.system.environment import switch
 
 _MAX_ATTEMPTS = 4  # ways in which launches of one key may differ otherwise, such as in classes of arrays
-# Launches after which machine code is made: it takes as long as many launches, and longer if LLVM is not loaded, as it
-# is not on a CPU for kernels from the disk cache.
-_SOON, _LATER = 5, 1000
+# Launches after which machine code is made, which takes as long as many of them: on GPUs, and where LLVM is loaded.
+# Where it is not, as for kernels from the disk cache, launches after which the code is loaded from there, and LLVM.
+_SOON, _STORED, _LATER = 5, 50, 300
 
 
 class LaunchPlan:
@@ -71,16 +71,23 @@ class LaunchPlan:
         if not self._direct or self._attempts == _MAX_ATTEMPTS:
             return False
         self._launches += 1
-        return self._launches >= (_SOON if self._device is not None or native.loaded() else _LATER)
+        if self._device is not None or native.loaded():
+            return self._launches >= _SOON
+        return self._launches in (_STORED, _LATER)
 
     def cache(self, given: tuple[Any, ...], rules: Sequence[Rule], args: Sequence[Any], runtime: RuntimeValues) -> None:
         """Let ``cached`` run launches with the settings ``given`` that differ from that with ``args`` by addresses and
         numbers only."""
         if switch("TILEWRIGHT_CHECK_OVERLAP"):
             return
-        self._launches, self._attempts = 0, self._attempts + 1
         how = self._values, self._launcher, self._device, self._list_tables(runtime.numbers), self.written
-        self.cached = cached_launch(given, rules, args, *how) or self.cached
+        try:
+            self.cached = cached_launch(given, rules, args, *how) or self.cached
+            self._launches, self._attempts = 0, self._attempts + 1
+        except native.NotCompiled:
+            if self._device is not None or self._launches >= _LATER:
+                native.compiler()  # loads LLVM
+                self.cache(given, rules, args, runtime)
 
     def stream_for(self, stream: Any) -> Any:
         """The stream to launch on: a CPU accepts any, and uses none."""

@@ -17,10 +17,10 @@ from tilewright.backends.cpu import compiler, identity, target
 from tilewright.backends.cpu.codegen.kernel import Lowered, lower
 from tilewright.backends.cpu.codegen.pipeline import optimize
 from tilewright.backends.cpu.compiler import compile_native
-from tilewright.backends.cpu.image import Image
 from tilewright.backends.cpu.jit import assemble
 from tilewright.backends.cpu.loops import pack_panels
 from tilewright.backends.cpu.target import Processor, described
+from tilewright.backends.native.image import Image
 from tilewright.runtime.launch import specialization
 from tilewright.system.environment import SettingError
 

@@ -165,7 +165,7 @@ def machine_code(monkeypatch: pytest.MonkeyPatch, own: bool = False) -> Iterator
     """A team that machine code may use; gets the numbers of blocks of the launches that Python runs all the same."""
     if not native.available():
         pytest.skip("needs functions in machine code")
-    native.maker()  # loads LLVM: else they are made after many more launches
+    native.compiler()  # loads LLVM: else they are made after many more launches
     threads = max(THREADS, (os.cpu_count() or 1) // 2)
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", str(threads))
     by_python: list[int] = []

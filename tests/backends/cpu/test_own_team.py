@@ -32,7 +32,7 @@ from tilewright.backends.cpu import openmp
 def halves(x, out):
     ct.store(out, (ct.bid(0),), ct.exp(ct.load(x, (ct.bid(0),), (1024,))))
 
-native.maker()
+native.compiler()
 x, out = np.zeros(1 << 18, np.float32), np.zeros(1 << 18, np.float32)
 for _ in range(20):
     ct.launch(None, (256,), halves, (x, out), backend="cpu")
@@ -52,7 +52,7 @@ def own() -> Iterator[OwnTeam]:
     """The team of this process, as it is used without PyTorch."""
     openmp.use(None)
     if native.available():
-        native.maker()  # loads LLVM
+        native.compiler()  # loads LLVM
     if not any(openmp.known() for _ in range(2)):  # the first launch goes without
         pytest.skip("needs functions in machine code, and Linux")
     yield openmp._STATE.own

@@ -10,7 +10,7 @@ import pytest
 import tilewright as ct
 from tilewright.backends.cpu import perf_map
 from tilewright.backends.cpu.compiled import SYMBOLS, WATCH_SYMBOL
-from tilewright.backends.cpu.image import can_load
+from tilewright.backends.native.image import can_load
 
 pytestmark = pytest.mark.skipif(not can_load(), reason="machine code is loaded by LLVM here")
 

@@ -11,10 +11,10 @@ from tilewright.backends.cpu.codegen.drivers import CALLED, CALLING, CALLS, DECL
 from tilewright.backends.cpu.codegen.kernel import Lowered, lower
 from tilewright.backends.cpu.codegen.pipeline import optimize
 from tilewright.backends.cpu.compiled import SYMBOLS, CompiledKernel, Poll, Site
-from tilewright.backends.cpu.image import Image, can_load
 from tilewright.backends.cpu.jit import compile_module
-from tilewright.backends.cpu.object_file import link
 from tilewright.backends.cpu.target import Processor, host
+from tilewright.backends.native.image import Image, can_load
+from tilewright.backends.native.object_file import link
 from tilewright.ir.core import Function
 from tilewright.system.environment import switch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -35,12 +36,13 @@ from tilewright.backends.cpu.context import (
     blocks_together,
     launch_record,
 )
-from tilewright.backends.cpu.image import Image, LoadedImage
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLaunch
 from tilewright.backends.cpu.printing import printer
 from tilewright.backends.cpu.team import TeamMemory
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable, in_memory
+from tilewright.backends.native import code
+from tilewright.backends.native.image import Image, LoadedImage
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure
@@ -193,9 +195,11 @@ class CpuExecutable:
         run = functools.partial(self._run, grid, total, count, packed)
         if self._simple and count == 1:
             run = functools.partial(self._run_alone, grid, total, packed)
-        stub = self.launch_stub(0, (), {}) if native.available() and native.loaded() else None
-        if stub is not None:
-            run = functools.partial(native.maker().bound(stub, packed, grid, 0, run))
+        if native.available():
+            with contextlib.suppress(native.NotCompiled):
+                stub = self.launch_stub(0, (), {})
+                if stub is not None:
+                    run = functools.partial(code.bound(stub, packed, grid, 0, run))
         vars(run)["rows"] = rows  # which live as long
         return run
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 
-from tilewright.backends.cpu.image import can_load
 from tilewright.backends.cpu.target import Processor, machine, new_machine
-from tilewright.backends.native.code import dispose_with
+from tilewright.backends.native.image import can_load
+from tilewright.backends.native.jit import dispose_with
 from tilewright.ir.errors import TileCompilerExecutionError
 from tilewright.system.forks import CODE, fork_aware_lock
 

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from tilewright.backends.cpu.context import WORKER_BYTES, Field, launch_record
 from tilewright.backends.cpu.scratch import ALIGNMENT
 from tilewright.backends.cpu.team_stub import TeamRecord, address_of, team_launch
-from tilewright.backends.native import LaunchStub, stub_code
+from tilewright.backends.native import LaunchStub
 from tilewright.backends.native.body import Body
+from tilewright.backends.native.code import stub_code
 from tilewright.system import deadlines, environment
 
 _MAX_SCRATCH = 1 << 16  # bytes on the stack: three tiles of 4096 elements of float32, and more

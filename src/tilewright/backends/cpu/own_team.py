@@ -35,7 +35,7 @@ class OwnTeam:
         words = {name: f"getelementptr (i8, ptr @words, i64 {at})" for name, at in _WORDS.items()}
         system = {"key": key.value, "futex": _CALLS[machine], "pause": _PAUSES[machine], "mask_bytes": _MASK_BYTES}
         text = filled(__file__, "own_team.ll", closed=_CLOSED, looks=_LOOKS, **system, **words)
-        code = native.maker().MachineCode(text, forever=True)
+        code = native.compiler().MachineCode(text, forever=True)
         start = code.address("words")
         self._serve = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int32)(code.address("serve"))
         self._allowed = start + _WORDS["allowed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tilewright.backends.cpu.image import LoadedImage
+from tilewright.backends.native.image import LoadedImage
 from tilewright.ir.core import Function
 from tilewright.system.environment import switch
 

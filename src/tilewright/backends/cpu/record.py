@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from tilewright.backends.cpu.compiled import CompiledKernel, Poll, Site
-from tilewright.backends.cpu.image import Image
+from tilewright.backends.native.image import Image, text_and_content, with_text
 from tilewright.ir.dtypes import dtype_from_short
 from tilewright.ir.location import Loc
 from tilewright.ir.types import PointerType, TileType
 
-_HEAD = 8  # bytes that hold the size of the text
-
 
 def to_bytes(compiled: CompiledKernel) -> bytes:
-    """The size of a text in JSON, that text, and the machine code."""
+    """A text with all but the machine code, then that."""
     code = compiled.code
     image = None if isinstance(code, bytes) else (code.symbols, code.relative, code.imports)
     fields = {
@@ -29,17 +26,15 @@ def to_bytes(compiled: CompiledKernel) -> bytes:
         ],
         "polls": [(_loc_fields(p.loc), p.op) for p in compiled.polls],
     }
-    text = json.dumps(fields).encode()
-    return len(text).to_bytes(_HEAD, "little") + text + (code if isinstance(code, bytes) else code.content)
+    return with_text(fields, code if isinstance(code, bytes) else code.content)
 
 
 def from_bytes(data: bytes) -> CompiledKernel:
     """What ``to_bytes`` wrote. ValueError for other bytes."""
-    end = _HEAD + int.from_bytes(data[:_HEAD], "little")
     try:
-        fields, content = json.loads(data[_HEAD:end]), data[end:]
+        fields, content = text_and_content(data)
         return CompiledKernel(
-            code=content if fields["image"] is None else _image(content, *fields["image"]),
+            code=content if fields["image"] is None else Image.checked(content, *fields["image"]),
             arguments=tuple(map(_type, fields["arguments"])),
             scratch_bytes=_number(fields["scratch_bytes"]),
             may_spin=bool(fields["may_spin"]),
@@ -49,18 +44,6 @@ def from_bytes(data: bytes) -> CompiledKernel:
         )
     except (TypeError, LookupError, AttributeError) as e:
         raise ValueError(f"this is no compiled kernel: {type(e).__name__}: {e}") from None
-
-
-def _image(content: bytes, symbols: dict[str, int], relative: list[int], imports: list[Any]) -> Image:
-    starts = {name: _within(offset, content) for name, offset in symbols.items()}
-    words = tuple(_within(offset, content, 8) for offset in relative)
-    return Image(content, starts, words, tuple((_within(offset, content, 8), str(name)) for offset, name in imports))
-
-
-def _within(offset: Any, content: bytes, size: int = 1) -> int:
-    if not 0 <= _number(offset) <= len(content) - size:
-        raise ValueError(f"{offset} lies outside of the machine code")
-    return int(offset)
 
 
 def _number(value: Any) -> Any:

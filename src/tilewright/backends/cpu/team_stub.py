@@ -19,7 +19,7 @@ from tilewright.backends.cpu.context import (
 )
 from tilewright.backends.cpu.team import TeamMemory
 from tilewright.backends.cpu.threads import Scratch
-from tilewright.backends.native.body import Body, c_function, pointer
+from tilewright.backends.native.body import Body, c_function
 from tilewright.backends.native.templates import filled
 
 # The words of records that ``team_stub.ll`` names.
@@ -91,10 +91,14 @@ def team_launch(body: Body, record: str, total: str) -> tuple[str, str, str]:
     numbers = {"worker_bytes": WORKER_BYTES, "chunks_per_thread": CHUNKS_PER_THREAD, "team_words": len(Team)}
     limits = {"worth": _WORTH, "late": int(openmp.LATE * 1e9), "parts": int(1 / openmp.LATE_PART)}
     functions = {
-        "clock_gettime": pointer(address_of(ctypes.CDLL(None).clock_gettime)),
-        "memmove": pointer(address_of(ctypes.memmove)),
-        "thread_ident": pointer(c_function("PyThread_get_thread_ident")),
+        "clock_gettime": body.external(address_of(ctypes.CDLL(None).clock_gettime)),
+        "memmove": body.external(address_of(ctypes.memmove)),
+        "thread_ident": body.external(c_function("PyThread_get_thread_ident")),
     }
-    shared = {"free": body.memory(openmp.FREE), "noted": body.memory(openmp.NOTED), "main_thread": openmp.MAIN_THREAD}
+    shared = {
+        "free": body.memory(openmp.FREE),
+        "noted": body.memory(openmp.NOTED),
+        "main_thread": body.number(openmp.MAIN_THREAD or 0),
+    }
     text = filled(__file__, "team_stub.ll", **fields, **numbers, **limits, **functions, **shared)
     return worker, body.load("i64", record, 8 * TeamRecord._fields.index("size")), text

@@ -10,7 +10,7 @@ import functools
 import importlib
 import importlib.util
 import sys
-import sysconfig
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tilewright.backends.native.body import Body
@@ -27,7 +27,7 @@ class LaunchStub(NamedTuple):
     it, or says what is wrong.
     """
 
-    code: Any  # ``MachineCode``
+    code: Any  # with the method ``address``
     record: Any  # of ``ctypes``
     kept: tuple[Any, ...]  # what they need to live
 
@@ -35,13 +35,6 @@ class LaunchStub(NamedTuple):
     def addresses(self) -> tuple[int, int]:
         """Where the function and the record are."""
         return self.code.address("enter"), ctypes.addressof(self.record)
-
-
-def stub_code(body: Body, result: str, others: str = "") -> Any:
-    """The code of a ``LaunchStub`` that has the instructions ``body`` and returns ``result``, with ``others``, the text
-    of functions that they call."""
-    head = "i32 @enter(ptr %record, ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream)"
-    return maker().MachineCode(body.function(head, f"ret i32 {result}\nno:\nret i32 1") + others)
 
 
 class Embedded(NamedTuple):
@@ -74,7 +67,7 @@ def has_llvm() -> bool:
 @functools.cache
 def available() -> bool:
     """Whether such functions can be made: by CPython with its global lock, and LLVM."""
-    return sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED") and has_llvm()
+    return sys.implementation.name == "cpython" and "free-threading" not in sys.version and has_llvm()
 
 
 def loaded() -> bool:
@@ -82,6 +75,23 @@ def loaded() -> bool:
     return "llvmlite.binding" in sys.modules
 
 
-def maker() -> Any:
-    """The module that makes them; loading it loads LLVM."""
-    return load("tilewright.backends.native.code")
+class NotCompiled(Exception):
+    """Machine code that takes LLVM, which is not loaded."""
+
+
+_keepers: list[Callable[[str, Callable[[], bytes]], bytes]] = []
+
+
+def set_keeper(keep: Callable[[str, Callable[[], bytes]], bytes]) -> None:
+    """Have ``keep(text, make)`` say what ``make`` makes of a text, or made of it in this or another process."""
+    _keepers[:] = [keep]
+
+
+def kept(text: str, make: Callable[[], bytes]) -> bytes:
+    """What ``make`` makes of ``text``; from where the last ``set_keeper`` keeps it, if it is there."""
+    return _keepers[-1](text, make) if _keepers else make()
+
+
+def compiler() -> Any:
+    """The module that compiles; loading it loads LLVM."""
+    return load("tilewright.backends.native.jit")

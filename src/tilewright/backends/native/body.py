@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 import types
+from collections.abc import Mapping
 from typing import Any
 
 # Functions of Python's C interface, which exist from 3.10 on -> the LLVM types of their result and of their arguments.
@@ -41,6 +43,7 @@ _API: dict[str, tuple[str, ...]] = {
 }
 _EQUAL = 2  # Py_EQ
 _NOARGS, _O = 0x04, 0x08  # METH_NOARGS, METH_O
+_NAME = re.compile(r"@([\w.]+)")
 _TYPE = object.__basicsize__ - 8  # where an object has its class: the last of the fields of all objects
 _flags, _function = ctypes.pythonapi.PyCFunction_GetFlags, ctypes.pythonapi.PyCFunction_GetFunction
 _flags.argtypes = _function.argtypes = (ctypes.py_object,)
@@ -52,6 +55,7 @@ class Body:
 
     def __init__(self) -> None:
         self.kept: list[Any] = []  # the objects that the instructions refer to
+        self.addresses: dict[str, int] = {}  # what names stand for: no number of this process is in the text itself
         self._stack: list[str] = []
         self._held: list[str] = []  # where references to be released are
         self._lines: list[str] = []
@@ -62,7 +66,21 @@ class Body:
 
     def function(self, head: str, result: str = "ret void") -> str:
         """The text of the function ``head`` with these instructions, and at the end ``result``."""
+        return with_addresses(self.named(head, result), self.addresses)
+
+    def named(self, head: str, result: str) -> str:
+        """``function`` with names in place of ``addresses``."""
         return f"define {head} {{\n{self}\n{result}\n}}\n"
+
+    def external(self, address: int) -> str:
+        """An address of this process."""
+        name = f"at.{len(self.addresses)}"
+        self.addresses[name] = address
+        return f"@{name}"
+
+    def number(self, value: int) -> str:
+        """A number of 64 bits that the same code may be used for others of."""
+        return f"ptrtoint (ptr {self.external(value % (1 << 64))} to i64)"
 
     def do(self, instruction: str) -> None:
         self._lines.append(instruction)
@@ -92,7 +110,8 @@ class Body:
         """A call of Python's C interface. The result is the callee's to judge, and to release."""
         result, *kinds = _API[name]
         given = ", ".join(f"{kind} {argument}" for kind, argument in zip(kinds, arguments))
-        text = f"call {result} {pointer(c_function(name))}({given})"
+        self.addresses[name] = c_function(name)
+        text = f"call {result} @{name}({given})"
         if result != "void":
             return self.let(text)
         self.do(text)
@@ -101,7 +120,7 @@ class Body:
     def called(self, function: Any, *arguments: str) -> str:
         """What an object that can be called returns for at most one argument: a reference to be released, or null."""
         if arguments and isinstance(function, types.BuiltinFunctionType) and _flags(function) == _O:
-            module, address = self.reference(function.__self__), pointer(_function(function))
+            module, address = self.reference(function.__self__), self.external(_function(function))
             return self.let(f"call ptr {address}(ptr {module}, ptr {arguments[0]})")
         given = self.stack("ptr")
         for argument in arguments:
@@ -112,19 +131,19 @@ class Body:
         """What the C function of ``bound``, a method without arguments of an object like ``value``, returns for that:
         one of the objects that always live, or null. Nothing is looked up for it at each call."""
         assert _flags(bound) == _NOARGS, bound
-        found = self.let(f"call ptr {pointer(_function(bound))}(ptr {value}, ptr null)")
+        found = self.let(f"call ptr {self.external(_function(bound))}(ptr {value}, ptr null)")
         self.call("Py_DecRef", found)
         return found
 
     def reference(self, value: Any) -> str:
         """A reference to ``value``, which lives as long as the function."""
         self.kept.append(value)
-        return pointer(id(value))
+        return self.external(id(value))
 
     def memory(self, value: Any) -> str:
         """The address of a ``ctypes`` object, which lives as long as the function."""
         self.kept.append(value)
-        return pointer(ctypes.addressof(value))
+        return self.external(ctypes.addressof(value))
 
     def held(self, reference: str) -> str:
         """``reference``, to be released when the function ends. It may be null."""
@@ -223,6 +242,11 @@ class Body:
 def pointer(address: int) -> str:
     """An address as LLVM IR has it."""
     return f"inttoptr (i64 {address} to ptr)" if address else "null"
+
+
+def with_addresses(text: str, addresses: Mapping[str, int]) -> str:
+    """A text of LLVM IR with the ``addresses`` themselves in place of their names."""
+    return _NAME.sub(lambda found: pointer(addresses[found[1]]) if found[1] in addresses else found[0], text)
 
 
 @functools.cache

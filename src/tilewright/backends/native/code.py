@@ -1,21 +1,18 @@
-"""From LLVM IR to functions of Python. Importing this module loads LLVM."""
+"""Functions of Python, and what launches begin with, from LLVM IR."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import llvmlite.binding as llvm
-
-from tilewright.backends.native import LaunchStub
-from tilewright.backends.native.body import Body
-from tilewright.system.forks import CODE, fork_aware_lock
+from tilewright.backends import native
+from tilewright.backends.native.body import Body, with_addresses
+from tilewright.backends.native.image import Image, LoadedImage, can_load
 
 _FASTCALL, _NOARGS = 0x80, 0x04  # flags of a PyMethodDef
-_LOCK = fork_aware_lock(CODE)  # LLVM's global context is not thread-safe
+_MOST_IMAGES = 256  # that a process remembers: launches with other numbers and addresses have the same code
 
 
 class _Method(ctypes.Structure):
@@ -41,45 +38,48 @@ class _Kept(tuple[Any, ...]):
         return "machine code"
 
 
-def dispose_with(owner: object, engine: llvm.ExecutionEngine, context: llvm.ContextRef) -> None:
-    """Keep ``engine`` and the context of its modules as long as ``owner``. Collected with it, they would be disposed of
-    in any order, and the engine has to be the first one."""
-    weakref.finalize(owner, _dispose, engine, context).atexit = False
+def machine_code(symbol: str, text: str, addresses: Mapping[str, int]) -> Any:
+    """The machine code of an LLVM module with the functions ``text``, of which ``symbol`` is called: an object with the
+    method ``address``. ``addresses`` are what names in ``text`` stand for.
+
+    Where images can be loaded, it is compiled once for all processes with the same disk cache. NotCompiled where that
+    has not happened and LLVM is not loaded.
+    """
+    if can_load():
+        declared = "".join(f"@{name} = extern_weak global i8\n" for name in addresses)
+        return LoadedImage(_image(symbol, declared + text), addresses)
+    _require_llvm()
+    return native.compiler().MachineCode(with_addresses(text, addresses))
 
 
-def _dispose(engine: llvm.ExecutionEngine, context: llvm.ContextRef) -> None:
-    engine.close()
-    context.close()
+@functools.lru_cache(_MOST_IMAGES)
+def _image(symbol: str, text: str) -> Image:
+    return Image.from_bytes(native.kept(text, functools.partial(_compiled, symbol, text)))
 
 
-class MachineCode:
-    """The machine code of the LLVM module ``text``; with ``forever``, until the process ends, for threads that never
-    leave it."""
+def _compiled(symbol: str, text: str) -> bytes:
+    _require_llvm()
+    made: bytes = native.compiler().image(symbol, text).to_bytes()
+    return made
 
-    def __init__(self, text: str, *, forever: bool = False) -> None:
-        with _LOCK:
-            llvm.initialize_native_target()
-            llvm.initialize_native_asmprinter()
-            # The time goes into calls, which optimizing makes no faster.
-            target = llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
-            context = llvm.create_context()
-            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text, context), target)
-            if forever:
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object((self._engine, context)))
-            else:
-                dispose_with(self, self._engine, context)
-            self._engine.finalize_object()
 
-    def address(self, name: str) -> int:
-        """The address of a function."""
-        return self._engine.get_function_address(name)
+def _require_llvm() -> None:
+    if not native.loaded():
+        raise native.NotCompiled
+
+
+def stub_code(body: Body, result: str, others: str = "") -> Any:
+    """The code of a ``LaunchStub`` that has the instructions ``body`` and returns ``result``, with ``others``, the text
+    of functions that they call."""
+    head = "i32 @enter(ptr %record, ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream)"
+    return machine_code("enter", body.named(head, f"ret i32 {result}\nno:\nret i32 1") + others, body.addresses)
 
 
 class _Code:
-    """The machine code of one function, ``@call`` in the LLVM module ``text``."""
+    """The machine code of the function ``@call`` with the parameters ``taken`` and the instructions ``body``."""
 
-    def __init__(self, name: str, text: str, flags: int) -> None:
-        self._code = MachineCode(text)
+    def __init__(self, name: str, body: Body, taken: str, result: str, flags: int) -> None:
+        self._code = machine_code("call", body.named(f"ptr @call({taken})", result), body.addresses)
         self.method = _Method(name.encode(), self._code.address("call"), flags, None)
 
     def function(self, *kept: Any) -> Callable[..., Any]:
@@ -110,12 +110,12 @@ def function(name: str, body: Body) -> Callable[..., bool]:
     body.release()
     found = body.load("ptr", result)
     body.call("Py_IncRef", found)
-    module = body.function("ptr @call(ptr %self, ptr %args, i64 %count)", f"ret ptr {found}")
-    return _Code(name, module, _FASTCALL).function(*body.kept)
+    taken = "ptr %self, ptr %args, i64 %count"
+    return _Code(name, body, taken, f"ret ptr {found}", _FASTCALL).function(*body.kept)
 
 
 def bound(
-    stub: LaunchStub, values: bytes, grid: Sequence[int], stream: int, otherwise: Callable[[], None]
+    stub: native.LaunchStub, values: bytes, grid: Sequence[int], stream: int, otherwise: Callable[[], None]
 ) -> Callable[[], None]:
     """A function that makes the launch with these ``values`` by ``stub``, or calls ``otherwise`` where that had no
     effect. The stub must not change the values."""
@@ -150,4 +150,4 @@ def _caller(instructions: Callable[[Body, str], None]) -> _Code:
     body.do(f"ret ptr {result}")
     body.label("no")
     done = body.call("PyObject_CallNoArgs", body.call("PyTuple_GetItem", "%self", 1))
-    return _Code("launch", body.function("ptr @call(ptr %self, ptr %nothing)", f"ret ptr {done}"), _NOARGS)
+    return _Code("launch", body, "ptr %self, ptr %nothing", f"ret ptr {done}", _NOARGS)

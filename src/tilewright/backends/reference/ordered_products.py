@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.native import has_llvm, maker
+from tilewright.backends.native import compiler, has_llvm
 from tilewright.backends.native.templates import filled
 from tilewright.backends.reference.values import Array
 
@@ -20,7 +20,7 @@ _WORTHWHILE = 1 << 15  # products: fewer take NumPy less time than the machine c
 
 @functools.cache
 def _function() -> Any:
-    code = maker().MachineCode(filled(__file__, "ordered_products.ll"))
+    code = compiler().MachineCode(filled(__file__, "ordered_products.ll"))
     numbers = (ctypes.c_int64,) * 3
     function = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 3, *numbers)(code.address("add"))
     return functools.partial(_call, function, code)  # the code must live

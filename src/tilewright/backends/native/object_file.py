@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from tilewright.backends.cpu.image import Image
+from tilewright.backends.native.image import Image
 from tilewright.ir.errors import TileCompilerExecutionError
 from tilewright.system.elf import NO_BITS, Section, Symbol, sections, symbols
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import json
 import mmap
 import os
 import struct
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 _WORD = struct.Struct("<Q")
+_HEAD = 8  # bytes that hold the size of the text
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Image(NamedTuple):
     """Code and constants of a kernel, which may lie at any address that is a multiple of a page.
 
     ``symbols`` are its entry points. The 8 bytes at each offset of ``relative`` are an offset in the image, to become
-    an address; those at an offset of ``imports`` are to become the address of a function of the C library.
+    an address; those at an offset of ``imports`` are to become the address that has a name: of a function of the C
+    library, unless the image is loaded with addresses of its own.
     """
 
     content: bytes
@@ -25,11 +31,46 @@ class Image(NamedTuple):
     relative: tuple[int, ...]
     imports: tuple[tuple[int, str], ...]
 
+    def to_bytes(self) -> bytes:
+        """A text with all but the content, then that."""
+        return with_text({"image": (self.symbols, self.relative, self.imports)}, self.content)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Image:
+        """What ``to_bytes`` wrote. ValueError for other bytes."""
+        facts, content = text_and_content(data)
+        return cls.checked(content, *facts["image"])
+
+    @classmethod
+    def checked(cls, content: bytes, symbols: dict[str, int], relative: list[int], imports: list[Any]) -> Image:
+        """An image with these fields. ValueError for offsets outside of it."""
+        starts = {name: _within(offset, content) for name, offset in symbols.items()}
+        words = tuple(_within(offset, content, 8) for offset in relative)
+        return cls(content, starts, words, tuple((_within(offset, content, 8), str(name)) for offset, name in imports))
+
+
+def _within(offset: Any, content: bytes, size: int = 1) -> int:
+    if type(offset) is not int or not 0 <= offset <= len(content) - size:
+        raise ValueError(f"{offset} lies outside of the machine code")
+    return offset
+
+
+def with_text(facts: dict[str, Any], content: bytes) -> bytes:
+    """The size of ``facts`` as a text in JSON, that text, and ``content``."""
+    text = json.dumps(facts).encode()
+    return len(text).to_bytes(_HEAD, "little") + text + content
+
+
+def text_and_content(data: bytes) -> tuple[Any, bytes]:
+    """What ``with_text`` was given. ValueError for other bytes."""
+    end = _HEAD + int.from_bytes(data[:_HEAD], "little")
+    return json.loads(data[_HEAD:end]), data[end:]
+
 
 class LoadedImage:
     """An image in the memory of this process, for as long as this object lives."""
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, addresses: Mapping[str, int] = _NOTHING) -> None:
         self._symbols = image.symbols
         # Private memory that is written first and executed later, never both at once.
         self._memory = mmap.mmap(-1, len(image.content), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -39,7 +80,8 @@ class LoadedImage:
         for at in image.relative:
             _WORD.pack_into(self._memory, at, self._base + _WORD.unpack_from(self._memory, at)[0])
         for at, name in image.imports:
-            _WORD.pack_into(self._memory, at, _function(name))
+            address = addresses.get(name)
+            _WORD.pack_into(self._memory, at, _function(name) if address is None else address)
         if _library().mprotect(self._base, len(image.content), mmap.PROT_READ | mmap.PROT_EXEC):
             raise OSError(ctypes.get_errno(), "the system does not let this process run generated code")
 
