@@ -214,8 +214,10 @@ class _Control:
 
     def all(self, ops: Sequence[Op]) -> None:
         e, handlers, locations = self.e, HANDLERS, self.locations
-        known = locations.known
+        known, unused = locations.known, e.tokens.unused
         for op in ops:
+            if op in unused:
+                continue
             e.op = op
             e.loc = known.get(id(op.loc)) or locations(op.loc)
             handler = handlers.get(type(op))

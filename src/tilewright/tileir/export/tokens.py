@@ -10,6 +10,7 @@ from typing import Any
 from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Block, Op
+from tilewright.ir.effects import is_ordered, is_pure
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.ops import control, linear, memory
 from tilewright.tileir.export.emitter import Emitter
@@ -45,7 +46,7 @@ class Tokens:
     An access is ordered with those of the same memory only, and loads not with each other: a load comes after the last
     write, a write after the loads since then. All memory is one where an address may be in any, or where an access
     acquires or releases; in ``program_order`` every op comes after the one before it. ``kinds`` are all kinds of ops
-    that the function has.
+    that the function has, ``unused`` the loads that nothing needs, with what is computed of them.
     """
 
     def __init__(self, e: Emitter) -> None:
@@ -56,6 +57,7 @@ class Tokens:
         self._ops: dict[Op, tuple[Hashable, int]] = {}
         self._regions: dict[Op, Accesses] = {}
         self.kinds: set[type[Op]] = set()
+        self.unused: set[Op] = set()
         self._before: set[Hashable] = set()  # what was written when an op comes,
         self._again: set[Hashable] = set()  # and is accessed afterwards
         self._written = {key for key, effect in self._survey(function.body).items() if effect & _WRITE}
@@ -79,7 +81,11 @@ class Tokens:
         found: Accesses = {}
         self.kinds.update(map(type, block.ops))
         for op in [op for op in block.ops if type(op) in _SURVEYED]:
-            if type(op) in ORDERED:
+            if op in self.unused:
+                continue
+            if type(op) in _LOADS and (unused := _unused(op)):
+                self.unused |= unused
+            elif type(op) in ORDERED:
                 key, effect = self._ops[op] = self._access(op)
                 found[key] = found.get(key, 0) | effect
                 if key in self._before:
@@ -178,6 +184,20 @@ class Tokens:
 
     def restore(self, state: Any) -> None:
         self._write, self._last = state
+
+
+def _unused(load: Op) -> set[Op]:
+    """``load`` and what is computed of it, if nothing needs that. ``tileiras`` 13.5 stores such a tile where others
+    are in shared memory, for it does not wait for it."""
+    found, pending = {load}, [load]
+    while pending:
+        op = pending.pop()
+        if is_ordered(op) if op is load else not is_pure(op):
+            return set()
+        new = {user for result in op.results for user in result.users} - found
+        found |= new
+        pending += new
+    return found
 
 
 def _add(to: Accesses, accesses: Accesses) -> None:
