@@ -217,6 +217,51 @@ def test_text_of_the_dialect_with_its_prefixes_aliases_and_locations() -> None:
     assert isinstance(fused.loc, FileLoc) and fused.loc.scope is scope
 
 
+def test_aliases_of_attributes_dense_constants_and_what_mlir_keeps_for_its_tools() -> None:
+    module = parse_module(
+        """#fast = #cuda_tile.optimization_hints<sm_100 = {occupancy = 1}>
+#even = #cuda_tile.div_by<2>
+cuda_tile.module @k {
+  entry @k(%n: tile<i32>, %p: tile<ptr<f32>>) optimization_hints = #fast {
+    %m = assume #even, %n : tile<i32>
+    %x, %t = load_ptr_tko weak %p optimization_hints = #fast : tile<ptr<f32>> -> tile<f32>, token
+    %c = constant dense<[1.0, 2.0]> : tile<2xf16>
+    return
+  }
+}
+{-#
+  dialect_resources: { builtin: { blob: "0x08000000" } }
+#-}
+"""
+    )
+    assert (
+        print_module(module)
+        == """entry @k(%0: tile<i32>, %1: tile<ptr<f32>>) optimization_hints=<sm_100 = {occupancy = 1}> {
+  %2 = assume div_by<2>, %0 : tile<i32>
+  %3, %4 = load_ptr_tko weak %1 optimization_hints = <sm_100 = {occupancy = 1}> : tile<ptr<f32>> -> tile<f32>, token
+  %5 = constant <f16: [1.000000e+00, 2.000000e+00]> : tile<2xf16>
+  return
+}
+"""
+    )
+    with pytest.raises(TextError, match="1:32: expected an alias of an attribute that is defined, not '#fast"):
+        parse_module("entry @k() optimization_hints =#fast { return }")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("a.b$c", "a.b$c"), ("k<int>", '"k<int>"'), ("1", '"1"'), ("ö\"", '"\\C3\\B6\\22"'), ("$a", '"$a"')],
+)
+def test_names_that_are_no_words_are_quoted_as_the_disassembler_does(name: str, shown: str) -> None:
+    quoted = name.replace('"', '\\"')
+    text = f'global @"{quoted}" <i8: 1> : tile<4xi8> entry @"{quoted}"() {{ %p = get_global @"{quoted}" : tile<ptr<i8>> }}'
+    module = parse_module(text)
+    assert [module.entries[0].name, module.globals[0].name] == [name, name]
+    said = print_module(module)
+    assert said.count(f"@{shown}") == 3
+    assert print_module(parse_module(said)) == said == print_module(read(write(module)))
+
+
 def test_what_older_files_of_the_dialect_say() -> None:
     """Entries that end without a word, and the names of older versions."""
     module = parse_module(

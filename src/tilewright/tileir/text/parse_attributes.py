@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tilewright.tileir import module as tir
 from tilewright.tileir import numbers
 from tilewright.tileir.text.parse_types import parse_scalar, parse_type
-from tilewright.tileir.text.scanner import Scanner
+from tilewright.tileir.text.scanner import PREFIX, Scanner
 from tilewright.tileir.types import I1, I32, I64, SCALARS, Scalar, Tile
 
 _BYTES = re.compile(r'"0x([0-9A-Fa-f]*)"')
@@ -35,7 +35,9 @@ def bits_of(s: Scanner, type: Scalar) -> int:
 
 
 def constant(s: Scanner) -> tuple[Tile, bytes]:
-    """``<f32: 1.0> : tile<f32>``: the type and how it is stored."""
+    """``<f32: 1.0> : tile<f32>``, or ``dense<1.0> : tile<f32>``: the type and how it is stored."""
+    if s.peek("dense"):
+        return _dense(s)
     start = s.pos
     s.expect("<")
     element = parse_scalar(s)
@@ -50,8 +52,7 @@ def constant(s: Scanner) -> tuple[Tile, bytes]:
     return type, _data(s, type, contents, start)
 
 
-def dense(s: Scanner) -> tuple[Tile, bytes]:
-    """``dense<1.0> : tile<f32>``, MLIR's form of the same."""
+def _dense(s: Scanner) -> tuple[Tile, bytes]:
     start = s.pos
     s.expect("dense", "<")
     inner = s.pos
@@ -161,18 +162,27 @@ def identity(s: Scanner) -> tir.Attribute:
 
 
 def _entry(s: Scanner) -> tuple[str, tir.Attribute]:
-    key = s.name()
+    key = s.string() if s.peek('"') else s.name()
     return key, attribute(s, integers=I32) if s.accept("=") else tir.BoolAttr(True)
 
 
 def hints(s: Scanner) -> tir.HintsAttr:
-    """``<sm_100 = {latency = 3}>``."""
+    """``<sm_100 = {latency = 3}>``, or an alias of such."""
+    return s.aliased(_hints)
+
+
+def _hints(s: Scanner) -> tir.HintsAttr:
+    s.accept(f"#{PREFIX}optimization_hints")
     s.expect("<")
     return tir.HintsAttr(s.sequence(">", _entry))
 
 
 def predicate(s: Scanner) -> tir.Attribute:
-    """What an ``assume`` promises."""
+    """What an ``assume`` promises, or an alias of that."""
+    return s.aliased(_predicate)
+
+
+def _predicate(s: Scanner) -> tir.Attribute:
     s.dialect("#")
     if s.accept("div_by", "<"):
         divisor, every, along = s.integer(), None, None

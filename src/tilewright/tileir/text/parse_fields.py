@@ -58,7 +58,7 @@ class Fields:
         elif a.kind == "int":
             self.attributes[name] = s.integer()
         elif a.kind == "str":
-            self.attributes[name] = s.string() if s.peek('"') else s.name()
+            self.attributes[name] = s.symbol() if s.peek("@") else s.string()
         elif a.kind == "predicate":
             self.attributes[name] = attributes.predicate(s)
         else:

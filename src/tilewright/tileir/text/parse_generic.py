@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.tileir.module import ArrayAttr, HintsAttr
+from tilewright.tileir.module import ArrayAttr
 from tilewright.tileir.optable import ENUMS, OpSpec
 from tilewright.tileir.text import parse_attributes as attributes
 from tilewright.tileir.text.parse_types import enum_value, parse_type
@@ -86,11 +86,6 @@ def _symbol(s: Scanner) -> str:
     return s.symbol() if s.peek("@") else s.string()
 
 
-def _hints(s: Scanner) -> HintsAttr:
-    s.expect(f"#{PREFIX}optimization_hints")
-    return attributes.hints(s)
-
-
 def _list(s: Scanner) -> ArrayAttr:
     s.expect("[")
     return ArrayAttr(s.sequence("]", attributes.identity))
@@ -100,8 +95,8 @@ _READERS: dict[str, Callable[[Scanner], Any]] = {
     "array": _list,
     "bool": Scanner.boolean,
     "bools": lambda s: _array(s, Scanner.boolean),
-    "const": attributes.dense,
-    "hints": _hints,
+    "const": attributes.constant,
+    "hints": attributes.hints,
     "i32s": lambda s: _array(s, Scanner.integer),
     "int": _integer,
     "predicate": attributes.predicate,

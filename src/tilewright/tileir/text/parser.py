@@ -71,6 +71,10 @@ class _Parser:
                 s.skip_to("\n")
                 self.require_aliases(start, s.pos)
                 continue
+            if s.accept("{-#"):  # what MLIR keeps for its tools
+                s.skip_to("#-}")
+                s.expect("#-}")
+                continue
             if s.accept("!"):
                 name = s.name()
                 s.expect("=")

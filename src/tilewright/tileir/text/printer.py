@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from tilewright.tileir.errors import TileIRError
 from tilewright.tileir.text.syntax import KINDS, LISTED, PARTS
 from tilewright.tileir.types import GatherScatterView, Scalar, TensorView, Tile
 
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
 MOST_ELEMENTS = 100  # that a constant lists; more are printed as bytes
 
 
@@ -28,7 +30,7 @@ def _global(g: tir.Global) -> str:
     visibility = "private " if g.visibility == "private" else ""
     constant = " constant" if g.constant else ""
     alignment = f" alignment = {g.alignment}" if g.alignment else ""
-    return f"global {visibility}{constant} @{g.name}{alignment} {constant_text(g.type, g.value)} : {g.type}"
+    return f"global {visibility}{constant} @{_name(g.name)}{alignment} {constant_text(g.type, g.value)} : {g.type}"
 
 
 def quoted(text: str) -> str:
@@ -42,6 +44,11 @@ def quoted(text: str) -> str:
         else:
             out.append(f"\\{byte:02X}")
     return f'"{"".join(out)}"'
+
+
+def _name(text: str) -> str:
+    """The name of a symbol, quoted where it is no word."""
+    return text if _WORD.fullmatch(text) else quoted(text)
 
 
 def constant_text(type: Tile, data: bytes) -> str:
@@ -155,7 +162,7 @@ class _Printer:
         hints = ""
         if entry.hints is not None and entry.hints.entries:
             hints = f" optimization_hints={hints_text(entry.hints)}"
-        head = f"entry @{entry.name}({', '.join(self.arguments(entry.body.args))}){hints} {{"
+        head = f"entry @{_name(entry.name)}({', '.join(self.arguments(entry.body.args))}){hints} {{"
         return [head, *self.block(entry.body, "  ", ""), "}"]
 
     def block(self, block: tir.Block, indent: str, implied: str) -> list[str]:
@@ -235,7 +242,7 @@ class _Printer:
         if kind == "predicate":
             return predicate_text(value)
         if kind == "str":
-            return str(value) if op.name == "get_global" else quoted(value)
+            return f"@{_name(value)}" if op.name == "get_global" else quoted(value)
         if kind == "i32s":
             return f"[{', '.join(map(str, value))}]"
         return str(value)

@@ -17,11 +17,12 @@ _NAME = re.compile(r"[A-Za-z_.$][\w.$-]*")
 _VALUE = re.compile(r"%[\w.$-]+")
 _RESULT = re.compile(r"#(\d+)")
 _INTEGER = re.compile(r"-?\d+")
+_ALIAS = re.compile(r"#[A-Za-z_][\w$-]*(?![\w$.<-])")
 _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|->|[^\s\w]|\w+')  # of the value of an attribute
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
-_ESCAPE = re.compile(r'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')
+_ESCAPE = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')
 _T = TypeVar("_T")
 PREFIX = "cuda_tile."  # which MLIR writes before what belongs to the dialect
 
@@ -152,6 +153,20 @@ class Scanner:
             self.fail("a string")
         return unquoted(found[1])
 
+    def aliased(self, parse: Callable[[Scanner], _T]) -> _T:
+        """What ``parse`` reads here, or where the alias of an attribute is defined that stands here."""
+        start = self.pos
+        alias = self.match(_ALIAS)
+        if alias is None:
+            return parse(self)
+        defined = re.search(rf"^[ \t]*{re.escape(alias.group())} = ", self.text, re.MULTILINE)
+        if defined is None:
+            self.fail("an alias of an attribute that is defined", start)
+        end, self.pos = self.pos, defined.end()
+        found = parse(self)
+        self.pos = end
+        return found
+
     def discardable(self) -> None:
         """Leave out attributes that mean nothing in the dialect, ``{foo = 1 : i32}``, if they are there."""
         if self.accept("{"):
@@ -198,15 +213,11 @@ class Scanner:
 
 
 def unquoted(text: str) -> str:
-    """What a string literal stands for."""
+    """What a string literal stands for; escapes are bytes of UTF-8."""
 
-    def replace(match: re.Match[str]) -> str:
+    def replace(match: re.Match[bytes]) -> bytes:
         if match[1] is not None:
-            return chr(int(match[1], 16))
-        return {"n": "\n", "t": "\t"}.get(match[2], match[2])
+            return bytes([int(match[1], 16)])
+        return {b"n": b"\n", b"t": b"\t"}.get(match[2], match[2])
 
-    plain = _ESCAPE.sub(replace, text)
-    try:  # escapes are bytes of UTF-8
-        return plain.encode("latin-1").decode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return plain
+    return _ESCAPE.sub(replace, text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")

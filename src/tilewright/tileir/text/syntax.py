@@ -68,7 +68,7 @@ TEMPLATES: dict[str, str] = {
     "ftof": "{from} {custom rounding_mode nearest_even rounding} : {type from} -> {made}",
     "ftoi": "{from} {signedness} {custom rounding_mode nearest_int_to_zero rounding}{flag saturating}"
     " : {type from} -> {made}",
-    "get_global": "@{name} : {made}",
+    "get_global": "{name} : {made}",
     "insert": "{source}, {destination}[{indices}] : {type source}, {made}",
     "iota": ": {made}",
     "itof": "{from} {signedness} {custom rounding_mode nearest_even rounding} : {type from} -> {made}",
