@@ -55,6 +55,44 @@ def test_mistakes(file: Path, arguments: tuple[str, ...], message: str, capsys: 
     assert message in capsys.readouterr().err
 
 
+TWO = """\
+global @numbers <i32: [7, 8]> : tile<2xi32>
+entry @first(%p: tile<ptr<i32>>) {
+  %g = get_global @numbers : tile<ptr<i32>>
+  %x, %t = load_ptr_tko weak %g : tile<ptr<i32>> -> tile<i32>, token
+  %u = store_ptr_tko weak %p, %x token = %t : tile<ptr<i32>>, tile<i32> -> token
+  return
+}
+entry @second() {
+  return
+}
+"""
+
+
+def test_files_without_a_suffix_are_known_by_their_first_bytes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "made"
+    path.write_bytes(write(parse_module(TWO)))
+    assert main(["run", f"{path}::first", "--arg", "i32[2]"]) == 0
+    assert capsys.readouterr().out == "i32[2]: [7, 1]\n"
+    assert main(["inspect", f"{path}::second"]) == 0
+    said = capsys.readouterr().out
+    assert "entry @second" in said and "entry @first" not in said
+    path.write_bytes(b"\x7fELF" + bytes(60))
+    assert main(["inspect", str(path)]) == FAILED
+    assert "at byte 4: expected an object that is whole" in capsys.readouterr().err
+
+
+def test_mistakes_of_inspect_and_debug(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "two.mlir"
+    path.write_text(TWO)
+    assert main(["inspect", f"{path}::third"]) == MISUSE
+    assert "has no kernel third; it has: first, second" in capsys.readouterr().err
+    assert main(["debug", f"{path}::first", "--arg", "i32[2]", "--arg", "i32[2]"]) == MISUSE
+    assert "has 1 parameters, for which there are 2 arguments" in capsys.readouterr().err
+
+
 def test_check_and_view(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", f"{file}::double", "--grid", "2", "--arg", "i32[8]"]) == 0
     assert "1 launch checked: no violation" in capsys.readouterr().err

@@ -70,7 +70,8 @@ def run(options: argparse.Namespace) -> int:
     if is_tileir(options.kernel):
         refuse_options(options)
         if not (options.arg or options.stage or options.backend or options.target):
-            say(find_module(options.kernel)[0].text().rstrip())
+            module, name = find_module(options.kernel)
+            say(module.text(name).rstrip())
             return FINE
     kernel = find(options)
     wanted = [*(options.stage or ()), *(["performance"] if options.perf else [])]

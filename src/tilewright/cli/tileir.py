@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.cli.arguments import filled, parse_argument, parse_index
 from tilewright.cli.errors import UsageError, misused
 from tilewright.cli.output import say
-from tilewright.cli.tileir_names import TARGET
+from tilewright.cli.tileir_names import split
 from tilewright.ir.dtypes import float64
 from tilewright.ir.semantics import evaluate
 from tilewright.language.dtypes import to_dtype
@@ -22,10 +22,15 @@ _SHOWN = 64  # elements of an array that ``run`` prints in full
 
 def find_module(target: str) -> tuple[Module, str | None]:
     """The file that ``FILE`` or ``FILE::KERNEL`` names, and the name of the kernel. UsageError where there is none."""
-    match = TARGET.fullmatch(target)
-    assert match is not None
+    found = split(target)
+    assert found is not None
+    path, name = found
     with misused(OSError):
-        return load(match["path"]), match["kernel"]
+        module = load(path)
+    if name is not None and name not in module.kernels:
+        known = ", ".join(module.kernels) or "none"
+        raise UsageError(f"{path} has no kernel {name}; it has: {known}; write FILE::KERNEL")
+    return module, name
 
 
 def find_kernel(target: str) -> Kernel:
@@ -38,9 +43,16 @@ def find_kernel(target: str) -> Kernel:
 
 
 def arguments_for(kernel: Kernel, given: list[Any]) -> tuple[Any, ...]:
-    """``given`` as the kernel takes it: arrays may stand for a pointer, extents and strides."""
+    """``given`` as the kernel takes it: arrays may stand for a pointer, extents and strides. UsageError for another
+    number of arguments."""
     spread = flattened(*given)
-    return spread if len(given) != kernel.own_parameters == len(spread) else tuple(given)
+    if kernel.own_parameters not in (len(given), len(spread)):
+        raise UsageError(
+            f"{kernel!r} has {kernel.own_parameters} parameters, for which there are {len(given)} arguments: "
+            "pass one for each, such as --arg f32[64] --arg 64, or one for each array where it takes their pointers, "
+            "extents and strides"
+        )
+    return spread if len(given) != kernel.own_parameters else tuple(given)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,12 +78,6 @@ def run(options: argparse.Namespace) -> int:
 def launch_on(kernel: Kernel, arguments: list[Any], grid: str, backend: str | None) -> None:
     """Launch ``kernel``. UsageError for arguments that it does not take."""
     spread = arguments_for(kernel, arguments)
-    if len(spread) != kernel.own_parameters:
-        raise UsageError(
-            f"{kernel!r} has {kernel.own_parameters} parameters, for which there are {len(arguments)} arguments: "
-            "pass one for each, such as --arg f32[64] --arg 64, or one for each array where it takes their pointers, "
-            "extents and strides"
-        )
     with misused(TypeError, ValueError, OverflowError):
         launch(None, parse_index(grid, "grid", 1), kernel, spread, backend=backend)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from tilewright.cli.arguments import SPECIFICATIONS
 
 _SUFFIX = r"\.(?:tilebc|tileirbc|mlir|fatbin|o)"
-TARGET = re.compile(rf"(?P<path>.*?{_SUFFIX})(?:::(?P<kernel>.+))?", re.DOTALL)
+_TARGET = re.compile(rf"(?P<path>.*?{_SUFFIX})(?:::(?P<kernel>.+))?", re.DOTALL)
+_BEGINNINGS = (b"\x7fTileIR\0", b"\x50\xed\x55\xba", b"\x7fELF")  # of bytecode, fat binaries, and what is linked
 
 EPILOG = f"""\
 Files of CUDA Tile IR (.tilebc, .tileirbc, .mlir, and the objects and fat binaries of nvcc) are named with a kernel and
@@ -19,6 +21,17 @@ pointer, the extents and the strides of an array, the array alone will do.
 {SPECIFICATIONS}"""
 
 
+def split(target: str) -> tuple[str, str | None] | None:
+    """The file of CUDA Tile IR, which its suffix or its first bytes tell, and the kernel that ``target`` names."""
+    if match := _TARGET.fullmatch(target):
+        return match["path"], match["kernel"]
+    path, _, kernel = target.partition("::")
+    with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
+        if file.read(8).startswith(_BEGINNINGS):
+            return path, kernel or None
+    return None
+
+
 def is_tileir(target: str) -> bool:
-    """Whether ``target`` names a file of CUDA Tile IR, or a kernel of one, by its suffix."""
-    return TARGET.fullmatch(target) is not None
+    """Whether ``target`` names a file of CUDA Tile IR, or a kernel of one."""
+    return split(target) is not None

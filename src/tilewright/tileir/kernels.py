@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,12 @@ from tilewright.runtime.launchable import Launchable
 from tilewright.runtime.layout import ArgumentRef
 from tilewright.runtime.rules import Rule
 from tilewright.tileir import module as form
-from tilewright.tileir.bytecode import read
+from tilewright.tileir.bytecode import MAGIC, read
 from tilewright.tileir.errors import BytecodeError, TileIRError
 from tilewright.tileir.fatbinary import bytecode_images, is_fat_binary
 from tilewright.tileir.importer import Memory, import_entry
 from tilewright.tileir.importer.function import parameter_types
 from tilewright.tileir.text import parse_module, print_module
-
-_MAGIC = b"\x7fTileIR\0"
 
 
 def load(source: str | bytes | os.PathLike[str]) -> Module:
@@ -69,7 +68,7 @@ def _strides(array: Any) -> list[int]:
 
 def modules_of(data: bytes, file: str) -> list[form.Module]:
     """The modules in the contents of a file: one, or those of a fat binary. TileIRError for what is none."""
-    if data.startswith(_MAGIC):
+    if data.startswith(MAGIC):
         return [read(data, file)]
     if is_fat_binary(data):
         images = bytecode_images(data, file)
@@ -122,9 +121,12 @@ class Module:
             self._found[name] = Kernel(self, module, entry)
         return self._found[name]
 
-    def text(self) -> str:
-        """The text form, as ``tileirdisasm`` prints it."""
-        return "".join(map(print_module, self.modules))
+    def text(self, kernel: str | None = None) -> str:
+        """The text form, as ``tileirdisasm`` prints it, of all kernels or of one. KeyError when there is none."""
+        if kernel is None:
+            return "".join(map(print_module, self.modules))
+        module, entry = self._entries[kernel]
+        return print_module(replace(module, entries=[entry]))
 
     def memory(self, module: form.Module, wanted: Memory) -> np.ndarray[Any, Any]:
         """What a kernel takes from its module: a global, the same for every launch, or fresh memory for one launch."""
@@ -195,6 +197,8 @@ class Kernel(Launchable):
                     f"{self.name}() takes an array as a pointer, its extents and its strides, "
                     "as cuTile Python writes them: launch it with tilewright.tileir.flattened(*arguments)"
                 )
+            if self._memory and type(args) is tuple:
+                raise TypeError(f"{self.name}() takes {self.own_parameters} arguments, of which {len(args)} are given")
             return args
         if not self._memory:
             return args
