@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
@@ -20,7 +19,6 @@ from tilewright.ir.semantics import constant_array, evaluate
 from tilewright.ir.types import TileType
 
 
-@dataclass(frozen=True)
 class Canonicalize:
     """Folds ops on constants, removes ops that change nothing and loops that end at once, inlines branches that are
     always taken, and makes reshapes of reductions of single elements.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tilewright.ir.builder import Builder
@@ -15,7 +14,6 @@ from tilewright.ir.rewrite import Rewriter, ValueMap
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType, Type
 
 
-@dataclass(frozen=True)
 class ExpandViews:
     """Lets loops and branches carry the base, extents and strides of views, of which views are made again.
 

@@ -31,7 +31,6 @@ _WAITS = (memory.Barrier, memory.AsyncWait, memory.AsyncCopy, TmaStore, TmaStore
 CONSUMERS = 1  # the number of the barrier of the warps that have tiles, where there are others
 
 
-@dataclass(frozen=True)
 class InsertBarriers:
     """Puts a barrier of the CTA before each access that depends on one of another thread since the last barrier.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.mma_graph import depends
@@ -17,7 +16,6 @@ from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter, replace_ops
 
 
-@dataclass(frozen=True)
 class LegalizeMma:
     """Gives MMA ops a form that wgmma has, where the left operand is computed from another MMA op of the block and the
     right one is loaded along its columns: another order along k, in which threads have weights in registers.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.gpu.layout_conversion import is_within_thread, shared_layout, within_warp
@@ -21,7 +20,6 @@ from tilewright.ir.types import PointerType, SharedType
 _MOST_SHUFFLES = 8
 
 
-@dataclass(frozen=True)
 class LowerConversions:
     """Leaves the conversions that registers and up to eight shuffles do, and puts shared memory in place of the others.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
@@ -14,7 +13,6 @@ from tilewright.ir.ops.shape import Broadcast, Reshape
 from tilewright.ir.rewrite import lower_ops
 
 
-@dataclass(frozen=True)
 class LowerMmaScaled:
     """Leaves no ``mma_scaled``: its operands have few bits, and the exponents of bfloat16 are those of float32.
 

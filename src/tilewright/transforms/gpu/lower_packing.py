@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
@@ -20,7 +19,6 @@ UNSIGNED: dict[int, DType] = {1: uint8, 2: uint16, 4: uint32, 8: uint64}  # by b
 _F4_OF_ONE = 252  # the exponent and the first bit of the fraction of a float32, less the code in a 4-bit float
 
 
-@dataclass(frozen=True)
 class LowerPacking:
     """Leaves no ``pack`` and ``unpack``. Runs before layouts are assigned, which then need no rule for them."""
 

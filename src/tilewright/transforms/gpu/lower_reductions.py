@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
@@ -23,7 +22,6 @@ from tilewright.transforms.gpu.combiners import TileCombiner, Tiles
 from tilewright.transforms.gpu.layout_choice import along_axis
 
 
-@dataclass(frozen=True)
 class LowerReductions:
     """Turns reductions and scans of distributed tiles into stages that the hardware has.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir import report_buffer
@@ -27,7 +26,6 @@ LOCAL_ALIGNMENT = 16
 _RELAXED = {"memory_order": MemoryOrder.RELAXED, "memory_scope": MemoryScope.DEVICE}
 
 
-@dataclass(frozen=True)
 class LowerReports:
     """Gives a kernel that prints or asserts a pointer to its ``ir.report_buffer``, and stores there what it reports.
 

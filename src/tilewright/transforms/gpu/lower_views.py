@@ -18,7 +18,6 @@ from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 
 
-@dataclass(frozen=True)
 class LowerViews:
     """Turns accesses to tiles of views into accesses through pointers, masked where a tile may leave its array.
 

@@ -26,7 +26,6 @@ from tilewright.ir.structured import emit_if
 _IN_BOUNDS = "in_bounds"  # an attribute of accesses: what the ranges of one loop prove may not hold in the other
 
 
-@dataclass(frozen=True)
 class MergeLoops:
     """Merges pairs of such MMA loops: the body of the second one has the ops of the first, and pure ops besides.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
@@ -29,7 +28,6 @@ from tilewright.transforms.base import InPlacePass
 _LEAST_ROWS = 8  # of a box: after so many a swizzle repeats
 
 
-@dataclass(frozen=True)
 class MulticastFetches(InPlacePass):
     """Gives fetches the condition ``both``: the mate fetches the same tile at the same time.
 

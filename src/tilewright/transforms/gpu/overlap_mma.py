@@ -52,7 +52,6 @@ def mmas_overlap(first: MmaOp, last: MmaOp, num_warps: int) -> bool:
     return depends(last, first) and words <= _MOST_WORDS * 32 * num_warps
 
 
-@dataclass(frozen=True)
 class DeferAccumulators(InPlacePass):
     """Moves to the end of a block what needs its last MMA op of several, and what only leaves it: conversions, and the
     exchange between threads in its last reduction.

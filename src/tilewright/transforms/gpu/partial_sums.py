@@ -21,7 +21,6 @@ from tilewright.ir.rewrite import Rewriter, clone_block, replace_ops
 from tilewright.ir.types import TileType
 
 
-@dataclass(frozen=True)
 class PartialSums:
     """Lets loops carry a sum of reductions, such as that of the weights of attention, in as many parts as threads have
     of a row: these exchange them when the loop has ended, and not in each iteration.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
@@ -29,7 +28,6 @@ _SPARE = 16  # registers of a thread: with fewer the assembler spills
 _ENOUGH_CTAS = 8  # on an SM: more make room for less
 
 
-@dataclass(frozen=True)
 class PrefetchLoads:
     """Lets a loop load what its next iteration needs before it computes, and carry it.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis
@@ -20,7 +19,6 @@ from tilewright.transforms.base import InPlacePass
 _THROUGH = (Reshape, Permute, Cast, Broadcast)  # what goes with a load
 
 
-@dataclass(frozen=True)
 class SinkLoads(InPlacePass):
     """Moves each load right before what uses it in the same block, or before a store in between."""
 

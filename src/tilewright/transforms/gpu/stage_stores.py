@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import ClassVar
 
@@ -25,7 +24,6 @@ _BUFFERS = 2  # one is filled while the other one is stored
 _MOST_BYTES = 32 * 1024  # of several buffers: more shared memory is better spent on loads
 
 
-@dataclass(frozen=True)
 class StageStores:
     """Writes what ``gpu.put`` stores to shared memory, and has the TMA unit store it from there.
 

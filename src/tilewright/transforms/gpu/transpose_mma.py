@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.mma_graph import depends, operand_source
@@ -18,7 +17,6 @@ from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter
 
 
-@dataclass(frozen=True)
 class DropUnitBatches:
     """Multiplies without the first axis, where that has the extent 1, and lets loops carry accumulators without it.
 
@@ -31,7 +29,6 @@ class DropUnitBatches:
         return _Dropper().changed(function)
 
 
-@dataclass(frozen=True)
 class TransposeMma:
     """Transposes products of two tiles that are loaded, with fewer rows than a warp group multiplies, and enough
     columns, and lets loops carry their accumulators transposed. In attention the left operand may also be computed from

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.alias import are_same_tile
@@ -24,7 +23,6 @@ from tilewright.ir.rewrite import Rewriter, clone_block, clone_op, stand_for
 _WORTH_CHECKING = 32
 
 
-@dataclass(frozen=True)
 class VersionNests:
     """Sets the ``versions`` of each nest, and puts the checks of loads through pointers in front of it.
 
