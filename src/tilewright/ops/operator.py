@@ -367,10 +367,8 @@ def op(
     def declare(function: Any, parameters: Sequence[inspect.Parameter], split: frozenset[str]) -> Operator:
         inputs = [p.name for p in parameters[: len(parsed.inputs)]]
         chosen = _dtypes(name, dtypes, inputs, len(parsed.outputs))
-        changed = _names(name, "mutates", mutates, set(inputs))
-        options = chosen, split, total, changed, autocast, dict(grid or {})
-        made = Operator(name, parsed, function, parameters, *options, declared, module)
-        _BY_NAME[name] = made
+        options = chosen, split, total, _names(name, "mutates", mutates, set(inputs)), autocast, dict(grid or {})
+        made = _BY_NAME[name] = Operator(name, parsed, function, parameters, *options, declared, module)
         return made
 
     if kernel is not None:
@@ -379,17 +377,19 @@ def op(
     if grid is not None or constants:
         raise ValueError(f"{name}: grid and constants describe a kernel; the launching function has its own")
 
-    def decorate(function: Callable[..., Any]) -> Operator:
-        parameters = list(inspect.signature(function, eval_str=True).parameters.values())
-        least = 1 + len(parsed.inputs) + len(parsed.outputs)
-        if len(parameters) < least:
-            raise TypeError(
-                f"{name}: {getattr(function, '__name__', function)}() has {len(parameters)} parameters, but the "
-                f"stream, {len(parsed.inputs)} inputs and {len(parsed.outputs)} outputs are {least}"
-            )
-        return declare(function, parameters[1:], given)
+    return lambda function: declare(function, _launching_parameters(name, parsed, function), given)
 
-    return decorate
+
+def _launching_parameters(name: str, dims: Dims, function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a launching function, but for the stream. TypeError where there are too few."""
+    parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+    least = 1 + len(dims.inputs) + len(dims.outputs)
+    if len(parameters) < least:
+        raise TypeError(
+            f"{name}: {getattr(function, '__name__', function)}() has {len(parameters)} parameters, but the "
+            f"stream, {len(dims.inputs)} inputs and {len(dims.outputs)} outputs are {least}"
+        )
+    return parameters[1:]
 
 
 def _declared_dims(

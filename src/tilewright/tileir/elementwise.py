@@ -5,14 +5,14 @@ from __future__ import annotations
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops import arith
+from tilewright.ir.ops import arith, floats
 from tilewright.tileir.optable import BY_NAME
 
 _OF_NUMBERS = (arith.Add, arith.Sub, arith.Mul, arith.Div, arith.Rem, arith.Max, arith.Min, arith.Neg, arith.Abs)
 _FUNCTIONS = (
-    *(arith.Fma, arith.Sqrt, arith.Select, arith.Rsqrt, arith.Floor, arith.Ceil, arith.Atan2),
-    *(arith.Exp, arith.Exp2, arith.Log, arith.Log2),
-    *(arith.Sin, arith.Cos, arith.Tan, arith.Sinh, arith.Cosh, arith.Tanh),
+    *(arith.Fma, arith.Sqrt, arith.Select, floats.Rsqrt, floats.Floor, floats.Ceil, floats.Atan2),
+    *(floats.Exp, floats.Exp2, floats.Log, floats.Log2),
+    *(floats.Sin, floats.Cos, floats.Tan, floats.Sinh, floats.Cosh, floats.Tanh),
 )
 # Ops on floats; on integers CUDA Tile IR has others.
 FLOATS: dict[type[Op], str] = {cls: f"{cls.spec.name}f" for cls in _OF_NUMBERS}
@@ -21,7 +21,7 @@ SHARED: dict[type[Op], str] = {
     **{cls: cls.spec.name for cls in _FUNCTIONS},
     **{cls: f"{cls.spec.name}i" for cls in (arith.And, arith.Or, arith.Xor)},
     arith.MulHi: "mulhii",
-    arith.Pow: "fpowf",
+    floats.Pow: "fpowf",
 }
 PREDICATES = {
     CmpPredicate.EQ: "equal",

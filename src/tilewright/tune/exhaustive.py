@@ -74,7 +74,16 @@ def exhaustive_search(
 
     compilations = Compilations(executor, configs, choose)
     attempts = Attempts(work, compilations, Procedure(stream, flush_l2, gate, single_run_timeout_sec, workers))
-    bar = Progress(len(configs), quiet)
+    result = _result(configs, compilations, attempts, Progress(len(configs), quiet))
+    if not quiet:
+        print(result)
+    return result
+
+
+def _result(
+    configs: Sequence[T], compilations: Compilations[T], attempts: Attempts[T], bar: Progress
+) -> TuningResult[T]:
+    """The result of all measurements. ValueError where every configuration fails."""
     failures: Failures[T] = []
     try:
         candidates = converge(_first_runs(configs, compilations, attempts, bar, failures), bar, failures)
@@ -85,10 +94,7 @@ def exhaustive_search(
         raise no_success(failures)
     successes = tuple(c.measurement() for c in candidates)
     best = min(successes, key=lambda m: m.mean_us)
-    result = TuningResult(best=best, successes=successes, failures=tuple(failures))
-    if not quiet:
-        print(result)
-    return result
+    return TuningResult(best=best, successes=successes, failures=tuple(failures))
 
 
 def converge(candidates: Sequence[Any], bar: Progress, failures: Failures[T]) -> list[Any]:

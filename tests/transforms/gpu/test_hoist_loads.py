@@ -11,7 +11,7 @@ from support.ptx.backend import PtxBackend, PtxExecutable
 import tilewright as ct
 from tilewright.backends import registry
 from tilewright.ir.core import Op
-from tilewright.ir.ops.arith import Exp
+from tilewright.ir.ops.floats import Exp
 from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore
 from tilewright.transforms.gpu.hoist_loads import HoistLoads
 

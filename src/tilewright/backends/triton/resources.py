@@ -11,7 +11,7 @@ from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops import arith
+from tilewright.ir.ops import arith, floats
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, LoadView, Store, StoreView
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota
@@ -31,10 +31,11 @@ _WGMMA_ROWS = 64  # MMA ops of fewer rows are computed another way: PTX ISA, sha
 
 # Op -> instructions for each element, roughly; one for others. Loops count once.
 _INSTRUCTIONS: dict[type[Op], int] = {
-    **dict.fromkeys((Load, Store, LoadView, StoreView, arith.Exp, arith.Exp2, arith.Log, arith.Log2, Reduce), 3),
-    **dict.fromkeys((arith.Div, arith.Rem, arith.Sqrt, arith.Rsqrt, arith.Tanh, AtomicRmw, AtomicCas, AtomicView), 8),
+    **dict.fromkeys((Load, Store, LoadView, StoreView, floats.Exp, floats.Exp2, floats.Log, floats.Log2, Reduce), 3),
+    **dict.fromkeys((arith.Div, arith.Rem, arith.Sqrt, floats.Rsqrt, floats.Tanh, AtomicRmw, AtomicCas, AtomicView), 8),
     **dict.fromkeys(
-        (arith.Sin, arith.Cos, arith.Tan, arith.Pow, arith.Sinh, arith.Cosh, arith.Atan2, Scan, Mma, MmaScaled), 30
+        (floats.Sin, floats.Cos, floats.Tan, floats.Pow, floats.Sinh, floats.Cosh, floats.Atan2, Scan, Mma, MmaScaled),
+        30,
     ),
 }
 

@@ -129,6 +129,12 @@ def with_threads(
     asking = {s for s in kernels if checked or any(_INDEX in calls[name] for name in called_from(calls, [s]) - {s})}
     plain = set() if checked else divisible - waits
     text, added, ways = _with_functions(text, kernels, divisible, meeting, asking, plain, checked=checked)
+    return SimtModule(_completed(text, added, divisions), ways)
+
+
+def _completed(text: str, added: Sequence[str], divisions: Sequence[str]) -> str:
+    """The module ``text`` with the functions ``added`` to it and what these need: memory that a block shares, the index
+    of a thread, and declarations."""
     text = re.sub(rf"^declare [^\n]*@{_INDEX}\([^\n]*\n", "", text, flags=re.M)
     text, sized = _DYNAMIC.subn(rf"@\1 = internal thread_local alias \2, ptr @{_SHARED}", text)
     if sized:
@@ -141,7 +147,7 @@ def with_threads(
     if "@llvm.memcpy.p0.p0.i64(" in whole and not re.search(r"^declare [^\n]*@llvm.memcpy.p0.p0.i64\(", whole, re.M):
         whole += "\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
     missing = [d for name, d in _RUNTIME.items() if not re.search(rf"^declare [^\n]*@{name}\(", text, re.M)]
-    return SimtModule("\n".join([whole, *divisions, *missing, ""]), ways)
+    return "\n".join([whole, *divisions, *missing, ""])
 
 
 def _divisions(text: str, calls: Mapping[str, set[str]], kernels: Iterable[str]) -> list[str]:

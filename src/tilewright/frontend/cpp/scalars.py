@@ -14,7 +14,7 @@ from tilewright.frontend.cpp.values import VOID_POINTER, Translation
 from tilewright.ir.core import Block, Value
 from tilewright.ir.dtypes import DType, bool_, int64
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops import arith
+from tilewright.ir.ops import arith, floats
 from tilewright.ir.ops.control import If, Yield
 from tilewright.ir.ops.memory import Bid, NumBlocks
 from tilewright.ir.ops.shape import IntToPtr, PtrToInt
@@ -81,8 +81,8 @@ _FUNCTIONS = {
     "abs": (arith.Abs, signed),
     "fabs": (arith.Abs, _same),
     "sqrt": (arith.Sqrt, _same),
-    "floor": (arith.Floor, _same),
-    "ceil": (arith.Ceil, _same),
+    "floor": (floats.Floor, _same),
+    "ceil": (floats.Ceil, _same),
     "fma": (arith.Fma, _same),
 }
 _OPERANDS = {"abs": 1, "fabs": 1, "sqrt": 1, "floor": 1, "ceil": 1, "fma": 3}
@@ -148,7 +148,7 @@ def _fcmp(state: Translation, i: Instruction) -> Value:
     predicate = _FCMP_NEGATED.get(i.detail, i.detail)
     emit = state.builder.emit
     if predicate == "uno":
-        result = emit(arith.Or, emit(arith.IsNan, x), emit(arith.IsNan, y))
+        result = emit(arith.Or, emit(floats.IsNan, x), emit(floats.IsNan, y))
     elif predicate == "one":
         result = emit(
             arith.Or, emit(arith.Cmp, x, y, predicate=CmpPredicate.LT), emit(arith.Cmp, x, y, predicate=CmpPredicate.GT)

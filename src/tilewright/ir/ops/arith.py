@@ -1,4 +1,4 @@
-"""Elementwise arithmetic, bitwise, comparison and math ops.
+"""Elementwise arithmetic, bitwise and comparison ops.
 
 Operands have equal types: broadcasts and conversions are ops of their own. ``tilewright.ir.semantics`` holds
 their meaning on arrays. Sections 2.2 to 2.5 of the C++ reference.
@@ -52,7 +52,7 @@ def _integer(op: Op) -> bool:
     return not operand_dtype(op).is_floating
 
 
-class _Elementwise(Op):
+class Elementwise(Op):
     """Shared type rule: operands of one type, whose dtype the op ``takes``, give a result of the same type."""
 
     lacks = "has no arithmetic"  # what is said of other dtypes
@@ -69,7 +69,7 @@ class _Elementwise(Op):
         return (self.operands[0].type,)
 
 
-class _Rounded(_Elementwise):
+class _Rounded(Elementwise):
     """Shared: a rounding mode that the op takes, flush-to-zero for float32 only."""
 
     rounding: RoundingMode = attribute(RoundingMode, default=RN)
@@ -171,7 +171,7 @@ class Div(_Rounded, rules.Binary):
 
 
 @define("rem", elementwise=True)
-class Rem(_Elementwise, rules.Binary):
+class Rem(Elementwise, rules.Binary):
     """lhs - rhs * q, where q is lhs / rhs rounded to an integer by ``rounding``: RZ (C), RM (Python) or RP.
 
     Exact for floats. An integer remainder by zero is 0.
@@ -209,7 +209,7 @@ class Sqrt(_Rounded, rules.Unary):
     f32_modes = (APPROX,)
 
 
-class _Signed(_Elementwise, rules.Unary):
+class _Signed(Elementwise, rules.Unary):
     """Shared: of the most negative integer ``no_signed_wrap`` promises that it is none."""
 
     no_signed_wrap: bool = attribute(bool, default=False)
@@ -228,7 +228,7 @@ class Abs(_Signed):
     """|x|. The most negative integer stays itself; floats clear the sign bit. ``no_signed_wrap`` as in ``add``."""
 
 
-class _OfIntegers(_Elementwise, rules.Binary):
+class _OfIntegers(Elementwise, rules.Binary):
     """Shared: operands that are integers."""
 
     def takes(self, dtype: DType) -> bool:
@@ -240,7 +240,7 @@ class MulHi(_OfIntegers):
     """The high half of the double-width product of the operands read as unsigned integers."""
 
 
-class _MinMax(_Elementwise, rules.Binary):
+class _MinMax(Elementwise, rules.Binary):
     """Shared by min and max, which also take bool. A NaN operand is dropped, or wins when ``propagate_nan``."""
 
     propagate_nan: bool = attribute(bool, default=False)
@@ -261,121 +261,7 @@ class Min(_MinMax):
     """The smaller operand; -0 < +0. A NaN operand is dropped, or wins when ``propagate_nan``."""
 
 
-class _OfFloats(_Elementwise):
-    """Shared: operands that are floats."""
-
-    lacks = "is not a floating-point type with arithmetic"
-
-    def takes(self, dtype: DType) -> bool:
-        return dtype.is_float
-
-
-class _FloatMath(_OfFloats, rules.Unary):
-    """Shared by functions of one float."""
-
-
-@define("pow", elementwise=True)
-class Pow(_OfFloats, rules.Binary):
-    """base ** exponent, with the special cases of C's ``pow``."""
-
-
-@define("atan2", elementwise=True)
-class Atan2(_OfFloats, rules.Binary):
-    """The angle of the point (rhs, lhs), with the special cases of C's ``atan2``."""
-
-
-@define("exp", elementwise=True)
-class Exp(_FloatMath):
-    """e ** x. ``rounding`` is FULL or APPROX."""
-
-    rounding: RoundingMode = attribute(RoundingMode, default=FULL)
-
-
-@define("exp2", elementwise=True)
-class Exp2(_FloatMath):
-    """2 ** x."""
-
-    flush_to_zero: bool = attribute(bool, default=False)
-
-
-@define("log", elementwise=True)
-class Log(_FloatMath):
-    """The natural logarithm."""
-
-
-@define("log2", elementwise=True)
-class Log2(_FloatMath):
-    """The logarithm to base 2."""
-
-
-@define("sin", elementwise=True)
-class Sin(_FloatMath):
-    """The sine of an angle in radians."""
-
-
-@define("cos", elementwise=True)
-class Cos(_FloatMath):
-    """The cosine of an angle in radians."""
-
-
-@define("tan", elementwise=True)
-class Tan(_FloatMath):
-    """The tangent of an angle in radians."""
-
-
-@define("sinh", elementwise=True)
-class Sinh(_FloatMath):
-    """The hyperbolic sine."""
-
-
-@define("cosh", elementwise=True)
-class Cosh(_FloatMath):
-    """The hyperbolic cosine."""
-
-
-@define("tanh", elementwise=True)
-class Tanh(_FloatMath):
-    """The hyperbolic tangent. ``rounding`` is FULL or APPROX."""
-
-    rounding: RoundingMode = attribute(RoundingMode, default=FULL)
-
-
-@define("rsqrt", elementwise=True)
-class Rsqrt(_FloatMath):
-    """1 / sqrt(x)."""
-
-    flush_to_zero: bool = attribute(bool, default=False)
-
-
-@define("floor", elementwise=True)
-class Floor(_FloatMath):
-    """The largest integer that is not above x."""
-
-
-@define("ceil", elementwise=True)
-class Ceil(_FloatMath):
-    """The smallest integer that is not below x."""
-
-
-class _FloatTest(_FloatMath):
-    """Shared: a float tile gives a bool tile."""
-
-    def infer(self) -> tuple[Type, ...]:
-        super().infer()
-        return (rules.tile(self, self.x).with_dtype(bool_),)
-
-
-@define("isnan", elementwise=True)
-class IsNan(_FloatTest):
-    """True where x is not a number."""
-
-
-@define("isinf", elementwise=True)
-class IsInf(_FloatTest):
-    """True where x is positive or negative infinity."""
-
-
-class _Bitwise(_Elementwise):
+class _Bitwise(Elementwise):
     """Shared: operands that are bool or integers."""
 
     lacks = "has no bitwise operations"

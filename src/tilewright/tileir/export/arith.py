@@ -10,7 +10,7 @@ from tilewright.ir import core
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, bool_, float32, float64, int64, tfloat32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops import arith, shape
+from tilewright.ir.ops import arith, floats, shape
 from tilewright.ir.types import PointerType
 from tilewright.tileir.elementwise import FLOATS, PREDICATES, SHARED, is_exact, rounding_modes, shared_modes
 from tilewright.tileir.errors import VersionError
@@ -188,11 +188,11 @@ def _float_extremum(e: Emitter, op: arith.Max | arith.Min, dtype: DType) -> Valu
     return e.one("select", {"cond": more, "val_if_true": lhs, "val_if_false": rhs}, e.result(op))
 
 
-def _isnan(e: Emitter, op: arith.IsNan) -> Value:
+def _isnan(e: Emitter, op: floats.IsNan) -> Value:
     return compare(e, arith.operand_dtype(op), CmpPredicate.NE, e[op.x], e[op.x])
 
 
-def _isinf(e: Emitter, op: arith.IsInf) -> Value:
+def _isinf(e: Emitter, op: floats.IsInf) -> Value:
     t = tile(op.x.tile)
     magnitude = e.one("absf", {"source": e[op.x]}, t)
     infinity = e.constant(arith.operand_dtype(op), float("inf"), t.shape)
@@ -326,8 +326,8 @@ HANDLERS: dict[type[Op], Handler] = {
     arith.Rem: _rem,
     arith.Neg: _neg,
     arith.Abs: _abs,
-    arith.IsNan: _isnan,
-    arith.IsInf: _isinf,
+    floats.IsNan: _isnan,
+    floats.IsInf: _isinf,
     arith.Not: _not,
     arith.Shl: lambda e, op: e.one("shli", _sides(e, op), e.result(op), overflow="none"),
     arith.Shr: lambda e, op: e.one("shri", _sides(e, op), e.result(op), signedness=signedness(arith.operand_dtype(op))),

@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import bool_, float64, int8, int64
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops import arith, shape
+from tilewright.ir.ops import arith, floats, shape
 from tilewright.ir.types import PointerType
 from tilewright.tileir import module as tir
 from tilewright.tileir.elementwise import FLOATS, PREDICATES, SHARED, is_exact, rounding_modes, shared_modes
@@ -134,7 +134,7 @@ def _absi(e: Context, op: Operation, x: Value) -> Value:
 
 def _fpowi(e: Context, op: Operation, x: Value, n: Value) -> Value:
     """By float64, which holds every exponent: rounding one would change the sign of powers of negative numbers."""
-    made = e.emit(arith.Pow, e.cast(x, float64), e.cast(n, float64))
+    made = e.emit(floats.Pow, e.cast(x, float64), e.cast(n, float64))
     return e.cast(made, dtype_in(e, x))
 
 
@@ -165,7 +165,7 @@ def _cmpf(e: Context, op: Operation, lhs: Value, rhs: Value) -> Value:
         return e.emit(arith.Cmp, lhs, rhs, predicate=predicate)
     if predicate in _OPPOSITE:
         return e.emit(arith.Not, e.emit(arith.Cmp, lhs, rhs, predicate=_OPPOSITE[predicate]))
-    nan = e.emit(arith.Or, e.emit(arith.IsNan, lhs), e.emit(arith.IsNan, rhs))
+    nan = e.emit(arith.Or, e.emit(floats.IsNan, lhs), e.emit(floats.IsNan, rhs))
     compared = e.emit(arith.Cmp, lhs, rhs, predicate=predicate)
     if ordered:
         return e.emit(arith.And, compared, e.emit(arith.Not, nan))

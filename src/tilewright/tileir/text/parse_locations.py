@@ -8,10 +8,11 @@ from collections.abc import Mapping
 
 from tilewright.tileir.debug import CallSite, CompileUnit, File, FileLoc, LexicalBlock, Location, Subprogram
 from tilewright.tileir.module import Entry
-from tilewright.tileir.text.scanner import unquoted
+from tilewright.tileir.text.scanner import Scanner, unquoted
 
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[\w.$-]+|[\w.$-]+|[^\s\w]')
 _NAMES = re.compile(r'"(?:[^"\\\n]|\\.)*"|#([\w$-]+)(?![\w.$-])')  # of aliases; attributes of dialects have a point
+_PARENTHESES = re.compile(r'"(?:[^"\\\n]|\\.)*"|[()]')
 _CLOSING = {"(": ")", "<": ">", "[": "]"}
 _MOST_DEPTH = 64
 _DIALECT = "#cuda_tile."
@@ -31,10 +32,25 @@ class Locations:
             self.made[text] = _Reader(self, text, depth).location() if depth < _MOST_DEPTH else None
         return self.made[text]
 
-    def undefined(self, text: str, start: int, end: int) -> int | None:
-        """Where this part of ``text`` has an alias that stands for nothing."""
-        names = ((match.start(), match[1]) for match in _NAMES.finditer(text, start, end))
-        return next((at for at, name in names if name is not None and name not in self.aliases), None)
+    def read(self, s: Scanner) -> Location | None:
+        """The location up to the parenthesis that closes it."""
+        start, depth = s.pos, 1
+        for match in _PARENTHESES.finditer(s.text, s.pos):
+            depth += {"(": 1, ")": -1}.get(match.group(), 0)
+            if depth == 0:
+                said = s.text[start : match.start()]
+                if said not in self.made:
+                    self.require_aliases(s, start, match.start())
+                s.pos = match.end()
+                s.skip()
+                return self(said)
+        s.fail("a closing parenthesis of a location", start)
+
+    def require_aliases(self, s: Scanner, start: int, end: int) -> None:
+        """TextError for an alias in this part of the text that stands for nothing."""
+        for match in _NAMES.finditer(s.text, start, end):
+            if match[1] is not None and match[1] not in self.aliases:
+                s.fail("an alias of a location that is defined", match.start())
 
 
 class _Reader:

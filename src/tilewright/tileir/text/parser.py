@@ -69,7 +69,7 @@ class _Parser:
             if s.peek("#"):  # an alias of a location, which was read before
                 start = s.pos
                 s.skip_to("\n")
-                self.require_aliases(start, s.pos)
+                self.locations.require_aliases(s, start, s.pos)
                 continue
             if s.accept("{-#"):  # what MLIR keeps for its tools
                 s.skip_to("#-}")
@@ -188,25 +188,7 @@ class _Parser:
 
     def location(self) -> Location | None:
         """``loc(...)``, if it is there."""
-        s = self.s
-        if not s.accept("loc", "("):
-            return None
-        start, depth = s.pos, 1
-        for match in re.compile(r'"(?:[^"\\\n]|\\.)*"|[()]').finditer(s.text, s.pos):
-            depth += {"(": 1, ")": -1}.get(match.group(), 0)
-            if depth == 0:
-                said = s.text[start : match.start()]
-                if said not in self.locations.made:
-                    self.require_aliases(start, match.start())
-                s.pos = match.end()
-                s.skip()
-                return self.locations(said)
-        s.fail("a closing parenthesis of a location", start)
-
-    def require_aliases(self, start: int, end: int) -> None:
-        """TextError for a location in this part of the text that stands for one that is not defined."""
-        if (at := self.locations.undefined(self.s.text, start, end)) is not None:
-            self.s.fail("an alias of a location that is defined", at)
+        return self.locations.read(self.s) if self.s.accept("loc", "(") else None
 
     # -- ops
 

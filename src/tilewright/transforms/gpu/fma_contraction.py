@@ -19,8 +19,9 @@ from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
 from tilewright.ir.dtypes import float32
-from tilewright.ir.ops.arith import Abs, Add, Exp2, Fma, Max, Min, Mul, Neg, Select, Sub, Tanh, is_plain
+from tilewright.ir.ops.arith import Abs, Add, Fma, Max, Min, Mul, Neg, Select, Sub, is_plain
 from tilewright.ir.ops.control import If, ends_of
+from tilewright.ir.ops.floats import Exp2, Tanh
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
 from tilewright.ir.reachable import reachable

@@ -6,7 +6,7 @@ from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import CTAS_OF_SM, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
-from tilewright.ir.ops.arith import Tanh
+from tilewright.ir.ops.floats import Tanh
 from tilewright.ir.rewrite import with_body
 from tilewright.system.environment import switch
 from tilewright.transforms.base import Pass

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import values
 from support.accuracy import BOUNDS, FUNCTIONS, exact_values, largest_error
 from support.accuracy import samples as function_samples
 from support.ptx.elements import apply, ptx_of
-from support.values import all_values, floats, integers
+from support.values import all_values, integers
 
 from tilewright.backends.gpu.lowering.scalars import PREPARED, RULES
 from tilewright.ir import dtypes
@@ -21,7 +22,7 @@ from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.location import Loc
 from tilewright.ir.opdef import OPS, IRError
-from tilewright.ir.ops import arith
+from tilewright.ir.ops import arith, floats
 from tilewright.ir.semantics import evaluate
 from tilewright.ir.types import TileType
 
@@ -32,8 +33,8 @@ STEP = 8  # of the samples of functions
 ROUNDED = (arith.Add, arith.Sub, arith.Mul, arith.Div, arith.Sqrt, arith.Fma)
 FUNCTION_OPS = {
     cls.spec.name: cls
-    for cls in (arith.Exp, arith.Exp2, arith.Log, arith.Log2, arith.Sin, arith.Cos, arith.Tan, arith.Sinh, arith.Cosh,
-                arith.Tanh, arith.Rsqrt, arith.Pow, arith.Atan2)
+    for cls in (floats.Exp, floats.Exp2, floats.Log, floats.Log2, floats.Sin, floats.Cos, floats.Tan, floats.Sinh,
+                floats.Cosh, floats.Tanh, floats.Rsqrt, floats.Pow, floats.Atan2)
 }  # fmt: skip
 NUMBERS = (dtypes.bool_, *dtypes.INTEGERS, *dtypes.FLOATS)
 
@@ -42,7 +43,7 @@ def samples(dtype: DType, count: int) -> list[np.ndarray[Any, Any]]:
     """``count`` arrays: random values, and pairs of special ones."""
     if dtype.is_bool:
         return [np.random.default_rng(i).random(64) < 0.5 for i in range(count)]
-    make = floats if dtype.is_floating else integers
+    make = values.floats if dtype.is_floating else integers
     found = [make(dtype, SIZE, seed) for seed in range(count)]
     if dtype.is_integer and count > 1:
         special = np.array([dtype.min, dtype.max, 0, 1, 2, dtype.bitwidth, dtype.max - 1], dtype.storage)
@@ -73,7 +74,7 @@ def check(cls: type[Op], types: tuple[DType, ...], *, operands: Any = None, **at
             operands[0] = np.random.default_rng(9).random(operands[1].size) < 0.5
     got = apply(cls, *operands, dtypes=types, **attributes)
     result = attributes["dtype"] if cls in (arith.Cast, arith.Bitcast) else types[-1]
-    result = dtypes.bool_ if cls in (arith.Cmp, arith.IsNan, arith.IsInf) else result
+    result = dtypes.bool_ if cls in (arith.Cmp, floats.IsNan, floats.IsInf) else result
     wanted = evaluate(cls.spec.name, types[-1], attributes, operands)
     if result is dtypes.float4_e2m1fn and types[0].is_floating:  # a zero, whose sign is not that of the NaN on GPUs
         with np.errstate(all="ignore"):
@@ -97,7 +98,7 @@ def legal(classes: Iterable[type[Op]], types: Iterable[DType], **attributes: Any
 
 
 PLAIN = (arith.Add, arith.Sub, arith.Mul, arith.Max, arith.Min, arith.And, arith.Or, arith.Xor, arith.Shl, arith.Shr,
-         arith.MulHi, arith.Neg, arith.Abs, arith.Not, arith.Floor, arith.Ceil, arith.IsNan, arith.IsInf)  # fmt: skip
+         arith.MulHi, arith.Neg, arith.Abs, arith.Not, floats.Floor, floats.Ceil, floats.IsNan, floats.IsInf)  # fmt: skip
 
 
 def test_every_elementwise_op_has_a_rule() -> None:

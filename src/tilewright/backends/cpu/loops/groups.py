@@ -8,7 +8,7 @@ from tilewright.backends.cpu.loops.fused import FusedOps
 from tilewright.backends.cpu.loops.kinds import ELEMENTWISE, array_axis, by_squares, innermost
 from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.ops import arith, memory
+from tilewright.ir.ops import arith, floats, memory
 from tilewright.ir.ops.control import For, Loop
 from tilewright.ir.ops.linear import Mma, MmaScaled
 from tilewright.ir.ops.loops import LoopNest
@@ -20,9 +20,9 @@ from tilewright.ir.types import TileType
 COSTS: dict[type[Op], int] = {
     **dict.fromkeys((Constant, Iota, Undefined, Broadcast, Reshape, Permute, Extract), 0),
     **dict.fromkeys((memory.AssumeDivisible, memory.AssumeBounded, memory.AssumeBlocked, PtrToInt, IntToPtr), 0),
-    **dict.fromkeys((arith.Div, arith.Rem, arith.Sqrt, arith.Rsqrt, memory.Load), 8),
-    **dict.fromkeys((arith.Exp, arith.Exp2, arith.Log, arith.Log2, arith.Sin, arith.Cos, arith.Tanh), 20),
-    **dict.fromkeys((arith.Pow, arith.Tan, arith.Sinh, arith.Cosh, arith.Atan2), 40),
+    **dict.fromkeys((arith.Div, arith.Rem, arith.Sqrt, floats.Rsqrt, memory.Load), 8),
+    **dict.fromkeys((floats.Exp, floats.Exp2, floats.Log, floats.Log2, floats.Sin, floats.Cos, floats.Tanh), 20),
+    **dict.fromkeys((floats.Pow, floats.Tan, floats.Sinh, floats.Cosh, floats.Atan2), 40),
 }
 # From benchmarks/results/constants.md: within the noise of it, other values of both are no better.
 _FMA = 4  # multiplications and additions of a product that take as long as an addition of elements from memory

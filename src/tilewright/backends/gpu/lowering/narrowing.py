@@ -13,7 +13,8 @@ from tilewright.backends.gpu.lowering.words import unpacked_words
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import float8_e4m3fn, float8_e5m2, float32
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.ops.arith import Cast, Exp, Exp2
+from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.floats import Exp, Exp2
 
 _EACH = 4  # elements of a word
 _PLACES = range(1, 1 + _EACH)

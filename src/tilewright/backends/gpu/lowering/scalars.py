@@ -28,7 +28,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.ops import arith
+from tilewright.ir.ops import arith, floats
 from tilewright.ir.ops.shape import IntToPtr, PtrDiff, PtrOffset, PtrToInt
 from tilewright.ir.types import ElementType, PointerType
 
@@ -370,7 +370,7 @@ shl.b32 power, shifted, 23;
 mul.rn.f32 $0, f, power; }""".replace("\n", " ")
 
 
-def _exp(e: ScalarEmitter, op: arith.Exp, operands: Registers) -> ir.Value:
+def _exp(e: ScalarEmitter, op: floats.Exp, operands: Registers) -> ir.Value:
     (x,) = operands
     dtype = arith.operand_dtype(op)
     if dtype.short == "f64":
@@ -421,10 +421,10 @@ def _rounded(e: ScalarEmitter, x: ir.Value, dtype: DType) -> ir.Value:
     return e.builder.fpext(e.builder.fptrunc(x, narrow), F32)
 
 
-def _round_to_integer(e: ScalarEmitter, op: arith.Floor | arith.Ceil, operands: Registers) -> ir.Value:
+def _round_to_integer(e: ScalarEmitter, op: floats.Floor | floats.Ceil, operands: Registers) -> ir.Value:
     (x,) = operands
     kind = "f64" if x.type == F64 else "f32"
-    return e.asm(f"cvt.{'rmi' if isinstance(op, arith.Floor) else 'rpi'}.{kind}.{kind} $0, $1;", operands, x.type)
+    return e.asm(f"cvt.{'rmi' if isinstance(op, floats.Floor) else 'rpi'}.{kind}.{kind} $0, $1;", operands, x.type)
 
 
 # -- pointers, which are addresses
@@ -467,9 +467,9 @@ PREPARED: dict[type[Op], Callable[[ScalarEmitter, Any], Emit]] = {
     arith.Cast: _cast,
     arith.Fma: _fma,
     **dict.fromkeys((arith.Max, arith.Min), _extremum),
-    arith.Exp2: functools.partial(_approximated, "ex2"),
-    arith.Rsqrt: functools.partial(_approximated, "rsqrt"),
-    arith.Tanh: functools.partial(_approximated, "tanh", exact=_TANH),
+    floats.Exp2: functools.partial(_approximated, "ex2"),
+    floats.Rsqrt: functools.partial(_approximated, "rsqrt"),
+    floats.Tanh: functools.partial(_approximated, "tanh", exact=_TANH),
 }
 RULES: dict[type[Op], Rule] = {
     arith.Sqrt: _arithmetic,
@@ -482,15 +482,12 @@ RULES: dict[type[Op], Rule] = {
     arith.Neg: _neg,
     arith.Abs: _abs,
     arith.Select: _select,
-    arith.Exp: _exp,
-    **dict.fromkeys((arith.Floor, arith.Ceil), _round_to_integer),
-    **dict.fromkeys(
-        (arith.Rem, arith.And, arith.Or, arith.Xor, arith.Shl, arith.Shr, arith.Cmp, arith.IsNan, arith.IsInf), _shared
-    ),
-    **dict.fromkeys(
-        (arith.Log, arith.Log2, arith.Sin, arith.Cos, arith.Tan, arith.Sinh, arith.Cosh, arith.Pow, arith.Atan2),
-        _shared,
-    ),
+    floats.Exp: _exp,
+    **dict.fromkeys((floats.Floor, floats.Ceil), _round_to_integer),
+    **dict.fromkeys((arith.Rem, arith.And, arith.Or, arith.Xor, arith.Shl, arith.Shr, arith.Cmp), _shared),
+    **dict.fromkeys((floats.IsNan, floats.IsInf), _shared),
+    **dict.fromkeys((floats.Log, floats.Log2, floats.Sin, floats.Cos, floats.Tan, floats.Sinh, floats.Cosh), _shared),
+    **dict.fromkeys((floats.Pow, floats.Atan2), _shared),
     PtrOffset: _offset,
     PtrDiff: _difference,
     arith.Bitcast: _bitcast,

@@ -10,7 +10,7 @@ from tilewright.backends.triton.ttir.rounding import flushed
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.core import Op
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.ops import arith
+from tilewright.ir.ops import floats
 
 _LOG2_E = 1.4426950408889634
 
@@ -28,7 +28,7 @@ def _library(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
 
 
 @_in_f32
-def _exp(w: Writer, op: arith.Exp, operands: Sequence[Val]) -> Val:
+def _exp(w: Writer, op: floats.Exp, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if op.rounding is RoundingMode.APPROX and x.element == "f32":
         return w.op("math.exp2", w.op("arith.mulf", x, w.like(_LOG2_E, x)))
@@ -36,7 +36,7 @@ def _exp(w: Writer, op: arith.Exp, operands: Sequence[Val]) -> Val:
 
 
 @_in_f32
-def _exp2(w: Writer, op: arith.Exp2, operands: Sequence[Val]) -> Val:
+def _exp2(w: Writer, op: floats.Exp2, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if x.element == "f64":
         return w.call("exp2", x)
@@ -47,40 +47,50 @@ def _exp2(w: Writer, op: arith.Exp2, operands: Sequence[Val]) -> Val:
 
 
 @_in_f32
-def _tanh(w: Writer, op: arith.Tanh, operands: Sequence[Val]) -> Val:
+def _tanh(w: Writer, op: floats.Tanh, operands: Sequence[Val]) -> Val:
     if op.rounding is RoundingMode.APPROX and operands[0].element == "f32" and w.target.is_cuda:
         return w.asm("tanh.approx.f32 $0, $1;", "=f,f", operands, "f32")
     return w.call("tanh", *operands)
 
 
 @_in_f32
-def _rsqrt(w: Writer, op: arith.Rsqrt, operands: Sequence[Val]) -> Val:
+def _rsqrt(w: Writer, op: floats.Rsqrt, operands: Sequence[Val]) -> Val:
     ftz = op.flush_to_zero
     if ftz and w.target.is_cuda:
         return w.asm("rsqrt.approx.ftz.f32 $0, $1;", "=f,f", operands, "f32")
     return flushed(w, operands, lambda xs: w.call("rsqrt", *xs), ftz=ftz)
 
 
-def _isnan(w: Writer, op: arith.IsNan, operands: Sequence[Val]) -> Val:
+def _isnan(w: Writer, op: floats.IsNan, operands: Sequence[Val]) -> Val:
     (x,) = operands
     return w.compare("uno", x, x)
 
 
-def _isinf(w: Writer, op: arith.IsInf, operands: Sequence[Val]) -> Val:
+def _isinf(w: Writer, op: floats.IsInf, operands: Sequence[Val]) -> Val:
     magnitude = w.op("math.absf", *operands)
     return w.compare("oeq", magnitude, w.like(float("inf"), magnitude))
 
 
 RULES: dict[type[Op], Rule] = {
-    arith.Exp: _exp,
-    arith.Exp2: _exp2,
-    arith.Tanh: _tanh,
-    arith.Rsqrt: _rsqrt,
+    floats.Exp: _exp,
+    floats.Exp2: _exp2,
+    floats.Tanh: _tanh,
+    floats.Rsqrt: _rsqrt,
     **dict.fromkeys(
-        (arith.Log, arith.Log2, arith.Sin, arith.Cos, arith.Tan, arith.Sinh, arith.Cosh, arith.Pow, arith.Atan2),
+        (
+            floats.Log,
+            floats.Log2,
+            floats.Sin,
+            floats.Cos,
+            floats.Tan,
+            floats.Sinh,
+            floats.Cosh,
+            floats.Pow,
+            floats.Atan2,
+        ),
         _library,
     ),
-    **dict.fromkeys((arith.Floor, arith.Ceil), _in_f32(lambda w, op, xs: w.op(f"math.{op.name}", *xs))),
-    arith.IsNan: _isnan,
-    arith.IsInf: _isinf,
+    **dict.fromkeys((floats.Floor, floats.Ceil), _in_f32(lambda w, op, xs: w.op(f"math.{op.name}", *xs))),
+    floats.IsNan: _isnan,
+    floats.IsInf: _isinf,
 }

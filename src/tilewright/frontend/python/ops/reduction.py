@@ -23,8 +23,9 @@ from tilewright.ir.dtypes import DType, int32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.opdef import OPS, Effect
-from tilewright.ir.ops.arith import And, Cmp, IsNan, Not, Or, Select
+from tilewright.ir.ops.arith import And, Cmp, Not, Or, Select
 from tilewright.ir.ops.control import Yield
+from tilewright.ir.ops.floats import IsNan
 from tilewright.ir.ops.linear import Reduce, Scan, identity_of
 from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
 from tilewright.ir.types import TileType
