@@ -96,6 +96,7 @@ ON_DEMAND = {  # they import by name, at run time
     "cli/roofline.py",  # LLVM, which takes a while to load
     "compat/modules.py",
     "compat/private.py",  # what reads CUDA Tile IR, for test suites
+    "compat/cuda_graphs.py",  # PyTorch
     "compat/torch_cpu.py",
 }
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from tilewright.compat.torch_cpu import Event, Stream
+from tilewright.compat.torch_cpu import PROCESSORS, Event, Stream, nothing
 
 
 @contextmanager
@@ -44,6 +44,9 @@ class Array(np.ndarray[Any, Any]):
     def __array_interface__(self) -> dict[str, Any]:
         return self.view(np.ndarray).__array_interface__
 
+    device = property(lambda self: _Device())
+    data = property(lambda self: SimpleNamespace(ptr=self.ctypes.data))
+
 
 def asnumpy(a: Any, stream: Any = None, order: Any = "C", out: Any = None, *, blocking: bool = True) -> Any:
     """``cupy.asnumpy``: a copy, as it is from a device."""
@@ -56,7 +59,7 @@ def asnumpy(a: Any, stream: Any = None, order: Any = "C", out: Any = None, *, bl
 class _Numpy(types.ModuleType):
     """A module whose functions are those of a module of NumPy, and make ``Array``."""
 
-    def __init__(self, name: str, source: types.ModuleType) -> None:
+    def __init__(self, name: str, source: Any) -> None:
         super().__init__(name)
         self._source = source
         self.__path__: list[str] = []
@@ -76,6 +79,16 @@ def _making_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+def _drawn(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of random numbers that takes the dtype of what it gives, as all of CuPy's do."""
+
+    def drawn(*args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        return result if dtype is None else np.asarray(result).astype(dtype).view(Array)
+
+    return drawn
+
+
 def _modules() -> dict[str, types.ModuleType]:
     cupy = _Numpy("cupy", np)
     cuda = types.ModuleType("cupy.cuda")
@@ -83,6 +96,11 @@ def _modules() -> dict[str, types.ModuleType]:
     for name in ("random", "linalg", "fft", "testing"):
         found[f"cupy.{name}"] = _Numpy(f"cupy.{name}", getattr(np, name))
         setattr(cupy, name, found[f"cupy.{name}"])
+    draws = "chisquare exponential gumbel normal poisson rand randn random random_sample standard_normal uniform"
+    found["cupy.random"].__dict__.update(
+        {name: _drawn(getattr(np.random, name)) for name in draws.split()},
+        default_rng=lambda *seed: _Numpy("cupy.random.Generator", np.random.default_rng(*seed)),
+    )
     pool = SimpleNamespace(free_all_blocks=lambda: None, used_bytes=lambda: 0, total_bytes=lambda: 0)
     cupy.__dict__.update(
         cuda=cuda,
@@ -94,7 +112,11 @@ def _modules() -> dict[str, types.ModuleType]:
     )
     current = Stream()
     runtime = SimpleNamespace(
-        getDeviceCount=lambda: 1, getDevice=lambda: 0, deviceSynchronize=lambda: None, is_hip=False
+        getDeviceCount=lambda: 1,
+        getDevice=lambda: 0,
+        deviceSynchronize=lambda: None,
+        is_hip=False,
+        getDeviceProperties=lambda device: {"name": b"cpu", "major": 9, "minor": 0, "multiProcessorCount": PROCESSORS},
     )
     stream = SimpleNamespace(get_current_stream=lambda *device: current, Stream=Stream)
     cuda.__dict__.update(
@@ -110,23 +132,12 @@ def _modules() -> dict[str, types.ModuleType]:
     return found
 
 
-class _Device:
+class _Device(nullcontext[None]):
     """The only device: the CPU."""
 
     id = 0
     compute_capability = "90"
+    use = synchronize = nothing
 
     def __init__(self, device: Any = None) -> None:
         """There is nothing to choose."""
-
-    def use(self) -> None:
-        """There is nothing to choose."""
-
-    def synchronize(self) -> None:
-        """Everything has finished already."""
-
-    def __enter__(self) -> _Device:
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        """There is no other device to go back to."""

@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+from tilewright.compat.cuda_graphs import Capturing, CUDAGraph
+
 
 @contextmanager
 def cuda_tensors_on_cpu() -> Iterator[None]:
@@ -38,12 +40,15 @@ def cuda_tensors_on_cpu() -> Iterator[None]:
         patch(torch, {"Generator": _cpu_generators(torch), "compile": _uncompiled})
         patch(torch.Tensor, {**_TENSOR, "to": _to_cpu(torch, torch.Tensor.to)})
         patch(contexts.DeviceContext, {"__init__": _default_cpu(torch, contexts.DeviceContext.__init__)})
-        patch(torch.cuda, _fake_cuda(torch))
+        cuda = _fake_cuda(torch)
+        patch(torch.cuda, cuda)
+        patch(torch.accelerator, {n: _constantly(cuda[n]()) for n in _OF_ANY_DEVICE if hasattr(torch.accelerator, n)})
+        patch(torch.cuda.profiler, {"start": _constantly(None), "stop": _constantly(None)})
         patch(torch.cuda.nvtx, {name: mark or _constantly(None) for name, mark in _MARKS.items()})
         yield
 
 
-# The functions of torch that take a device, by the module or class that has them.
+# The functions of torch that take a device, or the name of its kind, by the module or class that has them.
 _TAKE_A_DEVICE = {
     "": "arange as_tensor asarray bartlett_window blackman_window empty empty_like empty_permuted empty_quantized "
     "empty_strided eye from_dlpack full full_like hamming_window hann_window kaiser_window linspace load logspace "
@@ -51,7 +56,12 @@ _TAKE_A_DEVICE = {
     "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor "
     "sparse_csr_tensor tensor tril_indices triu_indices zeros zeros_like",
     "Tensor": "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros",
+    "amp": "custom_bwd custom_fwd",
+    "autocast": "__init__",
     "fft": "fftfreq rfftfreq",
+    "library": "custom_op impl register_kernel",
+    "library.CustomOpDef": "register_kernel",
+    "library.Library": "__init__ impl",
     "nested": "nested_tensor",
 }
 
@@ -70,8 +80,10 @@ def _on_cpu(torch: Any, value: Any) -> Any:
     """``value``, and the CPU instead of a CUDA device."""
     if isinstance(value, torch.device) and value.type == "cuda":
         return torch.device("cpu")
-    if isinstance(value, str) and value.split(":")[0] == "cuda":
-        return "cpu"
+    if isinstance(value, str) and value.split(":")[0] in ("cuda", "CUDA"):
+        return "cpu" if value[0] == "c" else "CPU"
+    if type(value) in (list, tuple) and any(type(v) is str and v == "cuda" for v in value):
+        return ["cpu"]
     return value
 
 
@@ -92,7 +104,7 @@ def _cpu_generators(torch: Any) -> Any:
 
 def _resolved(torch: Any, path: str) -> tuple[Any, list[str]]:
     """The module or class at ``path`` below torch, and the names of its functions that take a device."""
-    return functools.reduce(getattr, filter(None, [path]), torch), _TAKE_A_DEVICE[path].split()
+    return functools.reduce(getattr, filter(None, path.split(".")), torch), _TAKE_A_DEVICE[path].split()
 
 
 def _without_cuda(torch: Any, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,7 +125,7 @@ def _without_cuda(torch: Any, function: Callable[..., Any]) -> Callable[..., Any
     return wrapper
 
 
-_DEVICES = ("device", "map_location")
+_DEVICES = ("device", "map_location", "device_type", "device_types", "types", "dispatch_key")
 
 
 def _to_cpu(torch: Any, to: Callable[..., Any]) -> Callable[..., Any]:
@@ -138,14 +150,14 @@ def _default_cpu(torch: Any, enter: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # As many as such a GPU has: programs divide the number by blocks in a cluster, and size their grids with the result.
-_PROCESSORS = 132
+PROCESSORS = 132
 
 
 def _fake_cuda(torch: Any) -> dict[str, Any]:
     """What ``torch.cuda`` answers: one device that has always finished."""
     properties = SimpleNamespace(
         name="cpu",
-        multi_processor_count=_PROCESSORS,
+        multi_processor_count=PROCESSORS,
         major=9,
         minor=0,
         warp_size=32,
@@ -156,6 +168,12 @@ def _fake_cuda(torch: Any) -> dict[str, Any]:
         shared_memory_per_multiprocessor=228 << 10,
         regs_per_multiprocessor=1 << 16,
         max_threads_per_multi_processor=2048,
+        max_threads_per_block=1024,
+        clock_rate=1 << 21,
+        memory_clock_rate=1 << 21,
+        memory_bus_width=512,
+        is_integrated=0,
+        is_multi_gpu_board=0,
     )
     answers = {
         "is_available": True,
@@ -176,19 +194,22 @@ def _fake_cuda(torch: Any) -> dict[str, Any]:
         "mem_get_info": (properties.total_memory, properties.total_memory),
         "utilization": 0,
         "can_device_access_peer": False,
-        "is_current_stream_capturing": False,
         "cudart": SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0),
     }
-    actions = "init synchronize empty_cache ipc_collect set_device manual_seed manual_seed_all reset_peak_memory_stats"
+    actions = (
+        "init synchronize empty_cache ipc_collect set_device manual_seed manual_seed_all reset_peak_memory_stats "
+        "reset_accumulated_memory_stats set_per_process_memory_fraction set_stream _sleep"
+    )
     return {
         **{name: _constantly(answer) for name, answer in answers.items()},
         **{name: _constantly(None) for name in actions.split()},
         "Event": Event,
         "Stream": Stream,
         "ExternalStream": Stream,
-        "CUDAGraph": _NoGraph,
-        "graph": _NoGraph,
-        "make_graphed_callables": _NoGraph,
+        "CUDAGraph": CUDAGraph,
+        "graph": Capturing,
+        "make_graphed_callables": lambda callables, *args, **kwargs: callables,
+        "is_current_stream_capturing": lambda: CUDAGraph.capturing,
         "get_rng_state": lambda device=None: torch.get_rng_state(),
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
         "stream": _Entered,
@@ -198,17 +219,10 @@ def _fake_cuda(torch: Any) -> dict[str, Any]:
     }
 
 
+_OF_ANY_DEVICE = ("synchronize", "current_stream", "set_stream", "empty_cache")
+
 # The marks of ``torch.cuda.nvtx``, for profilers that see nothing of this process.
 _MARKS = {"range": lambda *args, **kwargs: nullcontext(), "range_push": None, "range_pop": None, "mark": None}
-
-
-class _NoGraph:
-    """In the place of classes, so that annotations such as ``CUDAGraph | None`` hold."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(
-            "CUDA graphs are not there with CUDA tensors on the CPU; call the captured code directly"
-        )
 
 
 def _uncompiled(model: Any = None, **options: Any) -> Any:
@@ -220,48 +234,42 @@ def _constantly(answer: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: answer
 
 
-class Stream:
+def nothing(*args: Any, **kwargs: Any) -> None:
+    """Everything has finished already, and there is one device, with one stream."""
+
+
+class Stream(nullcontext[Any]):
     """A stream whose work has always ended."""
 
-    cuda_stream = ptr = 0
+    cuda_stream = ptr = priority = 0
     null: Stream
+    synchronize = wait_stream = wait_event = nothing
+    query = _constantly(True)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Streams need no resources."""
+        super().__init__(self)
 
-    def synchronize(self) -> None:
-        """Everything has finished already."""
-
-    def wait_stream(self, stream: Any) -> None:
-        """Everything has finished already."""
-
-    def wait_event(self, event: Any) -> None:
-        """Everything has finished already."""
-
-    def query(self) -> bool:
-        return True
+    def is_capturing(self) -> bool:
+        return CUDAGraph.capturing
 
     def record_event(self, event: Any = None) -> Any:
         event = Event() if event is None else event
         event.record(self)
         return event
 
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        """There is no other stream to go back to."""
-
 
 Stream.null = Stream()
 
 
 class _Entered(nullcontext[Any]):
-    """``torch.cuda.device(0)`` and ``torch.cuda.stream(s)``: there is one device with one stream."""
+    """``torch.cuda.device(0)`` and ``torch.cuda.stream(s)``."""
 
 
 class Event:
     """A point in time, as ``torch.cuda.Event`` marks it."""
+
+    wait = synchronize = nothing
+    query = _constantly(True)
 
     def __init__(self, *args: Any, clock: Callable[[], float] = time.perf_counter, **kwargs: Any) -> None:
         self._clock = clock
@@ -269,15 +277,6 @@ class Event:
 
     def record(self, stream: Any = None) -> None:
         self._time = self._clock()
-
-    def wait(self, stream: Any = None) -> None:
-        """Everything has finished already."""
-
-    def synchronize(self) -> None:
-        """Everything has finished already."""
-
-    def query(self) -> bool:
-        return True
 
     def elapsed_time(self, end: Event) -> float:
         """Milliseconds from this event to ``end``."""

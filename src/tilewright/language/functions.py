@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
@@ -90,6 +91,9 @@ class TileFunction:
         self.host = host
         self.tile = tile
         functools.update_wrapper(self, function)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.host:

@@ -33,6 +33,10 @@ def main() -> None:
     result = cp.empty_like(strided)
     ct.launch(stream.ptr, (1,), saxpy, (strided, strided, result, 1.0, 32))
     assert (result == 2 * strided).all()
+    drawn = cp.random.randn(4, 32, dtype=cp.float32)
+    assert drawn.dtype == cp.float32 and isinstance(drawn, cp.ndarray) and drawn.device.id == 0
+    assert cp.random.default_rng(0).standard_normal(3, dtype=cp.float32).get().dtype == np.float32
+    assert drawn[1:].data.ptr - drawn.data.ptr == 128 and cp.cuda.runtime.getDeviceProperties(0)["major"] == 9
     print("ok")
 
 

@@ -213,6 +213,53 @@ class Point:
         return Point(0, 0)
 
 
+@dataclasses.dataclass(frozen=True)
+class Marked:
+    """Methods of all kinds that ``ct.function`` marks."""
+
+    x: Any
+
+    @ct.function(host=True)
+    def scaled(self, k=2):
+        return self.x * k
+
+    @property
+    @ct.function(host=True)
+    def next(self):
+        return self.x + 1
+
+    @staticmethod
+    @ct.function(host=True)
+    def halved(x):
+        return x // 2
+
+    @classmethod
+    @ct.function(host=True)
+    def of(cls, x):
+        return cls(x)
+
+    @ct.function(host=True)
+    def __call__(self, y):
+        return self.x - y
+
+    @ct.function(host=True)
+    def __add__(self, other):
+        return Marked(self.x + other.x)
+
+    @ct.function(host=True)
+    def squared(self):
+        return self.x * self.x
+
+    @ct.function
+    def tripled(self):
+        return self.x * 3
+
+
+def marked_methods(a, b):
+    p = Marked(a) + Marked.of(b)
+    return p.scaled() + p.scaled(k=3) + p.next + p.halved(b) + p(a) + p.squared()
+
+
 def dataclass_values(a, b):
     p = Point(a) + Point(b, a)
     if a > b:
@@ -307,7 +354,7 @@ def loop_variable_outlives(a, b):
 PROGRAMS: tuple[Callable[..., Any], ...] = (
     branches, nested_loops, while_loop, while_true, early_returns, return_in_while, helper_chain, closure_sees_latest,
     short_circuit, chained, conditional_expression, tuples, augmented, min_max_abs, star_arguments, recursion,
-    constants_stay_constant, flags, static_loop, dataclass_values, enums, context_manager, decorated,
+    constants_stay_constant, flags, static_loop, dataclass_values, marked_methods, enums, context_manager, decorated,
     static_evaluation, is_none, membership, floor_arithmetic, shadowed_loop_variable,
     loop_variable_outlives,
 )  # fmt: skip
@@ -352,6 +399,18 @@ not the end
     return (a +
 b + len(text))
 # fmt: on
+
+
+def test_a_marked_method_without_host_code() -> None:
+    @ct.kernel
+    def kernel(out):
+        ct.store(out, (0,), Marked(4).tripled())
+
+    out = np.zeros(1, np.int32)
+    ct.launch(None, (1,), kernel, (out,))
+    assert out[0] == 12
+    with pytest.raises(RuntimeError, match="tripled"):
+        Marked(4).tripled()
 
 
 one_line = lambda a, b: a + b

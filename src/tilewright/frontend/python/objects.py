@@ -21,11 +21,13 @@ from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileValueError
 from tilewright.language import suggestions
+from tilewright.language.functions import TileFunction
 from tilewright.language.static import static_iter
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.semantics import ValueSemantics
 
+FUNCTIONS = (types.FunctionType, TileFunction)  # what a class that is looked into has as its methods
 FROZEN = "write @dataclass(frozen=True)"
 
 
@@ -47,12 +49,12 @@ def find_method(value: Any, *names: str) -> tuple[bool, Any]:
     for name in names:
         method = inspect.getattr_static(type(value), name, None)
         generated = name in ("__repr__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__")
-        if isinstance(method, types.FunctionType) and not (generated and _is_generated(method)):
+        if isinstance(method, FUNCTIONS) and not (generated and _is_generated(method)):
             return True, method
     return False, None
 
 
-def _is_generated(method: types.FunctionType) -> bool:
+def _is_generated(method: types.FunctionType | TileFunction) -> bool:
     """Whether ``dataclass`` wrote the method."""
     wrapped = inspect.unwrap(method)
     return wrapped.__code__.co_filename.startswith("<") or "dataclasses" in wrapped.__code__.co_filename
@@ -200,7 +202,7 @@ def _member(t: ValueSemantics, value: Any, name: str) -> tuple[bool, Any]:
         return True, static.__func__
     if isinstance(static, classmethod):
         return True, BoundMethod(owner, static.__func__)
-    if isinstance(static, types.FunctionType):
+    if isinstance(static, FUNCTIONS):
         return True, BoundMethod(value, static)
     return True, t.imported(static, name)
 
