@@ -27,13 +27,11 @@ from tilewright.tileir.optable import BY_NAME, NO_DEFAULT
 from tilewright.tileir.types import (
     SCALARS,
     TOKEN,
-    GatherScatterView,
-    PartitionView,
     Pointer,
     Scalar,
-    StridedView,
     TensorView,
     Tile,
+    TileView,
     Type,
 )
 
@@ -278,8 +276,8 @@ def every_op(minor: int) -> Module:
     w("make_tensor_view", {"base": p}, [TensorView(F32, (4, 8), (8, 1))])
     w("get_tensor_shape", {"src": tv}, [n.type, n.type])
     for padding in (None, "zero", "neg_zero", "nan", "pos_inf", "neg_inf"):
-        pview = w("make_partition_view", {"tensor_view": tv}, [PartitionView((4, 8), V4, (0, 1), padding)])
-    pt = w("make_partition_view", {"tensor_view": tv}, [PartitionView((4, 8), V4, (1, 0), None)])
+        pview = w("make_partition_view", {"tensor_view": tv}, [TileView((4, 8), V4, (0, 1), padding)])
+    pt = w("make_partition_view", {"tensor_view": tv}, [TileView((4, 8), V4, (1, 0), None)])
     w("get_index_space_shape", {"src": pt}, [n.type, n.type])
     lv = [Tile(F32, (4, 8)), TOKEN]
     w("load_view_tko", {"view": pview, "index": [z, z]}, lv, memory_ordering_semantics="weak")
@@ -330,8 +328,8 @@ def every_op(minor: int) -> Module:
         w("unpack", {"source": packed}, [Tile(F32, (32,))])
         w("alloca", {}, [p.type], num_elem=64, alignment=16)
         w("alloca", {}, [p.type], num_elem=64, alignment=4, **{"global": True})
-        gv = w("make_gather_scatter_view", {"tensor_view": tv}, [GatherScatterView((8, 8), V4, 0, "zero")])
-        w("make_gather_scatter_view", {"tensor_view": tv}, [GatherScatterView((8, 8), V4, 1, None)])
+        gv = w("make_gather_scatter_view", {"tensor_view": tv}, [TileView((8, 8), V4, padding="zero", sparse_dim=0)])
+        w("make_gather_scatter_view", {"tensor_view": tv}, [TileView((8, 8), V4, sparse_dim=1)])
         i8 = w("iota", {}, [Tile(I32, (8,))])
         gl = w(
             "load_view_tko",
@@ -340,8 +338,8 @@ def every_op(minor: int) -> Module:
             memory_ordering_semantics="weak",
         )
         w("store_view_tko", {"tile": gl[0], "view": gv, "index": [i8, z]}, [TOKEN], memory_ordering_semantics="weak")
-        sv = w("make_strided_view", {"tensor_view": tv}, [StridedView((4, 8), (2, 8), V4, (0, 1), "nan")])
-        w("make_strided_view", {"tensor_view": tv}, [StridedView((4, 8), (2, 8), V4, (1, 0), None)])
+        sv = w("make_strided_view", {"tensor_view": tv}, [TileView((4, 8), V4, (0, 1), "nan", (2, 8))])
+        w("make_strided_view", {"tensor_view": tv}, [TileView((4, 8), V4, (1, 0), None, (2, 8))])
         w("get_index_space_shape", {"src": sv}, [n.type, n.type])
         w("load_view_tko", {"view": sv, "index": [z, z]}, lv, memory_ordering_semantics="weak")
         w(
@@ -495,7 +493,7 @@ def multimem(minor: int = 5) -> Module:
     z = w.constant(Tile(I32))
     f = w.constant(Tile(F32, (4, 8)))
     tv = w("make_tensor_view", {"base": body.args[0]}, [V])
-    view = w("make_partition_view", {"tensor_view": tv}, [PartitionView((4, 8), V, (0, 1))])
+    view = w("make_partition_view", {"tensor_view": tv}, [TileView((4, 8), V, (0, 1))])
     tok = w("make_token", {}, [TOKEN])
     w(
         "multimem_load_reduce_view_tko",

@@ -110,61 +110,38 @@ class TensorView:
         return f"tensor_view<{_dims(self.shape)}{self.element}{shown}{attr}>"
 
 
-def _view_text(name: str, tile_shape: tuple[int, ...], *parts: str) -> str:
-    return f"{name}<tile=({'x'.join(map(str, tile_shape))}), {', '.join(filter(None, parts))}>"
-
-
-def _padding(padding: str | None) -> str:
-    return "" if padding is None else f"padding_value = {padding}"
-
-
-def _dim_map(dim_map: tuple[int, ...]) -> str:
-    """What is not said of axes in their order."""
-    return "" if dim_map == tuple(range(len(dim_map))) else f"dim_map=[{', '.join(map(str, dim_map))}]"
-
-
 @dataclass(frozen=True)
-class PartitionView:
-    """A tensor view cut into tiles: axis k of a tile walks axis ``dim_map[k]`` of the tensor."""
+class TileView:
+    """A tensor view cut into tiles: axis k of a tile walks axis ``dim_map[k]`` of the tensor. A strided view has
+    ``steps`` of its own from tile to tile; in a gather/scatter view, which has no ``dim_map``, the index along
+    ``sparse_dim`` is a tile of positions."""
 
     tile_shape: tuple[int, ...]
     view: TensorView
-    dim_map: tuple[int, ...]
+    dim_map: tuple[int, ...] = ()
     padding: str | None = None
+    steps: tuple[int, ...] | None = None
+    sparse_dim: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """Its name in the text form."""
+        if self.sparse_dim is not None:
+            return "gather_scatter_view"
+        return "partition_view" if self.steps is None else "strided_view"
 
     def __str__(self) -> str:
-        parts = _padding(self.padding), str(self.view), _dim_map(self.dim_map)
-        return _view_text("partition_view", self.tile_shape, *parts)
-
-
-@dataclass(frozen=True)
-class StridedView:
-    """As a partition view, with steps of its own from tile to tile."""
-
-    tile_shape: tuple[int, ...]
-    steps: tuple[int, ...]
-    view: TensorView
-    dim_map: tuple[int, ...]
-    padding: str | None = None
-
-    def __str__(self) -> str:
-        steps = f"traversal_strides=[{','.join(map(str, self.steps))}]"
-        parts = steps, _padding(self.padding), str(self.view), _dim_map(self.dim_map)
-        return _view_text("strided_view", self.tile_shape, *parts)
-
-
-@dataclass(frozen=True)
-class GatherScatterView:
-    """A tensor view whose index along ``sparse_dim`` is a tile of positions."""
-
-    tile_shape: tuple[int, ...]
-    view: TensorView
-    sparse_dim: int
-    padding: str | None = None
-
-    def __str__(self) -> str:
-        parts = _padding(self.padding), str(self.view), f"sparse_dim={self.sparse_dim}"
-        return _view_text("gather_scatter_view", self.tile_shape, *parts)
+        parts = [f"tile=({'x'.join(map(str, self.tile_shape))})"]
+        if self.steps is not None:
+            parts.append(f"traversal_strides=[{','.join(map(str, self.steps))}]")
+        if self.padding is not None:
+            parts.append(f"padding_value = {self.padding}")
+        parts.append(str(self.view))
+        if self.sparse_dim is not None:
+            parts.append(f"sparse_dim={self.sparse_dim}")
+        elif self.dim_map != tuple(range(len(self.dim_map))):  # it is not said of axes in their order
+            parts.append(f"dim_map=[{', '.join(map(str, self.dim_map))}]")
+        return f"{self.kind}<{', '.join(parts)}>"
 
 
 @dataclass(frozen=True)
@@ -188,8 +165,7 @@ class Function:
 
 
 TOKEN = Token()
-TileView = Union[PartitionView, StridedView, GatherScatterView]
-Type = Union[Scalar, Pointer, Tile, TensorView, PartitionView, StridedView, GatherScatterView, Token, Function]
+Type = Union[Scalar, Pointer, Tile, TensorView, TileView, Token, Function]
 
 
 def problem(type: Type) -> str | None:
@@ -201,7 +177,7 @@ def problem(type: Type) -> str | None:
             return f"as many strides as extents, not {len(type.strides)} for {len(type.shape)}"
         if any(n is not None and n < 1 for n in (*type.shape, *type.strides)):
             return "positive extents and strides"
-    if isinstance(type, (PartitionView, StridedView, GatherScatterView)):
+    if isinstance(type, TileView):
         return _view_problem(type)
     return None
 
@@ -226,12 +202,12 @@ def _view_problem(type: TileView) -> str | None:
     broken = _tile_problem(type.tile_shape, SCALARS["i8"])
     if broken is not None:
         return broken
-    if isinstance(type, GatherScatterView):
+    if type.sparse_dim is not None:
         if type.sparse_dim >= rank:
             return f"a sparse_dim below {rank}, not {type.sparse_dim}"
     elif sorted(type.dim_map) != list(range(rank)):
         return f"a permutation of {rank} axes as dim_map, not {list(type.dim_map)}"
-    if isinstance(type, StridedView) and (len(type.steps) != rank or any(s < 1 for s in type.steps)):
+    if type.steps is not None and (len(type.steps) != rank or any(s < 1 for s in type.steps)):
         return "one positive traversal stride for each tile axis"
     if type.padding not in (None, "zero") and type.view.element.is_integer:
         return f"a floating-point element type for padding {type.padding}"

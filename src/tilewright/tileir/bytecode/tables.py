@@ -18,13 +18,11 @@ from tilewright.tileir.types import (
     TOKEN,
     Element,
     Function,
-    GatherScatterView,
-    PartitionView,
     Pointer,
     Scalar,
-    StridedView,
     TensorView,
     Tile,
+    TileView,
     Token,
     Type,
     problem,
@@ -32,6 +30,7 @@ from tilewright.tileir.types import (
 
 PTR, TILE, TENSOR_VIEW, PARTITION_VIEW, FUNCTION, TOKEN_TAG = range(12, 18)  # tags of types
 GATHER_SCATTER_VIEW, STRIDED_VIEW = 20, 21
+_VIEWS = {"partition_view": PARTITION_VIEW, "gather_scatter_view": GATHER_SCATTER_VIEW, "strided_view": STRIDED_VIEW}
 _SCALARS = {s.tag: s for s in SCALARS.values()}
 
 
@@ -130,7 +129,7 @@ class _Types:
         if tag == FUNCTION:
             params = tuple(self.part(c, FUNCTION_PARTS) for _ in range(c.count("parameters")))
             return Function(params, tuple(self.part(c, FUNCTION_PARTS) for _ in range(c.count("results"))))
-        if tag in (PARTITION_VIEW, GATHER_SCATTER_VIEW, STRIDED_VIEW):
+        if tag in _VIEWS.values():
             return self.view(c, tag)
         raise c.error(f"the tag of a type, not {tag}", start)
 
@@ -167,27 +166,26 @@ class _Types:
     def view(self, c: Cursor, tag: int) -> Type:
         flags = self.flags(c, 3)
         shape = c.integers(4, "extents of a tile")
-        steps = c.integers(4, "traversal strides") if tag == STRIDED_VIEW else ()
+        steps = c.integers(4, "traversal strides") if tag == STRIDED_VIEW else None
         view: TensorView = self.part(c, (TensorView,))
-        sparse = c.varint("a sparse dimension") if tag == GATHER_SCATTER_VIEW else 0
+        sparse = c.varint("a sparse dimension") if tag == GATHER_SCATTER_VIEW else None
         order = c.integers(4, "a dim_map") if tag != GATHER_SCATTER_VIEW else ()
         padded = flags == 1 if self.minor >= 3 else c.bool("whether there is padding")
         padding = c.pick(ENUMS["Padding"], "a padding value") if padded else None
-        if tag == GATHER_SCATTER_VIEW:
-            return GatherScatterView(shape, view, sparse, padding)
-        if tag == STRIDED_VIEW:
-            return StridedView(shape, steps, view, order, padding)
-        return PartitionView(shape, view, order, padding)
+        return TileView(shape, view, order, padding, steps, sparse)
 
 
-FUNCTION_PARTS = (Scalar, Pointer, Tile, TensorView, PartitionView, StridedView, GatherScatterView, Token)
+FUNCTION_PARTS = (Scalar, Pointer, Tile, TensorView, TileView, Token)
 
 
 @functools.lru_cache(maxsize=4096)
 def type_parts(t: Type, minor: int) -> tuple[bytes | Type, ...]:
     """``t`` as an entry of the Type section: bytes, and types that stand for their numbers there. VersionError when too
     new."""
-    return tuple(_PARTS.get(type(t), _view_parts)(t, minor))
+    parts = _PARTS.get(type(t))
+    if parts is None:
+        raise TileIRError(f"{t!r} is no type of Tile IR")
+    return tuple(parts(t, minor))
 
 
 _Parts = Sequence[Union[bytes, Type]]
@@ -210,6 +208,17 @@ def _tensor_view_parts(t: TensorView, minor: int) -> _Parts:
     return varint(TENSOR_VIEW) + flags, t.element, integers(extents[0], 8) + integers(extents[1], 8) + attr
 
 
+def _view_parts(t: TileView, minor: int) -> _Parts:
+    if minor < 3 and t.kind != "partition_view":
+        raise VersionError(f"the type {t} needs bytecode 13.3; it cannot be written as 13.{minor}")
+    flags = varint(t.padding is not None)
+    padding = b"" if t.padding is None else varint(ENUMS["Padding"].index(t.padding))
+    head = varint(_VIEWS[t.kind]) + (flags if minor >= 3 else b"") + integers(t.tile_shape, 4)
+    steps = b"" if t.steps is None else integers(t.steps, 4)
+    axes = integers(t.dim_map, 4) if t.sparse_dim is None else varint(t.sparse_dim)
+    return head + steps, t.view, axes + (padding if minor >= 3 else flags + padding)
+
+
 def _function_parts(t: Function, minor: int) -> _Parts:
     return varint(FUNCTION) + varint(len(t.params)), *t.params, varint(len(t.results)), *t.results
 
@@ -220,6 +229,7 @@ _PARTS: dict[type, Callable[[Any, int], _Parts]] = {
     Pointer: _pointer_parts,
     Tile: lambda t, minor: (varint(TILE), t.element, integers(t.shape, 8)),
     TensorView: _tensor_view_parts,
+    TileView: _view_parts,
     Function: _function_parts,
 }
 
@@ -231,21 +241,3 @@ def _pointer_attr(t: Type, attr: str | None, minor: int) -> tuple[bytes, bytes]:
     if minor < 4:
         return b"", b""
     return varint(attr is not None), b"" if attr is None else varint(ENUMS["PtrAttr"].index(attr))
-
-
-def _view_parts(t: Type, minor: int) -> _Parts:
-    if not isinstance(t, (PartitionView, StridedView, GatherScatterView)):
-        raise TileIRError(f"{t!r} is no type of Tile IR")
-    if minor < 3 and not isinstance(t, PartitionView):
-        raise VersionError(f"the type {t} needs bytecode 13.3; it cannot be written as 13.{minor}")
-    flags = varint(t.padding is not None)
-    padding = b"" if t.padding is None else varint(ENUMS["Padding"].index(t.padding))
-    shape = integers(t.tile_shape, 4)
-    head = flags if minor >= 3 else b""
-    tail = padding if minor >= 3 else flags + padding
-    if isinstance(t, GatherScatterView):
-        return varint(GATHER_SCATTER_VIEW) + head + shape, t.view, varint(t.sparse_dim) + tail
-    if isinstance(t, StridedView):
-        steps = integers(t.steps, 4)
-        return varint(STRIDED_VIEW) + head + shape + steps, t.view, integers(t.dim_map, 4) + tail
-    return varint(PARTITION_VIEW) + head + shape, t.view, integers(t.dim_map, 4) + tail

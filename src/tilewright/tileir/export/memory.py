@@ -19,7 +19,7 @@ from tilewright.tileir.export.arith import compare, convert, raw
 from tilewright.tileir.export.emitter import Emitter, scalar, tile_of
 from tilewright.tileir.export.tiles import along
 from tilewright.tileir.module import ArrayAttr, Attribute, Block, BoolAttr, DictAttr, HintsAttr, IntegerAttr, Value
-from tilewright.tileir.types import I32, TOKEN, PartitionView, Pointer, Scalar, StridedView, TensorView, Tile, Type
+from tilewright.tileir.types import I32, TOKEN, Pointer, Scalar, TensorView, Tile, TileView, Type
 
 _SCOPES = {
     MemoryScope.BLOCK: "tl_blk",
@@ -161,19 +161,16 @@ def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
 
 def _made_partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
     made = e.view(op.type, _tile_view_type)
-    name = "make_partition_view" if isinstance(made, PartitionView) else "make_strided_view"
-    return e.one(name, {"tensor_view": e[op.view]}, made)
+    return e.one(f"make_{made.kind}", {"tensor_view": e[op.view]}, made)
 
 
 @functools.lru_cache(maxsize=1024)
-def _tile_view_type(t: PartitionViewType) -> PartitionView | StridedView:
+def _tile_view_type(t: PartitionViewType) -> TileView:
     """Integers are padded with zero, where ``_with_extremes`` puts what else they may be padded with."""
     padding = None if t.padding is PaddingMode.UNDETERMINED else t.padding.value
     padding = "zero" if padding is not None and not t.view.dtype.is_floating else padding
     view = _view_type(t.view)
-    if t.steps in ((), t.tile_shape):
-        return PartitionView(t.tile_shape, view, t.order, padding)
-    return StridedView(t.tile_shape, t.steps, view, t.order, padding)
+    return TileView(t.tile_shape, view, t.order, padding, None if t.steps in ((), t.tile_shape) else t.steps)
 
 
 def _indices(e: Emitter, values: Sequence[core.Value]) -> list[Value]:

@@ -17,7 +17,7 @@ from tilewright.ir.types import ElementType, PointerType, TensorViewType, TileTy
 from tilewright.tileir.errors import TileIRError
 from tilewright.tileir.module import Module, Operation, Value
 from tilewright.tileir.numbers import FORMATS
-from tilewright.tileir.types import GatherScatterView, Pointer, Scalar, TileView, Type
+from tilewright.tileir.types import Pointer, Scalar, TileView, Type
 from tilewright.tileir.types import Tile as TileIRTile
 
 NIBBLE = "i4"  # which our IR has no dtype for: int8 with the sign extended
@@ -42,10 +42,6 @@ class View:
     tensor: TensorView
     type: TileView
     value: core.Value | None
-
-    @property
-    def sparse_dim(self) -> int | None:
-        return self.type.sparse_dim if isinstance(self.type, GatherScatterView) else None
 
 
 Made = Union[core.Value, TensorView, View]

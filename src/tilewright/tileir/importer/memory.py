@@ -32,7 +32,7 @@ from tilewright.tileir.importer.context import (
     unsigned,
 )
 from tilewright.tileir.module import BoolAttr, DictAttr, HintsAttr, IntegerAttr, Operation
-from tilewright.tileir.types import GatherScatterView, PartitionView, Pointer, StridedView, Tile
+from tilewright.tileir.types import Pointer, Tile, TileView
 from tilewright.tileir.types import TensorView as TensorViewOfTileIR
 
 _SCOPES = {"tl_blk": MemoryScope.BLOCK, "device": MemoryScope.DEVICE, "sys": MemoryScope.SYS, None: MemoryScope.NONE}
@@ -132,22 +132,19 @@ def _wide(e: Context, index: Value) -> Value:
 
 def _view(e: Context, op: Operation, tensor: TensorView) -> View:
     type = op.results[0].type
-    if not isinstance(type, (PartitionView, StridedView, GatherScatterView)):
+    if not isinstance(type, TileView):
         raise e.error(f"the result is {type}; a view of tiles is expected")
     if type.view != op.operands["tensor_view"].type:
         raise e.error(f"the result is {type}, which is no view of {op.operands['tensor_view'].type}")
-    if isinstance(type, GatherScatterView):
-        return View(tensor, type, None)
-    return View(tensor, type, _partition(e, tensor, type))
+    return View(tensor, type, None if type.sparse_dim is not None else _partition(e, tensor, type))
 
 
-def _padding(type: PartitionView | StridedView | GatherScatterView) -> PaddingMode:
+def _padding(type: TileView) -> PaddingMode:
     return PaddingMode.UNDETERMINED if type.padding is None else PaddingMode(type.padding)
 
 
-def _partition(e: Context, tensor: TensorView, type: PartitionView | StridedView) -> Value:
-    steps = type.steps if isinstance(type, StridedView) else type.tile_shape
-    found = PartitionViewType(tensor.type, type.tile_shape, type.dim_map, _padding(type), steps)
+def _partition(e: Context, tensor: TensorView, type: TileView) -> Value:
+    found = PartitionViewType(tensor.type, type.tile_shape, type.dim_map, _padding(type), type.steps or type.tile_shape)
     return e.emit(ours.MakePartitionView, tensor.value, type=found)
 
 
@@ -162,8 +159,8 @@ def _index_space_shape(e: Context, op: Operation) -> list[Value]:
     type, found = view.type, []
     for k, result in enumerate(op.results):
         axis, step = k, 1
-        if not isinstance(type, GatherScatterView):
-            axis, step = type.dim_map[k], type.steps[k] if isinstance(type, StridedView) else type.tile_shape[k]
+        if type.sparse_dim is None:
+            axis, step = type.dim_map[k], (type.steps or type.tile_shape)[k]
         length, dtype = view.tensor.shape[axis], number_type(result.type)
         if isinstance(length, int):
             found.append(e.constant(-(-length // step), dtype))
@@ -217,7 +214,7 @@ def _gathered(e: Context, view: View, indices: Sequence[Value]) -> tuple[Value, 
     for k, index in enumerate(indices):
         position = e.cast(index, int64)
         line = tuple(n if axis == k else 1 for axis, n in enumerate(extents))
-        if k == view.sparse_dim:
+        if k == view.type.sparse_dim:
             if index.tile.shape != (extents[k],):
                 raise e.error(f"index {k} has type {index.type}; {extents[k]} positions are expected")
             along = e.emit(shape.Reshape, position, shape=line)
@@ -295,7 +292,7 @@ def _atomic_rmw(e: Context, op: Operation, pointers: Value, arg: Value, mask: Va
 
 def _atomic_view(e: Context, op: Operation, view: View, index: Sequence[Value], value: Value) -> None:
     mode, order, indices = op.attributes["mode"], order_of(op), [_wide(e, v) for v in index]
-    if view.value is None or isinstance(view.type, GatherScatterView):
+    if view.value is None:
         pointers, inside = _gathered(e, view, indices)
         pointers, value = _as_mode(e, mode, pointers, value)
         e.emit_op(ours.AtomicRmw, pointers, value, inside, kind=_ATOMIC[mode], **order)

@@ -159,25 +159,23 @@ def _view(s: Scanner) -> types.TensorView:
     return view
 
 
-def _tile_view(s: Scanner, kind: type) -> types.TileView:
+def _tile_view(s: Scanner, kind: str) -> types.TileView:
     """What follows ``partition_view<``, or the name of another view of tiles."""
     shape, steps = _tile_extents(s), None
-    if kind is types.StridedView:
+    if kind == "strided_view":
         s.expect(",", "traversal_strides", "=")
         steps = _integers(s)
     padding, view = _padding(s), _view(s)
-    if kind is types.GatherScatterView:
+    if kind == "gather_scatter_view":
         s.expect(",", "sparse_dim", "=")
-        return types.GatherScatterView(shape, view, s.integer(), padding)
+        return types.TileView(shape, view, padding=padding, sparse_dim=s.integer())
     dim_map = _integers(s) if s.accept(",", "dim_map", "=") else tuple(range(len(view.shape)))
-    if steps is not None:
-        return types.StridedView(shape, steps, view, dim_map, padding)
-    return types.PartitionView(shape, view, dim_map, padding)
+    return types.TileView(shape, view, dim_map, padding, steps)
 
 
 _VIEWS: dict[str, Callable[[Scanner], types.Type]] = {
     "tensor_view": _tensor_view,
-    "partition_view": lambda s: _tile_view(s, types.PartitionView),
-    "strided_view": lambda s: _tile_view(s, types.StridedView),
-    "gather_scatter_view": lambda s: _tile_view(s, types.GatherScatterView),
+    "partition_view": lambda s: _tile_view(s, "partition_view"),
+    "strided_view": lambda s: _tile_view(s, "strided_view"),
+    "gather_scatter_view": lambda s: _tile_view(s, "gather_scatter_view"),
 }
