@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ from tilewright.sanitizer.categories import CATEGORIES
 from tilewright.sanitizer.events import Launch
 from tilewright.sanitizer.launch import LaunchState
 from tilewright.sanitizer.lockstep import batch_size
+from tilewright.sanitizer.repetition import Repetition
 from tilewright.sanitizer.report import Related, Violation
 from tilewright.sanitizer.session import Session, current_session
 from tilewright.sanitizer.uninitialized import unmarked_memory
@@ -39,6 +41,7 @@ class SanitizedExecutable(Executable):
     def __init__(self, function: Function) -> None:
         self.function = function
         self._effects = AnalysisManager(function).get(argument_effects)
+        self._repetition = Repetition(function)
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every block of ``grid`` in the order of the session's schedule.
@@ -54,6 +57,13 @@ class SanitizedExecutable(Executable):
         state = LaunchState(session, self.function, memory, grid, self._effects.written)
         for sink in session.sinks:
             sink.launch(Launch(self.function.name, grid, memory.buffers))
+        check = functools.partial(self._check, session, grid, arguments, memory, state)
+        self._repetition.launch(state, grid, arguments, check)
+
+    def _check(
+        self, session: Session, grid: tuple[int, int, int], arguments: LaunchArguments, memory: Memory, state: LaunchState
+    ) -> None:
+        """Run every block under observation."""
         check_arguments(state)
         values = bound_arguments(self.function, memory, arguments)
         running: dict[Index, CheckedBlock] = {}

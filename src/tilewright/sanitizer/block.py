@@ -104,7 +104,9 @@ class CheckedBlock(BlockInterpreter):
             marks = [undefined.get(v) for v in op.operands]
             if not any(marks):
                 marks = ()
-            elif any(m is not None and m.unassigned for m in marks):
+            else:
+                self.launch.used_undefined = True
+            if any(m is not None and m.unassigned for m in marks):
                 marks = self._unassigned(op, marks)
         access = _ACCESSES.get(type(op))
         if access is not None:

@@ -37,6 +37,7 @@ class LaunchState:
         for array, contents in zip(self.arrays, memory.bytes):
             array.uninitialized = uninitialized_elements(array.buffer, contents)
         self.births = session.categories & {"nan-generated", "inf-generated"}
+        self.used_undefined = False  # whether an operation had an undefined operand
         self._order = 0
 
     def take_orders(self, count: int) -> int:

@@ -137,6 +137,11 @@ class Report:
         """Whether nothing was found."""
         return not self.violations
 
+    @property
+    def findings(self) -> int:
+        """How often something was found, suppressed or not."""
+        return sum(v.count for v in self.violations) + self.suppressed
+
     def of(self, category: str) -> Sequence[Violation]:
         """The violations of one category."""
         return [v for v in self.violations if v.category.name == category]
@@ -165,7 +170,7 @@ class Report:
         if self.clean:
             return f"{launches}: no violation{hidden}"
         count = len(self.violations)
-        times = sum(v.count for v in self.violations)
+        times = self.findings - self.suppressed
         kinds = len({v.category.name for v in self.violations})
         return (
             f"{launches}: {count} violation{'s' * (count != 1)} of {kinds} categor{'ies' if kinds > 1 else 'y'}, "
