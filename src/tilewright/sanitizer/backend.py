@@ -61,7 +61,7 @@ class SanitizedExecutable(Executable):
         self._repetition.launch(state, grid, arguments, check)
 
     def _check(
-        self, session: Session, grid: tuple[int, int, int], arguments: LaunchArguments, memory: Memory, state: LaunchState
+        self, session: Session, grid: Index, arguments: LaunchArguments, memory: Memory, state: LaunchState
     ) -> None:
         """Run every block under observation."""
         check_arguments(state)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from typing import Any
 
 from tilewright.backends.base import Executable, Grid
 from tilewright.backends.launch_arguments import LaunchArguments
@@ -39,7 +38,7 @@ class Repetition:
         self._function = function
 
     def launch(self, state: LaunchState, grid: Grid, arguments: LaunchArguments, check: Callable[[], None]) -> None:
-        """Run ``check``, which runs the blocks under observation, unless that would find what it found before: nothing."""
+        """Run ``check``, which observes the blocks, unless that would find what it found before: nothing."""
         session = state.session
         undefined = any(a.uninitialized is not None for a in state.arrays)
         if session.sinks or state.births or session.schedule.order != "in-order" or undefined or not self._repeatable:
@@ -98,7 +97,7 @@ def _from_memory(function: Function) -> set[Value]:
             return False
         return grown([*op.results, *(argument for region in op.regions for argument in region.args)])
 
-    while any([step(op) for op in function.walk()]):
+    while sum(map(step, function.walk())):
         pass
     return found
 

@@ -28,7 +28,7 @@ class Session:
     schedule: Schedule
     sinks: Sequence[EventSink]
     known_operators: set[Any] = field(default_factory=set)  # what has been computed in parts, to check the declaration
-    known_launches: set[Any] = field(default_factory=set)  # what found nothing, and would not find more (``repetition``)
+    known_launches: set[Any] = field(default_factory=set)  # which would find nothing again (``repetition``)
 
     def add(self, violation: Violation) -> None:
         """Report ``violation`` unless its category is off. UndefinedBehaviorError when the session stops there."""
