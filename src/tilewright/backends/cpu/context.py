@@ -5,7 +5,6 @@ The records that a launch shares with the machine code, of 64-bit integers, and 
 
 from __future__ import annotations
 
-import enum
 from array import array
 from collections.abc import Sequence
 from typing import TypeVar
@@ -13,7 +12,20 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 
-class Field(enum.IntEnum):
+class _Words(type):
+    """Makes classes whose attributes are the words of a record. Enumerations take longer to make than a kernel from the
+    disk cache takes to load."""
+
+    def __len__(cls) -> int:
+        return len(words_of(cls))
+
+
+def words_of(record: type) -> dict[str, int]:
+    """The words of a record, or other numbers that have names, in order."""
+    return {name: value for name, value in vars(record).items() if not name.startswith("_")}
+
+
+class Field(metaclass=_Words):
     """Words of the record of the launch."""
 
     NEXT = 0  # the next block to run; threads add CHUNK to take so many blocks
@@ -34,7 +46,7 @@ class Field(enum.IntEnum):
     FAILED_VALUE_3 = 15
 
 
-class Worker(enum.IntEnum):
+class Worker(metaclass=_Words):
     """Words of the record of each thread of a launch, which no other thread writes, but for TAKEN and HELPERS."""
 
     BUDGET = 0  # work that is left until it looks for signals and at the clock
@@ -55,7 +67,7 @@ class Worker(enum.IntEnum):
     TAKEN = 15  # blocks of its range that threads have taken
 
 
-class Team(enum.IntEnum):
+class Team(metaclass=_Words):
     """Words of the record of a launch by a team of threads."""
 
     VALUES = 0  # addresses: of the arguments, the record of the launch, and the records and scratch memory of threads
@@ -67,7 +79,7 @@ class Team(enum.IntEnum):
     NUMBER = 6  # address of the function that tells a thread its number
 
 
-class Watch(enum.IntEnum):
+class Watch(metaclass=_Words):
     """Words of the record of looks at blocks that wait for each other: see ``codegen/drivers.ll``. For each worker, the
     address of its record follows, and how long it had waited when memory changed last."""
 
@@ -78,7 +90,7 @@ class Watch(enum.IntEnum):
     COUNT = 4  # workers
 
 
-class Cancellation(enum.IntEnum):
+class Cancellation(metaclass=_Words):
     """Why a launch ends early."""
 
     NONE = 0
@@ -87,7 +99,7 @@ class Cancellation(enum.IntEnum):
     REQUESTED = 3  # by another thread
 
 
-class Python(enum.IntEnum):
+class Python(metaclass=_Words):
     """Words of the table of functions of Python."""
 
     SAVE_THREAD = 0

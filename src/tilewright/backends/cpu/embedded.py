@@ -17,8 +17,8 @@ _VALUES = {
     "worker_bytes": WORKER_BYTES,
     "last_byte": WORKER_BYTES - 1,
     "head_bytes": _JOB_BYTES + WORKER_BYTES,
-    "share": int(Worker.SHARE),
-    "shares": int(Worker.SHARES),
+    "share": Worker.SHARE,
+    "shares": Worker.SHARES,
 }
 
 

@@ -55,7 +55,7 @@ _ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 _CALLER = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 4)  # comes with Python's lock, and may raise
 _LOOK = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2)
 # Without what describes a failure, which is not used.
-_CONTEXT = struct.Struct(f"={int(Field.FAILED_ELEMENT)}q")
+_CONTEXT = struct.Struct(f"={Field.FAILED_ELEMENT}q")
 _PYTHON = (ctypes.c_void_p * len(Python))(
     *(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS)
 )

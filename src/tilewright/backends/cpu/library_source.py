@@ -30,11 +30,11 @@ _ELEMENTS = {
 }
 # What ``library_runtime.c`` shares with the launches of Python.
 _SHARED = {
-    **{f.name: int(f) for f in context.Field},
-    **{f"WORKER_{f.name}": int(f) for f in context.Worker},
-    **{f"WATCH_{f.name}": int(f) for f in context.Watch},
+    **context.words_of(context.Field),
+    **{f"WORKER_{name}": word for name, word in context.words_of(context.Worker).items()},
+    **{f"WATCH_{name}": word for name, word in context.words_of(context.Watch).items()},
     "FIELDS": len(context.Field),
-    "REQUESTED": int(context.Cancellation.REQUESTED),
+    "REQUESTED": context.Cancellation.REQUESTED,
     "ENDED": context.ENDED,
     "STUCK": context.STUCK,
     "WATCH_FIELDS": len(context.Watch),

@@ -23,8 +23,8 @@ from tilewright.backends.native.body import Body, c_function
 from tilewright.backends.native.templates import filled
 
 # The words of records that ``team_stub.ll`` names.
-_FIELDS = (Field.TOTAL, Field.CHUNK, Field.GRID_X, Field.GRID_Y, Field.GRID_Z)
-_WORDS = (Worker.BLOCKS, Worker.BEGAN, Worker.LEFT)
+_FIELDS = ("total", "chunk", "grid_x", "grid_y", "grid_z")
+_WORDS = ("blocks", "began", "left")
 _WORTH = int(WORTH_A_TEAM * 1e9)
 _MEMORY: list[Scratch] = []  # of all such launches: the main thread begins them, and none inside of another
 
@@ -87,7 +87,8 @@ def team_launch(body: Body, record: str, total: str) -> tuple[str, str, str]:
     the text of a function that this calls."""
     worker = body.let(f"call ptr @together(ptr {record}, ptr %values, i64 {total}, i64 %x, i64 %y, i64 %z)")
     body.require(body.let(f"icmp ne ptr {worker}, null"))
-    fields = {f.name.lower(): int(f) for f in (*_FIELDS, *_WORDS)}
+    fields: dict[str, int] = {name: getattr(Field, name.upper()) for name in _FIELDS}
+    fields |= {name: getattr(Worker, name.upper()) for name in _WORDS}
     numbers = {"worker_bytes": WORKER_BYTES, "chunks_per_thread": CHUNKS_PER_THREAD, "team_words": len(Team)}
     limits = {"worth": _WORTH, "late": int(openmp.LATE * 1e9), "parts": int(1 / openmp.LATE_PART)}
     functions = {

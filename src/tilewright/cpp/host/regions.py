@@ -197,6 +197,27 @@ def simt_lines(section: str, **values: object) -> list[str]:
     return filled(__file__, "simt.ll", section, **values).split("\n")
 
 
+def region_call(
+    name: str,
+    arguments: Sequence[str],
+    coordinates: Sequence[str],
+    thread: str,
+    others: Sequence[str],
+    *,
+    outcome: str = "%outcome",
+) -> str:
+    """The call of the function ``name`` of a region for one thread: ``arguments`` of the kernel, then what
+    ``region_functions`` says, with ``others`` behind the votes."""
+    given = [*arguments, *(f"i32 {value}" for value in coordinates), *(f"i32 %c{i}" for i in range(3, 12))]
+    return f"call i32 @{name}({', '.join([*given, f'i64 {thread}', f'i32 {outcome}', 'ptr %votes', *others])})"
+
+
+def _frame(kernel: Split, sides: Sequence[str]) -> list[str]:
+    """The variables of ``frame``, and those of ``uniform`` before and after a region, as arguments of a call."""
+    uniform = [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in sides]
+    return [*(f"ptr %f{i}" for i in range(len(kernel.frame))), *uniform]
+
+
 def _copies(kernel: Split, own: str, source: str, target: str) -> list[str]:
     """Lines that copy each uniform variable from ``source`` to ``target``; ``own`` begins the names of values."""
     lines = []
@@ -227,22 +248,16 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], locati
     own = [f"%{r}{axis}" for axis in ("far" if k in kernel.guards else "x", "y", "z")]
     width, rows = ("%c6", "%c7") if stores or knows_rows(kernel, k) else ("%plane", "1")
 
-    def call(name: str, *coordinates: str) -> str:
-        given = [*arguments, *(f"i32 {v}" for v in coordinates[:3]), *(f"i32 %c{i}" for i in range(3, 12))]
-        given += [f"i64 {coordinates[3]}", "i32 %outcome", "ptr %votes"]
-        given += [f"ptr %f{i}" for i in range(len(kernel.frame))]
-        given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
-        return f"call i32 @{name}({', '.join([*given, *coordinates[4:]])}){location}"
-
+    frame = _frame(kernel, _SIDES)
     if k in kernel.guards:
-        asked = call(names.asked(k), "0", "0", "0", "0", "ptr %bound")
+        asked = region_call(names.asked(k), arguments, ("0", "0", "0"), "0", [*frame, "ptr %bound"]) + location
         first = simt_lines("guarded", r=r, asked=asked, width=width, after="join")
     else:
         first = [f"  br label %{r}zs"]
     body = [f"  {own[0]} = mul nuw nsw i32 %{r}x, %{r}step"] if k in kernel.guards else []
     body += [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)] if stores else []
     body += [f"  %{r}xw = zext i32 {own[0]} to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
-    body += [f"  %{r}next = {call(names.region(k), *own, f'%{r}thread')}"]
+    body += [f"  %{r}next = {region_call(names.region(k), arguments, own, f'%{r}thread', frame)}{location}"]
     if kernel.yields:
         group = f", !llvm.access.group {names.group(k)}" if parallel else ""
         body += [f"  %{r}at = getelementptr i32, ptr %f{kernel.frame.index(NEXT)}, i64 %{r}thread"]
@@ -265,12 +280,10 @@ def _stragglers(kernel: Split, names: Names, arguments: Sequence[str], location:
     for i, name in enumerate(kernel.uniform):
         uniform += [f"  %g.u{i} = load {kernel.allocas[name]}, ptr %old{i}"]
         uniform += [f"  store {kernel.allocas[name]} %g.u{i}, ptr %{side}{i}" for side in _OWN]
-    given = [*arguments, *(f"i32 {v}" for v in own), *(f"i32 %c{i}" for i in range(3, 12))]
-    given += ["i64 %g.t", "i32 0", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
-    given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _OWN]
-    regions = []
+    regions, frame = [], _frame(kernel, _OWN)
     for k in kernel.yields:
-        regions += [f"g.r{k}:", f"  %g.n{k} = call i32 @{names.region(k)}({', '.join(given)}){location}"]
+        call = region_call(names.region(k), arguments, own, "%g.t", frame, outcome="0")
+        regions += [f"g.r{k}:", f"  %g.n{k} = {call}{location}"]
         regions += [*_copies(kernel, f"g.v{k}.", _OWN[1], _OWN[0]), "  br label %g.go"]
     return simt_lines(
         "stragglers",

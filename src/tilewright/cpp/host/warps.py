@@ -18,6 +18,7 @@ from tilewright.cpp.host.regions import (
     is_parallel,
     kept_by_warps,
     knows_rows,
+    region_call,
     simt_lines,
     tables,
 )
@@ -87,10 +88,9 @@ def _call(
 ) -> str:
     """The call of region ``k`` for a lane by values whose names begin with ``own``; ``words`` are what lanes give, and
     what they get, and ``slot`` is the place of the lane in variables of ``frame`` that may be of its warp only."""
-    given = [*arguments, *(f"i32 {value}" for value in coordinates), *(f"i32 %c{i}" for i in range(3, 12))]
-    given += [f"i64 %{own}.thread", "i32 %outcome", "ptr %votes", f"i64 %{own}.wide"]
-    given += [f"ptr {name}" for name in (*words, "%masks")] + [f"i64 {slot}"] + [f"ptr {name}" for name in frame]
-    return f"call i32 @{names.region(k)}({', '.join(given)})"
+    others = [f"i64 %{own}.wide", *(f"ptr {name}" for name in (*words, "%masks")), f"i64 {slot}"]
+    others += [f"ptr {name}" for name in frame]
+    return region_call(names.region(k), arguments, coordinates, f"%{own}.thread", others)
 
 
 def _together(

@@ -5,7 +5,6 @@ They are the same for all kernels but for a few lines, and their text is in ``dr
 
 from __future__ import annotations
 
-import enum
 import functools
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,6 +26,7 @@ from tilewright.backends.cpu.context import (
     Team,
     Watch,
     Worker,
+    words_of,
 )
 from tilewright.backends.native.templates import filled
 from tilewright.backends.vector.types import I1, I64
@@ -98,8 +98,8 @@ def _text(section: str, **given: object) -> str:
 
 @functools.cache
 def _values() -> dict[str, object]:
-    kinds: tuple[type[enum.IntEnum], ...] = (Field, Worker, Team, Watch, Cancellation, Python)
-    words = {f"{kind.__name__.lower()}_{word.name.lower()}": int(word) for kind in kinds for word in kind}
+    kinds: tuple[type, ...] = (Field, Worker, Team, Watch, Cancellation, Python)
+    words = {f"{k.__name__}_{name}".lower(): word for k in kinds for name, word in words_of(k).items()}
     return {
         **words,
         "watch_words": len(Watch),

@@ -49,7 +49,7 @@ def _fail(state: State, op: Op, element: ir.Value, values: list[ir.Value]) -> No
     with builder.if_then(builder.extract_value(found, 1)):
         builder.store(state.grid["block"], records.at(builder, state.context, Field.FAILED_BLOCK))
         for k, value in enumerate([element, *values]):
-            address = records.at(builder, state.context, Field(Field.FAILED_ELEMENT + k))
+            address = records.at(builder, state.context, Field.FAILED_ELEMENT + k)
             builder.store(value, address)
     following = records.at(builder, state.context, Field.NEXT)
     builder.atomic_rmw("or", following, ir.Constant(I64, _CLOSED), "monotonic")

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from llvmlite import ir
 
-from tilewright.backends.cpu.context import Field, Team, Watch, Worker
 from tilewright.backends.vector.types import I64
 
-Word: TypeAlias = "Field | Team | Watch | Worker"
 
-
-def at(builder: ir.IRBuilder, record: ir.Value, word: Word) -> ir.Value:
+def at(builder: ir.IRBuilder, record: ir.Value, word: int) -> ir.Value:
     """The address of a word of ``record``."""
-    return builder.gep(record, [ir.Constant(I64, int(word))], source_etype=I64)
+    return builder.gep(record, [ir.Constant(I64, word)], source_etype=I64)
 
 
-def load(builder: ir.IRBuilder, record: ir.Value, word: Word) -> ir.Value:
+def load(builder: ir.IRBuilder, record: ir.Value, word: int) -> ir.Value:
     return builder.load(at(builder, record, word), typ=I64)
 
 
-def store(builder: ir.IRBuilder, value: ir.Value, record: ir.Value, word: Word) -> None:
+def store(builder: ir.IRBuilder, value: ir.Value, record: ir.Value, word: int) -> None:
     builder.store(value, at(builder, record, word))
