@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backends.triton.test_lists import products
 from support.gpu import GPU
 
 import tilewright as ct
@@ -16,6 +15,21 @@ import tilewright as ct
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 Shape = tuple[int, int, int]
+
+
+@ct.kernel
+def products(a, b, c, T: ct.Constant[int], K: ct.Constant[int]):
+    """Products of the arrays of lists, spread over the blocks."""
+    first = ct.bid(0)
+    for g in range(len(a)):
+        across = ct.num_tiles(c[g], 1, (T, T))
+        for tile in range(first, ct.num_tiles(c[g], 0, (T, T)) * across, ct.num_blocks(0)):
+            total = ct.zeros((T, T), ct.float32)
+            for k in range(ct.num_tiles(a[g], 1, (T, K))):
+                x = ct.load(a[g], (tile // across, k), (T, K), padding_mode=ct.PaddingMode.ZERO)
+                y = ct.load(b[g], (k, tile % across), (K, T), padding_mode=ct.PaddingMode.ZERO)
+                total = ct.mma(x, y, total)
+            ct.store(c[g], (tile // across, tile % across), total.astype(ct.float16))
 
 
 class Problem:

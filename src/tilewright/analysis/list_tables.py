@@ -1,8 +1,7 @@
-"""Tables of list arguments: which column of which array a kernel reads, and how it is told of the arrays.
+"""Tables of list arguments: which column of which array a kernel reads.
 
-The IR has a table of rows of 64-bit integers: address, extents, strides. The GPU is told more: every array has an entry
-with a tensor map for each shape of tile that the kernel moves by the TMA unit, and then its row. That takes only
-kernels that read rows and do nothing else with a table: all of those that do not choose between lists.
+A table is rows of 64-bit integers: address, extents, strides. What a kernel reads is known where it reads rows and does
+nothing else with a table: in all that do not choose between lists.
 """
 
 from __future__ import annotations
@@ -11,7 +10,9 @@ from dataclasses import dataclass
 
 from tilewright.ir.core import Function, Op, Param, Value
 from tilewright.ir.dtypes import int64
+from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.ir.ops.arith import Add, Cast, Mul
+from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible, Load
 from tilewright.ir.ops.shape import IntToPtr, PtrOffset, constant_of
 
@@ -57,7 +58,7 @@ class Tables:
                 if isinstance(op, PtrOffset):
                     offsets[op.result] = _sum(offsets[value], op.offset, width)
                     pending.append(op.result)
-                elif isinstance(op, Load) and op.ptrs is value:
+                elif isinstance(op, (Load, GlobalLoad)) and op.ptrs is value:
                     self.loads[op] = base
                     found = offsets[value]
                     plain = plain and found is not None and _is_simple(op)
@@ -97,7 +98,13 @@ def row_width(rank: int) -> int:
     return 1 + 2 * rank
 
 
-def _is_simple(load: Load) -> bool:
+def table_parameters(function: Function) -> list[TableParameter]:
+    """The tables of ``function``, in memory."""
+    tables = [(i, param) for i, param in enumerate(function.params) if param.role == "table"]
+    return [TableParameter(i, row_width(rank_of(param))) for i, param in tables]
+
+
+def _is_simple(load: Load | GlobalLoad) -> bool:
     return len(load.operands) == 1 and load.is_weak and not load.result.tile.shape
 
 

@@ -41,7 +41,6 @@ class GpuBinary:
     shared_bytes: int
     scratch_bytes: int
     descriptors: tuple[dict[str, Any], ...]
-    boxes: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # as ``descriptors``, by tile: those of tables
     threads: int = 0
     texts: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -95,7 +94,8 @@ class Artifact:
 
 
 def _table(fields: dict[str, Any]) -> TableParameter:
-    return TableParameter(**{**fields, "descriptors": tuple(map(_descriptor, fields["descriptors"]))})
+    descriptors = tuple(map(_descriptor, fields["descriptors"]))
+    return TableParameter(**{**fields, "descriptors": descriptors, "boxes": tuple(fields["boxes"])})
 
 
 def _descriptor(fields: dict[str, Any]) -> Descriptor:

@@ -211,8 +211,8 @@ class GpuExecutable:
             found = self if variant is None else variants.get(variant)
             others.append((most, None if found is None else (found._parameters, found._kernel(device))))
         try:
-            how = self.artifact.binary.boxes, device, self.artifact.capacity
-            lists = {t.index: TableMemory(t, table, *how) for t, table in zip(self._tables, tables)}
+            capacity = self.artifact.capacity
+            lists = {t.index: TableMemory(t, table, device, capacity) for t, table in zip(self._tables, tables)}
         except Unmapped:
             return None
         return launch_stub(self._parameters, self._kernel(device), others, self.least, lists)

@@ -105,7 +105,7 @@ class LaunchParameters:
         if known is None:
             if len(self._tables) >= _MAX_TABLES:
                 self._tables.clear()
-            known = TableMemory(param, table, artifact.binary.boxes, device, artifact.capacity)
+            known = TableMemory(param, table, device, artifact.capacity)
             self._tables[key] = known  # which keeps the rows, so that no others get their identity
         else:
             known.update(table.addresses)

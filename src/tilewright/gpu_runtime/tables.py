@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from tilewright.backends.launch_arguments import ListTable
 from tilewright.backends.native.body import Body
@@ -14,36 +13,37 @@ from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, TableParamete
 
 _COPY = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
 _REPLACE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-Boxes = Mapping[str, Mapping[str, Any]]  # of tiles: see ``boxes``
 
 
 class TableMemory:
-    """The entries of the arrays of a list, ``size`` bytes in host memory at ``address``, where there is room for
-    ``capacity`` of them if there are less."""
+    """The table of a list in host memory at ``address``, with room for ``capacity`` arrays if there are less: ``size``
+    bytes from byte ``begin`` on are those of the arrays."""
 
-    def __init__(self, param: TableParameter, table: ListTable, boxes: Boxes, device: int, capacity: int = 0) -> None:
+    def __init__(self, param: TableParameter, table: ListTable, device: int, capacity: int = 0) -> None:
         self.rows = table.rows
-        entry_bytes = param.entry_bytes
-        self.size = len(table.rows) * entry_bytes
-        self.room = max(len(table.rows), capacity) * entry_bytes
+        count, room = len(table.rows), max(len(table.rows), capacity)
+        self.size, self.room = count * param.entry_bytes, room * param.entry_bytes
+        self.begin, self.maps_size = (room - count) * param.map_bytes, count * param.map_bytes
         self._memory = (ctypes.c_uint8 * (self.room + MAP_ALIGNMENT))()
         start = ctypes.addressof(self._memory)
         self.address = start + -start % MAP_ALIGNMENT
+        first = self.address + room * param.map_bytes
         self.addresses = list(table.addresses)
         self.words: list[ctypes.c_uint64] = []  # the addresses in memory
         self.maps: list[list[int]] = []  # where those with the address are, for each array
-        encoders = [MapEncoder(d, boxes[d.tile]) for d in param.descriptors]
+        encoders = [MapEncoder(*described) for described in zip(param.descriptors, param.boxes)]
         self._replace = _REPLACE(driver.address("cuTensorMapReplaceAddress"))
         for i, row in enumerate(table.filled()):
-            at = self.address + i * entry_bytes
-            ctypes.memmove(at + param.row_offset, row.tobytes(), row.nbytes)
-            self.words.append(ctypes.c_uint64.from_address(at + param.row_offset))
+            at = first + i * row.nbytes
+            ctypes.memmove(at, row.tobytes(), row.nbytes)
+            self.words.append(ctypes.c_uint64.from_address(at))
             self.maps.append([])
             for k, d in enumerate(param.descriptors):
                 shape, strides = d.extents(row.tolist())
-                encoders[k].encode(at + MAP_BYTES * k, table.addresses[i], shape, strides, device)
+                at = first - i * param.map_bytes - MAP_BYTES * (k + 1)
+                encoders[k].encode(at, table.addresses[i], shape, strides, device)
                 if 0 not in shape:
-                    self.maps[-1].append(at + MAP_BYTES * k)
+                    self.maps[-1].append(at)
 
     def update(self, addresses: Sequence[int]) -> None:
         """Let the arrays be at ``addresses``."""
@@ -61,7 +61,8 @@ class TableMemory:
         """Where machine code has a copy, on the stack, with the addresses that ``rows`` of a table begin with."""
         copy, width = body.stack(f"[{self.room} x i8]", MAP_ALIGNMENT), 8 * self.rows.shape[1]
         body.kept.append(self)
-        body.do(f"call ptr {body.external(_COPY)}(ptr {copy}, ptr {body.external(self.address)}, i64 {self.size})")
+        to, source = body.at(copy, self.begin), body.external(self.address + self.begin)
+        body.do(f"call ptr {body.external(_COPY)}(ptr {to}, ptr {source}, i64 {self.size})")
         for i, (word, maps) in enumerate(zip(self.words, self.maps)):
             address = body.load("i64", rows, width * i)
             body.store("i64", address, copy, ctypes.addressof(word) - self.address)
@@ -72,15 +73,16 @@ class TableMemory:
         return copy
 
     def copy(self, kernel: str, on: driver.Device, stream: int, borrowed: list[Callable[[], None]]) -> int:
-        """The address of a copy in memory of the device ``on``, for one launch of ``kernel``; what frees it goes to
-        ``borrowed``. RuntimeError where a graph would record the copying, and read this memory when it is launched."""
+        """The address of the rows of a copy in memory of the device ``on``, for one launch of ``kernel``; what frees it
+        goes to ``borrowed``. RuntimeError where a graph would record the copying, and read this memory when it is
+        launched."""
         if driver.is_capturing(stream):
             raise RuntimeError(
                 f"{kernel}() cannot be recorded in a CUDA graph: its lists are copied for each launch, as they are too "
-                "long, the kernel chooses between them, or tileiras compiles it; pass shorter lists, index each one by "
-                "itself, or choose another backend"
+                "long, the kernel chooses between them, or triton or tileiras compiles it; pass shorter lists, index "
+                "each one by itself, or choose another backend"
             )
         address = on.borrow(self.size, stream, borrowed)
-        there, here, size = ctypes.c_uint64(address), ctypes.c_void_p(self.address), ctypes.c_size_t(self.size)
-        driver.call("cuMemcpyHtoDAsync_v2", there, here, size, ctypes.c_void_p(stream))
-        return address
+        there, here = ctypes.c_uint64(address), ctypes.c_void_p(self.address + self.begin)
+        driver.call("cuMemcpyHtoDAsync_v2", there, here, ctypes.c_size_t(self.size), ctypes.c_void_p(stream))
+        return address + self.maps_size

@@ -76,24 +76,27 @@ class Descriptor:
 class TableParameter:
     """A kernel parameter that is the table of the arrays of a list: the function parameter ``index``.
 
-    The entry of an array starts with tensor maps for ``descriptors``; then comes a row of ``width`` numbers of 64 bits.
-    A table ``by_value`` is in the memory of the parameters; of others the address is passed.
+    It has a row of ``width`` numbers of 64 bits for each array. In front of all rows are tensor maps for
+    ``descriptors`` with these ``boxes``: that of array i for number k begins i * len(descriptors) + k + 1 maps before
+    the first row. A table ``by_value`` is in the memory of the parameters; of others the address of the first row is
+    passed.
     """
 
     index: int
     width: int
     descriptors: tuple[Descriptor, ...] = ()
+    boxes: tuple[dict[str, Any], ...] = ()
     by_value: bool = False
 
     @property
-    def row_offset(self) -> int:
-        """Where the row begins, in bytes."""
+    def map_bytes(self) -> int:
+        """Of the tensor maps of an array."""
         return MAP_BYTES * len(self.descriptors)
 
     @property
     def entry_bytes(self) -> int:
-        unit = MAP_ALIGNMENT if self.descriptors else 8
-        return -(-(self.row_offset + 8 * self.width) // unit) * unit
+        """Of an array, in all."""
+        return self.map_bytes + 8 * self.width
 
 
 def element_bits(element: str) -> int:

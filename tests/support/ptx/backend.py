@@ -26,7 +26,8 @@ from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.device_printf import deliver
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64, uint8, uint16, uint32, uint64
-from tilewright.ir.gpu_parameters import Geometry
+from tilewright.ir.gpu_parameters import MAP_BYTES, Geometry, TableParameter
+from tilewright.ir.ops.gpu.tma import ListedMap
 from tilewright.ir.report_buffer import HEADER, WORDS, sites
 from tilewright.ir.semantics import constant_array
 
@@ -50,12 +51,15 @@ class PtxExecutable:
         ]
         made = self.compiled
         grid = (grid[0] * made.num_ctas, *grid[1:])
+        listed = []
         for t in made.tables:
+            table = next(b for b in arguments.buffers if b.address == arguments.values[t.index])
+            rows, first = ctypes.string_at(table.low, table.high - table.low), 0
             if t.by_value:
-                table = next(b for b in arguments.buffers if b.address == arguments.values[t.index])
-                room, rows = made.capacity * t.entry_bytes, ctypes.string_at(table.low, table.high - table.low)
-                assert len(rows) <= room
-                parameters[t.index] = rows.ljust(room, b"\0")
+                first = made.capacity * t.map_bytes
+                assert len(rows) <= made.capacity * 8 * t.width
+                parameters[t.index] = (bytes(first) + rows).ljust(made.capacity * t.entry_bytes, b"\0")
+            listed += self._listed(t, np.frombuffer(rows, np.int64).reshape(-1, t.width), first)
         added = {"report": np.zeros(WORDS, np.int64)} if made.reports else {}
         if made.local_bytes:
             added["local"] = np.zeros(made.local_bytes * math.prod(grid) // 8, np.int64)
@@ -63,6 +67,7 @@ class PtxExecutable:
         arrays = self._arrays(arguments, added)
         maps = [Map(op, array, len(parameters) + k) for k, (op, array) in enumerate(zip(made.maps, arrays))]
         parameters += [bytes(128)] * len(maps)
+        maps += listed
         memory = Memory([*arguments.buffers, *(_buffer(name, array) for name, array in added.items())])
         size = 2 if grid[0] % 2 == 0 and any(op.pairs for op in made.maps) else 1
         for z, y, x in itertools.product(range(grid[2]), range(grid[1]), range(0, grid[0], size)):
@@ -75,6 +80,14 @@ class PtxExecutable:
         if made.reports:
             found, room = added["report"], WORDS - HEADER
             deliver(sites(made.optimized), found[:HEADER], found[HEADER : HEADER + min(int(found[0]), room)])
+
+    def _listed(self, t: TableParameter, rows: np.ndarray[Any, Any], first: int) -> Iterator[Map]:
+        """The maps in front of the ``rows`` of a table, which begin at byte ``first``."""
+        ops = {op.descriptor: op for op in self.compiled.distributed.walk() if isinstance(op, ListedMap)}
+        for i, row in enumerate(rows.tolist()):
+            for k, d in enumerate(t.descriptors):
+                geometry = row[0], *d.extents(row)
+                yield Map(ops[d], geometry, t.index, first - MAP_BYTES * (i * len(t.descriptors) + k + 1))
 
     def _arrays(self, arguments: LaunchArguments, added: dict[str, np.ndarray[Any, Any]]) -> list[Geometry]:
         """Those that the tensor maps describe. Copies that have to be made go to memory that is ``added``."""
@@ -131,10 +144,12 @@ class PtxBackend:
 
 
 @contextmanager
-def ptx_backend(num_warps: int | None, target: str = "sm_80", *, realign: bool = False) -> Iterator[str]:
+def ptx_backend(
+    num_warps: int | None, target: str = "sm_80", *, realign: bool = False, capacity: int = 0
+) -> Iterator[str]:
     """The name of a backend that interprets the PTX of kernels, registered meanwhile. With ``realign`` launches copy
     arrays that the TMA unit cannot read, or that an instruction reads in another order."""
-    backend = PtxBackend(num_warps, target, realign=realign)
+    backend = PtxBackend(num_warps, target, capacity, realign)
     name = f"{backend.name}-{num_warps}"
     registry.register_backend(name, lambda: backend)
     try:

@@ -42,10 +42,11 @@ def swizzled(address: Array, width: int) -> Array:
 
 
 class Map:
-    """A tensor map of an array: parameter number ``place`` of a launch."""
+    """A tensor map of an array: parameter number ``place`` of a launch, or ``offset`` bytes from where that begins or,
+    where it is an address, points to."""
 
-    def __init__(self, op: TensorMap, geometry: Geometry, place: int) -> None:
-        self.place, self.op = place, op
+    def __init__(self, op: TensorMap, geometry: Geometry, place: int, offset: int | None = None) -> None:
+        self.place, self.offset, self.op = place, offset, op
         self.base, shape, strides = geometry
         self.extents = [shape[a] for a in op.axes]
         self.steps = [strides[a] * op.dtype.bytes for a in op.axes]
@@ -146,10 +147,10 @@ def bulk(cta: Cta, i: Instruction, chosen: Array) -> None:
     shared, source = (i.operands[0], i.operands[1]) if loads else (i.operands[1], i.operands[0])
     pointer, *coordinates = re.findall(r"[^\[\]{},\s]+", str(source))
     for thread in np.flatnonzero(chosen):
-        place = int(cta.read(pointer)[thread]) - PARAMETERS
-        found = next((m for m in cta.maps if m.place == place), None)
+        place = int(cta.read(pointer)[thread])
+        found = cta.maps.get(place)
         if found is None:
-            raise Fault(f"no tensor map at {place}")
+            raise Fault(f"no tensor map at {place:#x}")
         starts = [int(cta.read(c).astype(np.uint32).view(np.int32)[thread]) for c in reversed(coordinates)]
         address, inside, offsets = found.box(starts)
         base = int(cta.address(shared)[thread])

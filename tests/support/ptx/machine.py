@@ -57,7 +57,7 @@ class Cta:
         self.parameters = {name: value for (name, _), value in zip(entry.parameters, parameters)}
         self.by_value: dict[str, int] = {}  # the addresses of parameters that are passed by value
         self._held: list[Array] = []
-        described = {m.place for m in maps}
+        described = {m.place for m in maps if m.offset is None}
         for k, (name, value) in enumerate(self.parameters.items()):
             if len(value) > 8 and k not in described:
                 self.by_value[name] = self._hold(name, value)
@@ -80,7 +80,11 @@ class Cta:
         self.expected: dict[int, int] = {}  # how many threads come to a barrier
         self.arrived: Counter[int] = Counter()  # those of them that went on
         self.mbarriers = hopper.Mbarriers(threads)
-        self.maps: list[hopper.Map] = list(maps)
+        self.maps: dict[int, hopper.Map] = {}  # by their addresses
+        for m in maps:
+            name = list(self.parameters)[m.place]
+            held = self.by_value.get(name, int.from_bytes(self.parameters[name][:8], "little"))
+            self.maps[hopper.PARAMETERS + m.place if m.offset is None else held + m.offset] = m
         self.exited = np.zeros(threads, np.bool_)
         self.form_cluster([self])
         self.targets = set(entry.labels.values())

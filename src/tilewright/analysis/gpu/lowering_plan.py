@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tilewright.analysis.list_tables import Tables
+from tilewright.analysis.list_tables import Cell, Tables
 from tilewright.ir.core import Op, Value
 from tilewright.ir.gpu_parameters import Descriptor
+from tilewright.ir.ops.memory import LoadView, MakePartitionView, MakeTensorView, StoreView
 
 Shape = tuple[int, ...]
 
@@ -40,9 +41,18 @@ class LoweringPlan:
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
     slices: dict[Op, Slice] = field(default_factory=dict)  # accesses whose descriptors are those of slices
     copyable: set[Op] = field(default_factory=set)  # loads of arrays that the launch may copy
-    found_before: dict[Op, list[Op]] = field(default_factory=dict)  # ops, and those whose maps are found before them
     rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done
     register_operand: dict[Op, int] = field(default_factory=dict)  # MMA ops, and which operand is not in shared memory
+
+    def cell(self, access: LoadView | StoreView) -> Cell | None:
+        """Where in a table the array of ``access`` is; None where it is in no list."""
+        view = access.view.op.view.op if isinstance(access.view.op, MakePartitionView) else None
+        return self.tables.cell(view.base) if isinstance(view, MakeTensorView) else None
+
+    def places(self, access: LoadView) -> list[Value]:
+        """What says which tile of which array ``access`` is to."""
+        cell = self.cell(access)
+        return [*access.indices, *([] if cell is None or cell.first is None else [cell.first])]
 
 
 def axes_kept(shape: Shape) -> tuple[int, ...]:

@@ -40,20 +40,20 @@ _TOWARD_MMA = frozenset((Reshape, Permute, Interleave, Cast, Bitcast, Mul, Selec
 
 
 def plan_lowering(
-    function: Function, target: GpuTarget, descriptors: bool, realign: bool, slices: bool = False
+    function: Function, target: GpuTarget, descriptors: bool, realign: bool, chosen: bool = False
 ) -> LoweringPlan:
     """Decisions about ``function``. ``descriptors`` allows tensor descriptors, ``realign`` those of copies, for arrays
-    that are only read and that an MMA loop reads, ``slices`` those of parts of arrays that the kernel chooses."""
+    that are only read and that an MMA loop reads, ``chosen`` those of parts of arrays and of arrays of lists, which the
+    kernel chooses."""
     analyses = AnalysisManager(function)
     roots, facts = analyses.get(AliasAnalysis), analyses.get(IntegerRanges)
     plan = LoweringPlan(roots.tables)
     if target.has_tma and descriptors:
-        _describe(plan, function, roots, target, facts, realign=realign, slices=slices)
+        _describe(plan, function, roots, target, facts, realign=realign, chosen=chosen)
         _leave_to_threads(plan, function, roots)
         if target.has_wgmma:
             plan_mma(plan, function)
             _cut_stores(plan, function)
-        plan.found_before = _places(function, [op for op, d in plan.descriptors.items() if d.listed])
     ordering = BarrierInsertion(
         function, roots, frozenset(op for op in plan.descriptors if isinstance(op, memory.StoreView))
     )
@@ -80,7 +80,7 @@ def _describe(
     facts: IntegerRanges,
     *,
     realign: bool,
-    slices: bool,
+    chosen: bool,
 ) -> None:
     """Find the accesses by descriptors."""
     params = {value: i for i, value in enumerate(function.body.args)}
@@ -95,28 +95,15 @@ def _describe(
         if may_alias(root, mixed):
             continue  # the TMA unit is not ordered with plain accesses
         may_realign = realign and isinstance(op.parent, For) and root not in written | mixed and None not in written
-        view = op.view.op.view.op if slices and isinstance(op.view.op, memory.MakePartitionView) else None
+        view = op.view.op.view.op if chosen and isinstance(op.view.op, memory.MakePartitionView) else None
         part = _slice(view, params) if isinstance(view, memory.MakeTensorView) else None
         found = descriptor(op, params, plan.tables, facts, target, may_realign=may_realign, part=part)
-        if found is not None:
+        if found is not None and (chosen or not found.listed):
             if part is not None:
                 plan.slices[op] = part
             plan.descriptors[op] = found
             if may_realign and len(found.axes) == 2 and not found.listed:
                 plan.copyable.add(op)
-
-
-def _places(function: Function, accesses: Sequence[Any]) -> dict[Op, list[Op]]:
-    """Where the tensor map for each of ``accesses`` is found: outside of the loops around it, as far as the array is
-    known there, but not where the access may not happen."""
-    found: dict[Op, list[Op]] = {}
-    for access in accesses:
-        outermost, known = access, access.view.op
-        assert known is not None  # as the accesses of descriptors are to views that ops make
-        while isinstance(outermost.parent, For) and outermost.parent is not known.parent:
-            outermost = outermost.parent
-        found.setdefault(outermost, []).append(access)
-    return found
 
 
 def _cut_stores(plan: LoweringPlan, function: Function) -> None:

@@ -16,6 +16,7 @@ from tilewright.backends.gpu import assemble
 from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.backends.gpu.exporter import write_cubin
 from tilewright.backends.gpu.resources import MOST_OF_A_THREAD
+from tilewright.backends.gpu.tables import box_of
 from tilewright.backends.gpu.target import architecture
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
@@ -31,7 +32,6 @@ from tilewright.transforms.pipelines import optimize
 
 _OPTIONS = ("num_warps", "num_stages")
 _FEW_SPILLED = 64  # bytes of a thread that are no reason to compile again: benchmarks/results/gpu_constants.md
-_SWIZZLES = {32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
 
 
 class GpuBackend(DriverBackend[str]):
@@ -103,11 +103,7 @@ def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Callab
         num_ctas=compiled.num_ctas,
         shared_bytes=compiled.shared_bytes,
         scratch_bytes=0,
-        # What a launch needs to know of the boxes of tensor maps.
-        descriptors=tuple(
-            {"block_size": list(op.box), "swizzle": _SWIZZLES[op.swizzle], "elem_size": op.dtype.bytes}
-            for op in compiled.maps
-        ),
+        descriptors=tuple(map(box_of, compiled.maps)),
         texts=Texts(texts),
     )
     added = compiled.reports + (compiled.local_bytes > 0)

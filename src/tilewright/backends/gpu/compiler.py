@@ -13,11 +13,11 @@ from tilewright.backends.gpu.lowering.function import lower
 from tilewright.backends.gpu.resources import check_registers
 from tilewright.backends.gpu.schedule import schedule
 from tilewright.backends.gpu.tables import OTHER_PARAMETERS, tables_of
-from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx, with_parameters
+from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx, with_tables
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_parameters import TableParameter
-from tilewright.ir.ops.gpu.tma import TensorMap
+from tilewright.ir.ops.gpu.tma import ParameterMap
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
 from tilewright.system import collector
@@ -49,7 +49,7 @@ class Compiled:
     num_ctas: int
     reports: bool
     local_bytes: int
-    maps: tuple[TensorMap, ...]
+    maps: tuple[ParameterMap, ...]
     tables: tuple[TableParameter, ...]
     capacity: int
     target: Architecture
@@ -104,10 +104,12 @@ def compile_to_ptx(
     check_registers(distributed)
     times.append(time.perf_counter())
     tables, capacity = tables_of(distributed, how.capacity)
-    by_value = {t.index: t.entry_bytes * capacity for t in tables if t.by_value and capacity}
-    lowered = lower(distributed, chosen, by_value)
+    lowered = lower(distributed, chosen, tables, capacity)
     times.append(time.perf_counter())
-    ptx = emit_ptx(lowered.text, with_parameters(chosen, sum(by_value.values()) + OTHER_PARAMETERS))
+    by_value = capacity * sum(t.entry_bytes for t in tables if t.by_value)
+    in_memory = any(t.descriptors and not t.by_value for t in tables)
+    version = with_tables(chosen, by_value + OTHER_PARAMETERS, maps_in_memory=in_memory)
+    ptx = emit_ptx(lowered.text, version)
     times.append(time.perf_counter())
     steps = ("tile passes", "gpu passes", "lowering", "LLVM")
     seconds = {step: b - a for step, a, b in zip(steps, times, times[1:])}

@@ -27,12 +27,15 @@ from tilewright.transforms.pipelines import optimize, run_passes
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here, or were not measured: of GPUs without those
     of warp groups, of scaled operands, of all bits of float32, of operands that threads load or convert,
-    and small ones of 8 bits. See benchmarks/results/gpu_products.md."""
+    and small ones of 8 bits; but none of a kernel with lists for warp groups, as only here launches pass these without
+    a copy. See benchmarks/results/gpu_products.md."""
     mmas = [op for op in function.walk() if isinstance(op, MmaOp)]
     if not all(op.x.tile.element.is_floating for op in mmas):
         return False
     assert isinstance(backend, GpuBackend)
     target = parse_target(backend.architecture().removesuffix("a"))
+    if target.has_wgmma and any(param.role == "table" for param in function.params):
+        return False
     exact = any(isinstance(op, MmaScaled) or op.x.tile.element is float32 for op in mmas)
     return bool(mmas) and (exact or not target.has_wgmma or _is_left_to_threads(function, target))
 

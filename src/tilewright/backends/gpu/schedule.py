@@ -9,7 +9,7 @@ from tilewright.ir.gpu_stage import NUM_STAGES, ROW_PART, WGMMA_REFUSED, num_war
 from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, GlobalStore, SharedAlloc, SharedCopy
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.tma import TensorMap, TmaLoad, TmaStore
+from tilewright.ir.ops.gpu.tma import ParameterMap, TmaLoad, TmaStore
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.types import SharedType, TileType
 
@@ -45,15 +45,15 @@ def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
             name = "multiply-adds" if op.instruction == FMA else f"mma.sync of {_sizes(op.instruction)}"
             yield f"line {op.loc.line}: {name}"
         elif isinstance(op, TmaLoad):
-            ring, tensor_map = op.buffer.op, op.map.op
-            assert isinstance(tensor_map, TensorMap)
+            ring, of = op.buffer.op, op.map.op
             assert isinstance(ring, SharedCopy) and isinstance(ring.buffer.op, SharedAlloc)
             t, copies = ring.result.type, ring.buffer.op.type.copies
             assert isinstance(t, SharedType)
             both = "" if op.both is None else ", which pairs of CTAs share where both need the same"
-            copied = tensor_map.needs_realign
-            how = " of a copy, where the TMA unit cannot read the array" if copied else ""
-            how = " of a transposed copy" if tensor_map.transposed else how
+            how = "" if isinstance(of, ParameterMap) else " of arrays of a list"
+            if isinstance(of, ParameterMap) and of.needs_realign:
+                how = " of a copy, where the TMA unit cannot read the array"
+                how = " of a transposed copy" if of.transposed else how
             yield f"line {op.loc.line}: TMA loads tiles of {_sizes(t.shape)}{how}, up to {copies} ahead{both}"
         elif isinstance(op, (GlobalLoad, GlobalStore)) and op.ptrs.tile.rank:
             name = "loads" if isinstance(op, GlobalLoad) else "stores"

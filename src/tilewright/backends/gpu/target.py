@@ -27,6 +27,7 @@ _ARCHITECTURES = {
 }
 _ARCHITECTURES |= {f"{n}a": version for n, version in _ARCHITECTURES.items() if int(n) >= 90}
 _FEW_PARAMETERS, _MANY_PARAMETERS = 4352, 81  # their bytes, and the PTX version, of CUDA 12.1, that allows more
+_MAPS_IN_MEMORY = 83  # that of CUDA 12.3, which has a fence for them
 
 
 @dataclass(frozen=True)
@@ -80,11 +81,11 @@ def machine(target: Architecture, opt: int = 0) -> llvm.TargetMachine:
     )
 
 
-def with_parameters(target: Architecture, size: int) -> Architecture:
-    """``target`` with a PTX version in which kernels may have parameters of ``size`` bytes."""
-    if size <= _FEW_PARAMETERS:
-        return target
-    return replace(target, ptx_version=max(target.ptx_version, _MANY_PARAMETERS))
+def with_tables(target: Architecture, size: int, *, maps_in_memory: bool) -> Architecture:
+    """``target`` with a PTX version in which kernels may have parameters of ``size`` bytes, and find tensor maps in
+    memory if they do."""
+    needed = _MANY_PARAMETERS if size > _FEW_PARAMETERS else 0, _MAPS_IN_MEMORY if maps_in_memory else 0
+    return replace(target, ptx_version=max(target.ptx_version, *needed))
 
 
 def emit_ptx(text: str, target: Architecture) -> str:

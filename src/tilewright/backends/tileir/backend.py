@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tilewright.analysis.list_tables import table_parameters
 from tilewright.backends.base import NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.tileir import assembler
@@ -17,7 +18,6 @@ from tilewright.gpu_runtime.constraints import CompileAgain, Constraints, compil
 from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
-from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.ir.ops import linear, memory, shape
 from tilewright.tileir.bytecode import write
 from tilewright.tileir.export import Kernel, entry_name, export_module
@@ -71,7 +71,8 @@ class TileIRBackend(DriverBackend[str]):
             descriptors=(),
             threads=1,
         )
-        return Artifact(binary, formats_of(function), (), 0, tables=_tables(function), fallback=fallback)
+        tables = tuple(table_parameters(function))
+        return Artifact(binary, formats_of(function), (), 0, tables=tables, fallback=fallback)
 
     def executable(
         self, function: Function, artifact: Artifact, options: Mapping[str, Any], variant: Any
@@ -179,13 +180,6 @@ class TileIRExecutable(GpuExecutable):
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         self._require_usual(arguments.values)
         return super().bind(grid, arguments)
-
-
-def _tables(function: Function) -> tuple[TableParameter, ...]:
-    """The tables of lists, which are copied to the device: rows of an address, extents and strides."""
-    return tuple(
-        TableParameter(i, 1 + 2 * (param.axis or 0)) for i, param in enumerate(function.params) if param.role == "table"
-    )
 
 
 def _old_driver() -> str | None:

@@ -11,11 +11,11 @@ from typing import Any
 from tilewright.analysis.gpu import pipelinable_loops
 from tilewright.analysis.gpu.lowering_plan import PipelineDepth
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
+from tilewright.analysis.list_tables import table_parameters
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.triton import resources
 from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fallbacks
 from tilewright.backends.triton.heuristics import SHALLOW, choose, depths_of_few_blocks
-from tilewright.backends.triton.ptx import UnexpectedPtx
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
 from tilewright.backends.triton.resource_usage import resource_usage
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
@@ -117,11 +117,6 @@ def _attempt(
             ) from e
         _of_part(e, blocks)
         raise
-    except UnexpectedPtx as e:
-        if not (descriptors or how.capacity):
-            raise
-        why = f"the PTX is not as expected ({e}), so there are no tensor descriptors and no tables by value"
-        raise how.but(why, descriptors=False, realign=False, capacity=0, sink_loads=False) from e
     binary = made.binary
     if made.failed and target.has_tensor_memory:
         slower = "It compiles without tensor memory, whose MMA ops are slower."
@@ -152,7 +147,8 @@ def _artifact(
     reports, local = bool(sites(part)), local_bytes(part)
     formats = (*formats_of(part), *["u64"] * (reports + (local > 0)))
     hidden = _hidden(binary.texts, len(formats) + len(kernel.descriptors))
-    return Artifact(binary, formats, kernel.descriptors, hidden, reports, local, kernel.tables, kernel.capacity, depths)
+    tables = tuple(table_parameters(optimized))
+    return Artifact(binary, formats, kernel.descriptors, hidden, reports, local, tables, depths=depths)
 
 
 def _of_part(error: TileError, blocks: int) -> TileError:
@@ -202,7 +198,7 @@ def _decisions(
         f"CTAs per cluster: {options.num_ctas}",
         f"registers per thread, at most: {options.maxnreg or 'no limit'}",
         *[f"MMA ops: by mma.sync, as {made.failed}"] * bool(made.failed),
-        f"tensor descriptors: {len(kernel.all_descriptors)}",
+        f"tensor descriptors: {len(kernel.descriptors)}",
         f"TMA descriptors on re-aligned copies: {sum(d.needs_realign for d in kernel.descriptors)}",
         f"ignored hints: {', '.join(ignored) or 'none'}",
     ]
@@ -226,7 +222,7 @@ def _ignored(
         "occupancy": (hints.get("occupancy") or 1) > 1 and options.maxnreg is None,
         "latency": any(isinstance(op, _WITH_LATENCY) and op.latency is not None for op in function.walk())
         and ("num_stages" in given or not any(s.latency is not None and s.loop in made.depths for s in pipelinable)),
-        "allow_tma": not kernel.all_descriptors
+        "allow_tma": not kernel.descriptors
         and any(
             isinstance(op, (LoadView, StoreView)) and resolved(op.allow_tma, target) is True for op in function.walk()
         ),

@@ -6,20 +6,20 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import triton
+from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler import ASTSource
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.cancellation import Cancelled, until_cancelled
-from tilewright.backends.triton import known_faults, ptx, settings
+from tilewright.backends.triton import known_faults, settings
 from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.requirements import version
 from tilewright.backends.triton.resources import AnalysisFailure, CompilerFailure, OutOfRegisters, OutOfSharedMemory
-from tilewright.backends.triton.stage_hooks import parse_mlir, sources, stage_hook
-from tilewright.backends.triton.tma_boxes import boxes
 from tilewright.backends.triton.ttir.kernel import TtirKernel
 from tilewright.gpu_runtime.artifact import GpuBinary
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
@@ -30,9 +30,9 @@ _ANALYSES = ("AxisInfo.h", "TritonGPUCoalesce")  # of indices: what Triton says 
 class _Source(ASTSource):  # type: ignore[misc]
     """A TTIR module, for ``triton.compile`` to take through all of its stages."""
 
-    def __init__(self, kernel: TtirKernel, how: str) -> None:
+    def __init__(self, kernel: TtirKernel, newest_mma: bool) -> None:
         self.text = kernel.text
-        self.how = how  # it is compiled, beyond the options of Triton
+        self.newest_mma = newest_mma  # how it is compiled, beyond the options of Triton
         self.name = kernel.name
         self.ext = "ttir"
         self.language = Language.TRITON
@@ -42,10 +42,15 @@ class _Source(ASTSource):  # type: ignore[misc]
         self.fn = None
 
     def hash(self) -> str:
-        return hashlib.sha256(f"{sources()} {self.how} {self.text}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.newest_mma} {self.text}".encode()).hexdigest()
 
     def make_ir(self, *args: Any) -> Any:
-        return parse_mlir(self.text, args[-1])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "kernel.mlir")
+            path.write_text(self.text)
+            module = ir.parse_mlir_module(str(path), args[-1])
+        module.context = args[-1]
+        return module
 
     def parse_options(self) -> dict[str, Any]:
         return {}
@@ -71,28 +76,28 @@ def triton_target(target: GpuTarget) -> GPUTarget:
 def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> GpuBinary:
     """Machine code for ``kernel``.
 
-    OutOfSharedMemory where the tiles do not fit; UnexpectedPtx where its blocks cannot share loads; TileError, naming
-    the file with the details, when the compiler fails.
+    OutOfSharedMemory where the tiles do not fit; TileError, naming the file with the details, when the compiler fails.
     """
-    how = f"{options.newest_mma} {sorted(kernel.by_value_parameters.items())}"
-    source = _Source(kernel, how)
+    source = _Source(kernel, options.newest_mma)
     with tempfile.TemporaryFile("w+") as noise:
         try:
             with until_cancelled(
                 settings.output_to(noise),
                 settings.known_by_fingerprint(),
                 settings.newest_mma(options.newest_mma),
-                settings.stages_changed_by(stage_hook(kernel, target)),
+                settings.without_buffer_atomics(),
             ):
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
-        except (OutOfSharedMemory, ptx.UnexpectedPtx, Cancelled):
+        except Cancelled:
             raise
         except Exception as e:  # whatever the compiler throws: its report goes to a file
             noise.seek(0)
             raise _failure(kernel, target, options, e, noise.read()) from e
+    m = compiled.metadata
+    if m.shared > target.shared_memory:
+        raise OutOfSharedMemory(m.shared)
     if target.is_cuda:
         _refuse_faults(compiled.asm, target)
-    m = compiled.metadata
     binary = compiled.asm["cubin" if target.is_cuda else "hsaco"]
     texts = {name: text for name, text in compiled.asm.items() if isinstance(text, str)}
     return GpuBinary(
@@ -103,7 +108,6 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
         shared_bytes=m.shared,
         scratch_bytes=getattr(m, "global_scratch_size", 0) or 0,
         descriptors=tuple(dict(d) for d in getattr(m, "tensordesc_meta", None) or ()),
-        boxes=boxes(texts.get("ttgir", "")),
         texts=texts,
     )
 

@@ -6,9 +6,9 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import triton
 from triton._C import libtriton
@@ -70,9 +70,8 @@ def newest_mma(used: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def stages_changed_by(hook: Callable[..., Any]) -> Iterator[None]:
-    """A context in which ``hook`` changes the stages of Triton."""
-    with triton.knobs.amd.scope(), triton.knobs.runtime.scope():
-        triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
-        triton.knobs.runtime.add_stages_inspection_hook = hook
+def without_buffer_atomics() -> Iterator[None]:
+    """A context in which kernels for AMD use no buffer atomics, of which LLVM lacks some."""
+    with triton.knobs.amd.scope():
+        triton.knobs.amd.use_buffer_atomics = False
         yield

@@ -16,7 +16,7 @@ from tilewright.ir.gpu_parameters import SLICE_EXTENT, Descriptor
 from tilewright.ir.gpu_stage import MULTICAST_PAYS, WGMMA_REFUSED, WGMMA_WARPS
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Select, Sub
-from tilewright.ir.ops.gpu.tma import OUTSIDE, Fetch, Put, TensorMap
+from tilewright.ir.ops.gpu.tma import OUTSIDE, Fetch, ListedMap, ParameterMap, Put
 from tilewright.ir.ops.gpu.wgmma import (
     GROUP_WARPS,
     ROWS,
@@ -73,6 +73,7 @@ class _Chooser(Rewriter):
     def __init__(self, choice: Choice) -> None:
         super().__init__()
         self.choice = choice
+        self.parameters: list[Value] = []
         self.maps: dict[tuple[Descriptor, DType], Op] = {}
         self.fetched: dict[tuple[LoadView, SharedType], Value] = {}
         operands = [o for pair in choice.mmas.values() for o in pair if o is not None]
@@ -91,6 +92,7 @@ class _Chooser(Rewriter):
         }  # others use these, too
 
     def function(self, function: Function) -> Function:
+        self.parameters = function.body.args
         made = super().function(function)
         first = made.body.ops[0]
         for op in self.maps.values():
@@ -161,14 +163,20 @@ class _Chooser(Rewriter):
         if isinstance(op, StoreView):  # a box for each warp group
             outer = [n // groups if n % (ROWS * groups) == 0 else n for n in outer]
         box = (*outer, swizzle // dtype.bytes)
+        attributes = {
+            "base": d.base, "shape": d.shape, "strides": d.strides, "axes": d.axes, "box": box, "element": d.element,
+            "dtype": dtype, "rounds": d.rounds,
+        }  # fmt: skip
+        if d.listed:
+            cell = self.choice.plan.cell(op)
+            assert cell is not None
+            number = b.constant(cell.row, int64)
+            number = number if cell.first is None else b.emit(Add, self.value(cell.first), number)
+            return b.emit(ListedMap, self.value(self.parameters[d.base]), number, **attributes)
         key = replace(d, block=box, pairs=False), dtype
         if key not in self.maps:
-            attributes = {
-                "base": d.base, "shape": d.shape, "strides": d.strides, "axes": d.axes, "box": box,
-                "element": d.element, "dtype": dtype, "rounds": d.rounds,
-                "needs_realign": d.needs_realign, "transposed": d.transposed,
-            }  # fmt: skip
-            self.maps[key] = create(TensorMap, [], attributes, b.loc)
+            attributes |= {"needs_realign": d.needs_realign, "transposed": d.transposed}
+            self.maps[key] = create(ParameterMap, [], attributes, b.loc)
         return self.maps[key].result
 
     def _starts(self, op: LoadView | StoreView, d: Descriptor, b: Builder) -> list[Value]:

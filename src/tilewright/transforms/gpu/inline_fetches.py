@@ -58,9 +58,10 @@ def _follows_number(group: Group) -> bool:
 
 
 def _starts(group: Group, loop: For) -> list[Op] | None:
-    """The ops of an iteration of ``loop`` that say where the fetches begin; None where the iteration before decides."""
+    """The ops of an iteration of ``loop`` that say of what and where the fetches are; None where the iteration before
+    decides."""
     found: set[Op] = set()
-    pending = [v for f in group.fetches for v in f.starts]
+    pending = [v for f in group.fetches for v in (f.map, *f.starts)]
     while pending:
         value = pending.pop()
         if value in loop.carried:

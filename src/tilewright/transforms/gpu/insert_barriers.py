@@ -171,7 +171,7 @@ class _Dependences(DependenceWalk[_Pending]):
                     yield _Access(False, None, *_range(operand))
         if isinstance(op, memory.AsyncCopy):
             yield _Access(False, self._alias.underlying_object(op.ptrs))
-        if isinstance(op, MemoryOp):
+        if isinstance(op, MemoryOp) and self._alias.effect(op):
             assert isinstance(op, PointerMemoryOp)
             root = self._alias.underlying_object(op.ptrs)
             layout = op.ptrs.tile.layout

@@ -16,7 +16,7 @@ from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Min, Select, Sub, 
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.cluster import ClusterSize
 from tilewright.ir.ops.gpu.exit import Exit
-from tilewright.ir.ops.gpu.tma import OUTSIDE, Fetch, Put, TensorMap, box_rows, boxes
+from tilewright.ir.ops.gpu.tma import OUTSIDE, Fetch, ParameterMap, Put, TensorMap, box_rows, boxes
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.memory import Assert, Bid, NumBlocks, Store, StoreView
 from tilewright.ir.ops.shape import constant_of
@@ -159,9 +159,11 @@ def _around(op: Op) -> Iterator[Op]:
 
 
 def _halves(fetch: Fetch) -> tuple[int, ...] | None:
-    """Boxes of which a tile has an even number: those of its map, or half as high; None where there are none."""
+    """Boxes of which a tile has an even number: those of its map, or half as high; None where there are none, or the
+    map is that of an array of a list."""
     tensor_map = fetch.map.op
-    assert isinstance(tensor_map, TensorMap)
+    if not isinstance(tensor_map, ParameterMap):
+        return None
     if len(boxes(fetch.type, tensor_map)) % 2 == 0:
         return tensor_map.box
     rows = box_rows(tensor_map)
@@ -181,7 +183,7 @@ class _Sharing:
         self._maps: dict[tuple[Op, tuple[int, ...]], Value] = {}
 
     def _first(self) -> Op:
-        return next(op for op in self.function.body.ops if not isinstance(op, TensorMap))
+        return next(op for op in self.function.body.ops if not isinstance(op, ParameterMap))
 
     def share(self, fetches: list[Fetch]) -> None:
         loops = dict.fromkeys(o for f in fetches for o in _around(f) if o in self.lockstep.persistent)
@@ -258,9 +260,9 @@ class _Sharing:
     def _map(self, fetch: Fetch) -> Value:
         """The map of boxes for two."""
         old, box = fetch.map.op, _halves(fetch)
-        assert isinstance(old, TensorMap) and box is not None
+        assert isinstance(old, ParameterMap) and box is not None
         if (old, box) not in self._maps:
-            made = create(TensorMap, [], {**old.attributes, "box": box, "pairs": True}, old.loc)
+            made = create(ParameterMap, [], {**old.attributes, "box": box, "pairs": True}, old.loc)
             self.function.body.insert(made, old)
             self._maps[old, box] = made.result
         return self._maps[old, box]

@@ -20,7 +20,7 @@ from tilewright.ir.ops.gpu.cluster import ClusterBarrier
 from tilewright.ir.ops.gpu.memory import Barrier, SharedLoad
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import ThreadReduce
-from tilewright.ir.ops.gpu.tma import Fetch, Put, TensorMap, TmaLoad, TmaStoreWait
+from tilewright.ir.ops.gpu.tma import Fetch, ParameterMap, Put, TmaLoad, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
 from tilewright.ir.rewrite import clone_op, open_block, stand_for, with_body
 from tilewright.ir.types import I32, TileType
@@ -120,7 +120,7 @@ def begun(function: Function) -> tuple[Builder, dict[Value, Value]]:
     values = {arg: body.add_arg(arg.type, arg.name) for arg in function.body.args}
     b = Builder(body, function.loc)
     for op in function.walk():
-        if isinstance(op, TensorMap):
+        if isinstance(op, ParameterMap):
             b.block.append(clone_op(op, values))
     return b, values
 
@@ -162,7 +162,7 @@ class Partition:
                 self.end()
             elif isinstance(op, (Yield, Continue, Break)):
                 self.terminator(op, enclosing)
-            elif not isinstance(op, TensorMap):
+            elif not isinstance(op, ParameterMap):
                 self.op(op)
 
     def all(self, old: Sequence[Value]) -> list[Value]:

@@ -112,7 +112,7 @@ def choose(function: Function, options: Options) -> Choice:
             operands = f"an accumulator of {shape} is not for warp groups of {ROWS} rows"
         if not isinstance(operands, str):
             assert needed is not None
-            why = _why_not(op, operands, reads) or _too_much({**found, op: operands}, op, needed, options.budget)
+            why = _why_not(op, operands, plan, reads) or _too_much({**found, op: operands}, op, needed, options.budget)
             operands = why or operands
         if isinstance(operands, str):
             reasons.append(f"line {op.loc.line}: mma.sync, as {operands}")
@@ -134,7 +134,7 @@ def _converted(op: Mma, plan: LoweringPlan, reads: set[Op]) -> tuple[LoadView, O
     """What is loaded for the right operand of ``op``, which threads convert, if the TMA unit can copy it."""
     load = operand_source(op.y)
     d = plan.descriptors.get(load) if isinstance(load, LoadView) else None
-    if not isinstance(load, LoadView) or d is None or d.listed or d.needs_realign:
+    if not isinstance(load, LoadView) or d is None or d.needs_realign:
         return None
     ops, value = set[Op](), load.result
     while value is not op.y:  # by conversions alone, in one block
@@ -145,7 +145,7 @@ def _converted(op: Mma, plan: LoweringPlan, reads: set[Op]) -> tuple[LoadView, O
         value = user.results[0]
     element = op.y.tile.element if op.y.op in plan.rounded else load.result.tile.element
     found = _in_shared(load, d, element, transposed=False)
-    if isinstance(found, str) or load.block is not op.block or not slice_covers(load, load.indices, reads):
+    if isinstance(found, str) or load.block is not op.block or not slice_covers(load, plan.places(load), reads):
         return None
     return load, Operand(load, d, found, frozenset(ops))
 
@@ -167,7 +167,7 @@ def _reads(function: Function) -> set[Op]:
         for op in ops
         if isinstance(op, (Load, LoadView))
         and op.result.tile.size == 1
-        and not may_alias(roots.underlying_object(op.address), written)
+        and not (roots.effect(op) and may_alias(roots.underlying_object(op.address), written))
     }
 
 
@@ -277,7 +277,7 @@ def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> s
     return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
 
 
-def _why_not(op: Mma, operands: Operands, reads: set[Op]) -> str | None:
+def _why_not(op: Mma, operands: Operands, plan: LoweringPlan, reads: set[Op]) -> str | None:
     if op.acc.tile.rank != 2 or op.acc.tile.shape[1] % 8 or op.acc.tile.shape[1] > MOST_COLUMNS:
         return f"an accumulator of {op.acc.tile} is none of wgmma"
     left, right = (v.tile.element if o is None else o.type.dtype for v, o in zip((op.x, op.y), operands))
@@ -292,7 +292,7 @@ def _why_not(op: Mma, operands: Operands, reads: set[Op]) -> str | None:
         assert block is not None
         if any(has_early_exit(other) for other in block.ops if not other.spec.terminator):
             return f"control may leave what is around line {operand.load.loc.line} before it multiplies"
-        if not slice_covers(operand.load, operand.load.indices, reads):
+        if not slice_covers(operand.load, plan.places(operand.load), reads):
             return f"what is loaded at line {operand.load.loc.line} depends on what one thread cannot find out"
     return None
 
@@ -314,7 +314,7 @@ def _operand(op: Mma, k: int, plan: LoweringPlan) -> Operand | str:
         value = source.x
     load = value.op
     descriptor = plan.descriptors.get(load)
-    if descriptor is None or descriptor.listed:
+    if descriptor is None:
         return "no tensor map describes what is loaded for an operand"
     found = _in_shared(load, descriptor, dtype, transposed=transposed)
     if isinstance(found, SharedType) and not readable(found, 1 - k) and dtype.bytes != 2 and load in plan.copyable:
@@ -397,7 +397,7 @@ def _can_put(op: StoreView, d: Descriptor) -> bool:
     """Whether a store is of a matrix with rows that a swizzle suits."""
     t = op.view.partition
     kept = [(axis, n) for axis, n in zip(t.order, t.tile_shape) if n != 1]
-    if d.listed or len(kept) != 2 or op.value.tile.is_pointer:
+    if len(kept) != 2 or op.value.tile.is_pointer:
         return False
     inner = next((n for axis, n in kept if axis == d.axes[-1]), 0)
     outer = math.prod(n for _, n in kept) // max(inner, 1)

@@ -12,7 +12,7 @@ from tilewright.backends.reference.interpreter import Exit, Running
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.ops.control import Return
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier, ClusterSize
-from tilewright.ir.ops.gpu.tma import TensorMap
+from tilewright.ir.ops.gpu.tma import ParameterMap
 
 if TYPE_CHECKING:
     from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
@@ -52,7 +52,7 @@ class Cluster:
 
 def are_paired(function: Function, grid: tuple[int, int, int]) -> bool:
     """Whether CTAs of ``function`` form clusters in such a launch."""
-    return grid[0] % SIZE == 0 and any(isinstance(op, TensorMap) and op.pairs for op in function.walk())
+    return grid[0] % SIZE == 0 and any(isinstance(op, ParameterMap) and op.pairs for op in function.walk())
 
 
 def in_pairs(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.analysis.list_tables import row_width
 from tilewright.backends.gpu.interpreter.cluster import Waiting, take_turns
 from tilewright.backends.gpu.interpreter.distribution import collect, distribute
 from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, Fault, in_range
@@ -17,9 +18,9 @@ from tilewright.backends.gpu.interpreter.shadow import Array
 from tilewright.backends.gpu.interpreter.shared import Buffer
 from tilewright.backends.reference.interpreter import EVALUATORS
 from tilewright.backends.reference.linear import PRODUCTS
-from tilewright.backends.reference.values import Pointers, rearrange
+from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Pointers, rearrange
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import float32, tfloat32
+from tilewright.ir.dtypes import float32, int64, tfloat32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.layouts import LANES, OFFSET
 from tilewright.ir.ops.arith import Cast
@@ -133,13 +134,36 @@ def _arrive(cta: CtaInterpreter, op: barriers.MbarrierArrive, buffer: Buffer, ma
 # -- copies
 
 
+@dataclass(frozen=True)
+class Described:
+    """An array as the TMA unit knows it, by a tensor map."""
+
+    op: tma.TensorMap
+    base: Pointers
+    shape: Sequence[int]
+    strides: Sequence[int]
+
+
+def _parameter_map(cta: CtaInterpreter, op: tma.ParameterMap) -> Described:
+    numbers = [x if isinstance(x, Pointers) else int(x) for x in cta.arguments]
+    base, shape, strides = op.descriptor.geometry(numbers)
+    assert isinstance(base, Pointers)
+    return Described(op, base, shape, strides)
+
+
+def _listed_map(cta: CtaInterpreter, op: tma.ListedMap, table: Pointers, number: Array) -> Described:
+    width = row_width(len(op.axes))
+    cells = int(table.address) + int64.bytes * (int(number) * width + np.arange(width))
+    row = in_range(op, lambda: cta.memory.gather(Pointers(np.full(width, int(table.allocation)), cells), int64))
+    base = Pointers(np.array(UNKNOWN_ALLOCATION, np.int64), row[0])
+    return Described(op, base, *op.descriptor.extents(row.tolist()))
+
+
 def _addresses(
-    cta: CtaInterpreter, op: tma.TmaLoad | tma.TmaStore, t: SharedType, tensor_map: tma.TensorMap, starts: list[Array]
+    cta: CtaInterpreter, op: tma.TmaLoad | tma.TmaStore, t: SharedType, array: Described, starts: list[Array]
 ) -> tuple[Pointers, Array]:
     """The address of each element of a tile, in the order of the tile, and which of them lie in the array."""
-    numbers = [x if isinstance(x, Pointers) else int(x) for x in cta.arguments]
-    base, shape, strides = tensor_map.descriptor.geometry(numbers)
-    assert isinstance(base, Pointers)
+    tensor_map, base, shape, strides = array.op, array.base, array.shape, array.strides
     found = tma.swizzle_of(t)
     assert found is not None
     inner, size = found[0], tensor_map.dtype.bytes
@@ -195,14 +219,15 @@ def _tma_load(
     op: tma.TmaLoad,
     buffer: Buffer,
     barrier: Buffer,
-    tensor_map: tma.TensorMap,
+    array: Described,
     starts: list[Array],
     both: Array | None,
     mask: Array | None,
 ) -> None:
     if mask is not None and not bool(mask):
         return
-    pointers, inside = _addresses(cta, op, buffer.type, tensor_map, starts)
+    tensor_map = array.op
+    pointers, inside = _addresses(cta, op, buffer.type, array, starts)
     dtype, memory = buffer.type.dtype, float32 if tensor_map.rounds else tensor_map.dtype
     data = np.zeros(inside.shape, memory.storage)
     chosen = Pointers(pointers.allocation[inside], pointers.address[inside])
@@ -239,9 +264,10 @@ def _of_my_half(cta: CtaInterpreter, buffer: Buffer, tensor_map: tma.TensorMap, 
 
 
 def _tma_store(
-    cta: CtaInterpreter, op: tma.TmaStore, buffer: Buffer, tensor_map: tma.TensorMap, starts: list[Array]
+    cta: CtaInterpreter, op: tma.TmaStore, buffer: Buffer, array: Described, starts: list[Array]
 ) -> None:
-    pointers, inside = _addresses(cta, op, buffer.type, tensor_map, starts)
+    tensor_map = array.op
+    pointers, inside = _addresses(cta, op, buffer.type, array, starts)
     addresses = _box_addresses(op, buffer, tensor_map)
     rows = np.arange(inside.size).reshape(inside.shape) // inside.shape[1]
     found = tma.swizzle_of(buffer.type)
@@ -336,7 +362,8 @@ def finished(cta: CtaInterpreter, op: Op, value: Any) -> Any:
 
 
 RULES: dict[type[Op], Callable[..., Any]] = {
-    tma.TensorMap: lambda cta, op: op,
+    tma.ParameterMap: _parameter_map,
+    tma.ListedMap: _listed_map,
     barriers.MbarrierInit: _init,
     barriers.MbarrierExpect: _expect,
     barriers.MbarrierArrive: _arrive,

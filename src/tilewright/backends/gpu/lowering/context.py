@@ -17,6 +17,7 @@ from tilewright.backends.gpu.lowering.scalars import ScalarEmitter
 from tilewright.backends.gpu.target import Architecture
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.types import SharedType
@@ -82,6 +83,7 @@ class Context:
         self.alone = False  # whether one thread runs what is emitted
         self.elected: ir.Value | None = None  # whether this one copies, of a CTA all of whose warps run the same
         self.joined: dict[Wgmma, list[Wgmma]] = {}  # see ``joined_mma``
+        self.tables: Mapping[int, TableParameter] = {}  # by their parameters
         self.maps: dict[Op, ir.Value] = {}  # the parameters that are tensor maps
 
     # -- values

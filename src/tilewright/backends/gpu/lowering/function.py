@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -19,12 +19,12 @@ from tilewright.backends.native.lines import SourceLines
 from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.vector import storage_type
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES
+from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, TableParameter
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.memory import SharedAlloc
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.tma import TensorMap
+from tilewright.ir.ops.gpu.tma import ParameterMap
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.types import TileType
 
@@ -34,7 +34,6 @@ RULES = {
     for rule, how in module.RULES.items()
 }
 _GLOBAL_SPACE, _SHARED_SPACE = 1, 3
-_NONE: Mapping[int, int] = {}
 _REGISTER_STEP = 8  # those of a thread are multiples of it
 
 
@@ -45,7 +44,7 @@ class Kernel:
     name: str
     threads: int
     shared_bytes: int
-    maps: tuple[TensorMap, ...]
+    maps: tuple[ParameterMap, ...]
 
 
 @dataclass(frozen=True)
@@ -75,15 +74,17 @@ def module_of(name: str) -> ir.Module:
     return module
 
 
-def lower(function: Function, target: Architecture, by_value: Mapping[int, int] | None = None) -> Lowered:
+def lower(
+    function: Function, target: Architecture, tables: Sequence[TableParameter] = (), capacity: int = 0
+) -> Lowered:
     """LLVM IR of ``function``, which is in the gpu stage.
 
     TileUnsupportedFeatureError, at the op, for what has no code. Parameters are those of the function, each in the
-    storage form of its dtype; pointers are 64-bit addresses, but that of ``by_value`` so many bytes by value. Then come
-    its tensor maps.
+    storage form of its dtype; pointers are 64-bit addresses, but ``tables`` by value have room for ``capacity`` arrays.
+    Then come its tensor maps.
     """
     module = module_of(function.name)
-    made = add_kernel(module, function, target, by_value=by_value or {})
+    made = add_kernel(module, function, target, tables=tables, capacity=capacity)
     return Lowered(made.name, made.threads, made.shared_bytes, made.maps, str(module))
 
 
@@ -93,16 +94,18 @@ def add_kernel(
     target: Architecture,
     called: Signature | None = None,
     *,
-    by_value: Mapping[int, int] = _NONE,
+    tables: Sequence[TableParameter] = (),
+    capacity: int = 0,
 ) -> Kernel:
     """Add ``function`` to ``module``: with its own parameters, see ``lower``, or to be ``called`` as that says."""
-    maps = tuple(op for op in function.walk() if isinstance(op, TensorMap))
+    maps = tuple(op for op in function.walk() if isinstance(op, ParameterMap))
     roles = next((op for op in function.walk() if isinstance(op, WarpSpecialize)), None)
     tile_threads = num_warps(function) * LANES
     threads = tile_threads + (roles.producer_warps * LANES if roles is not None else 0)
     if called is None:
         own = tuple((v.tile, i) for i, v in enumerate(function.body.args))
         called = Signature(re.sub(r"\W", "_", function.name), own)
+    by_value = {t.index for t in tables if t.by_value}
     types = [ir.PointerType() if i in by_value else storage_type(t.dtype) for t, i in called.parameters]
     types += [ir.PointerType()] * len(maps)
     kernel = ir.Function(module, ir.FunctionType(VOID, types), called.symbol)
@@ -125,14 +128,17 @@ def add_kernel(
     cx.locate = lambda op: lines.locate(builder, op)
     lines.locate(builder, function.body.ops[0] if function.body.ops else None)
     cx.tile_threads = tile_threads
+    cx.tables = {t.index: t for t in tables}
     cx.joined = joined_mma(function)
     for op, argument in zip(maps, kernel.args[len(called.parameters) :]):
         _mark_by_value(argument, MAP_BYTES, MAP_ALIGNMENT)
         cx.maps[op] = argument
     for i, (value, given) in enumerate(zip(function.body.args, _arguments(builder, function, kernel, called))):
-        if i in by_value:
-            _mark_by_value(given, by_value[i], 8)
-            cx.values[value] = [builder.ptrtoint(given, I64)]
+        table = cx.tables.get(i)
+        if table is not None and table.by_value:
+            _mark_by_value(given, capacity * table.entry_bytes, MAP_ALIGNMENT)
+            address, rows = builder.ptrtoint(given, I64), capacity * table.map_bytes
+            cx.values[value] = [builder.add(address, ir.Constant(I64, rows)) if rows else address]
             cx.generic.update(reads(value) or ())
             continue
         cx.values[value] = [cx.scalars.to_register(value.tile.dtype, given)]

@@ -10,6 +10,7 @@ from llvmlite import ir
 from tilewright.backends.gpu.lowering.assembly import I1, I16, I64, operand_names
 from tilewright.backends.gpu.lowering.context import Context, Rule, instruction
 from tilewright.ir.core import Op, Value
+from tilewright.ir.gpu_parameters import MAP_BYTES
 from tilewright.ir.layouts import LANES, log2
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.gpu import tma
@@ -34,8 +35,19 @@ _FIRST_TURN = 4  # that of the turns of warp group 0 of two
 # -- parameters
 
 
-def _tensor_map(cx: Context, op: tma.TensorMap) -> None:
+def _parameter_map(cx: Context, op: tma.ParameterMap) -> None:
     cx.values[op.result] = [cx.builder.ptrtoint(cx.maps[op], I64)]
+
+
+def _listed_map(cx: Context, op: tma.ListedMap) -> None:
+    """In memory, where it was copied, it may be another one than in the launch before."""
+    b, table, number = cx.builder, cx.tables[op.base], cx.scalar(op.number)
+    before = MAP_BYTES * (table.descriptors.index(op.descriptor) + 1)
+    distance = b.add(b.mul(number, ir.Constant(I64, table.map_bytes)), ir.Constant(I64, before))
+    address = b.sub(cx.scalar(op.table), distance)
+    if not table.by_value:
+        cx.asm(f"fence.proxy.tensormap::generic.acquire.sys [$0], {MAP_BYTES};", [], [address])
+    cx.values[op.result] = [address]
 
 
 # -- barriers
@@ -252,7 +264,8 @@ def _region(cx: Context, ops: Sequence[Op]) -> None:
 
 
 RULES: dict[type[Op], Rule] = {
-    tma.TensorMap: _tensor_map,
+    tma.ParameterMap: _parameter_map,
+    tma.ListedMap: _listed_map,
     MbarrierInit: _mbarrier_init,
     MbarrierExpect: _mbarrier_expect,
     MbarrierArrive: _mbarrier_arrive,

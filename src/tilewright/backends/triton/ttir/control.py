@@ -99,12 +99,11 @@ YIELD = _Yield()
 
 
 class ControlFlow:
-    """Lowers blocks; ``lower`` takes the ops without regions of control flow, ``before`` each op ahead of that."""
+    """Lowers blocks; ``lower`` takes the ops without regions of control flow."""
 
-    def __init__(self, s: LoweringState, lower: Lower, before: Lower) -> None:
+    def __init__(self, s: LoweringState, lower: Lower) -> None:
         self.s = s
         self.lower = lower
-        self.before = before
         self._pipelined = 0  # loops around whose loads are pipelined
         self._structured: dict[type[Op], Callable[[Any], None]] = {If: self._if, For: self._for, Loop: self._loop}
 
@@ -119,7 +118,6 @@ class ControlFlow:
             s.w.loc = op.loc
             if op.spec.terminator:
                 return frame.leave(s, op)
-            self.before(op)
             self._wait(op)
             if isinstance(op, If) and has_early_exit(op):
                 return self._jumping_if(op, ops, i + 1, frame)

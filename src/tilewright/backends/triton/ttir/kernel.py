@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import LoweringPlan, PipelineDepth
+from tilewright.analysis.gpu.lowering_plan import PipelineDepth
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
-from tilewright.analysis.list_tables import rank_of, row_width
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.triton.ttir import convert, elements, linear, math, memory, shape, views
 from tilewright.backends.triton.ttir.control import ControlFlow
@@ -23,7 +22,7 @@ from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function, Op
 from tilewright.ir.effects import acquires
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.gpu_parameters import Descriptor, TableParameter
+from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.ops import memory as memory_ops
 from tilewright.ir.ops import shape as shape_ops
 from tilewright.ir.ops.arith import Bitcast, Cast
@@ -31,33 +30,15 @@ from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.transforms.gpu.lower_reports import LOCAL, LOCAL_ALIGNMENT
 
-_TABLE_BYTES = 32764 - 2048  # of tables among the parameters, from CUDA 12.1 on; the rest is for others
-
 
 @dataclass(frozen=True)
 class TtirKernel:
-    """A TTIR module with one kernel, ``name``.
-
-    Its parameters are those of the function and the ``descriptors``. Tables ``by_value`` have room for ``capacity``
-    arrays.
-    """
+    """A TTIR module with one kernel, ``name``. Its parameters are those of the function and the ``descriptors``."""
 
     text: str
     name: str
     parameters: tuple[str, ...]
     descriptors: tuple[Descriptor, ...]
-    tables: tuple[TableParameter, ...] = ()
-    capacity: int = 0
-
-    @property
-    def all_descriptors(self) -> tuple[Descriptor, ...]:
-        """With those of the arrays of lists, which are in their tables."""
-        return (*self.descriptors, *(d for t in self.tables for d in t.descriptors))
-
-    @property
-    def by_value_parameters(self) -> dict[int, int]:
-        """The parameters that are tables, and how many bytes each has."""
-        return {t.index: t.entry_bytes * self.capacity for t in self.tables if t.by_value}
 
     @property
     def has_mma(self) -> bool:
@@ -82,8 +63,6 @@ def lower(
     facts = analyses.get(IntegerRanges)
     plan = replace(analyses.get(plan_lowering, target, how.descriptors, how.realign), depths=depths)
     s = LoweringState(function, Writer(target, how.hide_divisibility), dialect, facts, plan)
-    tables, capacity = _table_parameters(function, plan, how.capacity if target.is_cuda else 0)
-    s.tables = {t.index: t for t in tables if t.index in plan.tables.ranks}
     parameters, types = [], []
     used = _divisors(function)
     for i, value in enumerate(function.body.args):
@@ -94,36 +73,24 @@ def lower(
         types.append(name)
         divisor = used.get(i, 1)
         parameters.append(f"{arg.name}: {name}" + (f" {{tt.divisibility = {divisor} : i32}}" if divisor > 1 else ""))
-    for d in dict.fromkeys(d for d in s.plan.descriptors.values() if not d.listed):
+    for d in dict.fromkeys(s.plan.descriptors.values()):
         text = views.descriptor_type(s, d)
         s.descriptors[d] = Val(f"%desc{len(s.descriptors)}", text)
         parameters.append(f"{s.descriptors[d].name}: {text}")
     w = s.w
-    flow = ControlFlow(s, lambda op: _lower(s, op), lambda op: views.find_maps(s, op))
+    flow = ControlFlow(s, lambda op: _lower(s, op))
     flow.block(function.body)
     w.loc = function.loc
     w.located("tt.return")
     name = entry_name(function.name)
     head = f"  tt.func public @{name}({', '.join(parameters)}) attributes {{noinline = false}} {{"
     text = "\n".join(["module {", head, *w.lines, f"  }} {w.location()}", "}", ""])
-    return TtirKernel(text, name, tuple(types), tuple(s.descriptors), tables, capacity)
+    return TtirKernel(text, name, tuple(types), tuple(s.descriptors))
 
 
 def entry_name(name: str) -> str:
     """The symbol of a kernel, which profilers show: its name in letters, digits and underscores."""
     return re.sub(r"\W", "_", name, flags=re.ASCII)
-
-
-def _table_parameters(function: Function, plan: LoweringPlan, capacity: int) -> tuple[tuple[TableParameter, ...], int]:
-    """How the tables of ``function`` are passed, and the room of those by value: ``capacity`` or as much as fits."""
-    found = []
-    for i, param in enumerate(function.params):
-        if param.role == "table":
-            maps = dict.fromkeys(d for d in plan.descriptors.values() if d.listed and d.base == i)
-            found.append(TableParameter(i, row_width(rank_of(param)), tuple(maps)))
-    simple = [t for t in found if t.index in plan.tables.ranks]
-    room = min(capacity, _TABLE_BYTES // sum(t.entry_bytes for t in simple)) if simple else 0
-    return tuple(replace(t, by_value=room > 0 and t in simple) for t in found), room
 
 
 def _divisors(function: Function) -> dict[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright.analysis.list_tables import Cell
 from tilewright.backends.triton.ttir import ordered_memory
 from tilewright.backends.triton.ttir import shape as shapes
 from tilewright.backends.triton.ttir.divisibility import mixes
@@ -80,31 +79,12 @@ def store_values(s: LoweringState, pointers: Val, value: Val, mask: Val | None) 
 
 
 def load(s: LoweringState, op: Load) -> Val:
-    if op in s.plan.tables.cells and s.plan.tables.cells[op].table in s.tables:
-        return _cell(s, s.plan.tables.cells[op])
     pointers = s[op.ptrs]
     mask = s[op.mask] if op.mask is not None else None
     other = s[op.padding] if op.padding is not None else None
     if not op.is_weak:
         return ordered_memory.load(s, op, pointers, mask, other)
     return load_values(s, pointers, mask, other, s.element(op.result))
-
-
-def entry(s: LoweringState, table: int, first: Value | None, number: int, at: int) -> Val:
-    """A pointer to 64 bits, ``at`` bytes in the entry of an array of a list, the one ``number`` beyond ``first``."""
-    w, layout = s.w, s.tables[table]
-    pointer = s[s.function.body.args[table]]
-    if first is not None:
-        pointer = offset(w, pointer, w.op("arith.muli", s[first], w.constant(layout.entry_bytes // 8, "i64")))
-    return offset(w, pointer, w.constant((number * layout.entry_bytes + at) // 8, "i64"))
-
-
-def _cell(s: LoweringState, cell: Cell) -> Val:
-    layout = s.tables[cell.table]
-    pointer = entry(s, cell.table, cell.first, cell.row, layout.row_offset + 8 * cell.column)
-    if layout.by_value:
-        return s.w.asm("ld.param.b64 $0, [$1];", "=l,l", [pointer], "i64")
-    return load_values(s, pointer, None, None, "i64")
 
 
 def _carried(value: Value) -> bool:

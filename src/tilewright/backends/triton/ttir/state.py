@@ -10,9 +10,9 @@ from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.backends.triton.ttir.types import element, tensor_type
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.gpu_parameters import Descriptor, TableParameter
+from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.types import PointerType, TileType, Type, tensor_view
 
 Extent = int | Val
@@ -40,8 +40,6 @@ class LoweringState:
     _values: dict[Value, Val] = field(default_factory=dict)
     _views: dict[Value, View] = field(default_factory=dict)
     descriptors: dict[Descriptor, Val] = field(default_factory=dict)
-    listed: dict[Op, Val] = field(default_factory=dict)  # the descriptors of the arrays of lists
-    tables: dict[int, TableParameter] = field(default_factory=dict)  # by parameter
 
     @property
     def target(self) -> GpuTarget:

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.analysis.gpu.lowering_plan import axes_kept
-from tilewright.analysis.list_tables import Cell
 from tilewright.backends.triton.ttir import memory, ordered_memory
 from tilewright.backends.triton.ttir.shape import number, split
 from tilewright.backends.triton.ttir.state import Extent, LoweringState, View
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, names
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Value
 from tilewright.ir.enums import MemoryOrder
-from tilewright.ir.gpu_parameters import MAP_BYTES, Descriptor
+from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.ops.memory import AtomicView, LoadView, MakePartitionView, MakeTensorView, StoreView, padding_value
 from tilewright.ir.types import PartitionViewType, TensorViewType
 
@@ -174,38 +173,6 @@ def descriptor_type(s: LoweringState, d: Descriptor) -> str:
     return f"!tt.tensordesc<tensor<{d.tile}>>" if s.dialect < (3, 8) else f"!tt.tensordesc<{d.tile}>"
 
 
-def find_maps(s: LoweringState, anchor: Op) -> None:
-    """Find the tensor maps that are to be found before the op ``anchor``."""
-    known: dict[tuple[Descriptor, Cell], Val] = {}
-    for op in s.plan.found_before.get(anchor, ()):
-        d = s.plan.descriptors[op]
-        cell = s.plan.tables.cell(_array_of(op).base)
-        assert cell is not None
-        if (d, cell) not in known:
-            known[d, cell] = _map_of(s, d, cell)
-        s.listed[op] = known[d, cell]
-
-
-def _array_of(op: Any) -> Any:
-    """The op that makes the tensor view of an access to a partition view."""
-    partition = op.view.op
-    assert isinstance(partition, MakePartitionView)
-    return partition.view.op
-
-
-def _map_of(s: LoweringState, d: Descriptor, cell: Cell) -> Val:
-    w, param = s.w, s.tables[cell.table]
-    pointer = memory.entry(s, cell.table, cell.first, cell.row, MAP_BYTES * param.descriptors.index(d))
-    if param.by_value:
-        address = w.asm("cvta.param.u64 $0, $1;", "=l,l", [pointer], "i64")
-        pointer = w.int_to_ptr(address, "!tt.ptr<i8>")
-    else:
-        pointer = w.bitcast(pointer, "!tt.ptr<i8>")
-        w.located(f"ttng.tensormap_fenceproxy_acquire {pointer.name} : !tt.ptr<i8>")  # as it was copied there
-    text = descriptor_type(s, d)
-    return w.emit(f"ttng.reinterpret_tensor_descriptor {pointer.name} : !tt.ptr<i8> to {text}", text)
-
-
 def _coordinates(s: LoweringState, op: Any, d: Descriptor) -> list[Val]:
     """The array coordinates of the tile, one per axis of the descriptor. Far outside where they would overflow."""
     w = s.w
@@ -220,10 +187,6 @@ def _coordinates(s: LoweringState, op: Any, d: Descriptor) -> list[Val]:
     return coordinates
 
 
-def _map(s: LoweringState, op: Op, d: Descriptor) -> Val:
-    return s.listed[op] if d.listed else s.descriptors[d]
-
-
 def _tile_order(op: Any, d: Descriptor) -> list[int]:
     """For each tile axis that TTIR keeps, its position among the kept axes of the descriptor."""
     type_ = op.view.partition
@@ -236,7 +199,7 @@ def _load_descriptor(s: LoweringState, op: Any, d: Descriptor) -> Val:
     shape = tuple(n for n in d.block if n != 1)
     result = Val("", d.element, shape)
     starts = _coordinates(s, op, d)
-    text = f"tt.descriptor_load {_map(s, op, d).name}[{names(starts)}]"
+    text = f"tt.descriptor_load {s.descriptors[d].name}[{names(starts)}]"
     loaded = w.emit(f"{text} : {descriptor_type(s, d)} -> {result.type}", d.element, shape)
     return w.trans(loaded, _tile_order(op, d))
 
@@ -256,7 +219,7 @@ def _store_descriptor(s: LoweringState, op: Any, d: Descriptor, value: Val) -> N
         for k, step in zip(kept, corner):
             at[k] = w.op("arith.addi", at[k], w.like(step, at[k])) if step else at[k]
         types = f"{descriptor_type(s, d)}, {piece.type}"
-        w.located(f"tt.descriptor_store {_map(s, op, d).name}[{names(at)}], {piece.name} : {types}")
+        w.located(f"tt.descriptor_store {s.descriptors[d].name}[{names(at)}], {piece.name} : {types}")
 
 
 def _pieces(w: Writer, x: Val, shape: Shape) -> list[tuple[tuple[int, ...], Val]]:

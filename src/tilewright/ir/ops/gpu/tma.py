@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
@@ -72,15 +73,12 @@ def swizzle_of(t: SharedType) -> tuple[int, int] | None:
     return None
 
 
-@define("gpu.tensor_map", table=GPU_OPS)
 class TensorMap(Op):
-    """A tensor map, which is a parameter of the kernel: how the TMA unit finds boxes of an array.
+    """A tensor map: how the TMA unit finds boxes of an array.
 
     ``base``, ``shape``, ``strides`` and ``axes`` are those of a ``Descriptor``: the launch finds the array by them.
     ``box`` has the extents of a box along ``axes``, whose last one is contiguous; ``element`` is the type in memory;
-    ``rounds`` turns float32 into tfloat32. One that ``needs_realign`` is of an array that the launch may have to copy
-    first, to where the TMA unit can read it; of one to be ``transposed`` it always makes a transposed copy. A kernel
-    with a map for ``pairs`` is launched in clusters of two CTAs, where the width of the grid is even.
+    ``rounds`` turns float32 into tfloat32.
     """
 
     base: int = attribute(int)
@@ -91,9 +89,6 @@ class TensorMap(Op):
     element: str = attribute(str)
     dtype: DType = attribute(DType)
     rounds: bool = attribute(bool, default=False)
-    needs_realign: bool = attribute(bool, default=False)
-    transposed: bool = attribute(bool, default=False)
-    pairs: bool = attribute(bool, default=False)
 
     @property
     def swizzle(self) -> int:
@@ -102,8 +97,7 @@ class TensorMap(Op):
 
     @property
     def descriptor(self) -> Descriptor:
-        flags = {name: self.attributes[name] for name in ("needs_realign", "rounds", "pairs", "transposed")}
-        return Descriptor(self.base, self.shape, self.strides, self.axes, self.box, self.element, **flags)
+        return Descriptor(self.base, self.shape, self.strides, self.axes, self.box, self.element, rounds=self.rounds)
 
     def infer(self) -> tuple[Type, ...]:
         rank = len(self.axes)
@@ -113,6 +107,45 @@ class TensorMap(Op):
         require(all(0 < n <= LARGEST_BOX for n in self.box), self, "a box of {}", self.box)
         require(self.swizzle in SWIZZLES, self, "rows of {} bytes", self.swizzle)
         return (TileType(PointerType(self.dtype)),)
+
+
+@define("gpu.tensor_map", table=GPU_OPS)
+class ParameterMap(TensorMap):
+    """A tensor map that is a parameter of the kernel.
+
+    One that ``needs_realign`` is of an array that the launch may have to copy first, to where the TMA unit can read it;
+    of one to be ``transposed`` it always makes a transposed copy. A kernel with a map for ``pairs`` is launched in
+    clusters of two CTAs, where the width of the grid is even.
+    """
+
+    needs_realign: bool = attribute(bool, default=False)
+    transposed: bool = attribute(bool, default=False)
+    pairs: bool = attribute(bool, default=False)
+
+    @property
+    def descriptor(self) -> Descriptor:
+        flags = {name: self.attributes[name] for name in ("needs_realign", "transposed", "pairs")}
+        return replace(super().descriptor, **flags)
+
+
+@define("gpu.listed_map", table=GPU_OPS)
+class ListedMap(TensorMap):
+    """The tensor map of an array of a list: that of ``number``, in front of the rows of ``table``.
+
+    The table is the parameter ``base``. See ``TableParameter``.
+    """
+
+    table: Value = operand()
+    number: Value = operand()
+
+    @property
+    def descriptor(self) -> Descriptor:
+        return replace(super().descriptor, listed=True)
+
+    def infer(self) -> tuple[Type, ...]:
+        scalar_integer(self, self.number)
+        require(tile(self, self.table).is_pointer, self, "no table {!r}", self.table)
+        return super().infer()
 
 
 def _map(op: Op, value: Value) -> TensorMap:
@@ -150,9 +183,10 @@ def _require_shared(op: Op, t: SharedType, value: Value, both: Value | None) -> 
     """Where CTAs may share a load: ``both`` is a condition, and each one has half of the boxes."""
     if both is None:
         return
-    found = tile(op, both)
-    require(not found.rank and found.element.is_bool, op, "a condition {}", found)
-    several = _map(op, value).pairs and len(boxes(t, _map(op, value))) % 2 == 0
+    condition = tile(op, both)
+    require(not condition.rank and condition.element.is_bool, op, "a condition {}", condition)
+    found = _map(op, value)
+    several = isinstance(found, ParameterMap) and found.pairs and len(boxes(t, found)) % 2 == 0
     require(several, op, "{} is not divided between two CTAs", t)
 
 
