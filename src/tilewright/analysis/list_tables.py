@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tilewright.ir.core import Function, Op, Param, Value
 from tilewright.ir.dtypes import int64
-from tilewright.ir.gpu_parameters import TableParameter
+from tilewright.ir.gpu_parameters import row_width
 from tilewright.ir.ops.arith import Add, Cast, Mul
 from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible, Load
@@ -91,17 +91,6 @@ def rank_of(table: Param) -> int:
     """The rank of the arrays of a list."""
     assert table.axis is not None
     return table.axis
-
-
-def row_width(rank: int) -> int:
-    """How many numbers a table has for an array."""
-    return 1 + 2 * rank
-
-
-def table_parameters(function: Function) -> list[TableParameter]:
-    """The tables of ``function``, in memory."""
-    tables = [(i, param) for i, param in enumerate(function.params) if param.role == "table"]
-    return [TableParameter(i, row_width(rank_of(param))) for i, param in tables]
 
 
 def _is_simple(load: Load | GlobalLoad) -> bool:

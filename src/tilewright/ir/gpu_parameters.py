@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.ir.core import Function
+
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of tensor maps: CUtensorMap of the CUDA driver API
 
 # Of an array: the address, the extents and the strides.
@@ -90,13 +92,24 @@ class TableParameter:
 
     @property
     def map_bytes(self) -> int:
-        """Of the tensor maps of an array."""
+        """The size of the tensor maps of an array."""
         return MAP_BYTES * len(self.descriptors)
 
     @property
     def entry_bytes(self) -> int:
-        """Of an array, in all."""
+        """The size of all that there is of an array."""
         return self.map_bytes + 8 * self.width
+
+
+def row_width(rank: int) -> int:
+    """How many numbers a table has for an array of this rank."""
+    return 1 + 2 * rank
+
+
+def table_parameters(function: Function) -> list[TableParameter]:
+    """The tables of ``function``, in memory."""
+    tables = ((i, param) for i, param in enumerate(function.params) if param.role == "table")
+    return [TableParameter(i, row_width(param.axis or 0)) for i, param in tables]
 
 
 def element_bits(element: str) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from backends.gpu.test_lists import Lists
 from support.gpu_products import aligned, matmul
 
 import tilewright as ct
@@ -101,3 +102,11 @@ def test_the_backend_of_a_target(target: str, backend: str) -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
     half = aligned((256, 256), np.float16)
     assert added.compile_for(target, (half, half, half)).compilation.backend == backend
+
+
+@pytest.mark.parametrize(("target", "taken"), [("sm_80", True), ("sm_90", False)])
+def test_lists_stay_where_warp_groups_multiply(target: str, taken: bool) -> None:
+    """Also where the copy engine cannot read an array, and in all bits of float32."""
+    for dtype, columns in ((np.float16, 64), (np.float16, 61), (np.float32, 64)):
+        function = Lists(((64, columns, columns),), dtype=dtype).function
+        assert has_slower_mma(function, GpuBackend(target)) == taken

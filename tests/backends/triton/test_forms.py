@@ -16,7 +16,8 @@ import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.base import NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.backends.triton import backend, ptx
+from tilewright.backends.triton import backend
+from tilewright.backends.triton.resources import OutOfSharedMemory
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.constraints import Constraints
@@ -141,19 +142,20 @@ def test_no_more_stages_than_steps() -> None:
 
 
 def test_a_form_has_no_forms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the compiler's output is of an unknown form, and the kernel is compiled in simpler ways."""
+    """Also where the tiles do not fit, and the kernel is compiled in simpler ways."""
     pytest.importorskip("triton", reason="the package triton is not installed")
     function = specialization(skinny, (HALF, HALF, HALF, 64, 64, 64), "reference").function
-    fit, left = backend.compile_with_fallbacks, ["first", "without descriptors"]
+    fit, tried = backend.compile_with_fallbacks, list[str]()
 
     def failing(*arguments: Any) -> Any:
-        if len(left) > 1:
-            raise ptx.UnexpectedPtx(left.pop(0))
+        tried.append("another way")
+        if len(tried) == 1:
+            raise OutOfSharedMemory(1 << 20)
         return fit(*arguments)
 
     monkeypatch.setattr(backend, "compile_with_fallbacks", failing)
-    made = backend.compile_for(function, parse_target("sm_90"), {}, Constraints(stages=8, capacity=32))
-    assert left == ["without descriptors"] and not made.descriptors
+    made = backend.compile_for(function, parse_target("sm_90"), {}, Constraints(stages=8))
+    assert len(tried) == 2 and made.descriptors
     assert made.depths == (0, 0) and depth(made.binary.texts["compile decisions"]) == [8]
 
 

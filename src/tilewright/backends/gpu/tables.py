@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tilewright.analysis.list_tables import table_parameters
 from tilewright.ir.core import Function, Value
-from tilewright.ir.gpu_parameters import Descriptor, TableParameter
+from tilewright.ir.gpu_parameters import Descriptor, TableParameter, table_parameters
 from tilewright.ir.ops.arith import Bitcast
 from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tilewright.analysis.list_tables import table_parameters
 from tilewright.backends.base import NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.tileir import assembler
@@ -18,6 +17,7 @@ from tilewright.gpu_runtime.constraints import CompileAgain, Constraints, compil
 from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
+from tilewright.ir.gpu_parameters import table_parameters
 from tilewright.ir.ops import linear, memory, shape
 from tilewright.tileir.bytecode import write
 from tilewright.tileir.export import Kernel, entry_name, export_module

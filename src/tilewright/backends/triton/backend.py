@@ -11,7 +11,6 @@ from typing import Any
 from tilewright.analysis.gpu import pipelinable_loops
 from tilewright.analysis.gpu.lowering_plan import PipelineDepth
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
-from tilewright.analysis.list_tables import table_parameters
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.triton import resources
 from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fallbacks
@@ -26,6 +25,7 @@ from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
+from tilewright.ir.gpu_parameters import table_parameters
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites

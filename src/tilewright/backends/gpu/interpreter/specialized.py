@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.analysis.list_tables import row_width
 from tilewright.backends.gpu.interpreter.cluster import Waiting, take_turns
 from tilewright.backends.gpu.interpreter.distribution import collect, distribute
 from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, Fault, in_range
@@ -22,6 +21,7 @@ from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Pointers, r
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import float32, int64, tfloat32
 from tilewright.ir.enums import RoundingMode
+from tilewright.ir.gpu_parameters import row_width
 from tilewright.ir.layouts import LANES, OFFSET
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.gpu import barriers, tma
