@@ -204,7 +204,7 @@ class GpuExecutable:
     ) -> native.LaunchStub | None:
         """How machine code starts a launch on ``device``; None where there is more to a launch than to queue it."""
         long = any(len(table.addresses) > self.artifact.capacity for table in tables)
-        if not self._plain_launch or long or (tables and self._has_depths):
+        if not self._plain_launch or long:
             return None
         others: list[tuple[int, Loaded | None]] = []
         for most, variant in self._limits(driver.device(device).processors) if self._has_depths else []:

@@ -33,7 +33,8 @@ class ParameterLayout:
         self.pairs = any(d.pairs for d in artifact.descriptors)  # clusters of 2, where the grid's width is even
         self.ctas, self.shared_bytes = binary.num_ctas, binary.shared_bytes  # of a block of the grid, and of a CTA
         self.attributes = b"".join(_attributes(2 if self.pairs else binary.num_ctas))
-        self._described = (self.formats, self.added, artifact.descriptors, binary.descriptors)
+        tables = artifact.tables, artifact.capacity
+        self._described = (self.formats, self.added, artifact.descriptors, binary.descriptors, *tables)
         self._threads = binary.block_threads
 
     @property

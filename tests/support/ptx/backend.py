@@ -51,15 +51,21 @@ class PtxExecutable:
         ]
         made = self.compiled
         grid = (grid[0] * made.num_ctas, *grid[1:])
-        listed = []
+        listed, copied = [], {}
         for t in made.tables:
             table = next(b for b in arguments.buffers if b.address == arguments.values[t.index])
-            rows, first = ctypes.string_at(table.low, table.high - table.low), 0
+            rows = np.frombuffer(ctypes.string_at(table.low, table.high - table.low), np.int64).reshape(-1, t.width)
+            room = made.capacity if t.by_value else len(rows)
+            assert len(rows) <= room
+            copy = np.zeros(room * t.entry_bytes // 8, np.int64)
+            first = room * t.map_bytes
+            copy[first // 8 :][: rows.size] = rows.ravel()
             if t.by_value:
-                first = made.capacity * t.map_bytes
-                assert len(rows) <= made.capacity * 8 * t.width
-                parameters[t.index] = (bytes(first) + rows).ljust(made.capacity * t.entry_bytes, b"\0")
-            listed += self._listed(t, np.frombuffer(rows, np.int64).reshape(-1, t.width), first)
+                parameters[t.index] = copy.tobytes()
+            else:
+                copied[f"the table {t.index}"] = copy
+                parameters[t.index] = np.uint64(copy.ctypes.data + first).tobytes()
+            listed += self._listed(t, rows, first if t.by_value else 0)
         added = {"report": np.zeros(WORDS, np.int64)} if made.reports else {}
         if made.local_bytes:
             added["local"] = np.zeros(made.local_bytes * math.prod(grid) // 8, np.int64)
@@ -68,7 +74,8 @@ class PtxExecutable:
         maps = [Map(op, array, len(parameters) + k) for k, (op, array) in enumerate(zip(made.maps, arrays))]
         parameters += [bytes(128)] * len(maps)
         maps += listed
-        memory = Memory([*arguments.buffers, *(_buffer(name, array) for name, array in added.items())])
+        made_here = {**added, **copied}
+        memory = Memory([*arguments.buffers, *(_buffer(name, array) for name, array in made_here.items())])
         size = 2 if grid[0] % 2 == 0 and any(op.pairs for op in made.maps) else 1
         for z, y, x in itertools.product(range(grid[2]), range(grid[1]), range(0, grid[0], size)):
             run_cluster(

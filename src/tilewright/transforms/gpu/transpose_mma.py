@@ -117,7 +117,17 @@ def _are_transposable(mmas: Sequence[Mma]) -> bool:
 
 def _has_few_rows(op: Mma) -> bool:
     *batches, rows, columns = op.acc.tile.shape
-    return not batches and rows < ROWS and columns % ROWS == 0 and op.y.tile.element.bytes == 2
+    turns = op.y.tile.element.bytes == 2 or (op.y.tile.element.bytes == 1 and _lies_along_k(op.y))
+    return not batches and rows < ROWS and columns % ROWS == 0 and turns
+
+
+def _lies_along_k(y: Value) -> bool:
+    """Whether a right operand is loaded from rows along k: of 8 bits wgmma reads no others."""
+    load = y.op.x.op if isinstance(y.op, Permute) and y.op.axes == (1, 0) else None
+    if not isinstance(load, LoadView):
+        return False
+    partition = load.view.partition
+    return partition.view.strides[partition.order[-1]] == 1
 
 
 class _Dropper(_Shaper):

@@ -69,7 +69,7 @@ class Context:
         self.scalars = ScalarEmitter(builder, target.capability)
         self.base_offsets = BaseOffsets(builder)
         self.parts: dict[ir.Value, Any] = {}  # elements of words that were loaded, see ``words``
-        self.generic: set[Op] = set()  # loads that may be of other memory than the global one
+        self.parameter_loads: set[Op] = set()  # from tables that are passed by value
         self.strides: Mapping[Value, int] = {}  # see ``register_strides``
         self.values: dict[Value, Registers] = {}
         self.buffers: dict[Value, Buffer] = {}

@@ -139,7 +139,7 @@ def add_kernel(
             _mark_by_value(given, capacity * table.entry_bytes, MAP_ALIGNMENT)
             address, rows = builder.ptrtoint(given, I64), capacity * table.map_bytes
             cx.values[value] = [builder.add(address, ir.Constant(I64, rows)) if rows else address]
-            cx.generic.update(reads(value) or ())
+            cx.parameter_loads.update(reads(value) or ())
             continue
         cx.values[value] = [cx.scalars.to_register(value.tile.dtype, given)]
     allocations = [op for op in function.walk() if isinstance(op, SharedAlloc)]

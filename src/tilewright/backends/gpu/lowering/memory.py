@@ -98,7 +98,7 @@ def _global_load(cx: Context, op: memory.GlobalLoad) -> None:
     dtype, pointers = op.ptrs.tile.pointee, cx.of(op.ptrs)
     masks = None if op.mask is None else cx.of(op.mask)
     words = words_of(dtype.bytes, op.vector)
-    instruction = "ld" if op in cx.generic else _qualified(op, "ld")
+    instruction = "ld.param" if op in cx.parameter_loads else _qualified(op, "ld")
     padding = None if masks is None or op.padding is None else cx.of(op.padding)
     otherwise = None if padding is None else _bits_of_constant(cx, padding[0], dtype, words)
     found: Registers = []
@@ -108,12 +108,18 @@ def _global_load(cx: Context, op: memory.GlobalLoad) -> None:
         if mask is not None and op.memory_order is MemoryOrder.ACQUIRE:
             loaded = _branched_load(cx, instruction, words, pointers[r], mask, otherwise or 0)
         else:
-            loaded = _load(cx, instruction, words, known.base, mask, known.offset, otherwise or 0)
+            base = _in_parameters(cx, known.base) if op in cx.parameter_loads else known.base
+            loaded = _load(cx, instruction, words, base, mask, known.offset, otherwise or 0)
         elements = unpacked(cx, words, loaded, dtype)
         if padding is not None and otherwise is None:
             elements = [cx.builder.select(mask, x, y) for x, y in zip(elements, padding[r : r + op.vector])]
         found += elements
     cx.values[op.result] = found
+
+
+def _in_parameters(cx: Context, address: ir.Value) -> ir.Value:
+    """What is at a generic ``address`` as an address of the memory of parameters, which has a cache of its own."""
+    return cx.asm("cvta.to.param.u64 $0, $1;", [I64], [address])[0]
 
 
 def _bits_of_constant(cx: Context, x: ir.Value, dtype: ElementType, words: Words) -> int | None:
