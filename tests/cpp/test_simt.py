@@ -426,7 +426,7 @@ def test_any_group_and_what_programs_include(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ('@asm("nop");', "inline assembly is not available in SIMT code"),
+        ('@asm("nop");', "k() runs on the device and uses inline assembly, which is not available"),
         ("k@<<<1, 1>>>(p);", "a kernel that launches a kernel is not available on a CPU"),
         ("@throw 3;", "SIMT code has no exceptions"),
         ("*p = @tex2D<float>(0ull, 1.0f, 2.0f);", "textures and surfaces are not available on a CPU; read the array"),

@@ -13,7 +13,7 @@ from tilewright.cpp.translation import Made, Request, file_number
 from tilewright.frontend.cpp import module, optimize
 from tilewright.frontend.cpp.device_limits import refuse_host_constructs
 from tilewright.frontend.cpp.launches import launches_as_calls
-from tilewright.frontend.cpp.source import refuse_device_constructs, with_dynamic_shared
+from tilewright.frontend.cpp.source import refuse_device_constructs, with_dynamic_shared, without_assembly
 from tilewright.frontend.cpp.spaces import (
     SIMT,
     refuse_device_functions,
@@ -73,7 +73,7 @@ def _host_llvm(request: Request, defines: Mapping[str, str]) -> Output:
     options = Options(request.std, {**dict(request.defines), **defines}, request.include_dirs, host=True)
     text, included = expanded(request.text, request.name, options)
     refuse_device_constructs(text, request.name)
-    text = launches_as_calls(with_dynamic_shared(text), request.name)
+    text = launches_as_calls(with_dynamic_shared(without_assembly(text)), request.name)
     return compile_to_llvm(text, request.name, options, included)
 
 

@@ -582,10 +582,14 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
 }
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
     locked here;
-    if (!is_pool(pool) || !value || attribute < 1 || attribute > 8) return report(cudaErrorInvalidValue);
+    if (!is_pool(pool) || !value || attribute < 1 || attribute > cudaMemPoolAttrHwDecompressEnabled) return report(cudaErrorInvalidValue);
     auto* wide = (unsigned long long*)value;
     if (attribute < cudaMemPoolAttrReleaseThreshold) *(int*)value = pool->reuse[attribute];
     else if (attribute == cudaMemPoolAttrReleaseThreshold) *wide = pool->threshold;
+    else if (attribute == cudaMemPoolAttrMaxPoolSize) *wide = 0;
+    else if (attribute == cudaMemPoolAttrAllocationType) *(int*)value = cudaMemAllocationTypePinned;
+    else if (attribute == cudaMemPoolAttrLocationType) *(int*)value = cudaMemLocationTypeDevice;
+    else if (attribute > cudaMemPoolAttrUsedMemHigh) *(int*)value = 0;
     else *wide = attribute == cudaMemPoolAttrUsedMemHigh || attribute == cudaMemPoolAttrReservedMemHigh ? most_used : used;
     return report(cudaSuccess);
 }

@@ -22,11 +22,19 @@ _OF_C = re.compile(
     r"s?rand|rand_r|random|time|u?sleep|getpid|pthread_\w+|ato[fil]l?|strto\w+"
 )
 _PRINTF = {"printf", "vprintf"}
+_MARKS = {  # what our headers leave of constructs that libraries have in functions that no kernel leads to
+    "__tw_no_assembly": "inline assembly, which is not available in SIMT code on a CPU; write it in C++",
+    **dict.fromkeys(
+        (f"__is{space}" for space in ("Global", "Shared", "Local", "Constant", "GridConstant")),
+        "the space of an address, of which a CPU has one; pass what kind a pointer is",
+    ),
+}
 _OTHERS = {  # what the compiler calls, or finds, for a construct
     "__cxa_throw": "throw, as SIMT code has no exceptions; return an error, or call __trap()",
     "__dynamic_cast": "dynamic_cast, which SIMT code does not have; call a virtual function",
     "__cxa_guard_acquire": "a static variable that is initialized when it is reached, which SIMT code does not have; "
     "give it a constant",
+    **_MARKS,
     "llvm.stacksave.p0": "an array of variable length, which SIMT code does not have; give it a constant length, or "
     "call new",
 }
@@ -60,10 +68,10 @@ def refuse_host_constructs(
     globals_ = {m[1].strip('"'): int(m[2]) for m in _GLOBAL.finditer(llvm)}
     for user in sorted(reached):
         alone = user in kernels or source.is_for_device_alone(user)
-        for name in sorted(calls[user]) if alone or source.is_for_devices(user) else ():
+        for name in sorted(calls[user] if alone or source.is_for_devices(user) else calls[user] & _MARKS.keys()):
             for what in _uses(name, calls, hosts, globals_, source):
                 at, written = source.use(user, name), _WORDS.get(name) or source_name(name)
-                if alone or source.is_unconditional(at, written):
+                if alone or name in _MARKS or source.is_unconditional(at, written):
                     raise TileUnsupportedFeatureError(f"{source_name(user)}() runs on the device and uses {what}", at)
 
 

@@ -99,10 +99,6 @@ def _bodies(masked: str, words: re.Pattern[str]) -> Iterator[tuple[re.Match[str]
 
 # What device code may not hold, and what to do instead; the compiler names the rest of what tile code may not hold.
 _LAUNCH = (r"<<<", "a kernel that launches a kernel is not available on a CPU; launch it from the host")
-_NOT_ON_A_CPU = (
-    (r"\b(?:asm|__asm__|__asm)\b", "inline assembly is not available in SIMT code on a CPU; write it in C++"),
-    _LAUNCH,
-)
 _NOT_OF_A_KERNEL = (
     (r"\b__cluster_dims__\b", "clusters of blocks are not available on a CPU; launch blocks that need no others"),
 )
@@ -115,7 +111,7 @@ def refuse_device_constructs(text: str, name: str) -> None:
     masked = mask(text)
     for match, start, end in _bodies(masked, _DEVICE):
         begin = max(masked.rfind(c, 0, match.start()) for c in ";{}") + 1
-        of_simt = (*_NOT_ON_A_CPU, *(() if "__host__" in masked[begin:start] else _NOT_ON_A_DEVICE))
+        of_simt = (_LAUNCH, *(() if "__host__" in masked[begin:start] else _NOT_ON_A_DEVICE))
         in_body = (_LAUNCH,) if "tile" in match.group() else of_simt
         for (pattern, message), first, last in [
             *((refused, begin, start) for refused in _NOT_OF_A_KERNEL),
@@ -124,6 +120,22 @@ def refuse_device_constructs(text: str, name: str) -> None:
             found = re.compile(pattern).search(masked, first, last)
             if found is not None:
                 raise TileUnsupportedFeatureError(message, location_at(text, found.start(), name))
+
+
+_ASSEMBLY = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s|volatile|__volatile__|inline|goto)*(?=\()")
+
+
+def without_assembly(text: str) -> str:
+    """``text`` with a mark in place of each statement of inline assembly in SIMT code, which is for GPUs: kernels that
+    lead there are refused, and those of libraries that nobody uses are not."""
+    masked, found = mask(text), dict[int, int]()
+    for match, start, end in _bodies(masked, _DEVICE):
+        if "tile" not in match.group():
+            each = _ASSEMBLY.finditer(masked, start, end)
+            found.update((m.start(), closing(masked, m.end(), "()") + 1) for m in each)
+    for begin in sorted(found, reverse=True):
+        text = f"{text[:begin]}::__tw_no_assembly(){blank(text[begin : found[begin]])}{text[found[begin] :]}"
+    return text
 
 
 # A type and an alignment may stand between.

@@ -439,11 +439,12 @@ inline CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
 }
 #undef TW_CALL
 
-#define TW_NONE(name)                                      \
-    template <typename... A>                               \
-    inline CUresult name(A const&...) {                    \
-        return CUresult(__tw_host_unsupported(#name));     \
-    }
+inline CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext* context, CUgreenCtx* green) {
+    if (green) *green = nullptr;
+    return cuStreamGetCtx(stream, context);
+}
+#define TW_NONE(name) \
+    inline CUresult name(...) { return CUresult(__tw_host_unsupported(#name)); }
 TW_NONE(cuArray3DCreate) TW_NONE(cuArray3DGetDescriptor) TW_NONE(cuArrayCreate) TW_NONE(cuArrayDestroy)
 TW_NONE(cuArrayGetDescriptor) TW_NONE(cuArrayGetMemoryRequirements) TW_NONE(cuArrayGetPlane)
 TW_NONE(cuArrayGetSparseProperties) TW_NONE(cuCheckpointProcessCheckpoint)

@@ -56,7 +56,13 @@ struct cudaMemLocation {
     int id;
 };
 enum cudaMemAllocationType { cudaMemAllocationTypeInvalid = 0, cudaMemAllocationTypePinned = 1 };
-enum cudaMemAllocationHandleType { cudaMemHandleTypeNone = 0, cudaMemHandleTypePosixFileDescriptor = 1 };
+enum cudaMemAllocationHandleType {
+    cudaMemHandleTypeNone = 0,
+    cudaMemHandleTypePosixFileDescriptor = 1,
+    cudaMemHandleTypeWin32 = 2,
+    cudaMemHandleTypeWin32Kmt = 4,
+    cudaMemHandleTypeFabric = 8
+};
 enum cudaMemAccessFlags {
     cudaMemAccessFlagsProtNone = 0,
     cudaMemAccessFlagsProtRead = 1,
@@ -83,7 +89,13 @@ enum cudaMemPoolAttr {
     cudaMemPoolAttrReservedMemCurrent = 5,
     cudaMemPoolAttrReservedMemHigh = 6,
     cudaMemPoolAttrUsedMemCurrent = 7,
-    cudaMemPoolAttrUsedMemHigh = 8
+    cudaMemPoolAttrUsedMemHigh = 8,
+    cudaMemPoolAttrAllocationType = 9,
+    cudaMemPoolAttrExportHandleTypes = 10,
+    cudaMemPoolAttrLocationId = 11,
+    cudaMemPoolAttrLocationType = 12,
+    cudaMemPoolAttrMaxPoolSize = 13,
+    cudaMemPoolAttrHwDecompressEnabled = 14
 };
 
 // Graphs.

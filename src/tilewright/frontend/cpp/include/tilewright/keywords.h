@@ -22,6 +22,10 @@
 #define __inline_hint__ inline
 #define __global__ __attribute__((annotate("tw.simt"), used))
 #define __tile_global__ __attribute__((annotate("tw.kernel"), used))
+// No lambda has a type of its own for the device.
+#define __nv_is_extended_device_lambda_closure_type(...) false
+#define __nv_is_extended_host_device_lambda_closure_type(...) false
+#define __nv_is_extended_device_lambda_with_preserved_return_type(...) false
 // A wish, which is left out: headers write __attribute__((__noinline__)), where no more than that may stand for it.
 #if __has_include(<__config>)
 #include <__config>  // asks whether there is such an attribute

@@ -20,6 +20,8 @@ void const* __tw_simt_exchange(unsigned mask, unsigned long long value, int byte
 unsigned long long __tw_simt_shuffle(unsigned mask, unsigned long long value, unsigned lane);
 unsigned __tw_simt_ballot(unsigned mask, unsigned predicate);
 unsigned __tw_simt_active();
+// What is left of inline assembly in functions for devices, which kernels must not lead to and hosts must not run.
+__attribute__((weak, noinline)) void __tw_no_assembly() noexcept { __builtin_trap(); }
 }
 
 namespace __tw_simt {

@@ -245,13 +245,18 @@ TW_SPACE(global) TW_SPACE(shared) TW_SPACE(local) TW_SPACE(constant) TW_SPACE(gr
 #define TW_NO_FUNCTION(name, why) \
     template <typename... A>      \
     __attribute__((unavailable(why))) unsigned name(A...);
-#define TW_NO_SPACE(name) TW_NO_FUNCTION(__is##name, "a CPU has one space of addresses; pass what kind a pointer is")
+// Libraries ask for it in functions that no kernel leads to.
+#define TW_NO_SPACE(name) \
+    extern "C" __attribute__((weak, noinline)) unsigned __is##name(void const*) noexcept { __builtin_trap(); }
 #define TW_NO_BARRIER(name) TW_NO_FUNCTION(name, "barriers of a part of a block are not available on a CPU; call __syncthreads")
 TW_NO_SPACE(Global) TW_NO_SPACE(Shared) TW_NO_SPACE(Local) TW_NO_SPACE(Constant) TW_NO_SPACE(GridConstant)
 TW_NO_BARRIER(__barrier_sync) TW_NO_BARRIER(__barrier_sync_count)
 #undef TW_NO_BARRIER
 #undef TW_NO_SPACE
 #undef TW_NO_FUNCTION
+// The kernels before have ended when one begins.
+inline void cudaGridDependencySynchronize() {}
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
 inline void __brkpt() { __builtin_debugtrap(); }
 inline void __prof_trigger(int) {}
 #define TW_NO_TEXTURE __attribute__((unavailable("textures and surfaces are not available on a CPU; read the array")))
