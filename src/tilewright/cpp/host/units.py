@@ -11,9 +11,10 @@ from tilewright.cpp.host.simt import SimtModule, shared_types, variables, with_t
 from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request, file_number
 from tilewright.frontend.cpp import module, optimize
+from tilewright.frontend.cpp.assembly import without_assembly
 from tilewright.frontend.cpp.device_limits import refuse_host_constructs
 from tilewright.frontend.cpp.launches import launches_as_calls
-from tilewright.frontend.cpp.source import refuse_device_constructs, with_dynamic_shared, without_assembly
+from tilewright.frontend.cpp.source import refuse_device_constructs, with_dynamic_shared
 from tilewright.frontend.cpp.spaces import (
     SIMT,
     refuse_device_functions,

@@ -24,7 +24,7 @@ _ATTRIBUTE = re.compile(
     r"\b__attribute__\s*\(\(\s*(global|device|host|shared|constant|managed|tile|tile_global)\s*\)\s*\)"
 )
 _SIMT = re.compile(r"\b__(?:global|device)__\b")
-_DEVICE = re.compile(r"\b__(?:global|device|tile_global|tile)__\b")
+DEVICE = re.compile(r"\b__(?:global|device|tile_global|tile)__\b")
 # With these, a function is for other code too.
 _SHARED = re.compile(r"\b(?:__host__|__tile__|constexpr|consteval)\b")
 
@@ -32,7 +32,7 @@ _SHARED = re.compile(r"\b(?:__host__|__tile__|constexpr|consteval)\b")
 def prepare(text: str, name: str, *, launches: bool = False) -> str:
     """``text`` with hints made visible to the compiler, SIMT kernels emptied, and launches removed or, to instantiate
     what is launched, made calls."""
-    text = without_simt_bodies(text)
+    text = without_simtbodies(text)
     text = launches_as_calls(text, name, marked=True) if launches else without_launches(text, name)
     return rewrite_hints(text, name)
 
@@ -73,10 +73,10 @@ def headers_first(
     return "".join(f"{line}\n" for line in lines), own
 
 
-def without_simt_bodies(text: str) -> str:
+def without_simtbodies(text: str) -> str:
     """``text`` with the bodies of SIMT kernels emptied, and a mark in those of functions that only SIMT code calls."""
     masked = mask(text)
-    for match, start, end in reversed(list(_bodies(masked, _SIMT))):
+    for match, start, end in reversed(list(bodies(masked, _SIMT))):
         mark = ""
         if match.group() == "__device__":
             head = re.split(r"[;{}]", masked[:start])[-1]
@@ -88,8 +88,9 @@ def without_simt_bodies(text: str) -> str:
     return text
 
 
-def _bodies(masked: str, words: re.Pattern[str]) -> Iterator[tuple[re.Match[str], int, int]]:
-    """The ``words`` that begin definitions of device code, with the positions of the braces around their bodies."""
+def bodies(masked: str, words: re.Pattern[str]) -> Iterator[tuple[re.Match[str], int, int]]:
+    """The ``words`` that begin definitions in a text without comments and strings, with the positions of the braces
+    around their bodies."""
     for match in words.finditer(masked):
         start = re.compile(r"[;{]").search(masked, match.end())
         end = closing(masked, start.start()) if start is not None and start.group() == "{" else len(masked)
@@ -109,7 +110,7 @@ _NOT_ON_A_DEVICE = ((r"\b(?:throw|try)\b", "SIMT code has no exceptions; return 
 def refuse_device_constructs(text: str, name: str) -> None:
     """TileUnsupportedFeatureError for what device code can say and a CPU cannot do."""
     masked = mask(text)
-    for match, start, end in _bodies(masked, _DEVICE):
+    for match, start, end in bodies(masked, DEVICE):
         begin = max(masked.rfind(c, 0, match.start()) for c in ";{}") + 1
         of_simt = (_LAUNCH, *(() if "__host__" in masked[begin:start] else _NOT_ON_A_DEVICE))
         in_body = (_LAUNCH,) if "tile" in match.group() else of_simt
@@ -120,22 +121,6 @@ def refuse_device_constructs(text: str, name: str) -> None:
             found = re.compile(pattern).search(masked, first, last)
             if found is not None:
                 raise TileUnsupportedFeatureError(message, location_at(text, found.start(), name))
-
-
-_ASSEMBLY = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s|volatile|__volatile__|inline|goto)*(?=\()")
-
-
-def without_assembly(text: str) -> str:
-    """``text`` with a mark in place of each statement of inline assembly in SIMT code, which is for GPUs: kernels that
-    lead there are refused, and those of libraries that nobody uses are not."""
-    masked, found = mask(text), dict[int, int]()
-    for match, start, end in _bodies(masked, _DEVICE):
-        if "tile" not in match.group():
-            each = _ASSEMBLY.finditer(masked, start, end)
-            found.update((m.start(), closing(masked, m.end(), "()") + 1) for m in each)
-    for begin in sorted(found, reverse=True):
-        text = f"{text[:begin]}::__tw_no_assembly(){blank(text[begin : found[begin]])}{text[found[begin] :]}"
-    return text
 
 
 # A type and an alignment may stand between.
