@@ -36,6 +36,7 @@ _COMMON = (
 )
 # The target fixes the sizes of the types and how structs are passed.
 _FLAGS = (
+    "-D__CUDA_ARCH__=900",  # as what programs are told of the device here
     *("-target", "x86_64-linux-gnu", "-fno-builtin", "-ffp-contract=off", "-fno-discard-value-names"),
     *("-gline-tables-only", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}"),
     *("-Wc++11-narrowing", "-Wno-error=c++11-narrowing"),
