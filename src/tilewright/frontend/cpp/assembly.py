@@ -25,15 +25,15 @@ _REGISTERS = {f"{name}.{axis}": f"{variable}.{axis}" for name, variable in _COOR
     "clock": "clock()",
     "clock64": "clock64()",
 }
-_INSTRUCTIONS = (  # pattern, and the C++ with what the operands are
-    (re.compile(r"mov\.[bu](?:32|64) %0, %([a-z_\d.]+)"), lambda m: f"{{0}} = {_REGISTERS[m[1]]}"),
-    (re.compile(r"activemask\.b32 %0"), lambda m: "{0} = ::__activemask()"),
-    (re.compile(r"(?:prefetchu?|applypriority|discard|griddepcontrol)\b.*"), lambda m: "(void)0"),
-    (re.compile(r"(?:membar|fence)\.[\w.]+"), lambda m: "::__threadfence()"),
-    (re.compile(r"bar(?:rier)?\.sync(?:\.aligned)? 0"), lambda m: "::__syncthreads()"),
-    (re.compile(r"nanosleep\.u32 %0"), lambda m: "::__nanosleep({0})"),
-    (re.compile(r"trap"), lambda m: "::__trap()"),
-)
+_INSTRUCTIONS = {  # and the C++ with what the operands are
+    r"mov\.[bu](?:32|64) %0, %([a-z_\d.]+)": "{0} = {register}",
+    r"activemask\.b32 %0": "{0} = ::__activemask()",
+    r"(?:prefetchu?|applypriority|discard|griddepcontrol)\b.*": "(void)0",
+    r"(?:membar|fence)\.[\w.]+": "::__threadfence()",
+    r"bar(?:rier)?\.sync(?:\.aligned)? 0": "::__syncthreads()",
+    r"nanosleep\.u32 %0": "::__nanosleep({0})",
+    r"trap": "::__trap()",
+}
 
 
 def without_assembly(text: str) -> str:
@@ -62,8 +62,8 @@ def _as_cpp(text: str, masked: str) -> str | None:
     operands = [
         part[m.end() : closing(part, m.end(), "()") + 1] for part in parts[1:3] for m in _OPERAND.finditer(part)
     ]
-    for pattern, cpp in _INSTRUCTIONS:
-        match = pattern.fullmatch(instruction)
-        if match is not None and (match.lastindex is None or match[1] in _REGISTERS):
-            return cpp(match).format(*operands)
+    for pattern, cpp in _INSTRUCTIONS.items():
+        match = re.fullmatch(pattern, instruction)
+        if match is not None and (not match.groups() or match[1] in _REGISTERS):
+            return cpp.format(*operands, register=_REGISTERS[match[1]] if match.groups() else "")
     return None

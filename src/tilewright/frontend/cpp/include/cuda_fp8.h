@@ -2,6 +2,7 @@
 #pragma once
 #define __CUDA_FP8_H__
 #pragma clang system_header
+#include "tilewright/flags.h"
 #include "tilewright/scalar_types.h"
 
 typedef unsigned char __nv_fp8_storage_t;
@@ -20,7 +21,6 @@ struct __nv_fp8_e5m2 {
 #ifdef TW_HOST
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
-#include "tilewright/flags.h"
 
 constexpr __nv_fp8_storage_t __nv_cvt_double_to_fp8(double x, __nv_saturation_t how, __nv_fp8_interpretation_t kind) {
     bool finite = how == __NV_SATFINITE;
@@ -72,6 +72,7 @@ TW_PAIR_TO_FP8(bfloat16raw2, __nv_bfloat162_raw, __nv_bfloat16_raw{v.x}, __nv_bf
 TW_FP8_VECTORS(__tw_stored::e4m3, e4m3, __nv_fp8_e4m3)
 TW_FP8_VECTORS(__tw_stored::e5m2, e5m2, __nv_fp8_e5m2)
 #undef TW_FP8_VECTORS
+#endif
 
 // Powers of two, of which a number becomes the next one down or up; a sign is lost.
 constexpr __nv_fp8_storage_t __nv_cvt_double_to_e8m0(double x, __nv_saturation_t how, cudaRoundMode rounding) {
@@ -83,20 +84,25 @@ constexpr __nv_fp8_storage_t __nv_cvt_double_to_e8m0(double x, __nv_saturation_t
 constexpr __nv_fp8_storage_t __nv_cvt_float_to_e8m0(float x, __nv_saturation_t how, cudaRoundMode rounding) {
     return __nv_cvt_double_to_e8m0(x, how, rounding);
 }
-inline __nv_fp8_storage_t __nv_cvt_bfloat16raw_to_e8m0(__nv_bfloat16_raw x, __nv_saturation_t how, cudaRoundMode rounding) {
-    return __nv_cvt_double_to_e8m0(double(__nv_bfloat16(x)), how, rounding);
-}
 struct __nv_fp8_e8m0 {
     __nv_fp8_storage_t __x;
     __nv_fp8_e8m0() = default;
     constexpr explicit __nv_fp8_e8m0(double x) : __x(__nv_cvt_double_to_e8m0(x, __NV_SATFINITE, cudaRoundPosInf)) {}
     constexpr explicit __nv_fp8_e8m0(float x) : __nv_fp8_e8m0(double(x)) {}
+#ifdef TW_HOST
     explicit __nv_fp8_e8m0(__half x) : __nv_fp8_e8m0(double(x)) {}
     explicit __nv_fp8_e8m0(__nv_bfloat16 x) : __nv_fp8_e8m0(double(x)) {}
-    constexpr explicit operator double() const { return __x == 255 ? __builtin_nan("") : __tw_stored::e4m3::unit(__x - 127); }
-    constexpr explicit operator float() const { return float(double(*this)); }
     explicit operator __nv_bfloat16() const { return __nv_bfloat16(double(*this)); }
+#endif
+    constexpr explicit operator double() const {
+        return __x == 255 ? __builtin_nan("") : __builtin_bit_cast(double, (__x + 1023ull - 127) << 52);
+    }
+    constexpr explicit operator float() const { return float(double(*this)); }
 };
+#ifdef TW_HOST
+inline __nv_fp8_storage_t __nv_cvt_bfloat16raw_to_e8m0(__nv_bfloat16_raw x, __nv_saturation_t how, cudaRoundMode rounding) {
+    return __nv_cvt_double_to_e8m0(double(__nv_bfloat16(x)), how, rounding);
+}
 inline __nv_bfloat16_raw __nv_cvt_e8m0_to_bf16raw(__nv_fp8_storage_t x) {
     __nv_fp8_e8m0 number;
     number.__x = x;
