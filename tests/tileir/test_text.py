@@ -353,6 +353,19 @@ def test_mistakes_in_text_are_told_by_their_place(text: str, message: str) -> No
         parse_module(text, "a.mlir")
 
 
+@pytest.mark.parametrize("operand", ("%a", "%n"))
+def test_accesses_to_what_is_no_view_are_read_and_printed(operand: str) -> None:
+    """As the reader of bytecode takes them, too; they are refused where a kernel is made of them."""
+    text = f"""entry @k(%a: tile<ptr<f32>>, %n: tile<i32>) {{
+  %x, %t = load_view_tko weak {operand}[%n] : tile<{"ptr<f32>" if operand == "%a" else "i32"}>, tile<i32> -> tile<f32>, token
+  return
+}}"""
+    shown = print_module(read(write(parse_module(text))))
+    assert print_module(parse_module(shown)) == shown
+    with pytest.raises(TileIRError, match="view"):
+        tileir.load(text.encode()).kernel()
+
+
 def test_damaged_text_is_refused_or_read() -> None:
     rng = random.Random(3)
     sources = [show(m) for m in (every_op(1), every_op(NEWEST), multimem()) for show in (print_module, generic)]

@@ -168,6 +168,11 @@ TOKEN = Token()
 Type = Union[Scalar, Pointer, Tile, TensorView, TileView, Token, Function]
 
 
+def is_gathering(type: Type) -> bool:
+    """Whether ``type`` is a gather/scatter view."""
+    return isinstance(type, TileView) and type.sparse_dim is not None
+
+
 def problem(type: Type) -> str | None:
     """The rule that ``type`` breaks, or None."""
     if isinstance(type, Tile):

@@ -12,7 +12,7 @@ from tilewright.tileir.text import parse_attributes as attributes
 from tilewright.tileir.text.parse_types import enum_value, parse_enum, parse_type
 from tilewright.tileir.text.scanner import Scanner
 from tilewright.tileir.text.syntax import KINDS, PARTS
-from tilewright.tileir.types import TOKEN, TileView, Type
+from tilewright.tileir.types import TOKEN, Type, is_gathering
 
 
 class Fields:
@@ -129,9 +129,7 @@ class Fields:
         if "index" not in self.operands:  # of extract and insert
             self.operands["indices"] = self.values()
             return
-        view = self.operands["view"].type
-        gathered = isinstance(view, TileView) and view.sparse_dim is not None
-        for operand in self.operands["index"][: None if gathered else 1]:
+        for operand in self.operands["index"][: None if is_gathering(self.operands["view"].type) else 1]:
             if operand is not self.operands["index"][0]:
                 self.s.expect(",")
             self.checked(operand)

@@ -11,7 +11,7 @@ from tilewright.tileir import numbers
 from tilewright.tileir.constants import elements, is_splat
 from tilewright.tileir.errors import TileIRError
 from tilewright.tileir.text.syntax import KINDS, LISTED, PARTS
-from tilewright.tileir.types import Scalar, TensorView, Tile
+from tilewright.tileir.types import Scalar, TensorView, Tile, is_gathering
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
 MOST_ELEMENTS = 100  # that a constant lists; more are printed as bytes
@@ -299,8 +299,7 @@ class _Printer:
         if "index" not in op.operands:  # of extract and insert, whose operands have this name
             return self.names_of(op.operands["indices"])
         types = [str(v.type) for v in op.operands["index"]]
-        gathered = op.operands["view"].type.sparse_dim is not None
-        return ", ".join(types if gathered else types[:1])
+        return ", ".join(types if is_gathering(op.operands["view"].type) else types[:1])
 
     def hints(self, op: tir.Operation) -> str:
         hints = op.attributes["optimization_hints"]
