@@ -37,7 +37,7 @@ def prepare(function: Function) -> None:
     """All passes before Triton takes over."""
     split = run_passes(optimize(function), split_for_gpu(HOPPER, unasked=True))
     for late in (False, True):
-        run_passes(split, prepare_for_gpu(HOPPER, True, True, sink_loads=late))
+        run_passes(split, prepare_for_gpu(HOPPER, sink_loads=late))
 
 
 def traced(kernel: GeneratedKernel) -> Function:

@@ -20,9 +20,3 @@ def max_trip_count(facts: IntegerRanges, op: For) -> int:
     """How many iterations of the ``for`` there are at most."""
     lower, upper, step = (facts.range(v) for v in op.bounds)
     return max(0, upper[1] - lower[0] - 1) // max(1, step[0]) + 1
-
-
-def min_trip_count(facts: IntegerRanges, op: For) -> int:
-    """How many iterations of the ``for`` there are at least."""
-    lower, upper, step = (facts.range(v) for v in op.bounds)
-    return max(0, upper[0] - lower[1] + step[1] - 1) // max(1, step[1])

@@ -37,7 +37,6 @@ PASSES = (
     "pack-panels",
     "split-tiles",
     "contract-fma",
-    "flatten-persistent-loops",
     "sink-loads",
     "lower-reports",
     "lower-mma-scaled",

@@ -18,7 +18,7 @@ from tilewright.ir.types import TileType
 MOST = 5  # iterations that are followed
 
 
-def lowered(dtype: DType, bounds: tuple[int, int, int], known: bool, ahead: int = 0) -> tuple[Evaluator, Any]:
+def lowered(dtype: DType, bounds: tuple[int, int, int], known: bool) -> tuple[Evaluator, Any]:
     """What ``scf.for`` is given for a ``for``."""
     w = Evaluator()
     operands = [SimpleNamespace(tile=TileType(dtype), number=n) for n in bounds]
@@ -33,12 +33,12 @@ def lowered(dtype: DType, bounds: tuple[int, int, int], known: bool, ahead: int 
     state: Any = State()
     state.w = w
     with np.errstate(over="ignore"):
-        return w, normalized_loop(state, SimpleNamespace(lower=operands[0], bounds=operands), ahead)  # type: ignore[arg-type]
+        return w, normalized_loop(state, SimpleNamespace(lower=operands[0], bounds=operands))  # type: ignore[arg-type]
 
 
-def counted(dtype: DType, bounds: tuple[int, int, int], known: bool, ahead: int = 0) -> list[int]:
+def counted(dtype: DType, bounds: tuple[int, int, int], known: bool) -> list[int]:
     """The first values that ``for`` takes."""
-    w, loop = lowered(dtype, bounds, known, ahead)
+    w, loop = lowered(dtype, bounds, known)
     with np.errstate(over="ignore"):
         i, found = loop.lower.array, []
         while i < loop.upper.array and len(found) < MOST:
@@ -61,22 +61,5 @@ def ranges(dtype: DType) -> Iterator[tuple[int, int, int]]:
 
 @DTYPES
 def test_every_range(dtype: DType) -> None:
-    for bounds, known, ahead in itertools.product(ranges(dtype), (False, True), (0, 4)):
-        assert counted(dtype, bounds, known, ahead) == list(range(*bounds)[:MOST]), (bounds, known, ahead)
-
-
-@DTYPES
-@pytest.mark.parametrize("ahead", [2, 7])
-def test_iterations_that_start_early_are_some_of_the_range(dtype: DType, ahead: int) -> None:
-    """Before the loop, the k-th iteration starts if k steps lead from the lower bound to less than the upper one; in it,
-    one that many steps ahead does if the loop is at less than the upper bound less so many steps."""
     for bounds, known in itertools.product(ranges(dtype), (False, True)):
-        loop, whole = lowered(dtype, bounds, known, ahead)[1], range(*bounds)
-        with np.errstate(over="ignore"):
-            lower, upper, step = loop.lower.array, loop.upper.array, loop.step.array
-            steps = step * np.asarray(ahead, step.dtype)
-            assert [bool(lower + step * np.asarray(k, step.dtype) < upper) for k in range(ahead)] == [
-                k < len(whole) for k in range(ahead)
-            ], (bounds, known)
-            if whole:
-                assert bool(lower < upper - steps) == (len(whole) > ahead), (bounds, known)
+        assert counted(dtype, bounds, known) == list(range(*bounds)[:MOST]), (bounds, known)

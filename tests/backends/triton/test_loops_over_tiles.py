@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from backends.triton.compiled_kernels import PRODUCT_ARGS, compiled, persistent_product, serialized
+from backends.triton.compiled_kernels import PRODUCT_ARGS, compiled, serialized
 
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
@@ -38,14 +38,3 @@ def test_a_store_in_a_loop_overlaps_with_its_loads(tmp_path: Path) -> None:
     assert loop.count("ttng.async_tma_copy_local_to_global") == 2
     assert "pendings = 1" in loop
     assert not serialized(artifact.binary.texts["PTX"], tmp_path)
-
-
-def test_a_loop_over_tiles_becomes_one_with_that_of_products() -> None:
-    """The store is inside the loop of the products, and the loop over tiles is left for sums of nothing."""
-    texts = compiled(persistent_product, PRODUCT_ARGS, "sm_90", num_stages=4).binary.texts
-    ttir = texts["TTIR"]
-    body = ttir[ttir.index("scf.for") : ttir.index("scf.yield", ttir.index("tt.dot "))]
-    assert body.count("scf.for") == 1
-    assert ttir.count("tt.dot ") == 1
-    assert ttir.count("tt.descriptor_store") == 3
-    assert "ttng.async_tma_copy_local_to_global" in texts["TTGIR"].partition("ttng.warp_group_dot ")[2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,13 +11,6 @@ from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.ops.memory import LoadView, MakePartitionView, MakeTensorView, StoreView
 
 Shape = tuple[int, ...]
-
-
-class PipelineDepth(NamedTuple):
-    """How the loads of a loop are pipelined: with so many ``stages``, where it has more than ``few_iterations``."""
-
-    stages: int
-    few_iterations: int
 
 
 class Slice(NamedTuple):
@@ -37,7 +29,6 @@ class LoweringPlan:
     barriers_before: set[Op] = field(default_factory=set)
     waits_before: set[Op] = field(default_factory=set)  # for the stores of the TMA unit
     unpipelined: set[Op] = field(default_factory=set)
-    depths: Mapping[Op, PipelineDepth] = field(default_factory=dict)  # loops without MMA ops whose loads are pipelined
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
     slices: dict[Op, Slice] = field(default_factory=dict)  # accesses whose descriptors are those of slices
     copyable: set[Op] = field(default_factory=set)  # loads of arrays that the launch may copy

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tilewright.analysis.gpu import pipelinable_loops
-from tilewright.analysis.gpu.lowering_plan import PipelineDepth
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.triton import resources
@@ -17,7 +15,7 @@ from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fal
 from tilewright.backends.triton.heuristics import SHALLOW, choose, depths_of_few_blocks
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
 from tilewright.backends.triton.resource_usage import resource_usage
-from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
+from tilewright.backends.triton.ttir.kernel import lower
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
 from tilewright.gpu_runtime.artifact import Artifact
@@ -84,25 +82,18 @@ def _attempt(
     function: Function, target: GpuTarget, options: Mapping[str, Any], how: Constraints, reasons: Sequence[str]
 ) -> Artifact:
     """``function`` compiled as ``how`` says; ``reasons`` are why it was not compiled otherwise."""
-    descriptors, realign, stages = how.descriptors, how.realign, how.stages
+    descriptors, stages = how.descriptors, how.stages
     part = run_passes(optimize(function), split_for_gpu(target, unasked=descriptors))  # without, others launch it
     blocks = AnalysisManager(part).get(cluster_size)
-    optimized = run_passes(part, prepare_for_gpu(target, descriptors, realign, sink_loads=how.sink_loads))
-    pipelinable = pipelinable_loops.find_pipelinable_loops(optimized, target, descriptors=descriptors, realign=realign)
-    depths = pipelinable_loops.choose_num_stages(pipelinable, target, options)
-    few_warps = target.is_cuda and pipelinable_loops.prefers_few_warps(optimized, depths)
-    chosen = choose(optimized, target, options, few_warps=few_warps)
+    optimized = run_passes(part, prepare_for_gpu(target, sink_loads=how.sink_loads))
+    chosen = choose(optimized, target, options)
     chosen = replace(chosen, num_ctas=blocks, num_stages=stages or chosen.num_stages)
-
-    def lowered(depths: Mapping[Op, PipelineDepth]) -> TtirKernel:
-        return lower(optimized, target, version(), how, depths)
-
-    kernel = lowered(depths)
+    kernel = lower(optimized, target, version(), how)
     try:
         resources.check_registers(optimized, target, chosen.num_warps)
         resources.check_shared(optimized, target)
         resources.check_length(optimized)
-        made = compile_with_fallbacks(kernel, depths, lowered, target, chosen, options)
+        made = compile_with_fallbacks(kernel, target, chosen, options)
     except resources.OutOfRegisters as e:
         raise _of_part(resources.too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e), blocks) from e
     except resources.OutOfSharedMemory as e:
@@ -127,7 +118,7 @@ def _attempt(
         if made.options.num_stages == SHALLOW and deeper[0] and 2 * binary.shared_bytes > target.shared_memory:
             why = f"no second block fits beside one, so loads are pipelined in {deeper[0]} stages"
             raise how.but(why, stages=deeper[0])
-    decisions = _decisions(made, pipelinable, function, target, options, deeper) + render_reasons(reasons)
+    decisions = _decisions(made, function, target, deeper) + render_reasons(reasons)
     return _artifact(part, optimized, made, decisions, target, deeper)
 
 
@@ -170,21 +161,16 @@ def _hidden(texts: Mapping[str, str], declared: int) -> int:
 
 def _decisions(
     made: CompileResult,
-    pipelinable: Sequence[pipelinable_loops.PipelinableLoop],
     function: Function,
     target: GpuTarget,
-    given: Mapping[str, Any],
     deeper: tuple[int, int],
 ) -> str:
     """What was decided for the kernel, and which hints had no effect."""
     options, kernel = made.options, made.kernel
     ignored = [
         f"{name} ({made.unmet})" if name == "occupancy" and made.unmet else name
-        for name in _ignored(made, pipelinable, function, target, given)
+        for name in _ignored(made, function, target)
     ]
-    depths = ", ".join(
-        str(made.depths[candidate.loop].stages if candidate.loop in made.depths else 1) for candidate in pipelinable
-    )
     lines = [
         f"target: {target.name}",
         f"warps per block: {options.num_warps}",
@@ -194,7 +180,6 @@ def _decisions(
             for count, stages in zip(("one block", "two blocks"), deeper)
             if stages
         ],
-        f"pipeline stages of loops without MMA ops: {depths or 'no such loop'}",
         f"CTAs per cluster: {options.num_ctas}",
         f"registers per thread, at most: {options.maxnreg or 'no limit'}",
         *[f"MMA ops: by mma.sync, as {made.failed}"] * bool(made.failed),
@@ -205,13 +190,7 @@ def _decisions(
     return "\n".join(lines) + "\n"
 
 
-def _ignored(
-    made: CompileResult,
-    pipelinable: Sequence[pipelinable_loops.PipelinableLoop],
-    function: Function,
-    target: GpuTarget,
-    given: Mapping[str, Any],
-) -> list[str]:
+def _ignored(made: CompileResult, function: Function, target: GpuTarget) -> list[str]:
     """The hints that had no effect. Those that ask for what holds anyway are not among them."""
     options, kernel = made.options, made.kernel
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
@@ -220,8 +199,7 @@ def _ignored(
         "num_ctas": hints.get("num_ctas") not in (None, options.num_ctas),
         "num_worker_warps": hints.get("num_worker_warps") not in (None, options.num_warps),
         "occupancy": (hints.get("occupancy") or 1) > 1 and options.maxnreg is None,
-        "latency": any(isinstance(op, _WITH_LATENCY) and op.latency is not None for op in function.walk())
-        and ("num_stages" in given or not any(s.latency is not None and s.loop in made.depths for s in pipelinable)),
+        "latency": any(isinstance(op, _WITH_LATENCY) and op.latency is not None for op in function.walk()),
         "allow_tma": not kernel.descriptors
         and any(
             isinstance(op, (LoadView, StoreView)) and resolved(op.allow_tma, target) is True for op in function.walk()

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import PipelineDepth
-from tilewright.analysis.gpu.pipelinable_loops import reduce_stages
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.resource_usage import spilled
 from tilewright.backends.triton.resources import AnalysisFailure, CompilerFailure, OutOfRegisters, OutOfSharedMemory
 from tilewright.backends.triton.ttir.kernel import TtirKernel
 from tilewright.gpu_runtime.artifact import GpuBinary
-from tilewright.ir.core import Op
 from tilewright.system.forks import load
-
-_FEW_SPILLED = 64  # bytes of a thread that are no reason to compile again: benchmarks/results/gpu_constants.md
 
 
 def compiler() -> Any:
@@ -27,11 +22,10 @@ def compiler() -> Any:
 
 @dataclass(frozen=True)
 class CompileResult:
-    """A kernel as it was compiled: the options, the pipeline ``depths`` of its loops without MMA ops, why its occupancy
-    had no effect, or nothing, and how Triton ``failed`` at it with tensor memory, or nothing."""
+    """A kernel as it was compiled: the options, why its occupancy had no effect, or nothing, and how Triton ``failed``
+    at it with tensor memory, or nothing."""
 
     kernel: TtirKernel
-    depths: Mapping[Op, PipelineDepth]
     binary: GpuBinary
     options: Options
     unmet: str
@@ -39,32 +33,8 @@ class CompileResult:
 
 
 def compile_with_fallbacks(
-    kernel: TtirKernel,
-    depths: Mapping[Op, PipelineDepth],
-    lowered: Callable[[Mapping[Op, PipelineDepth]], TtirKernel],
-    target: GpuTarget,
-    chosen: Options,
-    given: Mapping[str, Any],
-) -> CompileResult:
-    """``kernel``, whose loops have these pipeline ``depths``, compiled with the options ``chosen``. Where the tiles do
-    not fit, or where more than a few bytes are spilled and fewer so, what is ``lowered`` with fewer stages, if
-    ``given`` says nothing of them."""
-    if not depths or "num_stages" in given:
-        return CompileResult(kernel, depths, *_compiled(kernel, target, chosen, given))
-    less = reduce_stages(depths)
-    try:
-        found = CompileResult(kernel, depths, *_compiled(kernel, target, chosen, given))
-    except (OutOfSharedMemory, OutOfRegisters):
-        return compile_with_fallbacks(lowered(less), less, lowered, target, chosen, given)
-    if (left := spilled(found.binary, target)) <= _FEW_SPILLED:
-        return found
-    other = compile_with_fallbacks(lowered(less), less, lowered, target, chosen, given)
-    return other if spilled(other.binary, target) < left else found
-
-
-def _compiled(
     kernel: TtirKernel, target: GpuTarget, chosen: Options, given: Mapping[str, Any]
-) -> tuple[GpuBinary, Options, str, str]:
+) -> CompileResult:
     """``kernel`` compiled with the options ``chosen``, or with less where its tiles do not fit and ``given`` is silent.
 
     The occupancy is a hint: its limit of registers goes where the kernel cannot be compiled with so few, or where fewer
@@ -96,5 +66,5 @@ def _compiled(
         unlimited = compile_ttir(kernel, target, chosen.unlimited())
         if (left := spilled(unlimited, target)) < limited:
             unmet = f"spills {limited} bytes per thread with {chosen.maxnreg} registers and {left} without a limit"
-            return unlimited, chosen.unlimited(), unmet, failed
-    return binary, chosen, unmet, failed
+            return CompileResult(kernel, unlimited, chosen.unlimited(), unmet, failed)
+    return CompileResult(kernel, binary, chosen, unmet, failed)

@@ -13,22 +13,19 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.trip_counts import max_trip_count
 from tilewright.backends.triton.options import REGISTERS, Options
 from tilewright.backends.triton.resources import enough_warps, register_words
-from tilewright.ir.core import Function, Op
+from tilewright.ir.core import Function
 from tilewright.ir.dtypes import float32
 from tilewright.ir.ops.linear import MmaOp
-from tilewright.ir.ops.memory import Load, LoadView
-from tilewright.ir.types import TileType
 
 NAMES = ("num_warps", "num_stages", "maxnreg")
 
 
-def choose(function: Function, target: GpuTarget, given: Mapping[str, Any], *, few_warps: bool = False) -> Options:
-    """Options for ``function``: what ``given`` and the hints of the kernel say; the rest is guessed by its tiles.
-    ``few_warps`` says that few warps are enough for its loops without MMA ops."""
+def choose(function: Function, target: GpuTarget, given: Mapping[str, Any]) -> Options:
+    """Options for ``function``: what ``given`` and the hints of the kernel say; the rest is guessed by its tiles."""
     unknown = [name for name in given if name not in NAMES]
     if unknown:
         raise ValueError(f"the triton backend has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
-    options = guess(function, target, few_warps)
+    options = guess(function, target)
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
     if hints.get("num_worker_warps"):
         options = replace(options, num_warps=hints["num_worker_warps"])
@@ -47,12 +44,10 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any], *, f
     return options
 
 
-def guess(function: Function, target: GpuTarget, few_warps: bool) -> Options:
+def guess(function: Function, target: GpuTarget) -> Options:
     found = [op for op in function.walk() if isinstance(op, MmaOp)]
     if found:
         return _guess_mma(function, found, target)
-    if few_warps:
-        return Options(num_warps=_warps_of_streams(function))
     largest = max((register_words(op) for op in function.walk()), default=0)
     warps = 4
     while warps < 32 and largest > warps * 32 * _WORDS:
@@ -60,27 +55,9 @@ def guess(function: Function, target: GpuTarget, few_warps: bool) -> Options:
     return Options(num_warps=warps)
 
 
-def _warps_of_streams(function: Function) -> int:
-    """Pipelined loads keep the memory busy with few warps, and more blocks fit beside each other. Addresses and indices
-    are not kept."""
-    largest = max((register_words(op) for op in function.walk() if _is_kept(op)), default=0)
-    warps = 4
-    while warps < 32 and largest > warps * 32 * (_STREAM_WORDS if warps < 8 else 2 * _STREAM_WORDS):
-        warps *= 2
-    return warps
-
-
-def _is_kept(op: Op) -> bool:
-    if isinstance(op, (Load, LoadView)):
-        return True
-    tiles = (r.type for r in op.results if isinstance(r.type, TileType))
-    return any(not tile.is_pointer and tile.element.is_floating for tile in tiles)
-
-
 # Words are 32-bit registers. The numbers were chosen for the kernels of benchmarks/gpu.py; what others give is in
 # benchmarks/results/gpu_constants.md.
 _WORDS = 16  # of the largest tile, per thread
-_STREAM_WORDS = 32
 _MMA_WORDS = 192  # of all results of MMA ops, per thread
 _RECURRENT_WORDS = 224  # where one block is all that an SM has
 _WIDE_WORDS, _NARROW_WORDS = 96, 128  # where a loop has one MMA op, of elements of 32 and of 16 bits

@@ -9,7 +9,6 @@ from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.transforms.base import Pass
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.lower_reports import LowerReports
-from tilewright.transforms.gpu.persistent_flattening import FlattenPersistentLoops
 from tilewright.transforms.gpu.sink_loads import SinkLoads
 from tilewright.transforms.gpu.tile_splitting import SplitTiles
 
@@ -19,14 +18,12 @@ def split_for_gpu(target: GpuTarget, *, unasked: bool) -> tuple[Pass, ...]:
     return (SplitTiles(target, unasked),)
 
 
-def prepare_for_gpu(target: GpuTarget, descriptors: bool, realign: bool, *, sink_loads: bool) -> tuple[Pass, ...]:
+def prepare_for_gpu(target: GpuTarget, *, sink_loads: bool) -> tuple[Pass, ...]:
     """What does not depend on the number of warps."""
     passes: list[Pass] = [
         LowerReports(),  # after the split, which leaves alone what reports; it makes accesses like others
         ContractFma(target),  # after the split, which looks for MMA ops; before what counts ops
     ]
-    if descriptors:
-        passes.append(FlattenPersistentLoops(target, realign))  # needs the TMA loads of single tiles
     if sink_loads:
         passes.append(SinkLoads())  # last of those that move loads
     return tuple(passes)

@@ -10,9 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import PipelineDepth
-from tilewright.analysis.trip_counts import min_trip_count
-from tilewright.backends.triton.ttir.induction_variables import NormalizedLoop, normalized_loop
+from tilewright.backends.triton.ttir.induction_variables import normalized_loop
 from tilewright.backends.triton.ttir.shape import zero
 from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import TensorType, Val, types
@@ -21,8 +19,6 @@ from tilewright.ir.effects import has_early_exit
 from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.shape import constant_of
-
-_NO_PIPELINE = PipelineDepth(0, 0)
 
 Lower = Callable[[Op], None]
 
@@ -104,7 +100,6 @@ class ControlFlow:
     def __init__(self, s: LoweringState, lower: Lower) -> None:
         self.s = s
         self.lower = lower
-        self._pipelined = 0  # loops around whose loads are pipelined
         self._structured: dict[type[Op], Callable[[Any], None]] = {If: self._if, For: self._for, Loop: self._loop}
 
     def block(self, block: Block, frame: Continuation = YIELD) -> list[Val]:
@@ -132,9 +127,7 @@ class ControlFlow:
         w, plan = self.s.w, self.s.plan
         if op in plan.waits_before:
             w.instruction("cp.async.bulk.wait_group 0;")
-        if op in plan.barriers_before and self._pipelined:
-            w.instruction("bar.sync 0;")  # Triton pipelines no loop with a barrier that it knows
-        elif op in plan.barriers_before:
+        if op in plan.barriers_before:
             w.located("gpu.barrier")
 
     # -- if
@@ -182,25 +175,8 @@ class ControlFlow:
     # -- loops
 
     def _for(self, op: For) -> None:
-        """A loop that is pipelined only where it has many iterations is there twice."""
         s, w = self.s, self.s.w
-        stages, few = s.plan.depths.get(op, _NO_PIPELINE)
-        count = normalized_loop(s, op, max(stages, few))
-        if few == 0 or min_trip_count(s.facts, op) > few:
-            s.bind_flat(op.results, self._counted(op, count, stages))
-            return
-        span = w.op("arith.muli", count.step, w.like(few, count.step))
-        many = w.compare("slt", w.op("arith.addi", count.lower, span), count.upper)
-        tensor_types = s.flat_types([r.type for r in op.results])
-        results = self._branches(
-            many, tensor_types, lambda: self._counted(op, count, stages), lambda: self._counted(op, count, 0)
-        )
-        s.bind_flat(op.results, results)
-
-    def _counted(self, op: For, count: NormalizedLoop, stages: int) -> list[Val]:
-        """The results of the loop ``op`` with so many stages; with 0 only Triton may pipeline it."""
-        s, w = self.s, self.s.w
-        body = op.regions[0]
+        count, body = normalized_loop(s, op), op.regions[0]
         flat = self._inits(body, op.inits)
         tensor_types = [(v.element, v.shape) for v in flat]
         left, results = w.results(tensor_types)
@@ -213,17 +189,13 @@ class ControlFlow:
         upper = w.optimization_barrier(count.upper) if w.hide_divisibility else count.upper
         bounds = f"{count.lower.name} to {upper.name} step {count.step.name}"
         w.line(f"{left}scf.for {index.name} = {bounds}{carried} : {index.element} {{")
-        self._pipelined += stages > 0
         with w.region():
             s.bind(body.args[0], count.value_of(index))
             s.bind_flat(body.args[1:], args)
             w.end("scf.yield", self.block(body, ForContinuation(tuple(args))))
-        self._pipelined -= stages > 0
         w.loc = op.loc
-        if not stages and (op in s.plan.unpipelined or op in s.plan.depths):
-            stages = 1
-        w.located(f"}} {{tt.num_stages = {stages} : i32}}" if stages else "}")
-        return results
+        w.located("} {tt.num_stages = 1 : i32}" if op in s.plan.unpipelined else "}")
+        s.bind_flat(op.results, results)
 
     def _inits(self, body: Block, inits: Sequence[Value]) -> list[Val]:
         """The values that a loop starts with. Zeros that asynchronous MMA ops add to are behind an optimization

@@ -23,12 +23,11 @@ class NormalizedLoop:
     value_of: Callable[[Val], Val]
 
 
-def normalized_loop(s: LoweringState, op: For, prefetched: int = 0) -> NormalizedLoop:
-    """How to count what the ``for`` counts, even at the ends of its dtype. With iterations that start up to
-    ``prefetched`` others early, comparisons that find out whether there are such must not wrap around either."""
+def normalized_loop(s: LoweringState, op: For) -> NormalizedLoop:
+    """How to count what the ``for`` counts, even at the ends of its dtype."""
     w, dtype = s.w, op.lower.tile.element
     lower, upper, step = (s[v] for v in op.bounds)
-    if _stays_inside(s.facts, op, dtype, prefetched):
+    if _stays_inside(s.facts, op, dtype):
         return NormalizedLoop(lower, upper, step, lambda i: i)
     if dtype.bitwidth < 32:
         lower, upper, step = (w.resize(v, 32, signed=dtype.is_signed) for v in (lower, upper, step))
@@ -46,11 +45,8 @@ def normalized_loop(s: LoweringState, op: For, prefetched: int = 0) -> Normalize
     return NormalizedLoop(zero, count, one, value_of)
 
 
-def _stays_inside(facts: IntegerRanges, op: For, dtype: DType, prefetched: int) -> bool:
-    """Whether no bound has the bit of the sign set that has none, and the step after the last one does not wrap, nor
-    ``prefetched`` steps from the first one, and back from the end."""
+def _stays_inside(facts: IntegerRanges, op: For, dtype: DType) -> bool:
+    """Whether no bound has the bit of the sign set that has none, and the step after the last one does not wrap."""
     lower, upper, step = (facts.range(v) for v in op.bounds)
     most = (1 << (dtype.bitwidth - 1)) - 1
-    if prefetched and (lower[1] + prefetched * step[1] > most or upper[0] - prefetched * step[1] < -most - 1):
-        return False
     return upper[1] + step[1] - 1 <= most and (dtype.is_signed or lower[1] <= most)

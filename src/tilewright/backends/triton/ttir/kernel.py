@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import PipelineDepth
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
@@ -49,19 +47,12 @@ _PLAIN = Constraints()
 
 
 def lower(
-    function: Function,
-    target: GpuTarget,
-    dialect: tuple[int, int],
-    how: Constraints = _PLAIN,
-    depths: Mapping[Op, PipelineDepth] = MappingProxyType({}),
+    function: Function, target: GpuTarget, dialect: tuple[int, int], how: Constraints = _PLAIN
 ) -> TtirKernel:
-    """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton.
-
-    ``depths`` are those of the pipelines of loops without MMA ops.
-    """
+    """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton."""
     analyses = AnalysisManager(function)
     facts = analyses.get(IntegerRanges)
-    plan = replace(analyses.get(plan_lowering, target, how.descriptors, how.realign), depths=depths)
+    plan = analyses.get(plan_lowering, target, how.descriptors, how.realign)
     s = LoweringState(function, Writer(target, how.hide_divisibility), dialect, facts, plan)
     parameters, types = [], []
     used = _divisors(function)
