@@ -215,6 +215,6 @@ def test_a_first_launch_loads_what_it_needs(tmp_path: Path, monkeypatch: pytest.
     program.write_text(_FIRST_LAUNCH)
     loaded = run_python(f"import runpy; runpy.run_path({str(program)!r})").split()
     assert "tilewright.backends.cpu.codegen.kernel" in loaded
-    cpu = "codegen.mma inspection launch_stub library own_team performance team_stub"
+    cpu = "codegen.mma inspection launch_stub library own_team performance printing team team_stub"
     others = ["sanitizer", "viewer", "system.dwarf", *(f"backends.cpu.{name}" for name in cpu.split())]
     assert set(loaded).isdisjoint(f"tilewright.{name}" for name in others)

@@ -5,7 +5,7 @@ The records that a launch shares with the machine code, of 64-bit integers, and 
 
 from __future__ import annotations
 
-from array import array
+import struct
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -140,11 +140,11 @@ CHUNKS_PER_THREAD = 64
 
 def worker_records(count: int, *, ranges: bool) -> bytes:
     """The records of ``count`` workers before a launch, each with a range of the blocks, or none."""
-    words = array("q", bytes(count * WORKER_BYTES))
-    words[Worker.SHARE :: len(Worker)] = array("q", range(count))
+    words = [0] * (count * len(Worker))
+    words[Worker.SHARE :: len(Worker)] = range(count)
     if ranges:
-        words[Worker.SHARES :: len(Worker)] = array("q", [count]) * count
-    return words.tobytes()
+        words[Worker.SHARES :: len(Worker)] = [count] * count
+    return struct.pack(f"={len(words)}q", *words)
 
 
 def blocks_alone(block_work: int | None) -> int:

@@ -38,8 +38,6 @@ from tilewright.backends.cpu.context import (
 )
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLaunch
-from tilewright.backends.cpu.printing import printer
-from tilewright.backends.cpu.team import TeamMemory
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable, in_memory
 from tilewright.backends.native import code
 from tilewright.backends.native.image import Image, LoadedImage
@@ -96,7 +94,8 @@ class CpuExecutable:
         self._scratch_bytes = compiled.scratch_bytes
         # Whether a launch may go without a record that others see: no block prints, fails or waits.
         self._simple = not compiled.sites and not compiled.may_spin
-        self._print = printer(compiled.sites) if any(s.prints for s in compiled.sites) else None
+        prints = any(s.prints for s in compiled.sites)
+        self._print = on_demand.module("printing").printer(compiled.sites) if prints else None
         self._print_address = ctypes.cast(self._print, ctypes.c_void_p).value or 0 if self._print else 0
 
     def _function_at(self, symbol: str, kind: Callable[[int], Any]) -> Any:
@@ -246,7 +245,7 @@ class CpuExecutable:
     ) -> None:
         """Run ``total`` blocks in the ``size`` threads of ``runtime``."""
         count, limit = min(total, size), deadlines.deadline()
-        shared = TeamMemory.of(count, self._scratch_bytes, self._simple)
+        shared = on_demand.module("team").TeamMemory.of(count, self._scratch_bytes, self._simple)
         memory = shared.take()
         try:
             chunk = self._chunk(total, count)
