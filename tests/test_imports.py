@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tilewright
+from tilewright.runtime.cache import BEFORE_IR
 
 ROOT = Path(tilewright.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
@@ -73,6 +74,7 @@ ALLOWED: dict[str, set[str]] = {
         *("lib", "ops", "tileir", "tune", "sanitizer", "viewer"),
     },
 }
+COMPILING = {"ir", "analysis", "transforms", "backends", "gpu_runtime", "system"}
 UNRESTRICTED = {"cli", "compat", "__main__", "pytest_plugin"}  # nothing imports them: see test_nothing_imports_the_top
 ON_DEMAND = {  # they import by name, at run time
     "composition.py",  # backends, which load on first use
@@ -183,6 +185,15 @@ def run_python(program: str) -> str:
     """What ``program`` prints in a new process."""
     command = [sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_what_compiles_ir_knows_nothing_of_what_makes_it() -> None:
+    """So that a change there changes nothing of the code of kernels but through their IR: see the disk cache."""
+    compiling = {part for part in ALLOWED if part.split(".")[0] in COMPILING}
+    known = set().union(*(ALLOWED[part] for part in compiling))
+    assert BEFORE_IR.isdisjoint(part.split(".")[0] for part in known)
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders - BEFORE_IR == COMPILING | {"runtime", "tileir"}
 
 
 def test_backends_and_optional_libraries_load_on_use() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import tilewright as ct
 from tilewright.backends.registry import get_backend
-from tilewright.runtime.cache import SOURCES, DiskCache, cache_key, disk_cache, fingerprint
+from tilewright.runtime.cache import SOURCES, DiskCache, cache_key, code_key, disk_cache, fingerprint
 
 
 @ct.kernel
@@ -41,6 +41,17 @@ def test_every_source_is_part_of_the_keys(tmp_path: Path) -> None:
             seen.add(fingerprint(str(tmp_path)))
     (tmp_path / "notes.md").write_text("one")
     assert fingerprint(str(tmp_path)) in seen and len(seen) == 1 + 2 * len(SOURCES)
+
+
+def test_what_comes_before_the_ir_is_no_part_of_the_names_of_code(tmp_path: Path) -> None:
+    for folder in ("ops", "ir/ops"):
+        (tmp_path / folder).mkdir(parents=True)
+    seen = [fingerprint(str(tmp_path), frozenset({"ops"}))]
+    for folder in ("ops", "ir/ops"):
+        (tmp_path / folder / "file.py").write_text("one")
+        seen.append(fingerprint(str(tmp_path), frozenset({"ops"})))
+    assert seen[0] == seen[1] != seen[2]
+    assert code_key("text") == code_key("text") not in (code_key("another"), cache_key("text"))
 
 
 @pytest.fixture

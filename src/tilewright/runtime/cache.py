@@ -18,7 +18,7 @@ import stat
 import struct
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,9 @@ _UNFINISHED = "tmp"  # how the names of files that are being written begin
 _ABANDONED = 600  # seconds without a change after which the writer of such a file is taken to be gone
 _DEFAULT_LIMIT = 1 << 30  # bytes: 170,000 kernels of the 6 KB that those of benchmarks/cpu_kernels.py take
 _DIGEST_BYTES = 32
+# What makes the IR that is part of the names of compiled kernels, or is above: it decides nothing else of their code.
+_ABOVE = "cli", "compat", "compilation", "cpp", "eager", "ops", "sanitizer", "tune", "viewer"
+BEFORE_IR = frozenset((*_ABOVE, "frontend", "language", "lib"))
 SOURCES = (".py", ".h", ".hpp", ".c", ".cpp", ".ll")  # what of this package decides what it makes
 # After the digest of the rest: what tells the format, the bytes of the label, the label itself, and the data.
 _FORMAT = struct.Struct("<4sH")
@@ -212,7 +215,7 @@ def disk_cache() -> DiskCache | None:
     except ValueError as e:
         raise SettingError(f"TILEWRIGHT_CACHE_SIZE: {e}") from None
     try:
-        source_fingerprint()
+        source_fingerprint(BEFORE_IR)
         return _opened(folder or str(user_folder()), limit)
     except (OSError, RuntimeError) as e:
         say_unusable(folder or "of this user", str(e))
@@ -225,13 +228,14 @@ def _opened(folder: str, limit: int) -> DiskCache:
 
 
 @functools.cache
-def source_fingerprint() -> str:
-    """Identifies the code of this package, so that a changed compiler finds nothing of its predecessor."""
-    return fingerprint(str(Path(__file__).parents[1]))
+def source_fingerprint(without: frozenset[str] = frozenset()) -> str:
+    """Identifies the code of this package ``without`` some folders, so that a changed compiler finds nothing of its
+    predecessor."""
+    return fingerprint(str(Path(__file__).parents[1]), without)
 
 
-def fingerprint(root: str) -> str:
-    """Identifies the sources below the folder ``root``."""
+def fingerprint(root: str, without: frozenset[str] = frozenset()) -> str:
+    """Identifies the sources below the folder ``root``, but for those in the folders ``without`` in it."""
     lines, folders = [], [root]
     while folders:
         with os.scandir(folders.pop()) as entries:
@@ -239,14 +243,23 @@ def fingerprint(root: str) -> str:
                 if entry.name.endswith(SOURCES):
                     status = entry.stat()
                     lines.append(f"{entry.path[len(root) :]} {status.st_size} {status.st_mtime_ns}")
-                elif entry.name != "__pycache__" and entry.is_dir():
+                elif entry.name != "__pycache__" and entry.path[len(root) + 1 :] not in without and entry.is_dir():
                     folders.append(entry.path)
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
 
 def cache_key(*parts: str) -> str:
     """The name for data that depends on ``parts`` and on the code of this package."""
-    digest = hashlib.sha256(source_fingerprint().encode())
+    return _key(source_fingerprint(), parts)
+
+
+def code_key(*parts: str) -> str:
+    """The name for what is compiled of ``parts``, texts of IR among them: no matter where that comes from."""
+    return _key(source_fingerprint(BEFORE_IR), parts)
+
+
+def _key(fingerprint: str, parts: Sequence[str]) -> str:
+    digest = hashlib.sha256(fingerprint.encode())
     for part in parts:
         digest.update(f"{len(part)}:{part}".encode())
     return digest.hexdigest()

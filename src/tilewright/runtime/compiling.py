@@ -13,7 +13,7 @@ from tilewright.ir.core import Function
 from tilewright.ir.opdef import Effect
 from tilewright.ir.printer import print_function, print_loc
 from tilewright.runtime import manifest
-from tilewright.runtime.cache import cache_key, disk_cache
+from tilewright.runtime.cache import code_key, disk_cache
 from tilewright.runtime.timeout import within_timeout
 from tilewright.system.environment import switch
 from tilewright.system.forks import KERNEL, fork_aware_lock
@@ -59,7 +59,7 @@ def _kept(text: str, make: Callable[[], bytes]) -> bytes:
     cache = disk_cache()
     if cache is None:
         return make()
-    key = cache_key(text)
+    key = code_key(text)
     found = cache.get(key)
     if found is None:
         found = make()
@@ -100,4 +100,4 @@ def _key(function: Function, backend: Backend, options: Mapping[str, Any], varia
     text = print_function(function)
     # Locations that the program may print when it runs are part of what was compiled.
     shown = (print_loc(op.loc) for op in function.walk() if op.spec.effect & Effect.OUTPUT)
-    return cache_key(__version__, backend.name, backend.target(), chosen, text, *shown)
+    return code_key(__version__, backend.name, backend.target(), chosen, text, *shown)
