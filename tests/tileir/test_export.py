@@ -669,12 +669,13 @@ def test_the_version_is_the_first_that_has_what_a_kernel_needs(kernel: Any, dtyp
 
 def test_export_and_reading_leave_nothing_to_the_garbage_collector() -> None:
     @ct.kernel
-    def kernel(x: Any, n: int) -> None:
+    def kernel(x: Any, y: Any, n: int) -> None:
         for i in range(n):
             if i > 2:
-                ct.store(x, i, ct.cumsum(ct.load(x, i, 16)) + ct.sum(ct.load(x, i, 16)))
+                ct.store(y, i, ct.cumsum(ct.load(x, i, 16)) + ct.sum(ct.load(x, i, 16)))
 
-    function = lower(kernel, KernelSignature([array(1), ScalarConstraint(ct.int32)], V1, "k")).function
+    signature = KernelSignature([array(1), array(1), ScalarConstraint(ct.int32)], V1, "k")
+    function = lower(kernel, signature).function
     read(write(export_module([Kernel(function)])))  # what is made once stays
     gc.collect()
     gc.disable()
@@ -769,6 +770,54 @@ def test_branches_with_memory_in_loops_that_a_condition_ends_are_loops_themselve
         launch(branches_in_loops, (x, out, n))
         launch(branches_in_loops, (x, wanted, n), through=False)
         np.testing.assert_array_equal(out, wanted)
+
+
+@ct.kernel
+def clashes_in_loops(x, y, n):
+    for i in range(n):
+        tile = ct.load(x, (i,), (8,))
+        if i == 3:
+            ct.store(x, (i,), tile * 2)
+            continue
+        if i % 2 == 0:
+            ct.store(y, (i,), tile)
+            ct.store(y, (i,), ct.load(y, (i,), (8,)) + 1)
+        else:
+            ct.store(y, (i,), ct.load(x, (i + 1,), (8,)))
+
+
+def test_branches_in_loops_that_access_what_they_have_written_are_loops_themselves() -> None:
+    """tileiras 13.5 leaves out barriers in those branches, and behind jumps."""
+    module = exported(clashes_in_loops, array(1), array(1), ScalarConstraint(ct.int32))
+    branches = [op for op in module.entry("k").body.walk() if op.name == "if"]
+    assert not any("_tko" in inner.name for op in branches for inner in op.walk())
+    x = np.arange(72, dtype=np.float32)
+    for n in range(8):
+        found, wanted = (x.copy(), np.zeros(72, np.float32)), (x.copy(), np.zeros(72, np.float32))
+        launch(clashes_in_loops, (*found, n))
+        launch(clashes_in_loops, (*wanted, n), through=False)
+        np.testing.assert_array_equal(found, wanted)
+
+
+@ct.kernel
+def written_again(a, b, y, out):
+    c = ct.zeros((16, 16), ct.float32)
+    for k in range(4):
+        x = ct.load(a, (0, k), (16, 16))
+        ct.store(y, (0, 0), c)
+        ct.store(y, (0, 0), ct.transpose(c), order="F")
+        c = ct.mma(x, ct.load(b, (k, 0), (16, 16)), c)
+    ct.store(out, (0, 0), c)
+
+
+def test_loops_with_products_that_write_one_memory_twice_are_in_program_order() -> None:
+    """tileiras 13.5 leaves out barriers in the iteration that it does apart where it loads ahead."""
+    body = exported(written_again, *[array(2, ct.float16)] * 2, *[array(2)] * 2).entry("k").body
+    (loop,) = (op for op in body.ops if op.name == "for")
+    assert len(loop.results) == 2  # the sum and one token
+    assert [op.operands["token"].type for op in loop.walk() if "_view_tko" in op.name] == [TOKEN] * 4
+    tokens = [op.operands["token"] for op in loop.walk() if "_view_tko" in op.name]
+    assert len(set(tokens)) == 4
 
 
 @ct.kernel

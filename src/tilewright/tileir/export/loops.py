@@ -1,8 +1,8 @@
-"""Loops that are left when a condition says so, without branches in them that access memory.
+"""Loops without branches in them in which accesses to memory come after others.
 
-Between accesses to memory in a branch in such a loop, and behind a branch that leaves it or begins it again,
-``tileiras`` 13.5 leaves out barriers: threads load what others have not stored yet. It does not in a ``for`` there, nor
-where the loop is left at the end, or at the beginning by the second branch of an ``if``.
+Between accesses to memory in a branch in a loop, and behind a branch that leaves it or begins it again, ``tileiras``
+13.5 leaves out barriers: threads load what others have not stored yet. It does not in a ``for`` there, nor where a loop
+is left at the end, or at the beginning by the second branch of an ``if``.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from tilewright.analysis.alias import AliasAnalysis
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import bool_, int32
-from tilewright.ir.effects import has_early_exit, is_pure
+from tilewright.ir.effects import effect_of, has_early_exit, is_pure
+from tilewright.ir.opdef import Effect
 from tilewright.ir.ops import shape
 from tilewright.ir.ops.arith import Select
-from tilewright.ir.ops.control import Break, Continue, If, Loop, Yield
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.rewrite import Rewriter, open_block, stand_for
 from tilewright.ir.structured import emit_for, emit_if, emit_region
@@ -28,15 +31,20 @@ Leave = Callable[[Op], list[Value]]  # what a region gives at a terminator
 
 def with_kept_barriers(function: Function) -> Function:
     """``function``, or one that does the same, with a ``for`` of one iteration or none instead of such branches."""
-    for loop in _loops(function.body):
-        if _is_left_inside(loop) or any(isinstance(op, If) and _accesses([op]) for op in loop.walk()):
-            return _KeptBarriers().function(function)
+    loops = [(loop, [op for op in loop.walk() if isinstance(op, If)]) for loop in _loops(function.body)]
+    if not any(branches for _, branches in loops):
+        return function
+    made = _KeptBarriers(AnalysisManager(function).get(AliasAnalysis))
+    for loop, branches in loops:
+        touches = made.clashes if isinstance(loop, For) else _accesses
+        if made.is_left_inside(loop) or any(touches([op]) for op in branches):
+            return made.function(function)
     return function
 
 
-def _loops(block: Block) -> Iterator[Loop]:
+def _loops(block: Block) -> Iterator[For | Loop]:
     for op in block.ops:
-        if isinstance(op, Loop):
+        if isinstance(op, (For, Loop)):
             yield op
         for region in op.regions:
             yield from _loops(region)
@@ -46,38 +54,69 @@ def _accesses(ops: Iterable[Op]) -> bool:
     return any(isinstance(nested, MemoryOp) for op in ops for nested in op.walk())
 
 
-def _is_left_inside(loop: Loop) -> bool:
-    """Whether ``loop`` is left, or begins again, elsewhere than at the beginning, by the second branch, or the end."""
-    ops = loop.body.ops
-    exits = [i for i, op in enumerate(ops) if isinstance(op, If) and has_early_exit(op)]
-    if len(exits) != 1:
-        return bool(exits)
-    op = ops[exits[0]]
-    if any(has_early_exit(nested) for block in op.regions for nested in block.ops if isinstance(nested, If)):
-        return True
-    at_end = exits[0] == len(ops) - 2
-    return not at_end and not (isinstance(op.regions[0].terminator, Yield) and all(map(is_pure, ops[: exits[0]])))
-
-
 class _KeptBarriers(Rewriter):
-    def __init__(self) -> None:
+    def __init__(self, alias: AliasAnalysis) -> None:
         super().__init__()
-        self.loops = 0  # around what is rebuilt
+        self.alias = alias
+        self.loops: list[For | Loop] = []  # around what is rebuilt
 
     def insert(self, op: Op, builder: Builder) -> None:
-        if isinstance(op, Loop):
-            self.loops += 1
-            if _is_left_inside(op):
-                self._loop(op, builder)
-            else:
+        if isinstance(op, (For, Loop)):
+            self.loops.append(op)
+            if not self.is_left_inside(op):
                 super().insert(op, builder)
-            self.loops -= 1
-        elif isinstance(op, If) and self.loops and not has_early_exit(op) and _accesses([op]):
+            elif isinstance(op, For):
+                self._for(op, builder)
+            else:
+                self._loop(op, builder)
+            self.loops.pop()
+        elif isinstance(op, If) and not has_early_exit(op) and self._is_apart(op):
             builder.loc = op.loc
             found = self._branches(builder, op, lambda end: self.all(end.operands), op.types)
             self.replace_all_uses(op, found)
         else:
             super().insert(op, builder)
+
+    def clashes(self, ops: Iterable[Op]) -> bool:
+        """Whether ``ops`` access one memory several times, and write it."""
+        found: dict[Value | None, int] = {}
+        written: set[Value | None] = set()
+        for op in [nested for each in ops for nested in each.walk() if isinstance(nested, MemoryOp)]:
+            root = self.alias.underlying_object(op.address)
+            found[root] = found.get(root, 0) + 1
+            if effect_of(op) & Effect.WRITE:
+                written.add(root)
+        unknown = None in found and len(found) > 1 and bool(written)
+        return unknown or any(found[root] > 1 for root in written)
+
+    def is_left_inside(self, loop: For | Loop) -> bool:
+        """Whether ``loop`` is left, or begins again, elsewhere than at its beginning, by the second branch, or its
+        end."""
+        ops = loop.body.ops
+        exits = [i for i, op in enumerate(ops) if isinstance(op, If) and has_early_exit(op)]
+        if isinstance(loop, For):
+            return bool(exits) and self.clashes(ops)
+        if len(exits) != 1:
+            return bool(exits)
+        op = ops[exits[0]]
+        if any(has_early_exit(nested) for block in op.regions for nested in block.ops if isinstance(nested, If)):
+            return True
+        at_end = exits[0] == len(ops) - 2
+        return not at_end and not (isinstance(op.regions[0].terminator, Yield) and all(map(is_pure, ops[: exits[0]])))
+
+    def _is_apart(self, op: If) -> bool:
+        """Whether nothing may be left in the branches of ``op``."""
+        touches = _accesses if any(isinstance(loop, Loop) for loop in self.loops) else self.clashes
+        return bool(self.loops) and touches([op])
+
+    def _for(self, op: For, b: Builder) -> None:
+        b.loc = op.loc
+
+        def emit(*arguments: Value) -> list[Value]:
+            self.values.update(zip(op.body.args, arguments))
+            return self._ops(b, op.body.ops, lambda end: self.all(end.operands), [v.type for v in op.inits])
+
+        stand_for(op, emit_for(b, self.all(op.bounds), self.all(op.inits), emit), self.values)
 
     def _loop(self, op: Loop, b: Builder) -> None:
         """An iteration gives whether there is another one, what that has, and the results if there is none."""

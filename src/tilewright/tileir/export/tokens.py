@@ -18,6 +18,7 @@ from tilewright.tileir.module import Value
 from tilewright.tileir.types import TOKEN
 
 _LOADS = (memory.LoadView, memory.Load)
+_PRODUCTS = (linear.Mma, linear.MmaScaled)
 # Ops that tokens order.
 ORDERED: frozenset[type[Op]] = frozenset(
     (
@@ -45,7 +46,9 @@ class Tokens:
 
     An access is ordered with those of the same memory only, and loads not with each other: a load comes after the last
     write, a write after the loads since then. All memory is one where an address may be in any, or where an access
-    acquires or releases; in ``program_order`` every op comes after the one before it. ``kinds`` are all kinds of ops
+    acquires or releases; in ``program_order`` every op comes after the one before it, and so where a loop with products
+    accesses what it has written: of the iteration that ``tileiras`` 13.5 does apart, as it loads ahead, it leaves out
+    barriers. ``kinds`` are all kinds of ops
     that the function has, ``unused`` the loads that nothing needs, with what is computed of them.
     """
 
@@ -60,6 +63,7 @@ class Tokens:
         self.unused: set[Op] = set()
         self._before: set[Hashable] = set()  # what was written when an op comes,
         self._again: set[Hashable] = set()  # and is accessed afterwards
+        self._clashes = False  # whether an iteration accesses one memory several times, and writes it
         self._written = {key for key, effect in self._survey(function.body).items() if effect & _WRITE}
         if linear.Scan in self.kinds and linear.Mma not in self.kinds:
             self._written.discard(_SCRATCH)
@@ -87,25 +91,35 @@ class Tokens:
                 self.unused |= unused
             elif type(op) in ORDERED:
                 key, effect = self._ops[op] = self._access(op)
-                found[key] = found.get(key, 0) | effect
+                self._add(found, {key: effect})
                 if key in self._before:
                     self._again.add(key)
                 elif effect == _WRITE:
                     self._before.add(key)
             else:
                 own: Accesses = {}
-                before, after = self._before, set[Hashable]()
+                before, after, clashes = self._before, set[Hashable](), self._clashes
+                self._clashes = False
                 for region in op.regions:  # of a branch one is done
                     self._before = set(before)
                     _add(own, self._survey(region))
                     after |= self._before
                 self._before = after
+                multiplies = isinstance(op, control.For) and any(isinstance(o, _PRODUCTS) for o in op.body.ops)
+                if self._clashes and multiplies:
+                    self._in_order, self._is_apart = True, False
+                self._clashes |= clashes
                 if own:
                     self._regions[op] = own
-                    _add(found, own)
+                    self._add(found, own)
                 if isinstance(op, (control.For, control.Loop)):  # whose iterations come after each other
                     self._again |= {key for key, effect in own.items() if effect == _READ | _WRITE}
         return found
+
+    def _add(self, to: Accesses, accesses: Accesses) -> None:
+        """Add what comes after that."""
+        self._clashes |= any(key in to and (to[key] | effect) & _WRITE for key, effect in accesses.items())
+        _add(to, accesses)
 
     def may_be_late(self, op: Op) -> bool:
         """Whether the memory of ``op`` is accessed again after it was written: ``tileiras`` 13.5 does not wait until
