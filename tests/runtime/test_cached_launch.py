@@ -474,3 +474,15 @@ def test_streams_do_not_keep_launches_on_a_cpu_from_being_recognized(
     for wrong in ([], "stream", x):
         with pytest.raises(TypeError, match="the first argument of ct.launch is the stream"):
             ct.launch(wrong, (1,), fill, (x, np.zeros(16), 1, 2), backend="cpu")
+
+
+def test_launches_that_alternate_are_repeated_too(asked_in: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With arrays of two extents in turns, each is like the launch before the previous one."""
+    made: list[Any] = []
+    run = launch_plan.LaunchPlan.run
+    monkeypatch.setattr(launch_plan.LaunchPlan, "run", lambda *args, **how: (made.append(args), run(*args, **how)))
+    arrays = [np.arange(4.0), np.arange(6.0)]
+    for factor in range(5):
+        for x in arrays:
+            np.testing.assert_array_equal(launched(x, factor, 2), expected(x, factor, 2))
+    assert len(made) == (2 if asked_in == "machine code" else 10)
