@@ -1,11 +1,12 @@
-"""Elementwise ops that CUDA Tile IR and our IR share: their operands come in one order, and so do their modes."""
+"""What CUDA Tile IR and our IR share: elementwise ops, whose operands come in one order, as do their modes; terminators
+and hints."""
 
 from __future__ import annotations
 
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops import arith, floats
+from tilewright.ir.ops import arith, control, floats
 from tilewright.tileir.optable import BY_NAME
 
 _OF_NUMBERS = (arith.Add, arith.Sub, arith.Mul, arith.Div, arith.Rem, arith.Max, arith.Min, arith.Neg, arith.Abs)
@@ -30,6 +31,12 @@ PREDICATES = {
     CmpPredicate.LE: "less_than_or_equal",
     CmpPredicate.GT: "greater_than",
     CmpPredicate.GE: "greater_than_or_equal",
+}
+TERMINATORS: dict[type[Op], str] = {control.Yield: "yield", control.Continue: "continue", control.Break: "break"}
+ENTRY_HINTS = {
+    "num_ctas": "num_cta_in_cga",
+    "occupancy": "occupancy",
+    "num_worker_warps": "num_worker_warps_per_cta",
 }
 _MODES = {"rounding_mode": "rounding", "flush_to_zero": "flush_to_zero", "propagate_nan": "propagate_nan"}
 

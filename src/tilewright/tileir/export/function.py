@@ -19,6 +19,7 @@ from tilewright.ir.ops import control, linear, memory
 from tilewright.ir.types import TileType, Type
 from tilewright.system import collector
 from tilewright.tileir.debug import CallSite, CompileUnit, File, FileLoc, Location, Subprogram
+from tilewright.tileir.elementwise import ENTRY_HINTS, TERMINATORS
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export import arith, products, tiles
 from tilewright.tileir.export import memory as memory_ops
@@ -31,12 +32,6 @@ from tilewright.tileir.types import TOKEN, Tile
 from tilewright.tileir.types import Type as TileIRType
 
 HANDLERS: dict[type[Op], Any] = {**arith.HANDLERS, **tiles.HANDLERS, **products.HANDLERS, **memory_ops.HANDLERS}
-_TERMINATORS: dict[type[Op], str] = {control.Yield: "yield", control.Continue: "continue", control.Break: "break"}
-_ENTRY_HINTS = {
-    "num_ctas": "num_cta_in_cga",
-    "occupancy": "occupancy",
-    "num_worker_warps": "num_worker_warps_per_cta",
-}
 
 
 _FIRST_WARPS = (4, 8)  # the numbers of worker warps that versions before 13.5 have
@@ -131,12 +126,12 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
 
 def _entry_hints(function: core.Function, minor: int) -> HintsAttr | None:
     """The hints of a kernel. ``num_worker_warps`` is left out before 13.3, with a warning, and 4 or 8 before 13.5."""
-    hints = {_ENTRY_HINTS[k]: v for k, v in function.hints.items() if k in _ENTRY_HINTS}
+    hints = {ENTRY_HINTS[k]: v for k, v in function.hints.items() if k in ENTRY_HINTS}
     warps = function.hints.get("num_worker_warps")
     chosen: set[Any] = {warps.default, *warps.values.values()} if isinstance(warps, ByTarget) else {warps}
     lacking = chosen - {None, UNSPECIFIED, *(_FIRST_WARPS if minor < 5 else chosen)}
     if minor < 3 and chosen - {None, UNSPECIFIED}:
-        del hints[_ENTRY_HINTS["num_worker_warps"]]
+        del hints[ENTRY_HINTS["num_worker_warps"]]
         warnings.warn(
             f"{function.name}(): num_worker_warps needs bytecode 13.3; files of 13.{minor} are without it",
             stacklevel=2,
@@ -268,7 +263,7 @@ class _Control:
         if isinstance(op, control.Continue) and len(set(op.values)) < len(values):
             # tileiras 13.5 takes what is carried equally as one, also where it does not begin so
             values = [tiles.another(self.e, v) if v in values[:k] else v for k, v in enumerate(values)]
-        self.e.add(_TERMINATORS[type(op)], {"operands": [*values, *self.e.tokens.values(last)]})
+        self.e.add(TERMINATORS[type(op)], {"operands": [*values, *self.e.tokens.values(last)]})
 
     def define(self, op: Op, results: list[Value], slots: list[Slot]) -> None:
         self.e.tokens.set(slots, results[len(op.results) :])

@@ -17,6 +17,7 @@ from tilewright.ir.types import PointerType, TileType
 from tilewright.ir.verifier import verify
 from tilewright.tileir import rules
 from tilewright.tileir.constants import elements
+from tilewright.tileir.elementwise import ENTRY_HINTS, TERMINATORS
 from tilewright.tileir.errors import TileIRError
 from tilewright.tileir.importer import arith, memory, tiles
 from tilewright.tileir.importer.context import Context, dtype_in, dtype_of, tile_type, unsigned
@@ -25,16 +26,7 @@ from tilewright.tileir.module import Block, Entry, Global, Module, Operation, Va
 from tilewright.tileir.types import Scalar, Tile, Token
 
 HANDLERS: dict[str, Any] = {**arith.HANDLERS, **tiles.HANDLERS, **memory.HANDLERS}
-_HINTS = {
-    "num_cta_in_cga": "num_ctas",
-    "occupancy": "occupancy",
-    "num_worker_warps_per_cta": "num_worker_warps",
-}
-_TERMINATORS: dict[str, type[core.Op]] = {
-    "yield": control.Yield,
-    "continue": control.Continue,
-    "break": control.Break,
-}
+_TERMINATORS = {name: kind for kind, name in TERMINATORS.items()}
 # What ends a region: the name of its terminator, the values, and whether the kernel has returned before, if that is
 # known at run time only.
 Ending = Callable[[str, list[core.Value], "core.Value | None"], None]
@@ -82,7 +74,7 @@ def import_entry(
         params.append(core.Param(m.name, "base"))
     _Control(e, locations).body(entry.body)
     known = memory.hint_values(entry.hints)
-    hints = {ours: known[theirs] for theirs, ours in _HINTS.items() if known.get(theirs) is not None}
+    hints = {ours: known[theirs] for ours, theirs in ENTRY_HINTS.items() if known.get(theirs) is not None}
     function = core.Function(entry.name, body, params, loc, hints, may_alias=True)
     try:
         verify(function)
