@@ -38,14 +38,11 @@ class Tables:
 
     def __init__(self, function: Function) -> None:
         self.cells: dict[Op, Cell] = {}
-        self.ranks: dict[int, int] = {}  # the parameters that are these tables -> the rank of the arrays
         self.loads: dict[Op, Value] = {}  # the loads from any table, and its parameter
         for i, (value, param) in enumerate(zip(function.body.args, function.params)):
             if param.role == "table":
                 cells = self._cells(i, value, rank_of(param))
-                if cells is not None:
-                    self.cells |= cells
-                    self.ranks[i] = rank_of(param)
+                self.cells |= cells or {}
 
     def _cells(self, table: int, base: Value, rank: int) -> dict[Op, Cell] | None:
         """All uses of a table, as loads; None when there are others."""

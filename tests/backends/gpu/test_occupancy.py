@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from types import SimpleNamespace
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -91,8 +89,7 @@ def test_what_loads_gives_registers_to_what_multiplies(
     ],
 )
 def test_ctas_that_are_there_to_the_end(step: int, tiles: int, blocks: int, ctas: int) -> None:
-    rings: Any = [SimpleNamespace(bytes=step)]
-    assert resident(rings, tiles, blocks) == ctas
+    assert resident(step, tiles, blocks) == ctas
 
 
 @ct.kernel

@@ -26,7 +26,7 @@ from tilewright.transforms.pipelines import optimize, run_passes
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here, or were not measured: of GPUs without those
-    of warp groups, of scaled operands, of all bits of float32, of operands that threads load or convert,
+    of warp groups, of scaled operands, of all bits of float32, of operands of 16 bits that threads gather or convert,
     and small ones of 8 bits; but none of a kernel with lists for warp groups, as only here launches pass these without
     a copy. See benchmarks/results/gpu_products.md."""
     mmas = [op for op in function.walk() if isinstance(op, MmaOp)]
@@ -42,17 +42,18 @@ def has_slower_mma(function: Function, backend: Backend) -> bool:
 
 def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
     """Whether warp groups do not multiply all MMA ops, which may be divided and transposed for them, but for small ones
-    of 16 bits, or threads convert an operand beside one that is loaded."""
+    of 16 bits, or threads gather one of 16 bits or convert one beside one that is loaded."""
     optimized = with_resolved_hints(optimize(function), target)
     divided = reshaped(run_passes(optimized, (SplitMma(target), SplitSteps())), TransposeMma())
     divided = run_passes(divided, (LegalizeMma(),))
-    chosen = AnalysisManager(divided).get(choose, Options(target, realign=True)).mmas
+    choice = AnalysisManager(divided).get(choose, Options(target, realign=True))
     for op in divided.walk():
-        if isinstance(op, Mma) and op not in chosen:
+        if isinstance(op, Mma) and op not in choice.mmas:
             if op.x.tile.element.bytes == 1 or min(op.acc.tile.shape[-2:]) >= ROWS:
                 return True
-        elif isinstance(op, Mma) and isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2:
-            left, right = chosen[op]
-            if left is not None and right is None:
+        elif isinstance(op, Mma) and op.y.tile.element.bytes == 2:
+            left, right = choice.mmas[op]
+            converted = isinstance(op.y.op, Cast) and left is not None and right is None
+            if converted or op in choice.gathered:
                 return True
     return False

@@ -35,6 +35,7 @@ from tilewright.transforms.gpu.wgmma_choice import (
     Options,
     choose,
     only_used_in,
+    staged_copies,
     staged_type,
     swizzle_of,
 )
@@ -106,8 +107,8 @@ class _Chooser(Rewriter):
         builder.loc = op.loc
         if isinstance(op, Mma) and op in self.choice.mmas:
             left, right = self.choice.mmas[op]
-            x = self.value(op.x) if left is None else self.fetched[left.load, left.type]
-            y = self._stage(op.y, builder) if right is None else self.fetched[right.load, right.type]
+            x = self._left(op, builder) if left is None else self.fetched[left.load, left.type]
+            y = self._stage(op, builder) if right is None else self.fetched[right.load, right.type]
             self.values[op.result] = builder.emit(Wgmma, x, y, self.value(op.acc))
         elif op in self.choice.converted:
             operand = self.choice.converted[op]
@@ -125,16 +126,21 @@ class _Chooser(Rewriter):
         elif op not in self.gone or op in self.shared:
             super().insert(op, builder)
 
-    def _stage(self, y: Value, b: Builder) -> Value:
-        """``y`` in shared memory; where it was fetched to, if nothing else reads that."""
-        t, load = staged_type(y.tile), operand_source(y)
+    def _left(self, op: Mma, b: Builder) -> Value:
+        """The left operand of ``op`` in registers; in shared memory, where it is gathered."""
+        x, how = self.value(op.x), self.choice.gathered.get(op)
+        return x if how is None else b.emit(StageOperand, x, None, type=how[0], copies=how[1])
+
+    def _stage(self, op: Mma, b: Builder) -> Value:
+        """The right operand of ``op`` in shared memory; where it was fetched to, if nothing else reads that."""
+        y, t, load = op.y, staged_type(op.y.tile), operand_source(op.y)
         assert t is not None
         operand = self.choice.converted.get(load) if isinstance(load, LoadView) else None
         buffer = None
         if operand is not None and operand.bytes == t.bytes and len(y.users) == len(operand.load.result.users) == 1:
             buffer = self.fetched[operand.load, operand.type]
         made = self.value(y.op.x if isinstance(y.op, Cast) and y.op in self.gone else y)  # rounded when it was fetched
-        return b.emit(StageOperand, made, buffer, type=t)
+        return b.emit(StageOperand, made, buffer, type=t, copies=staged_copies(op) if buffer is None else 1)
 
     def _fetch(self, operand: Operand, b: Builder) -> None:
         load, d = operand.load, operand.descriptor

@@ -249,8 +249,9 @@ def needed_elsewhere(function: Function, *, puts: bool = True) -> int:
 
 
 def staged_bytes(function: Function) -> int:
-    """Shared memory of right operands that are computed."""
-    return sum(op.type.bytes for op in function.walk() if isinstance(op, StageOperand) and op.buffer is None)
+    """Shared memory of operands that threads compute or gather."""
+    staged = (op for op in function.walk() if isinstance(op, StageOperand) and op.buffer is None)
+    return sum(op.copies * op.type.bytes for op in staged)
 
 
 def allocate_ring(b: Builder, ring: Ring, arrivals: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ir.core import Block
+from tilewright.ir.core import Block, Value
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
 from tilewright.ir.types import SharedType
@@ -39,7 +39,7 @@ def only_adds(loop: For) -> bool:
     mmas = mmas_of(loop.body)
     return bool(mmas) and all(
         isinstance(mma.x.type, SharedType)
-        and not (isinstance(mma.y.op, StageOperand) and mma.y.op.buffer is None)
+        and not any(_is_overwritten(v) for v in (mma.x, mma.y))
         and mma.acc in loop.carried
         and list(mma.acc.users) == [mma]
         and list(mma.result.users) == [loop.body.terminator]
@@ -47,3 +47,9 @@ def only_adds(loop: For) -> bool:
         and loop.next_values[loop.carried.index(mma.acc)] is mma.result
         for mma in mmas
     )
+
+
+def _is_overwritten(operand: Value) -> bool:
+    """Whether the next iteration puts another operand where this one is."""
+    op = operand.op
+    return isinstance(op, StageOperand) and op.buffer is None and op.copies == 1

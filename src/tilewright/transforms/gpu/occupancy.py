@@ -9,6 +9,7 @@ from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.control import For, LoopOp, block_of
+from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.ops.gpu.tma import Fetch, Put
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma
 from tilewright.ir.ops.memory import Load, LoadView
@@ -117,11 +118,18 @@ def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
     return 1
 
 
-def resident(rings: Sequence[Ring], tiles: int, blocks: int) -> int:
+def step_bytes(function: Function, rings: Sequence[Ring]) -> int:
+    """What a step loads; all copies of what threads gather, for which other CTAs had better not wait."""
+    gathered = (op for op in function.walk() if isinstance(op, StageOperand) and isinstance(op.value.op, GlobalLoad))
+    return sum(r.bytes for r in rings) + sum(op.copies * op.type.bytes for op in gathered)
+
+
+def resident(step: int, tiles: int, blocks: int) -> int:
     """How many CTAs an SM is to hold, of ``tiles`` that there is room for, where the grid puts so many blocks there: as
-    many as are there to the end. Where these are many (0), all, but one alone in place of two with small steps."""
+    many as are there to the end. Where these are many (0), all, but one alone in place of two with small steps, of so
+    many bytes."""
     if not blocks or (tiles == _CTAS and blocks > tiles):
-        return tiles if tiles > _CTAS or sum(r.bytes for r in rings) >= _LARGE_STEP else 1
+        return tiles if tiles > _CTAS or step >= _LARGE_STEP else 1
     return min(range(tiles, 0, -1), key=lambda ctas: -(-blocks // ctas) * ctas)
 
 
@@ -192,7 +200,7 @@ def choose_depth(
         return max(r.stages for r in rings)
 
     if tiles > 1 and not blocks:
-        other = [resident(rings, tiles, few) for few in _FEW_BLOCKS]
+        other = [resident(step_bytes(function, rings), tiles, few) for few in _FEW_BLOCKS]
         deeper = tuple(choose(few) if few != ctas else 0 for few in other)
         choose(ctas)
         return deeper

@@ -20,6 +20,9 @@ from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
+from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, AsyncFence, TmaStore
+from tilewright.ir.ops.gpu.wgmma import StageOperand
+from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, replace_ops, stand_for
 from tilewright.ir.types import SharedType
@@ -39,6 +42,8 @@ class PipelineLoads:
     A load takes part whose elements only become operands (so they would go through shared memory anyway), whose
     addresses follow from the induction variable, and whose loop stores nothing to global memory. There are fewer stages
     where ``budget`` bytes of shared memory have no room for all, and the loop stays as it is if there is none for two.
+    What threads load for ``gpu.wgmma`` of a loop, or convert (``gpu.stage_operand``), has as many copies as that says:
+    two less run ahead, as the MMA op of the iteration before may still read one. What they convert does not.
     Runs before conversions are lowered: it takes the place of those of the operands.
     """
 
@@ -47,17 +52,45 @@ class PipelineLoads:
     budget: int = 96 * 1024  # leaves room for two CTAs on an SM of 227 KiB, and for what the rest of a kernel needs
 
     def run(self, function: Function) -> Function:
+        function = _with_gathered(function)
         loops = {op: loads for op in function.walk() if isinstance(op, For) and (loads := _operand_loads(op))}
         staged = {op: (found, stages) for op, found in loops.items() if (stages := self._stages(op, found)) >= 2}
-        made = replace_ops(function, staged, lambda rewriter, op, how, b: _Loop(rewriter, op, *how, b).emit())
+        made = replace_ops(
+            function, staged, lambda rewriter, op, how, b: _Loop(rewriter, op, *how, how[1] - 1, b).emit()
+        )
         if staged:
             made.hints[NUM_STAGES] = max(stages for _, stages in staged.values())
         return made
 
     def _stages(self, loop: For, loads: Sequence[_OperandLoad]) -> int:
-        budget, loaded = self.budget * (2 if _is_alone(loop) else 1), max(sum(x.bytes for x in loads), 1)
+        budget, loaded = self.budget * (2 if _is_alone(loop) else 1), max(sum(x.type.bytes for x in loads), 1)
         suitable = 2 * STAGES if loaded <= _LITTLE else STAGES
         return min(self.stages or suitable, budget // loaded)
+
+
+def _with_gathered(function: Function) -> Function:
+    """``function`` with rings for what threads load for the MMA ops of warp groups."""
+    found: dict[Op, list[_StagedLoad]] = {}
+    for op in function.walk():
+        if isinstance(op, StageOperand) and op.copies > 1:
+            assert isinstance(op.parent, For)
+            found.setdefault(op.parent, []).append(_StagedLoad(op, _copied_for(op, op.parent)))
+
+    def emit(rewriter: Rewriter, op: For, loads: Sequence[_StagedLoad], b: Builder) -> Sequence[Value]:
+        copies = min(load.stage.copies for load in loads)
+        return _Loop(rewriter, op, loads, copies, copies - 2, b).emit()
+
+    return replace_ops(function, found, emit)
+
+
+def _copied_for(stage: StageOperand, loop: For) -> AheadLoad | None:
+    """What is loaded for ``stage``, if it can be copied ahead; None where registers are between, or ``loop`` stores."""
+    load = stage.value.op
+    if not isinstance(load, memory.GlobalLoad) or load.block is not loop.body or not _can_be_copied(load):
+        return None
+    if any(isinstance(op, (MemoryOp, TmaStore)) and effect_of(op) & Effect.WRITE for op in loop.body.walk()):
+        return None
+    return AheadLoad.of(load, loop.body) if memory.is_vector(stage.type.layout, load.ptrs.layout, load.vector) else None
 
 
 def _is_alone(loop: For) -> bool:
@@ -98,9 +131,26 @@ class _OperandLoad:
         return copy_layout(self.source, self.target, self.op.result.tile.element.bytes, self.op.vector)
 
     @property
-    def bytes(self) -> int:
-        t = self.op.result.tile
-        return t.size * t.element.bytes
+    def type(self) -> SharedType:
+        """How it lies in shared memory."""
+        return SharedType(self.op.result.tile.element, self.buffer)
+
+
+@dataclass(frozen=True)
+class _StagedLoad:
+    """A tile that threads load for an MMA op of warp groups; ``ahead``, where it is copied without registers."""
+
+    stage: StageOperand
+    ahead: AheadLoad | None
+
+    @property
+    def type(self) -> SharedType:
+        """How it lies in shared memory."""
+        return self.stage.type
+
+    @property
+    def uses(self) -> tuple[tuple[Op, _Path], ...]:
+        return ((self.stage, ()),)
 
 
 def _as_loaded(convert: ConvertLayout, path: _Path) -> LinearLayout:
@@ -165,41 +215,63 @@ def _operand_uses(value: Value, path: _Path = ()) -> Iterator[tuple[ConvertLayou
 class _Ring:
     """The buffer of a load: as many copies as there are stages."""
 
-    load: _OperandLoad
+    load: _OperandLoad | _StagedLoad
     buffer: Value
 
 
 class _Loop:
-    """One pipelined loop."""
+    """One pipelined loop, whose loads run ``ahead`` so many iterations, and have ``stages`` copies."""
 
-    def __init__(self, outer: Rewriter, op: For, loads: Sequence[_OperandLoad], stages: int, b: Builder) -> None:
+    def __init__(
+        self,
+        outer: Rewriter,
+        op: For,
+        loads: Sequence[_OperandLoad | _StagedLoad],
+        stages: int,
+        ahead: int,
+        b: Builder,
+    ) -> None:
         self.outer = outer
         self.op = op
-        self.stages = stages
+        self.stages, self.ahead = stages, ahead
         self.b = b
-        self.rings = []
+        self.operands: dict[Op, tuple[_Ring, _Path]] = {}
+        self.copies: list[tuple[AheadLoad, Value]] = []
+        self.gone: set[Op] = set()
         for load in loads:
-            buffer = b.emit(memory.SharedAlloc, type=SharedType(load.op.result.tile.element, load.buffer, stages))
-            self.rings.append(_Ring(load, buffer))
+            staged = isinstance(load, _StagedLoad)
+            t = SharedType(load.type.dtype, load.type.layout, stages)
+            alignment = SWIZZLED_ALIGNMENT if staged else memory.SHARED_ALIGNMENT
+            ring = _Ring(load, b.emit(memory.SharedAlloc, type=t, alignment=alignment))
+            self.operands |= {use: (ring, path) for use, path in load.uses}
+            self.gone |= {op for _, path in load.uses for op in path}
+            if load.ahead is not None:
+                self.copies.append((load.ahead, ring.buffer))
+                self.gone.add(load.ahead.op)
+        self.fences = any(isinstance(load, _StagedLoad) for load in loads)
 
     def emit(self) -> Sequence[Value]:
         op, b = self.op, self.b
         lower, upper, step = (self.outer.value(v) for v in op.bounds)
         number = lower.tile.element
-        for ahead in range(self.stages - 1):
+        for ahead in range(self.ahead if self.copies else 0):
             at = lower if not ahead else b.emit(Add, lower, b.emit(Mul, step, b.constant(ahead, number)))
             self._copy(at, upper, b.constant(ahead, int32))
-        inits = [*self.outer.all(op.inits), b.constant(0, int32), b.constant(self.stages - 1, int32)]
+        inits = [*self.outer.all(op.inits), b.constant(0, int32), b.constant(self.ahead, int32)]
         values: ValueMap = self.outer.values
         body = open_block(op.body, values)
         reading, writing = (body.add_arg(inits[-1].type) for _ in range(2))
         with b.at(body):
-            b.emit_op(memory.AsyncWait, pending=self.stages - 2)
-            distance = b.emit(Mul, step, b.constant(self.stages - 1, number))
-            self._copy(b.emit(Add, body.args[0], distance), upper, writing)
+            if self.copies:
+                b.emit_op(memory.AsyncWait, pending=self.ahead - 1)
+                if self.fences:
+                    b.emit_op(AsyncFence)
+                distance = b.emit(Mul, step, b.constant(self.ahead, number))
+                self._copy(b.emit(Add, body.args[0], distance), upper, writing)
             self._body(reading, writing)
         made = b.emit_op(For, lower, upper, step, inits, body=body)
-        b.emit_op(memory.AsyncWait)
+        if self.copies:
+            b.emit_op(memory.AsyncWait)
         stand_for(op, made, values)
         return made.results
 
@@ -207,34 +279,35 @@ class _Loop:
         """Begin the copies of the iteration ``at``, if there is one, to the slot of that number."""
         b = self.b
         exists = b.emit(Cmp, at, upper, predicate=CmpPredicate.LT)
-        for ring in self.rings:
-            pointers, mask, _ = ring.load.ahead.at(at, exists, self.outer.values, b)
-            copy = b.emit(memory.SharedCopy, ring.buffer, slot)
-            b.emit_op(memory.AsyncCopy, copy, pointers, mask, vector=ring.load.op.vector)
+        for load, buffer in self.copies:
+            pointers, mask, _ = load.at(at, exists, self.outer.values, b)
+            copy = b.emit(memory.SharedCopy, buffer, slot)
+            b.emit_op(memory.AsyncCopy, copy, pointers, mask, vector=load.op.vector)
         b.emit_op(memory.AsyncCommit)
 
     def _body(self, reading: Value, writing: Value) -> None:
         """The ops of the loop; operands are read from the slot ``reading``."""
         b = self.b
-        gone: set[Op] = set()
-        operands: dict[Op, tuple[_Ring, _Path]] = {}
-        for ring in self.rings:
-            gone.add(ring.load.op)
-            for convert, path in ring.load.uses:
-                operands[convert] = ring, path
-                gone.update(path)
         for op in self.op.body.ops:
             b.loc = op.loc
-            if op in gone:
-                continue
-            if isinstance(op, ConvertLayout) and op in operands:
-                ring, path = operands[op]
-                t = SharedType(op.result.tile.element, _after(path, ring.load.buffer)) if path else None
-                slot = b.emit(memory.SharedCopy, ring.buffer, reading, type=t)
-                loaded = b.emit(memory.SharedLoad, slot, type=op.result.tile)
-                self.outer.values[op.result] = loaded
+            if op in self.operands:
+                self.outer.values[op.results[0]] = self._operand(op, *self.operands[op], reading)
             elif isinstance(op, Continue):
                 following = [next_slot(b, v, self.stages)[0] for v in (reading, writing)]
                 b.emit_op(Continue, [*self.outer.all(op.values), *following])
-            else:
+            elif op not in self.gone:
                 self.outer.insert(op, b)
+
+    def _operand(self, op: Op, ring: _Ring, path: _Path, reading: Value) -> Value:
+        """What stands for the result of ``op``: a tile in registers, or where warp groups read it."""
+        b = self.b
+        layout = _after(path, ring.load.type.layout)
+        t = SharedType(ring.load.type.dtype, layout) if path else None
+        slot = b.emit(memory.SharedCopy, ring.buffer, reading, type=t)
+        if isinstance(op, ConvertLayout):
+            return b.emit(memory.SharedLoad, slot, type=op.result.tile)
+        if isinstance(op, StageOperand) and ring.load.ahead is None:
+            value = self.outer.value(op.value)
+            b.emit_op(memory.SharedStore, slot, value, vector=memory.shared_vector(op.type, value.layout))
+            b.emit_op(AsyncFence)
+        return slot

@@ -43,6 +43,7 @@ from tilewright.transforms.gpu.occupancy import (
     ctas_of_tiles,
     registers,
     resident,
+    step_bytes,
 )
 from tilewright.transforms.gpu.overlap_mma import VECTOR_REGISTERS
 
@@ -84,7 +85,7 @@ def _specialize(function: Function, groups: Sequence[Group], options: Specialize
     rings, given = rings_of(groups), (options.limit, options.stages, options.blocks)
     several = 1 if options.stages else ctas_of_sums(function, rings, options.limit)
     tiles = 1 if options.stages or several > 1 else ctas_of_tiles(function, rings, options.limit)
-    several = max(several, resident(rings, tiles, options.blocks))
+    several = max(several, resident(step_bytes(function, rings), tiles, options.blocks))
     beside = several if several > 1 else ctas_of_an_sm(function, rings, options.limit)
     try:
         deeper = choose_depth(function, rings, beside, tiles, *given)

@@ -101,7 +101,7 @@ class _Stager(Rewriter):
 
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
         if isinstance(op, StageOperand):
-            return [self._operand(op, builder)]
+            return [self._operand(op, builder)] if op.copies == 1 else None
         return self._put(op, builder) if isinstance(op, tma.Put) else None
 
     def _operand(self, op: StageOperand, b: Builder) -> Value:

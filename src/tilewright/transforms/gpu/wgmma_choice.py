@@ -33,7 +33,7 @@ from tilewright.ir.ops.gpu.wgmma import (
 )
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MemoryOp, StoreView
-from tilewright.ir.ops.shape import Constant, Permute, Reshape
+from tilewright.ir.ops.shape import Constant, Permute, Reshape, constant_of
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType, TileType
 
@@ -44,6 +44,7 @@ _SMALL_ACCUMULATORS = 64  # registers of a thread of one warp group
 # The same, where weights between MMA ops stay in registers: 128x64 tiles of width 64 have 363 TFLOP/s with one warp
 # group, of which an SM holds two, and 308 with two (``benchmarks/gpu_attention.py``, causal, one H200).
 _SMALL_ACCUMULATORS_OF_ATTENTION = 128
+_COPIES, _MUCH = 4, 1 << 14  # of a gathered tile, and bytes of one of which there is a copy less
 MOST_WORDS = 240  # registers of a thread for the accumulators of MMA ops beside each other, and a left operand
 
 
@@ -68,9 +69,10 @@ Operands = tuple[Operand | None, Operand | None]
 class Choice:
     """MMA ops with their operands, stores that the TMA unit makes, and the warps that multiply.
 
-    A left operand of None stays in registers, a right one of None goes from there to shared memory; what is
-    ``converted`` there is fetched first. ``reasons`` say why other MMA ops stay as they are. ``multicast_pays`` where
-    rows of operands do not start on sectors of the L2 cache: what blocks fetch from it limits MMA ops then.
+    A left operand of None stays in registers, or is ``gathered`` into shared memory in so many copies; a right one of
+    None goes from registers to shared memory; what is ``converted`` there is fetched first. ``reasons`` say why other
+    MMA ops stay as they are. ``multicast_pays`` where rows of operands do not start on sectors of the L2 cache: what
+    blocks fetch from it limits MMA ops then.
     """
 
     mmas: dict[Mma, Operands]
@@ -80,6 +82,7 @@ class Choice:
     reasons: tuple[str, ...]
     multicast_pays: bool
     converted: dict[LoadView, Operand]
+    gathered: dict[Mma, tuple[SharedType, int]]
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,46 @@ def choose(function: Function, options: Options) -> Choice:
     facts = AnalysisManager(function).get(IntegerRanges)
     multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
     converted = dict(filter(None, (_converted(op, plan, reads) for op, (_, y) in found.items() if y is None)))
-    return Choice(found, stores if found else frozenset(), warps or 0, plan, tuple(reasons), multicast, converted)
+    gathered = {op: _gathered(op) for op in found}
+    return Choice(
+        found,
+        stores if found else frozenset(),
+        warps or 0,
+        plan,
+        tuple(reasons),
+        multicast,
+        converted,
+        {op: how for op, how in gathered.items() if how is not None},
+    )
+
+
+def _gathered(op: Mma) -> tuple[SharedType, int] | None:
+    """How the left operand of ``op`` lies in shared memory, and in how many copies, if threads load it from rows that
+    they find for a loop that only adds; else None."""
+    load, t = op.x.op, op.x.tile
+    if not isinstance(load, Load) or t.rank != 2 or t.element.bytes > 2 or not is_only_added(op):
+        return None
+    zero = load.padding is None or constant_of(load.padding) == 0
+    alone = list(op.x.users) == [op] and load.block is op.block
+    swizzle = swizzle_of(t.shape[1] * t.element.bytes)
+    if not (zero and alone and load.is_weak) or swizzle is None:
+        return None
+    found = SharedType(t.element, swizzled_layout(t.shape, 1, swizzle, t.element.bytes))
+    return (found, _COPIES if found.bytes <= _MUCH else _COPIES - 1) if readable(found, 1) else None
+
+
+def is_only_added(op: Mma) -> bool:
+    """Whether the loop around ``op`` does nothing with its sum but to add to it."""
+    loop = op.parent
+    if not isinstance(loop, For) or op.acc not in loop.carried or list(op.acc.users) != [op]:
+        return False
+    return op.block is loop.body and list(op.result.users) == [loop.body.terminator]
+
+
+def staged_copies(op: Mma) -> int:
+    """How many copies a right operand has that threads put into shared memory: with three the MMA op stays in flight
+    while they put the next one there."""
+    return 3 if is_only_added(op) and op.y.op is not None and op.y.op.block is op.block else 1
 
 
 def _converted(op: Mma, plan: LoweringPlan, reads: set[Op]) -> tuple[LoadView, Operand] | None:
@@ -211,6 +253,8 @@ def _follows_left(later: Mma, earlier: Mma) -> bool:
 def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operands | str:
     """Where the operands of ``op`` are, or why it is not done by wgmma; ``found`` are the MMA ops that are."""
     x, y = (None if _is_computed(op, k, found) else _operand(op, k, plan) for k in range(2))
+    if isinstance(x, str) and not isinstance(y, str) and _gathered(op) is not None:
+        return None, y
     if isinstance(x, str):
         return y if isinstance(y, str) else x
     converted = isinstance(op.y.op, Interleave) or (isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2)
@@ -267,13 +311,15 @@ def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> s
     beside = {m: operands for m, operands in found.items() if m.block is op.block}
     threads = 32 * warps
     words = sum(m.acc.tile.size for m in beside if m.acc.op not in beside)
-    words += max((m.x.tile.size // 2 for m, (x, _) in beside.items() if x is None), default=0)  # one is read at a time
+    registers = [m.x.tile.size // 2 for m, (x, _) in beside.items() if x is None and _gathered(m) is None]
+    words += max(registers, default=0)  # one is read at a time
     if words > MOST_WORDS * threads:
         return f"accumulators and operands of {words // threads} registers a thread are too many"
     # What an MMA op follows from may have given its tiles back.
     held = {m: operands for m, operands in beside.items() if m is op or not depends(op, m)}
     size = sum({o.load: o.bytes for operands in held.values() for o in operands if o is not None}.values())
-    size += sum(m.y.tile.size * m.y.tile.element.bytes for m, (_, y) in held.items() if y is None)
+    size += sum(staged_copies(m) * m.y.tile.size * m.y.tile.element.bytes for m, (_, y) in held.items() if y is None)
+    size += sum(t.bytes * copies for t, copies in filter(None, map(_gathered, held)))
     return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
 
 
@@ -360,7 +406,7 @@ def _drop_shared_loads(found: dict[Mma, Operands], reasons: list[str]) -> None:
 def _stands(op: Mma, pair: Operands, found: dict[Mma, Operands], inside: set[Op]) -> bool:
     source = op.y.op.x if isinstance(op.y.op, Cast) else op.y
     computed = any(_follows(v, found, transposed=v is op.y) for v in (op.x, op.y))
-    if None in pair and not computed and not isinstance(source.op, LoadView):
+    if None in pair and not computed and not isinstance(source.op, LoadView) and _gathered(op) is None:
         return False
     return all(o is None or (_is_around(o.load.block, op) and _may_fetch(o.load, op, inside)) for o in pair)
 

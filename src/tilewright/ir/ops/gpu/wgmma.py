@@ -106,14 +106,21 @@ def readable(t: SharedType, k_axis: int) -> bool:
 @define("gpu.stage_operand", table=GPU_OPS)
 class StageOperand(Op):
     """``value`` in shared memory, as an operand of ``gpu.wgmma``: in the place of what was fetched to ``buffer``, or in
-    a buffer that ``stage-stores`` gives it."""
+    a buffer that ``stage-stores`` gives it.
+
+    With several ``copies``, at least three, an iteration of the loop around it loads it, and ``pipeline-loads`` gives
+    it a ring of them: what was put there in the iteration before stays there in the next one, too.
+    """
 
     value: Value = operand()
     buffer: Value | None = optional_operand()
     type: SharedType = attribute(SharedType)
+    copies: int = attribute(int, default=1)
 
     def infer(self) -> tuple[Type, ...]:
         v, t = tile(self, self.value), self.type
+        several = self.buffer is None and self.copies > 2
+        require(self.copies == 1 or several, self, "{} copies", self.copies)
         require((t.dtype, t.shape, t.copies) == (v.dtype, v.shape, 1), self, "{} as {}", v, t)
         if self.buffer is not None:
             of = shared(self, self.buffer)
