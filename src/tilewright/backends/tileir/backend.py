@@ -104,6 +104,7 @@ class TileIRBackend(DriverBackend[str]):
 
 _IN_ORDER, _WITHOUT_TMA, _WITHOUT_DIVISORS = "memory ops in program order", "no TMA", "no promises of divisibility"
 _KEPT_LOADS, _NOT_OPTIMIZED = "loads that are not repeated", "no optimization"
+_AHEAD = "operands loaded ahead of stores"  # where barriers may be missing: some kernels are taken so only
 _WITHOUT_HINTS, _ONE_CTA, _USUAL_WARPS = "no hints", "one CTA", "the usual number of worker warps"
 _HINTS = ("num_ctas", "occupancy", "num_worker_warps")  # the assembler ends without a word where it cannot keep them
 
@@ -117,7 +118,7 @@ _MOVES: frozenset[type[Op]] = frozenset(
 def _fallbacks(function: Function, architecture: str) -> Sequence[tuple[str, ...]]:
     """How to compile a kernel, and then, where the assembler refuses or does not end, with less freedom."""
     found: Sequence[tuple[str, ...]] = ((), (_IN_ORDER,), (_WITHOUT_TMA,), (_WITHOUT_DIVISORS,), (_KEPT_LOADS,))
-    found = [*found, (_NOT_OPTIMIZED,), (_NOT_OPTIMIZED, _IN_ORDER)]
+    found = [*found, (_NOT_OPTIMIZED,), (_NOT_OPTIMIZED, _IN_ORDER), (_AHEAD,)]
     without = [(_WITHOUT_HINTS, *fallback) for fallback in found]
     if not any(hint in function.hints for hint in _HINTS):
         return found
@@ -150,6 +151,7 @@ def _kernel(function: Function, variant: Any, fallback: Sequence[str]) -> Kernel
         tma=_WITHOUT_TMA not in fallback,
         divisors=_WITHOUT_DIVISORS not in fallback,
         keep_loads=_KEPT_LOADS in fallback,
+        ahead=_AHEAD in fallback,
     )
 
 

@@ -51,7 +51,8 @@ class Kernel:
     ``negative_strides`` it takes arrays that have some: their extents have 64 bits, and no tile goes through the TMA
     unit, nor does any without ``tma``. In ``program_order`` no memory op may be done before one that the program has
     before it. Without ``divisors`` it is not said what addresses, extents and strides are multiples of. With
-    ``keep_loads`` tiles of every size are loaded once, from memory that the kernel writes."""
+    ``keep_loads`` tiles of every size are loaded once, from memory that the kernel writes. With ``ahead`` operands of
+    products may be loaded ahead in loops that access again what they have written."""
 
     function: core.Function
     symbol: str | None = None
@@ -61,6 +62,7 @@ class Kernel:
     tma: bool = True
     divisors: bool = True
     keep_loads: bool = False
+    ahead: bool = False
 
     @property
     def may_use_tma(self) -> bool:

@@ -106,7 +106,7 @@ class Tokens:
                     after |= self._before
                 self._before = after
                 multiplies = isinstance(op, control.For) and any(isinstance(o, _PRODUCTS) for o in op.body.ops)
-                if self._clashes and multiplies:
+                if self._clashes and multiplies and not self._e.kernel.ahead:
                     self._in_order, self._is_apart = True, False
                 self._clashes |= clashes
                 if own:
