@@ -152,29 +152,30 @@ def _default_cpu(torch: Any, enter: Callable[..., Any]) -> Callable[..., Any]:
 # As many as such a GPU has: programs divide the number by blocks in a cluster, and size their grids with the result.
 PROCESSORS = 132
 
+_PROPERTIES = SimpleNamespace(
+    name="cpu",
+    multi_processor_count=PROCESSORS,
+    major=9,
+    minor=0,
+    warp_size=32,
+    total_memory=1 << 34,
+    L2_cache_size=1 << 25,
+    shared_memory_per_block=48 << 10,
+    shared_memory_per_block_optin=227 << 10,
+    shared_memory_per_multiprocessor=228 << 10,
+    regs_per_multiprocessor=1 << 16,
+    max_threads_per_multi_processor=2048,
+    max_threads_per_block=1024,
+    clock_rate=1 << 21,
+    memory_clock_rate=1 << 21,
+    memory_bus_width=512,
+    is_integrated=0,
+    is_multi_gpu_board=0,
+)
+
 
 def _fake_cuda(torch: Any) -> dict[str, Any]:
     """What ``torch.cuda`` answers: one device that has always finished."""
-    properties = SimpleNamespace(
-        name="cpu",
-        multi_processor_count=PROCESSORS,
-        major=9,
-        minor=0,
-        warp_size=32,
-        total_memory=1 << 34,
-        L2_cache_size=1 << 25,
-        shared_memory_per_block=48 << 10,
-        shared_memory_per_block_optin=227 << 10,
-        shared_memory_per_multiprocessor=228 << 10,
-        regs_per_multiprocessor=1 << 16,
-        max_threads_per_multi_processor=2048,
-        max_threads_per_block=1024,
-        clock_rate=1 << 21,
-        memory_clock_rate=1 << 21,
-        memory_bus_width=512,
-        is_integrated=0,
-        is_multi_gpu_board=0,
-    )
     answers = {
         "is_available": True,
         "is_initialized": True,
@@ -184,14 +185,14 @@ def _fake_cuda(torch: Any) -> dict[str, Any]:
         "current_stream": Stream(),
         "default_stream": Stream(),
         "get_device_capability": (9, 0),
-        "get_device_name": properties.name,
-        "get_device_properties": properties,
+        "get_device_name": _PROPERTIES.name,
+        "get_device_properties": _PROPERTIES,
         "memory_allocated": 0,
         "max_memory_allocated": 0,
         "memory_reserved": 0,
         "max_memory_reserved": 0,
         "memory_summary": "",
-        "mem_get_info": (properties.total_memory, properties.total_memory),
+        "mem_get_info": (_PROPERTIES.total_memory, _PROPERTIES.total_memory),
         "utilization": 0,
         "can_device_access_peer": False,
         "cudart": SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0),

@@ -46,8 +46,7 @@ class _Parser:
             "for": self.for_,
             "loop": self.loop,
             "if": self.if_,
-            "reduce": self.fold,
-            "scan": self.fold,
+            **dict.fromkeys(("reduce", "scan"), self.fold),
         }
 
     # -- the module

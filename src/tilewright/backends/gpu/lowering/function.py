@@ -110,17 +110,9 @@ def add_kernel(
     types += [ir.PointerType()] * len(maps)
     kernel = ir.Function(module, ir.FunctionType(VOID, types), called.symbol)
     kernel.calling_convention = "ptx_kernel"
-    set.add(kernel.attributes, f'"nvvm.reqntid"="{threads},1,1"')  # llvmlite knows no attributes of targets
-    occupancy = function.hints.get("occupancy")
-    if roles is not None and roles.registers is not None:
-        load, compute = roles.registers  # that are redistributed
-        most = (load * (threads - tile_threads) + compute * tile_threads) // threads // _REGISTER_STEP * _REGISTER_STEP
-        set.update(kernel.attributes, (f'"nvvm.maxnreg"="{most}"', '"nvvm.minctasm"="1"'))
-    elif isinstance(occupancy, int):
-        set.add(kernel.attributes, f'"nvvm.minctasm"="{occupancy}"')
-    elif any(isinstance(op, MmaOp) for op in function.walk()):
-        # Where registers do not suffice, ptxas (12.8, 13.5) otherwise goes back to 32 of them, for all that it is told.
-        set.add(kernel.attributes, '"nvvm.minctasm"="1"')
+    limits = {"reqntid": f"{threads},1,1", **_register_limits(function, roles, threads, tile_threads)}
+    for name, limit in limits.items():
+        set.add(kernel.attributes, f'"nvvm.{name}"="{limit}"')  # llvmlite knows no attributes of targets
     builder = TextBuilder(kernel.append_basic_block("entry"))
     lines = SourceLines(module, kernel, function, "DebugDirectivesOnly")  # ptxas refuses more for optimized code
     cx = Context(builder, target, RULES)
@@ -150,6 +142,21 @@ def add_kernel(
     cx.run(function.body)
     builder.leave_out_unread()
     return Kernel(called.symbol, threads, memory.shared_bytes(allocations), maps)
+
+
+def _register_limits(
+    function: Function, roles: WarpSpecialize | None, threads: int, tile_threads: int
+) -> dict[str, int]:
+    """What limits the registers of a thread, by the names of attributes."""
+    occupancy = function.hints.get("occupancy")
+    if roles is not None and roles.registers is not None:
+        load, compute = roles.registers  # that are redistributed
+        most = (load * (threads - tile_threads) + compute * tile_threads) // threads // _REGISTER_STEP * _REGISTER_STEP
+        return {"maxnreg": most, "minctasm": 1}
+    if isinstance(occupancy, int):
+        return {"minctasm": occupancy}
+    # Where registers do not suffice, ptxas (12.8, 13.5) otherwise goes back to 32 of them, for all that it is told.
+    return {"minctasm": 1} if any(isinstance(op, MmaOp) for op in function.walk()) else {}
 
 
 def _mark_by_value(argument: ir.Argument, size: int, alignment: int) -> None:
