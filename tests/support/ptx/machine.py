@@ -368,7 +368,7 @@ def _selp(cta: Cta, i: Instruction, chosen: Array) -> None:
 def _ld(cta: Cta, i: Instruction, chosen: Array) -> None:
     parts = _parts(i)
     space, kind = parts[0], parts[-1]
-    if space == "param" and cta.place(i.operands[1])[0] in cta.registers:  # of one that is passed by value
+    if space == "param" and "%" in cta.place(i.operands[1])[0]:  # the address of one that is passed by value
         space = parts[0] = "global"
     if space == "param":
         base, offset = cta.place(i.operands[1])
