@@ -3,7 +3,6 @@ is left: kernels that lead there are refused, and libraries keep what nobody use
 
 from __future__ import annotations
 
-import ast
 import re
 
 from tilewright.frontend.cpp.attributes import blank, closing, mask
@@ -57,7 +56,7 @@ def _as_cpp(text: str, masked: str) -> str | None:
         if c == ":" and not depth:
             ends.append(i)
     parts = [text[i:j] for i, j in zip([0, *(e + 1 for e in ends)], [*ends, len(text)])]
-    written = "".join(ast.literal_eval(each) for each in _STRING.findall(parts[0]))
+    written = "".join(re.sub(r"\\(?:.|\n)", " ", each[1:-1]) for each in _STRING.findall(parts[0]))  # without escapes
     instruction = re.sub(r"\s+", " ", written.replace("%%", "%")).strip(" ;{}")
     operands = [
         part[m.end() : closing(part, m.end(), "()") + 1] for part in parts[1:3] for m in _OPERAND.finditer(part)
