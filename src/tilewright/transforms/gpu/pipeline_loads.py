@@ -235,7 +235,7 @@ class _Loop:
         self.op = op
         self.stages, self.ahead = stages, ahead
         self.b = b
-        self.operands: dict[Op, tuple[_Ring, _Path]] = {}
+        self.uses: dict[Op, tuple[_Ring, _Path]] = {}
         self.copies: list[tuple[AheadLoad, Value]] = []
         self.gone: set[Op] = set()
         for load in loads:
@@ -243,7 +243,7 @@ class _Loop:
             t = SharedType(load.type.dtype, load.type.layout, stages)
             alignment = SWIZZLED_ALIGNMENT if staged else memory.SHARED_ALIGNMENT
             ring = _Ring(load, b.emit(memory.SharedAlloc, type=t, alignment=alignment))
-            self.operands |= {use: (ring, path) for use, path in load.uses}
+            self.uses |= {use: (ring, path) for use, path in load.uses}
             self.gone |= {op for _, path in load.uses for op in path}
             if load.ahead is not None:
                 self.copies.append((load.ahead, ring.buffer))
@@ -290,8 +290,8 @@ class _Loop:
         b = self.b
         for op in self.op.body.ops:
             b.loc = op.loc
-            if op in self.operands:
-                self.outer.values[op.results[0]] = self._operand(op, *self.operands[op], reading)
+            if op in self.uses:
+                self.outer.values[op.results[0]] = self._operand(op, *self.uses[op], reading)
             elif isinstance(op, Continue):
                 following = [next_slot(b, v, self.stages)[0] for v in (reading, writing)]
                 b.emit_op(Continue, [*self.outer.all(op.values), *following])
