@@ -67,6 +67,7 @@ def has_llvm() -> bool:
 @functools.cache
 def available() -> bool:
     """Whether such functions can be made: by CPython with its global lock, and LLVM."""
+    # ``sysconfig`` says it, too, but is one module more for a first launch to load.
     return sys.implementation.name == "cpython" and "free-threading" not in sys.version and has_llvm()
 
 

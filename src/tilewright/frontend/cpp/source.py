@@ -32,7 +32,7 @@ _SHARED = re.compile(r"\b(?:__host__|__tile__|constexpr|consteval)\b")
 def prepare(text: str, name: str, *, launches: bool = False) -> str:
     """``text`` with hints made visible to the compiler, SIMT kernels emptied, and launches removed or, to instantiate
     what is launched, made calls."""
-    text = without_simtbodies(text)
+    text = without_simt_bodies(text)
     text = launches_as_calls(text, name, marked=True) if launches else without_launches(text, name)
     return rewrite_hints(text, name)
 
@@ -73,7 +73,7 @@ def headers_first(
     return "".join(f"{line}\n" for line in lines), own
 
 
-def without_simtbodies(text: str) -> str:
+def without_simt_bodies(text: str) -> str:
     """``text`` with the bodies of SIMT kernels emptied, and a mark in those of functions that only SIMT code calls."""
     masked = mask(text)
     for match, start, end in reversed(list(bodies(masked, _SIMT))):

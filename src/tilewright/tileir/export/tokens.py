@@ -48,8 +48,8 @@ class Tokens:
     write, a write after the loads since then. All memory is one where an address may be in any, or where an access
     acquires or releases; in ``program_order`` every op comes after the one before it, and so where a loop with products
     accesses what it has written: of the iteration that ``tileiras`` 13.5 does apart, as it loads ahead, it leaves out
-    barriers. ``kinds`` are all kinds of ops
-    that the function has, ``unused`` the loads that nothing needs, with what is computed of them.
+    barriers. ``kinds`` are all kinds of ops that the function has, ``unused`` the loads that nothing needs, with what
+    is computed of them.
     """
 
     def __init__(self, e: Emitter) -> None:
