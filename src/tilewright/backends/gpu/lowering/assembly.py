@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from tilewright.backends.external import external
 from tilewright.backends.native.text_builder import TextBuilder
 
 I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
@@ -14,6 +15,15 @@ VOID = ir.VoidType()
 _MANY = 8
 # By what types are called: integers of all widths have one hash.
 _CONSTRAINTS = {"i1": "b", "i16": "h", "half": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
+# What LLVM has as intrinsics, which it leaves alone: inline assembly takes its code generator twice as long.
+_INTRINSICS = {
+    "max.f32 $0, $1, $2;": "llvm.nvvm.fmax.f",
+    "max.NaN.f32 $0, $1, $2;": "llvm.nvvm.fmax.nan.f",
+    "min.f32 $0, $1, $2;": "llvm.nvvm.fmin.f",
+    "min.NaN.f32 $0, $1, $2;": "llvm.nvvm.fmin.nan.f",
+    "ex2.approx.ftz.f32 $0, $1;": "llvm.nvvm.ex2.approx.ftz.f",
+    "div.approx.ftz.f32 $0, $1, $2;": "llvm.nvvm.div.approx.ftz.f",
+}
 
 
 def constraint(type_: ir.Type) -> str:
@@ -49,6 +59,9 @@ def assembly(
     With ``effects`` it stays where it is, as often as it is, and memory changes; without, it is a function of the
     operands.
     """
+    if (intrinsic := _INTRINSICS.get(text)) is not None:
+        function = external(builder.module, intrinsic, results[0], [v.type for v in operands])
+        return [builder.compute(results[0], "call", operands, f"call {results[0]} {function.get_reference()}(", ")")]
     early = "&" if text.count(";") > 1 else ""  # a result is written while operands are still to be read
     constraints = [f"={early}{constraint(t)}" for t in results] + [constraint(v.type) for v in operands]
     if effects:
