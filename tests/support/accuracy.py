@@ -241,6 +241,7 @@ BOUNDS: dict[str, dict[str, dict[str, float]]] = {
         "exp, APPROX": {"f32": 65.0},
         "exp2": _through_float32(2.5, 1.25),
         "exp2, flushed": {"f32": 2.25},
+        "tanh": _through_float32(2.0, 2.75),
         "tanh, APPROX": {"f32": 135.0},
         "truediv, FULL": {"f32": 2.25},
         "truediv, APPROX": {"f32": 2.25},

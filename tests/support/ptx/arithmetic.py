@@ -37,6 +37,9 @@ _LIBRARY.fma.argtypes, _LIBRARY.fma.restype = [ctypes.c_double] * 3, ctypes.c_do
 _fma = np.frompyfunc(_LIBRARY.fma, 3, 1)
 
 
+_UNSPECIFIED = 0xA5C3_5A3C_C35A_A5C3  # the quotient by zero, which is some number
+
+
 class Unknown(Exception):
     """An instruction that this interpreter does not have, or that must not be written."""
 
@@ -92,9 +95,9 @@ def _arithmetic(name: str, modifiers: list[str], dtype: DType, operands: Sequenc
     if modifiers and not (name == "mul" and modifiers == ["lo"]):
         return _multiply_more(name, modifiers, dtype, xs)
     if name == "div":
-        if not xs[1].all():
-            raise Unknown("division by zero, of which the result is not specified")
-        attributes["rounding"] = RoundingMode.RZ
+        zero, attributes["rounding"] = xs[1] == 0, RoundingMode.RZ
+        found = bits_of(evaluate(name, dtype, attributes, [xs[0], np.where(zero, 1, xs[1]).astype(xs[1].dtype)]), dtype)
+        return np.where(zero, np.array(_UNSPECIFIED % (1 << dtype.bitwidth), found.dtype), found)
     return bits_of(evaluate(name, dtype, attributes, xs), dtype)
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.gpu_text import layout
+from support.gpu_interpreter import interpreter_backend
+from support.gpu_text import layout, line
 from support.passes import check
 
 import tilewright as ct
-from tilewright.ir.gpu_stage import NUM_STAGES
+from tilewright.ir.gpu_stage import DEEPER, NUM_STAGES
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.memory import AsyncCopy, Barrier
+from tilewright.ir.ops.gpu.tiles import ConvertLayout
+from tilewright.ir.parser import parse_function
 from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.lowering import lower_to_gpu
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
@@ -127,3 +132,145 @@ def test_what_stays(stages: int, budget: int, old: str, new: str) -> None:
     assert old in LOOP
     before = f"{HEAD}{LOOP.replace(old, new) if old else LOOP}{TAIL}"
     check(PipelineLoads(stages, budget), before, before)
+
+
+LANES = layout(line(), line(1, 2, 4, 8, 16))  # 32 elements in one warp
+ROWS_HEAD = f"""
+func @f(%p: ptr<f32> = "x".base, %n: i32 = "n".scalar) hints {{num_warps = 1}} {{
+  %o = constant() {{value = 0, type = !i32}} : i32
+  %l = constant() {{value = 1, type = !i32}} : i32
+  %i = iota() {{type = !i32[32]{LANES}}} : i32[32]{LANES}
+  %a = gpu.splat(%p) {{type = !ptr<f32>[32]{LANES}}} : ptr<f32>[32]{LANES}
+  %b = ptr_offset(%a, %i) : ptr<f32>[32]{LANES}
+  %z = constant() {{value = 0.0, type = !f32[32]{LANES}}} : f32[32]{LANES}"""
+ROWS = f"""
+  %r = for(%o, %n, %l, [%z]) : f32[32]{LANES} {{ ^(%k: i32, %s: f32[32]{LANES})
+    %m = gpu.splat(%k) {{type = !i32[32]{LANES}}} : i32[32]{LANES}
+    %d = ptr_offset(%b, %m) : ptr<f32>[32]{LANES}
+    %x = gpu.load(%d, _, _) {{vector = 1}} : f32[32]{LANES}
+    %t = add(%s, %x) : f32[32]{LANES}
+    continue([%t])
+  }}
+  gpu.store(%b, %r, _) {{vector = 1}}
+  return()
+}}
+"""
+
+
+def row_copied(at: str, slot: str, runs: str) -> str:
+    """The copy of one iteration."""
+    return f"""
+    %m_{at} = gpu.splat(%{at}) {{type = !i32[32]{LANES}}} : i32[32]{LANES}
+    %d_{at} = ptr_offset(%b, %m_{at}) : ptr<f32>[32]{LANES}
+    %e_{at} = gpu.splat(%{runs}) {{type = !i1[32]{LANES}}} : i1[32]{LANES}
+    %s_{at} = gpu.shared_copy(%ring, %{slot}) : shared<{ROW}>
+    gpu.async_copy(%s_{at}, %d_{at}, %e_{at}) {{vector = 1}}
+    gpu.async_commit()"""
+
+
+def later(name: str, of: str, iterations: int) -> str:
+    return f"""
+    %n_{name} = constant() {{value = {iterations}, type = !i32}} : i32
+    %f_{name} = mul(%l, %n_{name}) : i32
+    %{name} = add(%{of}, %f_{name}) : i32"""
+
+
+def next_of_three(of: str) -> str:
+    return next_buffer(of, f"n{of}").replace("value = 2,", "value = 3,")
+
+
+ROW = "f32[32]#layout<offset = [[1],[2],[4],[8],[16]]>"
+
+
+def test_where_few_blocks_run_rows_are_copied_ahead() -> None:
+    """As many as keep the memory busy: with so many blocks on an SM two. Threads read what they have copied."""
+    after = f"""{ROWS_HEAD}
+  %ring = gpu.shared_alloc() {{type = !shared<{ROW},3>}} : shared<{ROW},3>
+  %zero = constant() {{value = 0, type = !i32}} : i32
+  %any = cmp(%o, %n) {{predicate = CmpPredicate.LT}} : i1{row_copied("o", "zero", "any")}{later("next", "o", 1)}
+  %one = constant() {{value = 1, type = !i32}} : i32
+  %more = cmp(%next, %n) {{predicate = CmpPredicate.LT}} : i1{row_copied("next", "one", "more")}
+  %r0 = constant() {{value = 0, type = !i32}} : i32
+  %w0 = constant() {{value = 2, type = !i32}} : i32
+  %r, %y1, %y2 = for(%o, %n, %l, [%z, %r0, %w0]) : f32[32]{LANES}, i32, i32 {{
+    ^(%k: i32, %s: f32[32]{LANES}, %from: i32, %to: i32)
+    gpu.async_wait() {{pending = 1}}{later("ahead", "k", 2)}
+    %exists = cmp(%ahead, %n) {{predicate = CmpPredicate.LT}} : i1{row_copied("ahead", "to", "exists")}
+    %m = gpu.splat(%k) {{type = !i32[32]{LANES}}} : i32[32]{LANES}
+    %d = ptr_offset(%b, %m) : ptr<f32>[32]{LANES}
+    %slot = gpu.shared_copy(%ring, %from) : shared<{ROW}>
+    %x = gpu.shared_load(%slot) {{type = !f32[32]{LANES}}} : f32[32]{LANES}
+    %t = add(%s, %x) : f32[32]{LANES}{next_of_three("from")}{next_of_three("to")}
+    continue([%t, %nfrom, %nto])
+  }}
+  gpu.async_wait()
+  gpu.store(%b, %r, _) {{vector = 1}}
+  return()
+}}
+""".replace("num_warps = 1", "num_warps = 1, pipeline_stages = 3")
+    check(PipelineLoads(blocks=170), ROWS_HEAD + ROWS, after, names=False)
+
+
+def test_how_far_ahead_rows_would_be_copied_is_known() -> None:
+    """Three stages, and 16 where few blocks run; none where that is not wanted."""
+    found = PipelineLoads().run(parse_function(ROWS_HEAD + ROWS))
+    assert (found.hints[NUM_STAGES], found.hints[DEEPER]) == (3, (16,) * 8)
+    check(PipelineLoads(1), ROWS_HEAD + ROWS, ROWS_HEAD + ROWS)
+
+
+@pytest.mark.parametrize(("columns", "stages"), [(4096, 3), (8192, 2), (16384, None)])
+def test_large_rows_have_fewer_stages(columns: int, stages: int | None) -> None:
+    @ct.kernel
+    def sums(x: ct.Array, out: ct.Array) -> None:
+        total = ct.zeros((1, columns), ct.float32)
+        for i in range(x.shape[0]):
+            total += ct.load(x, (i, 0), (1, columns))
+        ct.store(out, (0, 0), total)
+
+    x = np.ones((2, columns), np.float32)
+    function = optimize(specialization(sums, (x, x), "reference").function)
+    assert lower_to_gpu(function, 4).hints.get(NUM_STAGES) == stages
+
+
+@ct.kernel
+def row_products(x: ct.Array, v: ct.Array, out: ct.Array) -> None:
+    i = ct.bid(0)
+    total = ct.zeros((16, 32), ct.float32)
+    for j in range(ct.num_tiles(x, 1, (16, 32))):
+        total += ct.load(x, (i, j), (16, 32)) * ct.load(v, (j,), (32,))[None, :]
+    ct.store(out, (i,), ct.sum(total, axis=1))
+
+
+@pytest.mark.parametrize("columns", [32, 100, 640])
+@pytest.mark.parametrize("warps", [1, 4])
+def test_products_with_rows(columns: int, warps: int) -> None:
+    """The vector is loaded as threads use it: they wait for each other where they read what others have copied."""
+    rng = np.random.default_rng(columns)
+    x, v, out = rng.random((16, columns), np.float32), rng.random(columns, np.float32), np.ones(16, np.float32)
+    with interpreter_backend(warps, None, "sm_90", blocks=1) as backend:
+        ct.launch(None, (1,), row_products, (x, v, out), backend=backend)
+    np.testing.assert_allclose(out, x @ v, rtol=1e-5)
+    lowered = lower_to_gpu(optimize(specialization(row_products, (x, v, out), "reference").function), warps, blocks=1)
+    loop = next(op for op in lowered.walk() if isinstance(op, For))
+    kinds = [type(op) for op in loop.walk() if isinstance(op, (AsyncCopy, Barrier, ConvertLayout))]
+    assert kinds.count(AsyncCopy) == 2
+    assert Barrier in kinds
+    assert ConvertLayout not in kinds
+
+
+def test_threads_wait_for_nobody_where_each_reads_what_it_copied() -> None:
+    @ct.kernel
+    def sums(x: ct.Array, out: ct.Array) -> None:
+        total = ct.zeros((1, 256), ct.float32)
+        for i in range(x.shape[0]):
+            total += ct.load(x, (i, 0), (1, 256))
+        ct.store(out, (0, 0), total)
+
+    x, out = np.ones((21, 256), np.float32), np.zeros((1, 256), np.float32)
+    with interpreter_backend(2, None, "sm_90", blocks=1) as backend:
+        ct.launch(None, (1,), sums, (x, out), backend=backend)
+    assert (out == 21).all()
+    lowered = lower_to_gpu(optimize(specialization(sums, (x, out), "reference").function), 2, blocks=1)
+    kinds = [type(op) for op in lowered.walk() if isinstance(op, (AsyncCopy, Barrier))]
+    assert AsyncCopy in kinds
+    assert Barrier not in kinds

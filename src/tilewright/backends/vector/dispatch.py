@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from tilewright.backends.vector import arith, integer, logic, storage, types
+from tilewright.backends.vector import arith, integer, logic, storage, trigonometry, types
 from tilewright.backends.vector.convert import cast
 from tilewright.backends.vector.division import Divisor
 from tilewright.backends.vector.features import HostFeatures
@@ -82,6 +82,11 @@ class VectorEmitter:
     def emit_op(self, op: ElementOp, operands: Sequence[ir.Value]) -> ir.Value:
         """``emit`` for an op that many of its elements share."""
         return _EMIT[op.name](op, *(Val(self._at, x) for x in operands)).value
+
+    def usual_circular(self, name: str, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The ``name``, sin or cos, of ``x``, and where that is too large for this result."""
+        found, large = trigonometry.usual_circular(name, Val(self._at, x))
+        return found.value, large.value
 
     def to_bfloat(self, x: ir.Value) -> ir.Value | None:
         """``emit("cast", ...)`` of float32 to bfloat16, to nearest; None where the processor has nothing for it.

@@ -14,6 +14,7 @@ class HostFeatures(NamedTuple):
     scale: bool = False  # multiplication by a power of two given by its exponent, in one instruction
     wide: bool = False  # AVX-512: F, VL, BW and DQ
     slow_division: bool = False  # of 512 bits: it takes as long as 16 products of them
+    total_division: bool = False  # of integers: by zero it gives anything, and MIN / -1 wraps
     bfloat: bool = False  # conversion of float32 to bfloat16 that takes subnormal numbers as zeros
     bfloat_rounding: bool = False  # conversion of float32 to bfloat16 that takes all numbers
     dot_bytes: bool = False  # sums of four products of bytes, in vectors of 512 bits

@@ -41,6 +41,8 @@ def _quotient(a: Val, b: Val, dtype: DType) -> Val:
     """The quotient truncated toward zero, 0 where b is 0."""
     if isinstance(b.value, Splat) and int(b.value.value) not in (0, -1):
         return _hardware_quotient(a, b, dtype)  # LLVM turns this into a multiplication
+    if a.at.features.total_division:
+        return where(b.eq(0), 0, _hardware_quotient(a, b, dtype))
     special = b.eq(0) | b.eq(-1) if dtype.is_signed else b.eq(0)
     safe = where(special, 1, b)
     if a.at.lanes is None:

@@ -93,21 +93,25 @@ _TWO_OVER_PI_WORDS = (
 )
 
 
+def usual_circular(name: str, x: Val) -> tuple[Val, Val]:
+    """``circular``, and whether the angle is too large for that."""
+    size = magnitude(x)
+    if x.scalar == F32:
+        found, limit = _evaluate_f32(name, *_reduce_f32(x)), _LIMIT_F32
+    else:
+        found, limit = _evaluate(name, *_reduce(x)), _LIMIT
+    return found if name == "cos" else where(x.eq(0.0), x, found), size > limit  # the sign of zero
+
+
 def circular(name: str, x: Val) -> Val:
     """``sin``, ``cos`` or, in float64 only, ``tan``. Splits the block: for outlined bodies."""
-    at, size = x.at, magnitude(x)
-    if x.scalar == F32:
-        common = _evaluate_f32(name, *_reduce_f32(x))
-        large = size > _LIMIT_F32
-    else:
-        common = _evaluate(name, *_reduce(x))
-        large = size > _LIMIT
+    at = x.at
+    common, large = usual_circular(name, x)
 
     def one_lane(lane: Val) -> Val:
         return lane.at.outlined(f"{name}.large", lambda a: _large(name, a), lane, cold=True)
 
-    result = at.unless_any(large, common, lambda: where(large, at.lane_by_lane(one_lane, x), common))
-    return result if name == "cos" else where(x.eq(0.0), x, result)  # the sign of zero
+    return at.unless_any(large, common, lambda: where(large, at.lane_by_lane(one_lane, x), common))
 
 
 def _reduce_f32(x: Val) -> tuple[Val, Val]:

@@ -14,7 +14,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import ACQUIRES, RELEASES
 from tilewright.ir.gpu_stage import num_warps
-from tilewright.ir.layouts import LANES
+from tilewright.ir.layouts import LANES, LinearLayout
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.gpu import memory
@@ -62,6 +62,7 @@ class _Access:
     everything: bool = False  # orders all of global memory
     group: int | None = None  # the bit of an offset by which the bytes of warp groups differ, which are apart
     group_done: bool = False  # the warp groups have waited since, each for itself
+    private: Op | None = None  # an allocation each of whose elements one thread accesses
 
     @property
     def is_shared(self) -> bool:
@@ -71,7 +72,8 @@ class _Access:
         if self.is_shared != other.is_shared or not (self.writes or other.writes):
             return False
         if self.is_shared:
-            meets = self.low < other.high and other.low < self.high
+            alone = self.private is not None and self.private is other.private
+            meets = self.low < other.high and other.low < self.high and not alone
             return meets and not (other.group_done and self.in_groups_with(other))
         if self.everything or other.everything:
             return True
@@ -164,7 +166,7 @@ class _Dependences(DependenceWalk[_Pending]):
     def _accesses(self, op: Op) -> Iterator[_Access]:
         if isinstance(op, (memory.SharedMemoryOp, memory.AsyncCopy)):
             writes = not isinstance(op, (memory.SharedLoad, memory.SharedExtract, TmaStore))
-            yield _Access(writes, None, *_range(op.buffer), group=_group(op))
+            yield _Access(writes, None, *_range(op.buffer), group=_group(op), private=_private(op))
         if isinstance(op, Wgmma):
             for operand in (op.x, op.y):
                 if isinstance(operand.type, SharedType):
@@ -192,6 +194,22 @@ def _group(op: memory.SharedMemoryOp | memory.AsyncCopy) -> int | None:
     if isinstance(op, TmaStore) and op.by_group and isinstance(op.map.op, TensorMap):
         return box_offset(t, op.map.op)
     return None
+
+
+def _private(op: memory.SharedMemoryOp | memory.AsyncCopy) -> Op | None:
+    """The allocation behind ``op``, if all copies to it and loads from it have one layout, which gives each element to
+    one thread: then nobody waits for others. With several layouts one barrier does for copies and loads."""
+    allocation = _allocation(op.buffer)[0]
+    layouts: set[LinearLayout | None] = set()
+    direct = list(allocation.result.users)
+    copies = [user for c in direct if isinstance(c, memory.SharedCopy) for user in c.result.users]
+    for access in (*copies, *(user for user in direct if not isinstance(user, memory.SharedCopy))):
+        if isinstance(access, memory.AsyncCopy):
+            layouts.add(access.ptrs.layout)
+        else:
+            layouts.add(access.result.layout if isinstance(access, memory.SharedLoad) else None)
+    (layout, *others) = layouts
+    return allocation if not others and layout is not None and layout.is_injective else None
 
 
 def _range(buffer: Value) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from tilewright.ir.dtypes import DType, float8_e4m3fn, float8_e5m2, float16
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops import memory
+from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, If, Loop, LoopOp, Yield
 from tilewright.ir.ops.gpu import mma
 from tilewright.ir.ops.gpu.tma import can_part, swizzle_of
@@ -41,6 +42,7 @@ class AccessLayouts:
         self._vectors: dict[tuple[_Shape, int], int] = {}
         self._layouts: dict[_Shape, LinearLayout] = {}
         self._own: dict[Op, LinearLayout] = {}
+        self._beside: dict[Op, tuple[Op, int]] = {}
         accesses = [op for op in function.walk() if isinstance(op, memory.PointerMemoryOp) and op.ptrs.tile.rank]
         for op in accesses:
             self._vote(op)
@@ -58,10 +60,12 @@ class AccessLayouts:
         if isinstance(op, memory.Load) and is_factor(op.result):
             self._own[op] = blocked(t.shape, order, vector, self.warps)
             return
-        beside = _beside_accumulator(op, self.warps) if isinstance(op, memory.Load) else None
-        if beside is not None:
-            self._own[op] = beside
-            return
+        if isinstance(op, memory.Load) and (beside := _used_beside(op)) is not None:
+            if isinstance(beside[0], memory.Load):
+                self._beside[op] = beside  # whose layout is known when all have voted
+            elif (layout := self._as_used(op, *beside)) is not None:
+                self._own[op] = layout
+                return
         votes = self._votes.setdefault(t.shape, {})
         votes[order] = votes.get(order, 0) + t.size * size
         key = t.shape, fastest
@@ -69,7 +73,21 @@ class AccessLayouts:
 
     def of(self, op: memory.PointerMemoryOp) -> LinearLayout:
         """The layout in which ``op`` accesses memory."""
+        if isinstance(op, memory.Load) and op in self._beside:
+            self._own[op] = self._as_used(op, *self._beside.pop(op)) or self.layout(op.ptrs.tile.shape)
         return self._own.get(op) or self.layout(op.ptrs.tile.shape or (1,))
+
+    def _as_used(self, op: memory.Load, other: Op, axis: int) -> LinearLayout | None:
+        """How threads hold what ``op`` loads where they have what ``other`` makes, if that are few elements. Several
+        load the same ones, and none waits for another one."""
+        if isinstance(other, memory.Load):
+            home = self.of(other)
+        elif isinstance(other, Mma):
+            home = mma_home(other, self.warps)
+        else:
+            home = wgmma_layout(other.results[0].tile.shape, self.warps)
+        found = home.shrink(axis).reshape(op.result.tile.shape)
+        return found if found.num_registers <= _FEW_ELEMENTS else None
 
     def _fit_stores(self, accesses: Sequence[memory.PointerMemoryOp]) -> None:
         """No more elements of a thread side by side than its widest store takes: the stores of a warp would have gaps,
@@ -99,25 +117,27 @@ class AccessLayouts:
         return self._layouts[shape]
 
 
-def _beside_accumulator(op: memory.Load, warps: int) -> LinearLayout | None:
-    """How threads hold what ``op`` loads in each step of a loop for the rows or columns of an accumulator, such as its
-    scales: as they use it, if that are few elements. Several load the same ones, and none waits for another one."""
+def _used_beside(op: memory.Load) -> tuple[Op, int] | None:
+    """What makes the tile whose rows or columns, along the other axis, are combined with what ``op`` loads in each step
+    of a loop, such as scales of an accumulator; None for other uses."""
     pending = [op.result] if isinstance(op.parent, LoopOp) else []
     while len(pending) == 1:
         value = pending.pop()
         for user in value.users:
             if isinstance(user, Broadcast):
-                others = [v for after in user.result.users if after.spec.elementwise for v in after.operands]
-                mma = next((v.op for v in others if isinstance(v.op, (Mma, Wgmma))), None)
+                others = [v.op for after in user.result.users if after.spec.elementwise for v in after.operands]
+                others = [_before_casts(o) for o in others if o is not None and o is not user]
+                other = next((o for o in others if isinstance(o, (Mma, Wgmma, memory.Load))), None)
                 axes = [k for k, (a, b) in enumerate(zip(value.tile.shape, user.shape)) if a != b]
-                if mma is None or len(axes) != 1 or mma.acc.tile.shape != user.shape:
-                    return None
-                home = mma_home(mma, warps) if isinstance(mma, Mma) else wgmma_layout(mma.acc.tile.shape, warps)
-                found = home.shrink(axes[0])
-                return found if found.num_registers <= _FEW_ELEMENTS else None
-            if user.spec.elementwise:
+                beside = other is not None and len(axes) == 1 and other.results[0].tile.shape == user.shape
+                return (other, axes[0]) if other is not None and beside else None
+            if user.spec.elementwise or isinstance(user, Reshape):
                 pending.append(user.results[0])
     return None
+
+
+def _before_casts(op: Op) -> Op:
+    return _before_casts(op.x.op) if isinstance(op, Cast) and op.x.op is not None else op
 
 
 def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> LinearLayout:

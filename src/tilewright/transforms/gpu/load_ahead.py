@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import bool_
-from tilewright.ir.effects import is_pure
+from tilewright.ir.effects import effect_of, is_ordered, is_pure
+from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import And
-from tilewright.ir.ops.gpu.memory import GlobalLoad
+from tilewright.ir.ops.control import CONTROL_FLOW, For
+from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedMemoryOp
+from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import Splat
+from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import ValueMap, clone_op
 
@@ -55,3 +60,18 @@ class AheadLoad(NamedTuple):
         if load.mask is not None:
             mask = b.emit(And, values.get(load.mask, load.mask), mask)
         return pointers, mask, None if load.padding is None else values.get(load.padding, load.padding)
+
+
+def loads_ahead(loop: For, alias: AliasAnalysis) -> list[AheadLoad]:
+    """The loads of ``loop`` that can run ahead: their addresses follow from the induction variable, and nothing stores
+    there. None in loops with jumps, nested loops or MMA ops, nor where no tile is loaded."""
+    nested = [op for op in loop.walk() if op is not loop]
+    if any(isinstance(op, (*CONTROL_FLOW, SharedMemoryOp, GpuMma, Wgmma)) or is_ordered(op) for op in nested):
+        return []
+    if any(effect_of(op) & (Effect.WRITE | Effect.OUTPUT) and not isinstance(op, GlobalStore) for op in nested):
+        return []
+    written = {alias.underlying_object(op.ptrs) for op in nested if isinstance(op, GlobalStore)}
+    weak = [op for op in loop.body.ops if isinstance(op, GlobalLoad) and op.is_weak]
+    unwritten = (op for op in weak if not may_alias(alias.underlying_object(op.ptrs), written))
+    found = [load for op in unwritten if (load := AheadLoad.of(op, loop.body)) is not None]
+    return found if any(load.op.result.tile.rank for load in found) else []

@@ -70,7 +70,7 @@ def passes_to_gpu(
         SpecializeWarps(num_stages, shared_bytes, blocks),  # after what is the same for all threads has left the loops
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
-        PipelineLoads(num_stages),  # in the place of conversions, of what loops load
+        PipelineLoads(num_stages, blocks=blocks),  # in the place of conversions, of what loops load
         *([PrefetchLoads()] if num_stages != 1 else []),  # of loops that stay
         SplitFma(),  # reads what was copied, else stores in the place of conversions
         HoistLoads(),  # not those that run ahead in loops; over conversions that become barriers

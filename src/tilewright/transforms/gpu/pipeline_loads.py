@@ -1,18 +1,21 @@
-"""Software pipelining: the operands of MMA ops are copied to shared memory some iterations ahead."""
+"""Software pipelining: operands of MMA ops, and tiles of loops that few CTAs run, are copied to shared memory ahead."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.gpu.layout_conversion import copy_layout
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.effects import effect_of
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.gpu_stage import NUM_STAGES
+from tilewright.ir.gpu_stage import DEEPER, NUM_STAGES
 from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cmp, Mul
@@ -21,23 +24,28 @@ from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, AsyncFence, TmaStore
-from tilewright.ir.ops.gpu.wgmma import StageOperand
+from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
 from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
-from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, replace_ops, stand_for
+from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, replace_ops, stand_for, with_body
 from tilewright.ir.types import SharedType
 from tilewright.transforms.gpu.fetch_rings import next_slot
-from tilewright.transforms.gpu.load_ahead import AheadLoad
+from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead
 
 STAGES = 3  # of loops whose loads run ahead, unless one asks for another number
 _LITTLE = 8192  # bytes of an iteration, of which three do not keep the memory busy: benchmarks/results/gpu_products.md
 _ALONE = 128  # registers of a thread for accumulators, with which eight warps have more than half of those of an SM
+# Of loops without MMA ops: bytes of all stages, with three and with two; and bytes that an SM should have under way,
+# where so few CTAs have less so: on an H200 sums of 8,192 rows by 8 CTAs run at twice the speed of three stages.
+_THREE, _TWO = 48 << 10, 64 << 10
+_UNDER_WAY, _MOST_STAGES, _FEW_CTAS = 1 << 16, 16, range(1, 9)
 _COPY_BYTES = (4, 8, 16)  # what cp.async takes: PTX ISA, "cp.async"
 
 
 @dataclass(frozen=True)
 class PipelineLoads:
-    """Copies what a loop loads for its MMA ops asynchronously, ``stages`` - 1 iterations ahead.
+    """Copies what a loop loads for its MMA ops asynchronously, ``stages`` - 1 iterations ahead, and what one without
+    loads where the grid puts no more than so many ``blocks`` on an SM (0: many), which wait for memory otherwise.
 
     A load takes part whose elements only become operands (so they would go through shared memory anyway), whose
     addresses follow from the induction variable, and whose loop stores nothing to global memory. There are fewer stages
@@ -50,11 +58,18 @@ class PipelineLoads:
     name: ClassVar[str] = "pipeline-loads"
     stages: int | None = None  # three, or six where an iteration loads little
     budget: int = 96 * 1024  # leaves room for two CTAs on an SM of 227 KiB, and for what the rest of a kernel needs
+    blocks: int = 0
 
     def run(self, function: Function) -> Function:
         function = _with_gathered(function)
         loops = {op: loads for op in function.walk() if isinstance(op, For) and (loads := _operand_loads(op))}
         staged = {op: (found, stages) for op, found in loops.items() if (stages := self._stages(op, found)) >= 2}
+        rows = {} if self.stages else _row_loads(function)
+        staged |= {op: (x, n) for op, x in rows.items() if (n := _stages_of_rows(x, self.blocks)) > 1}
+        deeper = tuple(_deeper_rows(rows.values(), n) for n in _FEW_CTAS)
+        if any(deeper) and not self.blocks:
+            function = with_body(function, function.body)
+            function.hints[DEEPER] = deeper
         made = replace_ops(
             function, staged, lambda rewriter, op, how, b: _Loop(rewriter, op, *how, how[1] - 1, b).emit()
         )
@@ -104,9 +119,38 @@ def _is_alone(loop: For) -> bool:
 _Path = tuple["Permute | Reshape", ...]  # ops that give a tile another shape
 
 
+def _stages_of_rows(loads: Sequence[_OperandLoad], blocks: int) -> int:
+    """The stages of a loop without MMA ops with these loads, of which an SM has so many ``blocks`` (0: many)."""
+    loaded = sum(x.type.bytes for x in loads)
+    few = min(_UNDER_WAY // (blocks * loaded), _MOST_STAGES) if blocks else 0
+    return max(few, 3 if 3 * loaded <= _THREE else 2 if 2 * loaded <= _TWO else 1)
+
+
+def _deeper_rows(rows: Iterable[Sequence[_OperandLoad]], blocks: int) -> int:
+    """The stages that loops with these loads have with so many ``blocks`` on an SM; 0 if no more than with many."""
+    stages = [n for x in rows if (n := _stages_of_rows(x, blocks)) > _stages_of_rows(x, 0)]
+    return max(stages, default=0)
+
+
+def _row_loads(function: Function) -> dict[For, list[_OperandLoad]]:
+    """The loads that can be copied ahead of the loops of a kernel without MMA ops."""
+    if any(isinstance(op, (GpuMma, Wgmma)) for op in function.walk()):
+        return {}
+    alias = AnalysisManager(function).get(AliasAnalysis)
+    found = {}
+    for loop in function.walk():
+        if isinstance(loop, For):
+            loads = [_OperandLoad(x, ()) for x in loads_ahead(loop, alias) if _can_be_copied(x.op, replicated=True)]
+            loads = [x for x in loads if memory.is_vector(x.buffer, x.source, x.op.vector)]
+            if loads:
+                found[loop] = loads
+    return found
+
+
 @dataclass(frozen=True)
 class _OperandLoad:
-    """A load, and the conversions that make operands of it, with the ops between them that give it another shape."""
+    """A load, and the conversions that make operands of it, with the ops between them that give it another shape. With
+    none it is read as it was loaded."""
 
     ahead: AheadLoad
     uses: tuple[tuple[ConvertLayout, _Path], ...]
@@ -118,7 +162,7 @@ class _OperandLoad:
     @property
     def target(self) -> LinearLayout:
         """The layout in which the first operand has the loaded tile."""
-        return _as_loaded(*self.uses[0])
+        return _as_loaded(*self.uses[0]) if self.uses else self.source
 
     @property
     def source(self) -> LinearLayout:
@@ -193,11 +237,14 @@ def _operand_loads(loop: For) -> list[_OperandLoad]:
     return found
 
 
-def _can_be_copied(op: memory.GlobalLoad) -> bool:
+def _can_be_copied(op: memory.GlobalLoad, *, replicated: bool = False) -> bool:
+    """Whether cp.async can copy what ``op`` loads, ``replicated`` also where several threads load the same."""
     layout = op.ptrs.tile.layout
-    zero = op.padding is None or constant_of(op.padding) == 0
+    padding = None if op.padding is None else constant_of(op.padding)
+    zero = op.padding is None or (padding == 0 and math.copysign(1, float(padding)) > 0)
     size = op.vector * op.result.tile.element.bytes
-    return op.is_weak and layout is not None and layout.is_injective and zero and size in _COPY_BYTES
+    once = layout is not None and (replicated or layout.is_injective)
+    return op.is_weak and once and zero and size in _COPY_BYTES
 
 
 def _operand_uses(value: Value, path: _Path = ()) -> Iterator[tuple[ConvertLayout, _Path] | None]:
@@ -244,6 +291,8 @@ class _Loop:
             alignment = SWIZZLED_ALIGNMENT if staged else memory.SHARED_ALIGNMENT
             ring = _Ring(load, b.emit(memory.SharedAlloc, type=t, alignment=alignment))
             self.uses |= {use: (ring, path) for use, path in load.uses}
+            if load.ahead is not None and not load.uses:
+                self.uses[load.ahead.op] = ring, ()
             self.gone |= {op for _, path in load.uses for op in path}
             if load.ahead is not None:
                 self.copies.append((load.ahead, ring.buffer))
@@ -304,8 +353,9 @@ class _Loop:
         layout = _after(path, ring.load.type.layout)
         t = SharedType(ring.load.type.dtype, layout) if path else None
         slot = b.emit(memory.SharedCopy, ring.buffer, reading, type=t)
-        if isinstance(op, ConvertLayout):
-            return b.emit(memory.SharedLoad, slot, type=op.result.tile)
+        if isinstance(op, (ConvertLayout, memory.GlobalLoad)):
+            vector = op.vector if isinstance(op, memory.GlobalLoad) else 1
+            return b.emit(memory.SharedLoad, slot, type=op.result.tile, vector=vector)
         if isinstance(op, StageOperand) and ring.load.ahead is None:
             value = self.outer.value(op.value)
             b.emit_op(memory.SharedStore, slot, value, vector=memory.shared_vector(op.type, value.layout))

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from tilewright.analysis.alias import AliasAnalysis, may_alias
+from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
-from tilewright.ir.effects import effect_of, is_ordered
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
-from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cmp, Sub
-from tilewright.ir.ops.control import CONTROL_FLOW, Continue, For
-from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedMemoryOp
-from tilewright.ir.ops.gpu.mma import GpuMma
-from tilewright.ir.ops.gpu.wgmma import Wgmma
+from tilewright.ir.ops.control import Continue, For
+from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.rewrite import Rewriter, open_block, replace_ops, stand_for
 from tilewright.ir.types import TileType
-from tilewright.transforms.gpu.load_ahead import AheadLoad
+from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead
 
 _REGISTERS, _OTHER_REGISTERS, _REGISTERS_OF_A_THREAD = 65536, 30, 255
 _SPARE = 16  # registers of a thread: with fewer the assembler spills
@@ -40,24 +36,10 @@ class PrefetchLoads:
 
     def run(self, function: Function) -> Function:
         alias = AnalysisManager(function).get(AliasAnalysis)
-        loops = {op: found for op in function.walk() if isinstance(op, For) and (found := _loads(op, alias))}
+        loops = {op: found for op in function.walk() if isinstance(op, For) and (found := loads_ahead(op, alias))}
         warps = num_warps(function)
         loops = {loop: found for loop, found in loops.items() if _leaves_room(loop, found, warps)}
         return replace_ops(function, loops, _prefetched)
-
-
-def _loads(loop: For, alias: AliasAnalysis) -> list[AheadLoad]:
-    """The loads of ``loop`` that can run ahead."""
-    nested = [op for op in loop.walk() if op is not loop]
-    if any(isinstance(op, (*CONTROL_FLOW, SharedMemoryOp, GpuMma, Wgmma)) or is_ordered(op) for op in nested):
-        return []
-    if any(effect_of(op) & (Effect.WRITE | Effect.OUTPUT) and not isinstance(op, GlobalStore) for op in nested):
-        return []
-    written = {alias.underlying_object(op.ptrs) for op in nested if isinstance(op, GlobalStore)}
-    weak = [op for op in loop.body.ops if isinstance(op, GlobalLoad) and op.is_weak]
-    unwritten = (op for op in weak if not may_alias(alias.underlying_object(op.ptrs), written))
-    found = [load for op in unwritten if (load := AheadLoad.of(op, loop.body)) is not None]
-    return found if any(load.op.result.tile.rank for load in found) else []
 
 
 def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:

@@ -1,4 +1,4 @@
-"""Quotients by one number are correctly rounded, whichever way they are computed."""
+"""Quotients by one number, or by few, are correctly rounded, whichever way they are computed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ import tilewright as ct
 def divided(x, by, out, T: ct.Constant[int]):
     i = ct.bid(0)
     ct.store(out, (i, 0), ct.load(x, (i, 0), (1, T)) / ct.load(by, (i,), (1,)))
+
+
+@ct.kernel
+def divided_rows(x, by, out, T: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i, 0), ct.load(x, (i, 0), (2, T)) / ct.load(by, (i,), (2,))[:, None])
 
 
 def rows() -> np.ndarray:
@@ -35,6 +41,21 @@ def test_as_the_reference(scale: float) -> None:
     with ptx_backend(1, "sm_90") as ptx:
         for backend, out in zip((ptx, "reference"), found):
             ct.launch(None, (len(x),), divided, (x, by, out, 256), backend=backend)
-    ours, theirs = found
+    assert_same(*found, x)
+
+
+@pytest.mark.parametrize("by", [(1.5, 3.25), (1.5, 0.0), (np.nan, 7.0)])
+def test_by_several_numbers(by: tuple[float, float]) -> None:
+    """A thread has elements of two rows."""
+    x = rows()[:10]
+    found = [np.zeros_like(x) for _ in range(2)]
+    divisors = np.resize(np.array(by, np.float32), len(x))
+    with ptx_backend(1, "sm_90") as ptx:
+        for backend, out in zip((ptx, "reference"), found):
+            ct.launch(None, (len(x) // 2,), divided_rows, (x, divisors, out, 256), backend=backend)
+    assert_same(*found, x)
+
+
+def assert_same(ours: np.ndarray, theirs: np.ndarray, x: np.ndarray) -> None:
     same = (ours.view(np.uint32) == theirs.view(np.uint32)) | (np.isnan(ours) & np.isnan(theirs))
     assert same.all(), (x[~same][:5], ours[~same][:5], theirs[~same][:5])

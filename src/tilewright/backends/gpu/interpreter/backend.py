@@ -66,16 +66,20 @@ class InterpreterExecutable(Executable):
 class InterpreterBackend(Backend):
     """Lowers kernels to the gpu stage with ``num_warps`` warps a CTA and ``num_stages``, and interprets them.
 
-    For ``target``, if there is one: without, nothing is used that only some architectures have.
+    For ``target``, if there is one: without, nothing is used that only some architectures have; and for a grid that
+    puts no more than so many ``blocks`` on an SM (0: many).
     """
 
     name = "gpu-interpreter"
     device = "cpu"
 
-    def __init__(self, num_warps: int | None = 4, num_stages: int = 3, target: GpuTarget | None = None) -> None:
+    def __init__(
+        self, num_warps: int | None = 4, num_stages: int | None = 3, target: GpuTarget | None = None, blocks: int = 0
+    ) -> None:
         self.num_warps = num_warps
         self.num_stages = num_stages
         self._target = target
+        self._blocks = blocks
 
     @property
     def capabilities(self) -> Capabilities:
@@ -88,5 +92,5 @@ class InterpreterBackend(Backend):
         optimized = optimize(function)
         if self._target is not None:
             optimized = run_passes(optimized, (SplitMma(self._target), SplitSteps()))
-        lowered = lower_to_gpu(optimized, self.num_warps, self.num_stages, self._target)
+        lowered = lower_to_gpu(optimized, self.num_warps, self.num_stages, self._target, blocks=self._blocks)
         return InterpreterExecutable(lowered, AnalysisManager(optimized).get(cluster_size))

@@ -13,6 +13,7 @@ from tilewright.backends.gpu.lowering import addresses
 from tilewright.backends.gpu.lowering.addresses import BaseOffsets
 from tilewright.backends.gpu.lowering.assembly import I32, assembly
 from tilewright.backends.gpu.lowering.division import quotients
+from tilewright.backends.gpu.lowering.rare_branches import with_rare_branch
 from tilewright.backends.gpu.lowering.scalars import ScalarEmitter
 from tilewright.backends.gpu.target import Architecture
 from tilewright.ir.core import Block, Op, Value
@@ -129,6 +130,9 @@ class Context:
         operands = [self.values[v] for v in op.operands]
         if (divided := quotients(self, op, operands)) is not None:
             self.values[op.result] = divided
+            return
+        if len(operands) == 1 and (usual := with_rare_branch(self.scalars, op, operands[0])) is not None:
+            self.values[op.result] = usual
             return
         stride = self.strides.get(op.result, 1)
         found: list[Any] = [None] * len(operands[0])

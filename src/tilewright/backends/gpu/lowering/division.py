@@ -1,8 +1,8 @@
-"""Quotients of many numbers by one: the reciprocal is computed once, and no quotient branches for itself."""
+"""Quotients of many numbers by few: reciprocals are computed once, and no quotient branches for itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -15,7 +15,7 @@ from tilewright.ir.ops.arith import Div, is_plain, operand_dtype
 if TYPE_CHECKING:
     from tilewright.backends.gpu.lowering.context import Context
 
-_FEWEST = 8  # quotients for which it pays
+_FEWEST = 8  # quotients by a number for which it pays
 _CHAINS = 4  # in which they are looked at
 _REGISTERS, _REGISTERS_OF_A_THREAD = 65536, 255  # CUDA C++ Programming Guide, technical specifications
 _OTHER_REGISTERS = 48  # where both branches have their numbers in registers
@@ -43,19 +43,28 @@ cvt.rn.f32.f64 $0, quotient; }""".replace("\n", " ")
 
 
 def quotients(cx: Context, op: Op, operands: Sequence[Sequence[ir.Value]]) -> list[ir.Value] | None:
-    """Each of the first operand divided by the second, if these are all one number in float32; correctly rounded."""
+    """Each of the first operand divided by the second, if these are few numbers in float32; correctly rounded."""
     if not isinstance(op, Div) or operand_dtype(op).short != "f32" or not is_plain(op):
         return None
     xs, divisors = operands
-    s = divisors[0]
+    groups = {s: [x for x, d in zip(xs, divisors) if d is s] for s in dict.fromkeys(divisors)}
     room = min(_REGISTERS // cx.tile_threads, _REGISTERS_OF_A_THREAD) - _OTHER_REGISTERS
-    if not _FEWEST <= len(xs) <= room or isinstance(s, ir.Constant) or any(d is not s for d in divisors):
+    few = all(len(group) >= _FEWEST and not isinstance(s, ir.Constant) for s, group in groups.items())
+    if not few or len(xs) > room:
         return None
     b = cx.builder
-    bits = b.bitcast(s, I32)
-    usual = b.icmp_unsigned("<", b.sub(bits, cx.i32(_LEAST_DIVISOR)), cx.i32(_END_OF_DIVISORS - _LEAST_DIVISOR))
-    usual = b.and_(usual, _in_range(cx, xs))
-    return choose(b, usual, lambda: _fast(cx, xs, s), lambda: _in_float64(cx, xs, s))
+    usual = _in_range(cx, xs)
+    for s in groups:
+        above = b.sub(b.bitcast(s, I32), cx.i32(_LEAST_DIVISOR))
+        usual = b.and_(usual, b.icmp_unsigned("<", above, cx.i32(_END_OF_DIVISORS - _LEAST_DIVISOR)))
+    places = {s: iter(range(len(xs))) for s in groups}
+    order = [(s, next(places[s])) for s in divisors]
+
+    def each(divide: Callable[[Context, Sequence[ir.Value], ir.Value], list[ir.Value]]) -> list[ir.Value]:
+        found = {s: divide(cx, group, s) for s, group in groups.items()}
+        return [found[s][i] for s, i in order]
+
+    return choose(b, usual, lambda: each(_fast), lambda: each(_in_float64))
 
 
 def _fast(cx: Context, xs: Sequence[ir.Value], s: ir.Value) -> list[ir.Value]:

@@ -34,7 +34,7 @@ from tilewright.ir.types import ElementType, PointerType
 
 Registers = Sequence[ir.Value]
 FP8_CONVERSIONS = 89  # the compute capability from which on there are instructions for 8-bit floats
-FEATURES = HostFeatures(fma=True, half=True, bfloat_rounding=True)
+FEATURES = HostFeatures(fma=True, half=True, bfloat_rounding=True, total_division=True)
 # Instructions of LLVM for float32.
 _PLAIN: dict[type[Op], str] = {arith.Add: "fadd", arith.Sub: "fsub", arith.Mul: "fmul"}
 # Results that may leave the range of narrow integers, in registers of 32 bits.
@@ -90,6 +90,11 @@ class ScalarEmitter:
             element, result = widened(arith.operand_tile(op).dtype), widened(op.result.tile.dtype)
             self._latest = op, ElementOp(op.name, element, result, op.attributes)
         return self.vector.emit_op(self._latest[1], operands)
+
+    def usual_circular(self, op: floats.Sin | floats.Cos, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The sine or cosine of ``x``, a float of 32 or fewer bits, and whether it is another one, of large angles."""
+        found, large = self.vector.usual_circular(op.name, x)
+        return _rounded(self, found, arith.operand_dtype(op)), large
 
     def asm(self, text: str, operands: Registers, result: ir.Type) -> ir.Value:
         """The result of one instruction without effects."""
@@ -202,6 +207,21 @@ def _flipped(x: ir.Value) -> ir.Value | None:
     return a if _is_integer(b, -1) else b if _is_integer(a, -1) else None
 
 
+def _widened(operands: Registers) -> tuple[str, Registers] | None:
+    """Whether numbers of 64 bits are unsigned or signed ones of 32 bits, and these; None where one has more."""
+    for opcode, kind, least in (("zext", "u", 0), ("sext", "s", -(1 << 31))):
+        found: list[ir.Value] = []
+        for x in operands:
+            if isinstance(x, ir.Constant):
+                number = int(x.value if isinstance(x, Splat) else x.constant)
+                found += [ir.Constant(I32, number)] if 0 <= number - least < 1 << 32 else []
+            elif _opcode(x) == opcode and _inputs(x)[0].type == I32:
+                found.append(_inputs(x)[0])
+        if len(found) == len(operands):
+            return kind, found
+    return None
+
+
 def _mul(e: ScalarEmitter, op: arith.Mul, operands: Registers) -> ir.Value:
     """A product, of which LLVM must not make an absolute value: of x and the 1 or -1 that has its sign."""
     for x, y in (operands, operands[::-1]):
@@ -209,6 +229,9 @@ def _mul(e: ScalarEmitter, op: arith.Mul, operands: Registers) -> ir.Value:
             return _negated(e, y)
         if _opcode(x) == "or" and x.type.width > 1 and any(_is_integer(v, 1) for v in x.operands):
             return _in_hardware(e, "mul.lo", operands)
+    if operands[0].type == I64 and (factors := _widened(operands)) is not None:
+        # LLVM without optimization multiplies 64 bits, of which ptxas leaves more instructions.
+        return e.asm(f"mul.wide.{factors[0]}32 $0, $1, $2;", factors[1], I64)
     return _arithmetic(e, op, operands)
 
 
@@ -392,20 +415,11 @@ def _approximated(instruction: str, e: ScalarEmitter, op: Any, exact: str | None
     return lambda operands: _rounded(e, e.asm(text, operands, F32), dtype)
 
 
-# The formula of ``backends.vector``, with the reciprocal of e**(2 |x|) + 1, which is at least 2 and never too large, by
-# one Newton step: that takes fewer instructions than a division, and no branch.
-_TANH = """{ .reg .b32 size, twice, shifted, n, r, square, p, power, d, t, y, cube, q, sign; .reg .pred beyond, small;
-abs.f32 size, $1; setp.gt.f32 beyond, size, 0f41200000; selp.f32 twice, 0f41200000, size, beyond;
-add.rn.f32 twice, twice, twice;
-fma.rn.f32 shifted, twice, 0f3FB8AA3B, 0f4B400000; sub.rn.f32 n, shifted, 0f4B400000;
-fma.rn.f32 r, n, 0fBF317000, twice; fma.rn.f32 r, n, 0fB805FDF4, r;
-shl.b32 power, shifted, 23; add.s32 power, power, 1065353216;
-mul.rn.f32 square, r, r;
-fma.rn.f32 p, r, 0f3AB51136, 0f3C091D81; fma.rn.f32 p, r, p, 0f3D2AAC7C; fma.rn.f32 p, r, p, 0f3E2AAA48;
-fma.rn.f32 p, r, p, 0f3EFFFFFE; fma.rn.f32 p, square, p, r; add.rn.f32 p, p, 0f3F800000;
-mul.rn.f32 p, power, p;
-add.rn.f32 d, p, 0f3F800000; rcp.approx.ftz.f32 y, d; neg.f32 d, d; fma.rn.f32 t, d, y, 0f3F800000;
-fma.rn.f32 y, y, t, y; fma.rn.f32 y, y, 0fC0000000, 0f3F800000;
+# 1 - 2 / (e**(2 |x|) + 1), and for small numbers the formula of ``backends.vector``. Where the power is infinite, its
+# reciprocal is 0.
+_TANH = """{ .reg .b32 size, y, square, cube, q, sign; .reg .pred small;
+abs.f32 size, $1; mul.rn.f32 y, size, 0f4038AA3B; ex2.approx.ftz.f32 y, y; add.rn.f32 y, y, 0f3F800000;
+rcp.approx.ftz.f32 y, y; fma.rn.f32 y, y, 0fC0000000, 0f3F800000;
 mul.rn.f32 square, size, size; mul.rn.f32 cube, size, square;
 fma.rn.f32 q, square, 0fBBBAC8D8, 0f3CA90AB0; fma.rn.f32 q, square, q, 0fBD5C1CEA;
 fma.rn.f32 q, square, q, 0f3E08838A; fma.rn.f32 q, square, q, 0fBEAAAA99; fma.rn.f32 q, cube, q, size;

@@ -243,7 +243,8 @@ class AsyncCopy(Op):
     """Begins to copy the elements behind ``ptrs`` to ``buffer`` (cp.async); where ``mask`` is false, zeros.
 
     Each run of ``vector`` registers is one copy of 4, 8 or 16 bytes: as in ``gpu.load``, and also its elements lie
-    side by side in ``buffer``. What is copied may be read after a ``gpu.async_wait`` for its group, and a barrier.
+    side by side in ``buffer``. What is copied may be read after a ``gpu.async_wait`` for its group, by other threads
+    after a barrier.
     """
 
     buffer: Value = operand()
