@@ -194,30 +194,33 @@ def create(cls: type[Op], operand_groups: Sequence[Any], keywords: dict[str, Any
     flat: list[Value] = []
     segments: list[int] = []
     for f, group in zip(spec.operands, operand_groups):
-        if f.arity is Arity.ONE:
-            flat.append(group)
-            segments.append(1)
-        elif f.arity is Arity.OPTIONAL:
-            if group is not None:
-                flat.append(group)
-            segments.append(int(group is not None))
-        else:
+        if f.arity is Arity.MANY:
             flat.extend(group)
             segments.append(len(group))
+        elif group is None and f.arity is Arity.OPTIONAL:
+            segments.append(0)
+        else:
+            flat.append(group)
+            segments.append(1)
     attributes: dict[str, Any] = {}
     for a in spec.attributes:
-        if a.name in keywords:
-            value = keywords.pop(a.name)
-        elif a.default is REQUIRED:
+        value = attributes[a.name] = keywords.pop(a.name, a.default)
+        if value is REQUIRED:
             raise IRError(f"{spec.name}: attribute {a.name} is missing")
-        else:
-            value = a.default
-        attributes[a.name] = value
     regions = [cast(Block, keywords.pop(r.name)) for r in spec.regions] if spec.regions else ()
     if keywords:
         raise IRError(f"{spec.name}: unknown {', '.join(keywords)}")
     op = cls(flat, tuple(segments), attributes, regions, (), loc)
     check_fields(op)
+    return _with_results(op)
+
+
+def with_operands(op: Op, operands: list[Value], regions: Sequence[Block] = ()) -> Op:
+    """What ``op`` is with other operands, as many of each field, of which its result types follow."""
+    return _with_results(type(op)(operands, op.segments, op.attributes.copy(), regions, (), op.loc))
+
+
+def _with_results(op: Op) -> Op:
     op.results = [Value(t, op, i) for i, t in enumerate(infer(op))]
     return op
 
@@ -242,8 +245,3 @@ def infer(op: Op) -> tuple[Type, ...]:
         return cast("tuple[Type, ...]", rule()) if rule is not None else ()
     except TypeError as e:  # a view or a pointer where the rule needs numbers
         raise IRError(f"{op.name}: {e}") from None
-
-
-def operand_groups(op: Op) -> list[Any]:
-    """The operands of ``op`` as ``create`` takes them, one entry per declared field."""
-    return [getattr(op, f.name) for f in op.spec.operands]

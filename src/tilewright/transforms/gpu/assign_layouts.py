@@ -12,7 +12,7 @@ from tilewright.ir.dtypes import DType, float16, float32
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_stage import NUM_WARPS, WGMMA_WARPS
 from tilewright.ir.layouts import LANE, LANES, REGISTER, LinearLayout
-from tilewright.ir.opdef import Arity, create, operand_groups
+from tilewright.ir.opdef import create, with_operands
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, LoopOp, Return, Yield
@@ -113,7 +113,10 @@ class _Assigner:
         return self.get(value, self.layout(value))
 
     def _tile_at_home(self, value: Value) -> Value:
-        return self.at_home(value) if isinstance(value.type, TileType) else self.get(value, None)
+        return self.at_home(value) if isinstance(value.type, TileType) else self._scalar(value)
+
+    def _scalar(self, value: Value) -> Value:
+        return self.get(value, None)
 
     def layout(self, value: Value) -> LinearLayout | None:
         if not value.tile.rank:
@@ -159,21 +162,12 @@ class _Assigner:
 
     def _clone(self, op: Op, operand: Callable[[Value], Value]) -> Op:
         """``op`` with other operands, of which its result types follow."""
-        groups: list[Any] = []
-        for f, group in zip(op.spec.operands, operand_groups(op)):
-            if f.arity is Arity.MANY:
-                groups.append([operand(v) for v in group])
-            else:
-                groups.append(None if group is None else operand(group))
-        regions = {}
-        for field, region in zip(op.spec.regions, op.regions):
-            outer = {v: new for (v, layout), new in self.made.items() if layout is None}
-            regions[field.name] = clone_block(region, outer)
-        made = create(type(op), groups, {**op.attributes, **regions}, self.b.loc)
+        operands = [operand(v) for v in op.operands]
+        outer = {v: new for (v, layout), new in self.made.items() if layout is None} if op.regions else {}
+        made = with_operands(op, operands, [clone_block(region, dict(outer)) for region in op.regions])
         for old, new in zip(op.results, made.results):
             new.name = old.name
-        self.b.insert(made)
-        return made
+        return self.b.insert(made)
 
     # -- ops, in the order of the program
 
@@ -183,7 +177,9 @@ class _Assigner:
             self._op(op, enclosing)
 
     def _op(self, op: Op, enclosing: list[Op]) -> None:
-        if isinstance(op, CONTROL_FLOW):
+        if op.spec.elementwise:  # as most are
+            self._tile_op(op) if op.result.tile.rank else self._define(op, self._clone(op, self._scalar))
+        elif isinstance(op, CONTROL_FLOW):
             self._control(op, enclosing)
         elif op.spec.terminator:
             self._terminator(op, enclosing)
@@ -196,7 +192,7 @@ class _Assigner:
         elif isinstance(op, Mma):
             self._mma(op)
         elif isinstance(op, Fetch):
-            self.made[op.result, None] = self._clone(op, lambda v: self.get(v, None)).result
+            self.made[op.result, None] = self._clone(op, self._scalar).result
         elif isinstance(op, Wgmma):
             self._wgmma(op)
         elif isinstance(op, LoadFetched):
@@ -205,7 +201,7 @@ class _Assigner:
             vector = shared_vector(buffer.type, t.layout)
             self._bind(op.result, self.b.emit(SharedLoad, buffer, type=t, vector=vector))
         elif isinstance(op, Put):
-            self._clone(op, lambda v: self.at_home(v))
+            self._clone(op, self.at_home)
         elif isinstance(op, StageOperand):
             self.made[op.result, None] = self._clone(op, self._tile_at_home).result
         elif isinstance(op, CombiningOp):
@@ -217,7 +213,7 @@ class _Assigner:
         elif isinstance(op, (memory.Bid, memory.NumBlocks, memory.LocalArray)) or all(
             not v.tile.rank for v in (*op.results, *op.operands)
         ):
-            self._define(op, self._clone(op, lambda v: self.get(v, None)))
+            self._define(op, self._clone(op, self._scalar))
         elif isinstance(op, Reshape) and not op.shape:
             self._define(op, self._clone(op, self.at_home))
         else:

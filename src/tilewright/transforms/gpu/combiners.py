@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.opdef import Arity, create, operand_groups
+from tilewright.ir.opdef import with_operands
 from tilewright.ir.ops.arith import Select
 from tilewright.ir.ops.control import If, Yield
 from tilewright.ir.ops.gpu.tiles import Splat
@@ -62,10 +61,4 @@ class TileCombiner:
             return [self.b.emit(Select, condition, x, y) for x, y in zip(*sides)]
         if not op.spec.elementwise or any(v.tile.rank for v in op.operands):
             raise TileUnsupportedFeatureError(f"the gpu backend has no {op.name} in a combiner", op.loc)
-        groups: list[Any] = []
-        for f, group in zip(op.spec.operands, operand_groups(op)):
-            assert f.arity is not Arity.MANY
-            groups.append(None if group is None else operand(group))
-        made = create(type(op), groups, dict(op.attributes), op.loc)
-        self.b.insert(made)
-        return made.results
+        return self.b.insert(with_operands(op, [operand(v) for v in op.operands])).results
