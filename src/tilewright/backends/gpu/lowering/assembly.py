@@ -12,7 +12,6 @@ from tilewright.backends.native.text_builder import TextBuilder
 I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 VOID = ir.VoidType()
-_MANY = 8
 # By what types are called: integers of all widths have one hash.
 _CONSTRAINTS = {"i1": "b", "i16": "h", "half": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
 # What LLVM has as intrinsics, which it leaves alone: inline assembly takes its code generator twice as long.
@@ -37,8 +36,8 @@ def operand_names(first: int, count: int) -> str:
 
 
 def results_type(builder: TextBuilder, results: Sequence[ir.Type]) -> ir.Type:
-    """The type of several results. That of many has a name in the module, which is much shorter."""
-    if len(results) < _MANY or any(t is not results[0] for t in results):
+    """The type of several results, which has a name in the module if they are of one type."""
+    if any(t is not results[0] for t in results):
         return ir.LiteralStructType(results)
     named = builder.module.context.get_identified_type(f"{len(results)}.{results[0]}")
     if named.is_opaque:

@@ -136,12 +136,22 @@ class Context:
             return
         stride = self.strides.get(op.result, 1)
         found: list[Any] = [None] * len(operands[0])
-        emit, may_be_sum = self.scalars.of(op), addresses.may_be_sum(op)
+        emit = self.element(op)
         for r in range(0, len(found), stride):
-            each = [registers[r] for registers in operands]
-            address = addresses.emit(self, op, each) if may_be_sum else None
-            found[r] = emit(each) if address is None else address
+            found[r] = emit([registers[r] for registers in operands])
         self.values[op.result] = found
+
+    def element(self, op: Op) -> Callable[[Registers], ir.Value]:
+        """What emits an element of the result of an elementwise ``op``, given those of its operands."""
+        emit = self.scalars.of(op)
+        if not addresses.may_be_sum(op):
+            return emit
+
+        def sum_or(each: Registers) -> ir.Value:
+            address = addresses.emit(self, op, each)
+            return emit(each) if address is None else address
+
+        return sum_or
 
     # -- linear maps of lanes and warps
 

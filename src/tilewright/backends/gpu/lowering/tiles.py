@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -141,23 +142,33 @@ def _convert(cx: Context, op: tiles.ConvertLayout) -> None:
 # -- combining
 
 
-def combine(cx: Context, body: Block, left: Registers, right: Registers) -> Registers:
-    """What the combiner gives for two elements of each of its tiles."""
-    for arg, register in zip(body.args, (*left, *right)):
-        cx.values[arg] = [register]
-    for op in body.ops[:-1]:
-        cx.emit(op)
-    return [cx.scalar(v) for v in body.terminator.operands]
+def combiner(cx: Context, body: Block) -> Callable[[Registers, Registers], Registers]:
+    """What emits the combiner of two elements of each of its tiles."""
+    *ops, end = body.ops
+    emits = [cx.element(op) if op.spec.elementwise and type(op) not in cx.rules else None for op in ops]
+
+    def combine(left: Registers, right: Registers) -> Registers:
+        for arg, register in zip(body.args, (*left, *right)):
+            cx.values[arg] = [register]
+        for op, emit in zip(ops, emits):
+            if emit is None:
+                cx.emit(op)
+                continue
+            cx.locate(op)
+            cx.values[op.result] = [emit([cx.scalar(v) for v in op.operands])]
+        return [cx.scalar(v) for v in end.operands]
+
+    return combine
 
 
 def _thread_reduce(cx: Context, op: tiles.ThreadReduce) -> None:
     layout = op.values[0].layout
     values = [cx.of(v) for v in op.values]
-    rows = []
+    rows, combine = [], combiner(cx, op.body)
     for group in op.groups():
         found = [[x[r] for x in values] for r in group]
         while len(found) > 1:
-            found = [combine(cx, op.body, found[k], found[k + 1]) for k in range(0, len(found), 2)]
+            found = [combine(found[k], found[k + 1]) for k in range(0, len(found), 2)]
         rows.append(found[0])
     # Groups that repeat others, in registers that hold the same elements, are left out.
     outer = [i for i, image in enumerate(layout.images(REGISTER)) if not image[op.axis]]
@@ -169,12 +180,12 @@ def _thread_reduce(cx: Context, op: tiles.ThreadReduce) -> None:
 
 
 def _thread_scan(cx: Context, op: tiles.ThreadScan) -> None:
-    results = [list(cx.of(v)) for v in op.values]
+    results, combine = [list(cx.of(v)) for v in op.values], combiner(cx, op.body)
     for group in op.groups():
         order = group[::-1] if op.reverse else group
         running = [x[order[0]] for x in results]
         for r in order[1:]:
-            running = combine(cx, op.body, running, [x[r] for x in results])
+            running = combine(running, [x[r] for x in results])
             for x, value in zip(results, running):
                 x[r] = value
     for v, x in zip(op.results, results):
