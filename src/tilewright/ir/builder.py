@@ -46,8 +46,7 @@ class Builder:
 
     def emit_op(self, cls: type[Op], *operand_groups: Any, **keywords: Any) -> Op:
         """Append ``cls(*operand_groups, **keywords)``: see ``opdef.create`` for the arguments."""
-        op = create(cls, operand_groups, keywords, self.loc)
-        return self.insert(op)
+        return self.insert(create(cls, operand_groups, keywords, self.loc))
 
     def insert(self, op: Op) -> Op:
         """Insert ``op``, which is in no block."""

@@ -117,7 +117,7 @@ class Op:
         if len(result_types) == 1:  # as most ops have
             self.results = [Value(result_types[0], self, 0)]
         else:
-            self.results = [Value(t, self, i) for i, t in enumerate(result_types)]
+            self.results = [Value(t, self, i) for i, t in enumerate(result_types)] if result_types else []
 
     @property
     def name(self) -> str:

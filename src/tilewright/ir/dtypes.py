@@ -33,7 +33,10 @@ class DType:
     ('bf16', 16, dtype('float32'))
     """
 
-    __slots__ = ("bitwidth", "exponent_bits", "kind", "mantissa_bits", "name", "short", "storage")
+    __slots__ = (
+        "bitwidth", "exponent_bits", "is_arithmetic", "is_bool", "is_float", "is_floating", "is_integer",
+        "is_restricted", "kind", "mantissa_bits", "name", "short", "storage",
+    )  # fmt: skip
 
     name: str
     short: str
@@ -42,6 +45,12 @@ class DType:
     storage: np.dtype[Any]
     exponent_bits: int
     mantissa_bits: int
+    is_bool: bool
+    is_integer: bool  # signed and unsigned integers, not bool
+    is_float: bool  # the floating-point types with arithmetic: float16, bfloat16, float32, float64
+    is_restricted: bool  # the formats that can be stored, cast and multiplied in ``mma`` only (tf32, fp8, fp4)
+    is_floating: bool  # every floating-point format, restricted or not
+    is_arithmetic: bool
 
     def __init__(self) -> None:
         raise TypeError("dtypes cannot be constructed; use one of the predefined ones, such as float32")
@@ -51,37 +60,9 @@ class DType:
         return self.name
 
     @property
-    def is_bool(self) -> bool:
-        return self.kind is Kind.BOOL
-
-    @property
-    def is_integer(self) -> bool:
-        """True for signed and unsigned integers, not for bool."""
-        return self.kind in (Kind.INT, Kind.UINT)
-
-    @property
     def is_signed(self) -> bool:
         """True for signed integers and every floating-point format that has a sign bit."""
         return self.kind is Kind.INT or (self.is_floating and self.short not in ("f8e8m0fnu", "f8e5m3fnu"))
-
-    @property
-    def is_float(self) -> bool:
-        """True for the floating-point types with arithmetic: float16, bfloat16, float32, float64."""
-        return self.kind is Kind.FLOAT
-
-    @property
-    def is_restricted(self) -> bool:
-        """True for the formats that can be stored, cast and multiplied in ``mma`` only (tf32, fp8, fp4)."""
-        return self.kind is Kind.RESTRICTED
-
-    @property
-    def is_floating(self) -> bool:
-        """True for every floating-point format, restricted or not."""
-        return self.kind in (Kind.FLOAT, Kind.RESTRICTED)
-
-    @property
-    def is_arithmetic(self) -> bool:
-        return self.kind is not Kind.RESTRICTED
 
     @property
     def bytes(self) -> int:
@@ -128,6 +109,9 @@ def _make(
     dtype.name, dtype.short, dtype.bitwidth, dtype.kind = name, short, bitwidth, kind
     dtype.storage = np.dtype(storage)
     dtype.exponent_bits, dtype.mantissa_bits = exponent_bits, mantissa_bits
+    dtype.is_bool, dtype.is_integer = kind is Kind.BOOL, kind in (Kind.INT, Kind.UINT)
+    dtype.is_float, dtype.is_restricted = kind is Kind.FLOAT, kind is Kind.RESTRICTED
+    dtype.is_floating, dtype.is_arithmetic = kind in (Kind.FLOAT, Kind.RESTRICTED), kind is not Kind.RESTRICTED
     _BY_NAME[name] = _BY_SHORT[short] = dtype
     return dtype
 

@@ -19,6 +19,7 @@ no ops themselves come first::
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -81,6 +82,11 @@ class OpSpec:
     effect: Effect
     elementwise: bool
     terminator: bool
+
+    @functools.cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The values of attributes that are not given."""
+        return {a.name: a.default for a in self.attributes}
 
 
 OPS: dict[str, type[Op]] = {}  # of Tile IR
@@ -202,14 +208,10 @@ def create(cls: type[Op], operand_groups: Sequence[Any], keywords: dict[str, Any
         else:
             flat.append(group)
             segments.append(1)
-    attributes: dict[str, Any] = {}
-    for a in spec.attributes:
-        value = attributes[a.name] = keywords.pop(a.name, a.default)
-        if value is REQUIRED:
-            raise IRError(f"{spec.name}: attribute {a.name} is missing")
     regions = [cast(Block, keywords.pop(r.name)) for r in spec.regions] if spec.regions else ()
-    if keywords:
-        raise IRError(f"{spec.name}: unknown {', '.join(keywords)}")
+    attributes = {**spec.defaults, **keywords}
+    if len(attributes) > len(spec.defaults):
+        raise IRError(f"{spec.name}: unknown {', '.join(k for k in keywords if k not in spec.defaults)}")
     op = cls(flat, tuple(segments), attributes, regions, (), loc)
     check_fields(op)
     return _with_results(op)
@@ -221,7 +223,8 @@ def with_operands(op: Op, operands: list[Value], regions: Sequence[Block] = ()) 
 
 
 def _with_results(op: Op) -> Op:
-    op.results = [Value(t, op, i) for i, t in enumerate(infer(op))]
+    types = infer(op)
+    op.results = [Value(types[0], op, 0)] if len(types) == 1 else [Value(t, op, i) for i, t in enumerate(types)]
     return op
 
 
@@ -232,6 +235,8 @@ def check_fields(op: Op) -> None:
             raise IRError(f"{op.name}: operand {v!r} is not an IR value")
     for a in op.spec.attributes:
         value = op.attributes[a.name]
+        if value is REQUIRED:
+            raise IRError(f"{op.name}: attribute {a.name} is missing")
         wrong = a.types and not isinstance(value, a.types)
         if wrong or (isinstance(value, bool) and a.types == (int,)):
             wanted = " or ".join(t.__name__ for t in a.types)

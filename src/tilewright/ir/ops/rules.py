@@ -38,7 +38,8 @@ def same_tiles(op: Op, *values: Value) -> TileType:
     """The common type of ``values``, which must be tiles of one dtype and shape."""
     first = tile(op, values[0])
     for v in values[1:]:
-        require(v.type == first, op, "operand types differ: {} and {}", first, v.type)
+        if v.type is not first and v.type != first:
+            raise IRError(f"{op.name}: operand types differ: {first} and {v.type}")
     return first
 
 
