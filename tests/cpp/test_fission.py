@@ -464,3 +464,40 @@ int main() {
 """
     out, reports = printed(tmp_path / "program.cu", text)
     assert out == "cudaErrorLaunchFailure\n" and "program.cu:7" in reports
+
+
+def test_barriers_between_branches_by_one_condition(tmp_path: Path) -> None:
+    """They stay one barrier each where lanes of a warp exchange values, too, though LLVM could copy them."""
+    text = """#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void ranks(unsigned const* in, unsigned* out, int n) {
+    __shared__ unsigned before[4];
+    if (threadIdx.x < 4) before[threadIdx.x] = 0;
+    for (int round = 0; round < 2; round++) {
+        int i = round * 64 + threadIdx.x;
+        bool some = i < n;
+        unsigned digit = some ? in[i] : 4;
+        __syncthreads();
+        unsigned same = __match_any_sync(0xffffffffu, digit);
+        if (some) out[i] = __popc(same) + before[digit];
+        __syncthreads();
+        if (some) atomicAdd(&before[digit], 1);
+        __syncthreads();
+    }
+}
+int main() {
+    unsigned *in, *out; cudaMallocManaged(&in, 400); cudaMallocManaged(&out, 400);
+    unsigned all[4] = {}, sum = 0;
+    for (int i = 0; i < 100; i++) in[i] = i * i % 4;
+    ranks<<<1, 64>>>(in, out, 100);
+    puts(cudaGetErrorName(cudaDeviceSynchronize()));
+    for (int i = 0; i < 100; i++) {
+        if (i == 64) for (int k = 0; k < 64; k++) all[in[k]]++;
+        unsigned warp = 0;
+        for (int k = i / 32 * 32; k < 100 && k / 32 == i / 32; k++) warp += in[k] == in[i];
+        sum += out[i] != warp + (i < 64 ? 0 : all[in[i]]);
+    }
+    printf("%u wrong\\n", sum);
+}
+"""
+    assert printed(tmp_path / "program.cu", text) == ("cudaSuccess\n0 wrong\n", "")

@@ -12,10 +12,12 @@ extern "C" {
 // The coordinates of a thread: threadIdx, blockIdx, blockDim, gridDim, each x, y, z. They become parameters.
 __attribute__((const)) unsigned __tw_simt_index(int which) noexcept;
 // Waits for the threads of the block. The result combines the predicates: their number, whether all hold, or any.
-int __tw_simt_barrier(int kind, int predicate, char const* file, int line);
+// Calls of convergent functions stay one each, where LLVM would copy them into branches that threads part at.
+__attribute__((convergent)) int __tw_simt_barrier(int kind, int predicate, char const* file, int line);
 // Waits for the lanes of `mask`, then yields what each of them gave: 32 values of 4 or 8 bytes, of which those of other
 // lanes mean nothing. A mask of 0 stands for the lanes that come here together; each of them gets their mask as its own.
-void const* __tw_simt_exchange(unsigned mask, unsigned long long value, int bytes, char const* file, int line);
+__attribute__((convergent)) void const* __tw_simt_exchange(unsigned mask, unsigned long long value, int bytes,
+                                                           char const* file, int line);
 // On a GPU, where nothing is yielded: what one lane gave, which lanes gave another number than 0, and which run.
 unsigned long long __tw_simt_shuffle(unsigned mask, unsigned long long value, unsigned lane);
 unsigned __tw_simt_ballot(unsigned mask, unsigned predicate);
