@@ -12,11 +12,12 @@ from tilewright.backends.reference import BACKEND
 from tilewright.backends.reference.access import MEMORY
 from tilewright.backends.reference.interpreter import BLOCK_VALUES, EVALUATORS, FOLDS, STRUCTURED
 from tilewright.ir import dtypes
-from tilewright.ir.core import Value
+from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, float32, int32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.opdef import OPS
 from tilewright.ir.ops import arith, linear, memory, shape
+from tilewright.ir.semantics import evaluate
 from tilewright.ir.types import PointerType
 
 
@@ -174,6 +175,34 @@ def test_scan(reverse: bool) -> None:
     for i in range(1, 16):
         expected[:, i] = expected[:, i] - expected[:, i - 1]
     np.testing.assert_array_equal(compute(k, result, x=values), expected[:, ::-1] if reverse else expected)
+
+
+@pytest.mark.parametrize("op", [arith.Add, arith.Mul, arith.Max, arith.Xor], ids=lambda op: op.__name__)
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16, float32, dtypes.int8, dtypes.uint64], ids=str)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scan_by_one_op(op: type[Op], dtype: DType, reverse: bool) -> None:
+    """NumPy's own scans give what the combiner gives element by element: rounded and wrapped, each in its dtype."""
+    if op is arith.Xor and dtype.is_float:
+        pytest.skip("floats have no bits")
+    k = KernelBuilder()
+    x = load(k, "x", dtype, (2, 64))
+    body = k.combiner([dtype], lambda a, b: [k.emit(op, a, b)])
+    result = k.emit(linear.Scan, [x], axis=1, identities=(0,), reverse=reverse, body=body)
+    rng = np.random.default_rng(4)
+    values = (rng.standard_normal((2, 64)) * 3 + (0 if dtype.is_signed else 9)).astype(dtype.storage)
+    expected = values[:, ::-1].copy() if reverse else values.copy()
+    for i in range(1, 64):
+        expected[:, i] = evaluate(op.spec.name, dtype, {}, [expected[:, i - 1], expected[:, i]])
+    np.testing.assert_array_equal(compute(k, result, x=values), expected[:, ::-1] if reverse else expected)
+
+
+def test_scan_in_another_rounding_mode() -> None:
+    k = KernelBuilder()
+    x = load(k, "x", float32, (64,))
+    body = k.combiner([float32], lambda a, b: [k.emit(arith.Add, a, b, rounding=RoundingMode.RP)])
+    result = k.emit(linear.Scan, [x], axis=0, identities=(0.0,), reverse=False, body=body)
+    found = compute(k, result, x=np.full(64, 2**-30, np.float32) + np.eye(1, 64, dtype=np.float32)[0])
+    np.testing.assert_array_equal(found, np.float32(1) + np.arange(64, dtype=np.float32) * np.float32(2**-23))
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.linear import Reduce, Scan
 from tilewright.ir.ops.memory import Bid, LocalArray, MemoryOp, NumBlocks
 from tilewright.ir.ops.shape import Constant, Undefined
+from tilewright.ir.semantics import as_ufunc
 
 Index = tuple[int, int, int]
 
@@ -139,14 +140,14 @@ class BlockInterpreter:
             tiles = left + right
             shape = tiles[0].shape
             if elementwise:
-                return [np.broadcast_to(r, shape) for r in self._combine(body, tiles)]
+                return [r if r.shape == shape else np.broadcast_to(r, shape) for r in self._combine(body, tiles)]
             results = [np.empty(shape, t.dtype) for t in left]
             for element in np.ndindex(shape):
                 for result, value in zip(results, self._combine(body, [t[element] for t in tiles])):
                     result[element] = value
             return results
 
-        return combine
+        return Combiner(combine, _ufunc(body) if self.observer is None else None)
 
     def _combine(self, body: Block, tiles: Sequence[Any]) -> list[Any]:
         self.values.update(zip(body.args, map(np.asarray, tiles)))
@@ -209,6 +210,14 @@ class BlockInterpreter:
                     op.loc,
                 )
             carried, sources = left.values, list(left.sources)
+
+
+def _ufunc(body: Block) -> np.ufunc | None:
+    """The function of NumPy that a combiner region computes, where it is one."""
+    op = body.ops[0]
+    if op.operands != body.args or body.terminator.operands != op.results:
+        return None
+    return as_ufunc(op.name, op.operands[0].tile.element, op.attributes)
 
 
 def _are_same(one: Any, other: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,37 +17,48 @@ from tilewright.ir.semantics import evaluate
 from tilewright.ir.types import Type
 
 Tiles = list[Array]
-# Combines the left tiles with the right ones, element by element.
-Combiner = Callable[[Tiles, Tiles], Tiles]
 
 
-def reduce(attributes: Mapping[str, Any], tiles: Sequence[Array], combine: Combiner) -> Tiles:
+class Combiner(NamedTuple):
+    """What reductions and scans combine tiles with."""
+
+    combine: Callable[[Tiles, Tiles], Tiles]  # the left tiles with the right ones, element by element
+    ufunc: np.ufunc | None = None  # the function of NumPy that does the same, where one does
+
+
+def reduce(attributes: Mapping[str, Any], tiles: Sequence[Array], combiner: Combiner) -> Tiles:
     """Fold ``tiles`` along the axis, vectorized over the other ones; see the ``reduce`` op for the order."""
     axis = attributes["axis"]
     partials = reduction_partials(tiles[0].shape, axis) if attributes["commutative"] else 1
+    # As steps of ``partials`` elements. Reductions of NumPy choose their order themselves, scans do not.
     rows = [np.moveaxis(t, axis, 0) for t in tiles]
-    result = [r[:partials] for r in rows]
-    for start in range(partials, tiles[0].shape[axis], partials):
-        result = combine(result, [r[start : start + partials] for r in rows])
+    steps = [r.reshape(-1, partials, *r.shape[1:]) for r in rows]
+    result = [s[-1] for s in _in_order(steps, combiner)]
     while partials > 1:
         partials //= 2
-        result = combine([r[:partials] for r in result], [r[partials:] for r in result])
+        result = combiner.combine([r[:partials] for r in result], [r[partials:] for r in result])
     return [r[0] for r in result]
 
 
-def scan(attributes: Mapping[str, Any], tiles: Sequence[Array], combine: Combiner) -> Tiles:
+def scan(attributes: Mapping[str, Any], tiles: Sequence[Array], combiner: Combiner) -> Tiles:
     """Running reductions along the axis, in order, from the end when ``reverse``."""
     axis = attributes["axis"]
-    rows = [np.moveaxis(t, axis, 0) for t in tiles]
-    positions = range(len(rows[0]))[:: -1 if attributes["reverse"] else 1]
+    rows = [np.moveaxis(t, axis, 0)[:: -1 if attributes["reverse"] else 1] for t in tiles]
+    return [np.moveaxis(r[:: -1 if attributes["reverse"] else 1], 0, axis) for r in _in_order(rows, combiner)]
+
+
+def _in_order(rows: Tiles, combiner: Combiner) -> Tiles:
+    """Running reductions along the first axis."""
+    if combiner.ufunc is not None:
+        return [np.asarray(combiner.ufunc.accumulate(r, axis=0, dtype=r.dtype)) for r in rows]
     results = [np.empty_like(r) for r in rows]
-    running = [r[positions[0]] for r in rows]
-    for step, k in enumerate(positions):
-        if step:
-            running = combine(running, [r[k] for r in rows])
+    running = [r[0] for r in rows]
+    for k in range(len(rows[0])):
+        if k:
+            running = combiner.combine(running, [r[k] for r in rows])
         for result, value in zip(results, running):
             result[k] = value
-    return [np.moveaxis(r, 0, axis) for r in results]
+    return results
 
 
 def _convert(x: Array, source: DType, target: DType) -> Array:

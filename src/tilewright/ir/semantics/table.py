@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.dtypes import DType
-from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.semantics import arithmetic as arith
 from tilewright.ir.semantics.conversion import bitcast_op, cast_op, to_float64
 from tilewright.ir.semantics.rounding import Array
@@ -24,6 +24,9 @@ _COMPARE: dict[CmpPredicate, Callable[[Array, Array], Array]] = {
     CmpPredicate.GT: np.greater,
     CmpPredicate.GE: np.greater_equal,
 }
+_BITWISE = {name: getattr(np, f"bitwise_{name}") for name in ("and", "or", "xor")}
+_WRAPPING = {"add": np.add, "mul": np.multiply}
+_EXTREMA = {"min": np.minimum, "max": np.maximum}  # of integers; those of floats drop NaNs, and tell zeros apart
 
 
 def _direct(ufunc: Callable[..., Array]) -> Evaluator:
@@ -63,7 +66,8 @@ TABLE: dict[str, Evaluator] = {
     **{name: arith.function(getattr(np, name)) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     "rsqrt": arith.function(lambda x: 1.0 / np.sqrt(x)),
     **{name: _direct(getattr(np, name)) for name in ("floor", "ceil", "isnan", "isinf")},
-    **{name: _direct(getattr(np, f"bitwise_{name}")) for name in ("and", "or", "xor", "not")},
+    **{name: _direct(ufunc) for name, ufunc in _BITWISE.items()},
+    "not": _direct(np.bitwise_not),
     "shl": _shift_left,
     "shr": _shift_right,
     "cmp": _compare,
@@ -87,3 +91,14 @@ def evaluate(op_name: str, dtype: ElementType, attributes: Mapping[str, Any], ar
     evaluator = TABLE[op_name]
     with np.errstate(all="ignore"):
         return np.asarray(evaluator(dtype, attributes, *arrays))
+
+
+def as_ufunc(op_name: str, dtype: ElementType, attributes: Mapping[str, Any]) -> np.ufunc | None:
+    """The function of NumPy that alone is the op ``op_name`` on arrays of ``dtype``, None where there is none."""
+    if op_name in _BITWISE:
+        return _BITWISE[op_name]
+    if not isinstance(dtype, DType) or dtype.is_bool or attributes.get("flush_to_zero"):
+        return None
+    if attributes.get("rounding", RoundingMode.RN) is not RoundingMode.RN:
+        return None
+    return _WRAPPING.get(op_name) or (None if dtype.is_float else _EXTREMA.get(op_name))

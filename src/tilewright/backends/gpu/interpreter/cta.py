@@ -178,7 +178,7 @@ def _drop_bits(cta: CtaInterpreter, op: tiles.DropBits, x: Any) -> Any:
 
 
 def _thread_reduce(cta: CtaInterpreter, op: tiles.ThreadReduce, values: list[Array]) -> tuple[Any, ...]:
-    combine = cta.combiner(op.body)
+    combine = cta.combiner(op.body).combine
     groups = np.array(op.groups())
     rows = [[x[:, groups[:, k]] for x in values] for k in range(groups.shape[1])]
     while len(rows) > 1:
@@ -194,7 +194,7 @@ def _thread_reduce(cta: CtaInterpreter, op: tiles.ThreadReduce, values: list[Arr
 
 
 def _thread_scan(cta: CtaInterpreter, op: tiles.ThreadScan, values: list[Array]) -> tuple[Any, ...]:
-    combine = cta.combiner(op.body)
+    combine = cta.combiner(op.body).combine
     groups = np.array(op.groups())
     order = range(groups.shape[1])[:: -1 if op.reverse else 1]
     results = [x.copy() for x in values]
