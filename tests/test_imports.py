@@ -55,7 +55,7 @@ ALLOWED: dict[str, set[str]] = {
     "viewer": {"ir", "backends", "sanitizer", "system"},
     "sanitizer": {"version", "ir", "analysis", "backends", "backends.reference", "runtime"},
     "ops": {"ir", "system", "language", "analysis", "backends", "runtime", "sanitizer"},
-    "tune": {"runtime", "ir", "system", "analysis", "sanitizer"},
+    "tune": {"runtime", "ir", "language", "system", "analysis", "sanitizer"},
     "compilation": {"ir", "tileir", "language", "frontend", "backends", "runtime"},
     "cpp": {"version", "ir", "system", "frontend", "frontend.cpp", "backends", "backends.cpu", "runtime"},
     "cpp.gpu": {

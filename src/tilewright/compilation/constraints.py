@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from tilewright.ir.dtypes import DType, int32, int64, uint32
+from tilewright.language.suggestions import explains_arguments
 
 ConstantValue = Union[bool, int, float]
 
@@ -22,6 +23,7 @@ class ScalarConstraint:
         _check_dtype(self.dtype)
 
 
+@explains_arguments
 @dataclass(frozen=True)
 class ArrayConstraint:
     """An array.
@@ -100,6 +102,7 @@ class ArrayConstraint:
         return tuple(1 if number is not None else divisor for number, divisor in zip(known, found))
 
 
+@explains_arguments
 @dataclass(frozen=True)
 class ListConstraint:
     """A list of arrays, each as ``element`` says.
@@ -126,6 +129,8 @@ class TupleConstraint:
     items: tuple[ParameterConstraint, ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.items, Sequence):
+            raise TypeError(f"items is {self.items!r}; it must be a sequence of constraints")
         object.__setattr__(self, "items", tuple(map(to_constraint, self.items)))
 
 

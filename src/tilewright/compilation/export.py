@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 import tempfile
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from tilewright.backends.registry import exporters
 from tilewright.compilation.architecture import check_architecture
 from tilewright.compilation.lowering import lower
 from tilewright.compilation.signature import KernelSignature
+from tilewright.language.suggestions import explains_arguments
 from tilewright.runtime.launchable import Launchable
 from tilewright.tileir.bytecode import write
 from tilewright.tileir.export import Argument, Kernel, export_module
@@ -24,6 +26,7 @@ _BYTECODE = "tileir_bytecode"  # which needs no backend
 _BYTECODE_VERSIONS = tuple(f"13.{minor}" for minor in range(1, NEWEST + 1))
 
 
+@explains_arguments
 def export_kernel(
     kernel: Any,
     signatures: Sequence[KernelSignature],
@@ -56,13 +59,18 @@ def export_kernel(
     if not isinstance(kernel, Launchable):
         raise TypeError(f"the first argument of export_kernel must be a kernel, not {kernel!r}")
     _check_signatures(signatures)
-    if not isinstance(output_file, (str, bytes, os.PathLike)) and not hasattr(output_file, "write"):
+    writable: Any = output_file
+    if not isinstance(writable, (str, bytes, os.PathLike)) and (
+        not hasattr(writable, "write") or isinstance(writable, io.TextIOBase)
+    ):
         raise TypeError(f"output_file is {output_file!r}; give a path or a binary file that can be written")
     writers: dict[str, Exporter] = {**exporters(), _BYTECODE: functools.partial(_write_bytecode, bytecode_version)}
-    if output_format not in writers:
+    if not isinstance(output_format, str) or output_format not in writers:
         raise ValueError(f"unknown output_format {output_format!r}; the formats are {', '.join(writers)}")
     if bytecode_version is not None and bytecode_version not in _BYTECODE_VERSIONS:
         raise ValueError(f"unknown bytecode_version {bytecode_version!r}; they are {', '.join(_BYTECODE_VERSIONS)}")
+    if gpu_code is not None and not isinstance(gpu_code, str):
+        raise TypeError(f"gpu_code is {gpu_code!r}; it must be a string, such as 'sm_90'")
     if output_format == "cubin" and gpu_code is None:
         raise ValueError("a cubin is for one architecture: give gpu_code, such as 'sm_90'")
     write_to = writers[output_format]

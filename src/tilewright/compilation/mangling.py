@@ -88,6 +88,8 @@ def _number(value: int) -> str:
 
 def demangle(symbol: str) -> tuple[str, CallingConvention, list[constraints.ParameterConstraint]]:
     """The parts of a mangled name. Alias groups are called ``group0``, ``group1``, ... ValueError for other names."""
+    if not isinstance(symbol, str):
+        raise TypeError(f"symbol is {symbol!r}; it must be a string")
     found = _NAME.fullmatch(symbol)
     if found is None:
         raise ValueError(f"{symbol!r} is no mangled kernel name")

@@ -19,10 +19,12 @@ from tilewright.frontend.signature import (
     ScalarSpec,
     TupleSpec,
 )
+from tilewright.language.suggestions import explains_arguments
 from tilewright.runtime.launchable import Launchable
 from tilewright.runtime.layout import ALIGNMENT
 
 
+@explains_arguments
 @dataclass(frozen=True)
 class KernelSignature:
     """What a kernel is compiled for.
@@ -66,6 +68,7 @@ class KernelSignature:
         return self.with_symbol(mangle(function_name, self.calling_convention, self.parameters))
 
     @staticmethod
+    @explains_arguments
     def from_kernel_args(
         kernel: Launchable,
         kernel_args: Sequence[Any],
@@ -78,6 +81,8 @@ class KernelSignature:
         It promises all that happens to hold for them, such as an address divisible by 16: look at it before use.
         The errors are those of ``launch``.
         """
+        if not isinstance(kernel, Launchable):
+            raise TypeError(f"the first argument of from_kernel_args must be a kernel, not {kernel!r}")
         found, regions = kernel.regions(tuple(kernel_args))
         shapes = isinstance(calling_convention, CallingConvention) and calling_convention.version >= 2
         overlapping = {region.name for region in regions if region.layout.may_overlap_itself()}
@@ -163,6 +168,8 @@ def _check_convention(constraint: constraints.ParameterConstraint, convention: C
 
 def mangle_kernel_name(function_name: str, kernel_signature: KernelSignature) -> str:
     """The name of ``function_name`` compiled for ``kernel_signature``. ``demangle_kernel_name`` is the inverse."""
+    if not isinstance(kernel_signature, KernelSignature):
+        raise TypeError(f"kernel_signature is {kernel_signature!r}; it must be a KernelSignature")
     return mangle(function_name, kernel_signature.calling_convention, kernel_signature.parameters)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
 
 from tilewright.ir.dtypes import DType, int32, int64
+from tilewright.language.suggestions import explains_arguments
 
 _T = TypeVar("_T")
 
@@ -49,6 +50,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@explains_arguments
 @dataclass(frozen=True)
 class ArrayAnnotation:
     """What to specialise an array parameter on.
@@ -94,6 +96,7 @@ class ScalarAnnotation:
     dtype: DType
 
 
+@explains_arguments
 @dataclass(frozen=True)
 class ListAnnotation:
     """A parameter that is a list of arrays, each described by ``element``.

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 from tilewright.ir.errors import TileError
+from tilewright.language.suggestions import explains_arguments
 
 __all__ = ["function"]
 
@@ -105,11 +106,13 @@ class TileFunction:
 def function(func: Callable[..., Any], /, *, host: bool = False, tile: bool = True) -> TileFunction: ...
 @overload
 def function(func: None = None, /, *, host: bool = False, tile: bool = True) -> Callable[..., TileFunction]: ...
+@explains_arguments
 def function(func: Callable[..., Any] | None = None, /, *, host: bool = False, tile: bool = True) -> Any:
     """Marks a function that kernels call. The marker is optional: plain functions are compiled when called.
 
     With ``host=True`` the function may also be called on the host, as ordinary Python; with ``tile=False`` only
-    there. A tile function that the host calls raises RuntimeError, unless its arguments are eager tiles.
+    there. A tile function that the host calls raises RuntimeError, unless its arguments are eager tiles. TypeError for
+    anything but a function.
 
     >>> @ct.function(host=True)
     ... def blocks(n, tile):
@@ -118,5 +121,7 @@ def function(func: Callable[..., Any] | None = None, /, *, host: bool = False, t
     8
     """
     if func is None:
-        return lambda f: TileFunction(f, host, tile)
+        return lambda f: function(f, host=host, tile=tile)
+    if not (callable(func) or isinstance(func, classmethod)):  # type: ignore[unreachable]
+        raise TypeError(f"@ct.function marks a Python function, not {func!r}")
     return TileFunction(func, host, tile)

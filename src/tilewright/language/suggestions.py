@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 from collections.abc import Iterable
+from typing import Any, TypeVar
 
 # Names of NumPy, PyTorch, Triton, JAX Pallas and CUDA that people try first -> what to write.
 _ELSEWHERE = {
@@ -168,7 +171,11 @@ _KEYWORDS = {
     "eviction_policy": "latency=, a hint of 1 to 10",
     "input_precision": "operands cast to ct.tfloat32",
     "keep_dims": "keepdims=",
+    "cluster_dims": "num_ctas=",
+    "cluster_size": "num_ctas=",
     "mask": "nothing: what lies outside of the array is padded by padding_mode, and not stored; ct.gather takes a mask",
+    "num_stages": "latency= of ct.load, a hint of 1 to 10",
+    "num_warps": "num_worker_warps=",
     "other": "padding_mode=ct.PaddingMode.ZERO, or padding_value= of ct.gather",
     "out_dtype": "the dtype of acc",
     "padding_option": "padding_mode=",
@@ -226,3 +233,29 @@ def instead_of_attribute_of_arrays(name: str, known: Iterable[str]) -> str:
 def instead_of_attribute(name: str, known: Iterable[str]) -> str:
     """What to write instead of an attribute of tiles."""
     return f"; write {_OF_TILES[name]}" if name in _OF_TILES else instead_of(name, known, "x.")
+
+
+_T = TypeVar("_T", bound=Any)
+
+
+def explains_arguments(callee: _T) -> _T:
+    """A function or a class whose TypeError for arguments that it does not take says which ones it takes."""
+    is_class = isinstance(callee, type)
+    body = callee.__init__ if is_class else callee
+    form = inspect.signature(callee)
+    form = form.replace(parameters=[p.replace(annotation=p.empty) for p in form.parameters.values()])
+    shown = f"{callee.__name__}{form.replace(return_annotation=form.empty)}"
+
+    @functools.wraps(body)
+    def checked(*args: Any, **keywords: Any) -> Any:
+        try:
+            form.bind(*args[is_class:], **keywords)
+        except TypeError as e:
+            unknown = next((name for name in keywords if name not in form.parameters), None)
+            meant = "" if unknown is None else instead_of_keyword(unknown, form.parameters)
+            raise TypeError(f"{callee.__name__}(): {e}{meant}; it is called as {shown}") from None
+        return body(*args, **keywords)
+
+    if is_class:
+        callee.__init__ = checked
+    return callee if is_class else checked  # type: ignore[return-value]

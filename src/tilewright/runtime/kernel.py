@@ -17,6 +17,7 @@ from tilewright.frontend.python.source import source_of
 from tilewright.frontend.signature import Signature
 from tilewright.ir.core import Function
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
+from tilewright.language.suggestions import instead_of_keyword
 from tilewright.runtime import explain as explanation
 from tilewright.runtime.captures import Captures
 from tilewright.runtime.explain import Compilation
@@ -39,7 +40,8 @@ def checked_hints(hints: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in hints.items():
         if name not in _HINTS:
-            raise TypeError(f"unknown kernel hint {name!r}; the hints are {', '.join(_HINTS)}")
+            meant = instead_of_keyword(name, _HINTS)
+            raise TypeError(f"unknown kernel hint {name!r}{meant}; the hints are {', '.join(_HINTS)}")
         default, allowed, description = _HINTS[name]
         values = [value]
         if isinstance(value, ByTarget):
@@ -104,6 +106,7 @@ class kernel(Launchable):
         occupancy: Hint = None,
         opt_level: Hint = 3,
         num_worker_warps: Hint = None,
+        **unknown: Any,
     ) -> Any:
         hints = checked_hints(
             {
@@ -111,6 +114,7 @@ class kernel(Launchable):
                 "occupancy": occupancy,
                 "opt_level": opt_level,
                 "num_worker_warps": num_worker_warps,
+                **unknown,
             }
         )
         if function is None:

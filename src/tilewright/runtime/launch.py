@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,13 @@ from tilewright.system.environment import switch
 # Frameworks that trace operators: each takes the grid, the kernel, its arguments and the backend, and says whether it
 # has noted the launch, which is then not made.
 TRACERS: list[Callable[[tuple[int, ...], Launchable, tuple[Any, ...], str | None], bool]] = []
-_FORGOTTEN: Any = object()  # the arguments of a call with three, in which the stream was left out
+_FORGOTTEN: Any = object()  # what a call with fewer than four arguments lacks
 
 
 def launch(
-    stream: Any,
-    grid: tuple[int, ...],
-    kernel: Any,
+    stream: Any = _FORGOTTEN,
+    grid: tuple[int, ...] = _FORGOTTEN,
+    kernel: Any = _FORGOTTEN,
     kernel_args: tuple[Any, ...] = _FORGOTTEN,
     /,
     *surplus: Any,
@@ -64,7 +64,7 @@ def launch(
     if cached is not None and plain and cached(stream, grid, kernel_args, backend):
         return
     if surplus or kernel_args is _FORGOTTEN:
-        raise TypeError(_not_four(kernel, (kernel_args, *surplus)))
+        raise TypeError(_not_four(kernel, (kernel_args, *surplus), arguments))
     if not isinstance(kernel, Launchable):
         if getattr(kernel, "is_autotuned", False) and backend is None and check_overlap is None:
             return kernel.launch(stream, grid, kernel_args)
@@ -118,11 +118,11 @@ def _launch(
         kernel.record(plan, kernel_args, backend, runtime)
 
 
-# what a program must give: the default and the surplus above only serve the message about another number of arguments
+# what a program must give: defaults and the surplus above only serve the message about another number of arguments
 _signature = inspect.signature(launch)
 launch.__signature__ = _signature.replace(  # type: ignore[attr-defined]
     parameters=[
-        p.replace(default=p.empty) if p.name == "kernel_args" else p
+        p.replace(default=p.empty) if p.default is _FORGOTTEN else p
         for p in _signature.parameters.values()
         if p.name != "surplus"
     ]
@@ -136,7 +136,7 @@ def specialization(kernel: Launchable, kernel_args: tuple[Any, ...], backend: st
     return kernel.plan_for(kernel_args, backend, RuntimeValues()).specialization
 
 
-def _not_four(kernel: Any, rest: tuple[Any, ...]) -> str:
+def _not_four(kernel: Any, rest: tuple[Any, ...], keywords: Mapping[str, Any]) -> str:
     """What to say about a call with another number of arguments, of which ``rest`` follow the kernel."""
     if isinstance(kernel, Launchable) and len(rest) > 1:
         names = ", ".join(ref.argument for ref, _ in kernel.parameters)
@@ -144,7 +144,9 @@ def _not_four(kernel: Any, rest: tuple[Any, ...]) -> str:
             f"ct.launch() takes the arguments of {kernel.name} as one tuple: "
             f"ct.launch(stream, grid, {kernel.name}, ({names}))"
         )
-    return "ct.launch() takes four arguments, of which the first is the stream: ct.launch(None, grid, kernel, (...))"
+    how = " by position" if not keywords.keys().isdisjoint(("stream", "grid", "kernel", "kernel_args")) else ""
+    first = "of which the first is the stream: ct.launch(None, grid, kernel, (...))"
+    return f"ct.launch() takes four arguments{how}, {first}"
 
 
 def _not_a_kernel(kernel: Any, grid: Any) -> str:

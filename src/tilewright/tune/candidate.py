@@ -56,6 +56,8 @@ def with_hints(kernel: Launchable, hints: Mapping[str, Any]) -> Launchable:
     """``kernel`` with ``hints``; TypeError for a kernel that takes none, as those of Tile C++."""
     if not hints:
         return kernel
+    if not isinstance(hints, Mapping):
+        raise TypeError(f"the hints for {kernel.name}() are {hints!r}; they must be a dictionary of kernel hints")
     replace: Any = getattr(kernel, "replace_hints", None)
     if replace is None:
         raise TypeError(f"{kernel.name}() takes no hints from Python; write them in its source")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
+from tilewright.language.suggestions import explains_arguments
 from tilewright.runtime.launchable import Launchable
 from tilewright.tune.attempts import Attempts, Failed, Procedure, checked_devices
 from tilewright.tune.candidate import BATCH, Work, with_hints
@@ -21,6 +22,7 @@ Failures = list[tuple[T, type[BaseException], str]]
 _LEADERS = 5  # when so many have converged, others need to compete with the slowest of them
 
 
+@explains_arguments
 def exhaustive_search(
     search_space: Sequence[T],
     stream: Any,
