@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -93,7 +93,7 @@ def test_bad_hints(hints: dict[str, Any]) -> None:
 
 
 def test_unknown_hints() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'warps'"):
+    with pytest.raises(TypeError, match="unknown kernel hint 'warps'; the hints are num_ctas"):
         ct.kernel(warps=3)
     with pytest.raises(TypeError, match="unknown kernel hint 'warps'; the hints are num_ctas"):
         double.replace_hints(warps=3)
@@ -119,6 +119,28 @@ def test_every_block_runs_once(backend: str, grid: tuple[int, ...]) -> None:
     expected = np.zeros_like(out)
     expected[:x, :y, :z] = 1
     np.testing.assert_array_equal(out, expected)
+
+
+class Extents(NamedTuple):
+    x: int
+    y: int
+
+
+class Arguments(NamedTuple):
+    x: np.ndarray
+    out: np.ndarray
+
+
+def test_tuples_with_names() -> None:
+    """The grid may be a shape of PyTorch, and the arguments a record."""
+    out = np.zeros((4, 4, 4), np.int32)
+    for _ in range(8):  # repeated launches go another way
+        ct.launch(None, Extents(3, 2), count_blocks, (out,))
+    assert out.sum() == 48
+    x, doubled = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    for _ in range(8):
+        ct.launch(None, (1,), double, Arguments(x, doubled))
+    np.testing.assert_array_equal(doubled, 2 * x)
 
 
 BAD_GRIDS = [

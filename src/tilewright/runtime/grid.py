@@ -14,7 +14,7 @@ def checked_grid(grid: Any) -> tuple[int, int, int]:
     """``grid`` with three entries. TypeError, ValueError or OverflowError where it is none."""
     if type(grid) is tuple and len(grid) == 1 and type(grid[0]) is int and 0 < grid[0] <= MAX_GRID:
         return grid[0], 1, 1  # soon done: this runs at every launch
-    if type(grid) is not tuple:
+    if not isinstance(grid, tuple):
         raise TypeError(f"the grid is {grid!r}; it must be a tuple of up to three numbers of blocks, such as (n, 1, 1)")
     if len(grid) > 3:
         raise ValueError(

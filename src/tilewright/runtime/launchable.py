@@ -81,7 +81,7 @@ class Launchable:
         RuntimeError for other names, as in the original; TypeError where a parameter gets no argument, or two. Source:
         names are an extension of ours; the original refuses all.
         """
-        if not keywords and (type(args) is not tuple or len(args) >= len(self.parameters)):
+        if not keywords and (not isinstance(args, tuple) or len(args) >= len(self.parameters)):
             return args
         names = [ref.argument for ref, _ in self.parameters]
         unknown = next((name for name in keywords if name not in names), None)
@@ -89,7 +89,7 @@ class Launchable:
             known = "programmatic_dependent_launch, backend, check_overlap and the names of the kernel's parameters"
             meant = suggestions.instead_of(unknown, names)
             raise RuntimeError(f"ct.launch() has no keyword {unknown!r}{meant}; it has {known}")
-        if type(args) is not tuple:
+        if not isinstance(args, tuple):
             return args
         twice = next((name for name in names[: len(args)] if name in keywords), None)
         if twice is not None:
@@ -178,7 +178,7 @@ class Launchable:
         return signature, bound.regions
 
     def _argument_keys(self, args: Any, runtime: RuntimeValues) -> list[ArgumentKey]:
-        if type(args) is not tuple:
+        if not isinstance(args, tuple):
             raise TypeError(_wrong_arguments(self, args))
         types = tuple(map(type, args))
         describers = self._describers.get(types)
