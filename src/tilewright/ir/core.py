@@ -177,6 +177,12 @@ class Op:
         assert self.block is not None
         self.block.erase([self])
 
+    def replace_by(self, values: Sequence[Value]) -> None:
+        """Let ``values`` stand for the results, and erase this op."""
+        for old, new in zip(self.results, values):
+            old.replace_all_uses_with(new)
+        self.erase()
+
     def drop_regions(self) -> None:
         """Empty the regions of this op, but for those that another op has taken over."""
         for region in self.regions:

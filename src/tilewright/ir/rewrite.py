@@ -67,8 +67,7 @@ def with_body(function: Function, body: Block) -> Function:
 class Rewriter:
     """Rebuilds a function op by op, at the insertion point of a builder.
 
-    Subclasses override ``rewrite``, which says what stands for one op, or ``insert``, which also decides about its
-    regions; ops that they do not know stay.
+    Subclasses override ``insert``, which says what stands for an op; ops that they do not know are copied.
     """
 
     def __init__(self) -> None:
@@ -100,19 +99,9 @@ class Rewriter:
         return copied
 
     def insert(self, op: Op, builder: Builder) -> None:
-        """Rebuild ``op`` at the end of the builder's block, or what ``rewrite`` puts in its place."""
+        """Rebuild ``op`` at the end of the builder's block."""
         builder.loc = op.loc
-        copied = clone_op(op, self.values, clone_regions=self.block)
-        replacement = self.rewrite(copied, builder)
-        if replacement is None:
-            builder.block.append(copied)
-        else:
-            self.replace_all_uses(op, replacement)
-            copied.drop_regions()
-
-    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
-        """The values that replace the results of ``op``, which is not inserted yet; None keeps it."""
-        return None
+        builder.block.append(clone_op(op, self.values, clone_regions=self.block))
 
 
 _O = TypeVar("_O", bound=Op)
@@ -121,9 +110,17 @@ Emit = Callable[[Rewriter, Any, _T, Builder], Iterable[Value]]
 Rule = Callable[[Any, Builder], "Value | None"]
 
 
-def replace_ops(function: Function, chosen: Mapping[_O, _T], emit: Emit[_T]) -> Function:
-    """``function``, in which what ``emit`` gives for each of the ``chosen`` ops stands for its results."""
-    return _Replacer(chosen, emit).function(function) if chosen else function
+def replace_ops(function: Function, chosen: Mapping[_O, _T], emit: Emit[_T]) -> bool:
+    """Put what ``emit`` gives for each of the ``chosen`` ops in the place of its results; whether there are any.
+
+    Ops of the regions of such an op that ``emit`` has inserted are copied, but for those that are chosen, too.
+    """
+    replacer = _Replacer(chosen, emit)
+    for op in chosen:
+        if op.block is not None:  # else it went with one around it
+            replacer.insert(op, Builder.before(op))
+            op.replace_by(replacer.all(op.results))
+    return bool(chosen)
 
 
 class _Replacer(Rewriter, Generic[_T]):
@@ -139,18 +136,13 @@ class _Replacer(Rewriter, Generic[_T]):
         self.replace_all_uses(op, self.emit(self, op, self.chosen[op], builder))
 
 
-def lower_ops(function: Function, rules: Mapping[type[Op], Rule]) -> Function:
-    """``function``, in which what the rules for their classes make of ops stands for their results: of copies whose
-    operands are rebuilt. An op of which a rule makes None stays."""
-    return _Lowering(rules).function(function) if any(type(op) in rules for op in function.walk()) else function
-
-
-class _Lowering(Rewriter):
-    def __init__(self, rules: Mapping[type[Op], Rule]) -> None:
-        super().__init__()
-        self.rules = rules
-
-    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
-        rule = self.rules.get(type(op))
-        found = rule(op, builder) if rule is not None else None
-        return None if found is None else [found]
+def lower_ops(function: Function, rules: Mapping[type[Op], Rule]) -> bool:
+    """Put what the rules for their classes make of ops in the place of their results; whether any has changed. An op of
+    which a rule makes None stays."""
+    changed = False
+    for op in [op for op in function.walk() if type(op) in rules]:
+        found = rules[type(op)](op, Builder.before(op))
+        if found is not None:
+            op.replace_by([found])
+            changed = True
+    return changed

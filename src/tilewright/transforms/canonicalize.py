@@ -14,12 +14,13 @@ from tilewright.ir.ops.control import Break, For, If, Loop, Yield
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.memory import Assert, Assume
 from tilewright.ir.ops.shape import Broadcast, Reshape, constant_of
-from tilewright.ir.rewrite import Rewriter, clone_op
+from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.semantics import constant_array, evaluate
 from tilewright.ir.types import TileType
+from tilewright.transforms.base import InPlacePass
 
 
-class Canonicalize:
+class Canonicalize(InPlacePass):
     """Folds ops on constants, removes ops that change nothing and loops that end at once, inlines branches that are
     always taken, and makes reshapes of reductions of single elements.
 
@@ -28,86 +29,109 @@ class Canonicalize:
 
     name: ClassVar[str] = "canonicalize"
 
-    def run(self, function: Function) -> Function:
-        return _Canonicalizer().function(function)
+    def change(self, function: Function) -> bool:
+        canonicalizer = _Canonicalizer()
+        canonicalizer.block(function.body)
+        return canonicalizer.changed
 
 
-class _Canonicalizer(Rewriter):
-    def insert(self, op: Op, builder: Builder) -> None:
+class _Canonicalizer:
+    def __init__(self) -> None:
+        self.changed = False
+
+    def block(self, block: Block) -> None:
+        for op in list(block.ops):
+            if op.block is block:  # else an op before it ends the block now
+                self.op(op)
+
+    def op(self, op: Op) -> Sequence[Value]:
+        """What stands for the results of ``op``, which may have gone."""
         if isinstance(op, If):
-            condition = constant_of(self.value(op.condition))
+            condition = constant_of(op.condition)
             if condition is not None:
-                self.inline(op, 0 if condition else 1, builder)
-                return
-        if isinstance(op, For) and self.never_runs(op):
-            builder.loc = op.loc
-            self.replace_all_uses(op, self.all(op.inits))
-            return
-        if isinstance(op, Loop) and (done := self.fold_single_exit_loop(op)) is not None:
-            *before, end = done
-            builder.block.splice(before)
-            self.replace_all_uses(op, end.operands)
+                return self._inlined(op, 0 if condition else 1)
+        elif isinstance(op, For) and _never_runs(op):
+            return self._replaced(op, op.inits)
+        elif isinstance(op, Loop) and (done := self._single_iteration(op)) is not None:
+            *before, end = done.ops
+            assert op.block is not None
+            op.block.splice(before, op)
+            found = self._replaced(op, list(end.operands))
             end.erase()
-            return
-        if isinstance(op, (Assert, Assume)) and constant_of(self.value(op.condition)):
-            return
-        if isinstance(op, Reduce) and op.values[0].tile.shape[op.axis] == 1:
-            builder.loc = op.loc
-            shape = op.results[0].tile.shape
-            self.replace_all_uses(op, [builder.emit(Reshape, v, shape=shape) for v in self.all(op.values)])
-            return
-        super().insert(op, builder)
+            return found
+        elif isinstance(op, (Assert, Assume)) and constant_of(op.condition):
+            return self._replaced(op, [])
+        elif isinstance(op, Reduce) and op.values[0].tile.shape[op.axis] == 1:
+            b, shape = Builder.before(op), op.results[0].tile.shape
+            return self._replaced(op, [b.emit(Reshape, v, shape=shape) for v in op.values])
+        for region in op.regions:
+            self.block(region)
+        simpler = None if op.regions or len(op.results) != 1 else _simplified(op)
+        return op.results if simpler is None else self._replaced(op, [simpler])
 
-    def inline(self, op: Op, branch: int, builder: Builder) -> None:
+    def _replaced(self, op: Op, values: Sequence[Value]) -> Sequence[Value]:
+        self.changed = True
+        op.replace_by(values)
+        return values
+
+    def _inlined(self, op: If, branch: int) -> Sequence[Value]:
         """Put the ops of one branch in place of the ``if``."""
+        outer = op.block
+        assert outer is not None
         *ops, end = op.regions[branch].ops
+        outer.splice(ops, op)
         for nested in ops:
-            self.insert(nested, builder)
-            if builder.block.ops and builder.block.ops[-1].spec.terminator:
-                return
+            if nested.block is outer:
+                self.op(nested)
+        if op.block is None:  # one of these ends the block now
+            return []
         if isinstance(end, Yield):
-            self.replace_all_uses(op, self.all(end.values))
-        else:
-            builder.insert(clone_op(end, self.values))
+            return self._replaced(op, list(end.values))
+        outer.splice([end], op)
+        self.changed = True
+        outer.erase(outer.ops[outer.ops.index(end) + 1 :])  # cannot be reached
+        return []
 
-    def never_runs(self, op: For) -> bool:
-        lower, upper = map(constant_of, self.all((op.lower, op.upper)))
-        return lower is not None and upper is not None and lower >= upper
-
-    def fold_single_exit_loop(self, op: Loop) -> Sequence[Op] | None:
+    def _single_iteration(self, op: Loop) -> Block | None:
         """What a loop that ends in its first iteration does, with the break at the end; None of other loops."""
         trial = Block()
-        if self._has_single_exit(op, trial):
-            return trial.ops
+        if self._ends_at_once(op, trial):
+            return trial
         trial.clear()
         return None
 
-    def _has_single_exit(self, op: Loop, block: Block) -> bool:
+    def _ends_at_once(self, op: Loop, block: Block) -> bool:
         """Whether the loop ends in its first iteration, whose ops are put into ``block``."""
-        trial, builder = _Canonicalizer(), Builder(block, op.loc)
-        trial.values = {**self.values, **dict(zip(op.body.args, self.all(op.inits)))}
+        values: ValueMap = dict(zip(op.body.args, op.inits))
         for nested in op.body.ops:
             if isinstance(nested, If):
-                condition = trial.value(nested.condition)
-                if constant_of(condition) is None:
+                if constant_of(values.get(nested.condition, nested.condition)) is None:
                     return False
             elif nested.regions or not (isinstance(nested, Break) or is_pure(nested)):
                 return False
-            trial.insert(nested, builder)
+            copied = clone_op(nested, values)
+            block.append(copied)
+            values.update(zip(nested.results, _Canonicalizer().op(copied)))
             done = block.ops
             if done and done[-1].spec.terminator:
                 return isinstance(done[-1], Break) and all(is_pure(o) for o in done[:-1])
         return False
 
-    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
-        if op.regions or len(op.results) != 1:
-            return None
-        folded = fold_constants(op, builder)
-        if folded is None:
-            folded = op.canonicalize(builder)
-        if folded is None and op.spec.elementwise:
-            folded = _scalarize_splats(op, builder)
-        return None if folded is None else [folded]
+
+def _never_runs(op: For) -> bool:
+    lower, upper = constant_of(op.lower), constant_of(op.upper)
+    return lower is not None and upper is not None and lower >= upper
+
+
+def _simplified(op: Op) -> Value | None:
+    """What is simpler than the result of ``op``, which has one and no regions."""
+    builder = Builder.before(op)
+    found = fold_constants(op, builder)
+    if found is None:
+        found = op.canonicalize(builder)
+    if found is None and op.spec.elementwise:
+        found = _scalarize_splats(op, builder)
+    return found
 
 
 def fold_constants(op: Op, builder: Builder) -> Value | None:

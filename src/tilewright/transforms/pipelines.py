@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function
+from tilewright.ir.rewrite import clone_function
 from tilewright.ir.verifier import verify
 from tilewright.system.environment import switch
 from tilewright.transforms.base import InPlacePass, Pass
@@ -48,12 +49,15 @@ def run_passes(
     verified = switch("TILEWRIGHT_VERIFY")
     if verified:
         verify(function)
-    made = function
+    made, copied = function, None  # the copy of ``function`` that passes change in place
     for p in passes:
-        if isinstance(p, InPlacePass) and made is not function:
+        if not isinstance(p, InPlacePass):
+            made = p.run(made)
+        elif made is not function:
             p.apply(made)
         else:
-            made = p.run(made)
+            copied = clone_function(function) if copied is None else copied
+            made = copied if p.apply(copied) else function
         after_pass(p.name, made)
         if verified and rules is not None:
             rules(made)

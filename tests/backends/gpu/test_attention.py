@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from support.gpu_attention import attention
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, aligned
+from support.passes import after, without
 from support.ptx.backend import PtxBackend, ptx_backend
 
 import tilewright as ct
@@ -26,7 +28,6 @@ from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import ThreadReduce
 from tilewright.ir.ops.gpu.tma import TmaLoad
 from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
-from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu import split_mma
 from tilewright.transforms.gpu.allocate_shared import shared_bytes
@@ -123,7 +124,7 @@ def test_a_loop_that_goes_on_finds_what_the_one_before_has_fetched(
     make: Callable[[], Any], M: int, N: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under a causal mask, where loops are not merged: nothing is fetched between them."""
-    monkeypatch.setattr(MergeLoops, "run", lambda self, function: function)
+    monkeypatch.setattr(MergeLoops, "change", lambda self, function: False)
     ops = run(make, 256, M, N, causal=True).body.ops
     first, second = (i for i, op in enumerate(ops) if isinstance(op, For))
     fetching = [
@@ -217,13 +218,7 @@ def test_warp_groups_take_turns_where_the_softmax_takes_as_long() -> None:
 
 
 def test_a_turn_that_nobody_passes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    insert = InsertBarriers.run
-
-    class Without(Rewriter):
-        def rewrite(self, op: Op, builder: Any) -> list[Any] | None:
-            return [] if isinstance(op, PassTurn) else None
-
-    monkeypatch.setattr(InsertBarriers, "run", lambda self, function: Without().function(insert(self, function)))
+    after(InsertBarriers, lambda function: without(lambda op: isinstance(op, PassTurn), function), monkeypatch)
     monkeypatch.setattr(split_mma, "_pay_apart", lambda function: False)
     with pytest.raises(Fault) as found:
         run(interpreted, 128, 256, 64)
@@ -258,13 +253,12 @@ def test_loops_share_rings() -> None:
 
 
 def test_what_the_other_warp_group_multiplies_is_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
-    insert, kept = InsertBarriers.run, [True]  # the first one, after which there are mbarriers
+    kept = [True]  # the first one, after which there are mbarriers
 
-    class Without(Rewriter):
-        def rewrite(self, op: Op, builder: Any) -> list[Any] | None:
-            return [] if isinstance(op, Barrier) and not (kept and kept.pop()) else None
+    def dropped(op: Op) -> bool:
+        return isinstance(op, Barrier) and not (kept and kept.pop())
 
-    monkeypatch.setattr(InsertBarriers, "run", lambda self, function: Without().function(insert(self, function)))
+    after(InsertBarriers, functools.partial(without, dropped), monkeypatch)
     monkeypatch.setattr(split_mma, "_pay_apart", lambda function: False)
     with pytest.raises(Fault, match="gpu.tma_load .* no barrier between") as found:
         run(interpreted, 512, 128, 128)
@@ -282,15 +276,12 @@ def _free(wait: WgmmaWait) -> None:
 @pytest.mark.parametrize("change", [_pending, _free])
 def test_faults(change: Callable[[WgmmaWait], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums that are used in flight, and registers that are free too early."""
-    insert = InsertBarriers.run
 
-    def wrong(self: InsertBarriers, function: Function) -> Function:
-        made = insert(self, function)
-        wait: Op = next(op for op in reversed(loop_of(made).body.ops) if isinstance(op, WgmmaWait))
+    def wrong(function: Function) -> None:
+        wait: Op = next(op for op in reversed(loop_of(function).body.ops) if isinstance(op, WgmmaWait))
         change(wait)  # type: ignore[arg-type]
-        return made
 
-    monkeypatch.setattr(InsertBarriers, "run", wrong)
+    after(InsertBarriers, wrong, monkeypatch)
     with pytest.raises(Fault) as found:
         run(interpreted, 200, 64, 64, occupancy=1)
     assert found.value.category == "read before arrival"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import pytest
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, E4M3, Product, matmul, persistent, random_product, shares, strips
+from support.passes import after, without
 from support.ptx import hopper
 from support.ptx.backend import ptx_backend
 
@@ -15,7 +17,6 @@ from tilewright.backends.gpu.interpreter import Fault, specialized
 from tilewright.ir.core import Op
 from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierInit
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier
-from tilewright.ir.rewrite import Rewriter
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 
 PRODUCTS = [
@@ -158,12 +159,7 @@ FAULTS: dict[str, tuple[Callable[[], Callable[[Op], bool]], str]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, category = FAULTS[fault]
-    change, run = make(), InsertBarriers.run
-
-    class Without(Rewriter):
-        def rewrite(self, op: Op, builder: object) -> list[object] | None:
-            return [] if change(op) else None
-
-    monkeypatch.setattr(InsertBarriers, "run", lambda self, function: Without().function(run(self, function)))
+    change = make()
+    after(InsertBarriers, functools.partial(without, change), monkeypatch)
     with pytest.raises(Fault, match=category), interpreter_backend(None, target="sm_90") as backend:
         Product((128, 256, 512), (64, 256, 64), out="float16").run(backend, num_ctas=2)

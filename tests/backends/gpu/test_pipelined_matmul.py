@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support.gpu_attention import attended
 from support.gpu_interpreter import interpreter_backend
+from support.passes import after
 from support.ptx.backend import PtxBackend, ptx_backend
 
 import tilewright as ct
@@ -153,15 +154,7 @@ def test_without_tensor_cores_operands_come_in_steps(stages: int) -> None:
 
 
 def _changed(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = PipelineLoads.run
-
-    def wrong(self: PipelineLoads, function: Function) -> Function:
-        result = run(self, function)
-        for op in result.walk():
-            change(op)
-        return result
-
-    monkeypatch.setattr(PipelineLoads, "run", wrong)
+    after(PipelineLoads, lambda function: [change(op) for op in function.walk()], monkeypatch)
 
 
 def test_a_wait_for_too_few_copies(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from support.gpu_attention import attention, decoded
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, aligned
+from support.passes import after, without
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
@@ -22,7 +24,6 @@ from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, SharedAlloc
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tma import AsyncFence
 from tilewright.ir.ops.gpu.wgmma import Wgmma
-from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.instrumentation import observed_passes
@@ -86,16 +87,15 @@ def test_products_of_computed_right_operands(make: Callable[[], Any], case: tupl
 @pytest.mark.parametrize(("kind", "number"), [(AsyncFence, 0), (Barrier, 0), (Barrier, 1)])
 def test_faults(kind: type[Op], number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the fence between threads and the second product, the barrier before they write, or the one after."""
-    before, removed = InsertBarriers.run, []
+    removed = []
 
-    class Without(Rewriter):
-        def rewrite(self, op: Op, builder: Any) -> list[Any] | None:
-            if type(op) is not kind or "total if ADDS" not in linecache.getline(op.loc.file, op.loc.line):
-                return None
-            removed.append(op)
-            return [] if len(removed) == number + 1 else None
+    def dropped(op: Op) -> bool:
+        if type(op) is not kind or "total if ADDS" not in linecache.getline(op.loc.file, op.loc.line):
+            return False
+        removed.append(op)
+        return len(removed) == number + 1
 
-    monkeypatch.setattr(InsertBarriers, "run", lambda self, function: Without().function(before(self, function)))
+    after(InsertBarriers, functools.partial(without, dropped), monkeypatch)
     with pytest.raises(Fault) as found, interpreter_backend(None, target="sm_90") as backend:
         run(backend, 128, 16, 64)
     assert len(removed) == (1 if kind is AsyncFence else 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, E4M3, E5M2, Product, aligned, matmul, persistent, random_product
+from support.passes import after, without
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
@@ -22,7 +24,6 @@ from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import AsyncFence, Put, TmaLoad, TmaStore, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
-from tilewright.ir.rewrite import Rewriter
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.instrumentation import observed_passes
 
@@ -297,15 +298,7 @@ def test_roles() -> None:
 
 def changed(change: Callable[[Op], bool], monkeypatch: pytest.MonkeyPatch) -> None:
     """Have schedules without the ops for which ``change``, which may also change ops, is true."""
-    run = InsertBarriers.run
-
-    class Without(Rewriter):
-        def rewrite(self, op: Op, builder: Any) -> list[Any] | None:
-            if not change(op):
-                return None
-            return list(op.operands) if isinstance(op, WgmmaWait) else []
-
-    monkeypatch.setattr(InsertBarriers, "run", lambda self, function: Without().function(run(self, function)))
+    after(InsertBarriers, functools.partial(without, change), monkeypatch)
 
 
 def _without(kind: type[Op], number: int | None = None) -> Callable[[Op], bool]:

@@ -24,14 +24,14 @@ from tilewright.ir.ops.gpu.tma import TensorMap, TmaStore, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, MemoryOp, PointerMemoryOp
 from tilewright.ir.ops.shape import constant_of
-from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import SharedType
+from tilewright.transforms.base import InPlacePass
 
 _WAITS = (memory.Barrier, memory.AsyncWait, memory.AsyncCopy, TmaStore, TmaStoreWait)
 CONSUMERS = 1  # the number of the barrier of the warps that have tiles, where there are others
 
 
-class InsertBarriers:
+class InsertBarriers(InPlacePass):
     """Puts a barrier of the CTA before each access that depends on one of another thread since the last barrier.
 
     Tile IR has memory ops take effect in program order; in the gpu stage the elements of a tile belong to threads that
@@ -44,9 +44,15 @@ class InsertBarriers:
 
     name: ClassVar[str] = "insert-barriers"
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         found = _Dependences(function)
-        return _Inserter(found).function(function) if found.needed or found.needed_by_group else function
+        roles = any(isinstance(op, WarpSpecialize) for op in function.walk())
+        barrier = {"id": CONSUMERS, "threads": num_warps(function) * LANES} if roles else {}
+        for op in found.needed:
+            Builder.before(op).emit_op(memory.Barrier, **barrier)
+        for op in found.needed_by_group - found.needed:
+            Builder.before(op).emit_op(GroupBarrier)
+        return bool(found.needed or found.needed_by_group)
 
 
 @dataclass(frozen=True)
@@ -228,23 +234,3 @@ def _allocation(buffer: Value) -> tuple[memory.SharedAlloc, int | None]:
         return _allocation(op.buffer)[0], constant_of(op.index)
     assert isinstance(op, memory.SharedAlloc), buffer
     return op, None
-
-
-class _Inserter(Rewriter):
-    def __init__(self, found: _Dependences) -> None:
-        super().__init__()
-        self.found = found
-        self._barrier: dict[str, int] = {}
-
-    def function(self, function: Function) -> Function:
-        if any(isinstance(op, WarpSpecialize) for op in function.walk()):
-            self._barrier = {"id": CONSUMERS, "threads": num_warps(function) * LANES}
-        return super().function(function)
-
-    def insert(self, op: Op, builder: Builder) -> None:
-        builder.loc = op.loc
-        if op in self.found.needed:
-            builder.emit_op(memory.Barrier, **self._barrier)
-        elif op in self.found.needed_by_group:
-            builder.emit_op(GroupBarrier)
-        super().insert(op, builder)

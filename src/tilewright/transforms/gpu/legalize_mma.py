@@ -14,9 +14,10 @@ from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter, replace_ops
+from tilewright.transforms.base import InPlacePass
 
 
-class LegalizeMma:
+class LegalizeMma(InPlacePass):
     """Gives MMA ops a form that wgmma has, where the left operand is computed from another MMA op of the block and the
     right one is loaded along its columns: another order along k, in which threads have weights in registers.
 
@@ -27,7 +28,7 @@ class LegalizeMma:
 
     name: ClassVar[str] = "legalize-mma"
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         mmas = [op for op in function.walk() if isinstance(op, Mma)]
         chosen = [op for op in mmas if any(_follows(op, other) for other in mmas)]
         return replace_ops(function, dict.fromkeys(chosen), _legalized)

@@ -14,13 +14,14 @@ from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.shape import IntToPtr, PtrToInt
 from tilewright.ir.rewrite import lower_ops
 from tilewright.ir.types import PointerType, SharedType
+from tilewright.transforms.base import InPlacePass
 
 # Shuffles of one element each, with selections, beyond which a store and a load through shared memory are fewer
 # instructions: each of these moves up to four elements, and a warp needs no barrier of its own for shuffles.
 _MOST_SHUFFLES = 8
 
 
-class LowerConversions:
+class LowerConversions(InPlacePass):
     """Leaves the conversions that registers and up to eight shuffles do, and puts shared memory in place of the others.
 
     Runs after reductions are lowered, which converts as well, and before shared memory is laid out.
@@ -28,7 +29,7 @@ class LowerConversions:
 
     name: ClassVar[str] = "lower-conversions"
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         return lower_ops(function, {ConvertLayout: _lowered})
 
 

@@ -11,9 +11,10 @@ from tilewright.ir.ops.arith import Cast, Mul
 from tilewright.ir.ops.linear import Mma, MmaScaled
 from tilewright.ir.ops.shape import Broadcast, Reshape
 from tilewright.ir.rewrite import lower_ops
+from tilewright.transforms.base import InPlacePass
 
 
-class LowerMmaScaled:
+class LowerMmaScaled(InPlacePass):
     """Leaves no ``mma_scaled``: its operands have few bits, and the exponents of bfloat16 are those of float32.
 
     Runs before layouts are assigned, which then give the MMA ops theirs.
@@ -21,7 +22,7 @@ class LowerMmaScaled:
 
     name: ClassVar[str] = "lower-mma-scaled"
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         return lower_ops(function, {MmaScaled: _lowered})
 
 

@@ -14,17 +14,18 @@ from tilewright.ir.ops.shape import Broadcast, Iota, Pack, Reshape, Unpack
 from tilewright.ir.rewrite import lower_ops
 from tilewright.ir.structured import emit_region
 from tilewright.ir.types import TileType
+from tilewright.transforms.base import InPlacePass
 
 UNSIGNED: dict[int, DType] = {1: uint8, 2: uint16, 4: uint32, 8: uint64}  # by bytes
 _F4_OF_ONE = 252  # the exponent and the first bit of the fraction of a float32, less the code in a 4-bit float
 
 
-class LowerPacking:
+class LowerPacking(InPlacePass):
     """Leaves no ``pack`` and ``unpack``. Runs before layouts are assigned, which then need no rule for them."""
 
     name: ClassVar[str] = "lower-packing"
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         return lower_ops(function, {Pack: _pack, Unpack: _unpack})
 
 

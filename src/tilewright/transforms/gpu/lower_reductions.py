@@ -18,11 +18,12 @@ from tilewright.ir.ops.shape import Constant, Iota, Reshape
 from tilewright.ir.rewrite import Rewriter, clone_block, replace_ops
 from tilewright.ir.structured import emit_region
 from tilewright.ir.types import TileType
+from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.combiners import TileCombiner, Tiles
 from tilewright.transforms.gpu.layout_choice import along_axis
 
 
-class LowerReductions:
+class LowerReductions(InPlacePass):
     """Turns reductions and scans of distributed tiles into stages that the hardware has.
 
     A thread combines what it holds; lanes exchange partial results in a butterfly; what is left to combine across warps
@@ -34,7 +35,7 @@ class LowerReductions:
 
     name: ClassVar[str] = "lower-reductions"
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         combining = [op for op in function.walk() if isinstance(op, CombiningOp)]
         return replace_ops(function, dict.fromkeys(combining, num_warps(function) if combining else 0), _lowered)
 

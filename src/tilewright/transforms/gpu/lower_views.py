@@ -14,11 +14,13 @@ from tilewright.ir.enums import CmpPredicate, MemoryOrder, MemoryScope, PaddingM
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Max, Min, Mul, Sub
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, PtrOffset, Reshape
-from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
+from tilewright.transforms.base import InPlacePass
+
+_OF_VIEWS = (memory.MakeTensorView, memory.MakePartitionView, memory.ViewMemoryOp)
 
 
-class LowerViews:
+class LowerViews(InPlacePass):
     """Turns accesses to tiles of views into accesses through pointers, masked where a tile may leave its array.
 
     The address of the tile is a scalar, computed in 64 bits; within the tile offsets have 32 bits, unless extents or
@@ -28,15 +30,19 @@ class LowerViews:
 
     name: ClassVar[str] = "lower-views"
 
-    def run(self, function: Function) -> Function:
-        if not any(isinstance(op, (memory.MakeTensorView, memory.MakePartitionView)) for op in function.walk()):
-            return function
-        return _Lowering(function).function(function)
+    def change(self, function: Function) -> bool:
+        lowering = _Lowering(function)
+        ops = [op for op in function.walk() if isinstance(op, _OF_VIEWS)]
+        for op in ops:
+            lowering.lower(op)
+        for op in reversed(ops):  # when nothing uses the views any more
+            op.erase()
+        return bool(ops)
 
 
 @dataclass(frozen=True)
 class _View:
-    """What a view consists of: values of the rebuilt function."""
+    """What a view consists of."""
 
     type: TensorViewType
     base: Value
@@ -44,23 +50,18 @@ class _View:
     strides: tuple[Value | int, ...]
 
 
-class _Lowering(Rewriter):
+class _Lowering:
     def __init__(self, function: Function) -> None:
-        super().__init__()
         self.ranges = AnalysisManager(function).get(IntegerRanges)
         self.views: dict[Value, _View] = {}
 
-    def insert(self, op: Op, builder: Builder) -> None:
-        builder.loc = op.loc
+    def lower(self, op: Op) -> None:
         if isinstance(op, memory.MakeTensorView):
-            extents = op.type.filled(self.all(op.shape), self.all(op.strides))
-            self.views[op.result] = _View(op.type, self.value(op.base), *extents)
+            self.views[op.result] = _View(op.type, op.base, *op.type.filled(op.shape, op.strides))
         elif isinstance(op, memory.MakePartitionView):
             self.views[op.result] = self.views[op.view]
         elif isinstance(op, memory.ViewMemoryOp):
-            self._access(op, builder)
-        else:
-            super().insert(op, builder)
+            self._access(op, Builder.before(op))
 
     def _access(self, op: memory.ViewMemoryOp, b: Builder) -> None:
         view, t = self.views[op.view], op.view.partition
@@ -74,16 +75,16 @@ class _Lowering(Rewriter):
                 padding = b.constant(memory.padding_value(t.padding, t.view.dtype), t.view.dtype, shape)
             order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
             loaded = b.emit(memory.Load, pointers, mask, padding, latency=op.latency, **order)
-            self.values[op.result] = b.emit(Reshape, loaded, shape=t.tile_shape) if single else loaded
+            op.result.replace_all_uses_with(b.emit(Reshape, loaded, shape=t.tile_shape) if single else loaded)
         elif isinstance(op, memory.StoreView):
             order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
-            b.emit_op(memory.Store, pointers, self.value(op.value), mask, latency=op.latency, **order)
+            b.emit_op(memory.Store, pointers, op.value, mask, latency=op.latency, **order)
         else:
             assert isinstance(op, memory.AtomicView)
             order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
             if op.memory_order is MemoryOrder.WEAK:
                 order = {"memory_order": MemoryOrder.RELAXED, "memory_scope": MemoryScope.DEVICE}
-            b.emit_op(memory.AtomicRmw, pointers, self.value(op.value), mask, kind=op.kind, **order)
+            b.emit_op(memory.AtomicRmw, pointers, op.value, mask, kind=op.kind, **order)
 
     def _tile(
         self, op: memory.ViewMemoryOp, view: _View, t: PartitionViewType, shape: tuple[int, ...], b: Builder
@@ -111,7 +112,7 @@ class _Lowering(Rewriter):
 
     def _start(self, index: Value, step: int, b: Builder) -> tuple[Value, int | None]:
         """The first element of the tile along an axis, in 64 bits, and as a number if it is known."""
-        wide = _integer(b, self.value(index), int64)
+        wide = _integer(b, index, int64)
         known = int(index.op.value) * step if isinstance(index.op, Constant) else None
         return _times(b, wide, step), known
 

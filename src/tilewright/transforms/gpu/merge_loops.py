@@ -22,11 +22,12 @@ from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.reachable import operands_within, reachable
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, replace_ops
 from tilewright.ir.structured import emit_if
+from tilewright.transforms.base import InPlacePass
 
 _IN_BOUNDS = "in_bounds"  # an attribute of accesses: what the ranges of one loop prove may not hold in the other
 
 
-class MergeLoops:
+class MergeLoops(InPlacePass):
     """Merges pairs of such MMA loops: the body of the second one has the ops of the first, and pure ops besides.
 
     Where the first loop uses what follows from an MMA op and the second one something else, a branch decides by the
@@ -35,7 +36,7 @@ class MergeLoops:
 
     name: ClassVar[str] = "merge-loops"
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         pairs: dict[For, _Pair] = {}
         for op in function.walk():
             if isinstance(op, For) and mma_ops(op) and op not in pairs:
@@ -43,7 +44,7 @@ class MergeLoops:
                 if pair is not None:
                     pairs[pair.second] = pair
         firsts = dict.fromkeys(pair.first for pair in pairs.values())
-        return replace_ops(function, firsts | pairs, _merged)
+        return replace_ops(function, pairs | firsts, _merged)  # the first ones when nothing uses them any more
 
 
 @dataclass

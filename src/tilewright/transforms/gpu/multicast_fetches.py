@@ -199,8 +199,7 @@ class _Sharing:
                     both = b.emit(And, both, b.emit(Cmp, start, other, predicate=CmpPredicate.EQ))
             shared = b.emit(Fetch, self._map(fetch), list(fetch.starts), both, type=fetch.type)
             shared.name = fetch.result.name
-            fetch.result.replace_all_uses_with(shared)
-            fetch.erase()
+            fetch.replace_by([shared])
 
     def _run_equally_often(self, loop: For) -> None:
         """Both CTAs run ``loop`` for a whole number of pairs of tiles; what is none becomes the last tile, of which

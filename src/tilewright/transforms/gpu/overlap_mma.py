@@ -16,14 +16,14 @@ from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
-from tilewright.transforms.gpu.rotated_loops import rotated
+from tilewright.transforms.gpu.rotated_loops import rotate
 
 VECTOR_REGISTERS = 8  # at most, of a thread for a value that is one of a row
 _MOST_WORDS = 184  # registers of a thread for accumulators and left operands that are in flight at the same time
 
 
 @dataclass(frozen=True)
-class RotateMma:
+class RotateMma(InPlacePass):
     """Runs the last MMA op of an iteration beside the first one of the next, in loops of two; the first one may also
     be several that add to each other, such as those of scores and of positions.
 
@@ -34,8 +34,8 @@ class RotateMma:
     name: ClassVar[str] = "rotate-mma"
     num_warps: int
 
-    def run(self, function: Function) -> Function:
-        return rotated(function, [op for op in function.walk() if isinstance(op, For) and self._gains(op)])
+    def change(self, function: Function) -> bool:
+        return rotate(function, [op for op in function.walk() if isinstance(op, For) and self._gains(op)])
 
     def _gains(self, loop: For) -> bool:
         mmas = mma_ops(loop)

@@ -19,9 +19,10 @@ from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.shape import Constant, Iota, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, clone_block, replace_ops
 from tilewright.ir.types import TileType
+from tilewright.transforms.base import InPlacePass
 
 
-class PartialSums:
+class PartialSums(InPlacePass):
     """Lets loops carry a sum of reductions, such as that of the weights of attention, in as many parts as threads have
     of a row: these exchange them when the loop has ended, and not in each iteration.
 
@@ -31,7 +32,7 @@ class PartialSums:
 
     name: ClassVar[str] = "partial-sums"
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         loops = {op: sums for op in function.walk() if isinstance(op, For) and (sums := _sums_of(op))}
         return replace_ops(function, loops, _rebuilt)
 

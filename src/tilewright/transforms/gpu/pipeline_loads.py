@@ -27,8 +27,9 @@ from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, AsyncFence, TmaStore
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
 from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
-from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, replace_ops, stand_for, with_body
+from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, replace_ops, stand_for
 from tilewright.ir.types import SharedType
+from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.fetch_rings import next_slot
 from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead
 
@@ -43,7 +44,7 @@ _COPY_BYTES = (4, 8, 16)  # what cp.async takes: PTX ISA, "cp.async"
 
 
 @dataclass(frozen=True)
-class PipelineLoads:
+class PipelineLoads(InPlacePass):
     """Copies what a loop loads for its MMA ops asynchronously, ``stages`` - 1 iterations ahead, and what one without
     loads where the grid puts no more than so many ``blocks`` on an SM (0: many), which wait for memory otherwise.
 
@@ -60,22 +61,19 @@ class PipelineLoads:
     budget: int = 96 * 1024  # leaves room for two CTAs on an SM of 227 KiB, and for what the rest of a kernel needs
     blocks: int = 0
 
-    def run(self, function: Function) -> Function:
-        function = _with_gathered(function)
+    def change(self, function: Function) -> bool:
+        changed = _copy_gathered(function)
         loops = {op: loads for op in function.walk() if isinstance(op, For) and (loads := _operand_loads(op))}
         staged = {op: (found, stages) for op, found in loops.items() if (stages := self._stages(op, found)) >= 2}
         rows = {} if self.stages else _row_loads(function)
         staged |= {op: (x, n) for op, x in rows.items() if (n := _stages_of_rows(x, self.blocks)) > 1}
         deeper = tuple(_deeper_rows(rows.values(), n) for n in _FEW_CTAS)
         if any(deeper) and not self.blocks:
-            function = with_body(function, function.body)
             function.hints[DEEPER] = deeper
-        made = replace_ops(
-            function, staged, lambda rewriter, op, how, b: _Loop(rewriter, op, *how, how[1] - 1, b).emit()
-        )
+            changed = True
         if staged:
-            made.hints[NUM_STAGES] = max(stages for _, stages in staged.values())
-        return made
+            function.hints[NUM_STAGES] = max(stages for _, stages in staged.values())
+        return replace_ops(function, staged, _pipelined) or changed
 
     def _stages(self, loop: For, loads: Sequence[_OperandLoad]) -> int:
         budget, loaded = self.budget * (2 if _is_alone(loop) else 1), max(sum(x.type.bytes for x in loads), 1)
@@ -83,8 +81,13 @@ class PipelineLoads:
         return min(self.stages or suitable, budget // loaded)
 
 
-def _with_gathered(function: Function) -> Function:
-    """``function`` with rings for what threads load for the MMA ops of warp groups."""
+def _pipelined(rewriter: Rewriter, op: For, how: tuple[list[_OperandLoad], int], b: Builder) -> Sequence[Value]:
+    loads, stages = how
+    return _Loop(rewriter, op, loads, stages, stages - 1, b).emit()
+
+
+def _copy_gathered(function: Function) -> bool:
+    """Put what threads load for the MMA ops of warp groups into rings; whether they load anything."""
     found: dict[Op, list[_StagedLoad]] = {}
     for op in function.walk():
         if isinstance(op, StageOperand) and op.copies > 1:

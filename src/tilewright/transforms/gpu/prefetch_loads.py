@@ -17,6 +17,7 @@ from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.rewrite import Rewriter, open_block, replace_ops, stand_for
 from tilewright.ir.types import TileType
+from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead
 
 _REGISTERS, _OTHER_REGISTERS, _REGISTERS_OF_A_THREAD = 65536, 30, 255
@@ -24,7 +25,7 @@ _SPARE = 16  # registers of a thread: with fewer the assembler spills
 _ENOUGH_CTAS = 8  # on an SM: more make room for less
 
 
-class PrefetchLoads:
+class PrefetchLoads(InPlacePass):
     """Lets a loop load what its next iteration needs before it computes, and carry it.
 
     A load takes part whose addresses follow from the induction variable, and which reads what the loop does not store,
@@ -34,7 +35,7 @@ class PrefetchLoads:
 
     name: ClassVar[str] = "prefetch-loads"
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         alias = AnalysisManager(function).get(AliasAnalysis)
         loops = {op: found for op in function.walk() if isinstance(op, For) and (found := loads_ahead(op, alias))}
         warps = num_warps(function)

@@ -36,8 +36,8 @@ class Rotation:
     first: Op
 
 
-def rotated(function: Function, loops: Sequence[For]) -> Function:
-    """``function``, where the last of the two MMA ops in each of ``loops`` runs one iteration late, if it can."""
+def rotate(function: Function, loops: Sequence[For]) -> bool:
+    """Let the last of the two MMA ops in each of ``loops`` run one iteration late, if it can; whether any does."""
     rotations = {op: rotation for op in loops if (rotation := rotation_of(op)) is not None}
     return replace_ops(function, rotations, lambda rewriter, op, how, b: _Rotator(rewriter.values, op, how, b).emit())
 

@@ -16,11 +16,12 @@ from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.rewrite import Rewriter, replace_ops
 from tilewright.ir.structured import emit_for
 from tilewright.ir.types import TileType
+from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.through_shared import share
 
 
 @dataclass(frozen=True)
-class SplitFma:
+class SplitFma(InPlacePass):
     """Makes a loop of an MMA op with FMAs: each iteration loads ``step`` of k from shared memory, and multiplies.
 
     Without it each thread would hold its rows and columns for all of k.
@@ -31,7 +32,7 @@ class SplitFma:
     name: ClassVar[str] = "split-fma"
     step: int = 8
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         mmas = [op for op in function.walk() if isinstance(op, GpuMma) and op.instruction == FMA]
         long = [op for op in mmas if op.x.tile.shape[-1] > self.step]
         return replace_ops(function, dict.fromkeys(long, self.step), _split)

@@ -19,7 +19,7 @@ from tilewright.ir.ops.control import CONTROL_FLOW, For
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.ops.shape import constant_of
-from tilewright.ir.rewrite import Rewriter, replace_ops
+from tilewright.ir.rewrite import Rewriter, clone_function, replace_ops
 from tilewright.ir.structured import emit_for
 from tilewright.transforms.gpu.split_mma import groups_of, words_beside
 from tilewright.transforms.gpu.tile_splitting.demand import Axis, CannotSplit, DemandAnalysis
@@ -39,11 +39,12 @@ class SplitSteps:
     name: ClassVar[str] = "split-steps"
 
     def run(self, function: Function) -> Function:
-        while True:
+        while any(map(_needs_of_half, mma_loops(function))):
+            function = clone_function(function)
             halved = {loop: needs for loop in mma_loops(function) if (needs := _needs_of_half(loop)) is not None}
-            if not halved:
-                return function
-            function = optimize(replace_ops(function, halved, _in_halves))
+            replace_ops(function, halved, _in_halves)
+            function = optimize(function)
+        return function
 
 
 def _needs_of_half(loop: For) -> DemandAnalysis | None:

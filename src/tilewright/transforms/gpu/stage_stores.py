@@ -17,14 +17,14 @@ from tilewright.ir.ops.gpu import tma
 from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedCopy, SharedStore, shared_vector
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.wgmma import StageOperand
-from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import SharedType
+from tilewright.transforms.base import InPlacePass
 
 _BUFFERS = 2  # one is filled while the other one is stored
 _MOST_BYTES = 32 * 1024  # of several buffers: more shared memory is better spent on loads
 
 
-class StageStores:
+class StageStores(InPlacePass):
     """Writes what ``gpu.put`` stores to shared memory, and has the TMA unit store it from there.
 
     What ``gpu.stage_operand`` puts there has a buffer of its own, as an MMA op may read it until the iteration ends, if
@@ -36,10 +36,15 @@ class StageStores:
 
     name: ClassVar[str] = "stage-stores"
 
-    def run(self, function: Function) -> Function:
-        if not any(isinstance(op, (tma.Put, StageOperand)) for op in function.walk()):
-            return function
-        return _Stager().function(function)
+    def change(self, function: Function) -> bool:
+        stager = _Stager(function)
+        staged = [op for op in function.walk() if isinstance(op, (tma.Put, StageOperand))]
+        staged = [op for op in staged if isinstance(op, tma.Put) or op.copies == 1]  # others are in rings
+        for op in staged:
+            b = Builder.before(op)
+            op.replace_by([stager.operand(op, b)] if isinstance(op, StageOperand) else stager.put(op, b))
+        stager.allocate()
+        return bool(staged)
 
 
 def put_buffers(op: tma.Put) -> tuple[SharedType, int]:
@@ -69,42 +74,32 @@ def group_buffers(group: Sequence[tma.Put]) -> tuple[SharedType, int]:
     return max(types, key=lambda t: t.bytes), max(counts)
 
 
-class _Stager(Rewriter):
-    def __init__(self) -> None:
-        super().__init__()
+class _Stager:
+    def __init__(self, function: Function) -> None:
+        self.body = function.body
         self.buffers: list[Op] = []  # from the first use to the end: they are read until the last store is waited for
         self.of_puts: dict[Op, tuple[list[Value], bool]] = {}  # buffers, and whether they are those of others, too
-        self.original: Op  # of that which is rewritten
-
-    def function(self, function: Function) -> Function:
         for group in put_groups(function):
             t, count = group_buffers(group)
             attributes = {"type": t, "alignment": tma.SWIZZLED_ALIGNMENT}
             allocations = [create(SharedAlloc, [], dict(attributes), group[0].loc) for _ in range(count)]
             self.buffers += allocations
             self.of_puts.update((op, ([a.result for a in allocations], len(group) > 1)) for op in group)
-        made = super().function(function)
+
+    def allocate(self) -> None:
+        """Insert the buffers."""
         if not self.buffers:
-            return made
+            return
         found = {op.result for op in self.buffers}
-        roles = next((op for op in made.body.ops if isinstance(op, WarpSpecialize)), None)
-        body = made.body if roles is None else roles.consumer
+        roles = next((op for op in self.body.ops if isinstance(op, WarpSpecialize)), None)
+        body = self.body if roles is None else roles.consumer
         body = block_of(body, tma.TmaStore) if self.of_puts else body
         first = next(op for op in body.ops if any(v in found for o in op.walk() for v in o.operands))
         for op in self.buffers:
             body.insert(op, first)
-        return made
 
-    def insert(self, op: Op, builder: Builder) -> None:
-        self.original = op
-        super().insert(op, builder)
-
-    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
-        if isinstance(op, StageOperand):
-            return [self._operand(op, builder)] if op.copies == 1 else None
-        return self._put(op, builder) if isinstance(op, tma.Put) else None
-
-    def _operand(self, op: StageOperand, b: Builder) -> Value:
+    def operand(self, op: StageOperand, b: Builder) -> Value:
+        """The shared memory that stands for ``op``."""
         if op.buffer is None:
             allocation = create(SharedAlloc, [], {"type": op.type, "alignment": tma.SWIZZLED_ALIGNMENT}, op.loc)
             self.buffers.append(allocation)
@@ -115,12 +110,12 @@ class _Stager(Rewriter):
         b.emit_op(tma.AsyncFence)
         return buffer
 
-    def _put(self, op: tma.Put, builder: Builder) -> list[Value]:
-        b, t, (shared, count), tensor_map = builder, op.value.tile, put_buffers(op), op.map.op
+    def put(self, op: tma.Put, b: Builder) -> list[Value]:
+        t, (shared, count), tensor_map = op.value.tile, put_buffers(op), op.map.op
         assert isinstance(tensor_map, tma.TensorMap)
         size = shared.shape[op.inner]
         pieces = t.shape[op.inner] // size
-        buffers, shares = self.of_puts[self.original]
+        buffers, shares = self.of_puts[op]
         if buffers[0].type != shared:
             zero = b.constant(0, int32)
             buffers = [b.emit(SharedCopy, v, zero, type=shared) for v in buffers[:count]]

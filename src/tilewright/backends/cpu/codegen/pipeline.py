@@ -10,17 +10,17 @@ from tilewright.ir.dtypes import float16, uint16
 from tilewright.ir.ops.arith import Bitcast
 from tilewright.ir.ops.shape import Pack, Unpack
 from tilewright.ir.rewrite import lower_ops
-from tilewright.transforms.base import Pass
+from tilewright.transforms.base import InPlacePass, Pass
 from tilewright.transforms.clip_views import ClipViews
 from tilewright.transforms.pipelines import OPTIMIZE, run_passes
 
 
-class PackBits:
+class PackBits(InPlacePass):
     """Packs float16 elements as integers: buffers hold them as float32, which would make signaling NaNs quiet ones."""
 
     name: ClassVar[str] = "pack-bits"
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         return lower_ops(function, {Pack: _pack, Unpack: _unpack})
 
 

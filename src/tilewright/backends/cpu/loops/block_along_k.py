@@ -87,8 +87,7 @@ class _Steps:
             self.count = count
             self._emit_wide()
             if most is not None and most % count == 0:
-                loop.result.replace_all_uses_with(loop.inits[0])
-                loop.erase()
+                loop.replace_by(loop.inits)
                 return
 
     def _emit_wide(self) -> None:
