@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.simt_programs import OBJECTS
 
 from tilewright.backends import cuda_tools
 from tilewright.cpp.gpu import nvcc, nvrtc
@@ -93,6 +94,13 @@ def test_ptx_of_a_file_with_headers(tmp_path: Path) -> None:
     )
     ptx = code_of_file(request_of(tmp_path / "program.cu", "c++20", {}, []), "sm_90")[0].decode()
     assert ptx.count("shfl.sync") >= 5 and "st.global" in ptx
+
+
+def test_ptx_of_kernels_that_get_objects(tmp_path: Path) -> None:
+    (tmp_path / "program.cu").write_text(OBJECTS)
+    ptx = code_of_file(request_of(tmp_path / "program.cu", "c++20", {}, []), "sm_90")[0].decode()
+    sizes = re.findall(r"\.param \.align 64 \.b8 _Z3add\w+_param_\d\[(\d+)\]", ptx)
+    assert sizes == ["16", "64", "16"]
 
 
 POINTERS = """#include <cstdio>

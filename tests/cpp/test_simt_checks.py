@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.simt_programs import HEAD, INDIRECT, INDIRECTLY, KERNELS, MORE, SPLIT
+from support.simt_programs import HEAD, INDIRECT, INDIRECTLY, KERNELS, MORE, OBJECTS, SPLIT
 
 WRONG = """#include <cstdio>
 #include <cuda_runtime.h>
@@ -42,10 +42,10 @@ int main() {
 """
 
 
-def check(program: Path, text: str) -> subprocess.CompletedProcess[str]:
+def check(program: Path, text: str, command: str = "check") -> subprocess.CompletedProcess[str]:
     program.write_text(text)
-    command = [sys.executable, "-m", "tilewright", "check", str(program)]
-    return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
+    words = [sys.executable, "-m", "tilewright", command, str(program)]
+    return subprocess.run(words, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
 
 
 def test_accesses_outside(tmp_path: Path) -> None:
@@ -255,6 +255,15 @@ int main() {
   printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }
 """
+
+
+def test_objects_that_are_passed_as_bytes(tmp_path: Path) -> None:
+    """Of classes with copy constructors: each thread has its own, by every kind of launch."""
+    for command, said in (("run", ""), ("check", "7 launches checked: no violation\n")):
+        done = check(tmp_path / "program.cu", OBJECTS, command)
+        assert (done.stdout, done.stderr) == ("PASSED\n" * 7, said)
+    after = OBJECTS.replace("*v.p +=", "(&v.p)[2 + i] = 0; *v.p +=")
+    assert "store of 8 bytes at byte 16 of a variable of 16 bytes" in check(tmp_path / "program.cu", after).stderr
 
 
 def test_races_in_shared_memory_and_reads_of_what_was_not_written(tmp_path: Path) -> None:

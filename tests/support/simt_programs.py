@@ -239,3 +239,44 @@ int main() {
 }
 """
 INDIRECTLY = ["63 26", "496 1520", "0 74", "63 26", "63 26", "0 74", "0 74"]
+# Objects with copy constructors: kernels get them as bytes, and may change them.
+OBJECTS = """#include <cstdio>
+#include <cuda_runtime.h>
+struct View { float* p; int n, left; View(float* p, int n) : p(p), n(n), left(1) {}
+  __host__ __device__ View(View const& o) : p(o.p), n(o.n), left(o.left) {} __host__ __device__ ~View() {} };
+struct alignas(32) Wide { float4 v[3]; __host__ __device__ Wide() {}
+  __host__ __device__ Wide(Wide const& o) { for (int i = 0; i < 3; i++) v[i] = o.v[i]; } };
+__global__ void add(View v, Wide w, View u) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x; v.p += i; v.left -= 1;
+  if (i < v.n) *v.p += u.p[i] + w.v[1].y + v.left;
+  w.v[1].y = 100;
+}
+__global__ void sum(View v, Wide w) {
+  __shared__ float s[128]; int i = threadIdx.x; v.left += i; s[i] = i; __syncthreads();
+  w.v[2].x += s[127 - i]; __syncthreads();
+  if (i < v.n) v.p[i] += w.v[2].x + v.left;
+}
+int n = 1000; float *a, *b;
+void right(float times, float more, int count) {
+  cudaError_t e = cudaDeviceSynchronize(); bool ok = !e;
+  for (int i = 0; i < count; i++) ok &= a[i] == times * i + more;
+  if (count) puts(ok ? "PASSED" : "FAILED");
+  for (int i = 0; i < n; i++) a[i] = i, b[i] = 2 * i;
+}
+int main() {
+  cudaMallocManaged(&a, n * 4); cudaMallocManaged(&b, n * 4); right(0, 0, 0);
+  View v(a, n), u(b, n); Wide w; w.v[1].y = 5; w.v[2].x = 0;
+  add<<<8, 128>>>(v, w, u); right(3, 5, n);
+  void* args[] = {&v, &w, &u}; cudaLaunchKernel((void const*)add, dim3(8), dim3(128), args, 0, nullptr); right(3, 5, n);
+  cudaLaunchConfig_t c{}; c.gridDim = 8; c.blockDim = 128; cudaLaunchKernelEx(&c, add, v, w, u); right(3, 5, n);
+  cudaLaunchKernelExC(&c, (void const*)add, args); right(3, 5, n);
+  void (*k)(View, Wide, View) = add; k<<<8, 128>>>(v, w, u); right(3, 5, n);
+  cudaStream_t s; cudaStreamCreate(&s); cudaGraph_t g; cudaGraphExec_t e;
+  cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+  { View x(v), y(u); Wide z(w); add<<<8, 128, 0, s>>>(x, z, y); x.p = nullptr; }
+  cudaStreamEndCapture(s, &g); cudaGraphInstantiate(&e, g, 0); cudaGraphLaunch(e, s); right(3, 5, n);
+  sum<<<1, 128>>>(v, w); cudaDeviceSynchronize(); bool ok = true;
+  for (int i = 0; i < 128; i++) ok &= a[i] == 2 * i + 127 - i + 1;
+  puts(ok ? "PASSED" : "FAILED");
+}
+"""

@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 from tilewright.backends.cuda_tools import tool
 from tilewright.backends.gpu.assemble import INSTALL
 from tilewright.backends.gpu.target import TRIPLE, architecture, machine
-from tilewright.cpp.host.parameters import split_parameters
+from tilewright.cpp.host.parameters import split_parameters, with_bytes
 from tilewright.cpp.host.simt import GLOBAL
 from tilewright.frontend.cpp.calls import FUNCTION, NAME, leading_to
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
@@ -120,6 +120,7 @@ def _for_device(text: str, kernels: Sequence[str], variables: Sequence[str]) -> 
     for symbol in kernels:
         head = rf'^define internal (?:\w+ )*?void (?=@"?{re.escape(symbol)}"?\()'
         body = re.sub(head, "define ptx_kernel void ", body, flags=re.M)
+    body = with_bytes(body)
     types = re.findall(r"^%[^\n]* = type [^\n]*$", text, re.M)
     groups = [
         f"attributes {m[1]} = {{ convergent nounwind {_NOT_HERE.sub('', m[2]).replace('nounwind', '')} }}"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.cpp.host.parameters import parameter_type, split_parameters
+from tilewright.cpp.host.parameters import by_value, parameter_type, split_parameters
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.ir.location import Loc
 
@@ -140,9 +140,9 @@ def _objects(module: _Module, head: str, lines: Sequence[str]) -> tuple[dict[str
     shared = set(module.shared)
     sizes = dict(module.variables)
     for parameter in split_parameters(head[head.index("(") + 1 : head.rindex(")")]):
-        by_value = re.search(r"(?:byval|sret)\((.*?)\) ", f"{parameter} ")
-        if by_value is not None:
-            sizes[parameter.split()[-1]] = _size(by_value[1])
+        returned = re.search(r"\bsret\((.*?)\) ", parameter)
+        if type := by_value(parameter) or (returned[1] if returned else ""):
+            sizes[parameter.split()[-1]] = _size(type)
     for line in lines:
         if (derived := _DERIVED.match(line)) is not None:
             origins[derived["name"]] = derived["base"]

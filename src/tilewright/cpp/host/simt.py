@@ -16,7 +16,7 @@ from tilewright.cpp.host import bounds
 from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, prepared, split
 from tilewright.cpp.host.in_step import in_step, storing
-from tilewright.cpp.host.parameters import constant, parameter_type, split_parameters
+from tilewright.cpp.host.parameters import MOST_ALIGNED, by_value, constant, parameter_type, split_parameters
 from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
 from tilewright.cpp.host.shared_memory import changing, with_plain_accesses
 from tilewright.cpp.host.spins import reading, spinning, with_spins
@@ -322,7 +322,7 @@ def _functions(symbol: str, definition: str, text: str, *, stores: bool) -> str:
     parameters = split_parameters(head["parameters"])
     rest = re.sub(r"\bcomdat(?:\([^)]*\))?|\b(?:local_)?unnamed_addr\b|\bsection \"[^\"]*\"", "", head["rest"])
     coordinates = [f"i32 %tw.c{i}" for i in range(_COORDINATES)]
-    body = _with_coordinates(definition[head.end() :])
+    body = _with_coordinates(_with_copies(definition[head.end() :], parameters))
     if "%tw.c12" in body:
         start, code = body.split("\n", 1)
         body = "\n".join([start, *_LANE, code])
@@ -361,10 +361,7 @@ def _split_functions(symbol: str, definition: str, text: str, stores: bool, chec
     assert head is not None, definition.split("\n", 1)[0]
     parameters = split_parameters(head["parameters"])
     body = definition[head.end() :]
-    for parameter in parameters:
-        if "byval(" in parameter:
-            body = _with_copy(body, parameter)
-    kernel = split(_with_coordinates(body), stores=stores)
+    kernel = split(_with_coordinates(_with_copies(body, parameters)), stores=stores)
     if kernel is None:
         return None
     loads, values = _arguments(parameters)
@@ -387,20 +384,20 @@ def _split_functions(symbol: str, definition: str, text: str, stores: bool, chec
     return "\n".join([*regions, block, *ends, thread, *own, *debug.lines]), way
 
 
-def _with_copy(body: str, parameter: str) -> str:
-    """``body`` with a variable of its own in the place of a struct that is passed by value, which it may change."""
-    name = parameter.split()[-1]
-    type = re.search(r"byval\((.*?)\) ", f"{parameter} ")
-    assert type is not None, parameter
-    label, rest = body.split("\n", 1)
-    copy = f"%tw.copy.{name[1:]}"
-    rest = re.sub(rf"{re.escape(name)}(?![-\w.$])", copy, rest)
-    size = f"i64 ptrtoint (ptr getelementptr ({type[1]}, ptr null, i32 1) to i64)"
-    made = f"  call void @llvm.memcpy.p0.p0.i64(ptr {copy}, ptr {name}, {size}, i1 false)"
-    lines = rest.split("\n")
-    at = next(i for i, line in enumerate(lines) if " = alloca " not in line)
-    alignment = "".join(f", {words}" for words in re.findall(r"\balign \d+", parameter))
-    return "\n".join([label, f"  {copy} = alloca {type[1]}{alignment}", *lines[:at], made, *lines[at:]])
+def _with_copies(body: str, parameters: Sequence[str]) -> str:
+    """``body`` with variables of its own in the place of what is passed by value, which it may change."""
+    lines = body.split("\n")
+    first = 0 if lines[0].startswith(" ") else 1
+    for parameter in (parameter for parameter in parameters if by_value(parameter)):
+        name, type = parameter.split()[-1], by_value(parameter)
+        copy = f"%tw.copy.{name[1:]}"
+        lines = [re.sub(rf"{re.escape(name)}(?![-\w.$])", copy, line) for line in lines]
+        alignment = re.search(r"\balign \d+", parameter)
+        lines.insert(first, f"  {copy} = alloca {type}, {alignment[0] if alignment else MOST_ALIGNED}")
+        size = f"i64 ptrtoint (ptr getelementptr ({type}, ptr null, i32 1) to i64)"
+        made = f"  call void @llvm.memcpy.p0.p0.i64(ptr {copy}, ptr {name}, {size}, i1 false)"
+        lines.insert(next(i for i, line in enumerate(lines[first:], first) if " = alloca " not in line), made)
+    return "\n".join(lines)
 
 
 def _with_coordinates(body: str) -> str:
@@ -414,10 +411,10 @@ def _arguments(parameters: Sequence[str]) -> tuple[list[str], list[str]]:
         # Attributes stay, as of structs that are passed by value; the name is left out.
         type = parameter.rsplit(" ", 1)[0] if " %" in parameter else parameter
         loads += [f"  %s{i} = getelementptr ptr, ptr %slots, i32 {i}", f"  %a{i} = load ptr, ptr %s{i}"]
-        by_value = "byval(" in type
+        passed = by_value(type)
         plain = parameter_type(type)
-        loads += [] if by_value else [f"  %v{i} = load {plain}, ptr %a{i}"]
-        values.append(f"{type} %{'a' if by_value else 'v'}{i}")
+        loads += [] if passed else [f"  %v{i} = load {plain}, ptr %a{i}"]
+        values.append(f"{type} %{'a' if passed else 'v'}{i}")
     for i in range(_COORDINATES):
         loads += [f"  %p{i} = getelementptr i32, ptr %where, i32 {i}", f"  %c{i} = load i32, ptr %p{i}"]
     return loads, values

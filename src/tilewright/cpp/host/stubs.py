@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tilewright.cpp.host.parameters import constant, parameter_type, split_parameters
+from tilewright.cpp.host.parameters import by_value, constant, parameter_type, split_parameters
 from tilewright.cpp.host.simt import Way, code_of
 
 _DEFINITION = (
@@ -99,10 +99,10 @@ def _with_stub(text: str, symbol: str, description: str) -> tuple[str, list[str]
     lines, sizes = [f"  %tw.slots = alloca ptr, i32 {max(len(parameters), 1)}"], []
     for i, parameter in enumerate(parameters):
         type, value = parameter_type(parameter), parameter.split()[-1]
-        by_value = re.search(r"byval\((.*?)\) ", f"{parameter} ")
+        passed = by_value(parameter)
         lines += [f"  %tw.slot{i} = getelementptr ptr, ptr %tw.slots, i32 {i}"]
-        sizes.append(_size_of(by_value[1] if by_value else type))
-        if by_value:
+        sizes.append(_size_of(passed or type))
+        if passed:
             lines += [f"  store ptr {value}, ptr %tw.slot{i}"]
             continue
         lines += [

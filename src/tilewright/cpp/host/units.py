@@ -6,7 +6,9 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 
+from tilewright.cpp.host.parameters import with_objects
 from tilewright.cpp.host.simt import SimtModule, shared_types, variables, with_threads
 from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request, file_number
@@ -75,7 +77,8 @@ def _host_llvm(request: Request, defines: Mapping[str, str]) -> Output:
     text, included = expanded(request.text, request.name, options)
     refuse_device_constructs(text, request.name)
     text = launches_as_calls(with_dynamic_shared(without_assembly(text)), request.name)
-    return compile_to_llvm(text, request.name, options, included)
+    made = compile_to_llvm(text, request.name, options, included)
+    return replace(made, llvm=with_objects(made.llvm, _annotated(made.llvm, "tw.simt")))
 
 
 def _bounds(llvm: str) -> dict[str, int]:
