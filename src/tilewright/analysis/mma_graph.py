@@ -31,6 +31,20 @@ def depends(later: MmaOp, earlier: Op) -> bool:
     return any(v.op is earlier for v in reachable((later.x, later.y), operands_within))
 
 
+def is_chained(op: Mma) -> bool:
+    """Whether the left operand of ``op``, or of an MMA op that adds to it or the other way round, is computed from the
+    result of an MMA op in the same block, or one from ``op``: warps that have whole rows of both exchange none."""
+    assert op.block is not None
+    mmas = [other for other in op.block.ops if isinstance(other, Mma)]
+    found: set[Mma] = set()
+    for other in mmas:
+        before = [m for v in reachable((other.x,), operands_within) for m in mmas if m is v.op]
+        found.update(before, [other] if before else ())
+    while more := [o for o in mmas if o not in found and any(r.acc is o.result or o.acc is r.result for r in found)]:
+        found.update(more)
+    return op in found
+
+
 def is_only_multiplied(value: Value) -> bool:
     """Whether ``value``, in the gpu stage, goes to operands of MMA ops alone: converted, carried, in another shape."""
     pending, seen = [value], {value}

@@ -60,6 +60,7 @@ PASSES = (
     "prefetch-loads",
     "partial-sums",
     "split-fma",
+    "share-operands",
     "split-mma",
     "split-steps",
     "hoist-loads",

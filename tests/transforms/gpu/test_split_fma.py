@@ -48,8 +48,24 @@ STEPS = f"""
   }}"""
 
 
+def part(i: int, total: str, made: str) -> str:
+    """The product of one step, without a loop."""
+    return f"""
+  %k{i} = constant() {{value = {i}, type = !i32}} : i32
+  %p{i} = gpu.shared_extract(%a, [%zero, %k{i}]) {{type = !f32[16,8]{PART_OF_ROWS}}} : f32[16,8]{PART_OF_ROWS}
+  %q{i} = gpu.shared_extract(%b, [%k{i}, %zero]) {{type = !f32[8,16]{PART_OF_COLUMNS}}} : f32[8,16]{PART_OF_COLUMNS}
+  %{made} = gpu.mma(%p{i}, %q{i}, %{total}) {{instruction = (1, 1, 1)}} : f32[16,16]{SUM}"""
+
+
+UNROLLED = STEPS[: STEPS.index("  %steps")] + part(0, "acc", "t") + part(1, "t", "z")
+
+
 def test_an_operand_that_was_loaded_is_read_again_and_another_is_stored() -> None:
-    check(SplitFma(), text(WHOLE), text(STEPS), names=False)
+    check(SplitFma(most=256), text(WHOLE), text(STEPS), names=False)
+
+
+def test_few_instructions_need_no_loop() -> None:
+    check(SplitFma(most=257), text(WHOLE), text(UNROLLED), names=False)
 
 
 def test_one_step_stays() -> None:

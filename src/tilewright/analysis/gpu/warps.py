@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.analysis.live_ranges import LiveRanges
 from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import tfloat32
 from tilewright.ir.gpu_stage import ROW_PART
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import LoopOp
@@ -46,7 +47,9 @@ def suitable_warps(function: Function) -> int:
             beside[op.block] += words[op]
         if largest <= _SMALL_PRODUCT and len(beside) == len(mmas) and all(op.x.tile.element.bytes == 2 for op in mmas):
             return 2
-        few = largest <= 4 * LANES * _ACCUMULATORS and max(beside.values()) <= 4 * LANES * _ALL_ACCUMULATORS
+        wide = any(op.x.tile.element is tfloat32 for op in mmas)  # whose fragments take twice the registers
+        most, all_most = (n // 2 if wide else n for n in (_ACCUMULATORS, _ALL_ACCUMULATORS))
+        few = largest <= 4 * LANES * most and max(beside.values()) <= 4 * LANES * all_most
         return 4 if few else 8
     if ROW_PART in function.hints:
         return _WARPS_OF_PARTS

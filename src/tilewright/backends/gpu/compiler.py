@@ -13,10 +13,12 @@ from tilewright.backends.gpu.lowering.function import lower
 from tilewright.backends.gpu.resources import check_registers
 from tilewright.backends.gpu.schedule import schedule
 from tilewright.backends.gpu.tables import OTHER_PARAMETERS, tables_of
-from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx, with_tables
+from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx, with_features
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
+from tilewright.ir.dtypes import float8_e4m3fn, float8_e5m2
 from tilewright.ir.gpu_parameters import TableParameter
+from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tma import ParameterMap
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
@@ -108,7 +110,9 @@ def compile_to_ptx(
     times.append(time.perf_counter())
     by_value = capacity * sum(t.entry_bytes for t in tables if t.by_value)
     in_memory = any(t.descriptors and not t.by_value for t in tables)
-    version = with_tables(chosen, by_value + OTHER_PARAMETERS, maps_in_memory=in_memory)
+    mmas = [op for op in distributed.walk() if isinstance(op, GpuMma)]
+    fp8 = any(op.x.tile.element in (float8_e4m3fn, float8_e5m2) for op in mmas)
+    version = with_features(chosen, by_value + OTHER_PARAMETERS, maps_in_memory=in_memory, fp8_mma=fp8)
     ptx = emit_ptx(lowered.text, version)
     times.append(time.perf_counter())
     steps = ("tile passes", "gpu passes", "lowering", "LLVM")

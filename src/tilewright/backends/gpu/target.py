@@ -28,6 +28,7 @@ _ARCHITECTURES = {
 _ARCHITECTURES |= {f"{n}a": version for n, version in _ARCHITECTURES.items() if int(n) >= 90}
 _FEW_PARAMETERS, _MANY_PARAMETERS = 4352, 81  # their bytes, and the PTX version, of CUDA 12.1, that allows more
 _MAPS_IN_MEMORY = 83  # that of CUDA 12.3, which has a fence for them
+_FP8_MMA = 84  # that of CUDA 12.4
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,11 @@ def machine(target: Architecture, opt: int = 0) -> llvm.TargetMachine:
     )
 
 
-def with_tables(target: Architecture, size: int, *, maps_in_memory: bool) -> Architecture:
-    """``target`` with a PTX version in which kernels may have parameters of ``size`` bytes, and find tensor maps in
-    memory if they do."""
-    needed = _MANY_PARAMETERS if size > _FEW_PARAMETERS else 0, _MAPS_IN_MEMORY if maps_in_memory else 0
-    return replace(target, ptx_version=max(target.ptx_version, *needed))
+def with_features(target: Architecture, size: int, *, maps_in_memory: bool, fp8_mma: bool) -> Architecture:
+    """``target`` with a PTX version in which kernels may have parameters of ``size`` bytes, find tensor maps in memory
+    if they do, and multiply 8-bit floats by ``mma.sync`` if they do."""
+    many, fp8 = _MANY_PARAMETERS if size > _FEW_PARAMETERS else 0, _FP8_MMA if fp8_mma else 0
+    return replace(target, ptx_version=max(target.ptx_version, many, fp8, _MAPS_IN_MEMORY if maps_in_memory else 0))
 
 
 def emit_ptx(text: str, target: Architecture) -> str:

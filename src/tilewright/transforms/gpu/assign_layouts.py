@@ -44,20 +44,21 @@ class AssignLayouts:
     name: ClassVar[str] = "assign-layouts"
     num_warps: int = 4
     limit: int = MOST_SHARED_BYTES  # of shared memory: larger tiles are not brought to another layout to be stored
+    fp8: bool = False  # whether MMA ops multiply 8-bit floats as they are
 
     def run(self, function: Function) -> Function:
         if NUM_WARPS in function.hints:
             return function
-        return _Assigner(function, self.num_warps, self.limit).run()
+        return _Assigner(function, layout_choice.TensorCores(self.num_warps, self.fp8), self.limit).run()
 
 
 class _Assigner:
-    def __init__(self, function: Function, warps: int, limit: int) -> None:
+    def __init__(self, function: Function, cores: layout_choice.TensorCores, limit: int) -> None:
         self.function = function
         self.limit = limit
-        self.accesses = layout_choice.AccessLayouts(function, warps)
+        self.accesses = layout_choice.AccessLayouts(function, cores)
         self.homes = layout_choice.Homes(function, self.accesses)
-        self.warps = warps
+        self.cores, self.warps = cores, cores.warps
         if WGMMA_WARPS in function.hints and self._follow_accumulators():
             self.homes = layout_choice.Homes(function, self.accesses)
         self.made: dict[tuple[Value, LinearLayout | None], Value] = {}
@@ -295,8 +296,8 @@ class _Assigner:
 
     def _mma(self, op: Mma) -> None:
         """An MMA op: operands in the layouts of its fragments; with FMAs, in the dtype that it adds in."""
-        layout, instruction = layout_choice.mma_home(op, self.warps), layout_choice.mma_instruction(op)
-        acc, dtype = self.get(op.acc, layout), layout_choice.mma_dtype(op.x.tile.element)
+        layout, instruction, dtype = self.cores.home(op), self.cores.instruction(op), self.cores.dtype(op)
+        acc, multiplied = self.get(op.acc, layout), dtype
         result = acc.tile.element
         if instruction == FMA:
             dtype = float32 if result is float16 else result
@@ -305,7 +306,7 @@ class _Assigner:
         factors = []
         for v, wanted in zip((op.x, op.y), layouts):
             factor = self.get(v, wanted)
-            keep = instruction != FMA and layout_choice.mma_dtype(v.tile.element) is v.tile.element
+            keep = instruction != FMA and multiplied is op.x.tile.element
             factors.append(factor if keep else self._cast(factor, dtype))
         mma = self.b.emit(GpuMma, *factors, acc, instruction=instruction)
         self._bind(op.result, self._cast(mma, result))

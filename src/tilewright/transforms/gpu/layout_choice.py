@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tilewright.analysis.gpu.contiguity import Contiguity
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import is_factor
+from tilewright.analysis.mma_graph import is_chained, is_factor
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, float8_e4m3fn, float8_e5m2, float16
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout, log2
@@ -35,8 +36,8 @@ class AccessLayouts:
     Loads of nothing but operands of MMA ops, which are converted anyway, have layouts of their own.
     """
 
-    def __init__(self, function: Function, warps: int) -> None:
-        self.warps = warps
+    def __init__(self, function: Function, cores: TensorCores) -> None:
+        self.cores, self.warps = cores, cores.warps
         self.contiguity = AnalysisManager(function).get(Contiguity)
         self._votes: dict[_Shape, dict[tuple[int, ...], int]] = {}
         self._vectors: dict[tuple[_Shape, int], int] = {}
@@ -83,7 +84,7 @@ class AccessLayouts:
         if isinstance(other, memory.Load):
             home = self.of(other)
         elif isinstance(other, Mma):
-            home = mma_home(other, self.warps)
+            home = self.cores.home(other)
         else:
             home = wgmma_layout(other.results[0].tile.shape, self.warps)
         found = home.shrink(axis).reshape(op.result.tile.shape)
@@ -238,24 +239,31 @@ def along_axis(shape: _Shape, axis: int, warps: int) -> LinearLayout:
     return LinearLayout.blocked(shape, runs, lanes, extents, order)
 
 
-def mma_home(op: Mma, warps: int) -> LinearLayout:
-    """The layout of the accumulator of an MMA op."""
-    instruction, shape = mma_instruction(op), op.acc.tile.shape
-    return (
-        mma.fma_accumulator_layout(shape, warps)
-        if instruction == mma.FMA
-        else mma.accumulator_layout(instruction, shape, warps)
-    )
+@dataclass(frozen=True)
+class TensorCores:
+    """What multiplies in a CTA of so many ``warps``; whether ``fp8`` operands as they are."""
 
+    warps: int
+    fp8: bool = False
 
-def mma_instruction(op: Mma) -> mma.Instruction:
-    """The instruction that multiplies the operands of ``op``, converted to ``mma_dtype``."""
-    return mma.instruction_for(mma_dtype(op.x.tile.element), op.x.tile.shape[-1])
+    def dtype(self, op: Mma) -> DType:
+        """What ``op`` multiplies its operands as: 8-bit floats as float16, which has all their values, where the
+        architecture does not multiply them, or fewer along k than its instruction."""
+        dtype, k = op.x.tile.element, op.x.tile.shape[-1]
+        if dtype not in (float8_e4m3fn, float8_e5m2):
+            return dtype
+        return dtype if self.fp8 and mma.instruction_for(dtype, k) != mma.FMA else float16
 
+    def instruction(self, op: Mma) -> mma.Instruction:
+        """The instruction that multiplies the operands of ``op``, converted to ``dtype``."""
+        return mma.instruction_for(self.dtype(op), op.x.tile.shape[-1])
 
-def mma_dtype(dtype: DType) -> DType:
-    """What operands are multiplied as: 8-bit floats as float16, which has all their values, on any architecture."""
-    return float16 if dtype in (float8_e4m3fn, float8_e5m2) else dtype
+    def home(self, op: Mma) -> LinearLayout:
+        """The layout of the accumulator of ``op``."""
+        instruction, shape = self.instruction(op), op.acc.tile.shape
+        if instruction == mma.FMA:
+            return mma.fma_accumulator_layout(shape, self.warps)
+        return mma.accumulator_layout(instruction, shape, self.warps, by_rows=is_chained(op))
 
 
 _LIKE_OPERAND = (memory.AssumeBlocked, memory.AssumeBounded, memory.AssumeDivisible, Scan)
@@ -338,7 +346,7 @@ class Homes:
             home = self.home(op.x)
             return home.permute(op.axes) if home is not None else None
         if isinstance(op, Mma):
-            return mma_home(op, self._accesses.warps)
+            return self._accesses.cores.home(op)
         if isinstance(op, Wgmma):
             return wgmma_layout(op.acc.tile.shape, self._accesses.warps)
         if isinstance(op, memory.Load):

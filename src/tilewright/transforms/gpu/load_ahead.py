@@ -13,7 +13,7 @@ from tilewright.ir.effects import effect_of, is_ordered, is_pure
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import And
 from tilewright.ir.ops.control import CONTROL_FLOW, For
-from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedMemoryOp
+from tilewright.ir.ops.gpu.memory import AsyncCommit, AsyncCopy, AsyncWait, GlobalLoad, GlobalStore, SharedMemoryOp
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import Splat
 from tilewright.ir.ops.gpu.wgmma import Wgmma
@@ -64,11 +64,15 @@ class AheadLoad(NamedTuple):
 
 def loads_ahead(loop: For, alias: AliasAnalysis) -> list[AheadLoad]:
     """The loads of ``loop`` that can run ahead: their addresses follow from the induction variable, and nothing stores
-    there. None in loops with jumps, nested loops or MMA ops, nor where no tile is loaded."""
+    there. None in loops with jumps, nested loops or MMA ops of warp groups, nor where no tile is loaded."""
     nested = [op for op in loop.walk() if op is not loop]
-    if any(isinstance(op, (*CONTROL_FLOW, SharedMemoryOp, GpuMma, Wgmma)) or is_ordered(op) for op in nested):
+    multiplies = any(isinstance(op, GpuMma) for op in loop.body.ops)
+    through_shared = SharedMemoryOp, AsyncCopy, AsyncWait, AsyncCommit
+    others = (*CONTROL_FLOW, Wgmma, *(() if multiplies else through_shared))
+    if any(isinstance(op, others) or is_ordered(op) for op in nested):
         return []
-    if any(effect_of(op) & (Effect.WRITE | Effect.OUTPUT) and not isinstance(op, GlobalStore) for op in nested):
+    writes = [op for op in nested if effect_of(op) & (Effect.WRITE | Effect.OUTPUT)]
+    if not all(isinstance(op, (GlobalStore, *through_shared)) for op in writes):
         return []
     written = {alias.underlying_object(op.ptrs) for op in nested if isinstance(op, GlobalStore)}
     weak = [op for op in loop.body.ops if isinstance(op, GlobalLoad) and op.is_weak]

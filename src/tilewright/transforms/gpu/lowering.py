@@ -34,6 +34,7 @@ from tilewright.transforms.gpu.overlap_mma import DeferAccumulators, RotateMma
 from tilewright.transforms.gpu.partial_sums import PartialSums
 from tilewright.transforms.gpu.pipeline_loads import STAGES, PipelineLoads
 from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
+from tilewright.transforms.gpu.share_operands import ShareOperands
 from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
 from tilewright.transforms.gpu.stage_stores import StageStores
@@ -45,12 +46,17 @@ _ROTATED = 2  # CTAs on an SM that load for themselves, with registers for two M
 
 
 def passes_to_gpu(
-    num_warps: int, num_stages: int | None = None, shared_bytes: int = MOST_SHARED_BYTES, *, blocks: int = 0
+    num_warps: int,
+    num_stages: int | None = None,
+    shared_bytes: int = MOST_SHARED_BYTES,
+    *,
+    blocks: int = 0,
+    fp8: bool = False,
 ) -> tuple[Pass, ...]:
     """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps with ``shared_bytes``.
 
     Loads for MMA ops run ``num_stages`` - 1 iterations ahead; with 1 not at all. Without, as many as suit them,
-    and a grid that puts no more than so many ``blocks`` on an SM (0: many).
+    and a grid that puts no more than so many ``blocks`` on an SM (0: many). With ``fp8`` tensor cores multiply that.
     """
     return (
         LowerMmaScaled(),
@@ -60,7 +66,7 @@ def passes_to_gpu(
         Canonicalize(),  # constant indices, strides of one
         CommonSubexpressions(),  # accesses to the same tile have the same pointers
         LoopInvariantCodeMotion(),
-        AssignLayouts(num_warps, shared_bytes),
+        AssignLayouts(num_warps, shared_bytes, fp8),
         PartialSums(),  # of reductions, along axes that layouts distribute
         LowerReductions(),  # needs layouts, and makes conversions
         CommonSubexpressions(),  # indices that were recomputed in the same layout
@@ -75,6 +81,7 @@ def passes_to_gpu(
         SplitFma(),  # reads what was copied, else stores in the place of conversions
         HoistLoads(),  # not those that run ahead in loops; over conversions that become barriers
         DeadCodeElimination(),  # before what nobody reads is stored, and has memory
+        ShareOperands(),
         LowerConversions(),
         AllocateShared(shared_bytes),
         InsertBarriers(),  # last: it depends on which tiles share memory
@@ -101,7 +108,7 @@ def lower_to_gpu(
     """
     if target is not None:
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
-    original = function
+    original, fp8 = function, target is not None and target.has_fp8 and not target.has_wgmma
     if target is not None and target.has_wgmma:
         function = reshaped(function, DropUnitBatches())
         chosen = ChooseWgmma(target, num_warps, realign=realign)
@@ -111,7 +118,7 @@ def lower_to_gpu(
             if ctas:
                 made.hints[CTAS_OF_SM] = ctas
             try:
-                return _within(made, made.hints[WGMMA_WARPS], num_stages, shared_bytes, blocks)
+                return _within(made, made.hints[WGMMA_WARPS], num_stages, shared_bytes, blocks, fp8=fp8)
             except OutOfSharedMemory as error:
                 line = 0 if error.loc is None else error.loc.line
                 made.hints[WGMMA_REFUSED] = (f"line {line}: mma.sync, as with wgmma {error.message}",)
@@ -119,7 +126,8 @@ def lower_to_gpu(
         if WGMMA_REFUSED in made.hints:
             function = with_body(function, function.body)
             function.hints[WGMMA_REFUSED] = made.hints[WGMMA_REFUSED]
-    return _within(function, num_warps or suitable_warps(function), num_stages, shared_bytes, blocks)
+    warps = num_warps or suitable_warps(function)
+    return _within(function, warps, num_stages, shared_bytes, blocks, fp8=fp8)
 
 
 def reshaped(function: Function, shaping: Pass) -> Function:
@@ -152,10 +160,12 @@ def _may_be_beside(function: Function, limit: int) -> bool:
     return not isinstance(ctas, int) or shared_bytes_of(function) <= share_of_sm(limit, ctas)
 
 
-def _within(function: Function, warps: int, stages: int | None, shared_bytes: int, blocks: int) -> Function:
+def _within(
+    function: Function, warps: int, stages: int | None, shared_bytes: int, blocks: int, *, fp8: bool
+) -> Function:
     while True:
         try:
-            lowered = run_passes(function, passes_to_gpu(warps, stages, shared_bytes, blocks=blocks))
+            lowered = run_passes(function, passes_to_gpu(warps, stages, shared_bytes, blocks=blocks, fp8=fp8))
         except OutOfSharedMemory:
             if stages == 1:
                 raise

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tilewright.analysis.alias import AliasAnalysis
+from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.gpu.layout_conversion import copy_layout
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.dtypes import int32
+from tilewright.ir.dtypes import int32, tfloat32
 from tilewright.ir.effects import effect_of
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import DEEPER, NUM_STAGES
 from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.arith import Add, Cmp, Mul
+from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.mma import GpuMma
@@ -49,7 +49,7 @@ class PipelineLoads(InPlacePass):
     loads where the grid puts no more than so many ``blocks`` on an SM (0: many), which wait for memory otherwise.
 
     A load takes part whose elements only become operands (so they would go through shared memory anyway), whose
-    addresses follow from the induction variable, and whose loop stores nothing to global memory. There are fewer stages
+    addresses follow from the induction variable, and which reads what the loop does not store. There are fewer stages
     where ``budget`` bytes of shared memory have no room for all, and the loop stays as it is if there is none for two.
     What threads load for ``gpu.wgmma`` of a loop, or convert (``gpu.stage_operand``), has as many copies as that says:
     two less run ahead, as the MMA op of the iteration before may still read one. What they convert does not.
@@ -63,7 +63,8 @@ class PipelineLoads(InPlacePass):
 
     def change(self, function: Function) -> bool:
         changed = _copy_gathered(function)
-        loops = {op: loads for op in function.walk() if isinstance(op, For) and (loads := _operand_loads(op))}
+        alias = AnalysisManager(function).get(AliasAnalysis)
+        loops = {op: loads for op in function.walk() if isinstance(op, For) and (loads := _operand_loads(op, alias))}
         staged = {op: (found, stages) for op, found in loops.items() if (stages := self._stages(op, found)) >= 2}
         rows = {} if self.stages else _row_loads(function)
         staged |= {op: (x, n) for op, x in rows.items() if (n := _stages_of_rows(x, self.blocks)) > 1}
@@ -119,7 +120,7 @@ def _is_alone(loop: For) -> bool:
     return accumulators >= _ALONE
 
 
-_Path = tuple["Permute | Reshape", ...]  # ops that give a tile another shape
+_Path = tuple["Permute | Reshape | Cast", ...]  # ops that give a tile another shape, or round its elements
 
 
 def _stages_of_rows(loads: Sequence[_OperandLoad], blocks: int) -> int:
@@ -206,7 +207,7 @@ def _as_loaded(convert: ConvertLayout, path: _Path) -> LinearLayout:
     for op in reversed(path):
         if isinstance(op, Permute):
             layout = layout.permute([op.axes.index(k) for k in range(layout.rank)])
-        else:
+        elif isinstance(op, Reshape):
             layout = layout.reshape(op.x.tile.shape)
     return layout
 
@@ -214,29 +215,35 @@ def _as_loaded(convert: ConvertLayout, path: _Path) -> LinearLayout:
 def _after(path: _Path, layout: LinearLayout) -> LinearLayout:
     """The layout of a tile in ``layout`` after ``path``."""
     for op in path:
-        layout = layout.permute(op.axes) if isinstance(op, Permute) else layout.reshape(op.shape)
+        if not isinstance(op, Cast):
+            layout = layout.permute(op.axes) if isinstance(op, Permute) else layout.reshape(op.shape)
     return layout
 
 
-def _operand_loads(loop: For) -> list[_OperandLoad]:
-    """The loads of ``loop`` that can run ahead."""
+def _operand_loads(loop: For, alias: AliasAnalysis) -> list[_OperandLoad]:
+    """The loads of ``loop`` that can run ahead: of operands, and what else it computes with."""
     body = loop.body
     nested = [op for op in loop.walk() if op is not loop]
     if not any(isinstance(op, GpuMma) for op in body.ops):
         return []
     if any(isinstance(op, (Continue, For)) and op is not body.terminator for op in nested):
         return []
-    if any(effect_of(op) & Effect.WRITE and not isinstance(op, memory.SharedMemoryOp) for op in body.ops):
+    writes = [op for op in nested if effect_of(op) & Effect.WRITE and not isinstance(op, memory.SharedMemoryOp)]
+    stores = [op for op in writes if isinstance(op, memory.GlobalStore) and op.is_weak]
+    if len(stores) != len(writes):
         return []
+    written = {alias.underlying_object(op.ptrs) for op in stores}
     found = []
     for op in body.ops:
-        ahead = AheadLoad.of(op, body) if isinstance(op, memory.GlobalLoad) and _can_be_copied(op) else None
-        if ahead is not None:
-            uses = list(_operand_uses(ahead.op.result))
-            if uses and None not in uses:
-                load = _OperandLoad(ahead, tuple(u for u in uses if u is not None))
-                if memory.is_vector(load.buffer, load.source, load.op.vector):
-                    found.append(load)
+        if not isinstance(op, memory.GlobalLoad) or not _can_be_copied(op, replicated=True):
+            continue
+        ahead = AheadLoad.of(op, body)
+        if ahead is not None and not may_alias(alias.underlying_object(op.ptrs), written):
+            uses = [use for use in _operand_uses(op.result) if use is not None]
+            operand = len(uses) == len(list(_operand_uses(op.result))) and op.ptrs.layout.is_injective
+            load = _OperandLoad(ahead, tuple(uses) if operand else ())
+            if memory.is_vector(load.buffer, load.source, op.vector):
+                found.append(load)
     return found
 
 
@@ -255,7 +262,7 @@ def _operand_uses(value: Value, path: _Path = ()) -> Iterator[tuple[ConvertLayou
     for op in value.users:
         if isinstance(op, ConvertLayout):
             yield op, path
-        elif isinstance(op, (Permute, Reshape)):
+        elif isinstance(op, (Permute, Reshape)) or (isinstance(op, Cast) and op.dtype is tfloat32):
             yield from _operand_uses(op.result, (*path, op))
         else:
             yield None
@@ -358,7 +365,9 @@ class _Loop:
         slot = b.emit(memory.SharedCopy, ring.buffer, reading, type=t)
         if isinstance(op, (ConvertLayout, memory.GlobalLoad)):
             vector = op.vector if isinstance(op, memory.GlobalLoad) else 1
-            return b.emit(memory.SharedLoad, slot, type=op.result.tile, vector=vector)
+            found = op.result.tile
+            loaded = b.emit(memory.SharedLoad, slot, type=found.with_dtype(ring.load.type.dtype), vector=vector)
+            return loaded if loaded.type == found else b.emit(Cast, loaded, dtype=found.element)
         if isinstance(op, StageOperand) and ring.load.ahead is None:
             value = self.outer.value(op.value)
             b.emit_op(memory.SharedStore, slot, value, vector=memory.shared_vector(op.type, value.layout))

@@ -15,6 +15,7 @@ from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.arith import Add, Cmp, Sub
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu.memory import GlobalLoad
+from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.rewrite import Rewriter, open_block, replace_ops, stand_for
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
@@ -29,7 +30,8 @@ class PrefetchLoads(InPlacePass):
     """Lets a loop load what its next iteration needs before it computes, and carry it.
 
     A load takes part whose addresses follow from the induction variable, and which reads what the loop does not store,
-    in loops without jumps and nested loops. There is none where the registers for it would leave an SM with fewer CTAs.
+    in loops without jumps and nested loops. There is none where the registers for it would leave an SM with fewer CTAs,
+    but for loops with MMA ops.
     Runs when layouts are known, before loads are hoisted.
     """
 
@@ -50,7 +52,8 @@ def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
     after = before + sum(_words(load.op.result) for load in loads)
     ctas = [_REGISTERS // (-(-registers // 8) * 8 * warps * LANES) for registers in (before, after)]
     most = min(_REGISTERS // (warps * LANES), _REGISTERS_OF_A_THREAD)
-    return after + _SPARE <= most and ctas[1] > 0 and (ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
+    multiplies = any(isinstance(op, GpuMma) for op in loop.body.ops)  # for which few CTAs are enough, if none waits
+    return after + _SPARE <= most and ctas[1] > 0 and (multiplies or ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
 
 
 def _words(value: Value) -> int:

@@ -22,7 +22,8 @@ from tilewright.transforms.gpu.through_shared import share
 
 @dataclass(frozen=True)
 class SplitFma(InPlacePass):
-    """Makes a loop of an MMA op with FMAs: each iteration loads ``step`` of k from shared memory, and multiplies.
+    """Makes several MMA ops of one with FMAs, or a loop where these were ``most`` instructions of a thread and more:
+    each loads ``step`` of k from shared memory, and multiplies.
 
     Without it each thread would hold its rows and columns for all of k.
     Runs after ``pipeline-loads``, whose buffers it reads, and before conversions are lowered, in whose place it stores
@@ -31,14 +32,16 @@ class SplitFma(InPlacePass):
 
     name: ClassVar[str] = "split-fma"
     step: int = 8
+    most: int = 8192
 
     def change(self, function: Function) -> bool:
         mmas = [op for op in function.walk() if isinstance(op, GpuMma) and op.instruction == FMA]
         long = [op for op in mmas if op.x.tile.shape[-1] > self.step]
-        return replace_ops(function, dict.fromkeys(long, self.step), _split)
+        return replace_ops(function, dict.fromkeys(long, self), _split)
 
 
-def _split(rewriter: Rewriter, op: GpuMma, step: int, b: Builder) -> Sequence[Value]:
+def _split(rewriter: Rewriter, op: GpuMma, how: SplitFma, b: Builder) -> Sequence[Value]:
+    step, k = how.step, op.x.tile.shape[-1]
     acc, (left, right, total) = op.acc.tile, rewriter.all(op.operands)
     x, y, zero = _buffer(b, left), _buffer(b, right), b.constant(0, int32)
     parts = operand_layouts(FMA, op.acc.layout, step, acc.element.bitwidth)
@@ -49,8 +52,11 @@ def _split(rewriter: Rewriter, op: GpuMma, step: int, b: Builder) -> Sequence[Va
         part_y = _part(b, y, [*outer, at, zero], op.y.tile, parts[1])
         return [b.emit(GpuMma, part_x, part_y, so_far, instruction=FMA)]
 
-    count, one = b.constant(op.x.tile.shape[-1] // step, int32), b.constant(1, int32)
-    return emit_for(b, (zero, count, one), [total], add).results
+    if op.acc.layout.num_registers * k < how.most:
+        for at in range(k // step):  # loads of the next one run beside the multiplications
+            (total,) = add(b.constant(at, int32), total)
+        return [total]
+    return emit_for(b, (zero, b.constant(k // step, int32), b.constant(1, int32)), [total], add).results
 
 
 def _buffer(b: Builder, operand: Value) -> Value:

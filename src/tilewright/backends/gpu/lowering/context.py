@@ -73,6 +73,7 @@ class Context:
         self.parameter_loads: set[Op] = set()  # from tables that are passed by value
         self.strides: Mapping[Value, int] = {}  # see ``register_strides``
         self.values: dict[Value, Registers] = {}
+        self.pending: dict[Value, Callable[[int], ir.Value]] = {}  # what is loaded where it is used, by registers
         self.buffers: dict[Value, Buffer] = {}
         self.loops: list[Exits] = []
         self.locate: Callable[[Op], None] = lambda op: None
@@ -92,6 +93,11 @@ class Context:
     def of(self, value: Value) -> Registers:
         """The registers of a value that was emitted."""
         return self.values[value]
+
+    def part(self, value: Value, registers: range) -> Registers:
+        """Some of the registers of ``value``, which may be loaded here."""
+        load = self.pending.get(value)
+        return [self.values[value][r] for r in registers] if load is None else [load(r) for r in registers]
 
     def scalar(self, value: Value) -> ir.Value:
         (register,) = self.values[value]

@@ -15,8 +15,10 @@ from tilewright.backends.gpu.lowering.context import Context, Rule
 from tilewright.backends.gpu.lowering.memory import RULES as MEMORY_RULES
 from tilewright.backends.gpu.lowering.words import packed_words, unpacked_words
 from tilewright.ir.core import Op
+from tilewright.ir.effects import is_pure
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
-from tilewright.ir.ops.gpu.memory import SharedLoad, SharedStore
+from tilewright.ir.ops.gpu.memory import SharedCopy, SharedLoad, SharedStore
+from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.span import sums
 
 _ROW = 16  # bytes
@@ -117,18 +119,37 @@ def _shared_load(cx: Context, op: SharedLoad) -> None:
     offsets = buffer.type.layout.invert_and_compose(op.result.layout)
     item = 0 if t.is_pointer else t.element.bytes
     across = matrices_across(offsets, item) if item in (1, 2) else None
-    along = matrices_along(offsets, item) if item == 2 and op.vector == 1 else None
+    along = matrices_along(offsets, item) if item in (1, 2, 4) and op.vector == 1 else None
     found = across or along
     if found is None:
         MEMORY_RULES[SharedLoad](cx, op)
         return
+    transposed = "" if across is None else ".trans"
+    text = f"ldmatrix.sync.aligned.m8n8.x4{transposed}.shared.b16 {{$0, $1, $2, $3}}, [$4%s];"
+    instructions = {r: each for each in found.instructions(cx, buffer.address, item) for word in each[0] for r in word}
     values: dict[int, ir.Value] = {}
-    for words, address, more in found.instructions(cx, buffer.address, item):
-        transposed = "" if across is None else ".trans"
-        text = f"ldmatrix.sync.aligned.m8n8.x4{transposed}.shared.b16 {{$0, $1, $2, $3}}, [$4{more}];"
-        loaded = cx.asm(text, [I32] * len(words), [address])
-        values.update(zip((r for word in words for r in word), unpacked_words(cx, loaded, buffer.type.dtype)))
-    cx.values[op.result] = [values[r] for r in range(len(values))]
+
+    def load(register: int) -> ir.Value:
+        if register not in values:
+            words, address, more = instructions[register]
+            loaded = cx.asm(text % more, [I32] * len(words), [address])
+            values.update(zip((r for word in words for r in word), unpacked_words(cx, loaded, buffer.type.dtype)))
+        return values[register]
+
+    if _is_for_next_mma(op):
+        cx.pending[op.result] = load
+    else:
+        cx.values[op.result] = [load(r) for r in range(len(instructions))]
+
+
+def _is_for_next_mma(op: SharedLoad) -> bool:
+    """Whether only an MMA op reads what ``op`` loads, before anything may change it."""
+    users = list(op.result.users)
+    if len(users) != 1 or not isinstance(users[0], GpuMma) or users[0].block is not op.block:
+        return False
+    assert op.block is not None
+    first, last = op.block.ops.index(op), op.block.ops.index(users[0])
+    return all(isinstance(o, (SharedLoad, SharedCopy, GpuMma)) or is_pure(o) for o in op.block.ops[first:last])
 
 
 RULES: dict[type[Op], Rule] = {SharedStore: _shared_store, SharedLoad: _shared_load}

@@ -27,6 +27,7 @@ from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw
+from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import ElementType, PointerType
 
@@ -251,20 +252,19 @@ class _Offsets:
     cx: Context
     buffer: Buffer
     layout: LinearLayout
-    part: ir.Value | None  # of the index of a part
+    part: ir.Value | int | None  # of the index of a part
 
     def addresses(self, registers: Sequence[int]) -> list[tuple[ir.Value, int]]:
         """The address of each register, as a value and a constant to add."""
         cx, b, size = self.cx, self.cx.builder, self.buffer.type.dtype.bytes
-        offsets = self.layout
-        mine = cx.thread_part(offsets)
-        if self.part is not None:
-            mine = b.xor(mine, self.part)
-        moving = offsets.mask(LANE, WARP) if self.part is None else -1
+        offsets, known = self.layout, self.part if isinstance(self.part, int) else 0
+        mine, moving = cx.thread_part(offsets), offsets.mask(LANE, WARP)
+        if isinstance(self.part, ir.Value):
+            mine, moving = b.xor(mine, self.part), -1
         bases: dict[int, ir.Value] = {}
         found = []
         for r in registers:
-            own = offsets.index(register=r)
+            own = offsets.index(register=r) ^ known
             mixed, alone = own & moving, own & ~moving
             if mixed not in bases:
                 swizzled = b.xor(mine, cx.i32(mixed)) if mixed else mine
@@ -288,7 +288,8 @@ def _groups(offsets: LinearLayout, vector: int) -> list[list[int]]:
 
 
 def _shared_load(cx: Context, op: memory.SharedLoad | memory.SharedExtract) -> None:
-    offsets, dtype, vector = _accessed(cx, op, op.result.layout), op.type.dtype, _vector_of(op)
+    offsets, dtype = _accessed(cx, op, op.result.layout), op.type.dtype
+    vector = op.vector if isinstance(op, memory.SharedLoad) else _widest(offsets.layout, bytes_of(dtype))
     words, layout = words_of(bytes_of(dtype), vector), offsets.layout
     by_offset: dict[int, ir.Value] = {}
     groups = _groups(layout, vector)
@@ -315,6 +316,17 @@ def _vector_of(op: Op) -> int:
     return op.vector if isinstance(op, (memory.SharedLoad, memory.SharedStore)) else 1
 
 
+def _widest(offsets: LinearLayout, size: int) -> int:
+    """How many elements of a part, of ``size`` bytes each, one access of a thread has: what the index of the part adds
+    to ``offsets`` is none of their lowest bits."""
+    bits, bases = 0, [b for dim in offsets.names for b in offsets.bases(dim)]
+    while size << bits < memory.MAX_VECTOR_BYTES and 1 << bits in offsets.bases(REGISTER):
+        if any(b >> bits & 1 and b != 1 << bits for b in bases):
+            break
+        bits += 1
+    return 1 << bits
+
+
 def _accessed(cx: Context, op: Any, layout: LinearLayout) -> _Offsets:
     """The offsets of the elements of a tile; of a part, with those of its first one, which the indices give."""
     buffer = cx.buffers[op.buffer]
@@ -324,15 +336,22 @@ def _accessed(cx: Context, op: Any, layout: LinearLayout) -> _Offsets:
     inside = LinearLayout.of(shape, {dim: layout.images(dim) for dim in layout.names})
     offsets = buffer.type.layout.invert_and_compose(inside)
     first: ir.Value | None = None
+    known = 0
     for axis, (index, n, m) in enumerate(zip(op.indices, shape, layout.shape)):
         bits = [tuple(m << bit if a == axis else 0 for a in range(len(shape))) for bit in range(log2(n // m))]
         if not bits:
             continue
         along = buffer.type.layout.invert_and_compose(LinearLayout.of(shape, {"index": bits}))
+        number = constant_of(index)
+        if isinstance(number, int):
+            known ^= along.index(index=number)
+            continue
         moved = cx.linear(resized(cx.builder, cx.scalar(index), I32), along.bases("index"))
         if moved is not None:
             first = moved if first is None else cx.builder.xor(first, moved)
-    return _Offsets(cx, buffer, offsets, first)
+    if first is not None and known:
+        first = cx.builder.xor(first, cx.i32(known))
+    return _Offsets(cx, buffer, offsets, first or known)
 
 
 def _barrier(cx: Context, op: memory.Barrier) -> None:

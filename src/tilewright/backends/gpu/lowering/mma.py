@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from llvmlite import ir
@@ -9,7 +10,7 @@ from llvmlite import ir
 from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, assembly, operand_names
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
 from tilewright.backends.gpu.lowering.words import packed_words
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, tfloat32
 from tilewright.ir.layouts import REGISTER, log2
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma, Instruction
@@ -27,39 +28,48 @@ def _mma(cx: Context, op: GpuMma) -> None:
     a_bits = [i for i, image in enumerate(repeated) if any(image[:-1])]
     b_bits = [i for i, image in enumerate(repeated) if any((*image[:-2], image[-1]))]
     steps = 1 << log2(op.x.tile.shape[-1]) - log2(instruction[2])
-    a, b, acc = cx.of(op.x), cx.of(op.y), cx.of(op.acc)
-    a_size, b_size = len(a) >> len(a_bits), len(b) >> len(b_bits)
+    acc = cx.of(op.acc)
+    a_size, b_size = op.x.layout.num_registers >> len(a_bits), op.y.layout.num_registers >> len(b_bits)
     below = _fragment_below(cx, op, repeated)
     at_once = min(steps, _MOST_STEPS) if below else 1
-    result: list[Registers] = [[] for _ in range(1 << len(repeated))]
-    for tile in range(len(result)):
-        if tile & below:
-            continue
-        tiles = (tile, tile | below) if below else (tile,)
-        fragment = [v for t in tiles for v in acc[t << own : (t + 1) << own]]
-        firsts = [_packed_bits(t, a_bits) * a_size for t in tiles]
-        first_b = _packed_bits(tile, b_bits) * b_size
-        for step in range(0, steps, at_once):
-            x: Registers = []
-            y: Registers = []
-            for each in range(step, step + at_once):
-                x += [v for first in firsts for v in _of_step(a, first, a_size, each, steps)]
-                y += _of_step(b, first_b, b_size, each, steps)
+    result = [acc[t << own : (t + 1) << own] for t in range(1 << len(repeated))]
+    # Along k outermost: instructions that follow each other need no result of each other, and operands that are loaded
+    # for this op alone are loaded a step at a time.
+    for first in range(0, steps, at_once):
+        each = range(first, first + at_once)
+        left, right = (
+            functools.cache(functools.partial(_words_of_steps, cx, v, size, each, steps, multiplies=own > 0))
+            for v, size in ((op.x, a_size), (op.y, b_size))
+        )
+        for tile in range(len(result)):
+            if tile & below:
+                continue
+            tiles = (tile, tile | below) if below else (tile,)
+            x = left(*(_packed_bits(t, a_bits) for t in tiles))
+            y = right(_packed_bits(tile, b_bits))
+            fragment = [v for t in tiles for v in result[t]]
             if own == 0:
                 fragment = [_multiply_add(cx, x[0], y[0], fragment[0])]
             else:
                 shape = (instruction[0] * len(tiles), instruction[1], instruction[2] * at_once)
                 fragment = _instruction(cx, op, shape, x, y, fragment)
-        if op.acc.tile.element.short == "f16":
-            fragment = [cx.builder.fpext(cx.builder.fptrunc(x, F16), F32) for x in fragment]
-        for i, t in enumerate(tiles):
-            result[t] = fragment[i << own : (i + 1) << own]
-    cx.values[op.result] = [v for fragment in result for v in fragment]
+            for i, t in enumerate(tiles):
+                result[t] = fragment[i << own : (i + 1) << own]
+    values = [v for fragment in result for v in fragment]
+    if op.acc.tile.element.short == "f16":
+        values = [cx.builder.fpext(cx.builder.fptrunc(x, F16), F32) for x in values]
+    cx.values[op.result] = values
 
 
-def _of_step(values: Registers, first: int, size: int, step: int, steps: int) -> Registers:
-    """The fragment of a step along K, among those of an operand from ``first`` on."""
-    return values[first + step * (size // steps) : first + (step + 1) * (size // steps)]
+def _words_of_steps(
+    cx: Context, operand: Value, size: int, each: range, steps: int, *fragments: int, multiplies: bool
+) -> Registers:
+    """What one instruction takes of an operand, of which a fragment has ``size`` registers for all ``steps``: of each
+    step of ``fragments``, in words where tensor cores multiply."""
+    length = size // steps
+    starts = [n * size + step * length for step in each for n in fragments]
+    values = [v for start in starts for v in cx.part(operand, range(start, start + length))]
+    return _fragment(cx, values, operand.tile.element) if multiplies else values
 
 
 def _fragment_below(cx: Context, op: GpuMma, repeated: Sequence[Sequence[int]]) -> int:
@@ -85,28 +95,24 @@ def _multiply_add(cx: Context, x: ir.Value, y: ir.Value, acc: ir.Value) -> ir.Va
 
 
 def _instruction(cx: Context, op: GpuMma, shape: Instruction, x: Registers, y: Registers, acc: Registers) -> Registers:
-    """One ``mma.sync`` of this ``shape`` on fragments."""
+    """One ``mma.sync`` of this ``shape`` on words of fragments."""
     (m, n, k), types = shape, [op.x.tile.element, op.y.tile.element, op.acc.tile.element]
     if any(t.short in _FP8 for t in types) and cx.target.capability < 89:
         raise unsupported(op, f"MMA ops of {types[0]} need sm_89, and this is for {cx.target.name}")
     half = types[2].short == "f16"  # these are summed in float32, and rounded at the end
     names = ["f32" if half and i == 2 else _TYPES.get(t.short, t.short) for i, t in enumerate(types)]
-    words = [_fragment(cx, values, t, accumulates=i == 2) for i, (values, t) in enumerate(zip((x, y, acc), types))]
-    operands = [w for part in words for w in part]
-    results = [w.type for w in words[2]]
+    results = [v.type for v in acc]
     fragments, at = [], 0
-    for count in (len(results), *(len(part) for part in words)):
+    for count in map(len, (acc, x, y, acc)):
         fragments.append(operand_names(at, count))
         at += count
     kind = f"m{m}n{n}k{k}.row.col.{names[2]}.{names[0]}.{names[1]}.{names[2]}"
-    return assembly(cx.builder, f"mma.sync.aligned.{kind} {', '.join(fragments)};", results, operands)
+    return assembly(cx.builder, f"mma.sync.aligned.{kind} {', '.join(fragments)};", results, [*x, *y, *acc])
 
 
-def _fragment(cx: Context, values: Registers, dtype: DType, *, accumulates: bool) -> Registers:
-    """The words of a fragment; accumulators and what has 32 or 64 bits as they are."""
-    if accumulates or (dtype.bytes >= 4 and dtype is not tfloat32):
-        return values
-    return packed_words(cx, values, dtype)
+def _fragment(cx: Context, values: Registers, dtype: DType) -> Registers:
+    """The words of a fragment of an operand; what has 32 or 64 bits as it is."""
+    return values if dtype.bytes >= 4 and dtype is not tfloat32 else packed_words(cx, values, dtype)
 
 
 RULES: dict[type[Op], Rule] = {GpuMma: _mma}

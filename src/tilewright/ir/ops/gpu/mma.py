@@ -34,8 +34,11 @@ def instruction_for(dtype: DType, k: int) -> Instruction:
     return found if k >= found[2] else FMA
 
 
-def accumulator_layout(instruction: Instruction, shape: Sequence[int], warps: int) -> LinearLayout:
-    """The layout of an accumulator of ``shape`` (batches, M, N): each warp has a part that is as square as can be.
+def accumulator_layout(
+    instruction: Instruction, shape: Sequence[int], warps: int, *, by_rows: bool = False
+) -> LinearLayout:
+    """The layout of an accumulator of ``shape`` (batches, M, N): each warp has a part that is as square as can be, or
+    ``by_rows`` whole rows, where there are enough.
 
     Rows or columns that a small tile does not have are computed several times.
     """
@@ -48,7 +51,7 @@ def accumulator_layout(instruction: Instruction, shape: Sequence[int], warps: in
         registers.append(_at(rank, -2, 8))
     counts = [log2(e) for e in batch] + [max(log2(m) - log2(rows), 0), max(log2(n) - log2(columns), 0)]
     sizes = [1] * len(batch) + [rows, columns]
-    return _tiled(shape, registers, lanes, counts, sizes, warps)
+    return _tiled(shape, registers, lanes, counts, sizes, warps, by_rows=by_rows)
 
 
 def _tiled(
@@ -58,13 +61,15 @@ def _tiled(
     counts: list[int],
     sizes: Sequence[int],
     warps: int,
+    *,
+    by_rows: bool = False,
 ) -> LinearLayout:
     """Tiles of ``sizes``, ``2**counts[axis]`` along each axis: the outermost bits over warps, others over registers."""
     rank = len(shape)
     left = list(counts)
     warp: list[tuple[int, ...]] = []
     for _ in range(log2(warps)):
-        axis = max(range(rank), key=lambda a: (left[a] > 0, sizes[a] << left[a], -a))
+        axis = max(range(rank), key=lambda a: (left[a] > 0, by_rows and a == rank - 2, sizes[a] << left[a], -a))
         if left[axis]:
             left[axis] -= 1
             warp.append(_at(rank, axis, sizes[axis] << left[axis]))
