@@ -12,11 +12,12 @@ from support.irbuild import KernelBuilder
 
 import tilewright as ct
 from tilewright.backends.cpu.codegen.kernel import lower
+from tilewright.backends.cpu.loops.pipeline import loop_form
 from tilewright.backends.cpu.target import host
 from tilewright.ir import dtypes
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, float16, float32, float64, int8, int32, uint8
-from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.enums import CmpPredicate, PaddingMode
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.location import Loc
 from tilewright.ir.ops.arith import Add, Cast, Cmp, Max, Min, Mul, Select, Sub
@@ -153,6 +154,32 @@ def test_mma_of_all_bytes(x: DType, y: DType, shape: tuple[int, int, int]) -> No
     arrays = [numbers.integers(t.min, t.max, s, t.storage, endpoint=True) for t, s in zip((x, y, int32), shapes)]
     arrays[0][0, 0, :], arrays[1][0, :, 0] = x.min, y.min
     compare(k.function(), **dict(zip("abc", arrays)))
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=lambda t: t.short)
+@pytest.mark.parametrize("m", [1, 3, 8])
+@pytest.mark.parametrize("shape", [(32, 64), (45, 50), (1, 1)])
+@pytest.mark.parametrize("columns", [False, True])
+def test_few_rows_by_a_transpose(dtype: DType, m: int, shape: tuple[int, int], columns: bool) -> None:
+    """Whose lines are read in their array, or copied first where the tile of 32 x 64 leaves it. The rows are read in
+    their array, too, or are ``columns`` of it."""
+    k = KernelBuilder()
+    a, b, c = (k.array(name, dtype, 2) for name in "abc")
+    a.strides[1] = b.strides[1] = k.constant(1)
+    rows = 1 << (m - 1).bit_length()
+    padded: dict[str, Any] = {"padding": PaddingMode.ZERO}
+    x = k.load_tile(a, (rows, 64), zeros(k, 2), order=(1, 0) if columns else None, **padded)
+    lines = k.load_tile(b, (32, 64), zeros(k, 2), **padded)
+    y = k.emit(Permute, lines, axes=(1, 0))
+    k.store_tile(c, k.emit(Mma, x, y, k.constant(0.5, dtype, (rows, 32))), zeros(k, 2))
+    n, depth = shape
+    draw = np.random.default_rng(n)
+    left, right = (draw.integers(-9, 9, s).astype(dtype.storage) for s in ((m, depth), (n, depth)))
+    left = np.ascontiguousarray(left.T) if columns else left
+    compare(k.function(), a=left, b=right, c=np.zeros((m, n), dtype.storage))
+    form = loop_form(k.function(), host()._replace(vector_bytes=64, vector_registers=32))
+    (product,) = (op for op in form.walk() if isinstance(op, Mma))
+    assert isinstance(product.y.op, Permute) and product.y.op.parent is product.parent
 
 
 def test_batched_and_transposed_mma() -> None:

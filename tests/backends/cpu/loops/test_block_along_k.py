@@ -11,9 +11,11 @@ from support.passes import check
 
 import tilewright as ct
 from tilewright.backends.cpu.loops.block_along_k import BlockAlongK
+from tilewright.backends.cpu.target import host
 from tilewright.ir.ops.control import For
 from tilewright.ir.parser import parse_function
 
+AVX512 = host()._replace(vector_bytes=64, vector_registers=32)
 VIEW = "view<f32,[?,?],[?,1],i32>"
 
 
@@ -76,12 +78,12 @@ def test_the_steps_that_are_left_over_follow() -> None:
       %12 = mul(%8, %6) : i32
       %r = """
     after = program().replace("%r = ", wide).replace("for(%zero, %n, %one, [%init])", "for(%12, %n, %one, [%11])")
-    check(BlockAlongK(), program(), after)
+    check(BlockAlongK(AVX512), program(), after)
 
 
 def loops(text: str) -> list[tuple[int, ...]]:
     """The shape of the left operand in each loop."""
-    made = BlockAlongK().run(parse_function(text))
+    made = BlockAlongK(AVX512).run(parse_function(text))
     return [op.body.ops[0].result.tile.shape for op in made.walk() if isinstance(op, For)]
 
 
@@ -106,7 +108,7 @@ def test_a_known_number_of_steps() -> None:
 )  # fmt: skip
 def test_what_stays_as_it_is(text: str) -> None:
     before = parse_function(text)
-    assert BlockAlongK().run(before) is before
+    assert BlockAlongK(AVX512).run(before) is before
 
 
 def product(a: Any, b: Any, c: Any, steps: int, K: ct.Constant[int]) -> None:
@@ -124,6 +126,16 @@ def transposed(a: Any, b: Any, c: Any, steps: int, K: ct.Constant[int]) -> None:
     for k in range(steps):
         y = ct.load(b, (j, k), (32, K), padding_mode=ct.PaddingMode.ZERO)
         acc = ct.mma(ct.load(a, (i, k), (16, K), padding_mode=ct.PaddingMode.ZERO), ct.transpose(y), acc)
+    ct.store(c, (i, j), acc)
+
+
+def few_rows(a: Any, b: Any, c: Any, steps: int, K: ct.Constant[int]) -> None:
+    """The right operand is read line by line where it is."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((4, 32), c.dtype)
+    for k in range(steps):
+        y = ct.load(b, (j, k), (32, K), padding_mode=ct.PaddingMode.ZERO)
+        acc = ct.mma(ct.load(a, (i, k), (4, K), padding_mode=ct.PaddingMode.ZERO), ct.transpose(y), acc)
     ct.store(c, (i, j), acc)
 
 
@@ -148,7 +160,10 @@ def values(dtype: Any, *shape: int) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("kernel", "dtype"),
-    [(product, np.float32), (product, np.float64), (transposed, np.float16), (product, np.int8), (batched, np.float32)],
+    [
+        *((product, np.float32), (product, np.float64), (transposed, np.float16), (product, np.int8)),
+        *((batched, np.float32), (few_rows, np.float32), (few_rows, np.float64)),
+    ],
 )
 def test_the_same_bits(kernel: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the loop stops before the end of the arrays, or goes on behind it."""
@@ -159,11 +174,12 @@ def test_the_same_bits(kernel: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch)
         compiled = ct.kernel(kernel)
         for extent, off in itertools.product((1, 40, 127, 128, 500, 513), (0, -1, 3)):
             a, b = values(dtype, 20, extent), values(dtype, extent, 40)
-            b = np.ascontiguousarray(b.T) if kernel is transposed else b
+            b = np.ascontiguousarray(b.T) if kernel in (transposed, few_rows) else b
             if kernel is batched:
                 a, b = a[None], b[None]
             c = np.zeros((20, 40), accumulator)
             with ct.use_backend("cpu"):
-                ct.launch(None, (2, 2), compiled, (a, b, c, -(-extent // 32) + off, 32))
+                blocks = 6 if kernel is few_rows else 2
+                ct.launch(None, (blocks, 2), compiled, (a, b, c, -(-extent // 32) + off, 32))
             results.append(c.view(np.uint8))
     np.testing.assert_array_equal(*found)

@@ -16,7 +16,7 @@ from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.lanes import integers
 from tilewright.backends.cpu.codegen.loop_nests import NestWork
 from tilewright.backends.cpu.codegen.mma_dot import DotKernel
-from tilewright.backends.cpu.codegen.mma_kernel import UNROLL, Accumulator, Kernel, blocking
+from tilewright.backends.cpu.codegen.mma_kernel import UNROLL, Accumulator, Kernel, TransposedKernel, blocking
 from tilewright.backends.cpu.codegen.mma_tiles import TileKernel
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.panels import Rearrangement
@@ -32,7 +32,7 @@ from tilewright.ir.layouts import log2
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import padding_value
-from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
+from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 
 _ALIGNMENT = {I16: 2, F64: 8}  # 4 of the other types of elements in buffers
 
@@ -40,21 +40,27 @@ _ALIGNMENT = {I16: 2, F64: 8}  # 4 of the other types of elements in buffers
 class Matrix(NamedTuple):
     """An operand: a matrix in memory, and the distances of its rows and columns in elements.
 
-    ``buffered``: in scratch memory, where elements have their register type.
+    ``buffered``: in scratch memory, where elements have their register type. ``transposed``: what is in memory is the
+    transpose of the operand.
     """
 
     pointer: ir.Value
     row: Index
     column: Index
     buffered: bool = True
+    transposed: bool = False
 
 
 def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     x, y = op.x, op.y
-    product, work = Product.of(op), nest.scratch[1]
+    product = Product.of(op)
+    padded, work, _, *lines = nest.scratch
     dot = None if work is None else dot_instruction(state.processor, product)
-    left = _operand(state, nest, x, nest.scratch[0], narrow=dot is not None and product.x is bfloat16)
-    right = buffered(state.tile_buffer(y), product.n)
+    left = _operand(state, nest, x, padded, nest.transposed, narrow=dot is not None and product.x is bfloat16)
+    if isinstance(y.op, Permute) and y.op in nest.body.ops:
+        right = _operand(state, nest, y.op.x, lines[0] if lines else None)._replace(transposed=True)
+    else:
+        right = buffered(state.tile_buffer(y), product.n)
     accumulator = _accumulator(state, nest, op.acc)
     source = _reshaped(y).op
     interleaved = isinstance(source, LoopNest) and _reader(state, source) is not None
@@ -147,11 +153,13 @@ def _loaded(x: Value) -> Value:
             return x
 
 
-def _operand(state: State, nest: LoopNest, x: Value, padded: int | None, *, narrow: bool) -> Matrix:
+def _operand(
+    state: State, nest: LoopNest, x: Value, padded: int | None, axis: int | None = None, *, narrow: bool = False
+) -> Matrix:
     """An operand: in a buffer, or where it was loaded from if that can be read as it is.
 
-    Where the tile may leave its array, the buffer at ``padded`` takes it, padded, if it does; ``narrow`` asks for
-    elements as they are in the array there.
+    Where the tile may leave its array, the buffer at ``padded`` takes it, padded, if it does, read along ``axis`` if
+    that is not the last one; ``narrow`` asks for elements as they are in the array there.
     """
     load, depth = _reshaped(x), x.tile.shape[-1]
     if not is_array_tile(load):
@@ -169,7 +177,7 @@ def _operand(state: State, nest: LoopNest, x: Value, padded: int | None, *, narr
             first = builder.block
         with orelse:
             state.accesses[load.op] = tile._replace(inside=ir.Constant(I1, 0))
-            emit_elements(state, Group(nest, [x], x.op or nest, lanes_for(state, x)), buffer, nest.transposed)
+            emit_elements(state, Group(nest, [x], x.op or nest, lanes_for(state, x)), buffer, axis)
             state.accesses[load.op] = tile
             if narrow:
                 _narrow(state, buffer)
@@ -208,9 +216,9 @@ def multiply(
     ``interleaved``. ``valid`` says from which row on the left matrix is zero, and from where on along k both.
     """
     (left, right), (m, n, k) = operands, (p.m, p.n, p.k)
-    packed = isinstance(left.column, int)
+    packed, transposed = isinstance(left.column, int), right.transposed
     if dot is None:
-        function = _kernel(state, p, accumulator, packed=packed)
+        function = _kernel(state, p, accumulator, packed=packed, transposed=transposed)
     else:
         start = "interleaved." * interleaved + "wide." * (left.buffered and p.x.is_floating)
         function = _dot_kernel(state, dot, p, start)
@@ -235,7 +243,8 @@ def multiply(
     if work is not None:
         arguments += [work.pointer, as_value(left.row)]
     else:
-        arguments += map(as_value, (*valid, k, left.row) if packed else (*valid, k, left.row, left.column))
+        distances = [left.row, *[left.column] * (not packed), *[right.row] * transposed]
+        arguments += map(as_value, (*valid, k, *distances))
     nest.builder.call(function, arguments)
     nest.close()
 
@@ -304,17 +313,20 @@ def rewrite(
     nest.close()
 
 
-def _kernel(state: State, p: Product, accumulator: Accumulator, *, packed: bool) -> ir.Function:
-    """The function that adds the product of row-major [m, k] and [k, n] to [m, n].
+def _kernel(state: State, p: Product, accumulator: Accumulator, *, packed: bool, transposed: bool) -> ir.Function:
+    """The function that adds the product of row-major [m, k] and [k, n], or its transpose, to [m, n].
 
     Its parameters are x, y and out, the factors of ``accumulator`` if it has any, how far along m and k to go, k, and
-    the distances of the rows of x and, unless ``packed``, of its columns. It serves every k of more than a few steps.
+    the distances of the rows of x, unless ``packed`` of its columns, and of the rows of y where that is ``transposed``.
+    It serves every k of more than a few steps.
     """
     scaled = "" if accumulator.factors is None else "columns." if accumulator.by_column else "rows."
     start = "zero." if accumulator.zero else scaled
-    name = f"tw.mma.{start}{'' if packed else 'strided.'}{p._replace(k=min(p.k, UNROLL))}"
-    pointers, numbers = 3 if accumulator.factors is None else 4, 4 if packed else 5
-    return _function(state, name, pointers, numbers, lambda f: Kernel(state, f, p, accumulator, packed=packed).emit())
+    start += "" if packed else "strided."
+    kernel = TransposedKernel if transposed else Kernel
+    name = f"tw.mma.{start}{'transposed.' * transposed}{p._replace(k=min(p.k, kernel.unroll))}"
+    pointers, numbers = 3 if accumulator.factors is None else 4, 4 + (not packed) + transposed
+    return _function(state, name, pointers, numbers, lambda f: kernel(state, f, p, accumulator, packed=packed).emit())
 
 
 def _dot_kernel(state: State, dot: DotInstruction, p: Product, start: str) -> ir.Function:

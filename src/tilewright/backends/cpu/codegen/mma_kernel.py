@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import index, lanes
+from tilewright.backends.cpu.codegen import index, lanes, transpose
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.nest import Nest
@@ -76,23 +76,29 @@ class Accumulator(NamedTuple):
 class Kernel:
     """Emits the body of a matmul of fixed sizes but for k, where it is more than a few."""
 
+    unroll: ClassVar[int] = UNROLL
+
     def __init__(
         self, state: State, function: ir.Function, p: Product, accumulator: Accumulator, *, packed: bool
     ) -> None:
         self.function = function
         self.dtypes = p.x, p.y, p.out
-        self.m, self.n, self.steps = p.m, p.n, min(UNROLL, p.k)
+        self.m, self.n, self.steps = p.m, p.n, min(self.unroll, p.k)
         self.zero = accumulator.zero
         self.factors = None if accumulator.factors is None else function.args[3]
         self.by_column = accumulator.by_column
-        numbers = [*function.args[-4:], 1] if packed else function.args[-5:]
-        self.height, self.depth, self.k, self.row, self.column = numbers
+        self.height, self.depth, self.k, self.row, *others = function.args[3 if accumulator.factors is None else 4 :]
+        self.column = 1 if packed else others[0]
+        self.right_row = others[-1] if others else None
         self.type = element_type(p.out)
-        self.block = blocking(state, p)
+        self.block = self.blocking(state, p)
         if self.type not in (F32, F64):
             self.multiply_add = self._integer
         else:
             self.multiply_add = self._fused if state.processor.features.fma else self._separate
+
+    def blocking(self, state: State, p: Product) -> Blocking:
+        return blocking(state, p)
 
     def emit(self) -> None:
         builder = ir.IRBuilder(self.function.append_basic_block("entry"))
@@ -186,7 +192,7 @@ class Kernel:
         """Add the products along k to ``accumulators``."""
         builder, unroll = nest.builder, self.steps
         lines = [index.mul(builder, index.add(builder, row, i), self.row) for i in range(len(accumulators))]
-        k = nest.begin(self.depth, unroll) if unroll == UNROLL else 0
+        k = nest.begin(self.depth, unroll) if unroll == self.unroll else 0
         current = accumulators if isinstance(k, int) else [[nest.carry(v) for v in line] for line in accumulators]
         for u in range(unroll):
             current = self._step(nest, lines, column, k, u, current)
@@ -251,3 +257,39 @@ class Kernel:
 
     def _integer(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         return builder.add(builder.mul(a, b), c)
+
+
+class TransposedKernel(Kernel):
+    """As ``Kernel``, of few rows and a right operand whose columns are lines in memory, no shorter than a vector.
+
+    As many lines as a vector has lanes are read together, and each of them once, from its beginning to its end.
+    """
+
+    unroll: ClassVar[int] = 16
+
+    def blocking(self, state: State, p: Product) -> Blocking:
+        return Blocking(p.m, 1, state.processor.lanes(8 if p.out is float64 else 4))
+
+    def _right(self, nest: Nest, k: Index, u: int, column: Index) -> list[ir.Value]:
+        side, builder = transpose.PART_BYTES // (8 if self.type == F64 else 4), nest.builder
+        if u % side == 0:
+            numbers = (index.add(builder, column, i) for i in range(self.block.lanes))
+            starts = [index.add(builder, index.mul(builder, n, self.right_row), k) for n in numbers]
+            lines = [self._pointer(nest, 1, as_value(index.add(builder, start, u))) for start in starts]
+            if u == 0:
+                self._fetch_ahead(nest, column, lines)
+            self._columns = transpose.load_columns(builder, lines, ir.VectorType(self.type, side))
+        return [self._columns[u % side]]
+
+    def _fetch_ahead(self, nest: Nest, column: Index, lines: list[ir.Value]) -> None:
+        """Have the elements fetched that are next to be read as ``lines`` are: those of the next lines, or behind the
+        first ones."""
+        outer = nest.builders[-2]
+        after = index.add(outer, column, self.block.lanes)
+        more = outer.icmp_unsigned("<", as_value(after), I64(self.n))
+        distance = index.mul(outer, self.block.lanes, self.right_row)
+        distance = outer.select(more, distance, outer.sub(self.depth, outer.mul(as_value(column), self.right_row)))
+        for line in lines:
+            ahead = nest.builder.gep(line, [distance], source_etype=self.type)
+            arguments = [ahead, ir.Constant(I32, 0), ir.Constant(I32, 2), ir.Constant(I32, 1)]  # to read, second level
+            call_external(nest.builder, "llvm.prefetch.p0", ir.VoidType(), arguments)

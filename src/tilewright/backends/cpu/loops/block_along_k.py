@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from tilewright.backends.cpu.loops.kinds import takes_lines
 from tilewright.backends.cpu.scratch import element_bytes
+from tilewright.backends.cpu.target import Processor
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, float16
@@ -27,8 +29,12 @@ from tilewright.transforms.base import InPlacePass
 _ROW_BYTES, _BYTE_ROW_BYTES = 2048, 512
 # Bytes of an operand in scratch memory: a part of a second-level cache, in which the accumulators lie, too.
 _LARGEST = 256 << 10
+# The same for operands whose lines are read where they are: longer ones are fetched ahead better, but copied as a whole
+# where they leave their array (benchmarks/results/cpu_notes.md).
+_LINE_BYTES, _LARGEST_LINES = 4096, 1 << 20
 
 
+@dataclass(frozen=True)
 class BlockAlongK(InPlacePass):
     """Makes loops that do nothing but load tiles and add their product take wider tiles along K.
 
@@ -37,10 +43,11 @@ class BlockAlongK(InPlacePass):
     """
 
     name: ClassVar[str] = "block-along-k"
+    processor: Processor
 
     def change(self, function: Function) -> bool:
         """Never fails."""
-        loops = [_Steps.of(op) for op in function.walk() if isinstance(op, For)]
+        loops = [_Steps.of(op, self.processor) for op in function.walk() if isinstance(op, For)]
         found = [steps for steps in loops if steps is not None]
         for steps in found:
             steps.emit()
@@ -56,7 +63,7 @@ class _Steps:
     count: int  # of steps that become one
 
     @classmethod
-    def of(cls, loop: For) -> _Steps | None:
+    def of(cls, loop: For, processor: Processor) -> _Steps | None:
         *body, end = loop.body.ops
         if not body or not isinstance(mma := body[-1], Mma) or mma.acc.tile.element is float16:  # rounded each time
             return None
@@ -73,9 +80,11 @@ class _Steps:
         count, most = 1, constant_of(loop.upper)
         depth = mma.x.tile.shape[-1]
         largest = max(v.tile.size * element_bytes(v.tile.dtype) for op in axes for v in op.results)
-        row_bytes = _ROW_BYTES if mma.x.tile.element.is_floating else _BYTE_ROW_BYTES
+        row_bytes, limit = _ROW_BYTES if mma.x.tile.element.is_floating else _BYTE_ROW_BYTES, _LARGEST
+        if takes_lines(mma, processor):
+            row_bytes, limit = _LINE_BYTES, _LARGEST_LINES
         wanted = row_bytes // element_bytes(mma.x.tile.element)
-        while 2 * count * depth <= wanted and 2 * count * largest <= _LARGEST and (most is None or 2 * count <= most):
+        while 2 * count * depth <= wanted and 2 * count * largest <= limit and (most is None or 2 * count <= most):
             count *= 2
         return cls(loop, axes, count) if count > 1 else None
 

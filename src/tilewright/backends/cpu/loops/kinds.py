@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+from tilewright.backends.cpu.scratch import element_bytes
+from tilewright.backends.cpu.target import Processor
 from tilewright.backends.vector import ELEMENTWISE_OPS
 from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import float32, float64
 from tilewright.ir.effects import is_ordered
 from tilewright.ir.opdef import OPS
 from tilewright.ir.ops import memory, shape
 from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.linear import Mma
 from tilewright.ir.types import TileType
 
 POINTER_OPS = frozenset({shape.PtrOffset, shape.PtrDiff, shape.PtrToInt, shape.IntToPtr})
@@ -66,6 +70,18 @@ def _strides(view: Value, static: tuple[int | None, ...]) -> tuple[int | None, .
         value = next(given, None) if stride is None else None
         found.append(stride if value is None else known_integer(value))
     return tuple(found)
+
+
+def takes_lines(op: Mma, processor: Processor) -> bool:
+    """Whether ``op`` multiplies few rows with a transpose, whose columns are read as lines where they are in an array.
+
+    The accumulators for a vector of columns leave registers for squares of the lines then, which are transposed.
+    """
+    t, made = op.y.tile, op.y.op
+    few = op.x.tile.shape[-2] <= processor.vector_registers // 4
+    if not few or not isinstance(made, shape.Permute) or made.axes != (1, 0) or t.dtype not in (float32, float64):
+        return False
+    return min(t.shape) >= processor.lanes(element_bytes(t.dtype))
 
 
 def array_axis(load: memory.LoadView) -> int | None:

@@ -27,7 +27,7 @@ def loop_form(function: Function, processor: Processor) -> Function:
     prepared = run_passes(
         function,
         (
-            BlockAlongK(),  # first: nests are made for the shapes that it gives tiles
+            BlockAlongK(processor),  # first: nests are made for the shapes that it gives tiles
             MergeReductions(processor),  # early: a merged reduction is one use of what stores may overwrite
             SinkStores(),  # before fusion, for which loads end with the store that may overwrite them
             SplitRows(),  # after merging, so that a row is reduced once
