@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HEADER = """#pragma once
 #pragma GCC system_header
 namespace lib {
@@ -15,6 +17,7 @@ template <typename T> __device__ __forceinline__ T special(T x) {
   return y;
 }
 template <typename T> __device__ bool is_global(T* p) { return ::__isGlobal(p); }
+inline __device__ void part() { ::__barrier_sync(1); }
 inline __device__ unsigned lane() { unsigned r; asm volatile("mov.u32 %0, %%laneid;" : "=r"(r)); return r; }
 inline __device__ unsigned below() { unsigned r; asm("mov.u32 %0, %lanemask_lt;" : "=r"(r)); return r; }
 inline __device__ void prefetch(void const* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p) : "memory"); }
@@ -59,6 +62,71 @@ int main() {
 """
 
 
+# What libraries write as inline PTX: warps, fields of bits, memory with hints, order and types; the host has the results.
+PTX = """#include <cstdio>
+#include <cuda_runtime.h>
+#define ALL 0xffffffffu
+__device__ double behind(double x, int by) {
+  double sum;
+  asm volatile("{ .reg .u32 low, high;  .reg .pred inside;  .reg .f64 other;\\n\\t"
+               "mov.b64 {low, high}, %1;  // halves\\n\\t"
+               "shfl.sync.down.b32 low|inside, low, %2, 31, 0xffffffff;\\n\\t"
+               "shfl.sync.down.b32 high|inside, high, %2, 31, 0xffffffff;\\n\\t"
+               "mov.b64 other, {low, high};  mov.f64 %0, %1;  @inside add.f64 %0, %0, other; }"
+               : "=d"(sum) : "d"(x), "r"(by));
+  return sum;
+}
+__device__ int before(int x, int by, int last) {
+  int r;
+  asm("{ .reg .pred p; shfl.sync.up.b32 %0|p, %1, %2, %3, %4; @!p mov.s32 %0, -1; }"
+      : "=r"(r) : "r"(x), "r"(by), "r"(last), "r"(ALL));
+  return r;
+}
+__global__ void k(double* sums, unsigned* out, uint4* v, unsigned char* bytes, int* counter) {
+  unsigned i = threadIdx.x, *o = out + i; int n;
+  sums[i] = behind(i * 0.5, 3);
+  o[0] = before(i, 2, 0), o[32] = before(i, 1, 24 << 8);
+  asm("shfl.sync.bfly.b32 %0, %1, 5, 31, 0xffffffff;" : "=r"(o[64]) : "r"(i));
+  asm("shfl.sync.idx.b32 %0, %1, 9, 0x181f, %2;" : "=r"(o[96]) : "r"(i), "r"(ALL));
+  asm("bfe.u32 %0, %1, %2, 12;" : "=r"(o[128]) : "r"(0xabcd1234u), "r"(8));
+  asm("bfe.s32 %0, %1, 28, 4;" : "=r"(o[160]) : "r"(0xabcd1234u));
+  asm("bfi.b32 %0, %1, %2, 4, 8;" : "=r"(o[192]) : "r"(0xffu), "r"(0x10001u));
+  asm("prmt.b32 %0, %1, %2, 0x5410;" : "=r"(o[224]) : "r"(0x11112222), "r"(0x33334444));
+  asm("{ .reg .pred p; setp.lt.u32 p, %1, 5; vote.sync.ballot.b32 %0, p, %2; selp.u32 %0, %0, 7, p; }"
+      : "=r"(o[256]) : "r"(i), "r"(ALL));
+  asm("match.any.sync.b32 %0, %1, 0xffffffff;" : "=r"(o[288]) : "r"(i / 8));
+  asm("redux.sync.max.s32 %0, %1, %2;" : "=r"(o[320]) : "r"(i - 40), "r"(ALL));
+  n = 7; asm("mad.lo.s32 %0, %1, 3, %0;" : "+r"(n) : "r"(i)); o[352] = n;
+  float f = i; asm("fma.rn.f32 %0, %0, 0f40000000, %0;" : "+f"(f)); asm("mov.b32 %0, %1;" : "=r"(o[384]) : "f"(f));
+  asm("shr.u32 %0, %1, %2;" : "=r"(o[416]) : "r"(ALL), "r"(i + 8));
+  uint4 x; asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                        : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(v + i));
+  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" :: "l"(v + 32 + i), "r"(x.w), "r"(x.z), "r"(x.y), "r"(x.x));
+  asm volatile("{ .reg .u8 b; cvt.u8.u16 b, %1; st.wt.u8 [%0+1], b; }" :: "l"(bytes + i), "h"((unsigned short)i));
+  asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;" :: "l"(counter), "r"(i) : "memory");
+  asm volatile("atom.add.release.gpu.u32 %0, [%1], 1;" : "=r"(n) : "l"(counter) : "memory");
+  asm volatile("ld.acquire.gpu.u32 %0, [%1+4];" : "=r"(o[448]) : "l"(counter) : "memory");
+}
+int main() {
+  double* sums; unsigned* out; uint4* v; unsigned char* bytes; int* counter;
+  cudaMallocManaged(&sums, 256); cudaMallocManaged(&out, 1920); cudaMallocManaged(&v, 1024);
+  cudaMallocManaged(&bytes, 33); cudaMallocManaged(&counter, 8);
+  for (unsigned i = 0; i < 32; i++) v[i] = {i, 1, 2, 3};
+  counter[0] = 0, counter[1] = 77;
+  k<<<1, 32>>>(sums, out, v, bytes, counter); cudaDeviceSynchronize();
+  for (unsigned i = 0; i < 32; i++) {
+    float f = 3.0f * i; unsigned bits; __builtin_memcpy(&bits, &f, 4);
+    unsigned wanted[] = {i < 2 ? ALL : i - 2, i % 8 ? i - 1 : ALL, i ^ 5, i / 8 * 8 + 1, 0xd12, unsigned(-6), 0x10ff1,
+      0x44442222, i < 5 ? 31u : 7u, 255u << i / 8 * 8, unsigned(-9), 7 + 3 * i, bits, i + 8 < 32 ? ALL >> (i + 8) : 0, 77};
+    for (int w = 0; w < 15; w++) if (out[32 * w + i] != wanted[w]) printf("%d of %u: %u\\n", w, i, out[32 * w + i]);
+    if (sums[i] != i * 0.5 + (i < 29 ? i * 0.5 + 1.5 : 0)) printf("sum of %u: %g\\n", i, sums[i]);
+    if (v[32 + i].x != 3 || v[32 + i].w != i || bytes[i + 1] != i) printf("memory of %u\\n", i);
+  }
+  printf("%d\\n", counter[0]);
+}
+"""
+
+
 def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     (folder / "lib.h").write_text(HEADER)
     (folder / "program.cu").write_text(program)
@@ -71,9 +139,32 @@ def test_what_any_processor_has(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("0 wrong, 900, -3 2 1, 4 1\n", "")
 
 
+def test_inline_ptx(tmp_path: Path) -> None:
+    done = run(tmp_path, PTX)
+    assert (done.stdout, done.stderr) == ("528\n", "")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "ex2.approx.ftz.f32 %0, %1;",
+        "add.ftz.f32 %0, %1, %1;",
+        "{ .reg .b128 wide; mov.b32 %0, %1; }",
+        "ld.shared.u32 %0, [%1];",
+        "mov.u32 %0, %%smid;",
+        "bra there;",
+    ],
+)
+def test_inline_ptx_that_is_refused(tmp_path: Path, code: str) -> None:
+    text = f'__global__ void k(int* p) {{\n  asm volatile("{code}" : "=r"(p[0]) : "r"(p[1]));\n}}\nint main() {{}}\n'
+    done = run(tmp_path, text)
+    assert done.returncode != 0 and "program.cu:2:3: k() runs on the device and uses inline assembly" in done.stderr
+
+
 def test_what_a_kernel_leads_to_is_refused_where_it_stands(tmp_path: Path) -> None:
     for call, line, message in (
         ("lib::special(1.0f)", 6, "special() runs on the device and uses inline assembly, which is not available"),
+        ("(lib::part(), 1)", 10, "part() runs on the device and uses a barrier of a part of a block, which is not available"),
         ("lib::is_global(p)", 9, "is_global() runs on the device and uses the space of an address, of which a CPU has one"),
     ):
         done = run(tmp_path, f'#include "lib.h"\n__global__ void k(float* p) {{ *p = {call}; }}\nint main() {{}}\n')

@@ -66,7 +66,8 @@ def split_parameters(parameters: str) -> list[str]:
 def parameter_type(parameter: str) -> str:
     """The type that a parameter begins with."""
     if parameter[0] not in "<[{":
-        return parameter.split()[0]
+        named = re.match(r'%"[^"]*"|\S+', parameter)
+        return named[0] if named is not None else ""
     depth = 0
     for i, c in enumerate(parameter):
         depth += (c in "<[{") - (c in ">]}")

@@ -28,6 +28,10 @@ _MARKS = {  # what our headers leave of constructs that libraries have in functi
         (f"__is{space}" for space in ("Global", "Shared", "Local", "Constant", "GridConstant")),
         "the space of an address, of which a CPU has one; pass what kind a pointer is",
     ),
+    **dict.fromkeys(
+        ("__barrier_sync", "__barrier_sync_count"),
+        "a barrier of a part of a block, which is not available in SIMT code on a CPU; call __syncthreads",
+    ),
 }
 _OTHERS = {  # what the compiler calls, or finds, for a construct
     "__cxa_throw": "throw, as SIMT code has no exceptions; return an error, or call __trap()",

@@ -279,3 +279,4 @@ inline T __ldg(T const* p) { return *p; }
 #include "tilewright/simt_functions.h"
 #include "tilewright/simt_rounding.h"
 #include "tilewright/simt_words.h"
+#include "tilewright/ptx.h"

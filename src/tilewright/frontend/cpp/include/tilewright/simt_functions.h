@@ -242,16 +242,12 @@ TW_SPACE(global) TW_SPACE(shared) TW_SPACE(local) TW_SPACE(constant) TW_SPACE(gr
 #undef TW_SPACE
 
 // What a CPU does not have.
-#define TW_NO_FUNCTION(name, why) \
-    template <typename... A>      \
-    __attribute__((unavailable(why))) unsigned name(A...);
 // Libraries ask for it in functions that no kernel leads to.
-#define TW_NO_SPACE(name) \
-    extern "C" __attribute__((weak, noinline)) unsigned __is##name(void const*) noexcept { __builtin_trap(); }
-#define TW_NO_BARRIER(name) TW_NO_FUNCTION(name, "barriers of a part of a block are not available on a CPU; call __syncthreads")
+#define TW_NO_FUNCTION(result, name, ...) \
+    extern "C" __attribute__((weak, noinline)) result name(__VA_ARGS__) noexcept { __builtin_trap(); }
+#define TW_NO_SPACE(name) TW_NO_FUNCTION(unsigned, __is##name, void const*)
 TW_NO_SPACE(Global) TW_NO_SPACE(Shared) TW_NO_SPACE(Local) TW_NO_SPACE(Constant) TW_NO_SPACE(GridConstant)
-TW_NO_BARRIER(__barrier_sync) TW_NO_BARRIER(__barrier_sync_count)
-#undef TW_NO_BARRIER
+TW_NO_FUNCTION(void, __barrier_sync, unsigned) TW_NO_FUNCTION(void, __barrier_sync_count, unsigned, unsigned)
 #undef TW_NO_SPACE
 #undef TW_NO_FUNCTION
 // The kernels before have ended when one begins.
