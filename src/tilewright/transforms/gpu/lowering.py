@@ -7,6 +7,7 @@ from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import CTAS_OF_SM, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
 from tilewright.ir.ops.floats import Tanh
+from tilewright.ir.ops.linear import Mma
 from tilewright.ir.rewrite import with_body
 from tilewright.system.environment import switch
 from tilewright.transforms.base import Pass
@@ -109,7 +110,7 @@ def lower_to_gpu(
     if target is not None:
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
     original, fp8 = function, target is not None and target.has_fp8 and not target.has_wgmma
-    if target is not None and target.has_wgmma:
+    if target is not None and target.has_wgmma and any(isinstance(op, Mma) for op in function.walk()):
         function = reshaped(function, DropUnitBatches())
         chosen = ChooseWgmma(target, num_warps, realign=realign)
         turned = reshaped(function, TransposeMma())
