@@ -96,25 +96,27 @@ class _Lowering:
         offsets: Value | None = None
         for k, (axis, n) in enumerate(zip(t.order, t.tile_shape)):
             start, known_start = self._start(op.indices[k], t.steps[k], b)
-            base = b.emit(PtrOffset, base, _times(b, start, view.strides[axis]), in_array=False)
+            if known_start != 0:
+                base = b.emit(PtrOffset, base, _times(b, start, view.strides[axis]), in_array=False)
             if n > 1:
                 along = _line(b, n, k, len(shape), wide)
-                step = _integer(b, view.strides[axis], wide)
-                scaled = along if view.strides[axis] == 1 else b.emit(Mul, along, _fill(b, step, along.tile.shape))
-                spread = b.emit(Broadcast, scaled, shape=shape)
+                if view.strides[axis] != 1:
+                    step = _integer(b, view.strides[axis], wide)
+                    along = b.emit(Mul, along, _fill(b, step, along.tile.shape))
+                spread = _spread(b, along, shape)
                 offsets = spread if offsets is None else b.emit(Add, offsets, spread)
             if not op.promised[k]:
-                inside = self._inside(op.indices[k], known_start, start, view.shape[axis], n, k, len(shape), b)
-                spread = b.emit(Broadcast, inside, shape=shape)
-                mask = spread if mask is None else b.emit(And, mask, spread)
+                inside = self._inside(op.indices[k], known_start, start, view.shape[axis], n, k, shape, b)
+                mask = inside if mask is None else b.emit(And, mask, inside)
         pointers = _fill(b, base, shape)
         return pointers if offsets is None else b.emit(PtrOffset, pointers, offsets), mask
 
     def _start(self, index: Value, step: int, b: Builder) -> tuple[Value, int | None]:
         """The first element of the tile along an axis, in 64 bits, and as a number if it is known."""
-        wide = _integer(b, index, int64)
-        known = int(index.op.value) * step if isinstance(index.op, Constant) else None
-        return _times(b, wide, step), known
+        if isinstance(index.op, Constant):
+            known = int(index.op.value) * step
+            return b.constant(known, int64), known
+        return _times(b, _integer(b, index, int64), step), None
 
     def _inside(
         self,
@@ -124,25 +126,28 @@ class _Lowering:
         extent: Value | int,
         n: int,
         axis: int,
-        rank: int,
+        shape: tuple[int, ...],
         b: Builder,
     ) -> Value:
-        """Which elements along ``axis`` lie in the array: 0 <= start + i < extent.
+        """Which elements of a tile of ``shape`` lie in the array along ``axis``: 0 <= start + i < extent.
 
         Positions are relative to the tile, i < extent - start, and that is clamped to 0 and the extent of the tile: so
-        elements are compared in 32 bits.
+        elements are compared in 32 bits. One that is alone is compared as a scalar.
         """
-        line = _line(b, n, axis, rank, int32)
+        line = None if n == 1 else _line(b, n, axis, len(shape), int32)
 
-        def compared(bound: Value, predicate: CmpPredicate) -> Value:
-            least = b.emit(Min, b.emit(Max, bound, b.constant(0, int64)), b.constant(n, int64))
+        def compared(bound: Value | int, predicate: CmpPredicate) -> Value:
+            end = _integer(b, bound, int64)
+            if line is None:
+                return b.emit(Cmp, start, end, predicate=predicate)
+            least = b.emit(Min, b.emit(Max, b.emit(Sub, end, start), b.constant(0, int64)), b.constant(n, int64))
             narrow = b.emit(Cast, least, dtype=int32)
             return b.emit(Cmp, line, _fill(b, narrow, line.tile.shape), predicate=predicate)
 
-        inside = compared(b.emit(Sub, _integer(b, extent, int64), start), CmpPredicate.LT)
-        if (known is not None and known >= 0) or self.ranges.range(index)[0] >= 0:
-            return inside
-        return b.emit(And, inside, compared(b.emit(Sub, b.constant(0, int64), start), CmpPredicate.GE))
+        inside = compared(extent, CmpPredicate.LT)
+        if not ((known is not None and known >= 0) or self.ranges.range(index)[0] >= 0):
+            inside = b.emit(And, inside, compared(0, CmpPredicate.GE))
+        return _fill(b, inside, shape) if line is None else _spread(b, inside, shape)
 
 
 def _offset_dtype(view: _View, t: PartitionViewType) -> DType:
@@ -178,6 +183,11 @@ def _line(b: Builder, n: int, axis: int, rank: int, dtype: DType) -> Value:
     line = b.emit(Iota, type=TileType(dtype, (n,)))
     shape = tuple(n if k == axis else 1 for k in range(rank))
     return line if rank == 1 else b.emit(Reshape, line, shape=shape)
+
+
+def _spread(b: Builder, line: Value, shape: tuple[int, ...]) -> Value:
+    """``line``, of one axis, along the others of ``shape``."""
+    return line if line.tile.shape == shape else b.emit(Broadcast, line, shape=shape)
 
 
 def _fill(b: Builder, scalar: Value, shape: tuple[int, ...]) -> Value:
