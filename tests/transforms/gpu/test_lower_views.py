@@ -18,14 +18,15 @@ from tilewright.transforms.gpu.lower_views import LowerViews
 @pytest.mark.parametrize("index_dtype", [int32, int64])
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("padding", [PaddingMode.ZERO, PaddingMode.NEG_INF])
-def test_the_same_tiles(padding: PaddingMode, order: tuple[int, int], index_dtype: object) -> None:
+@pytest.mark.parametrize("rows", [8, 1])
+def test_the_same_tiles(rows: int, padding: PaddingMode, order: tuple[int, int], index_dtype: object) -> None:
     """Tiles that leave their array on every side, in overlapping steps, of a transposed array."""
     k = KernelBuilder()
     x, y = k.array("x", int32, 2, index_dtype), k.array("y", int32, 2, index_dtype)  # type: ignore[arg-type]
     i, j = k.bid(0), k.bid(1)
-    source = k.view(x, (8, 4), order, padding, steps=(4, 3))
+    source = k.view(x, (rows, 4), order, padding, steps=(-(-rows // 2), 3))
     loaded = k.emit(LoadView, source, [i, j], in_bounds=(False, False))
-    k.b.emit_op(StoreView, k.view(y, (8, 4)), loaded, [i, j], in_bounds=(False, False))
+    k.b.emit_op(StoreView, k.view(y, (rows, 4)), loaded, [i, j], in_bounds=(False, False))
     function = k.function()
     lowered = LowerViews().run(function)
     assert not any(isinstance(op, (MakeTensorView, MakePartitionView, LoadView, StoreView)) for op in lowered.walk())
@@ -38,7 +39,7 @@ def test_the_same_tiles(padding: PaddingMode, order: tuple[int, int], index_dtyp
     )
     for f in (function, lowered):
         out = np.full((18, 10), 7, np.int32)
-        ReferenceExecutable(f).launch((3, 3, 1), launch_arguments(f, {"x": a, "y": out}))
+        ReferenceExecutable(f).launch((24 // rows, 3, 1), launch_arguments(f, {"x": a, "y": out}))
         results.append(out)
     assert (results[0] == results[1]).all() and (results[0] != 7).any()
 
@@ -61,6 +62,12 @@ def test_a_tile_that_is_promised_to_lie_inside_has_no_mask() -> None:
     assert "_, _)" in inside
     assert "cmp" not in inside
     assert outside.count("cmp(") == 2  # before the first element, and after the last
+
+
+@pytest.mark.parametrize("in_bounds", ["true", "false"])
+def test_the_only_element_of_an_axis_is_compared_as_a_scalar(in_bounds: str) -> None:
+    made = print_function(LowerViews().run(parse_function(TEXT.replace("IN", in_bounds).replace("[64]", "[1]"))))
+    assert "iota" not in made and made.count("cmp(") == (0 if in_bounds == "true" else 2)
 
 
 def test_offsets_within_a_tile_have_32_bits() -> None:
