@@ -164,8 +164,31 @@ def test_arrays_are_not_copied(backend: str) -> None:
     np.testing.assert_array_equal(target, numbers())
 
 
-class Color(enum.IntEnum):
+class Color(enum.Enum):
     RED = 1
+
+
+class Level(enum.IntEnum):
+    LOW = 3
+    HIGH = 5
+
+
+class Ratio(float):
+    """A number of a class of its own."""
+
+
+@ct.kernel
+def weigh(out, level, ratio, TIMES: ct.Constant[int], PLUS: ct.Constant):
+    ct.static_assert(TIMES == Level.HIGH)
+    ct.store(out, (0,), ct.full((1,), level * TIMES + ratio + PLUS, ct.float32))
+
+
+def test_numbers_of_derived_classes() -> None:
+    """Members of integer enumerations, and numbers of other derived classes, are the numbers."""
+    out = np.zeros(1, np.float32)
+    for level in (*[Level.LOW] * 6, Level.HIGH):
+        ct.launch(None, (1,), weigh, (out, level, Ratio(0.5), Level.HIGH, Ratio(0.25)))
+        assert out[0] == level * 5 + 0.75
 
 
 def odd(**attributes: Any) -> Any:

@@ -119,7 +119,7 @@ def describer(rule: Rule, argument: Any) -> Describe:
 
 def one_for_type(argument: Any) -> bool:
     """Whether all arguments of this type have the same ``describer``."""
-    return not isinstance(argument, (type, enum.Enum))
+    return not isinstance(argument, type)
 
 
 def describe(rule: Rule, argument: Any, runtime: RuntimeValues) -> ArgumentKey:
@@ -172,9 +172,7 @@ def _describe_unsupported(value: Any, runtime: RuntimeValues) -> ArgumentKey:
 def _classify(argument: Any) -> Describe:
     """How to describe arguments of the type of ``argument``; found once per type."""
     describer: Describe = _describe_unsupported
-    if isinstance(argument, enum.Enum):
-        pass
-    elif isinstance(argument, DType) or to_dtype(argument) is not None:
+    if isinstance(argument, DType) or to_dtype(argument) is not None:
         describer = _describe_constant
     elif isinstance(argument, bool):
         describer = _describe_bool
@@ -365,8 +363,6 @@ def _constant_facts(value: Any) -> Any:
         return kind, value
     if kind is tuple:
         return kind, tuple(map(_constant_facts, value))
-    if isinstance(value, enum.Enum):
-        return None, _advice(value)
     if isinstance(value, float):
         return float, float(value).hex()
     if isinstance(value, int):
