@@ -53,7 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "eager": {"ir", "language", "frontend", "frontend.python", "backends", "backends.reference", "runtime"},
     "viewer": {"ir", "backends", "sanitizer", "system"},
-    "sanitizer": {"version", "ir", "analysis", "backends", "backends.reference", "runtime"},
+    "sanitizer": {"version", "ir", "system", "analysis", "backends", "backends.reference", "runtime"},
     "ops": {"ir", "system", "language", "analysis", "backends", "runtime", "sanitizer"},
     "tune": {"runtime", "ir", "language", "system", "analysis", "sanitizer"},
     "compilation": {"ir", "tileir", "language", "frontend", "backends", "runtime"},

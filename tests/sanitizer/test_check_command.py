@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,6 +35,18 @@ out = np.zeros_like(x)
 ct.launch(None, (2,), divide, (x, out))
 print("argument", *sys.argv[1:], out[0])
 sys.exit(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+"""
+
+
+TORCH = """
+import torch
+import cuda.tile as ct
+
+@ct.kernel
+def copy(x, out):
+    ct.store(out, (0,), ct.load(x, (0,), (8,)))
+
+ct.launch(0, (1,), copy, ({make}, torch.zeros(8, device="cuda")))
 """
 
 
@@ -116,3 +131,14 @@ def test_mistakes(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "there is no program" in capsys.readouterr().err
     assert main(["check", "--sarif", str(tmp_path / "no" / "x"), program]) == MISUSE
     assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@pytest.mark.parametrize("make", ["torch.empty(8)", "torch.ones(1).new_empty(8)", "torch.empty_strided((8,), (1,))"])
+def test_tensors_of_a_program_that_imports_torch_itself(make: str, tmp_path: Path) -> None:
+    """Nobody wrote what the kernel reads."""
+    program = tmp_path / "program.py"
+    program.write_text(TORCH.format(make=make))
+    command = [sys.executable, "-m", "tilewright", "check", "--device", "cpu", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "this element of 'x' was never written" in done.stderr + done.stdout

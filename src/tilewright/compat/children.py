@@ -6,19 +6,15 @@ They find ``site/sitecustomize.py`` on their path, and what to do in an environm
 from __future__ import annotations
 
 import atexit
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import os
-import sys
-import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tilewright.compat.cupy_cpu import cupy_arrays_on_cpu
 from tilewright.compat.modules import install
 from tilewright.compat.torch_cpu import cuda_tensors_on_cpu
+from tilewright.system.imports import once_imported
 
 _OPTIONS = "TILEWRIGHT_RUN"  # words: "replace", "cpu"; set for every child, if need be to no word
 _SITE = str(Path(__file__).parent / "site")
@@ -50,35 +46,4 @@ def join() -> None:
         stack = ExitStack()
         atexit.register(stack.close)
         stack.enter_context(cupy_arrays_on_cpu())
-        sys.meta_path.insert(0, _TorchFinder(stack))
-
-
-class _TorchFinder(importlib.abc.MetaPathFinder):
-    """Finds ``torch`` where it is, and has its CUDA tensors on the CPU as soon as it is there."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self.stack = stack
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Patching(spec.loader, self.stack)
-        return spec
-
-
-class _Patching(importlib.abc.Loader):
-    def __init__(self, loader: importlib.abc.Loader, stack: ExitStack) -> None:
-        self.loader = loader
-        self.stack = stack
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
-        return self.loader.create_module(spec)
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        self.loader.exec_module(module)
-        self.stack.enter_context(cuda_tensors_on_cpu())
+        stack.enter_context(once_imported("torch", lambda torch: stack.enter_context(cuda_tensors_on_cpu())))

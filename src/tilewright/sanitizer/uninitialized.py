@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 
 from tilewright.backends.launch_arguments import Buffer
+from tilewright.system.imports import once_imported
 
 Array = np.ndarray[Any, Any]
 _WORD = 8
 _PATTERN = np.uint64(0xB5C69A7E4D83F12B)
 _BYTES = np.array([_PATTERN]).view(np.uint8)
 _NAMES = ("empty", "empty_like")
+_OF_TORCH = (*_NAMES, "empty_strided")
 
 
 class _Marking:
@@ -36,20 +38,25 @@ class _Marking:
 def marked_memory() -> Iterator[None]:
     """A context in which the functions that give uninitialized memory mark it."""
     _Marking.sessions += 1
-    undo = []
-    if _Marking.sessions == 1:
-        torch = sys.modules.get("torch")
-        for module, mark in ((np, _mark), (torch, _mark_tensor)):
-            for name in _NAMES if module is not None else ():
-                original = getattr(module, name)
-                undo.append((module, name, original))
-                setattr(module, name, _marking(original, mark))
     try:
-        yield
+        with ExitStack() as undo:
+
+            def patch(owner: Any, names: Sequence[str], mark: Callable[[Any], None]) -> None:
+                for name in names:
+                    original = getattr(owner, name)
+                    undo.callback(setattr, owner, name, original)
+                    setattr(owner, name, _marking(original, mark))
+
+            def patch_torch(torch: Any) -> None:
+                patch(torch, _OF_TORCH, _mark_tensor)
+                patch(torch.Tensor, ("new_empty",), _mark_tensor)
+
+            if _Marking.sessions == 1:
+                patch(np, _NAMES, _mark)
+                undo.enter_context(once_imported("torch", patch_torch))
+            yield
     finally:
         _Marking.sessions -= 1
-        for module, name, original in undo:
-            setattr(module, name, original)
 
 
 @contextmanager
