@@ -156,8 +156,9 @@ class Emitter(dict[core.Value, Value]):
     def result(self, op: core.Op) -> Tile:
         """The type of the result of ``op``."""
         type: Any = op.results[0].type
-        found = _tile(type.dtype, type.shape)
-        if id(found) not in self.required:
+        found: Tile | None = self.types.get(id(type))
+        if found is None:
+            found = self.types[id(type)] = _tile(type.dtype, type.shape)
             self.require_tile(found)
         return found
 
@@ -249,15 +250,16 @@ class Emitter(dict[core.Value, Value]):
         self.frames.pop()
         self.block, self.known = self.frames[-1].block, self.frames[-1].known
 
-    def shared(self, op: core.Op, key: Hashable, make: Callable[[], Value]) -> Value:
-        """A view, which is made once for all equal ones, and outside of the loops that it does not depend on."""
+    def shared(self, op: core.Op, key: Hashable, make: Callable[[Emitter, Any, Any], Value], made: Any) -> Value:
+        """A view of the type ``made``, which is made once for all equal ones, and outside of the loops that it does not
+        depend on."""
         depth = len(self.frames) - 1
         if depth:
             depth = self._outermost(op, depth)
         found = self.frames[depth].known.get(key)
         if found is None:
             self.block, self.known = self.frames[depth].block, self.frames[depth].known
-            found = make()
+            found = make(self, op, made)
             for frame in self.frames[depth:]:
                 frame.known[key] = found
             self.block, self.known = self.frames[-1].block, self.frames[-1].known

@@ -211,12 +211,14 @@ class _Control:
 
     def all(self, ops: Sequence[Op]) -> None:
         e, handlers, locations = self.e, HANDLERS, self.locations
-        known, unused = locations.known, e.tokens.unused
+        known, unused, loc = locations.known, e.tokens.unused, None
         for op in ops:
-            if op in unused:
+            if unused and op in unused:
                 continue
             e.op = op
-            e.loc = known.get(id(op.loc)) or locations(op.loc)
+            if op.loc is not loc:
+                loc = op.loc
+                e.loc = known.get(id(loc)) or locations(loc)
             handler = handlers.get(type(op))
             if handler is not None:
                 made = handler(e, op)

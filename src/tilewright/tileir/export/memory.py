@@ -31,21 +31,24 @@ _ARRAY_ALIGNMENT = 16  # bytes, at least
 _THREADS = 256  # that work on tiles, at num_worker_warps=8; 128 by default
 
 
+_WEAK: dict[str, Any] = {"memory_ordering_semantics": "weak", "memory_scope": None}
+
+
 def order_of(op: Any) -> dict[str, Any]:
     if op.memory_order is MemoryOrder.WEAK:
-        return {"memory_ordering_semantics": "weak", "memory_scope": None}
+        return _WEAK
     scope = _SCOPES.get(op.memory_scope, "device")
     return {"memory_ordering_semantics": op.memory_order.value, "memory_scope": scope}
 
 
 def _ordered(
     e: Emitter, op: Op, name: str, operands: dict[str, Any], results: Sequence[Type], attributes: dict[str, Any]
-) -> list[Value]:
-    """Append a memory op, after those that it comes after."""
+) -> Value:
+    """Append a memory op, after those that it comes after. Returns its first result."""
     operands["token"] = e.tokens.before(op)
-    *found, token = e.add(name, operands, [*results, TOKEN], **attributes)
-    e.tokens.after(op, token)
-    return found
+    found = e.add(name, operands, [*results, TOKEN], **attributes)
+    e.tokens.after(op, found[-1])
+    return found[0]
 
 
 def by_architecture(hints: dict[str, Any], minor: int) -> HintsAttr | None:
@@ -76,9 +79,9 @@ def _may_use_tma(e: Emitter, op: memory.LoadView | memory.StoreView) -> bool:
     if isinstance(op, memory.LoadView):
         return not _is_carried(op.results[0])
     stored = op.value
-    while isinstance(stored.op, shape.Reshape):
-        stored = stored.op.x
-    return not isinstance(stored.op, shape.Extract) and next(_stores(stored)) is op
+    while type(stored.owner) is shape.Reshape:
+        stored = stored.owner.operands[0]
+    return type(stored.owner) is not shape.Extract and next(_stores(stored)) is op
 
 
 def _stores(value: core.Value) -> Iterator[memory.StoreView]:
@@ -92,24 +95,20 @@ def _stores(value: core.Value) -> Iterator[memory.StoreView]:
 
 def _is_carried(value: core.Value) -> bool:
     """Whether a loop has ``value`` in its next iteration, in its own shape or another."""
-    return any(
-        isinstance(user, control.Continue)
-        or (isinstance(user, (shape.Reshape, shape.Permute)) and _is_carried(user.results[0]))
-        for user in value.users
-    )
+    for user in value.users:
+        if type(user) is control.Continue or (type(user) in _MOVES and _is_carried(user.results[0])):
+            return True
+    return False
 
 
-def _hinted(e: Emitter, op: Any) -> dict[str, Any]:
+_MOVES = (shape.Reshape, shape.Permute)
+
+
+def _hinted(e: Emitter, op: Any, tma: Any = None) -> dict[str, Any]:
     """The order and the hints of an access."""
-    found = order_of(op)
-    of_view = isinstance(op, (memory.LoadView, memory.StoreView))
-    tma = op.allow_tma if of_view else None
-    latency = op.latency if of_view or isinstance(op, (memory.Load, memory.Store)) else None
-    if of_view and not (e.kernel.may_use_tma and _may_use_tma(e, op)):
-        tma = False
-    hinted = tma is not None or latency is not None
-    found["optimization_hints"] = _access_hints(tma, latency, e.minor) if hinted else None
-    return found
+    latency = op.latency
+    hints = None if tma is None and latency is None else _access_hints(tma, latency, e.minor)
+    return {**order_of(op), "optimization_hints": hints}
 
 
 @functools.lru_cache(maxsize=256, typed=True)
@@ -129,39 +128,39 @@ def _view_type(t: TensorViewType) -> TensorView:
 
 def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
     t = op.type
-    if not t.rank:  # a view there has an axis at least: accesses go through the pointer
+    if not t.shape:  # a view there has an axis at least: accesses go through the pointer
         return e[op.base]
-    same = id(e.view(t, _view_type)), t.index_dtype, *map(e.splats.get, op.operands, op.operands)
-    return e.shared(op, same, lambda: _made_tensor_view(e, op))
+    made, operands = e.view(t, _view_type), op.operands
+    return e.shared(op, (id(made), t.index_dtype, *map(e.splats.get, operands, operands)), _made_tensor_view, made)
 
 
-def _made_tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
+def _made_tensor_view(e: Emitter, op: memory.MakeTensorView, made: TensorView) -> Value:
     t = op.type
-    given = [*op.shape, *op.strides]  # those that are dynamic
+    base, *given = op.operands  # after it those that are dynamic
     dtypes = {v.tile.element for v in given}
-    wide = e.kernel.negative_strides or any(dtype.bitwidth > 32 for dtype in dtypes)
+    wide = e.kernel.negative_strides or (dtypes and max(dtype.bitwidth for dtype in dtypes) > 32)
     index = int64 if wide else t.index_dtype
     alike = dtypes <= {index}
     left = iter(e.all(given) if alike else [convert(e, e[v], v.tile.element, index) for v in given])
-
-    def numbers(declared: Sequence[int | None]) -> list[Value]:
-        return [next(left) if n is None else e.constant(index, n) for n in declared if n is None or n <= 0]
-
-    dynamic = {"dynamicShape": numbers(t.shape), "dynamicStrides": numbers(t.strides)}
-    return e.one("make_tensor_view", {"base": e[op.base], **dynamic}, e.view(t, _view_type))
+    shape, strides = (
+        [next(left) if n is None else e.constant(index, n) for n in declared if n is None or n <= 0]
+        for declared in (t.shape, t.strides)
+    )
+    return e.one("make_tensor_view", {"base": e[base], "dynamicShape": shape, "dynamicStrides": strides}, made)
 
 
 def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
-    if not op.type.view.rank:
-        return e[op.view]
+    t, view = op.type, e[op.operands[0]]
+    if not t.view.shape:
+        return view
+    made = e.view(t, _tile_view_type)
     if e.minor < 3:  # there it is in the block of the accesses
-        return _made_partition_view(e, op)
-    return e.shared(op, (id(e.view(op.type, _tile_view_type)), e[op.view]), lambda: _made_partition_view(e, op))
+        return _made_partition_view(e, op, made)
+    return e.shared(op, (id(made), view), _made_partition_view, made)
 
 
-def _made_partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
-    made = e.view(op.type, _tile_view_type)
-    return e.one(f"make_{made.kind}", {"tensor_view": e[op.view]}, made)
+def _made_partition_view(e: Emitter, op: memory.MakePartitionView, made: TileView) -> Value:
+    return e.one(f"make_{made.kind}", {"tensor_view": e[op.operands[0]]}, made)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -175,7 +174,7 @@ def _tile_view_type(t: PartitionViewType) -> TileView:
 
 def _indices(e: Emitter, values: Sequence[core.Value]) -> list[Value]:
     """Indices of one type."""
-    same = len({scalar(v.tile.element) for v in values}) == 1
+    same = len(values) == 1 or len({scalar(v.tile.element) for v in values}) == 1
     return e.all(values) if same else [_wide(e, v) for v in values]
 
 
@@ -185,14 +184,10 @@ def _wide(e: Emitter, value: core.Value) -> Value:
 
 def _viewed(e: Emitter, op: Any) -> dict[str, Any]:
     """The order, the hints and the promises of an access to a view."""
-    found = _hinted(e, op)
+    tma = op.allow_tma if e.kernel.may_use_tma and _may_use_tma(e, op) else False
+    found = _hinted(e, op, tma)
     found["inbounds"] = op.in_bounds if e.minor >= 4 else ()
     return found
-
-
-def _rank(view: core.Value) -> int:
-    assert isinstance(view.type, PartitionViewType)
-    return view.type.view.rank
 
 
 def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes: dict[str, Any]) -> Value:
@@ -200,7 +195,7 @@ def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes:
     it once more for each, behind stores to the same address, too. It does not do so behind a reduction, which here is
     one of single elements, with their bits as they are."""
     type = e.result(op)
-    value = _ordered(e, op, name, operands, [type], attributes)[0]
+    value = _ordered(e, op, name, operands, [type], attributes)
     if not e.tokens.is_written(op) or (math.prod(type.shape) >= _THREADS and not e.kernel.keep_loads):
         return value
     numbers = raw(e, value)
@@ -231,21 +226,25 @@ def through_memory(e: Emitter, op: Op, value: Value) -> Value:
     offsets = e.one("iota", {}, tile_of(I32, (count,)))
     offsets = e.one("reshape", {"source": offsets}, tile_of(I32, extents))
     pointers = e.one("offset", {"ptr": array, "offset": offsets}, tile_of(pointer, extents))
-    weak: dict[str, Any] = {"memory_ordering_semantics": "weak"}
     stored = {"destination": pointers, "value": value, "token": e.tokens.before(op)}
-    token = e.one("store_ptr_tko", stored, TOKEN, **weak)
-    loaded, token = e.add("load_ptr_tko", {"source": pointers, "token": token}, [value.type, TOKEN], **weak)
+    token = e.one("store_ptr_tko", stored, TOKEN, **_WEAK)
+    loaded, token = e.add("load_ptr_tko", {"source": pointers, "token": token}, [value.type, TOKEN], **_WEAK)
     e.tokens.after(op, token)
     return loaded
 
 
 def _load_view(e: Emitter, op: memory.LoadView) -> Value:
-    if not _rank(op.view):
-        return _loaded(e, op, "load_ptr_tko", {"source": e[op.view]}, order_of(op))
-    operands = {"view": e[op.view], "index": _indices(e, op.indices)}
-    value, t = _loaded(e, op, "load_view_tko", operands, _viewed(e, op)), op.partition()
-    extreme = not t.view.dtype.is_floating and t.padding in (PaddingMode.POS_INF, PaddingMode.NEG_INF)
+    view, *indices = op.operands
+    t = view.partition
+    if not t.view.shape:
+        return _loaded(e, op, "load_ptr_tko", {"source": e[view]}, order_of(op))
+    operands = {"view": e[view], "index": _indices(e, indices)}
+    value = _loaded(e, op, "load_view_tko", operands, _viewed(e, op))
+    extreme = t.padding in _EXTREME and not t.view.dtype.is_floating
     return _with_extremes(e, op, value, t) if extreme else value
+
+
+_EXTREME = (PaddingMode.POS_INF, PaddingMode.NEG_INF)
 
 
 def _with_extremes(e: Emitter, op: memory.LoadView, value: Value, t: PartitionViewType) -> Value:
@@ -269,10 +268,11 @@ def _with_extremes(e: Emitter, op: memory.LoadView, value: Value, t: PartitionVi
 
 
 def _store_view(e: Emitter, op: memory.StoreView) -> None:
-    if not _rank(op.view):
-        _ordered(e, op, "store_ptr_tko", {"destination": e[op.view], "value": e[op.value]}, [], order_of(op))
+    view, value = op.view, e[op.value]
+    if not view.partition.view.shape:
+        _ordered(e, op, "store_ptr_tko", {"destination": e[view], "value": value}, [], order_of(op))
         return
-    operands = {"tile": e[op.value], "view": e[op.view], "index": _indices(e, op.indices)}
+    operands = {"tile": value, "view": e[view], "index": _indices(e, op.indices)}
     _ordered(e, op, "store_view_tko", operands, [], _viewed(e, op))
 
 
@@ -308,9 +308,7 @@ def _mode(e: Emitter, kind: AtomicKind, value: core.Value) -> str:
 def _atomic_rmw(e: Emitter, op: memory.AtomicRmw) -> Value:
     operands = {"pointers": e[op.ptrs], "arg": e[op.value], "mask": _mask(e, op)}
     result = e.result(op)
-    old = _ordered(e, op, "atomic_rmw_tko", operands, [result], {**order_of(op), "mode": _mode(e, op.kind, op.value)})[
-        0
-    ]
+    old = _ordered(e, op, "atomic_rmw_tko", operands, [result], {**order_of(op), "mode": _mode(e, op.kind, op.value)})
     if op.mask is None:
         return old
     zero = e.constant(op.value.tile.element, 0, result.shape)  # what our IR gives where nothing is done
@@ -319,7 +317,7 @@ def _atomic_rmw(e: Emitter, op: memory.AtomicRmw) -> Value:
 
 def _atomic_cas(e: Emitter, op: memory.AtomicCas) -> Value:
     operands = {"pointers": e[op.ptrs], "cmp": e[op.expected], "val": e[op.desired], "mask": _mask(e, op)}
-    return _ordered(e, op, "atomic_cas_tko", operands, [e.result(op)], order_of(op))[0]
+    return _ordered(e, op, "atomic_cas_tko", operands, [e.result(op)], order_of(op))
 
 
 def _atomic_view(e: Emitter, op: memory.AtomicView) -> None:

@@ -69,8 +69,11 @@ class Tokens:
             self._written.discard(_SCRATCH)
             for accesses in self._regions.values():
                 accesses.pop(_SCRATCH, None)
-        if self._in_order or (not self._is_apart and self._written):
-            self._written = {_ALL}
+        self._of = self._ops  # what an op does to which memory, as it is ordered
+        if self._in_order or not self._is_apart:
+            self._of = {op: self._as_one(*access) for op, access in self._ops.items()}
+            if self._in_order or self._written:
+                self._written = {_ALL}
         self._first = Value(TOKEN)  # which the first ops come after
         self._write: dict[Hashable, Value] = {}  # the token of the last write
         self._last: dict[Hashable, tuple[Value, ...]] = {}  # that one and those of the loads since
@@ -85,7 +88,7 @@ class Tokens:
         found: Accesses = {}
         self.kinds.update(map(type, block.ops))
         for op in [op for op in block.ops if type(op) in _SURVEYED]:
-            if op in self.unused:
+            if self.unused and op in self.unused:
                 continue
             if type(op) in _LOADS and (unused := _unused(op)):
                 self.unused |= unused
@@ -124,11 +127,12 @@ class Tokens:
     def may_be_late(self, op: Op) -> bool:
         """Whether the memory of ``op`` is accessed again after it was written: ``tileiras`` 13.5 does not wait until
         the TMA unit has written, nor does the unit see what threads wrote. Other iterations write elsewhere."""
-        return None in self._again or self._ops[op][0] in self._again
+        again = self._again
+        return bool(again) and (None in again or self._ops[op][0] in again)
 
     def is_written(self, op: Op) -> bool:
         """Whether the function writes the memory of ``op``."""
-        return self._of(op)[0] in self._written
+        return self._of[op][0] in self._written
 
     def _access(self, op: Op) -> tuple[Hashable, int]:
         """What memory ``op`` reaches, and what it does there."""
@@ -140,27 +144,26 @@ class Tokens:
             self._is_apart = False
         return root, _READ if order is MemoryOrder.WEAK and type(op) in _LOADS else _WRITE
 
-    def _of(self, op: Op) -> tuple[Hashable, int]:
-        key, effect = self._ops[op]
+    def _as_one(self, key: Hashable, effect: int) -> tuple[Hashable, int]:
+        """An access where memory, or the order of all ops, is one."""
         return (key if self._is_apart else _ALL), (_WRITE if self._in_order else effect)
 
     def before(self, op: Op) -> Value:
         """What ``op`` comes after."""
-        return self._now(*self._of(op))
+        key, effect = self._of[op]
+        return self._write.get(key, self._first) if effect == _READ else self._now(key)
 
     def after(self, op: Op, token: Value) -> None:
         """``op`` has been made, with this token."""
-        key, effect = self._of(op)
+        key, effect = self._of[op]
         if effect == _WRITE:
             self._write[key], self._last[key] = token, (token,)
         elif key in self._written:
             self._last[key] = (*self._last.get(key, (self._first,)), token)
 
-    def _now(self, key: Hashable, effect: int) -> Value:
-        """What a load of the memory ``key`` comes after: the last write. Other ops come after the loads since, too, and
-        after that write again, as ``tileiras`` 13.5 drops the order of loads whose numbers it does not need."""
-        if effect == _READ:
-            return self._write.get(key, self._first)
+    def _now(self, key: Hashable) -> Value:
+        """What a write of the memory ``key`` comes after: the loads since the last one, and that one again, as
+        ``tileiras`` 13.5 drops the order of loads whose numbers it does not need."""
         last = self._last.get(key, (self._first,))
         if len(last) > 1:
             last = self._last[key] = (self._e.one("join_tokens", {"tokens": list(last)}, TOKEN),)
@@ -183,7 +186,7 @@ class Tokens:
 
     def values(self, slots: Sequence[Slot]) -> list[Value]:
         """The tokens now in ``slots``."""
-        return [self._now(key, _READ if what == _WRITE else _WRITE) for key, what in slots]
+        return [self._write.get(key, self._first) if what == _WRITE else self._now(key) for key, what in slots]
 
     def set(self, slots: Sequence[Slot], values: Sequence[Value]) -> None:
         """What follows comes after ``values``, as the slots say."""
@@ -203,14 +206,14 @@ class Tokens:
 def _unused(load: Op) -> set[Op]:
     """``load`` and what is computed of it, if nothing needs that. ``tileiras`` 13.5 stores such a tile where others
     are in shared memory, for it does not wait for it."""
-    found, pending = {load}, [load]
+    found, pending = set[Op](), [] if is_ordered(load) else [load]
     while pending:
         op = pending.pop()
-        if is_ordered(op) if op is load else not is_pure(op):
-            return set()
-        new = {user for result in op.results for user in result.users} - found
-        found |= new
-        pending += new
+        found.add(op)
+        for user in [user for result in op.results for user in result.users if user not in found]:
+            if not is_pure(user):
+                return set()
+            pending.append(user)
     return found
 
 
