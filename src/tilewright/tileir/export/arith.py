@@ -45,7 +45,8 @@ _FLOATS: dict[type[Op], Handler] = {cls: _shared(name) for cls, name in FLOATS.i
 
 
 def _sides(e: Emitter, op: Any) -> dict[str, Any]:
-    return {"lhs": e[op.lhs], "rhs": e[op.rhs]}
+    lhs, rhs = op.operands
+    return {"lhs": e[lhs], "rhs": e[rhs]}
 
 
 def _overflow(op: Any) -> str:
@@ -53,23 +54,28 @@ def _overflow(op: Any) -> str:
 
 
 def _binary(e: Emitter, op: Any) -> Value:
-    if arith.operand_dtype(op).is_float:
-        return _FLOATS[type(op)](e, op)
-    if isinstance(op, (arith.Add, arith.Sub)):
-        lhs, rhs = _counting(op.lhs), _counting(op.rhs)
-        if rhs and (lhs & rhs if isinstance(op, arith.Add) else lhs <= rhs):
+    kind, operands = type(op), op.operands
+    if operands[0].tile.element.is_float:
+        return _FLOATS[kind](e, op)
+    if kind is not arith.Mul and (rhs := _counting(operands[1])):
+        lhs = _counting(operands[0])
+        if lhs & rhs if kind is arith.Add else lhs <= rhs:
             return _of_counts(e, op)
-    return e.one(_INTEGERS[type(op)], _sides(e, op), e.result(op), overflow=_overflow(op))
+    return e.one(_INTEGERS[kind], _sides(e, op), e.result(op), overflow=_overflow(op))
 
 
 def _counting(value: core.Value) -> frozenset[int]:
     """The axes along which ``value`` is an iota."""
-    op = value.op
-    if isinstance(op, (shape.Broadcast, arith.Cast)):
-        return _counting(op.x)
-    if isinstance(op, shape.Iota) or (isinstance(op, shape.Reshape) and _counting(op.x)):
+    op: Any = value.owner
+    kind = type(op)
+    if kind in _ALIKE:
+        return _counting(op.operands[0])
+    if kind is shape.Iota or (kind is shape.Reshape and _counting(op.operands[0])):
         return frozenset(axis for axis, extent in enumerate(value.tile.shape) if extent > 1)
-    return frozenset()
+    return _NONE
+
+
+_ALIKE, _NONE = (shape.Broadcast, arith.Cast), frozenset[int]()
 
 
 def _of_counts(e: Emitter, op: arith.Add | arith.Sub) -> Value:
@@ -136,8 +142,8 @@ def compare(e: Emitter, dtype: DType, predicate: CmpPredicate, lhs: Value, rhs: 
 
 
 def _cmp(e: Emitter, op: arith.Cmp) -> Value:
-    lhs, rhs = e[op.lhs], e[op.rhs]
-    t = op.lhs.tile
+    lhs, rhs = e.all(op.operands)
+    t = op.operands[0].tile
     if t.is_pointer:
         address = tile_of(I64, t.shape)
         lhs, rhs = (e.one("ptr_to_int", {"source": v}, address) for v in (lhs, rhs))
@@ -222,11 +228,12 @@ _AWAY = ENUM_SINCE["Rounding", RoundingMode.RA.value]
 
 def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: RoundingMode = RoundingMode.RN) -> Value:
     """``value`` of ``source`` as a number of ``target``."""
-    if source is target or (scalar(source) is scalar(target) and not target.is_floating):
+    of, to = scalar(source), scalar(target)
+    if source is target or (of is to and not target.is_floating):
         return value
     assert isinstance(value.type, Tile)
     extents = value.type.shape
-    result = tile_of(scalar(target), extents)
+    result = tile_of(to, extents)
     if target.is_bool:
         if source.is_restricted:
             value, source = convert(e, value, source, float32), float32
@@ -251,14 +258,14 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
         kind = {"signedness": signedness(source), "rounding_mode": "nearest_even"}
         made = e.one("itof", {"from": value}, tile_of(scalar(middle), extents), **kind)
         return convert(e, made, middle, target, rounding)
-    if scalar(target).bits > scalar(source).bits:
+    if to.bits > of.bits:
         return e.one("exti", {"from": value}, result, signedness=signedness(source))
     return e.one("trunci", {"from": value}, result, overflow="none")
 
 
 def _cast(e: Emitter, op: arith.Cast) -> Value:
-    source = op.x
-    return convert(e, e[source], source.tile.element, op.dtype, op.rounding)
+    source, attributes = op.operands[0], op.attributes
+    return convert(e, e[source], source.tile.element, attributes["dtype"], attributes["rounding"])
 
 
 def _bitcast(e: Emitter, op: arith.Bitcast) -> Value:

@@ -156,9 +156,8 @@ class Emitter(dict[core.Value, Value]):
     def result(self, op: core.Op) -> Tile:
         """The type of the result of ``op``."""
         type: Any = op.results[0].type
-        found: Tile | None = self.types.get(id(type))
-        if found is None:
-            found = self.types[id(type)] = _tile(type.dtype, type.shape)
+        found = _tile(type.dtype, type.shape)
+        if id(found) not in self.required:
             self.require_tile(found)
         return found
 
@@ -208,8 +207,9 @@ class Emitter(dict[core.Value, Value]):
             operands = {**absent, **operands}
         if len(attributes) < len(default):
             attributes = {**default, **attributes}
-        made = Value(result)
-        op = _new(Operation)  # field by field, in two thirds of the time of a call
+        made = _new(Value)  # field by field, in two thirds of the time of a call
+        made.type = result
+        op = _new(Operation)
         op.spec = spec
         op.operands = operands
         op.attributes = attributes
@@ -253,11 +253,13 @@ class Emitter(dict[core.Value, Value]):
     def shared(self, op: core.Op, key: Hashable, make: Callable[[Emitter, Any, Any], Value], made: Any) -> Value:
         """A view of the type ``made``, which is made once for all equal ones, and outside of the loops that it does not
         depend on."""
-        depth = len(self.frames) - 1
+        last = depth = len(self.frames) - 1
         if depth:
             depth = self._outermost(op, depth)
         found = self.frames[depth].known.get(key)
-        if found is None:
+        if found is None and depth == last:
+            found = self.known[key] = make(self, op, made)
+        elif found is None:
             self.block, self.known = self.frames[depth].block, self.frames[depth].known
             found = make(self, op, made)
             for frame in self.frames[depth:]:
@@ -268,9 +270,12 @@ class Emitter(dict[core.Value, Value]):
 
     def _outermost(self, op: core.Op, depth: int) -> int:
         """The frame, not outside of a branch, in which the operands of ``op`` are there already."""
-        operands = [v for v in op.operands if v not in self.splats]
-        inside = {v.block for v in operands if v not in self.depths}
-        least = max((self.depths[v] for v in operands if v in self.depths), default=0)
+        least, inside, depths = 0, [], self.depths
+        for v in op.operands:
+            if v in depths:
+                least = max(least, depths[v])
+            elif v not in self.splats:
+                inside.append(v.block)
         while depth > least and self.frames[depth].is_loop and self.frames[depth].source not in inside:
             depth -= 1
         return depth

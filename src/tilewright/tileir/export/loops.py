@@ -43,7 +43,7 @@ def with_kept_barriers(function: Function) -> Function:
 
 
 def _loops(block: Block) -> Iterator[For | Loop]:
-    for op in block.ops:
+    for op in [op for op in block.ops if op.regions]:
         if isinstance(op, (For, Loop)):
             yield op
         for region in op.regions:

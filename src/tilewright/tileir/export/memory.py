@@ -106,7 +106,7 @@ _MOVES = (shape.Reshape, shape.Permute)
 
 def _hinted(e: Emitter, op: Any, tma: Any = None) -> dict[str, Any]:
     """The order and the hints of an access."""
-    latency = op.latency
+    latency = op.attributes["latency"]
     hints = None if tma is None and latency is None else _access_hints(tma, latency, e.minor)
     return {**order_of(op), "optimization_hints": hints}
 

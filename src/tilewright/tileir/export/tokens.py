@@ -121,8 +121,11 @@ class Tokens:
 
     def _add(self, to: Accesses, accesses: Accesses) -> None:
         """Add what comes after that."""
-        self._clashes |= any(key in to and (to[key] | effect) & _WRITE for key, effect in accesses.items())
-        _add(to, accesses)
+        for key, effect in accesses.items():
+            before = to.get(key, 0)
+            to[key] = effect = before | effect
+            if before and effect & _WRITE:
+                self._clashes = True
 
     def may_be_late(self, op: Op) -> bool:
         """Whether the memory of ``op`` is accessed again after it was written: ``tileiras`` 13.5 does not wait until
