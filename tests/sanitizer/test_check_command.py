@@ -66,6 +66,7 @@ def test_text(program: str, capsys: pytest.CaptureFixture[str]) -> None:
         "return x // y",
         f"called from {program}:13:",
         "block: (0, 0, 0)",
+        "remedy: divide by 1 where the divisor is 0, and select afterwards",
     ):
         assert part in err, err
     assert "element: (2,)" in err and "annex 3.1 item 6" in err and "1 violation of 1 category" in err
@@ -95,6 +96,7 @@ def test_sarif(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (run,) = log["runs"]
     rules = [r["id"] for r in run["tool"]["driver"]["rules"]]
     assert rules == list(CATEGORIES)
+    assert all(r["help"]["text"] for r in run["tool"]["driver"]["rules"])
     (result,) = run["results"]
     assert rules[result["ruleIndex"]] == result["ruleId"] == "division-by-zero"
     place = result["locations"][0]["physicalLocation"]

@@ -203,7 +203,9 @@ def instead_of(name: str, known: Iterable[str], prefix: str = "") -> str:
 
 def instead_of_undefined(name: str, known: Iterable[str]) -> str:
     """What to write instead of a name that nothing defines, which may be that of a module."""
-    return f"; write {_IMPORTS[name]} first" if name in _IMPORTS else instead_of(name, known)
+    if name in _IMPORTS:
+        return f"; write {_IMPORTS[name]} first"
+    return instead_of(name, known) or "; assign it at module level, or make it a parameter"
 
 
 def instead_of_keyword(name: str, known: Iterable[str]) -> str:

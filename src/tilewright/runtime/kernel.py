@@ -63,7 +63,8 @@ class kernel(Launchable):
 
     Bare (``@kernel``) or with hints (``@kernel(num_ctas=2)``), each a value or a ``ByTarget``: ``num_ctas``
     (a power of two up to 16), ``occupancy`` (1 to 32), ``opt_level`` (0 to 3), ``num_worker_warps`` (a power of two up
-    to 32). ValueError for values outside, TypeError for anything but a Python function and for direct calls.
+    to 32). ValueError for values outside, TypeError for ``unknown`` hints, for anything but a Python function and for
+    direct calls.
 
     >>> @ct.kernel(occupancy=2)
     ... def double(x, TILE: ct.Constant[int]):

@@ -30,6 +30,11 @@ class Category:
         return self.name
 
     @property
+    def remedy(self) -> str:
+        """What to write instead."""
+        return _REMEDIES[self.name]
+
+    @property
     def source(self) -> str:
         """The document and section that define it."""
         annex = f", annex 3.1 item {self.item}" if self.item is not None else ""
@@ -89,6 +94,44 @@ _OTHERS = (
 CATEGORIES: dict[str, Category] = {
     **{name: Category(name, title, CPP, section, i) for i, (name, title, section) in enumerate(_ANNEX, 1)},
     **{c.name: c for c in _OTHERS},
+}
+
+_WIDER = "compute in a wider type, or an unsigned one"
+# What to write instead, by name.
+_REMEDIES: dict[str, str] = {
+    **dict.fromkeys(("add-overflow", "sub-overflow", "neg-overflow", "mul-overflow", "div-overflow"), _WIDER),
+    **dict.fromkeys(("abs-overflow", "reduction-overflow", "atomic-add-overflow", "atomic-sub-overflow"), _WIDER),
+    "division-by-zero": "divide by 1 where the divisor is 0, and select afterwards",
+    **dict.fromkeys(("shift-negative", "shift-too-wide"), "keep the count from 0 to one less than the width"),
+    "pointer-arithmetic": "clamp the offset to the array, or mask off the access",
+    "pointer-difference": "subtract pointers to one array only",
+    "shape-size-overflow": "use smaller extents",
+    "extract-out-of-range": "keep the index below the number of subtiles",
+    "invalid-bitcast": "convert the value instead, or compare it with 0",
+    "assumption": "make the promise hold, or leave it out",
+    "uninitialized-tile": "give the tile a value on every path before it is used",
+    **dict.fromkeys(("extent-index", "stride-index"), "ask for a dimension below the rank"),
+    **dict.fromkeys(("extent-overflow", "stride-overflow", "irange-bound"), "use a wider index type"),
+    "dimension-map-index": "use each dimension of the view once",
+    "partition-outside": "launch no blocks beyond the array, or skip such tiles",
+    "partition-unmasked": "use the masked form, or extents that the tile divides",
+    "span-not-injective": "use strides that give each element its own memory",
+    **dict.fromkeys(("irange-step", "loop-step"), "use a positive step"),
+    "float-to-integer": "clamp to the range of the integer type, and select where it is NaN",
+    "race-in-call": "give each element of the tile its own place, or use an atomic operation",
+    "data-race": "give each block its own elements, use atomics, or order the two by release and acquire",
+    "out-of-bounds": "keep indices within the array, or let bounds be checked",
+    "unchecked-bounds": "let bounds be checked, or mask such elements off",
+    "dangling-pointer": "pass the array that the pointer is to point to",
+    "read-only": "pass an array that can be written",
+    "undefined-value": "give the load a padding, write the memory first, or select the defined elements",
+    "overlapping-arguments": "pass a copy, or arrays that share no memory",
+    "slice-bounds": "clamp start and stop to the extent",
+    "failed-assertion": "correct what the message names, or the condition",
+    "deadlock": "let a block write what others wait for before it waits itself, for blocks of lower index",
+    "operator-declaration": "declare what the kernels read and write",
+    "nan-generated": "keep the operands in the domain, or select afterwards",
+    "inf-generated": "scale the operands, or use a wider type",
 }
 
 

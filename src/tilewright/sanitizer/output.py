@@ -31,6 +31,7 @@ def _violation(v: Violation) -> dict[str, Any]:
         "section": v.section,
         "annex_item": v.category.item,
         "message": v.message,
+        "remedy": v.category.remedy,
         "kernel": v.kernel,
         "frames": [_frame(frame) for frame in v.loc.chain()],
         "block": v.block,
@@ -85,6 +86,7 @@ def _rule(category: Category) -> dict[str, Any]:
         "id": category.name,
         "shortDescription": {"text": category.title},
         "fullDescription": {"text": f"{category.title} ({category.source})"},
+        "help": {"text": category.remedy},
         "defaultConfiguration": {"enabled": category.default, "level": "error"},
     }
 

@@ -84,7 +84,7 @@ class Violation:
         facts.extend(self.operands.items())
         if self.place is not None:
             facts.append(("accessed", self.place))
-        facts.append(("see", self.section))
+        facts += [("remedy", self.category.remedy), ("see", self.section)]
         if self.count > 1 or self.elements > 1:
             facts.append(("seen", f"{self.count} time{'s' * (self.count != 1)}, {self.elements} elements"))
         lines += [f"    {name}: {value}" for name, value in facts]

@@ -49,6 +49,7 @@ WRONG: list[tuple[Callable[[Any], Any], type[ct.TileError], str]] = [
         ct.TileTypeError,
         "a float32 scalar; it must be .*; quotients of integers are written with //",
     ),
+    (lambda x: ct.zeros(shap=(4,), dtype=ct.int32), ct.TileTypeError, r"zeros\(\): got .* 'shap'; did you mean shape"),
     (lambda x: ct.sum(x, dim=0), ct.TileTypeError, "'dim'; write axis=; its signature is sum"),
     (lambda x: math.sqrt(-1.0), ct.TileValueError, r"math.sqrt\(-1.0\) cannot be computed"),
     (lambda x: np.exp(x), ct.TileTypeError, "; write ct.exp"),
@@ -59,7 +60,7 @@ WRONG: list[tuple[Callable[[Any], Any], type[ct.TileError], str]] = [
     (
         lambda x: np_like(x),  # noqa: F821
         ct.TileSyntaxError,
-        "'np_like' is not defined$",
+        "'np_like' is not defined; assign it at module level, or make it a parameter$",
     ),
     (
         lambda x: WRNG(x),  # noqa: F821

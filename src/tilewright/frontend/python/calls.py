@@ -210,9 +210,11 @@ def _bind(
         return _signature(function).bind(*arguments, **keywords)
     except TypeError as e:
         unknown = [k for k in keywords if k not in _signature(function).parameters]
-        advice = suggestions.instead_of_keyword(unknown[0], _signature(function).parameters) if unknown else ""
-        signature = f"{function.__name__}{_plain(function)}"
-        t.fail(f"{function.__name__}(): {e}{advice}; its signature is {signature}")
+        wrong = str(e)
+        if unknown:
+            advice = suggestions.instead_of_keyword(unknown[0], _signature(function).parameters)
+            wrong = f"got an unexpected keyword argument {unknown[0]!r}{advice}"
+        t.fail(f"{function.__name__}(): {wrong}; its signature is {function.__name__}{_plain(function)}")
 
 
 class _Member(str):
