@@ -33,7 +33,7 @@ def _search(**keywords: Any) -> None:
 
 any_call: Any = ct
 CASES: dict[str, tuple[Callable[[], Any], str]] = {
-    "kernel": (lambda: any_call.kernel(num_warps=4), "'num_warps'; write num_worker_warps=; the hints are num_ctas"),
+    "kernel": (lambda: any_call.kernel(num_warps=4), "'num_warps'; write num_worker_warps=; it is called as kernel"),
     "hints": (lambda: copy.replace_hints(num_stages=4), "'num_stages'; write latency= of ct.load"),
     "function": (lambda: any_call.function(device=True), r"'device'; it is called as function\(func=None, /, \*, host"),
     "marked": (lambda: any_call.function(3), "@ct.function marks a Python function, not 3"),

@@ -243,7 +243,8 @@ _T = TypeVar("_T", bound=Any)
 def explains_arguments(callee: _T) -> _T:
     """A function or a class whose TypeError for arguments that it does not take says which ones it takes."""
     is_class = isinstance(callee, type)
-    body = callee.__init__ if is_class else callee
+    maker = "__new__" if "__new__" in vars(callee) else "__init__"
+    body = getattr(callee, maker) if is_class else callee
     form = inspect.signature(callee)
     form = form.replace(parameters=[p.replace(annotation=p.empty) for p in form.parameters.values()])
     shown = f"{callee.__name__}{form.replace(return_annotation=form.empty)}"
@@ -259,5 +260,5 @@ def explains_arguments(callee: _T) -> _T:
         return body(*args, **keywords)
 
     if is_class:
-        callee.__init__ = checked
+        setattr(callee, maker, checked)
     return callee if is_class else checked  # type: ignore[return-value]

@@ -17,7 +17,7 @@ from tilewright.frontend.python.source import source_of
 from tilewright.frontend.signature import Signature
 from tilewright.ir.core import Function
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
-from tilewright.language.suggestions import instead_of_keyword
+from tilewright.language.suggestions import explains_arguments, instead_of_keyword
 from tilewright.runtime import explain as explanation
 from tilewright.runtime.captures import Captures
 from tilewright.runtime.explain import Compilation
@@ -58,13 +58,13 @@ Hint = Union[int, ByTarget, None]
 _MOST_VARIANTS = 64  # with other hints that a kernel remembers: the one asked for least recently is forgotten first
 
 
+@explains_arguments
 class kernel(Launchable):
     """Marks a function as a tile kernel, which ``launch`` runs once per block of a grid.
 
     Bare (``@kernel``) or with hints (``@kernel(num_ctas=2)``), each a value or a ``ByTarget``: ``num_ctas``
     (a power of two up to 16), ``occupancy`` (1 to 32), ``opt_level`` (0 to 3), ``num_worker_warps`` (a power of two up
-    to 32). ValueError for values outside, TypeError for ``unknown`` hints, for anything but a Python function and for
-    direct calls.
+    to 32). ValueError for values outside, TypeError for anything but a Python function and for direct calls.
 
     >>> @ct.kernel(occupancy=2)
     ... def double(x, TILE: ct.Constant[int]):
@@ -107,7 +107,6 @@ class kernel(Launchable):
         occupancy: Hint = None,
         opt_level: Hint = 3,
         num_worker_warps: Hint = None,
-        **unknown: Any,
     ) -> Any:
         hints = checked_hints(
             {
@@ -115,7 +114,6 @@ class kernel(Launchable):
                 "occupancy": occupancy,
                 "opt_level": opt_level,
                 "num_worker_warps": num_worker_warps,
-                **unknown,
             }
         )
         if function is None:
@@ -124,7 +122,7 @@ class kernel(Launchable):
             raise TypeError(f"@ct.kernel marks a Python function, not {function!r}")
         # With ``from __future__ import annotations`` the names in them may be local to where it is defined.
         postponed = function.__code__.co_flags & __future__.annotations.compiler_flag
-        annotations = resolve(function, sys._getframe(1).f_locals) if postponed else None
+        annotations = resolve(function, sys._getframe(2).f_locals) if postponed else None
         return super().__new__(cls)._define(function, hints, annotations)
 
     def __init__(self, *_: Any, **__: Any) -> None:
