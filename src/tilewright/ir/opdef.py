@@ -22,6 +22,7 @@ import enum
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 from tilewright.ir.core import Block, Op, Value
@@ -87,6 +88,11 @@ class OpSpec:
     def defaults(self) -> dict[str, Any]:
         """The values of attributes that are not given."""
         return {a.name: a.default for a in self.attributes}
+
+    @functools.cached_property
+    def ones(self) -> tuple[int, ...] | None:
+        """How many operands each field has, if that is always one."""
+        return (1,) * len(self.operands) if all(f.arity is Arity.ONE for f in self.operands) else None
 
 
 OPS: dict[str, type[Op]] = {}  # of Tile IR
@@ -197,22 +203,18 @@ def create(cls: type[Op], operand_groups: Sequence[Any], keywords: dict[str, Any
     spec = cls.spec
     if len(operand_groups) != len(spec.operands):
         raise IRError(f"{spec.name}: {len(operand_groups)} operand groups, expected {len(spec.operands)}")
-    flat: list[Value] = []
-    segments: list[int] = []
-    for f, group in zip(spec.operands, operand_groups):
-        if f.arity is Arity.MANY:
-            flat.extend(group)
-            segments.append(len(group))
-        elif group is None and f.arity is Arity.OPTIONAL:
-            segments.append(0)
-        else:
-            flat.append(group)
-            segments.append(1)
+    flat, segments = list(operand_groups), spec.ones
+    if segments is None:
+        each = [
+            list(group) if f.arity is Arity.MANY else [] if group is None and f.arity is Arity.OPTIONAL else [group]
+            for f, group in zip(spec.operands, operand_groups)
+        ]
+        flat, segments = list(chain.from_iterable(each)), tuple(map(len, each))
     regions = [cast(Block, keywords.pop(r.name)) for r in spec.regions] if spec.regions else ()
     attributes = {**spec.defaults, **keywords}
     if len(attributes) > len(spec.defaults):
         raise IRError(f"{spec.name}: unknown {', '.join(k for k in keywords if k not in spec.defaults)}")
-    op = cls(flat, tuple(segments), attributes, regions, (), loc)
+    op = cls(flat, segments, attributes, regions, (), loc)
     check_fields(op)
     return _with_results(op)
 

@@ -18,26 +18,27 @@ class CommonSubexpressions(InPlacePass):
     preserves = frozenset({IntegerRanges})
 
     def change(self, function: Function) -> bool:
-        return _merge(function.body, [])
+        return _merge(function.body, {})
 
 
-def _merge(block: Block, outer: list[dict[Hashable, Op]]) -> bool:
-    """Erase the ops in ``block`` that equal others before them, or of the ``outer`` blocks; whether there are any."""
-    scopes = [*outer, dict[Hashable, Op]()]
-    changed, repeated = False, []
+def _merge(block: Block, known: dict[Hashable, Op]) -> bool:
+    """Erase the ops in ``block`` that equal others before them, or those ``known`` around; whether there are any."""
+    changed, added, repeated = False, [], []
     for op in block.ops:
         for region in op.regions:
-            changed |= _merge(region, scopes)
+            changed |= _merge(region, known)
         if op.regions or not is_pure(op):
             continue
         key = op_key(op)
-        equal = next((scope[key] for scope in scopes if key in scope), None)
-        if equal is None:
-            scopes[-1][key] = op
+        equal = known.setdefault(key, op)
+        if equal is op:
+            added.append(key)
         else:
             for old, new in zip(op.results, equal.results):
                 old.replace_all_uses_with(new)
             repeated.append(op)
+    for key in added:
+        del known[key]
     block.erase(repeated)
     return changed or bool(repeated)
 

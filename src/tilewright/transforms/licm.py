@@ -62,4 +62,4 @@ def _invariant(body: Block, movable: Callable[[Op], bool]) -> list[Op]:
 
 
 def _reads(op: Op, values: set[Value]) -> bool:
-    return any(v in values for nested in op.walk() for v in nested.operands)
+    return not values.isdisjoint(op.operands) or any(_reads(nested, values) for r in op.regions for nested in r.ops)

@@ -179,7 +179,8 @@ class MmaScaled(MmaOp):
         y, ys = tile(self, self.y), tile(self, self.y_scale)
         acc = tile(self, self.acc)
         blocks = MMA_SCALED_BLOCKS.get((x.element.short, xs.element.short), ())
-        require(x.dtype == y.dtype and xs.dtype == ys.dtype and blocks, self, f"dtypes of {x}, {xs}, {y} and {ys}")
+        fit = x.dtype == y.dtype and xs.dtype == ys.dtype and blocks
+        require(fit, self, "dtypes of {}, {}, {} and {}", x, xs, y, ys)
         require(acc.element.short == "f32", self, "accumulator {} is not float32", acc)
         _mma_shapes(self, x, y, acc)
         block, rest = divmod(x.shape[-1], xs.shape[-1])

@@ -132,7 +132,8 @@ class Cat(Binary):
 
     def infer(self) -> tuple[Type, ...]:
         a, b = tile(self, self.lhs), tile(self, self.rhs)
-        require(0 <= self.axis < a.rank and a.rank == b.rank and a.dtype == b.dtype, self, f"cannot join {a} and {b}")
+        fit = 0 <= self.axis < a.rank and a.rank == b.rank and a.dtype == b.dtype
+        require(fit, self, "cannot join {} and {}", a, b)
         shape = list(a.shape)
         shape[self.axis] += b.shape[self.axis]
         rest = [(m, n) for i, (m, n) in enumerate(zip(a.shape, b.shape)) if i != self.axis]

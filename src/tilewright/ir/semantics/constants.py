@@ -29,6 +29,8 @@ def _element(value: bool | float, dtype: ElementType) -> Array:
         wrapped = int(value) & ((1 << dtype.bitwidth) - 1)
         return np.array(wrapped, f"u{dtype.bytes}").view(dtype.storage)
     with np.errstate(all="ignore"):
+        if dtype.is_float and isinstance(value, float) and float(stored := dtype.storage.type(value)) == value:
+            return np.array(stored)  # nothing is to be rounded, as of most padding
         # A 64-bit integer is rounded once, not first to float64.
         for source in (int64, uint64):
             if isinstance(value, int) and source.min <= value <= source.max:

@@ -138,6 +138,8 @@ class _Dependences(DependenceWalk[_Pending]):
             state.pending.clear()
 
     def access(self, op: Op, state: _Pending) -> None:
+        if op.spec.elementwise:  # as most are
+            return
         if isinstance(op, WarpSpecialize):
             self.walk(op.consumer, state)
             return

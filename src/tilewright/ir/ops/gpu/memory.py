@@ -97,9 +97,8 @@ def _shared_vector(op: Op, buffer: SharedType, t: TileType, vector: int) -> None
     """Some registers of a thread hold ``vector`` elements that are side by side in ``buffer``."""
     _vector(op, t, vector, buffer.dtype.bytes)
     assert t.layout is not None
-    require(
-        is_vector(buffer.layout, t.layout, vector), op, f"no {vector} registers of {t} are side by side in {buffer}"
-    )
+    fits = is_vector(buffer.layout, t.layout, vector)
+    require(fits, op, "no {} registers of {} are side by side in {}", vector, t, buffer)
 
 
 class SharedMemoryOp(Op):

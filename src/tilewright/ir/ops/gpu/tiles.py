@@ -71,9 +71,8 @@ class BroadcastDistributed(Unary):
         require(t.dtype == self.type.dtype and t.rank == self.type.rank, self, "{} to {}", t, self.type)
         for a, b in zip(t.shape, self.type.shape):
             require(a in (1, b), self, "{} does not broadcast to {}", t, self.type)
-        require(
-            broadcast_sources(have, layout) is not None, self, f"{t} to {self.type} needs elements of other threads"
-        )
+        found = broadcast_sources(have, layout)
+        require(found is not None, self, "{} to {} needs elements of other threads", t, self.type)
         return (self.type,)
 
 

@@ -165,7 +165,8 @@ class Wgmma(MmaOp):
         require(wgmma_multiplies(dtype, y.dtype, acc.element), self, "dtypes of {}, {} and {}", x, y, acc)
         require(acc.rank == 2 and y.copies == 1, self, "{}, {} and {}", x, y, acc)
         m, n = acc.shape
-        require(x.shape == (m, y.shape[0]) and y.shape[1] == n <= MOST_COLUMNS, self, f"shapes of {x}, {y} and {acc}")
+        fit = x.shape == (m, y.shape[0]) and y.shape[1] == n <= MOST_COLUMNS
+        require(fit, self, "shapes of {}, {} and {}", x, y, acc)
         if isinstance(x, TileType):
             wanted = None if acc.layout is None else left_layout(x.shape, acc.layout.size(WARP), dtype.bytes)
             require(dtype.bytes <= 2 and x.layout == wanted, self, "{} in registers", x)
