@@ -9,14 +9,28 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 _PACKAGE = "nvidia"  # the namespace of NVIDIA's wheels, which have the tools in cu13/bin
 _FOLDERS = ("CUDA_HOME", "CUDA_PATH")
 TIMEOUT = 600  # seconds
+_WITH_PAYLOAD = 4  # the format of attributes with one
+
+
+def attributes(info: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """What ``info``, a ``.nv.info`` section of machine code, says: attributes with their values, or with the sizes of
+    their payloads and these."""
+    at = 0
+    while at < len(info):
+        form, attribute, value = struct.unpack_from("<BBH", info, at)
+        at += 4
+        size = value if form == _WITH_PAYLOAD else 0
+        yield attribute, value, info[at : at + size]
+        at += size
 
 
 @functools.cache

@@ -190,8 +190,9 @@ def test_another_array_in_each_step(where: str) -> None:
         left[: len(x), : len(x)], right[: len(y), : len(y)] = x, y
         wanted += left @ right
     found: list[Function] = []
-    with interpreters()[where] as backend, observed_passes(
-        lambda name, function: found.append(function) if name == InsertBarriers.name else None
+    with (
+        interpreters()[where] as backend,
+        observed_passes(lambda name, function: found.append(function) if name == InsertBarriers.name else None),
     ):
         ct.launch(None, (1,), ct.kernel(sum_of_products), (a, b, c), backend=backend)
     np.testing.assert_array_equal(c[0], wanted)

@@ -39,7 +39,11 @@ def multiply(
 ) -> str:
     """Multiply in the interpreter of PTX, and check the product; the PTX."""
     rng = np.random.default_rng(3)
-    a, b, c = aligned((64, 192), dtype), aligned((64, 192) if turned else (192, 64), dtype), aligned((64, 64), np.float32)
+    a, b, c = (
+        aligned((64, 192), dtype),
+        aligned((64, 192) if turned else (192, 64), dtype),
+        aligned((64, 64), np.float32),
+    )
     for x in (a, b):
         x[...] = rng.integers(-4, 5, x.shape)
     with ptx_backend(None, target) as name:

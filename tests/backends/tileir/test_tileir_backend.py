@@ -227,6 +227,36 @@ def test_masks_beside_products_are_for_the_usual_number_of_warps_on_hopper(
     assert made.artifact.fallback == (() if kept else ("the usual number of worker warps",))
 
 
+@pytest.mark.parametrize(
+    ("hints", "threads", "fallback"),
+    (
+        ({"occupancy": 2}, 384, ("no hints",)),
+        ({"occupancy": 2}, 256, ()),
+        ({"occupancy": 2}, 0, ()),  # registers without a limit
+        ({"occupancy": 2, "num_worker_warps": 8}, 384, ()),
+        ({"occupancy": 2, "num_worker_warps": ct.ByTarget(sm_100=8)}, 384, ("no hints",)),
+        ({}, 384, ()),
+    ),
+)
+def test_an_occupancy_that_registers_are_missing_for_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, hints: dict[str, Any], threads: int, fallback: tuple[str, ...]
+) -> None:
+    """tileiras 13.5 counts on four warps beside those that work on tiles; where there are more, the kernel has no
+    end."""
+    monkeypatch.setattr(assembler, "assemble", lambda *_, **__: b"code")
+    monkeypatch.setattr(assembler, "threads_of_few_registers", lambda code: threads)
+    function = specialization(ct.kernel(**hints)(scaled_sum.function), ARGUMENTS, "reference").function
+    assert TileIRBackend("sm_90").compile(function, {}).artifact.fallback == fallback
+
+
+@needs_assembler
+def test_code_says_how_many_threads_share_registers() -> None:
+    for hints, threads in (({"occupancy": 16}, 128), ({}, 0)):
+        function = specialization(ct.kernel(**hints)(scaled_sum.function), ARGUMENTS, "reference").function
+        code = TileIRBackend("sm_90").compile(function, {}).artifact.binary.code
+        assert assembler.threads_of_few_registers(code) == threads
+
+
 @needs_assembler
 def test_what_the_assembler_does_not_know_is_refused() -> None:
     with (

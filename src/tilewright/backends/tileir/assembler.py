@@ -9,8 +9,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tilewright.backends.cuda_tools import failure_reason, run_tool, tool, tool_version
+from tilewright.backends.cuda_tools import attributes, failure_reason, run_tool, tool, tool_version
 from tilewright.ir.errors import TileError
+from tilewright.system.elf import sections
 
 _ERROR = re.compile(r"^(?:.*?: )?(?:error|fatal error|ptxas (?:error|fatal)\s*): *(.*)$", re.MULTILINE)
 PATIENCE, _LAST_PATIENCE = 100, 300  # seconds, beyond which another form of a kernel is tried, or none
@@ -65,6 +66,19 @@ def assemble(data: bytes, target: str, kernel: str, *, optimized: bool = True) -
             reason += lacking(path) if reason == _GENERAL else ""
             raise TileError(f"tileiras {version()} refuses the kernel {kernel} for {target}: {reason}")
         return made.read_bytes()
+
+
+_THREADS, _REGISTERS = 0x10, 0x1B  # attributes of machine code
+_UNLIMITED = 255
+
+
+def threads_of_few_registers(code: bytes) -> int:
+    """The threads of a block of machine code that limits their registers, as for an ``occupancy``; 0 for other code."""
+    info = b"".join(s.content for s in sections(code) if s.name.startswith(".nv.info."))
+    found = {
+        attribute: int.from_bytes(payload[:4], "little") or value for attribute, value, payload in attributes(info)
+    }
+    return found[_THREADS] if found.get(_REGISTERS, _UNLIMITED) != _UNLIMITED else 0
 
 
 def _environment(assembler: Path) -> dict[str, str]:

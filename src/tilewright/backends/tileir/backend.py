@@ -18,6 +18,7 @@ from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
 from tilewright.ir.gpu_parameters import table_parameters
+from tilewright.ir.hints import ByTarget
 from tilewright.ir.ops import linear, memory, shape
 from tilewright.tileir.bytecode import write
 from tilewright.tileir.export import Kernel, entry_name, export_module
@@ -87,10 +88,15 @@ class TileIRBackend(DriverBackend[str]):
 
         def attempt(fallback: tuple[str, ...], _: Sequence[str]) -> tuple[bytes, tuple[str, ...]]:
             left.remove(fallback)
-            data = write(export_module([_kernel(function, variant, fallback)]))
+            kernel = _kernel(function, variant, fallback)
+            data = write(export_module([kernel]))
             optimized = _NOT_OPTIMIZED not in fallback
             try:
-                return assembler.assemble(data, self.architecture(), function.name, optimized=optimized), fallback
+                code = assembler.assemble(data, self.architecture(), function.name, optimized=optimized)
+                if not _waits(code, kernel.function, self.architecture()):
+                    return code, fallback
+                left[:] = [form for form in left if _WITHOUT_HINTS in form]
+                raise TileError(f"with its occupancy, the kernel {function.name} would wait for registers forever")
             except TileError as error:
                 refused.append(error)
                 if isinstance(error, assembler.Unfinished):  # the other forms take as long
@@ -124,6 +130,19 @@ def _fallbacks(function: Function, architecture: str) -> Sequence[tuple[str, ...
         return found
     kept = _kept_hints(function) if architecture.startswith("sm_90") else ()
     return *[(*kept, *fallback) for fallback in found], *without
+
+
+_WORKERS, _HELPERS = 4, 4  # warps that work on tiles, and for which tileiras leaves registers, in any case
+
+
+def _waits(code: bytes, function: Function, architecture: str) -> bool:
+    """Whether warps of ``code`` ask for registers that others never give back: with an occupancy, ``tileiras`` 13.5
+    shares out those that four warps beside the workers leave, also where there are more."""
+    if "occupancy" not in function.hints:
+        return False
+    hint = function.hints.get("num_worker_warps")
+    warps = hint.resolve(architecture) if isinstance(hint, ByTarget) else hint
+    return assembler.threads_of_few_registers(code) > 32 * ((warps or _WORKERS) + _HELPERS)
 
 
 def _kept_hints(function: Function) -> tuple[str, ...]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
 
 from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.backends.cuda_tools import attributes
 from tilewright.gpu_runtime.artifact import GpuBinary
 from tilewright.system.elf import sections
 
 # Attributes of ``.nv.info``. Each is a symbol and a number.
 _REGISTERS, _STACK = 0x2F, 0x12
-_WITH_SIZE = 4  # the format of attributes with a payload
 
 _SPILLED = "bytes of stack and spilled registers per thread"
 
@@ -33,7 +32,10 @@ def resource_usage(binary: GpuBinary, target: GpuTarget) -> dict[str, int]:
     }
     if target.is_cuda:
         info = next((s.content for s in sections(binary.code) if s.name == ".nv.info"), b"")
-        numbers = dict(_attributes(info))
+        numbers = {_REGISTERS: 0, _STACK: 0}  # the largest of each: a kernel's functions have entries of their own
+        for attribute, _, payload in attributes(info):
+            if attribute in numbers:
+                numbers[attribute] = max(numbers[attribute], struct.unpack_from("<I", payload, 4)[0])
         found["registers per thread"] = numbers[_REGISTERS]
         found[_SPILLED] = numbers[_STACK]
         return found
@@ -47,17 +49,3 @@ def resource_usage(binary: GpuBinary, target: GpuTarget) -> dict[str, int]:
 def spilled(binary: GpuBinary, target: GpuTarget) -> int:
     """How many bytes of memory each thread takes for want of registers, or for arrays of its own."""
     return resource_usage(binary, target).get(_SPILLED, 0)
-
-
-def _attributes(info: bytes) -> Iterator[tuple[int, int]]:
-    """The largest number of each attribute: a kernel's functions have entries of their own."""
-    largest = {_REGISTERS: 0, _STACK: 0}
-    at = 0
-    while at < len(info):
-        form, attribute, size = struct.unpack_from("<BBH", info, at)
-        at += 4
-        if form == _WITH_SIZE:
-            if attribute in largest:
-                largest[attribute] = max(largest[attribute], struct.unpack_from("<I", info, at + 4)[0])
-            at += size
-    yield from largest.items()

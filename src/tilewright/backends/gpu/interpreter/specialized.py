@@ -263,9 +263,7 @@ def _of_my_half(cta: CtaInterpreter, buffer: Buffer, tensor_map: tma.TensorMap, 
     return mine
 
 
-def _tma_store(
-    cta: CtaInterpreter, op: tma.TmaStore, buffer: Buffer, array: Described, starts: list[Array]
-) -> None:
+def _tma_store(cta: CtaInterpreter, op: tma.TmaStore, buffer: Buffer, array: Described, starts: list[Array]) -> None:
     tensor_map = array.op
     pointers, inside = _addresses(cta, op, buffer.type, array, starts)
     addresses = _box_addresses(op, buffer, tensor_map)

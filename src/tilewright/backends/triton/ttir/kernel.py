@@ -46,9 +46,7 @@ class TtirKernel:
 _PLAIN = Constraints()
 
 
-def lower(
-    function: Function, target: GpuTarget, dialect: tuple[int, int], how: Constraints = _PLAIN
-) -> TtirKernel:
+def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], how: Constraints = _PLAIN) -> TtirKernel:
     """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton."""
     analyses = AnalysisManager(function)
     facts = analyses.get(IntegerRanges)
