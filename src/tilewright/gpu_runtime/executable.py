@@ -70,6 +70,8 @@ class GpuExecutable:
             artifact.tables or artifact.local_bytes or artifact.reports or self._numbers.converts
         )
         self._has_depths = any(artifact.depths)
+        depths = enumerate(artifact.depths, 1)
+        self._deeper = [(n, replace(constraints, stages=stages, blocks=n) if stages else None) for n, stages in depths]
         self.may_need_more = self._temporary or artifact.reports  # memory for one launch, or something to do after it
         self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
@@ -116,9 +118,8 @@ class GpuExecutable:
 
     def _limits(self, processors: int) -> list[tuple[int, Constraints | None]]:
         """The most blocks with one on each SM, with two and so on, and the variant for so many; None for this one."""
-        clusters, depths = processors // self.artifact.binary.num_ctas, enumerate(self.artifact.depths, 1)
-        variants = [(n, replace(self.constraints, stages=stages, blocks=n) if stages else None) for n, stages in depths]
-        return [(n * clusters, variant) for n, variant in variants]
+        clusters = processors // self.artifact.binary.num_ctas
+        return [(n * clusters, variant) for n, variant in self._deeper]
 
     def _require_room(self, values: Sequence[Any]) -> None:
         """NeedsVariant where the lists among ``values`` are longer than what this kernel takes by value."""
