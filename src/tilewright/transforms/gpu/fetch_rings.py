@@ -10,7 +10,7 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Add, Cmp, Select, Xor
-from tilewright.ir.ops.control import LoopOp
+from tilewright.ir.ops.control import LoopOp, block_of
 from tilewright.ir.ops.gpu.barriers import MbarrierInit, barriers_type
 from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedCopy
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
@@ -237,12 +237,17 @@ def choose_stages(rings: Sequence[Ring], room: int, most: int) -> None:
                     left -= ring.bytes
 
 
-def needed_elsewhere(function: Function, *, puts: bool = True) -> int:
-    """Shared memory that stores, also of results if ``puts``, and conversions of layouts need, at most."""
-    stores = sum(t.bytes * count for t, count in map(group_buffers, put_groups(function))) if puts else 0
-    conversions = 0
+def needed_elsewhere(function: Function, *, after: bool = True) -> int:
+    """Shared memory that stores of results and conversions of layouts need, at most; only before all is multiplied
+    unless ``after`` counts, too."""
+    stores = sum(t.bytes * count for t, count in map(group_buffers, put_groups(function))) if after else 0
+    conversions, later = 0, set[Op]()
+    if not after:
+        found = [list(op.walk()) for op in block_of(function.body, Fetch).ops]
+        fetching = max(i for i, ops in enumerate(found) if any(isinstance(op, Fetch) for op in ops))
+        later.update(op for ops in found[fetching + 1 :] for op in ops)
     for op in function.walk():
-        if isinstance(op, ConvertLayout):
+        if isinstance(op, ConvertLayout) and op not in later:
             size = 8 if op.type.is_pointer else op.type.element.bytes
             conversions = max(conversions, size * op.type.size)
     return stores + staged_bytes(function) + conversions

@@ -31,6 +31,7 @@ from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
+from tilewright.transforms.gpu.occupancy import ctas_of_mma
 from tilewright.transforms.gpu.overlap_mma import DeferAccumulators, RotateMma
 from tilewright.transforms.gpu.partial_sums import PartialSums
 from tilewright.transforms.gpu.pipeline_loads import STAGES, PipelineLoads
@@ -174,6 +175,8 @@ def _within(
             continue
         if not _may_be_beside(lowered, shared_bytes):
             lowered.hints.pop("occupancy")  # it would only take registers away
+        if "occupancy" not in function.hints and (ctas := ctas_of_mma(lowered, shared_bytes)):
+            lowered.hints["occupancy"] = ctas
         if switch("TILEWRIGHT_VERIFY"):
             verify_gpu(lowered)
         return lowered

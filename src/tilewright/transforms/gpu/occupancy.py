@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.analysis.gpu.registers import live_words
 from tilewright.analysis.mma_graph import depends
-from tilewright.ir.core import Function
+from tilewright.ir.core import Function, Value
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.control import For, LoopOp, block_of
 from tilewright.ir.ops.gpu.memory import GlobalLoad
+from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tma import Fetch, Put
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.types import SharedType, TileType
-from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, share_of_sm
+from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, share_of_sm, shared_bytes
 from tilewright.transforms.gpu.fetch_rings import (
     BARRIERS,
     Ring,
@@ -39,10 +41,24 @@ _CTAS = 2  # on an SM, of one warp group that multiplies between other things
 FETCHING_WARPS = 1  # where several CTAs share the registers of an SM, which are not redistributed
 _QUARTERS = 4  # of an SM: CUDA C++ Programming Guide, "Compute capability 9.0"
 _WORDS_BESIDE_ATTENTION, _WORDS_BESIDE_SUMS = 32, 26  # of a thread for what is no accumulator
+# For addresses of what it loads, and as many for conversions: by ptxas 13.0, which gives 64x64 tiles beside masks of 16
+# bits 125 registers of 128, and beside those of 32 bits 153 of 168.
+_WORDS_BESIDE_LOADS = 8
 _LEAST_STAGES = 3  # of each of two CTAs
 _MOST_WIDTH = 128  # of heads, times two warp groups, with which several CTAs pay: benchmarks/results/gpu_attention.md
 # Of a thread for what is no sum or operand: 64x64 tiles of width 128 take 159 of their own choice (ptxas 13.5).
 _OTHER_REGISTERS = 48
+
+
+def ctas_of_mma(function: Function, limit: int) -> int:
+    """How many CTAs an SM has room for, of a kernel in the gpu stage whose warps multiply for themselves: with these
+    registers of a thread, of which the assembler otherwise takes what it likes. 0 for other kernels."""
+    loops = [op for op in function.walk() if isinstance(op, For) and any(isinstance(o, GpuMma) for o in op.body.ops)]
+    if not loops:
+        return 0
+    needed, warps = max(live_words(op.body) for op in loops) + _OTHER_REGISTERS, num_warps(function)
+    ctas = range(SM_REGISTERS // (needed * warps * LANES), 1, -1)
+    return next((n for n in ctas if shared_bytes(function) <= share_of_sm(limit, n)), 0)
 
 
 def accumulators_beside(mmas: Sequence[Wgmma]) -> list[int]:
@@ -75,18 +91,26 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
         return 0
     stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in function.walk() if isinstance(op, Put))
     needed = max(sum(r.bytes for r in rings), stored) + staged_bytes(function) + BARRIERS
-    beside = max(accumulators_beside(mmas)) + _loaded_beside(function)
-    words = beside // (LANES * warps) + _WORDS_BESIDE_ATTENTION
+    loaded = _loaded_beside(function, after=False)
+    words = _words_with(mmas, loaded, warps) + _WORDS_BESIDE_ATTENTION
+    words += _WORDS_BESIDE_LOADS * (bool(loaded) + any(t.element.bytes < 4 for t in loaded))
     fits = (
         n for n in range(_MOST_CTAS, 1, -1) if words <= _registers_beside(n, warps) and needed <= share_of_sm(limit, n)
     )
     return next(fits, 0)
 
 
-def _loaded_beside(function: Function) -> int:
-    """The elements of tiles that threads load in loops for each element of an accumulator, such as masks of scores."""
-    loads = [op for op in function.walk() if isinstance(op, (Load, LoadView)) and isinstance(op.parent, LoopOp)]
-    return sum(op.result.tile.size for op in loads if op.result.tile.size not in (1, *op.result.tile.shape))
+def _loaded_beside(function: Function, *, after: bool) -> list[TileType]:
+    """The tiles that threads load for each element of an accumulator: in loops, such as masks of scores, or ``after``
+    them, such as residuals, too."""
+    loads = [op for op in function.walk() if isinstance(op, (Load, LoadView, GlobalLoad))]
+    tiles = [op.result.tile for op in loads if after or isinstance(op.parent, LoopOp)]
+    return [t for t in tiles if t.size not in (1, *t.shape)]
+
+
+def _words_with(mmas: Sequence[Wgmma], loaded: Sequence[TileType], warps: int) -> int:
+    """The registers of a thread for the accumulators of a block, and what is ``loaded`` beside them."""
+    return (max(accumulators_beside(mmas)) + sum(t.size * t.element.bytes // 4 for t in loaded)) // (LANES * warps)
 
 
 def ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
@@ -94,7 +118,7 @@ def ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
     added: another one multiplies meanwhile. 1 for others, and where there is no room for several stages of each."""
     mmas, warps = [op for op in function.walk() if isinstance(op, Wgmma)], num_warps(function)
     simple = all(isinstance(op.x.type, SharedType) and not isinstance(op.y.op, StageOperand) for op in mmas)
-    beside = min(map(_carried_beside, mmas))
+    beside = min(_carried_beside(op, {other.acc for other in mmas}) for op in mmas)
     if not (simple and beside and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
         return 1
     words = (max(accumulators_beside(mmas)) + beside) // (LANES * warps) + _WORDS_BESIDE_SUMS
@@ -109,8 +133,10 @@ def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
     simple = all(isinstance(op.x.type, SharedType) and not isinstance(op.y.op, StageOperand) for op in mmas)
     if not (simple and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
         return 1
-    words = max(accumulators_beside(mmas)) // (LANES * warps) + _WORDS_BESIDE_SUMS
-    needed = _LEAST_STAGES * sum(r.bytes for r in rings) + needed_elsewhere(function, puts=False) + BARRIERS
+    # What is computed of several sums takes more: pairs of 64x64 spill with 96 registers, not with 128 (ptxas 13.0).
+    other = _WORDS_BESIDE_SUMS if len({op.block for op in mmas}) == len(mmas) else _OTHER_REGISTERS
+    words = _words_with(mmas, _loaded_beside(function, after=True), warps) + other
+    needed = _LEAST_STAGES * sum(r.bytes for r in rings) + needed_elsewhere(function, after=False) + BARRIERS
     most = _MOST_TILES if sum(r.bytes for r in rings) > _SMALL_STEP else _MOST_SMALL_TILES
     for ctas in range(most, 1, -1):
         if needed <= share_of_sm(limit, ctas) and words <= _registers_beside(ctas, warps + FETCHING_WARPS):
@@ -133,10 +159,10 @@ def resident(step: int, tiles: int, blocks: int) -> int:
     return min(range(tiles, 0, -1), key=lambda ctas: -(-blocks // ctas) * ctas)
 
 
-def _carried_beside(op: Wgmma) -> int:
-    """The elements of tiles as large as the accumulator of ``op`` that the loop around it carries, but for that."""
+def _carried_beside(op: Wgmma, accumulators: set[Value]) -> int:
+    """The elements of tiles as large as the accumulator of ``op`` that the loop around it carries, but for those."""
     carried = op.parent.carried if isinstance(op.parent, For) else []
-    return sum(v.tile.size for v in carried if v.tile.size == op.acc.tile.size and op.acc is not v)
+    return sum(v.tile.size for v in carried if v.tile.size == op.acc.tile.size and v not in accumulators)
 
 
 def _lie_apart(function: Function, rings: Sequence[Ring]) -> bool:
@@ -195,7 +221,7 @@ def choose_depth(
     def choose(ctas: int) -> int:
         for ring in rings:
             ring.stages = 1
-        used = needed_elsewhere(function, puts=ctas == 1 or not apart) + BARRIERS
+        used = needed_elsewhere(function, after=ctas == 1 or not apart) + BARRIERS
         choose_stages(rings, share_of_sm(limit, ctas) - used, most)
         return max(r.stages for r in rings)
 
