@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
+from itertools import accumulate
 
 from tilewright.ir.core import Block, Function, Op, Value
 
@@ -35,3 +37,12 @@ class LiveRanges:
         """From the op that defines ``value`` to its last use, or to its end where there is none."""
         assert value.op is not None
         return self.first[value.op], max(self.last[value.op], self.end(value.users, value.block))
+
+
+def most_at_once(lives: Iterable[tuple[int, int, float]]) -> float:
+    """The most that there is at any time, of what begins at one op, ends at another one, and is so much."""
+    changes: defaultdict[int, float] = defaultdict(float)
+    for begin, end, size in lives:
+        changes[begin] += size
+        changes[max(begin, end)] -= size
+    return max(accumulate(changes[i] for i in sorted(changes)), default=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from tilewright.analysis.live_ranges import LiveRanges
+from tilewright.analysis.live_ranges import LiveRanges, most_at_once
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import tfloat32
 from tilewright.ir.gpu_stage import ROW_PART
@@ -116,15 +116,7 @@ def _words_of_an_element(function: Function, size: int) -> float:
             life.end = max(life.end, ranges.end(users, value.block))
         if op.regions:
             behind = ranges.last[op] if isinstance(op, CombiningOp) else i
-    changes: Counter[int] = Counter()
-    for life in lives.values():
-        changes[life.begin] += life.words  # type: ignore[assignment]
-        changes[life.end] -= life.words  # type: ignore[assignment]
-    live = most = 0.0
-    for i in sorted(changes):
-        live += changes[i]
-        most = max(most, live)
-    return max(most, 1)
+    return max(most_at_once((life.begin, life.end, life.words) for life in lives.values()), 1)
 
 
 @dataclass

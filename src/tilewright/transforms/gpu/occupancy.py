@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.analysis.gpu.registers import live_words
+from tilewright.analysis.live_ranges import LiveRanges, most_at_once
 from tilewright.analysis.mma_graph import depends
 from tilewright.ir.core import Function, Value
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.control import For, LoopOp, block_of
-from tilewright.ir.ops.gpu.memory import GlobalLoad
+from tilewright.ir.ops.gpu.memory import GlobalLoad, SharedLoad
 from tilewright.ir.ops.gpu.mma import GpuMma
+from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat
 from tilewright.ir.ops.gpu.tma import Fetch, Put
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma
 from tilewright.ir.ops.memory import Load, LoadView
+from tilewright.ir.ops.shape import Constant
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, share_of_sm, shared_bytes
 from tilewright.transforms.gpu.fetch_rings import (
@@ -53,12 +55,27 @@ _OTHER_REGISTERS = 48
 def ctas_of_mma(function: Function, limit: int) -> int:
     """How many CTAs an SM has room for, of a kernel in the gpu stage whose warps multiply for themselves: with these
     registers of a thread, of which the assembler otherwise takes what it likes. 0 for other kernels."""
-    loops = [op for op in function.walk() if isinstance(op, For) and any(isinstance(o, GpuMma) for o in op.body.ops)]
-    if not loops:
+    if not any(isinstance(op, GpuMma) for op in function.walk()):
         return 0
-    needed, warps = max(live_words(op.body) for op in loops) + _OTHER_REGISTERS, num_warps(function)
-    ctas = range(SM_REGISTERS // (needed * warps * LANES), 1, -1)
+    ranges = LiveRanges(function)
+    results = [(ranges.last[op], v) for op in ranges.first for v in op.results]
+    carried = [(at, v) for op, at in ranges.first.items() for region in op.regions for v in region.args]
+    lives = [(at, ranges.end(v.users, v.block), _words(v)) for at, v in (*results, *carried)]
+    words = int(most_at_once(lives)) + _WORDS_BESIDE_ATTENTION
+    ctas = range(SM_REGISTERS // (words * num_warps(function) * LANES), 1, -1)
     return next((n for n in ctas if shared_bytes(function) <= share_of_sm(limit, n)), 0)
+
+
+def _words(value: Value) -> int:
+    """The registers of a thread for ``value``. What a loop loads from shared memory is loaded again for each use; what
+    repeats one element, addresses, indices and masks are computed again."""
+    t, op = value.type, value.op
+    again = isinstance(op, (Splat, BroadcastDistributed, Constant))
+    again |= isinstance(op, SharedLoad) and isinstance(op.parent, LoopOp)
+    if not isinstance(t, TileType) or t.is_pointer or t.layout is None or again:
+        return 0
+    summed = op is None or isinstance(op, GpuMma)
+    return max(t.layout.num_registers * t.element.bitwidth // 32, 1) if t.element.is_floating or summed else 0
 
 
 def accumulators_beside(mmas: Sequence[Wgmma]) -> list[int]:
