@@ -102,8 +102,53 @@ def biased(q: ct.Array, k: ct.Array, v: ct.Array, bias: ct.Array, o: ct.Array) -
     ct.store(o, (0, 0), total.astype(o.dtype))
 
 
-def test_what_threads_load_beside_scores_takes_registers() -> None:
-    """Four CTAs share an SM where five do without."""
+@pytest.mark.parametrize(("dtype", "ctas"), [(np.int8, 4), (np.float16, 4), (np.float32, 3)])
+def test_what_threads_load_beside_scores_takes_registers(dtype: type, ctas: int) -> None:
+    """Fewer CTAs share an SM than the five that do without."""
     q, k, v, o = (aligned((256, 64), np.float16) for _ in range(4))
-    function = specialization(biased, (q, k, v, aligned((256, 256), np.float16), o), "reference").function
-    assert ".minnctapersm 4\n" in compile_to_ptx(function, "sm_90", None).ptx
+    function = specialization(biased, (q, k, v, aligned((256, 256), dtype), o), "reference").function
+    assert f".minnctapersm {ctas}\n" in compile_to_ptx(function, "sm_90", None).ptx
+
+
+@ct.kernel
+def gated(x: ct.Array, y: ct.Array, z: ct.Array, o: ct.Array, M: ct.Constant[int], N: ct.Constant[int]) -> None:
+    i, j = ct.bid(0), ct.bid(1)
+    first, second = ct.zeros((M, N), ct.float32), ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(x.shape[1], 64)):
+        rows = ct.load(x, (i, k), (M, 64))
+        first = ct.mma(rows, ct.load(y, (k, j), (64, N)), first)
+        second = ct.mma(rows, ct.load(z, (k, j), (64, N)), second)
+    ct.store(o, (i, j), (first * second).astype(o.dtype))
+
+
+@ct.kernel
+def residual(x: ct.Array, y: ct.Array, z: ct.Array, o: ct.Array, M: ct.Constant[int], N: ct.Constant[int]) -> None:
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(x.shape[1], 64)):
+        total = ct.mma(ct.load(x, (i, k), (M, 64)), ct.load(y, (k, j), (64, N)), total)
+    ct.store(o, (i, j), (total + ct.load(z, (i, j), (M, N)).astype(ct.float32)).astype(o.dtype))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "tile", "ctas"),
+    [
+        (gated, (64, 64), 3),  # each of the two sums is carried beside the other one, but neither is scaled
+        (residual, (64, 128), 3),  # what is loaded after the loop is converted where the loop has had its tiles
+        (residual, (128, 128), 1),  # two CTAs have no registers for it beside their sums
+    ],
+)
+def test_sums_and_what_is_combined_with_them_share_registers(
+    kernel: ct.Kernel, tile: tuple[int, int], ctas: int
+) -> None:
+    arrays = [aligned((256, 256), np.float16) for _ in range(4)]
+    function = specialization(kernel, (*arrays, *tile), "reference").function
+    assert f".minnctapersm {ctas}\n" in compile_to_ptx(function, "sm_90", None).ptx
+
+
+@pytest.mark.parametrize(("width", "ctas"), [(64, 4), (128, 3)])
+def test_warps_that_multiply_for_themselves_share_an_sm(width: int, ctas: int) -> None:
+    """As many CTAs as their registers and shared memory suffice for."""
+    made = compile_to_ptx(attended(32, 32, width), "sm_90", None)
+    assert f".minnctapersm {ctas}\n" in made.ptx
+    assert (made.shared_bytes + 1024) * ctas <= 228 * 1024
