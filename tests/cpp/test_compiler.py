@@ -246,6 +246,8 @@ add_library(calls SHARED calls.cpp)
 target_link_libraries(calls PUBLIC part PRIVATE CUDA::cudart)
 add_executable(user user.cpp)
 target_link_libraries(user PRIVATE calls)
+set_target_properties(part PROPERTIES CUDA_ARCHITECTURES native)
+install(TARGETS user calls part)
 """
 
 
@@ -268,6 +270,8 @@ def test_a_project_of_cmake(project: Path, monkeypatch: pytest.MonkeyPatch) -> N
     )
     assert (done.stdout.splitlines(), done.returncode) == (EXPECTED, 3)
     run(project, "build/user", status=42)
+    run(project, "cmake", "--install", "build", "--prefix", "installed")
+    assert (project / "installed" / "lib" / "libpart.so").is_file()
     identified = list((project / "build").glob("CMakeFiles/*/CompilerIdCXX/a.out"))
     assert not identified or len(compiler_command()) == 1  # Zig would build a standard library for it
     assert "no work to do" in run(project, "ninja", "-C", "build")

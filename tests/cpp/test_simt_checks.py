@@ -226,7 +226,7 @@ __global__ void fibers(int* out) {
   out[t] = s[t];
 }
 __global__ void wrong(int* out, int n) {
-  __shared__ int s[64], flag, never[64]; extern __shared__ int sized[];
+  __shared__ int s[64], flag, never[64], counts[96]; extern __shared__ int sized[];
   int t = threadIdx.x;
   s[t] = t;  // data-race
   out[t] = s[t ^ 1];  // data-race undefined-value
@@ -234,6 +234,8 @@ __global__ void wrong(int* out, int n) {
   flag = t;  // data-race
   __syncthreads();
   out[t] += flag + never[t];  // undefined-value
+  atomicExch(&counts[t], 1);
+  atomicAdd(&counts[t + 32], 1);  // undefined-value
   for (int i = 0; i < n; ++i) {
     sized[t] = i;  // data-race
     __syncthreads();
@@ -278,4 +280,42 @@ def test_races_in_shared_memory_and_reads_of_what_was_not_written(tmp_path: Path
     found = {(int(line), what) for line, what in re.findall(r"program\.cu:(\d+):\d+: ([a-z-]+): ", done.stderr)}
     assert found == expected, done.stderr
     assert "store of 4 bytes of shared memory beside a load by thread (" in done.stderr
+    assert "atomic operation on 4 bytes of shared memory that its block has not written" in done.stderr
     assert "load of 4 bytes of shared memory that its block has not written" in done.stderr
+
+
+OUTSIDE = """#include <cstdio>
+#include <vector>
+#include <cuda_runtime.h>
+struct alignas(16) Box { float a, b, c, d; };
+__global__ void copy(float const* in, float* out, int n) {
+  int i = threadIdx.x;
+  if (i < n) *(float4*)&out[4 * i] = *(float4 const*)&in[4 * i];  // misaligned-access
+  out[0] += ((Box const*)in)->b;
+}
+int main() {
+  float* p; cudaMalloc(&p, 1024); cudaMemset(p, 0, 1024);
+  std::vector<float> host(256);
+  copy<<<1, 32>>>(p, p + 128, 32);
+  copy<<<1, 32>>>(p + 1, p + 128, 31);
+  cudaError_t stopped = cudaDeviceSynchronize();
+  cudaMemcpy(p, host.data(), 1024, cudaMemcpyHostToDevice);
+  cudaMemcpy(p + 1, host.data(), 1024, cudaMemcpyHostToDevice);  // out-of-bounds
+  cudaMemcpy(p, host.data(), 1024, cudaMemcpyDeviceToHost);  // dangling-pointer
+  cudaMemset(p + 250, 0, 32);  // out-of-bounds
+  printf("%s\\n", cudaGetErrorName(stopped));
+}
+"""
+
+
+def test_vectors_at_wrong_addresses_and_copies_outside(tmp_path: Path) -> None:
+    done = check(tmp_path / "program.cu", OUTSIDE)
+    assert (done.stdout, done.returncode) == ("cudaSuccess\n", 1)
+    lines = enumerate(OUTSIDE.split("\n"), 1)
+    expected = {(number, line.split("// ")[1]) for number, line in lines if "// " in line}
+    found = {(int(line), what) for line, what in re.findall(r"program\.cu:(\d+):\d+: ([a-z-]+): ", done.stderr)}
+    assert found == expected, done.stderr
+    assert "load of 16 bytes at an address that is no multiple of 16" in done.stderr
+    assert "1024 bytes copied to byte 4 of an allocation of 1024 bytes" in done.stderr
+    assert "32 bytes set at byte 1000 of an allocation of 1024 bytes" in done.stderr
+    assert "2 launches checked: 4 violations of 3 categories" in done.stderr

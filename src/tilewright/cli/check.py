@@ -20,7 +20,7 @@ from tilewright.cli.run import run as run_program
 from tilewright.compat import add_program
 from tilewright.cpp.host.findings import Finding
 from tilewright.sanitizer import Report, UndefinedBehaviorError, Violation, sanitize
-from tilewright.sanitizer.categories import CATEGORIES, category
+from tilewright.sanitizer.categories import CATEGORIES, category, simt_category
 from tilewright.sanitizer.output import to_json, to_sarif
 from tilewright.sanitizer.session import current_session
 
@@ -89,12 +89,13 @@ def _run_program(options: argparse.Namespace) -> int:
 
 
 def _report(findings: Sequence[Finding]) -> None:
-    """Add what a launch of a SIMT kernel found to the report."""
+    """Add what a launch of a SIMT kernel found, or a copy in host code, which has no kernel, to the report."""
     session = current_session()
-    session.report.launches += 1
+    session.report.launches += all(f.kernel for f in findings)
     for f in findings:
         facts = {} if f.thread is None else {"thread": f.thread}
-        session.add(Violation(category(f.category), f.message, f.kernel, f.loc, f.block, operands=facts, count=f.count))
+        kind = simt_category(f.category)
+        session.add(Violation(kind, f.message, f.kernel, f.loc, f.block, operands=facts, count=f.count))
 
 
 def _write(report: Report, options: argparse.Namespace) -> None:

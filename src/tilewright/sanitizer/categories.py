@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 CPP = "Tile C++"
 PYTHON = "Python data model"
 SHEET = "Python API"
+CUDA = "CUDA C++ guide"
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ _OTHERS = (
     Category("out-of-bounds", "access outside every element of its array", PYTHON, "Global Arrays"),
     Category("unchecked-bounds", "index outside an array that is accessed with check_bounds=False", SHEET, "5"),
     Category("dangling-pointer", "access to memory that is no argument of the launch", CPP, "2.2.26"),
+    Category("misaligned-access", "access whose address its type does not allow", CUDA, "Device Memory Accesses"),
     Category("read-only", "store to an array that cannot be written", PYTHON, "Global Arrays"),
     Category("undefined-value", "value without a definition that the program depends on", PYTHON, "Padding Modes"),
     Category("overlapping-arguments", "array arguments that share memory", PYTHON, "Global Arrays"),
@@ -90,6 +92,16 @@ _OTHERS = (
     Category("nan-generated", "NaN from operands without NaN", SHEET, "3", default=False),
     Category("inf-generated", "infinity from finite operands", SHEET, "3", default=False),
 )
+
+# Where the guide of SIMT kernels defines what other documents define of tile kernels.
+_OF_SIMT = {
+    "data-race": "Synchronization Functions",
+    "out-of-bounds": "Device Memory",
+    "dangling-pointer": "Device Memory",
+    "undefined-value": "Shared Memory",
+    "failed-assertion": "Assertion",
+    "deadlock": "Synchronization Functions",
+}
 
 CATEGORIES: dict[str, Category] = {
     **{name: Category(name, title, CPP, section, i) for i, (name, title, section) in enumerate(_ANNEX, 1)},
@@ -149,6 +161,12 @@ def current_name(name: str) -> str:
         return name
     warnings.warn(f"the category {name!r} is called {_RENAMED[name]!r} now", FutureWarning, stacklevel=2)
     return _RENAMED[name]
+
+
+def simt_category(name: str) -> Category:
+    """The category called ``name``, as the guide of SIMT kernels defines it."""
+    found = CATEGORIES[name]
+    return replace(found, document=CUDA, section=_OF_SIMT.get(name, found.section))
 
 
 def category(name: str) -> Category:

@@ -40,6 +40,8 @@ else()
     string(REPLACE "clang++" "clang" CMAKE_C_COMPILER "${_program}")
 endif()
 
+# What CMake would find in a program that identifies a compiler: `install` needs it for shared libraries.
+set(CMAKE_EXECUTABLE_FORMAT ELF CACHE INTERNAL "Executable file format")
 if(NOT DEFINED CMAKE_CXX_STANDARD)
     set(CMAKE_CXX_STANDARD 20)  # cuda_fp16.h and its like need it; those of the runtime and the driver do not
 endif()
@@ -55,6 +57,9 @@ set(CMAKE_CUDA_COMPILER_FORCED TRUE)
 set(CMAKE_CUDA_COMPILER_VERSION 13.3)
 set(CMAKE_CUDA_PLATFORM_ID Linux)
 set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "Not used: programs run on processors")
+foreach(_name ALL ALL_MAJOR NATIVE)
+    set(CMAKE_CUDA_ARCHITECTURES_${_name} 90)
+endforeach()
 set(CMAKE_CUDA_STANDARD_COMPUTED_DEFAULT 20)
 set(CMAKE_CUDA_EXTENSIONS_COMPUTED_DEFAULT OFF)
 set(CMAKE_CUDA_COMPILE_FEATURES)

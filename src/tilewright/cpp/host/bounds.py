@@ -32,13 +32,17 @@ _HEAP_CALL = re.compile(rf"@({'|'.join(_HEAP)})(?=\()")
 _UNKNOWN, _OF_LAUNCH = "0", "-1"  # sizes of variables: of none, and of one that a launch sizes
 _LOCAL = r'%(?:"[^"]*"|[-\w.$]+)'
 _VALUE = r'[%@](?:"[^"]*"|[-\w.$]+)'
-_LOAD, _STORE, _ATOMIC = range(3)  # as the runtime numbers them
+_LOAD, _STORE, _ATOMIC = range(3)  # as the runtime numbers them; an atomic load or store is _ATOMIC more
 _ACCESSES = (  # with the type of what is accessed; what is done
     (
         re.compile(rf"^  {_LOCAL} = load (?P<atomic>atomic )?(?:volatile )?(?P<type>.+?), ptr (?P<pointer>{_VALUE})"),
         _LOAD,
     ),
     (re.compile(rf"^  store (?P<atomic>atomic )?(?:volatile )?(?P<type>.+), ptr (?P<pointer>{_VALUE})"), _STORE),
+    (
+        re.compile(rf"^  {_LOCAL} = (?P<atomic>atomicrmw) (?:volatile )?xchg ptr (?P<pointer>{_VALUE}), (?P<type>.+)"),
+        _STORE,
+    ),
     (re.compile(rf"^  {_LOCAL} = atomicrmw (?:volatile )?\w+ ptr (?P<pointer>{_VALUE}), (?P<type>.+)"), _ATOMIC),
     (re.compile(rf"^  {_LOCAL} = cmpxchg (?:weak )?(?:volatile )?ptr (?P<pointer>{_VALUE}), (?P<type>.+)"), _ATOMIC),
 )
@@ -67,14 +71,14 @@ class _Module:
     location_globals: list[str] = field(default_factory=list)  # globals that say where accesses are
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def location_name(self, loc: Loc, number: int) -> str:
-        """A global that says where an access is."""
+    def location_name(self, loc: Loc, alignment: str, number: int) -> str:
+        """A global that says where an access is, and of what alignment."""
         data = loc.file.encode()
         text = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\' else f"\\{b:02X}" for b in data)
         self.location_globals += [
             f'@"tw.file.{number}" = private constant [{len(data) + 1} x i8] c"{text}\\00"',
-            f'@"tw.place.{number}" = private constant {{ ptr, i32, i32 }} '
-            f'{{ ptr @"tw.file.{number}", i32 {loc.line}, i32 {loc.column} }}',
+            f'@"tw.place.{number}" = private constant {{ ptr, i32, i32, i32 }} '
+            f'{{ ptr @"tw.file.{number}", i32 {loc.line}, i32 {loc.column}, i32 {alignment} }}',
         ]
         return f'@"tw.place.{number}"'
 
@@ -113,7 +117,7 @@ def _function(module: _Module, definition: str, *, begins: bool) -> str:
         named = [f"  call void @__tw_simt_object(ptr {name}, i64 {module.variables[name]})" for name in module.shared]
         lines[first:first] = named
     for line in lines:
-        for start, end, size, what in reversed(list(_accesses(line))):
+        for start, end, size, alignment, what in reversed(list(_accesses(line))):
             pointer = line[start:end]
             base = pointer
             while base in origins:
@@ -122,12 +126,13 @@ def _function(module: _Module, definition: str, *, begins: bool) -> str:
             if whole and base not in shared and sizes.get(base, _UNKNOWN) not in (_UNKNOWN, _OF_LAUNCH):
                 continue  # a variable as a whole, of this thread
             debug = re.search(r"!dbg !(\d+)", line)
-            loc = module.locations.loc(None if debug is None else int(debug[1]))
             number = next(module.numbers)
+            loc = module.locations.loc(None if debug is None else int(debug[1]))
+            place = module.location_name(loc, alignment, number)
             coordinates = [f"%tw.c{number}.{i}" for i in range(6)]
             result += [f"  {c} = call i32 @{INDEX}(i32 {i})" for i, c in enumerate(coordinates)]
             given = [f"ptr {pointer}", f"ptr {base}", f"i64 {size}", f"i64 {sizes.get(base, _UNKNOWN)}"]
-            given += [f"i32 {what}", f"ptr {module.location_name(loc, number)}", *(f"i32 {c}" for c in coordinates)]
+            given += [f"i32 {what}", f"ptr {place}", *(f"i32 {c}" for c in coordinates)]
             result.append(f"  %tw.at{number} = call ptr @__tw_simt_checked({', '.join(given)})")
             line = f"{line[:start]}%tw.at{number}{line[end:]}"
         result.append(line)
@@ -154,14 +159,15 @@ def _objects(module: _Module, head: str, lines: Sequence[str]) -> tuple[dict[str
     return origins, sizes, shared
 
 
-def _accesses(line: str) -> Iterator[tuple[int, int, str, int]]:
-    """The pointers that ``line`` accesses memory at: where they are in it, the bytes from there, and what is done to
-    them."""
+def _accesses(line: str) -> Iterator[tuple[int, int, str, str, int]]:
+    """The pointers that ``line`` accesses memory at: where they are in it, the bytes from there, their alignment, and
+    what is done to them."""
     for pattern, what in _ACCESSES:
         found = pattern.match(line)
         if found is not None:
-            what = _ATOMIC if found.groupdict().get("atomic") else what
-            yield *found.span("pointer"), _size(parameter_type(found["type"]).rstrip(",")), what
+            what += _ATOMIC if found.groupdict().get("atomic") else 0
+            size = _size(parameter_type(found["type"]).rstrip(","))
+            yield *found.span("pointer"), size, _alignment(line), what
             return
     copy = _COPY.match(line)
     for name in ("target", "source") if copy is not None else ():
@@ -173,5 +179,11 @@ def _accesses(line: str) -> Iterator[tuple[int, int, str, int]]:
                 start + pointer.start("pointer"),
                 start + pointer.end("pointer"),
                 copy["length"],
+                _alignment(copy[name]),
                 _STORE if name == "target" else _LOAD,
             )
+
+
+def _alignment(text: str) -> str:
+    found = re.search(r"\balign (\d+)", text)
+    return found[1] if found else "1"

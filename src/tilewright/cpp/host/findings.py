@@ -13,8 +13,9 @@ _MESSAGE = 256  # bytes
 
 @dataclass(frozen=True)
 class Finding:
-    """A location in the source where something was wrong, ``count`` times in a launch. ``category`` is one of the
-    sanitizer's; ``block`` and ``thread`` are the first ones seen there, None where these do not matter."""
+    """A location in the source where something was wrong, ``count`` times in a launch, or, where ``kernel`` is empty,
+    in host code. ``category`` is one of the sanitizer's; ``block`` and ``thread`` are the first ones seen there, None
+    where these do not matter."""
 
     category: str
     message: str

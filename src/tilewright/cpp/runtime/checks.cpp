@@ -14,7 +14,7 @@ struct finding {
 };
 struct place {
     char const* file;
-    int line, column;
+    int line, column, alignment;  // of what is accessed
 };
 constexpr size_t first_page = 4096;  // where no memory is: null pointers and what is made from them
 static list<finding> findings;
@@ -44,6 +44,15 @@ cudaError_t report_findings() {
     locked here;
     findings.clear();
     return cudaError_t(status);
+}
+
+void note_in_host_code(char const* category, char const* message) {
+    if (!reporter) return;
+    char file[512];
+    int line = place_in_host_code(file, int(sizeof file));
+    finding made{"", file, category, line, 0, 0, {}, 1, ""};
+    snprintf(made.message, sizeof made.message, "%s", message);
+    reporter(&made, 1);
 }
 
 void forget(checks& what) {
@@ -108,7 +117,7 @@ static void* harmless(checks& known, size_t size) {
 void passed_barrier(worker* mine) { ++mine->checked.barriers; }
 void passed_by_warp(worker* mine, unsigned warp) { ++mine->checked.warp_barriers[warp % 32]; }
 
-enum : int { loads, stores, is_atomic };
+enum : int { loads, stores, updates, atomic_stores };  // updates are atomic operations that read
 constexpr unsigned short several_readers = 0xffff;
 
 static cell* cells_of(checks& known, size_t address, size_t* left) {
@@ -151,8 +160,8 @@ static char const* watch(worker* mine, size_t address, size_t size, int what, un
     for (size_t i = 0; i < size && i < left; ++i) {
         cell& each = cells[i];
         if (each.block != known.block) each = {known.block, 0, 0, false, 0, 0, 0, 0};
-        if (!wrong && !each.writer && what == loads) wrong = "undefined-value";
-        if (!wrong && races(each.writer, each.written, each.written_warp) && !(what == is_atomic && each.atomic)) {
+        if (!wrong && !each.writer && (what == loads || what == updates)) wrong = "undefined-value";
+        if (!wrong && races(each.writer, each.written, each.written_warp) && !(what >= updates && each.atomic)) {
             wrong = "a store";
             *other = each.writer;
         }
@@ -169,7 +178,7 @@ static char const* watch(worker* mine, size_t address, size_t size, int what, un
             each.writer = (unsigned short)thread;
             each.written = now;
             each.written_warp = in_warp;
-            each.atomic = what == is_atomic;
+            each.atomic = what >= updates;
         }
     }
     return wrong;
@@ -210,7 +219,7 @@ void __tw_simt_passed(int kind) {
 
 // The address for an access of `size` bytes at `address`: that, or one where it does no harm. `base` is what it was made
 // from: a variable of `extent` bytes, if that is not 0.
-void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, int write, place const* at, unsigned x,
+void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, int done, place const* at, unsigned x,
                         unsigned y, unsigned z, unsigned block_x, unsigned block_y, unsigned block_z) {
     worker* mine = here;
     if (!mine || !checking()) return address;
@@ -222,19 +231,22 @@ void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, i
     if (found == owner::nobody && size_t(base) >= first_page && base != address) found = find_owner(mine, start, &bounds);
     if (found == owner::program) return address;
     char message[256];
-    char const* what = write ? "store" : "load";
+    char const* what = done == loads ? "load of" : done == stores ? "store of" : "atomic operation on";
     unsigned long long bytes = size, total = bounds.end - bounds.start;
     long long offset = (long long)(start - bounds.start);
     unsigned const coordinates[6] = {x, y, z, block_x, block_y, block_z};
-    if (found != owner::nobody && start >= bounds.start && start <= bounds.end && size <= bounds.end - start) {
+    // An access of part of an object needs no more than its own bytes do.
+    size_t const even = size & -size, given = size_t(at->alignment), least = size && even < given ? even : given;
+    bool const inside = found != owner::nobody && start >= bounds.start && start <= bounds.end && size <= bounds.end - start;
+    if (inside && start % least == 0) {
         unsigned other = 0;
-        char const* wrong = found == owner::variable ? watch(mine, start, size, write, coordinates, &other) : nullptr;
+        char const* wrong = found == owner::variable ? watch(mine, start, size, done, coordinates, &other) : nullptr;
         if (!wrong) return address;
         if (!other) {
-            snprintf(message, sizeof message, "load of %llu byte%s of shared memory that its block has not written", bytes,
-                     bytes == 1 ? "" : "s");
+            snprintf(message, sizeof message, "%s %llu byte%s of shared memory that its block has not written", what,
+                     bytes, bytes == 1 ? "" : "s");
         } else {
-            int used = snprintf(message, sizeof message, "%s of %llu byte%s of shared memory beside %s by ", what, bytes,
+            int used = snprintf(message, sizeof message, "%s %llu byte%s of shared memory beside %s by ", what, bytes,
                                 bytes == 1 ? "" : "s", wrong);
             unsigned const* b = mine->run->block;
             unsigned one = other - 1;
@@ -247,15 +259,17 @@ void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, i
         note(mine->run, other ? "data-race" : "undefined-value", at->file, at->line, at->column, coordinates, message);
         return address;
     }
-    if (found != owner::nobody)
-        snprintf(message, sizeof message, "%s of %llu byte%s at byte %lld of %s of %llu bytes", what, bytes,
+    if (inside)
+        snprintf(message, sizeof message, "%s %llu bytes at an address that is no multiple of %zu", what, bytes, least);
+    else if (found != owner::nobody)
+        snprintf(message, sizeof message, "%s %llu byte%s at byte %lld of %s of %llu bytes", what, bytes,
                  bytes == 1 ? "" : "s", offset, found == owner::device ? "an allocation" : "a variable", total);
     else if (size_t(base) < first_page)
-        snprintf(message, sizeof message, "%s of %llu bytes through a null pointer", what, bytes);
+        snprintf(message, sizeof message, "%s %llu bytes through a null pointer", what, bytes);
     else
-        snprintf(message, sizeof message, "%s of %llu bytes at %p, which is no memory of the device", what, bytes, address);
-    note(mine->run, found == owner::nobody ? "dangling-pointer" : "out-of-bounds", at->file, at->line, at->column,
-         coordinates, message);
+        snprintf(message, sizeof message, "%s %llu bytes at %p, which is no memory of the device", what, bytes, address);
+    char const* category = inside ? "misaligned-access" : found == owner::nobody ? "dangling-pointer" : "out-of-bounds";
+    note(mine->run, category, at->file, at->line, at->column, coordinates, message);
     return harmless(mine->checked, size);
 }
 }

@@ -88,7 +88,8 @@ static void handle(int number, siginfo_t* info, void* context) {
     if (faulted && here && here->current) {
         launch* run = here->run;
         if (__atomic_exchange_n(&run->failed, 1, __ATOMIC_ACQ_REL) == 0) {
-            run->fault = {number, counter(context), size_t(info->si_addr), {}};
+            bool const odd = info->si_code == SI_KERNEL || (number == SIGBUS && info->si_code == BUS_ADRALN);
+            run->fault = {odd, number, counter(context), size_t(info->si_addr), {}};
             memcpy(run->fault.block, here->current->coordinates + 3, sizeof run->fault.block);
         }
         leave(here->current, state::done);  // never to come back
@@ -155,11 +156,26 @@ cudaError_t report_fault(launch& run) {
         snprintf(where, sizeof where, "address 0x%zx of the program's code", offset);
     if (run.fault.signal == SIGFPE && !has(run.what.divisions, where)) snprintf(where, sizeof where, "%s", run.what.divisions);
     bool const memory = run.fault.signal == SIGSEGV || run.fault.signal == SIGBUS;
-    if (memory) snprintf(what, sizeof what, "an access to address 0x%zx, which is no memory", run.fault.address);
+    if (memory && run.fault.misaligned) snprintf(what, sizeof what, "an access to an address that is misaligned, or none");
+    else if (memory) snprintf(what, sizeof what, "an access to address 0x%zx, which is no memory", run.fault.address);
     else snprintf(what, sizeof what, "%s", run.fault.signal == SIGFPE ? "a division of an integer by zero" : "a trap");
     unsigned const* block = run.fault.block;
     say("%s: %s, in block (%u, %u, %u) of %s", where, what, block[0], block[1], block[2], run.kernel);
+    if (memory && run.fault.misaligned) return cudaErrorMisalignedAddress;
     return memory ? cudaErrorIllegalAddress : cudaErrorLaunchFailure;
+}
+
+int place_in_host_code(char* file, int room) {
+    void* found[frames];
+    int count = backtrace ? backtrace(found, frames) : 0;
+    for (int i = 0; i < count; ++i) {
+        if (!locate || !locate(size_t(found[i]) - base() - 1, file, room)) continue;
+        char* const colon = strrchr(file, ':');
+        *colon = 0;
+        return atoi(colon + 1);
+    }
+    snprintf(file, size_t(room), "the program");
+    return 0;
 }
 
 // A program of its own asks the compiler that made it, where that is still there.

@@ -207,10 +207,21 @@ void forget_memory() {
     used = 0;
 }
 
-// Whether `kind` lets a copy use `size` bytes at `address`. Of host memory nothing is known, unless the runtime gave it.
-static bool usable(void const* address, size_t size, bool on_device) {
-    locked here;
-    return address && (!on_device && !find(address) ? true : holds(address, size));
+// Whether `size` bytes at `address` may be used. Of host memory nothing is known, unless the runtime gave it.
+static bool usable(void const* address, size_t size, bool on_device, char const* use) {
+    {
+        locked here;
+        if (address && (!on_device && !find(address) ? true : holds(address, size))) return true;
+    }
+    char message[160];
+    size_t start, end;
+    bool const known = bounds_of(address, &start, &end);
+    if (known)
+        snprintf(message, sizeof message, "%zu bytes %s byte %zu of an allocation of %zu bytes", size, use,
+                 size_t(address) - start, end - start);
+    else snprintf(message, sizeof message, "%zu bytes %s %p, which is no memory of the device", size, use, address);
+    note_in_host_code(known ? "out-of-bounds" : "dangling-pointer", message);
+    return false;
 }
 
 static bool is_on_gpu(void const* address) {
@@ -224,7 +235,8 @@ cudaError_t copy(void* target, void const* source, size_t size, cudaMemcpyKind k
     if (size == 0) return cudaSuccess;
     bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-    if (!usable(target, size, to_device) || !usable(source, size, from_device)) return cudaErrorInvalidValue;
+    if (!usable(target, size, to_device, "copied to") || !usable(source, size, from_device, "copied from"))
+        return cudaErrorInvalidValue;
     (is_on_gpu(target) || is_on_gpu(source) ? gpu.move : move)(target, source, size);
     return cudaSuccess;
 }
@@ -249,7 +261,7 @@ cudaError_t copy3d(cudaMemcpy3DParms const& how) {
 
 cudaError_t fill(void* address, unsigned value, unsigned element, size_t count) {
     if (count == 0) return cudaSuccess;
-    if (!holds(address, count * element)) return cudaErrorInvalidValue;
+    if (!usable(address, count * element, true, "set at")) return cudaErrorInvalidValue;
     char* to = is_on_gpu(address) ? (char*)malloc(count * element) : (char*)address;
     if (element == 1) memset(to, int(value & 255), count);
     for (size_t i = 0; element > 1 && i < count; ++i) memcpy(to + i * element, &value, element);

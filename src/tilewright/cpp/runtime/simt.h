@@ -95,6 +95,7 @@ struct launch {
     int line;
     char message[256];
     struct {
+        bool misaligned;  // or no address at all
         int signal;  // 0 if there was none
         size_t counter, address;
         unsigned block[3];
@@ -140,6 +141,7 @@ bool checking();
 void note(launch const* run, char const* category, char const* file, int line, int column, unsigned const* coordinates,
           char const* message);
 cudaError_t report_findings();
+int place_in_host_code(char* file, int room);  // its line; that of the program's own code which runs
 void forget(checks& what);
 void passed_barrier(worker* mine);
 void passed_by_warp(worker* mine, unsigned warp);
