@@ -501,3 +501,37 @@ int main() {
 }
 """
     assert printed(tmp_path / "program.cu", text) == ("cudaSuccess\n0 wrong\n", "")
+
+
+def test_lanes_that_have_ended_give_zero(tmp_path: Path) -> None:
+    """As published reductions expect, whose last step shuffles from lanes that are not in its mask."""
+    text = """#include <cstdio>
+#include <cuda_runtime.h>
+template <class T> __device__ T sum_of(unsigned mask, T v) {
+    for (int by = warpSize / 2; by > 0; by /= 2) v += __shfl_down_sync(mask, v, by);
+    return v;
+}
+template <class T> __global__ void sum(T const* in, T* out, unsigned n) {
+    extern __shared__ double memory[];
+    T* part = (T*)memory;
+    unsigned t = threadIdx.x, mask = blockDim.x < 32 ? (1u << blockDim.x) - 1 : ~0u;
+    T mine = 0;
+    for (unsigned i = t; i < n; i += blockDim.x) mine += in[i];
+    mine = sum_of(mask, mine);
+    if (t % warpSize == 0) part[t / warpSize] = mine;
+    __syncthreads();
+    unsigned count = blockDim.x < 32 ? 1 : blockDim.x / 32, few = __ballot_sync(mask, t < count);
+    if (t < count) mine = sum_of(few, part[t]);
+    if (t == 0) *out = mine;
+}
+template <class T> void try_out(int threads) {
+    T *in, *out; cudaMallocManaged(&in, 1000 * sizeof(T)); cudaMallocManaged(&out, sizeof(T));
+    for (int i = 0; i < 1000; i++) in[i] = T(i);
+    sum<<<1, threads, 32 * sizeof(T)>>>(in, out, 1000);
+    printf("%d ", cudaDeviceSynchronize() == cudaSuccess && *out == T(499500));
+}
+int main() {
+    for (int threads : {16, 64, 256, 512}) { try_out<int>(threads); try_out<float>(threads); try_out<double>(threads); }
+}
+"""
+    assert printed(tmp_path / "program.cu", text) == ("1 " * 12, "")

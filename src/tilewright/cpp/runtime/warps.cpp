@@ -32,9 +32,11 @@ static void part(simt_code const& what, warp& self) {
     self.together = false;
     for (unsigned i = 0; i < self.lanes; ++i) arrive(what, self, i, self.at);
 }
-// Gives the lanes of a mask what these give, if all of them are there. Lanes that have ended are missing.
+// Gives the lanes of a mask what these give, if all of them are there. Lanes that have ended are missing. Others give 0,
+// where nobody is about to read what they gave: published reductions shuffle from lanes that have ended.
 static bool exchange(simt_code const& what, warp& self, unsigned mask) {
     unsigned wanted = mask & every_lane(self);
+    if (!wanted) return false;
     for (unsigned i = 0; i < self.lanes; ++i)
         if ((wanted >> i & 1) && (self.each[i] != state::at_exchange || self.masks[i] != mask)) return false;
     for (unsigned i = 0; i < self.lanes; ++i)
@@ -43,7 +45,13 @@ static bool exchange(simt_code const& what, warp& self, unsigned mask) {
             else self.taken->halves[i] = self.given->halves[i];
             self.each[i] = state::ready;
         }
-    return wanted != 0;
+    bool const wide = what.kinds[self.places[__builtin_ctz(wanted)] - 1] == meets;
+    for (unsigned i = 0; i < 32; ++i)
+        if (!(wanted >> i & 1) && (i >= self.lanes || self.each[i] != state::ready)) {
+            if (wide) self.taken->words[i] = 0;
+            else self.taken->halves[i] = 0;
+        }
+    return true;
 }
 // Lets the lanes that wait at the place of the lane `first` for whichever come there go on, with their mask.
 static void meet_active(warp& self, unsigned first) {
