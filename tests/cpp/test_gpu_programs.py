@@ -324,3 +324,80 @@ def test_nvrtc_compiles_where_there_is_no_nvcc(
     kernels, variables = json.loads(head)
     assert capsys.readouterr().err == "" and code.startswith(b"\x7fELF")
     assert variables == {"factors": "factors", "_ZL7counter": "counter"} and list(kernels) == list(kernels.values())
+
+
+LINKED = {
+    "shared.h": """#pragma once
+#include <cuda_runtime.h>
+extern __device__ int base, counter;
+__device__ int scaled(int x);
+void other(int* p);
+""",
+    "a.cu": """#include <cstdio>
+#include "shared.h"
+static __global__ void k(int* p) { p[threadIdx.x] = scaled(threadIdx.x) + base; if (threadIdx.x == 0) counter += 1; }
+int main() {
+  int *p, n = 0; cudaMallocManaged(&p, 128); k<<<1, 32>>>(p); other(p + 16); cudaDeviceSynchronize();
+  cudaMemcpyFromSymbol(&n, counter, 4); printf("%d %d %d\\n", p[3], p[17], n);
+}
+""",
+    "b.cu": """#include "shared.h"
+__device__ int base = 1, counter;
+__constant__ int factor = 2;
+__device__ int scaled(int x) { return x * factor; }
+static __global__ void k(int* p) { p[threadIdx.x] = 100 + threadIdx.x + base; }
+void other(int* p) { int n = 7; cudaMemcpyToSymbol(base, &n, 4); k<<<1, 16>>>(p); }
+""",
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+    """A program whose files use functions and variables of each other's, on a machine with an H200."""
+    monkeypatch.setattr(gpu.driver, "device", lambda: type("Device", (), {"capability": 90}))
+    for name, text in LINKED.items():
+        (tmp_path / name).write_text(text)
+    return [request_of(tmp_path / name, "c++20", {}, []) for name in ("a.cu", "b.cu")]
+
+
+def test_files_that_use_each_other_need_nvcc(files: list[Request]) -> None:
+    with pytest.raises(TileUnsupportedFeatureError, match=r"a\.cu and of other files call each other.*install the CUDA"):
+        gpu.simt_files(files)
+
+
+@pytest.mark.skipif(cuda_tools.tool("nvcc") is None, reason="nvcc is not installed")
+def test_nvcc_links_files_that_use_each_other(files: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvcc, "tool", cuda_tools.tool)
+    a, b = gpu.simt_files(files)
+    assert a.code == b.code and a.table != b.table
+    assert a.kernels.keys() == b.kernels.keys() == {"_ZL1kPi"} and a.kernels != b.kernels
+    assert set(b.variables) >= {"base", "counter", "factor"} and not a.variables
+
+
+def test_linked_files_share_a_module(files: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one file launches sees the variables of the other, which the host has changed."""
+    there, launched = {name: ctypes.c_int(-1) for name in (b"base", b"counter", b"factor")}, []
+
+    def call(name: str, *arguments: Any) -> None:
+        if name.startswith("cuMemcpy"):
+            ctypes.memmove(arguments[0].value, arguments[1].value, arguments[2].value)
+        launched.extend([there[b"base"].value] if name == "cuLaunchKernel" else [])
+        loaded.extend([arguments[1]] if name == "cuModuleLoadData" else [])
+
+    def find(address: Any, size: Any, module: Any, symbol: bytes) -> int:
+        address._obj.value, size._obj.value = ctypes.addressof(there[symbol]), 4
+        return 0
+
+    loaded: list[bytes] = []
+    device = type("Device", (), {"current": staticmethod(nullcontext)})
+    for name, value in (("call", call), ("function", lambda name: find), ("device", lambda: device)):
+        monkeypatch.setattr(gpu.driver, name, value)
+    names = {"_ZL1kPi": "k"}, {"base": "base", "counter": "counter", "factor": "factor"}
+    parts = [names, (names[0], {})]
+    code = [gpu.SimtFile(*part, b"code", f"__tw_variables_{file_number(f)}") for part, f in zip(parts, files[::-1])]
+    library, _ = _loaded(link_units([build_unit(file) for file in files]))
+    kept = gpu.SimtPrograms(library, code, print)
+    there[b"base"].value = 41
+    ctypes.c_int.in_dll(library, "base").value = 5
+    kept._guarded(b"_ZL1kPi", (ctypes.c_uint * 6)(1, 1, 1, 1, 1, 1), 0, None)
+    assert (loaded, launched) == ([b"code"], [5])

@@ -27,6 +27,7 @@ _VARIABLE = re.compile(
 _TOKEN = re.compile(r"L[a-z]n?\d+E|A\d+_|[ST]\d*[A-Z]*_|E\d+_|TnDa|Dpr|L?(?P<length>\d+)")
 # What Clang writes before an argument for an `auto` parameter, and of restricted pointers in packs.
 _OURS = {"TnDa": "", "Dpr": "Dp"}
+_STATIC = re.compile(r"__nv_static_(?P<length>\d+)_")  # of internal linkage, in parts of programs
 _NUMBER = re.compile(r"\$_(\d+)|(?<=E)(\d*)_")  # of a closure
 _CLOSURE = re.compile(r"Ul(?:[^<>]|<[^<>]*>)*?E\d*_|<\$_\d+>")  # the two number them in different ways
 
@@ -62,20 +63,24 @@ def identity_of(path: Path | None) -> str:
     return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
 
 
-def compiled(request: Request, kernels: Iterable[str], variables: Sequence[str], target: str) -> Code:
-    """The code of a file's SIMT ``kernels``, which may use ``variables``, for the architecture ``target``. Refused
-    where nvcc does not take the file, or it is not certain what it calls a kernel."""
+def compiled(
+    request: Request, kernels: Iterable[str], variables: Sequence[str], target: str, *, part: bool = False
+) -> Code:
+    """The code of a file's SIMT ``kernels``, which may use ``variables``, for the architecture ``target``; ``part`` of
+    that of a program, to be ``linked``. Refused where nvcc does not take the file, or it is not certain what it calls a
+    kernel."""
     if _CONDITION in request.text:
         raise Refused(f"the conditions that its {_CONDITION} sets are not those of graphs here")
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         source, ptx, cubin = (Path(folder, f"program.{ending}") for ending in ("cu", "ptx", "cubin"))
         source.write_text(f'#line 1 "{request.name}"\n{request.text}')
-        flags = [*_FLAGS, f"-std={request.std}", f"-arch={target}", *_tile_flags(request.text)]
+        separate = ("-rdc=true",) if part else ()
+        flags = [*_FLAGS, *separate, f"-std={request.std}", f"-arch={target}", *_tile_flags(request.text)]
         flags += [f"-D{name}={value}" for name, value in request.defines]
         flags += [f"-I{include}" for include in request.include_dirs]
         _run([*flags, str(source)], ptx)
         # Drivers take machine code of later releases of a toolkit, but not its PTX.
-        _run(["-cubin", f"-arch={target}", "-lineinfo", str(ptx)], cubin)
+        _run(["-cubin", *separate, f"-arch={target}", "-lineinfo", str(ptx)], cubin)
         return code_of(cubin.read_bytes(), ptx.read_text(), kernels, variables)
 
 
@@ -86,6 +91,21 @@ def code_of(binary: bytes, ptx: str, kernels: Iterable[str], variables: Iterable
     if missing is not None:
         raise Refused(f"which of its kernels {source_name(missing)} is, is not certain")
     return Code(binary, names, paired(variables, _VARIABLE.findall(ptx)))
+
+
+def linked(parts: Sequence[bytes], target: str) -> bytes:
+    """The machine code of a program from that of its files. Refused where it cannot be linked."""
+    nvcc = tool(NAME)
+    assert nvcc is not None
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        paths = [Path(folder, f"{number}.cubin") for number in range(len(parts))]
+        for path, part in zip(paths, parts):
+            path.write_bytes(part)
+        made = Path(folder, "linked.cubin")
+        ran = run_tool([str(nvcc.with_name("nvlink")), f"--arch={target}", *map(str, paths), "-o", str(made)])
+        if ran.returncode or not made.is_file():
+            raise Refused(failure_reason(ran, ERROR))
+        return made.read_bytes()
 
 
 def _tile_flags(text: str) -> Sequence[str]:
@@ -131,6 +151,8 @@ def _by_common_name(symbols: Iterable[str]) -> Mapping[str, list[str]]:
 
 def _common(symbol: str) -> str:
     """What the mangled names of both compilers for one thing have in common."""
+    if (static := _STATIC.match(symbol)) is not None:
+        symbol = symbol[static.end() + int(static["length"]) + 1 :]
     if not symbol.startswith("_Z"):
         return symbol
     parts, position = ["_Z"], 2

@@ -8,7 +8,6 @@ for the address of one, which is then on the GPU alone.
 from __future__ import annotations
 
 import ctypes
-import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from tilewright.cpp.gpu import nvcc, nvrtc
 from tilewright.cpp.host.stubs import VARIABLES
 from tilewright.cpp.translation import Made, Request, file_number, through_cache
 from tilewright.gpu_runtime import driver
+from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.system.forks import load
 
 _ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)
@@ -47,20 +47,32 @@ class SimtFile:
 
 def simt_files(requests: Sequence[Request]) -> list[SimtFile]:
     """The SIMT kernels of a program, for the GPU of this machine. TileError for what it cannot have there."""
-    target, found = f"sm_{driver.device().capability}", []
+    target = f"sm_{driver.device().capability}"
+    part = len(requests) > 1 and any(json.loads(_code(request, target, "alone")[0]) for request in requests)
+    made = [_code(request, target, "part" if part else "whole") for request in requests]
+    codes = [code for _, code in made if code]
+    if part:
+        try:
+            codes = [nvcc.linked(codes, target)] * len(codes)
+        except nvcc.Refused as e:
+            raise TileUnsupportedFeatureError(f"the device code of the program cannot be linked: {e}") from None
+    files = [(request, json.loads(head)) for request, (head, code) in zip(requests, made) if code]
+    return [
+        SimtFile(kernels, variables, code, VARIABLES + file_number(request))
+        for (request, (kernels, variables)), code in zip(files, codes)
+    ]
 
-    def device_code(request: Request) -> Made:
-        made: Made = load("tilewright.cpp.host.units").device_code(request, target)
+
+def _code(request: Request, target: str, how: str) -> tuple[bytes, bytes]:
+    """What ``device_code`` makes of a file: names, and code."""
+
+    def make() -> Made:
+        made: Made = load("tilewright.cpp.host.units").device_code(request, target, how)
         return made
 
-    for request in requests:
-        make = functools.partial(device_code, request)
-        made = through_cache(request, f"SIMT kernels for {target}, {nvcc.identity()}, {nvrtc.identity()}", make)
-        head, _, code = made.partition(b"\n")
-        if code:
-            kernels, variables = json.loads(head)
-            found.append(SimtFile(kernels, variables, code, VARIABLES + file_number(request)))
-    return found
+    what = f"SIMT kernels for {target}, {how}, {nvcc.identity()}, {nvrtc.identity()}"
+    head, _, code = through_cache(request, what, make).partition(b"\n")
+    return head, code
 
 
 def allocate(size: int) -> int:
@@ -103,6 +115,7 @@ class SimtPrograms:
         self._shared: set[int] = set()  # variables, by their address here, that are on the GPU alone
         self._functions: dict[str, ctypes.c_void_p] = {}
         self._variables: dict[str, list[tuple[int, int, int]]] = {}  # address here and there, and bytes
+        self._modules: dict[bytes, tuple[ctypes.c_void_p, list[tuple[int, int, int]]]] = {}  # by their code
         with driver.device().current():
             for file in files:
                 self._load(library, file)
@@ -119,9 +132,11 @@ class SimtPrograms:
             driver.call("cuCtxSynchronize")
 
     def _load(self, library: ctypes.CDLL, file: SimtFile) -> None:
-        module = ctypes.c_void_p()
-        driver.call("cuModuleLoadData", ctypes.byref(module), file.code)
-        variables = []
+        if file.code not in self._modules:  # files that are linked have one
+            module = ctypes.c_void_p()
+            driver.call("cuModuleLoadData", ctypes.byref(module), file.code)
+            self._modules[file.code] = module, []
+        module, variables = self._modules[file.code]
         for known, here in _rows(ctypes.addressof(ctypes.c_char.in_dll(library, file.table))):
             name = file.variables.get(known.decode())
             if name is None:  # nor does nvcc have it, where no kernel uses it

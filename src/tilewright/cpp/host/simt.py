@@ -217,9 +217,10 @@ def code_of(symbol: str, way: Way) -> str:
     return f"{{ ptr, ptr, i64{', ptr' * 7} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
 
 
-def variables(text: str, kernels: Iterable[str]) -> list[str]:
+def variables(text: str, kernels: Iterable[str], *, visible: bool = False) -> list[str]:
     """The variables that ``kernels`` of the module ``text`` may use, of those that it defines in the memory of the
-    device, and those with addresses that the host copies by their names, as it does those of functions."""
+    device, and those with addresses that the host copies by their names, as it does those of functions; ``visible``:
+    and all that other files see, of the host, too."""
     calls = direct_calls(text)
     named = {name for symbol in called_from(calls, kernels) for name in calls[symbol]}
     copying = {name for name in calls if _OF_SYMBOLS.match(name)}
@@ -230,8 +231,18 @@ def variables(text: str, kernels: Iterable[str]) -> list[str]:
         name
         for match in GLOBAL.finditer(text)
         if match["kind"] == "global" and not re.search("external|thread_local", match["how"])
-        if (name := match[1].strip('"')) in named or (name in copied and re.search(NAME, match["rest"]))
+        if (name := match[1].strip('"')) in named
+        or (name in copied and re.search(NAME, match["rest"]))
+        or (visible and not re.search("internal|private|linkonce|weak|appending", match["how"]))
     ]
+
+
+def missing(text: str, kernels: Iterable[str]) -> set[str]:
+    """What the SIMT ``kernels`` of the module ``text`` use of other files: functions and variables."""
+    calls = direct_calls(text)
+    named = {name for symbol in called_from(calls, kernels) for name in calls[symbol]}
+    others = {m[1].strip('"') for m in GLOBAL.finditer(text) if re.match("external (?!.*thread_local)", m["how"])}
+    return named & (others | {*_ELSEWHERE.findall(text)})
 
 
 def shared_types(text: str, kernels: Iterable[str]) -> dict[str, str]:

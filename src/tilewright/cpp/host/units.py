@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tilewright.cpp.host.parameters import with_objects
-from tilewright.cpp.host.simt import SimtModule, shared_types, variables, with_threads
+from tilewright.cpp.host.simt import SimtModule, missing, shared_types, variables, with_threads
 from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request, file_number
 from tilewright.frontend.cpp import module, optimize
@@ -19,12 +20,14 @@ from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.source import refuse_device_constructs, with_dynamic_shared
 from tilewright.frontend.cpp.spaces import (
     SIMT,
+    device_functions,
     refuse_device_functions,
     refuse_host_functions,
     refuse_tile_functions,
     texts_of,
 )
 from tilewright.frontend.cpp.toolchain import Options, Output, compile_to_llvm, expanded, to_object
+from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.system.forks import load
 
 
@@ -43,21 +46,32 @@ def compiled(request: Request) -> Made:
     described = module.described(llvm, [*kernels, *simt])
     names = {symbol: name for symbol, name, _ in described}
     made = with_stubs(threads.llvm, names, threads.ways, _bounds(llvm), shared_types(llvm, simt), llvm)
-    if simt:
-        made = with_variables(made, variables(llvm, simt), file_number(request))
+    if simt or _shares(texts):
+        known = variables(llvm, [*simt, *device_functions(llvm, texts)], visible=_shares(texts))
+        made = with_variables(made, known, file_number(request))
     head = json.dumps([described[: len(kernels)], [names[:2] for names in described[len(kernels) :]]])
     return f"{head}\n".encode() + to_object(made, fast=bool(simt)), files
 
 
-def device_code(request: Request, target: str) -> Made:
+def device_code(request: Request, target: str, how: str = "whole") -> Made:
     """The SIMT kernels of a file for GPUs: the names that their code has for them and for variables as JSON in a line,
-    and their code: of nvcc, or else NVRTC, where it is installed and takes the file, and otherwise of Clang."""
+    and their code: of nvcc, or else NVRTC, where it is installed and takes the file, and otherwise of Clang. ``how``
+    says whether it is the code of a "whole" program, or "part" of that, which nvcc links; "alone" asks for no code, but
+    whether something of other files is needed, as JSON."""
     host = _host_llvm(request, {"TW_SIMT_GPU": "1"})
     llvm, files = host.llvm, host.files
     kernels = _annotated(llvm, "tw.simt")
-    known = variables(llvm, kernels)
-    compilers = (load(f"tilewright.cpp.gpu.{name}") for name in ("nvcc", "nvrtc"))
-    compiler = next((each for each in compilers if each.available()), None) if kernels else None
+    if how == "alone":
+        return json.dumps(bool(missing(llvm, kernels))).encode(), files
+    texts = texts_of(request.name, request.text, files)
+    shares = how == "part" and _shares(texts) and not request.name.endswith((".cpp", ".cc", ".cxx"))
+    known = variables(llvm, [*kernels, *(device_functions(llvm, texts) if shares else ())], visible=shares)
+    if not (kernels or shares):
+        return f"{json.dumps([{}, {}])}\n".encode(), files
+    compilers = [load(f"tilewright.cpp.gpu.{name}") for name in ("nvcc", "nvrtc")]
+    compiler = next((each for each in compilers if each.available()), None)
+    if how == "part":
+        return _part(request, compilers[0], module.described(llvm, kernels), known, target), files
     if compiler is not None:
         named = {symbol: name for symbol, name, _ in module.described(llvm, kernels)}
         try:
@@ -69,6 +83,23 @@ def device_code(request: Request, target: str) -> Made:
     head = json.dumps([{name: name for name in kernels}, {name: name for name in known}])
     ptx = load("tilewright.cpp.gpu.ptx").to_ptx(llvm, kernels, known, target) + "\0" if kernels else ""
     return f"{head}\n{ptx}".encode(), files
+
+
+def _shares(texts: Mapping[str, str]) -> bool:
+    """Whether a file may have functions or variables for devices that other files use."""
+    return any(re.search(r"\b__(?:device|constant|managed)__\b", text) for text in texts.values())
+
+
+def _part(request: Request, nvcc: Any, described: Any, known: Sequence[str], target: str) -> bytes:
+    """``device_code`` of a file that is linked with others. TileUnsupportedFeatureError where nvcc does not do it."""
+    needs = f"SIMT code of {request.name} and of other files call each other, which nvcc links"
+    if not nvcc.available():
+        raise TileUnsupportedFeatureError(f"{needs}: install the CUDA toolkit, or write them in one file")
+    try:
+        code = nvcc.compiled(request, [symbol for symbol, *_ in described], known, target, part=True)
+    except nvcc.Refused as e:
+        raise TileUnsupportedFeatureError(f"{needs}; write them in one file, as nvcc does not do it: {e}") from None
+    return f"{json.dumps([code.kernels, code.variables])}\n".encode() + code.binary
 
 
 def _host_llvm(request: Request, defines: Mapping[str, str]) -> Output:

@@ -89,6 +89,13 @@ def refuse_device_functions(llvm: str, texts: Mapping[str, str], defines: Mappin
                 )
 
 
+def device_functions(llvm: str, texts: Mapping[str, str]) -> list[str]:
+    """The functions of the user for devices that other files may call, or with variables that these may use."""
+    source = Source(llvm, texts, {})
+    inside = re.compile(r"define (?:\w+ )*(?:linkonce_odr|internal|available_externally) ")
+    return [s for s, head in source.heads.items() if not inside.match(head) and source.is_for_devices(s)]
+
+
 def refuse_tile_functions(
     llvm: str, kernels: Collection[str], texts: Mapping[str, str], defines: Mapping[str, str | int]
 ) -> None:
@@ -127,7 +134,7 @@ class Source:
         self._texts = texts
         self._words: dict[str, re.Pattern[str]] = {}  # by what is said of a space
         self._locations = Locations({int(n): line for n, line in re.findall(r"^!(\d+) = (.*)$", llvm, re.M)})
-        self._heads = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(llvm)}
+        self.heads = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(llvm)}
         self._masked = {file: mask(without_directives(each)) for file, each in texts.items()}
         self._macros: dict[str, set[str]] = {}  # what each stands for, in any of the files
         for name, value in (m.groups() for text in self._all for m in _DEFINE.finditer(text)):
@@ -136,7 +143,7 @@ class Source:
 
     def _subprogram(self, symbol: str) -> int | None:
         """The number of its metadata."""
-        found = re.search(r"!dbg !(\d+) \{", self._heads[symbol].split("\n", 1)[0] + "\n")
+        found = re.search(r"!dbg !(\d+) \{", self.heads[symbol].split("\n", 1)[0] + "\n")
         return None if found is None else int(found[1])
 
     def name(self, symbol: str) -> str:
@@ -242,12 +249,12 @@ class Source:
     def use(self, user: str, name: str) -> Loc:
         """Where ``user`` mentions ``name`` first."""
         used = re.compile(rf'@"?{re.escape(name)}"?(?![-\w.$])[^\n]*(?:\n +to label[^\n]*)?!dbg !(\d+)')
-        found = used.search(self._heads[user].split("\n", 1)[1])
+        found = used.search(self.heads[user].split("\n", 1)[1])
         return UNKNOWN if found is None else self._locations.loc(int(found[1]))
 
     def call(self, caller: str, symbol: str) -> Loc | None:
         """Where ``caller`` calls ``symbol``."""
-        call = re.search(_CALL.format(re.escape(symbol)), self._heads.get(caller, ""))
+        call = re.search(_CALL.format(re.escape(symbol)), self.heads.get(caller, ""))
         return None if call is None else self._locations.loc(int(call[1]))
 
 
