@@ -169,3 +169,43 @@ def test_what_a_kernel_leads_to_is_refused_where_it_stands(tmp_path: Path) -> No
     ):
         done = run(tmp_path, f'#include "lib.h"\n__global__ void k(float* p) {{ *p = {call}; }}\nint main() {{}}\n')
         assert done.returncode != 0 and f"lib.h:{line}:" in done.stderr and message in done.stderr
+
+
+MDSPAN = """#include <array>
+#include <cstdio>
+#include <cuda/std/mdspan>
+namespace std_ = cuda::std;
+using Fixed = std_::mdspan<float, std_::extents<int, 4, 6>>;
+static_assert(sizeof(Fixed) == sizeof(float*) && Fixed::rank_dynamic() == 0);
+template <class A, class B> __global__ void add(A a, B b) {
+  static_assert(A::rank() == 2);
+  int i = threadIdx.y, j = threadIdx.x;
+  if (i < a.extent(0) && j < a.extent(1)) a(i, j) += 100 * b(i, j);
+}
+int main() {
+  float *p, *q; cudaMallocManaged(&p, 96); cudaMallocManaged(&q, 96);
+  for (int i = 0; i < 24; i++) p[i] = 0, q[i] = i;
+  std_::mdspan deduced(p, 4, 6);
+  std_::mdspan<float const, std_::dextents<int, 2>> read = Fixed(q);
+  std_::mdspan<float, std_::extents<int, std_::dynamic_extent, 6>, std_::layout_left> left(q, 4);
+  std_::layout_stride::mapping<std_::dextents<int, 2>> by(std_::dextents<int, 2>(2, 3), std::array<int, 2>{12, 2});
+  add<<<1, dim3(6, 4)>>>(deduced, read);
+  add<<<1, dim3(6, 4)>>>(deduced, left);
+  add<<<1, dim3(6, 4)>>>(std_::mdspan(p, by), std_::mdspan(q, std_::extents<int, 2, 12>{}));
+  printf("%s %zu %d %d %d %d:", cudaGetErrorName(cudaDeviceSynchronize()), deduced.size(), int(left.stride(1)),
+         int(by.required_span_size()), deduced.extents() == Fixed::extents_type(), int(deduced(1, 2)));
+  for (int i = 0; i < 24; i++) printf(" %g", p[i] / 100);
+}
+"""
+
+
+def test_views_of_several_dimensions(tmp_path: Path) -> None:
+    program = tmp_path / "program.cu"
+    program.write_text(MDSPAN)
+    command = [sys.executable, "-m", "tilewright", "run", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    sums = [i * 6 + j + i + 4 * j for i in range(4) for j in range(6)]
+    for i, j in ((i, j) for i in range(2) for j in range(3)):
+        sums[12 * i + 2 * j] += 12 * i + j
+    wanted = f"cudaSuccess 24 4 17 1 {100 * sums[8]}: " + " ".join(map(str, sums))
+    assert (done.stdout, done.stderr) == (wanted, "")
