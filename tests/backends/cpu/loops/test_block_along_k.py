@@ -11,7 +11,7 @@ from support.passes import check
 
 import tilewright as ct
 from tilewright.backends.cpu.loops.block_along_k import BlockAlongK
-from tilewright.backends.cpu.target import host
+from tilewright.backends.cpu.target import Processor, host
 from tilewright.ir.ops.control import For
 from tilewright.ir.parser import parse_function
 
@@ -81,9 +81,9 @@ def test_the_steps_that_are_left_over_follow() -> None:
     check(BlockAlongK(AVX512), program(), after)
 
 
-def loops(text: str) -> list[tuple[int, ...]]:
+def loops(text: str, processor: Processor = AVX512) -> list[tuple[int, ...]]:
     """The shape of the left operand in each loop."""
-    made = BlockAlongK(AVX512).run(parse_function(text))
+    made = BlockAlongK(processor).run(parse_function(text))
     return [op.body.ops[0].result.tile.shape for op in made.walk() if isinstance(op, For)]
 
 
@@ -91,6 +91,14 @@ def test_a_known_number_of_steps() -> None:
     assert loops(program("%eight")) == [(32, 512)]
     assert loops(program("%seven")) == [(32, 256), (32, 128), (32, 64)]
     assert loops(program("%one")) == [(32, 64)]
+
+
+@pytest.mark.parametrize(("dot", "depth"), [(False, 512), (True, 256)])
+def test_products_by_dot_instructions_take_shorter_steps(dot: bool, depth: int) -> None:
+    text = program("%eight").replace("view<f32", "view<bf16").replace("ptr<f32>", "ptr<bf16>")
+    text = text.replace("f32[32,64]", "bf16[32,64]").replace("f32[64,32]", "bf16[64,32]")
+    processor = AVX512._replace(features=AVX512.features._replace(dot_bfloat=dot, dot_bfloat_tiles=False))
+    assert loops(text, processor)[0] == (32, depth)
 
 
 @pytest.mark.parametrize(

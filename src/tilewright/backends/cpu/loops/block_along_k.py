@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from tilewright.backends.cpu.loops.dot import Product, dot_instruction
 from tilewright.backends.cpu.loops.kinds import takes_lines
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.target import Processor
@@ -23,10 +24,10 @@ from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import clone_op, stand_for
 from tilewright.transforms.base import InPlacePass
 
-# Bytes of scratch memory for a row of a wide tile, of floats and of bytes: accumulators pass between registers and the
-# second-level cache once for each such step (benchmarks/results/constants.md; that of bytes is chosen, no measurement
-# is kept).
-_ROW_BYTES, _BYTE_ROW_BYTES = 2048, 512
+# Bytes of scratch memory for a row of a wide tile, of floats, of those that go by dot instructions, and of bytes:
+# accumulators pass between registers and the second-level cache once for each such step
+# (benchmarks/results/constants.md; that of bytes is chosen, no measurement is kept).
+_ROW_BYTES, _DOT_ROW_BYTES, _BYTE_ROW_BYTES = 2048, 1024, 512
 # Bytes of an operand in scratch memory: a part of a second-level cache, in which the accumulators lie, too.
 _LARGEST = 256 << 10
 # The same for operands whose lines are read where they are: longer ones are fetched ahead better, but copied as a whole
@@ -80,8 +81,12 @@ class _Steps:
         count, most = 1, constant_of(loop.upper)
         depth = mma.x.tile.shape[-1]
         largest = max(v.tile.size * element_bytes(v.tile.dtype) for op in axes for v in op.results)
-        row_bytes, limit = _ROW_BYTES if mma.x.tile.element.is_floating else _BYTE_ROW_BYTES, _LARGEST
-        if takes_lines(mma, processor):
+        row_bytes, limit = _ROW_BYTES, _LARGEST
+        if mma.x.tile.element.is_integer:
+            row_bytes = _BYTE_ROW_BYTES
+        elif dot_instruction(processor, Product.of(mma)) is not None:
+            row_bytes = _DOT_ROW_BYTES
+        elif takes_lines(mma, processor):
             row_bytes, limit = _LINE_BYTES, _LARGEST_LINES
         wanted = row_bytes // element_bytes(mma.x.tile.element)
         while 2 * count * depth <= wanted and 2 * count * largest <= limit and (most is None or 2 * count <= most):
