@@ -22,7 +22,7 @@ import ctypes
 
 from llvmlite import ir
 
-from tilewright.ir.dtypes import DType, float32
+from tilewright.ir.dtypes import DType
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.semantics.conversion import to_float64
 from tilewright.ir.types import ElementType, PointerType
@@ -80,7 +80,7 @@ class Splat(ir.Constant):  # type: ignore[misc]
         if isinstance(scalar, ir.IntType):
             text = str(int(value) & ((1 << scalar.width) - 1))
         elif scalar == F32:
-            text = scalar.format_constant(ctypes.c_float(value).value)
+            text = scalar.format_constant(ctypes.c_float(value).value)  # infinite beyond the range
         else:
             text = scalar.format_constant(float(value))
         # ir.Constant would spell out every lane of a vector.
@@ -96,8 +96,6 @@ def constant(dtype: ElementType, value: Number, lanes: int | None = None) -> ir.
     """``value`` as a register of ``dtype``: integers wrap, floats are rounded to nearest, ties to even."""
     if isinstance(dtype, DType) and dtype.is_bool:
         value = bool(value)
-    elif dtype is float32 and isinstance(value, float):
-        value = ctypes.c_float(value).value  # infinite beyond the range
     elif isinstance(dtype, DType) and dtype.is_floating:
         value = float(to_float64(constant_array(value, dtype, ()), dtype))
     return Splat(register_type(dtype, lanes), value)

@@ -13,7 +13,7 @@ from tilewright.ir.dtypes import DType, int32, int64
 from tilewright.ir.enums import CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Max, Min, Mul, Sub
-from tilewright.ir.ops.shape import Broadcast, Constant, Iota, PtrOffset, Reshape
+from tilewright.ir.ops.shape import Broadcast, Iota, PtrOffset, Reshape, constant_of
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 from tilewright.transforms.base import InPlacePass
 
@@ -69,19 +69,17 @@ class _Lowering:
         single = isinstance(op, memory.LoadView) and op.result.tile.size == 1
         shape = () if single else t.tile_shape
         pointers, mask = self._tile(op, view, t, shape, b)
+        order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
         if isinstance(op, memory.LoadView):
             padding = None
             if mask is not None and t.padding is not PaddingMode.UNDETERMINED:
                 padding = b.constant(memory.padding_value(t.padding, t.view.dtype), t.view.dtype, shape)
-            order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
             loaded = b.emit(memory.Load, pointers, mask, padding, latency=op.latency, **order)
             op.result.replace_all_uses_with(b.emit(Reshape, loaded, shape=t.tile_shape) if single else loaded)
         elif isinstance(op, memory.StoreView):
-            order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
             b.emit_op(memory.Store, pointers, op.value, mask, latency=op.latency, **order)
         else:
             assert isinstance(op, memory.AtomicView)
-            order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
             if op.memory_order is MemoryOrder.WEAK:
                 order = {"memory_order": MemoryOrder.RELAXED, "memory_scope": MemoryScope.DEVICE}
             b.emit_op(memory.AtomicRmw, pointers, op.value, mask, kind=op.kind, **order)
@@ -95,8 +93,8 @@ class _Lowering:
         wide = _offset_dtype(view, t)
         offsets: Value | None = None
         for k, (axis, n) in enumerate(zip(t.order, t.tile_shape)):
-            start, known_start = self._start(op.indices[k], t.steps[k], b)
-            if known_start != 0:
+            start = _start(op.indices[k], t.steps[k], b)
+            if constant_of(start) != 0:
                 base = b.emit(PtrOffset, base, _times(b, start, view.strides[axis]), in_array=False)
             if n > 1:
                 along = _line(b, n, k, len(shape), wide)
@@ -106,35 +104,21 @@ class _Lowering:
                 spread = _spread(b, along, shape)
                 offsets = spread if offsets is None else b.emit(Add, offsets, spread)
             if not op.promised[k]:
-                inside = self._inside(op.indices[k], known_start, start, view.shape[axis], n, k, shape, b)
+                inside = self._inside(op, k, start, view.shape[axis], shape, b)
                 mask = inside if mask is None else b.emit(And, mask, inside)
         pointers = _fill(b, base, shape)
         return pointers if offsets is None else b.emit(PtrOffset, pointers, offsets), mask
 
-    def _start(self, index: Value, step: int, b: Builder) -> tuple[Value, int | None]:
-        """The first element of the tile along an axis, in 64 bits, and as a number if it is known."""
-        if isinstance(index.op, Constant):
-            known = int(index.op.value) * step
-            return b.constant(known, int64), known
-        return _times(b, _integer(b, index, int64), step), None
-
     def _inside(
-        self,
-        index: Value,
-        known: int | None,
-        start: Value,
-        extent: Value | int,
-        n: int,
-        axis: int,
-        shape: tuple[int, ...],
-        b: Builder,
+        self, op: memory.ViewMemoryOp, k: int, start: Value, extent: Value | int, shape: tuple[int, ...], b: Builder
     ) -> Value:
-        """Which elements of a tile of ``shape`` lie in the array along ``axis``: 0 <= start + i < extent.
+        """Which elements of a tile of ``shape`` lie in the array along axis ``k``: 0 <= start + i < extent.
 
         Positions are relative to the tile, i < extent - start, and that is clamped to 0 and the extent of the tile: so
         elements are compared in 32 bits. One that is alone is compared as a scalar.
         """
-        line = None if n == 1 else _line(b, n, axis, len(shape), int32)
+        n = op.view.partition.tile_shape[k]
+        line = None if n == 1 else _line(b, n, k, len(shape), int32)
 
         def compared(bound: Value | int, predicate: CmpPredicate) -> Value:
             end = _integer(b, bound, int64)
@@ -145,9 +129,15 @@ class _Lowering:
             return b.emit(Cmp, line, _fill(b, narrow, line.tile.shape), predicate=predicate)
 
         inside = compared(extent, CmpPredicate.LT)
-        if not ((known is not None and known >= 0) or self.ranges.range(index)[0] >= 0):
+        if self.ranges.range(op.indices[k])[0] < 0:
             inside = b.emit(And, inside, compared(0, CmpPredicate.GE))
         return _fill(b, inside, shape) if line is None else _spread(b, inside, shape)
+
+
+def _start(index: Value, step: int, b: Builder) -> Value:
+    """The first element of the tile along an axis, in 64 bits."""
+    number = constant_of(index)
+    return b.constant(int(number) * step, int64) if number is not None else _times(b, _integer(b, index, int64), step)
 
 
 def _offset_dtype(view: _View, t: PartitionViewType) -> DType:
@@ -167,8 +157,8 @@ def _offset_dtype(view: _View, t: PartitionViewType) -> DType:
 def _integer(b: Builder, value: Value | int, dtype: DType) -> Value:
     if isinstance(value, int):
         return b.constant(value, dtype)
-    if isinstance(value.op, Constant):
-        return b.constant(int(value.op.value), dtype)
+    if (number := constant_of(value)) is not None:
+        return b.constant(int(number), dtype)
     return value if value.tile.element is dtype else b.emit(Cast, value, dtype=dtype)
 
 
