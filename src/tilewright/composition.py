@@ -29,7 +29,7 @@ _BACKENDS = {
 # backend, the package without which it does not, and the predicate that finds them. What was measured is in
 # benchmarks/results. TILEWRIGHT_BACKEND and use_backend decide otherwise.
 _TAKEN_FROM_GPU = {
-    "MMA ops of floats that warp groups do not do, or in all bits": ("triton", "triton", "has_slower_mma"),
+    "MMA ops of floats that are slower": ("triton", "triton", "has_slower_mma"),
 }
 
 

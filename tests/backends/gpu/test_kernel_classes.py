@@ -20,9 +20,11 @@ from tilewright.runtime.launch import specialization
 E4M3 = ml_dtypes.float8_e4m3fn
 
 
-def is_taken(dtype: Any, tile: tuple[int, int, int], target: str = "sm_90", *, rounded: bool = False) -> bool:
+def is_taken(
+    dtype: Any, tile: tuple[int, int, int], target: str = "sm_90", *, rounded: bool = False, columns: int = 256
+) -> bool:
     sums = np.int32 if np.dtype(dtype).kind == "i" else np.float64 if dtype is np.float64 else np.float32
-    arrays = aligned((256, 256), dtype), aligned((256, 256), dtype), aligned((256, 256), sums)
+    arrays = *(aligned((256, columns), dtype) for _ in range(2)), aligned((256, 256), sums)
     arguments = (
         *arrays,
         *tile,
@@ -43,12 +45,20 @@ def test_matmuls_on_hopper_stay_but_small_ones_of_8_bit_floats(dtype: Any, tile:
 
 def test_matmuls_of_float32_are_taken_but_not_those_of_tfloat32_and_float64() -> None:
     assert is_taken(np.float32, (64, 64, 32))
-    assert not is_taken(np.float32, (128, 128, 32), rounded=True) and not is_taken(np.float64, (32, 32, 32))
+    assert not is_taken(np.float32, (128, 128, 32), rounded=True) and not is_taken(np.float64, (64, 64, 32))
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_100", "sm_120"])
-def test_mma_ops_of_floats_on_other_gpus_are_taken(target: str) -> None:
-    assert is_taken(np.float16, (128, 128, 64), target) and not is_taken(np.int8, (128, 128, 64), target)
+def test_mma_ops_of_floats_are_taken_where_accumulators_have_a_memory() -> None:
+    assert is_taken(np.float16, (128, 128, 64), "sm_100") and not is_taken(np.int8, (128, 128, 64), "sm_100")
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_86", "sm_89", "sm_120"])
+def test_mma_ops_on_other_gpus_stay_where_threads_load_four_bytes_at_once(target: str) -> None:
+    for dtype in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64, E4M3, np.int8):
+        assert not is_taken(dtype, (64, 64, 64), target)
+    assert is_taken(np.float16, (64, 64, 32), target, columns=255) and is_taken(E4M3, (64, 64, 32), target, columns=254)
+    assert not is_taken(np.float16, (64, 64, 32), target, columns=248)
+    assert not is_taken(np.float32, (64, 64, 32), target, columns=255)
 
 
 @ct.kernel
@@ -80,10 +90,42 @@ def test_operands_that_threads_convert() -> None:
     assert has_slower_mma(function, GpuBackend("sm_90"))
 
 
-def test_operands_that_threads_gather() -> None:
+@ct.kernel
+def carried(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
+    state = ct.zeros((64, 64), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (64, 64))):
+        x = ct.load(a, (0, k), (64, 64))
+        state = ct.mma(x, state.astype(a.dtype), ct.mma(x, ct.load(b, (k, 0), (64, 64)), state))
+    ct.store(c, (0, 0), state.astype(c.dtype))
+
+
+@pytest.mark.parametrize(("target", "taken"), [("sm_80", False), ("sm_90", True)])
+def test_operands_that_threads_gather(target: str, taken: bool) -> None:
     half = aligned((256, 256), np.float16)
     function = specialization(gathered, (half, np.zeros(64, np.int32), half, half), "reference").function
-    assert has_slower_mma(function, GpuBackend("sm_90"))
+    assert has_slower_mma(function, GpuBackend(target)) == taken
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_operands_that_threads_compute_stay(target: str) -> None:
+    half = aligned((256, 256), np.float16)
+    function = specialization(carried, (half, half, half), "reference").function
+    assert not has_slower_mma(function, GpuBackend(target))
+
+
+@ct.kernel
+def scaled(a: ct.Array, s: ct.Array, b: ct.Array, t: ct.Array, c: ct.Array) -> None:
+    x, y = ct.load(a, (0, 0), (64, 64)), ct.load(b, (0, 0), (64, 64))
+    u, v = ct.load(s, (0, 0), (64, 2)), ct.load(t, (0, 0), (2, 64))
+    ct.store(c, (0, 0), ct.mma_scaled(x, u, y, v, ct.zeros((64, 64), ct.float32)))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90", "sm_120"])
+def test_scaled_operands_stay(target: str) -> None:
+    e8m0 = ml_dtypes.float8_e8m0fnu
+    values, scales = aligned((64, 64), E4M3), (aligned((64, 2), e8m0), aligned((2, 64), e8m0))
+    arguments = values, scales[0], values, scales[1], aligned((64, 64), np.float32)
+    assert not has_slower_mma(specialization(scaled, arguments, "reference").function, GpuBackend(target))
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
@@ -104,9 +146,9 @@ def test_the_backend_of_a_target(target: str, backend: str) -> None:
     assert added.compile_for(target, (half, half, half)).compilation.backend == backend
 
 
-@pytest.mark.parametrize(("target", "taken"), [("sm_80", True), ("sm_90", False)])
-def test_lists_stay_where_warp_groups_multiply(target: str, taken: bool) -> None:
-    """Also where the copy engine cannot read an array, and in all bits of float32."""
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_lists_stay(target: str) -> None:
+    """Also in all bits of float32; where the copy engine cannot read an array, on Hopper."""
     for dtype, columns in ((np.float16, 64), (np.float16, 61), (np.float32, 64)):
         function = Lists(((64, columns, columns),), dtype=dtype).function
-        assert has_slower_mma(function, GpuBackend(target)) == taken
+        assert has_slower_mma(function, GpuBackend(target)) == (target == "sm_80" and columns == 61)

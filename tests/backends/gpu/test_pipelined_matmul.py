@@ -145,12 +145,12 @@ def test_operands_in_another_shape_are_copied_as_wide() -> None:
 
 @pytest.mark.parametrize("stages", [1, 3])
 def test_without_tensor_cores_operands_come_in_steps(stages: int) -> None:
-    """Eight of k at a time: not all of it in the registers of each thread."""
+    """Four of k at a time: not all of it in the registers of each thread."""
     (function,) = launch(96, np.float32, stages=stages)
     products = [op for op in function.walk() if isinstance(op, GpuMma)]
     assert [(op.instruction, op.x.tile.shape, op.y.tile.shape) for op in products] == [
-        ((1, 1, 1), (32, 8), (8, 64))
-    ] * 4
+        ((1, 1, 1), (32, 4), (4, 64))
+    ] * 8
     for v in (products[0].x, products[0].y):
         assert v.tile.layout is not None and v.tile.layout.num_registers <= 64
 

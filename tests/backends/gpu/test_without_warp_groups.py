@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from backends.gpu.test_attention import run
+from support.gpu_attention import attended
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, aligned, matmul
 from support.ptx.backend import PtxBackend, ptx_backend
@@ -61,12 +62,16 @@ def multiply(
 
 
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("tile", [(32, 64, 32), (64, 32, 64)])
+@pytest.mark.parametrize("tile", [(64, 64, 32), (64, 64, 64)])
 def test_tfloat32_is_rounded_behind_the_copies(tile: tuple[int, int, int], turned: bool) -> None:
     """What lies along k is loaded by ``ldmatrix``, words as they are."""
     text = multiply(np.float32, tile, turned=turned, rounded=True)
     assert "cp.async" in text and "mma.sync.aligned.m16n8k8.row.col.f32.tf32" in text
     assert ("ld.shared.b32" in text) == (not turned) and "ldmatrix" in text
+
+
+def test_small_tiles_in_all_bits_have_two_warps() -> None:
+    assert [compiled(np.float32, (n, 64, 16), "sm_80").threads for n in (32, 64, 128)] == [64, 64, 128]
 
 
 def test_more_registers_for_operands_of_tfloat32_are_those_of_more_warps() -> None:
@@ -106,6 +111,18 @@ def test_attention(make: Callable[[], Any], causal: bool) -> None:
     function = run(make, 128, 64, 64, causal=causal, dtype=BF16)
     loop = next(op for op in function.walk() if isinstance(op, For))
     assert sum(isinstance(op, Barrier) for op in loop.walk()) == 1
+
+
+@pytest.mark.parametrize(("kernel", "stages"), [((128, 64), 2), ((64, 64), 2)])
+def test_steps_that_wait_for_their_own_mma_ops_have_two_stages(kernel: tuple[int, int], stages: int) -> None:
+    assert f"pipeline stages: {stages}" in compile_to_ptx(attended(*kernel, 64), "sm_80", None).schedule
+    assert "pipeline stages: 3" in compiled(np.float16, (128, 64, 64), "sm_80").schedule
+
+
+def test_a_few_roundings_are_made_before_operands_are_exchanged() -> None:
+    """Of tfloat32, where a thread has few accumulators: what was copied ahead is read as it was loaded."""
+    text = multiply(np.float32, (32, 32, 32), rounded=True)
+    assert "cp.async" in text and "ld.shared.v4" in text
 
 
 @pytest.mark.parametrize("make", [INTERPRETED, AS_PTX])

@@ -61,11 +61,11 @@ UNROLLED = STEPS[: STEPS.index("  %steps")] + part(0, "acc", "t") + part(1, "t",
 
 
 def test_an_operand_that_was_loaded_is_read_again_and_another_is_stored() -> None:
-    check(SplitFma(most=256), text(WHOLE), text(STEPS), names=False)
+    check(SplitFma(8, most=256), text(WHOLE), text(STEPS), names=False)
 
 
 def test_few_instructions_need_no_loop() -> None:
-    check(SplitFma(most=257), text(WHOLE), text(UNROLLED), names=False)
+    check(SplitFma(8, most=257), text(WHOLE), text(UNROLLED), names=False)
 
 
 def test_one_step_stays() -> None:

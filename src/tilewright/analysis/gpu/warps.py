@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.analysis.live_ranges import LiveRanges, most_at_once
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.dtypes import tfloat32
+from tilewright.ir.dtypes import float32, tfloat32
 from tilewright.ir.gpu_stage import ROW_PART
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import LoopOp
@@ -20,6 +20,7 @@ LANES = 32
 _FEWEST, _MOST = 2, 32
 _ELEMENTS = 16  # of a thread: it has two or more accesses of 16 bytes under way, and several CTAs fit on an SM
 _SMALL_PRODUCT = 32 * 32  # elements of an accumulator for two warps: benchmarks/results/gpu_products.md
+_SMALL_EXACT_PRODUCT = 64 * 64  # without tensor cores: on an H200 1.07 of four warps with 64x64, 1.8 with 32x32
 _ACCUMULATORS, _ALL_ACCUMULATORS = 128, 160  # of a thread: of one MMA op, of all in a block
 
 # Of an SM: CUDA C++ Programming Guide, technical specifications.
@@ -45,8 +46,11 @@ def suitable_warps(function: Function) -> int:
         beside: Counter[Block | None] = Counter()
         for op in mmas:
             beside[op.block] += words[op]
-        if largest <= _SMALL_PRODUCT and len(beside) == len(mmas) and all(op.x.tile.element.bytes == 2 for op in mmas):
-            return 2
+        if len(beside) == len(mmas):
+            if largest <= _SMALL_EXACT_PRODUCT and all(op.x.tile.element is float32 for op in mmas):
+                return 2
+            if largest <= _SMALL_PRODUCT and all(op.x.tile.element.bytes == 2 for op in mmas):
+                return 2
         wide = any(op.x.tile.element is tfloat32 for op in mmas)  # whose fragments take twice the registers
         most, all_most = (n // 2 if wide else n for n in (_ACCUMULATORS, _ALL_ACCUMULATORS))
         few = largest <= 4 * LANES * most and max(beside.values()) <= 4 * LANES * all_most

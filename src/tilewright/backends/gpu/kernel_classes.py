@@ -5,18 +5,28 @@ They look at what the front end made: a kernel without MMA ops is told from othe
 
 from __future__ import annotations
 
+from tilewright.analysis.gpu.contiguity import Contiguity
 from tilewright.analysis.gpu.target import GpuTarget, parse_target
 from tilewright.analysis.manager import AnalysisManager
+from tilewright.analysis.mma_graph import is_factor, operand_source
 from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.hints import with_resolved_hints
 from tilewright.ir.core import Function
-from tilewright.ir.dtypes import float32
+from tilewright.ir.dtypes import float32, float64
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.gpu.wgmma import ROWS
-from tilewright.ir.ops.linear import Mma, MmaOp, MmaScaled
+from tilewright.ir.ops.linear import Mma, MmaOp
+from tilewright.ir.ops.memory import Load, LoadView
+from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.transforms.canonicalize import Canonicalize
+from tilewright.transforms.gpu.expand_views import ExpandViews
+from tilewright.transforms.gpu.layout_choice import widest_access
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
+from tilewright.transforms.gpu.lower_packing import LowerPacking
+from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.lowering import reshaped
+from tilewright.transforms.gpu.pipeline_loads import COPY_BYTES
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_steps import SplitSteps
 from tilewright.transforms.gpu.transpose_mma import TransposeMma
@@ -25,35 +35,49 @@ from tilewright.transforms.pipelines import optimize, run_passes
 
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:
-    """Whether ``function`` has MMA ops of floats that are no faster here, or were not measured: of GPUs without those
-    of warp groups, of scaled operands, of all bits of float32, of operands of 16 bits that threads gather or convert,
-    and small ones of 8 bits; but none of a kernel with lists for warp groups, as only here launches pass these without
-    a copy. See benchmarks/results/gpu_products.md."""
+    """Whether ``function`` has MMA ops of floats that are no faster here: all of GPUs with a memory for accumulators,
+    which only others use; on Hopper those of all bits of float32, with operands of 16 bits that threads gather or
+    convert, and small ones of 8 bits, but none of a kernel with lists, as only here launches pass these without a copy;
+    on other GPUs those with operands that lie in memory so that threads load less than four bytes at once.
+    See benchmarks/results/gpu_products.md."""
     mmas = [op for op in function.walk() if isinstance(op, MmaOp)]
-    if not all(op.x.tile.element.is_floating for op in mmas):
+    if not mmas or not all(op.x.tile.element.is_floating for op in mmas):
         return False
     assert isinstance(backend, GpuBackend)
     target = parse_target(backend.architecture().removesuffix("a"))
-    if target.has_wgmma and any(param.role == "table" for param in function.params):
+    if target.has_tensor_memory:
+        return True
+    if not target.has_wgmma:
+        return _is_loaded_singly(function, target)
+    if any(param.role == "table" for param in function.params):
         return False
-    exact = any(isinstance(op, MmaScaled) or op.x.tile.element is float32 for op in mmas)
-    return bool(mmas) and (exact or not target.has_wgmma or _is_left_to_threads(function, target))
+    return any(op.x.tile.element is float32 for op in mmas) or _is_left_to_threads(function, target)
+
+
+def _is_loaded_singly(function: Function, target: GpuTarget) -> bool:
+    """Whether operands lie in memory so that no ``cp.async`` copies them."""
+    passes = LowerPacking(), ExpandViews(), LowerViews(), Canonicalize()
+    lowered = run_passes(with_resolved_hints(optimize(function), target), passes)
+    contiguity = AnalysisManager(lowered).get(Contiguity)
+    loads = [op for op in lowered.walk() if isinstance(op, Load) and op.ptrs.tile.rank]
+    operands = (op for op in loads if is_factor(op.result, (Permute, Reshape, Cast)))
+    return any(widest_access(op, contiguity)[1] * op.ptrs.tile.pointee.bytes < COPY_BYTES[0] for op in operands)
 
 
 def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
     """Whether warp groups do not multiply all MMA ops, which may be divided and transposed for them, but for small ones
-    of 16 bits, or threads gather one of 16 bits or convert one beside one that is loaded."""
+    of 16 bits and those of float64, or threads gather one of 16 bits or convert one beside one that is loaded."""
     optimized = with_resolved_hints(optimize(function), target)
     divided = reshaped(run_passes(optimized, (SplitMma(target), SplitSteps())), TransposeMma())
     divided = run_passes(divided, (LegalizeMma(),))
     choice = AnalysisManager(divided).get(choose, Options(target, realign=True))
     for op in divided.walk():
-        if isinstance(op, Mma) and op not in choice.mmas:
+        if isinstance(op, Mma) and op not in choice.mmas and op.x.tile.element is not float64:
             if op.x.tile.element.bytes == 1 or min(op.acc.tile.shape[-2:]) >= ROWS:
                 return True
         elif isinstance(op, Mma) and op.y.tile.element.bytes == 2:
             left, right = choice.mmas[op]
-            converted = isinstance(op.y.op, Cast) and left is not None and right is None
-            if converted or op in choice.gathered:
+            cast = isinstance(op.y.op, Cast) and isinstance(operand_source(op.y), (Load, LoadView))
+            if op in choice.gathered or (cast and left is not None and right is None):
                 return True
     return False

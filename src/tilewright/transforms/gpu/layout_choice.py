@@ -28,6 +28,16 @@ _VECTOR_ELEMENTS = 4  # of tiles that no access to memory has a say in
 _Shape = tuple[int, ...]
 
 
+def widest_access(op: memory.PointerMemoryOp, contiguity: Contiguity) -> tuple[tuple[int, ...], int]:
+    """The axes of what ``op`` accesses, those with the longest runs in memory first, and how many elements along the
+    first one a thread can access at once."""
+    t, runs, size = op.ptrs.tile, contiguity.runs(op.ptrs), op.ptrs.tile.pointee.bytes
+    order = tuple(sorted(range(t.rank), key=lambda k: (-runs.contiguity[k], -k)))
+    fastest = order[0]
+    vector = min(runs.contiguity[fastest], max(runs.alignment[fastest] // size, 1), max(VECTOR_BYTES // size, 1))
+    return order, vector if op.mask is None else min(vector, contiguity.runs(op.mask).constancy[fastest])
+
+
 class AccessLayouts:
     """For each tile shape the layout in which the accesses to global memory of that shape are coalesced.
 
@@ -51,13 +61,9 @@ class AccessLayouts:
             self._fit_stores(accesses)
 
     def _vote(self, op: memory.PointerMemoryOp) -> None:
-        t = op.ptrs.tile
-        runs, size = self.contiguity.runs(op.ptrs), t.pointee.bytes
-        order = tuple(sorted(range(t.rank), key=lambda k: (-runs.contiguity[k], -k)))
+        t, size = op.ptrs.tile, op.ptrs.tile.pointee.bytes
+        order, vector = widest_access(op, self.contiguity)
         fastest = order[0]
-        vector = min(runs.contiguity[fastest], max(runs.alignment[fastest] // size, 1), max(VECTOR_BYTES // size, 1))
-        if op.mask is not None:
-            vector = min(vector, self.contiguity.runs(op.mask).constancy[fastest])
         if isinstance(op, memory.Load) and is_factor(op.result):
             self._own[op] = blocked(t.shape, order, vector, self.warps)
             return

@@ -23,6 +23,7 @@ from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead
 
 _REGISTERS, _OTHER_REGISTERS, _REGISTERS_OF_A_THREAD = 65536, 30, 255
 _SPARE = 16  # registers of a thread: with fewer the assembler spills
+_FEW_REGISTERS = 8  # of a thread, for what runs ahead in loops with MMA ops
 _ENOUGH_CTAS = 8  # on an SM: more make room for less
 
 
@@ -31,7 +32,7 @@ class PrefetchLoads(InPlacePass):
 
     A load takes part whose addresses follow from the induction variable, and which reads what the loop does not store,
     in loops without jumps and nested loops. There is none where the registers for it would leave an SM with fewer CTAs,
-    but for loops with MMA ops.
+    and none of more than eight registers in loops with MMA ops.
     Runs when layouts are known, before loads are hoisted.
     """
 
@@ -52,8 +53,9 @@ def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
     after = before + sum(_words(load.op.result) for load in loads)
     ctas = [_REGISTERS // (-(-registers // 8) * 8 * warps * LANES) for registers in (before, after)]
     most = min(_REGISTERS // (warps * LANES), _REGISTERS_OF_A_THREAD)
-    multiplies = any(isinstance(op, GpuMma) for op in loop.body.ops)  # for which few CTAs are enough, if none waits
-    return after + _SPARE <= most and ctas[1] > 0 and (multiplies or ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
+    if any(isinstance(op, GpuMma) for op in loop.body.ops):  # whose operands take registers, too
+        return after + _SPARE <= most and after - before <= _FEW_REGISTERS
+    return after + _SPARE <= most and ctas[1] > 0 and (ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
 
 
 def _words(value: Value) -> int:

@@ -31,7 +31,7 @@ class SplitFma(InPlacePass):
     """
 
     name: ClassVar[str] = "split-fma"
-    step: int = 8
+    step: int = 4
     most: int = 8192
 
     def change(self, function: Function) -> bool:
