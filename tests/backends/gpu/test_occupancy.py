@@ -8,12 +8,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support.gpu_attention import attended
-from support.gpu_products import aligned
+from support.gpu_products import aligned, matmul
 
 import tilewright as ct
 from tilewright.backends.gpu.compiler import compile_to_ptx
 from tilewright.ir.ops.control import For
-from tilewright.ir.ops.gpu.memory import Barrier
+from tilewright.ir.ops.gpu.memory import Barrier, SharedAlloc
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TmaLoad
 from tilewright.ir.ops.gpu.wgmma import WgmmaWait
@@ -152,3 +152,14 @@ def test_warps_that_multiply_for_themselves_share_an_sm(width: int, ctas: int) -
     made = compile_to_ptx(attended(32, 32, width), "sm_90", None)
     assert f".minnctapersm {ctas}\n" in made.ptx
     assert (made.shared_bytes + 1024) * ctas <= 228 * 1024
+
+
+@pytest.mark.parametrize(("k", "fetching", "stages"), [(32, 4, 4), (64, 1, 3)])
+def test_small_steps_are_loaded_ahead_by_few_ctas(k: int, fetching: int, stages: int) -> None:
+    """Four CTAs share an SM, whose registers a whole group takes that fetches; there is room for six stages."""
+    arrays = [aligned((256, 256), np.float16) for _ in range(3)]
+    given = *arrays, 64, 64, k, False, False, ct.float32, False
+    made = compile_to_ptx(specialization(ct.kernel(matmul), given, "reference").function, "sm_90", None).distributed
+    assert made.hints["occupancy"] == 4
+    assert max(op.type.copies for op in made.walk() if isinstance(op, SharedAlloc)) == stages
+    assert [op.producer_warps for op in made.walk() if isinstance(op, WarpSpecialize)] == [fetching]

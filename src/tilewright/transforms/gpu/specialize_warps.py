@@ -35,12 +35,12 @@ from tilewright.transforms.gpu.fetch_rings import (
 )
 from tilewright.transforms.gpu.mma_loops import mmas_of, only_adds, takes_turns
 from tilewright.transforms.gpu.occupancy import (
-    FETCHING_WARPS,
     REGISTERS,
     choose_depth,
     ctas_of_an_sm,
     ctas_of_sums,
     ctas_of_tiles,
+    fetching_warps,
     registers,
     resident,
     step_bytes,
@@ -100,7 +100,7 @@ def _specialize(function: Function, groups: Sequence[Group], options: Specialize
     producer = _Producer(function, groups, dict(values)).partition()
     roles: dict[str, Any] = {"registers": REGISTERS if warps > GROUP_WARPS else None}
     if several > 1 or tiles > 1:  # of all variants alike: they are launched with as many threads
-        roles = {"producer_warps": FETCHING_WARPS}
+        roles = {"producer_warps": fetching_warps(function, rings, tiles)}
     elif warps == GROUP_WARPS and beside > 1:
         roles = {"registers": registers(beside)}
     b.emit_op(WarpSpecialize, **roles, consumer=consumer, producer=producer)
