@@ -440,6 +440,7 @@ def test_any_group_and_what_programs_include(tmp_path: Path) -> None:
         ("*p = @dynamic_cast<Derived*>((Base*)p) != nullptr;", "uses dynamic_cast, which SIMT code does not have"),
         ("std::shuffle(p, p + 4, @std::minstd_rand(3));", "uses std::linear_congruential_engine, which is for the host"),
         ("*p = @rand();", "uses rand(), which is for the host alone"),
+        ("[](int* q) { *q = @rand(); }(p);", ": operator()() runs on the device and uses rand(), which is for the host"),
         ("*p = @hosts;", "uses hosts, a variable of the host; declare it __device__, __constant__ or constexpr"),
     ],
 )

@@ -70,8 +70,10 @@ def refuse_host_constructs(
     }
     hosts = {*reachable(needing, lambda name: users.get(name, set())), *filter(source.is_for_hosts_alone, library)}
     globals_ = {m[1].strip('"'): int(m[2]) for m in _GLOBAL.finditer(llvm)}
+    of_device = [s for s in reached if s in kernels or source.is_for_device_alone(s)]
+    lambdas = tuple(f"_ZZ{s[2:]}E" for s in of_device)  # how the names of those begin that are in these functions
     for user in sorted(reached):
-        alone = user in kernels or source.is_for_device_alone(user)
+        alone = user in of_device or user.startswith(lambdas)
         for name in sorted(calls[user] if alone or source.is_for_devices(user) else calls[user] & _MARKS.keys()):
             for what in _uses(name, calls, hosts, globals_, source):
                 at, written = source.use(user, name), _WORDS.get(name) or source_name(name)

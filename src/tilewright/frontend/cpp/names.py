@@ -11,7 +11,9 @@ def source_name(symbol: str) -> str:
         return decoded(symbol)
     if symbol.startswith("_ZZ"):  # a variable in a function: what follows the function is its name
         found = re.search(r"E(?:\d+_)?(\d+)(\w+?)(?:_\d+)?\Z", _bytes(symbol))
-        return _text(found.group(2)[: int(found.group(1))]) if found else symbol
+        if found is None:  # a lambda has no name
+            return "operator()" if re.search(r"[_\d]cl[EI]", symbol) else symbol
+        return _text(found.group(2)[: int(found.group(1))])
     names, _ = _qualified(symbol)
     return "::".join(n for n in names if not n.startswith("_GLOBAL__N")) or symbol
 
