@@ -216,8 +216,14 @@ def test_install_inside_a_process() -> None:
     assert not taken["_datatype"].can_autocast_dtypes(module.float32, module.int32)
     first = module.kernel(lambda x: None)
     assert module.kernel(first._pyfunc, occupancy=2).function is first.function
+    ir = compiler._get_final_ir(module.kernel(_fill)._pyfunc, (np.zeros(4, np.float32), 4), context)
+    assert ir.name == "_fill" and "store_view" in str(ir)
     with pytest.raises(ModuleNotFoundError):
         __import__("cuda.tile.nowhere")
+
+
+def _fill(x, T: tilewright.Constant[int]):
+    tilewright.store(x, 0, tilewright.zeros((T,), tilewright.float32))
 
 
 def test_the_experimental_tuner() -> None:

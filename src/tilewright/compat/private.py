@@ -105,6 +105,11 @@ def _text(bytecode: bytes | bytearray, **_: Any) -> str:
     return text
 
 
+def _traced(kernel: Any, args: Any) -> Any:
+    """A kernel for arguments before any pass; its text is that of our IR, and has none of the original's classes."""
+    return kernel.trace(kernel.described(tuple(args), None)[0])
+
+
 _VERSIONS: dict[str, Any] = {"BytecodeVersion": BytecodeVersion}
 _FLOATS: dict[str, Any] = {"SimpleType": SimpleType, "float_from_bits": _from_bits, "float_to_bits": _to_bits}
 _MORE: dict[str, Callable[[Any], dict[str, Any]]] = {
@@ -127,6 +132,7 @@ _MORE: dict[str, Callable[[Any], dict[str, Any]]] = {
         "_SUPPORTED_VERSIONS": list(BytecodeVersion),
         "_get_max_supported_bytecode_version": lambda *_, **__: max(BytecodeVersion),
         "_bytecode_to_mlir_text": _text,
+        "_get_final_ir": lambda function, args, *_: _traced(public.kernel(function), args),
         "get_sm_arch": lambda device_id=0: "sm_{}{}".format(*_capability(device_id)),
     },
     "_datatype": lambda public: {"can_autocast_dtypes": casts_implicitly},

@@ -95,7 +95,7 @@ class Blocks:
     def _store(self, block: CheckedBlock, seen: Observed, position: int) -> None:
         op = seen.op
         remember(block, op, WRITE, seen.array, seen.window(position), functools.partial(locate_inside, seen.inside))
-        partition, value, *at = seen.operands_of(position)
+        partition, value, *at = (x[position, ...] if v else x for x, v in zip(seen.operands, seen.varying))
         reference.store_view(self.memory, relaxed(op), [], partition, value, at)
 
 

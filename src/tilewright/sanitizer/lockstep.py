@@ -75,10 +75,6 @@ class Observed:
         """What the block at ``position`` accesses."""
         return Window(int(self.first[position]), self.shape, self.strides)
 
-    def operands_of(self, position: int) -> list[Any]:
-        """The operands of a store in the block at ``position``."""
-        return [x[position, ...] if v else x for x, v in zip(self.operands, self.varying)]
-
 
 def batch_size(function: Function, effects: ArgumentEffects, memory: Memory, state: LaunchState) -> int:
     """How many blocks of a launch run together; 1 where each must run alone."""

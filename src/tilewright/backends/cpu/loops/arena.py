@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.analysis.first_fit import first_fit
-from tilewright.backends.cpu.scratch import ALIGNMENT, aligned, element_bytes
-from tilewright.ir.types import ElementType, TileType
+from tilewright.backends.cpu.scratch import ALIGNMENT, aligned
+from tilewright.ir.types import ElementType
 
 SPARE_BYTES = 64  # at the start of the scratch memory: what may be read and written for nothing
 
@@ -34,10 +34,6 @@ class Arena:
         """``taken`` has the bytes of each range, by offset."""
         self._taken = {0: SPARE_BYTES, **{offset: aligned(size) for offset, size in (taken or {}).items()}}
         self.high_water = SPARE_BYTES
-
-    def allocate_tile(self, tile: TileType) -> int:
-        """The offset of memory for ``tile``."""
-        return self.allocate(tile.size * element_bytes(tile.dtype))
 
     def allocate(self, size: int) -> int:
         """The offset of ``size`` bytes."""

@@ -9,6 +9,7 @@ from tilewright.backends.cpu.loops.fused import FusedOps, accessed_views, fused_
 from tilewright.backends.cpu.loops.kinds import array_axis, by_squares, is_array_tile
 from tilewright.backends.cpu.loops.placement import LiveBuffers
 from tilewright.backends.cpu.loops.ranges import KnownRanges, largest_search, possible_checks
+from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import bool_
@@ -137,7 +138,7 @@ class _Versioner(Rewriter):
     def _reserve(self, nest: LoopNest, values: list[Value]) -> tuple[int, ...]:
         """Offsets for copies of ``values``, of scratch memory that holds nothing that is needed at ``nest``."""
         arena = self.live.arena(nest)
-        offsets = tuple(arena.allocate_tile(v.tile) for v in values)
+        offsets = tuple(arena.allocate(v.tile.size * element_bytes(v.tile.dtype)) for v in values)
         self.high_water = max(self.high_water, arena.high_water)
         return offsets
 
