@@ -184,7 +184,8 @@ inline unsigned lanes_in_reach(unsigned c) {
         int lane = int(::__tw_simt::lane()), last = int(lanes_in_reach(c)), from = other;                         \
         bool found = reached;                                                                                     \
         if (in) *in = found;                                                                                      \
-        return found ? unsigned(given) : value;                                                                   \
+        unsigned theirs = unsigned(given); /* by all lanes, as GPUs want it */                                    \
+        return found ? theirs : value;                                                                            \
     }
 TW_SHUFFLE(up, lane - int(by & 31), from >= last, ::__tw_simt::from(all, unsigned(lane), -int(by & 31), !found))
 TW_SHUFFLE(down, lane + int(by & 31), from <= last, ::__tw_simt::from(all, unsigned(lane), int(by & 31), !found))
