@@ -37,7 +37,7 @@ from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead
 STAGES = 3  # of loops whose loads run ahead, unless one asks for another number
 # Of loops with up to three MMA ops, of which one needs what another one gives, as in attention: they hide as much of a
 # load as these wait for each other. For sm_80, on an H200, 1.00 to 1.06 of three stages.
-_CHAINED_STAGES, _FEW_MMAS = 2, 3
+_CHAINED_STAGES, _FEW_MMAS, _TALL = 2, 3, 64  # of fewer rows several CTAs share an SM
 _LITTLE = 8192  # bytes of an iteration, of which three do not keep the memory busy: benchmarks/results/gpu_products.md
 _ALONE = 128  # registers of a thread for accumulators, with which eight warps have more than half of those of an SM
 # Of loops without MMA ops: bytes of all stages, with three and with two; and bytes that an SM should have under way,
@@ -84,7 +84,8 @@ class PipelineLoads(InPlacePass):
     def _stages(self, loop: For, loads: Sequence[_OperandLoad]) -> int:
         budget, loaded = self.budget * (2 if _is_alone(loop) else 1), max(sum(x.type.bytes for x in loads), 1)
         mmas = mma_ops(loop)
-        chained = len(mmas) <= _FEW_MMAS and not are_independent([mmas])
+        tall = min((op.acc.tile.shape[-2] for op in mmas), default=0) >= _TALL
+        chained = tall and len(mmas) <= _FEW_MMAS and not are_independent([mmas])
         suitable = _CHAINED_STAGES if chained else 2 * STAGES if loaded <= _LITTLE else STAGES
         return min(self.stages or suitable, budget // loaded)
 
