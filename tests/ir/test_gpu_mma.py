@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright.ir.dtypes import bfloat16, dtype_from_short, float16, float32, int8
-from tilewright.ir.layouts import LinearLayout
+from tilewright.ir.layouts import WARP, LinearLayout
 from tilewright.ir.ops.gpu.mma import (
     FMA,
     accumulator_layout,
@@ -97,3 +97,10 @@ def test_which_instruction() -> None:
     assert instruction_for(float16, 8) == FMA  # not enough of k
     assert instruction_for(float32, 64) == FMA
     assert instruction_for(int8, 32) == (16, 8, 32)
+
+
+@pytest.mark.parametrize(("shape", "rows"), [((128, 64), True), ((64, 128), True), ((32, 128), False)])
+def test_warps_have_whole_rows_where_there_are_enough(shape: tuple[int, int], rows: bool) -> None:
+    acc = accumulator_layout((16, 8, 16), shape, 4, by_rows=True)
+    assert all(image[1] == 0 for image in acc.images(WARP)) is rows
+    assert rows or acc == accumulator_layout((16, 8, 16), shape, 4)

@@ -41,6 +41,8 @@ func @f(%n: i32 = "n".scalar) hints {{num_warps = 1}} {{
 CONVERT = f"  %c = gpu.convert_layout(%x) {{type = !{LEFT}}} : {LEFT}"
 STORE = f"""  %b = gpu.shared_alloc() {{type = !{SHARED}}} : {SHARED}
   gpu.shared_store(%b, %x) {{vector = 8}}"""
+ANOTHER = f"  %d = gpu.convert_layout(%x) {{type = !{LEFT}}} : {LEFT}"
+MULTIPLIED = f"    %u = gpu.mma(%d, %y, %s) {{instruction = (16, 8, 16)}} : {SUM}"
 LOAD = f"    %l = gpu.shared_load(%b) {{type = !{LEFT}}} : {LEFT}"
 
 
@@ -54,6 +56,7 @@ def test_an_operand_is_loaded_where_it_is_multiplied() -> None:
     [
         pytest.param(9, CONVERT, "", "", id="few registers"),
         pytest.param(0, "", CONVERT, "", id="made in the loop"),
+        pytest.param(0, f"{CONVERT}\n{ANOTHER}", MULTIPLIED, "", id="two of a loop"),
         pytest.param(0, CONVERT, "", '  print([%c]) {parts = (none), formats = ("")}', id="another use"),
     ],
 )

@@ -1,7 +1,8 @@
-"""Operands of MMA ops in loops that are the same in each iteration stay in shared memory, where registers are short."""
+"""An operand of MMA ops in a loop, the same in each iteration, stays in shared memory where registers are short."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,8 +21,9 @@ from tilewright.transforms.base import InPlacePass
 
 @dataclass(frozen=True)
 class ShareOperands(InPlacePass):
-    """Stores operands of MMA ops from before a loop to shared memory, and loads them where they are multiplied, where
-    a thread would have ``words`` registers or more for accumulators of the loop and for them.
+    """Stores an operand of MMA ops from before a loop to shared memory, and loads it where it is multiplied, where a
+    thread would have ``words`` registers or more for accumulators of the loop and for it. Two of a loop stay in
+    registers: what they would be loaded for costs more than the registers (benchmarks/results/gpu_products.md).
 
     Runs before conversions are lowered, in whose place it stores.
     """
@@ -31,7 +33,9 @@ class ShareOperands(InPlacePass):
 
     def change(self, function: Function) -> bool:
         kept = {op: loops for op in function.walk() if isinstance(op, ConvertLayout) and (loops := _loops(op))}
-        chosen = [op for op, loops in kept.items() if any(_words(loop, kept) >= self.words for loop in loops)]
+        of_loop = Counter(loop for loops in kept.values() for loop in loops)
+        alone = {op: loops for op, loops in kept.items() if all(of_loop[loop] == 1 for loop in loops)}
+        chosen = [op for op, loops in alone.items() if any(_words(loop, op) >= self.words for loop in loops)]
         users = {user: [v.tile for v in user.operands] for op in chosen for user in op.result.users}
         return replace_ops(function, {**dict.fromkeys(chosen, ()), **users}, _shared)
 
@@ -48,13 +52,12 @@ def _loops(op: ConvertLayout) -> set[For]:
     return loops
 
 
-def _words(loop: For, kept: dict[ConvertLayout, set[For]]) -> int:
+def _words(loop: For, kept: ConvertLayout) -> int:
     """The registers of a thread for accumulators of ``loop``, and for what is ``kept`` for it."""
     mmas = [op for op in loop.body.ops if isinstance(op, GpuMma)]
     added = {op.acc for op in mmas}
     accumulators = [op.result for op in mmas if op.result not in added]
-    operands = [op.result for op, loops in kept.items() if loop in loops]
-    return sum(v.layout.num_registers * v.tile.element.bytes // 4 for v in (*accumulators, *operands))
+    return sum(v.layout.num_registers * v.tile.element.bytes // 4 for v in (*accumulators, kept.result))
 
 
 def _shared(rewriter: Rewriter, op: Op, tiles: Sequence[TileType], b: Builder) -> Sequence[Value]:

@@ -38,7 +38,7 @@ def accumulator_layout(
     instruction: Instruction, shape: Sequence[int], warps: int, *, by_rows: bool = False
 ) -> LinearLayout:
     """The layout of an accumulator of ``shape`` (batches, M, N): each warp has a part that is as square as can be, or
-    ``by_rows`` whole rows, where there are enough.
+    ``by_rows`` whole rows, where there are enough for all warps.
 
     Rows or columns that a small tile does not have are computed several times.
     """
@@ -51,7 +51,7 @@ def accumulator_layout(
         registers.append(_at(rank, -2, 8))
     counts = [log2(e) for e in batch] + [max(log2(m) - log2(rows), 0), max(log2(n) - log2(columns), 0)]
     sizes = [1] * len(batch) + [rows, columns]
-    return _tiled(shape, registers, lanes, counts, sizes, warps, by_rows=by_rows)
+    return _tiled(shape, registers, lanes, counts, sizes, warps, by_rows=by_rows and m >= rows * warps)
 
 
 def _tiled(
