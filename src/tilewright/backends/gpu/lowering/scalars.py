@@ -20,10 +20,11 @@ from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maxim
 from tilewright.backends.external import external
 from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I16, I32, I64, assembly
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow, widened, wrapped
+from tilewright.backends.gpu.lowering.patterns import flipped, inputs, is_integer, is_zero, opcode, widened_factors
 from tilewright.backends.vector import HostFeatures, VectorEmitter, register_type
 from tilewright.backends.vector.convert import BFLOAT
 from tilewright.backends.vector.request import ElementOp
-from tilewright.backends.vector.types import Number, Splat, resized
+from tilewright.backends.vector.types import Number, resized
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import RoundingMode
@@ -165,17 +166,17 @@ def _mulhi(e: ScalarEmitter, op: arith.MulHi, operands: Registers) -> ir.Value:
 def _add(e: ScalarEmitter, op: arith.Add, operands: Registers) -> ir.Value:
     """A sum; ~x + 1 is -x, before LLVM finds out."""
     for x, y in (operands, operands[::-1]):
-        if _is_integer(y, 1) and (flipped := _flipped(x)) is not None:
-            return _negated(e, flipped)
+        if is_integer(y, 1) and (before := flipped(x)) is not None:
+            return _negated(e, before)
     return _arithmetic(e, op, operands)
 
 
 def _sub(e: ScalarEmitter, op: arith.Sub, operands: Registers) -> ir.Value:
     """A difference, of which LLVM must not make an absolute value: of (x ^ s) - s where s is all of the sign of x."""
     x, y = operands
-    if _is_integer(x, 0):
+    if is_integer(x, 0):
         return _negated(e, y)
-    if isinstance(x.type, ir.IntType) and _opcode(x) == "xor" and y in x.operands:
+    if isinstance(x.type, ir.IntType) and opcode(x) == "xor" and y in x.operands:
         return _in_hardware(e, "sub", operands)
     return _arithmetic(e, op, operands)
 
@@ -183,53 +184,21 @@ def _sub(e: ScalarEmitter, op: arith.Sub, operands: Registers) -> ir.Value:
 def _not(e: ScalarEmitter, op: arith.Not, operands: Registers) -> ir.Value:
     """The complement; ~(x - 1) is -x, before LLVM finds out."""
     (x,) = operands
-    if (kind := _opcode(x)) in ("add", "sub"):
-        before, step = _inputs(x)
-        if _is_integer(step, -1 if kind == "add" else 1):
+    if (kind := opcode(x)) in ("add", "sub"):
+        before, step = inputs(x)
+        if is_integer(step, -1 if kind == "add" else 1):
             return _negated(e, before)
     return e.shared(op, operands)
-
-
-def _opcode(x: ir.Value) -> str | None:
-    return x.opname if isinstance(x, ir.Instruction) else None
-
-
-def _inputs(x: ir.Instruction) -> list[ir.Value]:
-    """The operands of an instruction of LLVM."""
-    return list(x.operands)
-
-
-def _flipped(x: ir.Value) -> ir.Value | None:
-    """The integer whose complement ``x`` is."""
-    if _opcode(x) != "xor" or x.type.width == 1:
-        return None
-    a, b = _inputs(x)
-    return a if _is_integer(b, -1) else b if _is_integer(a, -1) else None
-
-
-def _widened(operands: Registers) -> tuple[str, Registers] | None:
-    """Whether numbers of 64 bits are unsigned or signed ones of 32 bits, and these; None where one has more."""
-    for opcode, kind, least in (("zext", "u", 0), ("sext", "s", -(1 << 31))):
-        found: list[ir.Value] = []
-        for x in operands:
-            if isinstance(x, ir.Constant):
-                number = int(x.value if isinstance(x, Splat) else x.constant)
-                found += [ir.Constant(I32, number)] if 0 <= number - least < 1 << 32 else []
-            elif _opcode(x) == opcode and _inputs(x)[0].type == I32:
-                found.append(_inputs(x)[0])
-        if len(found) == len(operands):
-            return kind, found
-    return None
 
 
 def _mul(e: ScalarEmitter, op: arith.Mul, operands: Registers) -> ir.Value:
     """A product, of which LLVM must not make an absolute value: of x and the 1 or -1 that has its sign."""
     for x, y in (operands, operands[::-1]):
-        if _is_integer(x, -1):
+        if is_integer(x, -1):
             return _negated(e, y)
-        if _opcode(x) == "or" and x.type.width > 1 and any(_is_integer(v, 1) for v in x.operands):
+        if opcode(x) == "or" and x.type.width > 1 and any(is_integer(v, 1) for v in x.operands):
             return _in_hardware(e, "mul.lo", operands)
-    if operands[0].type == I64 and (factors := _widened(operands)) is not None:
+    if operands[0].type == I64 and (factors := widened_factors(operands)) is not None:
         # LLVM without optimization multiplies 64 bits, of which ptxas leaves more instructions.
         return e.asm(f"mul.wide.{factors[0]}32 $0, $1, $2;", factors[1], I64)
     return _arithmetic(e, op, operands)
@@ -239,13 +208,6 @@ def _in_hardware(e: ScalarEmitter, name: str, operands: Registers) -> ir.Value:
     """An instruction on integers that LLVM does not look into."""
     type_ = operands[0].type
     return e.asm(f"{name}.s{type_.width} $0, $1, $2;", operands, type_)
-
-
-def _is_integer(x: ir.Value, number: int) -> bool:
-    """Whether ``x`` is the constant ``number``, of a type that has more than one bit."""
-    if not isinstance(x, ir.Constant) or not isinstance(x.type, ir.IntType) or x.type.width == 1:
-        return False
-    return (int(x.value if isinstance(x, Splat) else x.constant) - number) % (1 << x.type.width) == 0
 
 
 def _neg(e: ScalarEmitter, op: arith.Neg, operands: Registers) -> ir.Value:
@@ -296,7 +258,7 @@ def _extremum_of_doubles(e: ScalarEmitter, op: arith.Max | arith.Min, operands: 
     if isinstance(op, arith.Max) and is_maximum_of_numbers(op):  # of which ptxas makes a saturation after a minimum
         text = "{ .reg .pred less; setp.lt.f64 less, $1, $2; selp.f64 $0, $2, $1, less; }"
         found = e.asm(text, operands, F64)
-        if not any(map(_is_zero, operands)):
+        if not any(map(is_zero, operands)):
             return found
         return e.asm("add.rn.f64 $0, $1, 0d0000000000000000;", [found], F64)  # of two zeros the positive one
     found = e.instruction(op.name, operands)
@@ -315,16 +277,12 @@ def _select(e: ScalarEmitter, op: arith.Select, operands: Registers) -> ir.Value
             chosen = [operands[1] if v is op.x else operands[2] for v in both]
             return e.instruction("max.NaN", chosen)
     condition, x, y = operands
-    if isinstance(x.type, (ir.FloatType, ir.DoubleType)) and (_is_zero(x) or _is_zero(y)):
+    if isinstance(x.type, (ir.FloatType, ir.DoubleType)) and (is_zero(x) or is_zero(y)):
         # LLVM makes a maximum of some, which may give a zero of the other sign.
         bits = I32 if x.type == F32 else I64
         found = e.builder.select(condition, e.builder.bitcast(x, bits), e.builder.bitcast(y, bits))
         return e.builder.bitcast(found, x.type)
     return e.builder.select(*operands)
-
-
-def _is_zero(x: ir.Value) -> bool:
-    return isinstance(x, ir.Constant) and (x.value if isinstance(x, Splat) else x.constant) == 0
 
 
 # -- conversions
