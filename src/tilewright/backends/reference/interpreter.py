@@ -217,7 +217,7 @@ def _ufunc(body: Block) -> np.ufunc | None:
     op = body.ops[0]
     if op.operands != body.args or body.terminator.operands != op.results:
         return None
-    return as_ufunc(op.name, op.operands[0].tile.element, op.attributes)
+    return as_ufunc(op.name, body.args[0].tile.element, op.attributes)
 
 
 def _are_same(one: Any, other: Any) -> bool:

@@ -45,8 +45,7 @@ _FLOATS: dict[type[Op], Handler] = {cls: _shared(name) for cls, name in FLOATS.i
 
 
 def _sides(e: Emitter, op: Any) -> dict[str, Any]:
-    lhs, rhs = op.operands
-    return {"lhs": e[lhs], "rhs": e[rhs]}
+    return {"lhs": e[op.lhs], "rhs": e[op.rhs]}
 
 
 def _overflow(op: Any) -> str:
@@ -54,11 +53,11 @@ def _overflow(op: Any) -> str:
 
 
 def _binary(e: Emitter, op: Any) -> Value:
-    kind, operands = type(op), op.operands
-    if operands[0].tile.element.is_float:
+    kind = type(op)
+    if op.lhs.tile.element.is_float:
         return _FLOATS[kind](e, op)
-    if kind is not arith.Mul and (rhs := _counting(operands[1])):
-        lhs = _counting(operands[0])
+    if kind is not arith.Mul and (rhs := _counting(op.rhs)):
+        lhs = _counting(op.lhs)
         if lhs & rhs if kind is arith.Add else lhs <= rhs:
             return _of_counts(e, op)
     return e.one(_INTEGERS[kind], _sides(e, op), e.result(op), overflow=_overflow(op))
@@ -69,8 +68,8 @@ def _counting(value: core.Value) -> frozenset[int]:
     op: Any = value.owner
     kind = type(op)
     if kind in _ALIKE:
-        return _counting(op.operands[0])
-    if kind is shape.Iota or (kind is shape.Reshape and _counting(op.operands[0])):
+        return _counting(op.x)
+    if kind is shape.Iota or (kind is shape.Reshape and _counting(op.x)):
         return frozenset(axis for axis, extent in enumerate(value.tile.shape) if extent > 1)
     return _NONE
 
@@ -142,8 +141,8 @@ def compare(e: Emitter, dtype: DType, predicate: CmpPredicate, lhs: Value, rhs: 
 
 
 def _cmp(e: Emitter, op: arith.Cmp) -> Value:
-    lhs, rhs = e.all(op.operands)
-    t = op.operands[0].tile
+    lhs, rhs = e[op.lhs], e[op.rhs]
+    t = op.lhs.tile
     if t.is_pointer:
         address = tile_of(I64, t.shape)
         lhs, rhs = (e.one("ptr_to_int", {"source": v}, address) for v in (lhs, rhs))
@@ -264,8 +263,8 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
 
 
 def _cast(e: Emitter, op: arith.Cast) -> Value:
-    source, attributes = op.operands[0], op.attributes
-    return convert(e, e[source], source.tile.element, attributes["dtype"], attributes["rounding"])
+    source = op.x
+    return convert(e, e[source], source.tile.element, op.dtype, op.rounding)
 
 
 def _bitcast(e: Emitter, op: arith.Bitcast) -> Value:

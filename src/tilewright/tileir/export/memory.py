@@ -80,7 +80,7 @@ def _may_use_tma(e: Emitter, op: memory.LoadView | memory.StoreView) -> bool:
         return not _is_carried(op.results[0])
     stored = op.value
     while type(stored.owner) is shape.Reshape:
-        stored = stored.owner.operands[0]
+        stored = stored.owner.x
     return type(stored.owner) is not shape.Extract and next(_stores(stored)) is op
 
 
@@ -106,7 +106,7 @@ _MOVES = (shape.Reshape, shape.Permute)
 
 def _hinted(e: Emitter, op: Any, tma: Any = None) -> dict[str, Any]:
     """The order and the hints of an access."""
-    latency = op.attributes["latency"]
+    latency = op.latency
     hints = None if tma is None and latency is None else _access_hints(tma, latency, e.minor)
     return {**order_of(op), "optimization_hints": hints}
 
@@ -136,7 +136,7 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView, made: TensorView) -> Value:
     t = op.type
-    base, *given = op.operands  # after it those that are dynamic
+    given = [*op.shape, *op.strides]  # those that are dynamic
     dtypes = {v.tile.element for v in given}
     wide = e.kernel.negative_strides or (dtypes and max(dtype.bitwidth for dtype in dtypes) > 32)
     index = int64 if wide else t.index_dtype
@@ -146,11 +146,11 @@ def _made_tensor_view(e: Emitter, op: memory.MakeTensorView, made: TensorView) -
         [next(left) if n is None else e.constant(index, n) for n in declared if n is None or n <= 0]
         for declared in (t.shape, t.strides)
     )
-    return e.one("make_tensor_view", {"base": e[base], "dynamicShape": shape, "dynamicStrides": strides}, made)
+    return e.one("make_tensor_view", {"base": e[op.base], "dynamicShape": shape, "dynamicStrides": strides}, made)
 
 
 def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
-    t, view = op.type, e[op.operands[0]]
+    t, view = op.type, e[op.view]
     if not t.view.shape:
         return view
     made = e.view(t, _tile_view_type)
@@ -160,7 +160,7 @@ def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
 
 
 def _made_partition_view(e: Emitter, op: memory.MakePartitionView, made: TileView) -> Value:
-    return e.one(f"make_{made.kind}", {"tensor_view": e[op.operands[0]]}, made)
+    return e.one(f"make_{made.kind}", {"tensor_view": e[op.view]}, made)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -234,11 +234,11 @@ def through_memory(e: Emitter, op: Op, value: Value) -> Value:
 
 
 def _load_view(e: Emitter, op: memory.LoadView) -> Value:
-    view, *indices = op.operands
+    view = op.view
     t = view.partition
     if not t.view.shape:
         return _loaded(e, op, "load_ptr_tko", {"source": e[view]}, order_of(op))
-    operands = {"view": e[view], "index": _indices(e, indices)}
+    operands = {"view": e[view], "index": _indices(e, op.indices)}
     value = _loaded(e, op, "load_view_tko", operands, _viewed(e, op))
     extreme = t.padding in _EXTREME and not t.view.dtype.is_floating
     return _with_extremes(e, op, value, t) if extreme else value

@@ -19,8 +19,7 @@ from tilewright.tileir.types import I8, I32, Scalar, Tile
 
 
 def _constant(e: Emitter, op: shape.Constant) -> Value | None:
-    attributes = op.attributes
-    t, value = attributes["type"], attributes["value"]
+    t, value = op.type, op.value
     dtype = t.dtype
     if isinstance(dtype, PointerType):
         return e.null(t)
@@ -45,7 +44,7 @@ def _respread(name: str) -> Callable[[Emitter, Any], Value | None]:
     """An op that gives a tile another shape, which equal elements have without it."""
 
     def handler(e: Emitter, op: Any) -> Value | None:
-        source, result = op.operands[0], op.results[0]
+        source, result = op.x, op.results[0]
         known = e.splats.get(source)
         if known is None:
             return e.one(name, {"source": e[source]}, e.result(op))
@@ -107,7 +106,7 @@ bounded = functools.lru_cache(maxsize=256)(BoundedAttr)
 
 
 def _divisible(e: Emitter, op: memory.AssumeDivisible) -> Value:
-    value, divisor = e[op.operands[0]], op.divisor
+    value, divisor = e[op.x], op.divisor
     if not e.kernel.divisors or divisor & (divisor - 1):  # there it is a power of two
         return value
     return e.one("assume", {"value": value}, e.result(op), predicate=_div_by(divisor, op.every, op.along))

@@ -36,6 +36,11 @@ def emit(
     return emitter.emit(op.name, dtype, operands, attributes, op.result.tile.dtype)
 
 
+def _is_left(op: Op, value: Value) -> bool:
+    """Whether ``value`` is the first operand of ``op``."""
+    return next(iter(op.operands)) is value
+
+
 def _pointee_bytes(dtype: ElementType) -> int:
     assert isinstance(dtype, PointerType)
     return 1 if dtype.pointee is None else storage_bytes(dtype.pointee)
@@ -84,7 +89,7 @@ def combine(
         elif isinstance(op, (shape.Constant, shape.Undefined)):
             known[op.result] = emitter.constant(op.result.tile.dtype, op.value if isinstance(op, shape.Constant) else 0)
         elif type(op) in ELEMENTWISE:
-            attributes = {**op.attributes, LEFT_IS_RESULT: running and op.operands[0] is body.args[0]}
+            attributes = {**op.attributes, LEFT_IS_RESULT: running and _is_left(op, body.args[0])}
             known[op.result] = emit(emitter, builder, op, [register(v) for v in op.operands], attributes)
         elif isinstance(op, (shape.Reshape, shape.Broadcast, shape.Permute)):
             known[op.result] = register(op.x)
