@@ -20,7 +20,7 @@ from tilewright.cpp.host.build import build_unit, link_units
 from tilewright.cpp.host.program import _loaded
 from tilewright.cpp.host.units import device_code as code_of_file
 from tilewright.cpp.module import request_of
-from tilewright.cpp.translation import Request, file_number
+from tilewright.cpp.translation import Request, kernel_key
 from tilewright.ir.errors import TileUnsupportedFeatureError
 
 PROGRAM = """#include <cmath>
@@ -190,9 +190,10 @@ def test_launches(request_: Request, mathematics: None, monkeypatch: pytest.Monk
     for name in ("call", "function", "device"):
         monkeypatch.setattr(gpu.driver, name, getattr(listener, name))
     monkeypatch.setattr(gpu, "allocate", lambda size: 0)
-    library, _ = _loaded(link_units([build_unit(request_)]))
+    units = [build_unit(request_)]
+    library, _ = _loaded(link_units(units))
     said: list[str] = []
-    files = gpu.simt_files([request_])
+    files = gpu.simt_files([request_], units)
     kept = gpu.SimtPrograms(library, files, said.append)
     start = library["start"]
     start.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
@@ -206,7 +207,7 @@ def test_the_table_of_a_file_is_its_own(tmp_path: Path) -> None:
     names = set()
     for name in ("a.cu", "b.cu"):
         (tmp_path / name).write_text("#include <cuda_runtime.h>\n")
-        names.add(file_number(request_of(tmp_path / name, "c++20", {}, [])))
+        names.add(build_unit(request_of(tmp_path / name, "c++20", {}, [])).number)
     assert len(names) == 2
 
 
@@ -361,16 +362,20 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Request]:
 
 
 def test_files_that_use_each_other_need_nvcc(files: list[Request]) -> None:
-    with pytest.raises(TileUnsupportedFeatureError, match=r"a\.cu and of other files call each other.*install the CUDA"):
-        gpu.simt_files(files)
+    with pytest.raises(
+        TileUnsupportedFeatureError, match=r"a\.cu and of other files call each other.*install the CUDA"
+    ):
+        gpu.simt_files(files, [build_unit(file) for file in files])
 
 
 @pytest.mark.skipif(cuda_tools.tool("nvcc") is None, reason="nvcc is not installed")
 def test_nvcc_links_files_that_use_each_other(files: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvcc, "tool", cuda_tools.tool)
-    a, b = gpu.simt_files(files)
-    assert a.code == b.code and a.table != b.table
-    assert a.kernels.keys() == b.kernels.keys() == {"_ZL1kPi"} and a.kernels != b.kernels
+    units = [build_unit(file) for file in files]
+    a, b = gpu.simt_files(files, units)
+    assert a.code is b.code and a.table != b.table
+    assert [*a.kernels, *b.kernels] == [kernel_key(unit.number, "_ZL1kPi") for unit in units]
+    assert len({*a.kernels.values(), *b.kernels.values()}) == 2
     assert set(b.variables) >= {"base", "counter", "factor"} and not a.variables
 
 
@@ -392,12 +397,16 @@ def test_linked_files_share_a_module(files: list[Request], monkeypatch: pytest.M
     device = type("Device", (), {"current": staticmethod(nullcontext)})
     for name, value in (("call", call), ("function", lambda name: find), ("device", lambda: device)):
         monkeypatch.setattr(gpu.driver, name, value)
-    names = {"_ZL1kPi": "k"}, {"base": "base", "counter": "counter", "factor": "factor"}
-    parts = [names, (names[0], {})]
-    code = [gpu.SimtFile(*part, b"code", f"__tw_variables_{file_number(f)}") for part, f in zip(parts, files[::-1])]
-    library, _ = _loaded(link_units([build_unit(file) for file in files]))
+    units = [build_unit(file) for file in files]
+    keys = [kernel_key(unit.number, "_ZL1kPi") for unit in units]
+    variables = [{}, {"base": "base", "counter": "counter", "factor": "factor"}]
+    code = [
+        gpu.SimtFile({key: "k"}, names, b"code", f"__tw_variables_{unit.number}")
+        for key, names, unit in zip(keys, variables, units)
+    ]
+    library, _ = _loaded(link_units(units))
     kept = gpu.SimtPrograms(library, code, print)
     there[b"base"].value = 41
     ctypes.c_int.in_dll(library, "base").value = 5
-    kept._guarded(b"_ZL1kPi", (ctypes.c_uint * 6)(1, 1, 1, 1, 1, 1), 0, None)
+    kept._guarded(keys[0].encode(), (ctypes.c_uint * 6)(1, 1, 1, 1, 1, 1), 0, None)
     assert (loaded, launched) == ([b"code"], [5])

@@ -110,9 +110,14 @@ def included_files(request: Request, what: str) -> list[str]:
     return [] if stored is None else list(json.loads(stored))
 
 
-def file_number(request: Request) -> str:
-    """What tells a file of a program from the others."""
-    return hashlib.sha256(f"{os.path.abspath(request.name)} {request.defines}".encode()).hexdigest()[:16]
+def file_number(request: Request, llvm: str) -> str:
+    """What tells a file of a program, whose module is ``llvm``, from the others."""
+    return hashlib.sha256(f"{os.path.abspath(request.name)} {request.defines} {llvm}".encode()).hexdigest()[:16]
+
+
+def kernel_key(file: str, symbol: str) -> str:
+    """What a program knows a kernel by: files with other numbers may have one with this symbol."""
+    return f"{file} {symbol}"
 
 
 def _known(request: Request, what: str) -> tuple[str, ...]:

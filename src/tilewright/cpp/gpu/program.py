@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.cpp.gpu import nvcc, nvrtc
+from tilewright.cpp.host.build import HostUnit
 from tilewright.cpp.host.stubs import VARIABLES
-from tilewright.cpp.translation import Made, Request, file_number, through_cache
+from tilewright.cpp.translation import Made, Request, kernel_key, through_cache
 from tilewright.gpu_runtime import driver
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.system.forks import load
@@ -36,8 +37,8 @@ _NOT_FOUND, _UNKNOWN = 500, 999
 
 @dataclass(frozen=True)
 class SimtFile:
-    """The code of the SIMT kernels of a file of the program, the names that it has for them and for variables, and the
-    name of the table of these."""
+    """The code of the SIMT kernels of a file of the program, the names that it has for them, by their keys, and for
+    variables, and the name of the table of these."""
 
     kernels: Mapping[str, str]
     variables: Mapping[str, str]
@@ -45,8 +46,9 @@ class SimtFile:
     table: str
 
 
-def simt_files(requests: Sequence[Request]) -> list[SimtFile]:
-    """The SIMT kernels of a program, for the GPU of this machine. TileError for what it cannot have there."""
+def simt_files(requests: Sequence[Request], units: Sequence[HostUnit]) -> list[SimtFile]:
+    """The SIMT kernels of a program, whose files these are, for the GPU of this machine. TileError for what it cannot
+    have there."""
     target = f"sm_{driver.device().capability}"
     part = len(requests) > 1 and any(json.loads(_code(request, target, "alone")[0]) for request in requests)
     made = [_code(request, target, "part" if part else "whole") for request in requests]
@@ -56,10 +58,10 @@ def simt_files(requests: Sequence[Request]) -> list[SimtFile]:
             codes = [nvcc.linked(codes, target)] * len(codes)
         except nvcc.Refused as e:
             raise TileUnsupportedFeatureError(f"the device code of the program cannot be linked: {e}") from None
-    files = [(request, json.loads(head)) for request, (head, code) in zip(requests, made) if code]
+    files = [(unit.number, json.loads(head)) for unit, (head, code) in zip(units, made) if code]
     return [
-        SimtFile(kernels, variables, code, VARIABLES + file_number(request))
-        for (request, (kernels, variables)), code in zip(files, codes)
+        SimtFile({kernel_key(file, k): name for k, name in kernels.items()}, variables, code, VARIABLES + file)
+        for (file, (kernels, variables)), code in zip(files, codes)
     ]
 
 
@@ -115,7 +117,8 @@ class SimtPrograms:
         self._shared: set[int] = set()  # variables, by their address here, that are on the GPU alone
         self._functions: dict[str, ctypes.c_void_p] = {}
         self._variables: dict[str, list[tuple[int, int, int]]] = {}  # address here and there, and bytes
-        self._modules: dict[bytes, tuple[ctypes.c_void_p, list[tuple[int, int, int]]]] = {}  # by their code
+        # By the object that is their code: where files are not linked, equal code has variables of its own.
+        self._modules: dict[int, tuple[ctypes.c_void_p, list[tuple[int, int, int]]]] = {}
         with driver.device().current():
             for file in files:
                 self._load(library, file)
@@ -132,11 +135,11 @@ class SimtPrograms:
             driver.call("cuCtxSynchronize")
 
     def _load(self, library: ctypes.CDLL, file: SimtFile) -> None:
-        if file.code not in self._modules:  # files that are linked have one
+        if id(file.code) not in self._modules:
             module = ctypes.c_void_p()
             driver.call("cuModuleLoadData", ctypes.byref(module), file.code)
-            self._modules[file.code] = module, []
-        module, variables = self._modules[file.code]
+            self._modules[id(file.code)] = module, []
+        module, variables = self._modules[id(file.code)]
         for known, here in _rows(ctypes.addressof(ctypes.c_char.in_dll(library, file.table))):
             name = file.variables.get(known.decode())
             if name is None:  # nor does nvcc have it, where no kernel uses it
@@ -150,10 +153,10 @@ class SimtPrograms:
                 raise driver.failure(code, "cuModuleGetGlobal")
             variables.append((here, there.value, size.value))
         _copied(variables, back=True)  # addresses of functions are those of the GPU
-        for symbol, name in file.kernels.items():
+        for key, name in file.kernels.items():
             function = ctypes.c_void_p()
             driver.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
-            self._functions[symbol], self._variables[symbol] = function, variables
+            self._functions[key], self._variables[key] = function, variables
 
     def _variable(self, here: int) -> int:
         """The address on the GPU of a variable, which is there alone from now on; 0 where no kernel has it."""
@@ -165,11 +168,11 @@ class SimtPrograms:
         self._shared.add(here)
         return found[1]
 
-    def _guarded(self, symbol: bytes, shape: Any, shared: int, slots: int | None) -> int:
+    def _guarded(self, key: bytes, shape: Any, shared: int, slots: int | None) -> int:
         """A launch: 0, or the error of CUDA that the program gets."""
         try:
             with driver.device().current():
-                self._launch(symbol.decode(), shape[:6], shared, slots)
+                self._launch(key.decode(), shape[:6], shared, slots)
         except driver.CudaError as e:
             self._say(e.message)
             return e.code
@@ -178,9 +181,9 @@ class SimtPrograms:
             return _UNKNOWN
         return 0
 
-    def _launch(self, symbol: str, shape: Sequence[int], shared: int, slots: int | None) -> None:
-        function = self._functions[symbol]
-        variables = [row for row in self._variables[symbol] if row[0] not in self._shared]
+    def _launch(self, key: str, shape: Sequence[int], shared: int, slots: int | None) -> None:
+        function = self._functions[key]
+        variables = [row for row in self._variables[key] if row[0] not in self._shared]
         _copied(variables)
         if shared > _STATIC_SHARED:
             driver.call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, ctypes.c_int(shared))

@@ -17,7 +17,7 @@ from pathlib import Path
 from tilewright.backends.cpu.identity import target_key
 from tilewright.backends.cpu.on_demand import host, module
 from tilewright.backends.export import Export
-from tilewright.cpp.translation import Made, Request, included_files, launched_functions, through_cache
+from tilewright.cpp.translation import Made, Request, included_files, kernel_key, launched_functions, through_cache
 from tilewright.frontend.cpp import toolchain
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.runtime.cache import cache_key, disk_cache
@@ -41,11 +41,12 @@ class HostKernel:
 @dataclass(frozen=True)
 class HostUnit:
     """One file of a program, compiled: an object with stubs for its kernels, and the tile kernels among these; of the
-    SIMT kernels their symbols and names."""
+    SIMT kernels their symbols and names; and the number of the file."""
 
     binary: bytes
     kernels: tuple[HostKernel, ...]
     simt: tuple[tuple[str, str], ...] = ()
+    number: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ def build_unit(request: Request) -> HostUnit:
     """The host part of a file. TileError for what the compiler refuses."""
     data = through_cache(request, "host unit", lambda: load("tilewright.cpp.host.units").compiled(request))
     head, _, binary = data.partition(b"\n")
-    tile, simt = json.loads(head)
+    tile, simt, number = json.loads(head)
     kernels = tuple(HostKernel(symbol, name, tuple(codes)) for symbol, name, codes in tile)
-    return HostUnit(binary, kernels, tuple((symbol, name) for symbol, name in simt))
+    return HostUnit(binary, kernels, tuple((symbol, name) for symbol, name in simt), number)
 
 
 def build_object(request: Request) -> bytes:
@@ -76,7 +77,7 @@ def build_object(request: Request) -> bytes:
     def make() -> Made:
         wanted = [(kernel.symbol, kernel.codes) for kernel in unit.kernels]
         exports = [
-            (Export(function, symbol, ()), codes)
+            (Export(function, kernel_key(unit.number, symbol), ()), codes)
             for function, (symbol, codes) in zip(launched_functions(request, wanted), wanted)
         ]
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:

@@ -25,7 +25,7 @@ from tilewright.cpp.host.findings import CALLBACK, Reporter, read
 from tilewright.cpp.host.modules import Modules
 from tilewright.cpp.host.pointers import DevicePointer, GpuPointer
 from tilewright.cpp.module import Kernel
-from tilewright.cpp.translation import Request, launched_functions
+from tilewright.cpp.translation import Request, kernel_key, launched_functions
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import uint8
 from tilewright.ir.errors import TileError, TileSyntaxError
@@ -79,28 +79,27 @@ def run(
     on the standard error stream, and the program gets an error code.
     """
     units = [build_unit(request if reporter is None else request.checked()) for request in requests]
-    kernels = {
-        symbol: kernel for request, unit in zip(requests, units) for symbol, kernel in _kernels(request, unit).items()
-    }
+    kernels = {key: kernel for request, unit in zip(requests, units) for key, kernel in _kernels(request, unit).items()}
     binary = link_units(units, libraries)
     name = requested(backend)
     on_gpu = reporter is None and name is not None and usable(name).device == "cuda"
-    files = load("tilewright.cpp.gpu.program").simt_files(requests) if on_gpu else None
+    files = load("tilewright.cpp.gpu.program").simt_files(requests, units) if on_gpu else None
     _compile(list(kernels.values()), backend, on_gpu=on_gpu)
     return _Process(binary, kernels, backend, reporter, files).run(requests[0].name, arguments)
 
 
 def _kernels(request: Request, unit: HostUnit) -> dict[str, Kernel]:
-    """The tile kernels of a file, by their symbols."""
+    """The tile kernels of a file, by their keys."""
     wanted = [(kernel.symbol, kernel.codes) for kernel in unit.kernels]
     functions = launched_functions(request, wanted) if wanted else []
+    keys = [kernel_key(unit.number, kernel.symbol) for kernel in unit.kernels]
 
     def checked(number: int) -> Function:
         return launched_functions(request.checked(), wanted)[number]
 
     return {
-        kernel.symbol: Kernel(kernel.name, function, functools.partial(checked, number), None, request)
-        for number, (kernel, function) in enumerate(zip(unit.kernels, functions))
+        key: Kernel(kernel.name, function, functools.partial(checked, number), None, request)
+        for number, (key, kernel, function) in enumerate(zip(keys, unit.kernels, functions))
     }
 
 
@@ -221,10 +220,10 @@ class _Process:
             return _Error.UNKNOWN
         return _Error.SUCCESS
 
-    def _guarded(self, symbol: bytes, grid: Any, slots: int) -> int:
+    def _guarded(self, key: bytes, grid: Any, slots: int) -> int:
         """A launch. An exception that the program cannot get, as it cannot pass through C, is raised after ``main``."""
         try:
-            return self._launch(self._kernels[symbol.decode()], tuple(grid[:3]), slots or 0)
+            return self._launch(self._kernels[key.decode()], tuple(grid[:3]), slots or 0)
         except BaseException as e:  # noqa: BLE001 - it is raised again when main has returned
             self._failure = self._failure or e
             return _Error.UNKNOWN

@@ -17,9 +17,9 @@ _DEFINITION = (
 )
 _CONSTRUCTORS = re.compile(r"^@llvm\.global_ctors = appending global \[(\d+) x \{ i32, ptr, ptr \}\] \[(.*)\]$", re.M)
 _TABLE = '@"tw.kernels"'
-# The stub, its symbol and name, sizes of parameters, how many these are, whether it is SIMT, its bound, the size of its
-# shared variables, its code.
-_ROW = "{ ptr, ptr, ptr, ptr, i32, i32, i32, i32, ptr }"
+# The stub, its key, symbol and name, sizes of parameters, how many these are, whether it is SIMT, its bound, the size
+# of its shared variables, its code.
+_ROW = "{ ptr, ptr, ptr, ptr, ptr, i32, i32, i32, i32, ptr }"
 MAX_THREADS = 1024  # in a block, as `max_threads` of the runtime
 _BEFORE_OTHERS = 101  # constructors of the program may launch kernels
 VARIABLES = "__tw_variables_"  # and the file: the table of its variables of the device
@@ -36,21 +36,22 @@ def with_variables(text: str, names: Sequence[str], file: str) -> str:
 
 def with_stubs(
     text: str,
-    kernels: Mapping[str, str],
+    kernels: Mapping[str, tuple[str, str]],
     simt: Mapping[str, Way],
     bounds: Mapping[str, int],
     shared: Mapping[str, str],
     written: str,
 ) -> str:
-    """The module ``text`` with stubs for the functions ``kernels``, whose names these are; those in ``simt`` have code
-    and run in these ways, those in ``bounds`` with no more threads in a block; in ``shared`` are types of the size of
-    their shared variables. ``written`` is the module as the compiler wrote it."""
+    """The module ``text`` with stubs for the functions ``kernels``, whose keys and names these are; those in ``simt``
+    have code and run in these ways, those in ``bounds`` with no more threads in a block; in ``shared`` are types of the
+    size of their shared variables. ``written`` is the module as the compiler wrote it."""
     text = re.sub(r"^declare !dbg !\d+ ", "declare ", text, flags=re.M)
     count, rows, constants = len(kernels), [], []
-    for i, (symbol, name) in enumerate(kernels.items()):
+    for i, (symbol, (key, name)) in enumerate(kernels.items()):
         halves = _second_halves(written, symbol)
         text, sizes = _with_stub(text, symbol, f"ptr getelementptr ([{count} x {_ROW}], ptr {_TABLE}, i32 0, i32 {i})")
         constants += [
+            _string(f"tw.key.{i}", key),
             _string(f"tw.symbol.{i}", symbol),
             _string(f"tw.name.{i}", name),
             f'@"tw.sizes.{i}" = private constant [{len(sizes)} x i32] [{", ".join(f"i32 {s}" for s in sizes)}]',
@@ -59,7 +60,7 @@ def with_stubs(
         if symbol in simt:
             code = f'@"tw.code.{i}"'
             constants.append(f"{code} = private constant {code_of(symbol, simt[symbol])}")
-        strings = f'ptr @"tw.symbol.{i}", ptr @"tw.name.{i}", ptr @"tw.sizes.{i}"'
+        strings = f'ptr @"tw.key.{i}", ptr @"tw.symbol.{i}", ptr @"tw.name.{i}", ptr @"tw.sizes.{i}"'
         numbers = f"i32 {len(sizes)}, i32 {(symbol in simt) + 2 * halves}, i32 {bounds.get(symbol, MAX_THREADS)}, "
         numbers += f"i32 {_size_of(shared.get(symbol, '[0 x i8]'))}"
         rows.append(f"{_ROW} {{ ptr @{_name(symbol)}, {strings}, {numbers}, ptr {code} }}")

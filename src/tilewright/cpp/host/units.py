@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.cpp.host.parameters import with_objects
 from tilewright.cpp.host.simt import SimtModule, missing, shared_types, variables, with_threads
 from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
-from tilewright.cpp.translation import Made, Request, file_number
+from tilewright.cpp.translation import Made, Request, file_number, kernel_key
 from tilewright.frontend.cpp import module, optimize
 from tilewright.frontend.cpp.assembly import without_assembly
 from tilewright.frontend.cpp.device_limits import refuse_host_constructs
@@ -32,7 +32,8 @@ from tilewright.system.forks import load
 
 
 def compiled(request: Request) -> Made:
-    """The host part of a file, as ``build_unit`` reads it: its tile kernels as JSON in a line, and an object."""
+    """The host part of a file, as ``build_unit`` reads it: its kernels and its number as JSON in a line, and an
+    object."""
     host = _host_llvm(request, {})
     llvm, files = host.llvm, host.files
     kernels, simt = (_annotated(llvm, note) for note in ("tw.kernel", "tw.simt"))
@@ -44,12 +45,13 @@ def compiled(request: Request) -> Made:
         refuse_host_constructs(llvm, simt, texts, dict(request.defines))
         threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=request.is_checked)
     described = module.described(llvm, [*kernels, *simt])
-    names = {symbol: name for symbol, name, _ in described}
+    number = file_number(request, llvm)
+    names = {symbol: (kernel_key(number, symbol), name) for symbol, name, _ in described}
     made = with_stubs(threads.llvm, names, threads.ways, _bounds(llvm), shared_types(llvm, simt), llvm)
     if simt or _shares(texts):
         known = variables(llvm, [*simt, *device_functions(llvm, texts)], visible=_shares(texts))
-        made = with_variables(made, known, file_number(request))
-    head = json.dumps([described[: len(kernels)], [names[:2] for names in described[len(kernels) :]]])
+        made = with_variables(made, known, number)
+    head = json.dumps([described[: len(kernels)], [names[:2] for names in described[len(kernels) :]], number])
     return f"{head}\n".encode() + to_object(made, fast=bool(simt)), files
 
 

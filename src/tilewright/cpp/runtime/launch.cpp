@@ -13,15 +13,15 @@ union word {
     void const* address;
 };
 struct tile_code {
-    char const* symbol;
+    char const* key;
     int (*run[2])(unsigned x, unsigned y, unsigned z, word const* arguments);  // the second takes null pointers
     char const* (*message)();
     unsigned char const* codes;  // of the types of the parameters, as the headers number them
 };
 static list<tile_code const*> compiled;
-static int (*launcher)(char const* symbol, unsigned const* grid, void** slots) = nullptr;
+static int (*launcher)(char const* key, unsigned const* grid, void** slots) = nullptr;
 // SIMT kernels on a GPU. `shape` is the grid and the block, `shared` the bytes that the launch asks for.
-static int (*simt_launcher)(char const* symbol, unsigned const* shape, size_t shared, void** slots) = nullptr;
+static int (*simt_launcher)(char const* key, unsigned const* shape, size_t shared, void** slots) = nullptr;
 
 enum : unsigned char { boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, tf32, e4m3, e5m2, pointer = 32 };
 
@@ -79,9 +79,9 @@ cudaError_t run_tile(kernel const& what, configuration const& how, void** slots)
     {
         locked here;
         for (tile_code const* each : compiled)
-            if (strcmp(each->symbol, what.symbol) == 0) found = each;
+            if (strcmp(each->key, what.key) == 0) found = each;
     }
-    if (!found && launcher) return cudaError_t(launcher(what.symbol, how.grid, slots));
+    if (!found && launcher) return cudaError_t(launcher(what.key, how.grid, slots));
     if (!found) return cudaErrorInvalidDeviceFunction;
     word words[256];
     bool null = false;
@@ -128,7 +128,7 @@ cudaError_t run(kernel const& what, configuration const& how, void** slots) {
     if (!simt_launcher) return run_simt(what, how, slots);
     fflush(stdout);
     unsigned const *g = how.grid, *b = how.block, shape[] = {g[0], g[1], g[2], b[0], b[1], b[2]};
-    return cudaError_t(simt_launcher(what.symbol, shape, how.shared, slots));
+    return cudaError_t(simt_launcher(what.key, shape, how.shared, slots));
 }
 
 static cudaError_t launch_next(kernel const* what, void** slots) {

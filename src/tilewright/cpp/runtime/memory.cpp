@@ -211,7 +211,10 @@ void forget_memory() {
 static bool usable(void const* address, size_t size, bool on_device, char const* use) {
     {
         locked here;
-        if (address && (!on_device && !find(address) ? true : holds(address, size))) return true;
+        // What begins where a variable, or registered memory, ends is memory of the host.
+        block const* found = find(address);
+        bool const other = !found || (!found->owner && found->end == size_t(address));
+        if (address && ((!on_device && other) || holds(address, size))) return true;
     }
     char message[160];
     size_t start, end;

@@ -126,7 +126,7 @@ static nvrtcResult compile_outside(nvrtcProgram program, int count, char const* 
 
 // What a module made for programs of their own has.
 struct module_kernel {
-    char const *name, *symbol;
+    char const *name, *key;
     unsigned const* sizes;
     unsigned parameters;
     void const* simt;  // its address, of one that the module has registered
@@ -333,7 +333,7 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* 
     if (!function || !module || !name) return module ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
     unsigned sizes[most_parameters], count = most_parameters;
     char own[32];
-    char const* symbol = own;
+    char const* key = own;
     if (finder) {
         void* simt = nullptr;
         int number = finder(module->image, module->size, name, sizes, &count, &simt);
@@ -347,18 +347,19 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* 
         if (!found->name) return CUDA_ERROR_NOT_FOUND;
         if (found->simt) *function = (CUfunction)find_kernel(found->simt);
         if (found->simt) return CUDA_SUCCESS;
-        symbol = found->symbol;
+        key = found->key;
         count = found->parameters;
         memcpy(sizes, found->sizes, count * sizeof *sizes);
     }
     locked here;
     for (kernel* each : loaded)
-        if (strcmp(each->symbol, symbol) == 0) {
+        if (strcmp(each->key, key) == 0) {
             *function = (CUfunction)each;
             return CUDA_SUCCESS;
         }
+    char const* called = copied(name, strlen(name));
     auto* kept = (unsigned*)copied((char const*)sizes, count * sizeof *sizes);
-    loaded.add(made_of(kernel{nullptr, copied(symbol, strlen(symbol)), copied(name, strlen(name)), kept, count, 0, 0, max_threads, 0, nullptr}));
+    loaded.add(made_of(kernel{nullptr, copied(key, strlen(key)), called, called, kept, count, 0, 0, max_threads, 0, nullptr}));
     *function = (CUfunction)loaded[loaded.count - 1];
     return CUDA_SUCCESS;
 }

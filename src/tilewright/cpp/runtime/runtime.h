@@ -64,6 +64,7 @@ struct locked {
 constexpr int max_threads = 1024;  // of a block
 struct kernel {
     void const* stub;
+    char const* key;  // other files may have a kernel with the same symbol
     char const* symbol;
     char const* name;
     unsigned const* sizes;
