@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TypeGuard
 
 from tilewright.ir.core import Op
@@ -41,8 +42,17 @@ def effect_of(op: Op) -> Effect:
     return effect
 
 
+@functools.cache
+def _has_pure_kind(kind: type[Op]) -> bool:
+    """Whether all ops of ``kind`` are pure: most are of such, and are asked for often."""
+    spec = kind.spec
+    return spec.effect is _NONE and not spec.terminator and not spec.regions and not issubclass(kind, MemoryOp)
+
+
 def is_pure(op: Op) -> bool:
     """True when ``op`` can be removed if unused, repeated, or moved: no effect, and no way out of a region."""
+    if _has_pure_kind(type(op)):  # type: ignore[arg-type]
+        return True
     if effect_of(op) is not _NONE or op.spec.terminator:
         return False
     if not op.regions:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tilewright.tileir.bytecode.attributes import Tables
-from tilewright.tileir.bytecode.primitives import Cursor
+from tilewright.tileir.bytecode.primitives import VARINTS, Cursor
 from tilewright.tileir.debug import FIELDS, SUBPROGRAM, Location
 
 
@@ -104,11 +104,12 @@ class _Attributes:
         return made
 
 
-# class -> its tag, the kinds of its fields, and their names
-_FIELDS = {cls: (tag, kinds, [f.name for f in fields(cls)]) for tag, (cls, kinds) in FIELDS.items()}
+def _writer(tag: int, cls: type, kinds: str) -> Callable[[Any, Any], bytes]:
+    """The function that writes a location with the numbers that a writer gives, and its tag."""
+    written = {"n": "{}", "s": "w.string({})", "r": "w.location({})"}
+    parts = [f" + varints[{written[kind].format(f'x.{f.name}')}]" for kind, f in zip(kinds, fields(cls))]
+    made: Callable[[Any, Any], bytes] = eval(f"lambda w, x: {VARINTS[tag]!r}{''.join(parts)}", {"varints": VARINTS})
+    return made
 
 
-def parts(location: Location) -> tuple[int, str, list[Any]]:
-    """The tag of ``location``, the kinds of its fields, and their values."""
-    tag, kinds, names = _FIELDS[type(location)]
-    return tag, kinds, [getattr(location, name) for name in names]
+WRITERS = {cls: _writer(tag, cls, kinds) for tag, (cls, kinds) in FIELDS.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from tilewright.tileir.bytecode.attributes import Numbers, write_payload
+from tilewright.tileir.bytecode.attributes import Numbers, write_payload, write_predicate
 from tilewright.tileir.bytecode.encoders import Encoder, encoder, known_values
 from tilewright.tileir.bytecode.primitives import VARINTS, varint
 from tilewright.tileir.debug import Location
@@ -47,6 +47,7 @@ class BodyWriter:
         self.locations: list[Location | None] = []
         self.values: dict[Value, bytes] = {}
         self.types: dict[int, bytes] = {}
+        self.predicates: dict[int, bytes] = {}  # by identity, too
         self.encoders = _ENCODERS[minor]
 
     def body(self, block: Block) -> bytes:
@@ -91,6 +92,10 @@ class BodyWriter:
 
     def payload(self, attribute: Attribute) -> bytes:
         return write_payload(attribute, self.numbers)
+
+    def predicate(self, predicate: Attribute) -> bytes:
+        made = self.predicates[id(predicate)] = write_predicate(predicate)
+        return made
 
     def flags(self, op: Operation, given: Sequence[bool] | None) -> bytes:
         """One flag for each index; without any, none is set."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.tileir.bytecode.attributes import write_predicate
 from tilewright.tileir.bytecode.primitives import VARINTS, integers
 from tilewright.tileir.module import Operation, Value
 from tilewright.tileir.optable import BY_OPCODE, ENUM_SINCE, ENUMS, AttributeSpec, OpSpec
@@ -20,7 +19,7 @@ Encoder = Callable[[Any, Operation, list[bytes], dict[Value, bytes], dict[int, b
 def encoder(opcode: int, minor: int) -> Encoder:
     """The function that writes the op in files of version 13.``minor``, which has it."""
     spec = BY_OPCODE[opcode]
-    names: dict[str, Any] = {"varints": VARINTS, "integers": integers, "write_predicate": write_predicate}
+    names: dict[str, Any] = {"varints": VARINTS, "integers": integers}
     lines, parts = _results(spec, minor)
     parts = [repr(VARINTS[opcode]), *parts]
     if spec.flag_bits:
@@ -40,7 +39,8 @@ def encoder(opcode: int, minor: int) -> Encoder:
     if spec.regions:
         text.append("for block in op.regions: w.region(block, out)")
     if spec.results != 0 and minor >= spec.results_since:
-        text.append("for result in results: values[result] = varints[len(values)]")
+        number = "values[result] = varints[len(values)]"
+        text.append(number if spec.results == 1 else f"for result in results: {number}")
     exec(compile("\n    ".join(text), f"<encoder of {spec.name} in 13.{minor}>", "exec"), names)
     write: Encoder = names["write"]
     return write
@@ -49,14 +49,16 @@ def encoder(opcode: int, minor: int) -> Encoder:
 def _results(spec: OpSpec, minor: int) -> tuple[list[str], list[str]]:
     """Lines that check the results, and the parts for their types."""
     lines = ["results = op.results"]
-    if spec.results is not None:
+    if spec.results == 1:
+        lines.append("result, = results")
+    elif spec.results is not None:
         lines.append(f"if len(results) != {spec.results}: raise ValueError")
     written = minor >= spec.results_since
     parts = []
     if spec.counted or any(o.variadic for o in spec.operands):
         parts.append("varints[len(results)]" if written else "varints[0]")
     if written and spec.results == 1:
-        parts.append("types.get(id(results[0].type)) or w.type(results[0].type)")
+        parts.append("types.get(id(result.type)) or w.type(result.type)")
     elif written and spec.results != 0:
         parts.append("*[types.get(id(r.type)) or w.type(r.type) for r in results]")
     return lines, parts
@@ -75,7 +77,7 @@ _WRITTEN = {
     "str": "varints[w.numbers.string({})]",
     "const": "varints[w.numbers.constant({})]",
     "i32s": "integers(tuple({}), 4)",
-    "predicate": "write_predicate({})",
+    "predicate": "w.predicates.get(id({0})) or w.predicate({0})",
     "hints": "w.payload({})",
     "array": "w.payload({})",
     "bools": "w.flags(op, {})",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Union
@@ -178,14 +177,51 @@ class _Types:
 FUNCTION_PARTS = (Scalar, Pointer, Tile, TensorView, TileView, Token)
 
 
-@functools.lru_cache(maxsize=4096)
-def type_parts(t: Type, minor: int) -> tuple[bytes | Type, ...]:
-    """``t`` as an entry of the Type section: bytes, and types that stand for their numbers there. VersionError when too
-    new."""
-    parts = _PARTS.get(type(t))
-    if parts is None:
-        raise TileIRError(f"{t!r} is no type of Tile IR")
-    return tuple(parts(t, minor))
+class WrittenType:
+    """A type that writers number, which is equal to no other."""
+
+    def __init__(self, type: Type, known: WrittenTypes) -> None:
+        self.type, self._known = type, known
+        self._parts: dict[int, list[bytes | WrittenType]] = {}  # by version
+
+    def parts(self, minor: int) -> list[bytes | WrittenType]:
+        """Its entry in the Type section: bytes, and types that stand for their numbers there. VersionError when too
+        new."""
+        found = self._parts.get(minor)
+        if found is None:
+            make = _PARTS.get(type(self.type))
+            if make is None:
+                raise TileIRError(f"{self.type!r} is no type of Tile IR")
+            parts = make(self.type, minor)
+            found = self._parts[minor] = [p if isinstance(p, bytes) else self._known.get(p) for p in parts]
+        return found
+
+
+class WrittenTypes:
+    """Types by what they are equal to. That is found once for an object: their hashes take long."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, WrittenType] = {}  # by the identity of the types in them
+        self._equal: dict[Type, WrittenType] = {}
+        self._entries: dict[tuple[WrittenType, ...], WrittenType] = {}  # types of functions by their parameters
+
+    def get(self, type: Type) -> WrittenType:
+        found = self._objects.get(id(type))
+        if found is None:
+            found = self._equal.get(type) or self._equal.setdefault(type, WrittenType(type, self))
+            self._objects[id(found.type)] = found
+        return found
+
+    def entry(self, params: Sequence[Type]) -> WrittenType:
+        """The type of an entry."""
+        key = tuple(map(self.get, params))
+        found = self._entries.get(key)
+        if found is None:
+            found = self._entries[key] = self.get(Function(tuple(params)))
+        return found
+
+    def __len__(self) -> int:
+        return len(self._equal)
 
 
 _Parts = Sequence[Union[bytes, Type]]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.system import collector
 from tilewright.tileir.bytecode.attributes import HINTS_TAG, write_payload, write_tagged
-from tilewright.tileir.bytecode.debug import parts
+from tilewright.tileir.bytecode.debug import WRITERS
 from tilewright.tileir.bytecode.encode import BodyWriter
 from tilewright.tileir.bytecode.primitives import FORMATS, VARINTS, varint
 from tilewright.tileir.bytecode.reader import (
@@ -27,12 +27,12 @@ from tilewright.tileir.bytecode.reader import (
     STRING,
     TYPE,
 )
-from tilewright.tileir.bytecode.tables import type_parts
-from tilewright.tileir.debug import SUBPROGRAM, FileLoc, Location
+from tilewright.tileir.bytecode.tables import WrittenTypes
+from tilewright.tileir.debug import FileLoc, Location, Subprogram
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.module import ArrayAttr, Entry, FileLayout, HintsAttr, Module, RepeatedConstant
 from tilewright.tileir.optable import ENUMS, NEWEST
-from tilewright.tileir.types import Function, Type
+from tilewright.tileir.types import Type
 
 ORDER = (FUNC, GLOBAL, CONSTANT, DEBUG, TYPE, PRODUCER, STRING)
 _PADDING = b"\xcb"
@@ -73,6 +73,18 @@ def _padded(data: bytes, width: int) -> bytes:
     return data + _PADDING * (-len(data) % width)
 
 
+_types = WrittenTypes()  # of files that were written before
+_MOST_TYPES = 4096
+
+
+def _known_types() -> WrittenTypes:
+    """The types that a writer begins with, and adds to."""
+    global _types
+    if len(_types) > _MOST_TYPES:
+        _types = WrittenTypes()
+    return _types
+
+
 class _Numbers:
     """Numbers of things by first use, beginning with those that a file had."""
 
@@ -98,8 +110,8 @@ class _Writer:
         self.layout = layout
         self.strings = _Numbers(layout.strings)
         self.texts: dict[str, int] = {}  # the numbers of strings
-        self.types = _Numbers(layout.types)
-        self.known: dict[int, int] = {}  # the numbers of types, by the identity of what the module keeps alive
+        self.known = _known_types()
+        self.types = _Numbers([self.known.get(t) for t in layout.types])
         self.constants = _Numbers(layout.constants)
         self.repeated = {id(c): i for i, c in enumerate(layout.constants) if type(c) is RepeatedConstant}
         self.locations: dict[Location | None, int] = {None: 0}  # the numbers of those that are written
@@ -116,10 +128,7 @@ class _Writer:
         return number
 
     def type(self, type: Type) -> int:
-        number = self.known.get(id(type))
-        if number is None:
-            number = self.known[id(type)] = self.types.get(type)
-        return number
+        return self.types.get(self.known.get(type))
 
     def constant(self, data: bytes) -> int:
         if type(data) is RepeatedConstant and id(data) in self.repeated:
@@ -172,7 +181,7 @@ class _Writer:
 
     def entry(self, entry: Entry, position: int) -> bytes:
         head = varint(self.string(entry.name))
-        head += varint(self.types.get(Function(tuple([a.type for a in entry.body.args]))))
+        head += varint(self.types.get(self.known.entry([a.type for a in entry.body.args])))
         hints = entry.hints
         flags = KERNEL | (PRIVATE if entry.private else 0)
         if self.minor < 5 and hints is not None:
@@ -255,20 +264,15 @@ class _Writer:
         if type(location) is FileLoc:  # most are
             head = self.heads.get((location.scope, location.file)) or self.head(location)
             return head + VARINTS[location.line] + VARINTS[location.column]
-        tag, kinds, values = parts(location)
-        out = [tag]
-        for kind, value in zip(kinds, values):
-            out.append(value if kind == "n" else self.string(value) if kind == "s" else self.location(value))
-        if tag == SUBPROGRAM and self.minor >= 5:
-            out.append(values[-1])
-        return b"".join(map(varint, out))
+        written = WRITERS[type(location)](self, location)
+        return written + varint(location.flags) if type(location) is Subprogram and self.minor >= 5 else written
 
     def type_table(self) -> bytes | None:
-        entries: list[bytes] = []
-        minor, number = self.minor, self.type
-        for t in self.types.items:  # which grow, by the parts of types, meanwhile
-            parts = type_parts(t, minor)
-            entries.append(b"".join([p if isinstance(p, bytes) else VARINTS[number(p)] for p in parts]))
+        minor, number = self.minor, self.types.get
+        entries = [
+            b"".join([p if type(p) is bytes else VARINTS[number(p)] for p in t.parts(minor)])
+            for t in self.types.items  # which grow, by the parts of types, meanwhile
+        ]
         return _table(entries, 4) if entries or TYPE in self.layout.sections else None
 
     def producer(self) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tilewright.tileir.export.function import Kernel
     from tilewright.tileir.export.tokens import Tokens
 
-V = TypeVar("V")
-W = TypeVar("W")
 _NAMES = {dtype: name for name, dtype in FORMATS.items()}
 
 
@@ -145,7 +143,6 @@ class Emitter(dict[core.Value, Value]):
         self.declared = _declared(minor)
         self.depths: dict[core.Value, int] = {}  # of views: the frame that each was made in
         self.loc: Location | None = None
-        self.types: dict[int, Any] = {}  # by the identity of what they are in our IR
         self.required: set[int] = set()  # by identity, the tiles that files of this version have
         self.splats: dict[core.Value, Splat] = {}  # values of equal elements, which are made where they are used
         self.op: core.Op | None = None
@@ -166,13 +163,6 @@ class Emitter(dict[core.Value, Value]):
         if id(type) not in self.required:
             self.required.add(id(type))
             self.require(type.element)
-
-    def view(self, type: V, make: Callable[[V], W]) -> W:
-        """The type that ``make`` makes of one that the function keeps alive."""
-        found: W | None = self.types.get(id(type))
-        if found is None:
-            found = self.types[id(type)] = make(type)
-        return found
 
     def require(self, element: Element) -> None:
         """VersionError for a type that files of this version do not have."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
@@ -145,30 +146,37 @@ def _entry_hints(function: core.Function, minor: int) -> HintsAttr | None:
     return memory_ops.by_architecture(hints, minor)
 
 
+_split = functools.lru_cache(maxsize=256)(os.path.split)  # the folder and the name of a file
+
+
 class _DebugLocations:
     """Debug locations of those in the source; equal ones are one object."""
 
     def __init__(self, function: core.Function, symbol: str) -> None:
-        self.files: dict[str, File] = {}
-        self.units: dict[str, CompileUnit] = {}
-        self.scopes: dict[tuple[str, str], Subprogram] = {}
+        self.units: dict[str, tuple[File, CompileUnit]] = {}
+        self.scopes: dict[tuple[str, str, int], Subprogram] = {}  # of calls
         self.made: dict[tuple[Any, ...], Location] = {}
         self.known: dict[int, Location] = {}  # by the identity of what the function keeps alive
-        self.kernel_scope = self.scope(function.loc.file, function.name, function.loc.line, symbol)
-        self.subprogram_loc = FileLoc(self.kernel_scope, function.loc.file, function.loc.line, function.loc.column)
+        loc = function.loc
+        self.kernel_scope = self.scope(loc, function.name, symbol)
+        self.subprogram_loc = FileLoc(self.kernel_scope, loc.file, loc.line, loc.column)
 
-    def file(self, name: str) -> File:
-        if name not in self.files:
-            self.files[name] = File(os.path.basename(name), os.path.dirname(name))
-            self.units[name] = CompileUnit(self.files[name])
-        return self.files[name]
+    def scope(self, loc: Loc, name: str, linkage: str) -> Subprogram:
+        if loc.file not in self.units:
+            folder, base = _split(loc.file)
+            made = File(base, folder)
+            self.units[loc.file] = made, CompileUnit(made)
+        file, unit = self.units[loc.file]
+        return Subprogram(file, loc.line, name, linkage, unit, loc.line)
 
-    def scope(self, file: str, name: str, line: int, linkage: str) -> Subprogram:
-        key = file, linkage
-        if key not in self.scopes:
-            made = self.file(file)
-            self.scopes[key] = Subprogram(made, line, name, linkage, self.units[file], line)
-        return self.scopes[key]
+    def call_scope(self, loc: Loc) -> Subprogram:
+        """The scope of what is inlined at a call."""
+        name = loc.function or "inlined"
+        found = self.scopes.get((loc.file, name, loc.line))
+        if found is None:
+            made = self.scope(loc, name, f"{name}@{_split(loc.file)[1]}:{loc.line}")
+            found = self.scopes[loc.file, name, loc.line] = made
+        return found
 
     def __call__(self, loc: Loc) -> Location:
         """The location that is not among the ``known`` ones yet."""
@@ -176,8 +184,7 @@ class _DebugLocations:
             return self.subprogram_loc
         scope, caller = self.kernel_scope, None
         if loc.caller is not None:
-            name = loc.function or "inlined"
-            scope = self.scope(loc.file, name, loc.line, f"{name}@{os.path.basename(loc.file)}:{loc.line}")
+            scope = self.call_scope(loc)
             caller = self.known.get(id(loc.caller)) or self(loc.caller)
         key = (loc.line, loc.column) if caller is None else (scope, loc.line, loc.column, caller)
         made = self.made.get(key)

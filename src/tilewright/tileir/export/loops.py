@@ -31,7 +31,11 @@ Leave = Callable[[Op], list[Value]]  # what a region gives at a terminator
 
 def with_kept_barriers(function: Function) -> Function:
     """``function``, or one that does the same, with a ``for`` of one iteration or none instead of such branches."""
-    loops = [(loop, [op for op in loop.walk() if isinstance(op, If)]) for loop in _loops(function.body)]
+    loops = [
+        (loop, [op for op in _structured(loop.body) if isinstance(op, If)])
+        for loop in _structured(function.body)
+        if isinstance(loop, (For, Loop))
+    ]
     if not any(branches for _, branches in loops):
         return function
     made = _KeptBarriers(AnalysisManager(function).get(AliasAnalysis))
@@ -42,12 +46,12 @@ def with_kept_barriers(function: Function) -> Function:
     return function
 
 
-def _loops(block: Block) -> Iterator[For | Loop]:
+def _structured(block: Block) -> Iterator[Op]:
+    """Every op with regions, in program order."""
     for op in [op for op in block.ops if op.regions]:
-        if isinstance(op, (For, Loop)):
-            yield op
+        yield op
         for region in op.regions:
-            yield from _loops(region)
+            yield from _structured(region)
 
 
 def _accesses(ops: Iterable[Op]) -> bool:

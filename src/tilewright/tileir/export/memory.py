@@ -9,11 +9,11 @@ from typing import Any
 
 from tilewright.ir import core
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import bfloat16, int32, int64
+from tilewright.ir.dtypes import DType, bfloat16, int32, int64
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.ops import control, memory, shape
-from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType
+from tilewright.ir.types import PartitionViewType, PointerType
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export.arith import compare, convert, raw
 from tilewright.tileir.export.emitter import Emitter, scalar, tile_of
@@ -117,31 +117,31 @@ def _access_hints(tma: Any, latency: Any, minor: int) -> HintsAttr | None:
     return by_architecture({name: hint for name, hint in hints.items() if hint is not None}, minor)
 
 
+Extents = tuple[int | None, ...]
+
+
 @functools.lru_cache(maxsize=1024)
-def _view_type(t: TensorViewType) -> TensorView:
+def _view_type(dtype: DType, *declared: Extents) -> TensorView:
     """Static extents and strides are positive there; others become dynamic."""
-    shape, strides = (
-        tuple(n if n is not None and n > 0 else None for n in numbers) for numbers in (t.shape, t.strides)
-    )
-    return TensorView(scalar(t.dtype), shape, strides)
+    shape, strides = (tuple(n if n is not None and n > 0 else None for n in numbers) for numbers in declared)
+    return TensorView(scalar(dtype), shape, strides)
 
 
 def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
     t = op.type
     if not t.shape:  # a view there has an axis at least: accesses go through the pointer
         return e[op.base]
-    made, operands = e.view(t, _view_type), op.operands
+    made, operands = _view_type(t.dtype, t.shape, t.strides), op.operands
     return e.shared(op, (id(made), t.index_dtype, *map(e.splats.get, operands, operands)), _made_tensor_view, made)
 
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView, made: TensorView) -> Value:
     t = op.type
     given = [*op.shape, *op.strides]  # those that are dynamic
-    dtypes = {v.tile.element for v in given}
-    wide = e.kernel.negative_strides or (dtypes and max(dtype.bitwidth for dtype in dtypes) > 32)
-    index = int64 if wide else t.index_dtype
-    alike = dtypes <= {index}
-    left = iter(e.all(given) if alike else [convert(e, e[v], v.tile.element, index) for v in given])
+    dtypes, index = [v.tile.element for v in given], t.index_dtype
+    if e.kernel.negative_strides or any(dtype.bitwidth > 32 for dtype in dtypes):
+        index = int64
+    left = iter([convert(e, e[v], dtype, index) if dtype is not index else e[v] for v, dtype in zip(given, dtypes)])
     shape, strides = (
         [next(left) if n is None else e.constant(index, n) for n in declared if n is None or n <= 0]
         for declared in (t.shape, t.strides)
@@ -153,7 +153,8 @@ def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
     t, view = op.type, e[op.view]
     if not t.view.shape:
         return view
-    made = e.view(t, _tile_view_type)
+    of = t.view
+    made = _tile_view_type(t.tile_shape, t.order, t.padding, t.steps, of.dtype, of.shape, of.strides)
     if e.minor < 3:  # there it is in the block of the accesses
         return _made_partition_view(e, op, made)
     return e.shared(op, (id(made), view), _made_partition_view, made)
@@ -164,12 +165,12 @@ def _made_partition_view(e: Emitter, op: memory.MakePartitionView, made: TileVie
 
 
 @functools.lru_cache(maxsize=1024)
-def _tile_view_type(t: PartitionViewType) -> TileView:
+def _tile_view_type(
+    shape: tuple[int, ...], order: tuple[int, ...], mode: PaddingMode, steps: tuple[int, ...], of: DType, *view: Extents
+) -> TileView:
     """Integers are padded with zero, where ``_with_extremes`` puts what else they may be padded with."""
-    padding = None if t.padding is PaddingMode.UNDETERMINED else t.padding.value
-    padding = "zero" if padding is not None and not t.view.dtype.is_floating else padding
-    view = _view_type(t.view)
-    return TileView(t.tile_shape, view, t.order, padding, None if t.steps in ((), t.tile_shape) else t.steps)
+    padding = None if mode is PaddingMode.UNDETERMINED else mode.value if of.is_floating else "zero"
+    return TileView(shape, _view_type(of, *view), order, padding, None if steps in ((), shape) else steps)
 
 
 def _indices(e: Emitter, values: Sequence[core.Value]) -> list[Value]:

@@ -61,6 +61,7 @@ class Tokens:
         self._regions: dict[Op, Accesses] = {}
         self.kinds: set[type[Op]] = set()
         self.unused: set[Op] = set()
+        self._needed: set[Op] = set()  # among what is computed of loads
         self._before: set[Hashable] = set()  # what was written when an op comes,
         self._again: set[Hashable] = set()  # and is accessed afterwards
         self._clashes = False  # whether an iteration accesses one memory several times, and writes it
@@ -90,8 +91,8 @@ class Tokens:
         for op in [op for op in block.ops if type(op) in _SURVEYED]:
             if self.unused and op in self.unused:
                 continue
-            if type(op) in _LOADS and (unused := _unused(op)):
-                self.unused |= unused
+            if type(op) in _LOADS and not is_ordered(op) and not self._is_needed(op):
+                self.unused |= _computed(op)
             elif type(op) in ORDERED:
                 key, effect = self._ops[op] = self._access(op)
                 self._add(found, {key: effect})
@@ -108,8 +109,8 @@ class Tokens:
                     _add(own, self._survey(region))
                     after |= self._before
                 self._before = after
-                multiplies = isinstance(op, control.For) and any(isinstance(o, _PRODUCTS) for o in op.body.ops)
-                if self._clashes and multiplies and not self._e.kernel.ahead:
+                late = self._clashes and not self._e.kernel.ahead and isinstance(op, control.For)
+                if late and any(isinstance(o, _PRODUCTS) for o in op.regions[0].ops):
                     self._in_order, self._is_apart = True, False
                 self._clashes |= clashes
                 if own:
@@ -118,6 +119,24 @@ class Tokens:
                 if isinstance(op, (control.For, control.Loop)):  # whose iterations come after each other
                     self._again |= {key for key, effect in own.items() if effect == _READ | _WRITE}
         return found
+
+    def _is_needed(self, load: Op) -> bool:
+        """Whether more than pure ops needs what is computed of ``load``. ``tileiras`` 13.5 stores such a tile where
+        others are in shared memory, for it does not wait for it."""
+        needed, seen, way = self._needed, {load}, [(load, iter(_users(load)))]
+        while way:
+            users = way[-1][1]
+            for user in users:
+                if user in needed or not is_pure(user):
+                    needed.update([each for each, _ in way])
+                    return True
+                if user not in seen:
+                    seen.add(user)
+                    way.append((user, iter(_users(user))))
+                    break
+            else:
+                way.pop()
+        return False
 
     def _add(self, to: Accesses, accesses: Accesses) -> None:
         """Add what comes after that."""
@@ -206,18 +225,18 @@ class Tokens:
         self._write, self._last = state
 
 
-def _unused(load: Op) -> set[Op]:
-    """``load`` and what is computed of it, if nothing needs that. ``tileiras`` 13.5 stores such a tile where others
-    are in shared memory, for it does not wait for it."""
-    found, pending = set[Op](), [] if is_ordered(load) else [load]
+def _computed(load: Op) -> set[Op]:
+    """``load`` and what is computed of it."""
+    found, pending = set[Op](), [load]
     while pending:
         op = pending.pop()
         found.add(op)
-        for user in [user for result in op.results for user in result.users if user not in found]:
-            if not is_pure(user):
-                return set()
-            pending.append(user)
+        pending += [user for user in _users(op) if user not in found]
     return found
+
+
+def _users(op: Op) -> list[Op]:
+    return [user for result in op.results for user in result.users]
 
 
 def _add(to: Accesses, accesses: Accesses) -> None:
