@@ -168,7 +168,8 @@ def _region_together(
     r, several = f"r{k}.", len(ends) > 1
     group = f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
     if several:
-        judge = [f"  %{r}found = load i32, ptr %met", f"  switch i32 %{r}found, label %{r}stop [ {_cases(r, ends)} ]"]
+        cases = " ".join(f"i32 {1 << end}, label %{r}to{end}" for end in ends)
+        judge = [f"  %{r}found = load i32, ptr %met", f"  switch i32 %{r}found, label %{r}stop [ {cases} ]"]
     else:
         judge = [f"  %{r}found = add i32 0, {1 << ends[0] if ends else 0}", f"  br label %{r}{_first(ends)}"]
     return simt_lines(
@@ -202,10 +203,6 @@ def _copies(kernel: Split, own: str, variables: set[str], source: str, target: s
 
 def _first(ends: Sequence[int]) -> str:
     return f"to{ends[0]}" if ends else "stop"  # it does not come to an end
-
-
-def _cases(r: str, ends: Sequence[int]) -> str:
-    return " ".join(f"i32 {1 << end}, label %{r}to{end}" for end in ends)
 
 
 def _goes_on(kernel: Split, k: int, end: int, live: Sequence[set[str]], finished: list[str]) -> list[str]:

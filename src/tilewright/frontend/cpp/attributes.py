@@ -107,7 +107,8 @@ def _attributes(text: str, masked: str, start: int, name: str) -> Attributes:
         hints: list[Hint] = []
         others = [body.strip()]
         if "cutile" in body:
-            hints, others = _parse(_without_comments(body), location_at(text, match.start(1), name))
+            without_comments = re.sub(r"//[^\n]*|/\*.*?\*/", " ", body, flags=re.DOTALL)
+            hints, others = _parse(without_comments, location_at(text, match.start(1), name))
         found.hints += hints
         found.others += f"[[{', '.join(others)}]]" if others else ""
         found.end = close + 1
@@ -162,10 +163,6 @@ def mask(text: str) -> str:
 def without_directives(text: str) -> str:
     """``text`` with the directives of the preprocessor blanked, position by position."""
     return _DIRECTIVE.sub(lambda m: blank(m.group()), text)
-
-
-def _without_comments(text: str) -> str:
-    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
 
 
 def closing(masked: str, start: int, brackets: str = "{}") -> int:

@@ -79,7 +79,7 @@ def optimize(text: str, kernels: set[str]) -> str:
     builder = _pass_builder()
     _inline(module, kernels, builder)
     for function in _named(module, kernels):
-        if _has_memory(function):
+        if any(i.opcode == "alloca" for block in function.blocks for i in block.instructions):
             _run(_UNROLL, function, builder)
     indexed = {function.name for function in _named(module, kernels) if _needs_constant_indices(function)}
     if indexed:
@@ -139,10 +139,6 @@ def _manager(passes: tuple[str, ...]) -> llvm.FunctionPassManager:
 def _calls_any(function: llvm.ValueRef, names: set[str]) -> bool:
     calls = (i for block in function.blocks for i in block.instructions if i.opcode == "call")
     return any(list(i.operands)[-1].name in names for i in calls)
-
-
-def _has_memory(function: llvm.ValueRef) -> bool:
-    return any(i.opcode == "alloca" for block in function.blocks for i in block.instructions)
 
 
 def _needs_constant_indices(function: llvm.ValueRef) -> bool:

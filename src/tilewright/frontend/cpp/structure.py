@@ -376,7 +376,8 @@ class Structurer:
         bindings = dict(zip((counted.variable, *carried), body.args))
         exit_block = loop.exits[0]
         frame = _OpenLoop(loop, carried, [], ())
-        self._body(frame, body, bindings, lambda: self._counted_body(loop, counted))
+        children = list(self.graph.children[loop.header])
+        self._body(frame, body, bindings, lambda: self._merge(self._edge(loop.header, counted.body), children))
         op = self.builder.emit_op(For, *bounds, inits, body=body)
         self.state.env.update(zip(carried, op.results))
         return self._propagate(Outcome([exit_block], self._phi_values(loop.header, exit_block)))
@@ -400,9 +401,6 @@ class Structurer:
             self.state.env[str(i.name)] = made[key]
             self.done.add(str(i.name))
             changing.remove(str(i.name))
-
-    def _counted_body(self, loop: NaturalLoop, counted: CountedLoop) -> Outcome:
-        return self._merge(self._edge(loop.header, counted.body), list(self.graph.children[loop.header]))
 
     def _body(
         self, frame: _OpenLoop, body: Block, bindings: dict[str, Value], translate: Callable[[], Outcome]
