@@ -135,6 +135,7 @@ _REMEDIES: dict[str, str] = {
     "out-of-bounds": "keep indices within the array, or let bounds be checked",
     "unchecked-bounds": "let bounds be checked, or mask such elements off",
     "dangling-pointer": "pass the array that the pointer is to point to",
+    "misaligned-access": "start at a multiple of the size of what is accessed, or access single elements",
     "read-only": "pass an array that can be written",
     "undefined-value": "give the load a padding, write the memory first, or select the defined elements",
     "overlapping-arguments": "pass a copy, or arrays that share no memory",

@@ -100,4 +100,3 @@ def _library_name(symbol: str) -> str:
     """What a function of the C++ library, or its class, is called."""
     found = _OF_THE_LIBRARY.match(symbol)
     return "a function of the C++ library" if found is None else f"std::{symbol[found.end() :][: int(found[1])]}"
-
