@@ -59,8 +59,10 @@ def test_warps(make: object, columns: int, dtype: DType, warps: int) -> None:
     assert suitable_warps(make(columns, dtype)) == warps
 
 
-@pytest.mark.parametrize(("dtype", "tile", "warps"), [(np.float16, 32, 2), (np.float16, 64, 4), (np.float32, 32, 4)])
-def test_small_products_of_16_bits_have_two_warps(dtype: type, tile: int, warps: int) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "tile", "warps"), [(np.float16, 32, 2), (np.float16, 64, 4), (np.float32, 64, 2), (np.float32, 128, 4)]
+)
+def test_small_products_have_two_warps(dtype: type, tile: int, warps: int) -> None:
     @ct.kernel
     def product(x, y, out):  # type: ignore[no-untyped-def]
         total = ct.mma(
