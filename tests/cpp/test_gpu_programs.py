@@ -401,7 +401,7 @@ def test_linked_files_share_a_module(files: list[Request], monkeypatch: pytest.M
     keys = [kernel_key(unit.number, "_ZL1kPi") for unit in units]
     variables = [{}, {"base": "base", "counter": "counter", "factor": "factor"}]
     code = [
-        gpu.SimtFile({key: "k"}, names, b"code", f"__tw_variables_{unit.number}")
+        gpu.SimtFile({key: "k"}, names, b"code", f"__tw_variables_{unit.number}", 0)
         for key, names, unit in zip(keys, variables, units)
     ]
     library, _ = _loaded(link_units(units))

@@ -39,8 +39,8 @@ class LiveRanges:
         return self.first[value.op], max(self.last[value.op], self.end(value.users, value.block))
 
 
-def most_at_once(lives: Iterable[tuple[int, int, float]]) -> float:
-    """The most that there is at any time, of what begins at one op, ends at another one, and is so much."""
+def max_live(lives: Iterable[tuple[int, int, float]]) -> float:
+    """The largest sum of sizes that is live at any time, of live ranges given by their ends and sizes."""
     changes: defaultdict[int, float] = defaultdict(float)
     for begin, end, size in lives:
         changes[begin] += size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from tilewright.analysis.live_ranges import LiveRanges, most_at_once
+from tilewright.analysis.live_ranges import LiveRanges, max_live
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float32, tfloat32
 from tilewright.ir.gpu_stage import ROW_PART
@@ -120,7 +120,7 @@ def _words_of_an_element(function: Function, size: int) -> float:
             life.end = max(life.end, ranges.end(users, value.block))
         if op.regions:
             behind = ranges.last[op] if isinstance(op, CombiningOp) else i
-    return max(most_at_once((life.begin, life.end, life.words) for life in lives.values()), 1)
+    return max(max_live((life.begin, life.end, life.words) for life in lives.values()), 1)
 
 
 @dataclass

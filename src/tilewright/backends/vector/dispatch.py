@@ -83,9 +83,9 @@ class VectorEmitter:
         """``emit`` for an op that many of its elements share."""
         return _EMIT[op.name](op, *(Val(self._at, x) for x in operands)).value
 
-    def usual_circular(self, name: str, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    def circular_fast_path(self, name: str, x: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The ``name``, sin or cos, of ``x``, and where that is too large for this result."""
-        found, large = trigonometry.usual_circular(name, Val(self._at, x))
+        found, large = trigonometry.circular_fast_path(name, Val(self._at, x))
         return found.value, large.value
 
     def to_bfloat(self, x: ir.Value) -> ir.Value | None:

@@ -93,7 +93,7 @@ _TWO_OVER_PI_WORDS = (
 )
 
 
-def usual_circular(name: str, x: Val) -> tuple[Val, Val]:
+def circular_fast_path(name: str, x: Val) -> tuple[Val, Val]:
     """``circular``, and whether the angle is too large for that."""
     size = magnitude(x)
     if x.scalar == F32:
@@ -106,7 +106,7 @@ def usual_circular(name: str, x: Val) -> tuple[Val, Val]:
 def circular(name: str, x: Val) -> Val:
     """``sin``, ``cos`` or, in float64 only, ``tan``. Splits the block: for outlined bodies."""
     at = x.at
-    common, large = usual_circular(name, x)
+    common, large = circular_fast_path(name, x)
 
     def one_lane(lane: Val) -> Val:
         return lane.at.outlined(f"{name}.large", lambda a: _large(name, a), lane, cold=True)

@@ -38,20 +38,22 @@ _NOT_FOUND, _UNKNOWN = 500, 999
 @dataclass(frozen=True)
 class SimtFile:
     """The code of the SIMT kernels of a file of the program, the names that it has for them, by their keys, and for
-    variables, and the name of the table of these."""
+    variables, the name of the table of these, and the number of the module that the code is: of files that are linked
+    one, of others one each, as equal code has variables of its own."""
 
     kernels: Mapping[str, str]
     variables: Mapping[str, str]
     code: bytes
     table: str
+    module: int
 
 
 def simt_files(requests: Sequence[Request], units: Sequence[HostUnit]) -> list[SimtFile]:
     """The SIMT kernels of a program, whose files these are, for the GPU of this machine. TileError for what it cannot
     have there."""
     target = f"sm_{driver.device().capability}"
-    part = len(requests) > 1 and any(json.loads(_code(request, target, "alone")[0]) for request in requests)
-    made = [_code(request, target, "part" if part else "whole") for request in requests]
+    part = len(requests) > 1 and any(map(_needs_others, requests))
+    made = [_code(request, target, part=part) for request in requests]
     codes = [code for _, code in made if code]
     if part:
         try:
@@ -60,19 +62,35 @@ def simt_files(requests: Sequence[Request], units: Sequence[HostUnit]) -> list[S
             raise TileUnsupportedFeatureError(f"the device code of the program cannot be linked: {e}") from None
     files = [(unit.number, json.loads(head)) for unit, (head, code) in zip(units, made) if code]
     return [
-        SimtFile({kernel_key(file, k): name for k, name in kernels.items()}, variables, code, VARIABLES + file)
-        for (file, (kernels, variables)), code in zip(files, codes)
+        SimtFile(
+            {kernel_key(file, k): name for k, name in kernels.items()},
+            variables,
+            code,
+            VARIABLES + file,
+            0 if part else module,
+        )
+        for module, ((file, (kernels, variables)), code) in enumerate(zip(files, codes))
     ]
 
 
-def _code(request: Request, target: str, how: str) -> tuple[bytes, bytes]:
+def _needs_others(request: Request) -> bool:
+    """Whether the SIMT kernels of a file use something of other files."""
+
+    def make() -> Made:
+        made: Made = load("tilewright.cpp.host.units").needs_others(request)
+        return made
+
+    return bool(json.loads(through_cache(request, "what SIMT kernels use of other files", make)))
+
+
+def _code(request: Request, target: str, *, part: bool) -> tuple[bytes, bytes]:
     """What ``device_code`` makes of a file: names, and code."""
 
     def make() -> Made:
-        made: Made = load("tilewright.cpp.host.units").device_code(request, target, how)
+        made: Made = load("tilewright.cpp.host.units").device_code(request, target, part=part)
         return made
 
-    what = f"SIMT kernels for {target}, {how}, {nvcc.identity()}, {nvrtc.identity()}"
+    what = f"SIMT kernels for {target}, {'part' if part else 'whole'}, {nvcc.identity()}, {nvrtc.identity()}"
     head, _, code = through_cache(request, what, make).partition(b"\n")
     return head, code
 
@@ -117,7 +135,6 @@ class SimtPrograms:
         self._shared: set[int] = set()  # variables, by their address here, that are on the GPU alone
         self._functions: dict[str, ctypes.c_void_p] = {}
         self._variables: dict[str, list[tuple[int, int, int]]] = {}  # address here and there, and bytes
-        # By the object that is their code: where files are not linked, equal code has variables of its own.
         self._modules: dict[int, tuple[ctypes.c_void_p, list[tuple[int, int, int]]]] = {}
         with driver.device().current():
             for file in files:
@@ -135,11 +152,11 @@ class SimtPrograms:
             driver.call("cuCtxSynchronize")
 
     def _load(self, library: ctypes.CDLL, file: SimtFile) -> None:
-        if id(file.code) not in self._modules:
+        if file.module not in self._modules:
             module = ctypes.c_void_p()
             driver.call("cuModuleLoadData", ctypes.byref(module), file.code)
-            self._modules[id(file.code)] = module, []
-        module, variables = self._modules[id(file.code)]
+            self._modules[file.module] = module, []
+        module, variables = self._modules[file.module]
         for known, here in _rows(ctypes.addressof(ctypes.c_char.in_dll(library, file.table))):
             name = file.variables.get(known.decode())
             if name is None:  # nor does nvcc have it, where no kernel uses it

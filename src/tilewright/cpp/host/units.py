@@ -30,6 +30,8 @@ from tilewright.frontend.cpp.toolchain import Options, Output, compile_to_llvm, 
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.system.forks import load
 
+_FOR_GPUS = {"TW_SIMT_GPU": "1"}
+
 
 def compiled(request: Request) -> Made:
     """The host part of a file, as ``build_unit`` reads it: its kernels and its number as JSON in a line, and an
@@ -55,24 +57,27 @@ def compiled(request: Request) -> Made:
     return f"{head}\n".encode() + to_object(made, fast=bool(simt)), files
 
 
-def device_code(request: Request, target: str, how: str = "whole") -> Made:
+def needs_others(request: Request) -> Made:
+    """Whether the SIMT kernels of a file use functions or variables of other files, as JSON."""
+    host = _host_llvm(request, _FOR_GPUS)
+    return json.dumps(bool(missing(host.llvm, _annotated(host.llvm, "tw.simt")))).encode(), host.files
+
+
+def device_code(request: Request, target: str, *, part: bool = False) -> Made:
     """The SIMT kernels of a file for GPUs: the names that their code has for them and for variables as JSON in a line,
-    and their code: of nvcc, or else NVRTC, where it is installed and takes the file, and otherwise of Clang. ``how``
-    says whether it is the code of a "whole" program, or "part" of that, which nvcc links; "alone" asks for no code, but
-    whether something of other files is needed, as JSON."""
-    host = _host_llvm(request, {"TW_SIMT_GPU": "1"})
+    and their code: of nvcc, or else NVRTC, where it is installed and takes the file, and otherwise of Clang. ``part``
+    of a program's, of nvcc alone, which links it."""
+    host = _host_llvm(request, _FOR_GPUS)
     llvm, files = host.llvm, host.files
     kernels = _annotated(llvm, "tw.simt")
-    if how == "alone":
-        return json.dumps(bool(missing(llvm, kernels))).encode(), files
     texts = texts_of(request.name, request.text, files)
-    shares = how == "part" and _shares(texts) and not request.name.endswith((".cpp", ".cc", ".cxx"))
+    shares = part and _shares(texts) and not request.name.endswith((".cpp", ".cc", ".cxx"))
     known = variables(llvm, [*kernels, *(device_functions(llvm, texts) if shares else ())], visible=shares)
     if not (kernels or shares):
         return f"{json.dumps([{}, {}])}\n".encode(), files
     compilers = [load(f"tilewright.cpp.gpu.{name}") for name in ("nvcc", "nvrtc")]
     compiler = next((each for each in compilers if each.available()), None)
-    if how == "part":
+    if part:
         return _part(request, compilers[0], module.described(llvm, kernels), known, target), files
     if compiler is not None:
         named = {symbol: name for symbol, name, _ in module.described(llvm, kernels)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from tilewright.frontend.cpp.attributes import blank, closing, mask
+from tilewright.frontend.cpp.attributes import blank, closing, mask, without_comments
 from tilewright.frontend.cpp.source import DEVICE, bodies
 
 _STATEMENT = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s|volatile|__volatile__|inline|goto)*(?=\()")
@@ -80,7 +80,7 @@ def _as_cpp(text: str, masked: str) -> str | None:
             value = m.string[m.end() : closing(m.string, m.end(), "()") + 1]
             statement.add_operand(m["constraint"], value, output=output)
     try:
-        for each in re.sub(r"//[^\n]*|/\*.*?\*/", " ", written.replace("%%", "%"), flags=re.S).split(";"):
+        for each in without_comments(written.replace("%%", "%")).split(";"):
             statement.add(re.sub(r"\s+", " ", each).strip().lstrip("{} ").strip())
     except _Refused:
         return None

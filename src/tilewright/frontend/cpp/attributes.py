@@ -107,8 +107,7 @@ def _attributes(text: str, masked: str, start: int, name: str) -> Attributes:
         hints: list[Hint] = []
         others = [body.strip()]
         if "cutile" in body:
-            without_comments = re.sub(r"//[^\n]*|/\*.*?\*/", " ", body, flags=re.DOTALL)
-            hints, others = _parse(without_comments, location_at(text, match.start(1), name))
+            hints, others = _parse(without_comments(body), location_at(text, match.start(1), name))
         found.hints += hints
         found.others += f"[[{', '.join(others)}]]" if others else ""
         found.end = close + 1
@@ -163,6 +162,11 @@ def mask(text: str) -> str:
 def without_directives(text: str) -> str:
     """``text`` with the directives of the preprocessor blanked, position by position."""
     return _DIRECTIVE.sub(lambda m: blank(m.group()), text)
+
+
+def without_comments(text: str) -> str:
+    """``text``, which has no strings, with blanks in the place of comments."""
+    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
 
 
 def closing(masked: str, start: int, brackets: str = "{}") -> int:

@@ -248,9 +248,10 @@ def _operand_loads(loop: For, alias: AliasAnalysis) -> list[_OperandLoad]:
             continue
         ahead = AheadLoad.of(op, body)
         if ahead is not None and not may_alias(alias.underlying_object(op.ptrs), written):
-            uses = [use for use in _operand_uses(op.result) if use is not None]
+            found_uses = list(_operand_uses(op.result))
+            uses = [use for use in found_uses if use is not None]
             rounded = any(isinstance(step, Cast) for _, path in uses for step in path)
-            operand = len(uses) == len(list(_operand_uses(op.result))) and not (rounded and few)
+            operand = len(uses) == len(found_uses) and not (rounded and few)
             load = _OperandLoad(ahead, tuple(uses) if operand else ())
             pays = load.uses or op.vector * op.result.tile.element.bytes == max(COPY_BYTES)
             if pays and memory.is_vector(load.buffer, load.source, op.vector):

@@ -13,8 +13,8 @@ from tilewright.backends.gpu.lowering import addresses
 from tilewright.backends.gpu.lowering.addresses import BaseOffsets
 from tilewright.backends.gpu.lowering.assembly import I32, assembly
 from tilewright.backends.gpu.lowering.division import quotients
-from tilewright.backends.gpu.lowering.rare_branches import with_rare_branch
 from tilewright.backends.gpu.lowering.scalars import ScalarEmitter
+from tilewright.backends.gpu.lowering.slow_paths import with_slow_path
 from tilewright.backends.gpu.target import Architecture
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
@@ -137,8 +137,8 @@ class Context:
         if (divided := quotients(self, op, operands)) is not None:
             self.values[op.result] = divided
             return
-        if len(operands) == 1 and (usual := with_rare_branch(self.scalars, op, operands[0])) is not None:
-            self.values[op.result] = usual
+        if len(operands) == 1 and (every := with_slow_path(self.scalars, op, operands[0])) is not None:
+            self.values[op.result] = every
             return
         stride = self.strides.get(op.result, 1)
         found: list[Any] = [None] * len(operands[0])

@@ -92,9 +92,9 @@ class ScalarEmitter:
             self._latest = op, ElementOp(op.name, element, result, op.attributes)
         return self.vector.emit_op(self._latest[1], operands)
 
-    def usual_circular(self, op: floats.Sin | floats.Cos, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The sine or cosine of ``x``, a float of 32 or fewer bits, and whether it is another one, of large angles."""
-        found, large = self.vector.usual_circular(op.name, x)
+    def circular_fast_path(self, op: floats.Sin | floats.Cos, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The sine or cosine of ``x``, a float of 32 or fewer bits, and whether the angle is too large for it."""
+        found, large = self.vector.circular_fast_path(op.name, x)
         return _rounded(self, found, arith.operand_dtype(op)), large
 
     def asm(self, text: str, operands: Registers, result: ir.Type) -> ir.Value:

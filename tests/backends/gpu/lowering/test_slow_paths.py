@@ -1,4 +1,4 @@
-"""Roots, sines and cosines of all elements of a thread, whose rare elements all of them branch for."""
+"""Roots, sines and cosines of all elements of a thread: fast, and on the slow path that a rare one leads all to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions whose elements are computed side by side, with one branch for all that a thread has: to what is rare."""
+"""Fast paths of functions for all elements of a thread side by side, with one branch to the slow path of rare ones."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ neg.f32 y, root; fma.rn.f32 rest, y, root, $1; fma.rn.f32 $0, rest, half, root; 
 _LEAST_SQUARE, _SQUARES = 0x0D000000, 0x727FFFFF
 
 
-def with_rare_branch(scalars: ScalarEmitter, op: Op, xs: Sequence[ir.Value]) -> list[ir.Value] | None:
+def with_slow_path(scalars: ScalarEmitter, op: Op, xs: Sequence[ir.Value]) -> list[ir.Value] | None:
     """The results of ``op`` for all elements of a thread; None for ops that are not written so."""
-    usual = _usual(scalars, op)
-    if usual is None or len(xs) < 2:
+    fast = _fast_path(scalars, op)
+    if fast is None or len(xs) < 2:
         return None
-    found, rare = zip(*map(usual, xs))
+    found, rare = zip(*map(fast, xs))
     exact, b = scalars.of(op), scalars.builder
     return choose(b, functools.reduce(b.or_, rare), lambda: [exact([x]) for x in xs], lambda: found, likely=False)
 
 
-def _usual(scalars: ScalarEmitter, op: Op) -> Callable[[ir.Value], tuple[ir.Value, ir.Value]] | None:
-    """Gives the result for an element, and whether that is another one, for rare elements."""
+def _fast_path(scalars: ScalarEmitter, op: Op) -> Callable[[ir.Value], tuple[ir.Value, ir.Value]] | None:
+    """Gives the result for an element, and whether that takes the slow path."""
     if isinstance(op, (Sin, Cos)) and operand_dtype(op).short != "f64" and not flushes_to_zero(op):
-        return functools.partial(scalars.usual_circular, op)
+        return functools.partial(scalars.circular_fast_path, op)
     if isinstance(op, Sqrt) and operand_dtype(op).short == "f32" and is_plain(op):
         return functools.partial(_sqrt, scalars)
     return None
