@@ -2,7 +2,9 @@
 ; threads share `words`.
 ;
 ; A launch opens `state`, has all threads of the team call its code, and closes it again: threads that come later find it
-; closed, and the launching one waits only for those that have come before.
+; closed, and the launching one waits only for those that have come before. A thread that comes so late that it
+; finds the next launch open calls the code of that one, whose epoch it has not seen yet. So that it does not do so again
+; when it sees it, `launch` has the epoch of the launch that is open.
 
 @words = global [512 x i8] zeroinitializer, align 128
 declare i32 @sched_yield()
@@ -64,6 +66,7 @@ define void @serve(i64 %number, i32 %latest) {
 wait:
   %seen = phi i32 [ %latest, %0 ], [ %seen, %pause ], [ %seen, %sleep ], [ %now, %left ], [ %now, %join ]
   %looks = phi i32 [ 0, %0 ], [ %more, %pause ], [ 0, %sleep ], [ 0, %left ], [ 0, %join ]
+  %called = phi i32 [ %latest, %0 ], [ %called, %pause ], [ %called, %sleep ], [ %called.now, %left ], [ %called, %join ]
   %now = load atomic i32, ptr $epoch seq_cst, align 4
   %new = icmp ne i32 %now, %seen
   br i1 %new, label %join, label %pause
@@ -86,13 +89,18 @@ join:
 enter:
   %state = atomicrmw add ptr $state, i64 1 seq_cst
   %late = icmp sge i64 %state, $closed
-  br i1 %late, label %left, label %work
+  br i1 %late, label %left, label %once
+once:
+  %launch = load i32, ptr $launch
+  %again = icmp eq i32 %launch, %called
+  br i1 %again, label %left, label %work
 work:
   %code = load ptr, ptr $code
   %data = load ptr, ptr $data
   call void %code(ptr %data)
   br label %left
 left:
+  %called.now = phi i32 [ %called, %enter ], [ %called, %once ], [ %launch, %work ]
   %before.end = atomicrmw sub ptr $state, i64 1 seq_cst
   br label %wait
 }
@@ -104,6 +112,9 @@ define void @fork(ptr %code, ptr %data, i32 %threads, i32 %flags) {
   store atomic i32 %here, ptr $launcher monotonic, align 4
   store ptr %code, ptr $code
   store ptr %data, ptr $data
+  %before = load atomic i32, ptr $epoch monotonic, align 4
+  %launch = add i32 %before, 1
+  store i32 %launch, ptr $launch
   %opened = atomicrmw sub ptr $state, i64 $closed seq_cst
   %epoch = atomicrmw add ptr $epoch, i32 1 seq_cst
   call void @wake()

@@ -20,7 +20,7 @@ _CLOSED = 1 << 62
 _LOOKS = 4000
 # Words that threads share, and where they are: those that threads wait for share no pair of cache lines with others.
 _WORDS = {"epoch": 0, "sleepers": 4, "state": 128, "code": 256, "data": 264, "size": 272, "busy": 280, "launcher": 284}
-_WORDS["allowed"] = 384
+_WORDS |= {"launch": 288, "allowed": 384}
 _MASK_BYTES = 128  # of a set of processors, of which Linux has up to 1024 in programs that do not ask
 
 
