@@ -42,6 +42,14 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         r"four arguments by position, .* ct.launch\(None, grid, kernel, \(...\)\)",
     ),
     "nothing": (lambda: any_call.launch(), "ct.launch.. takes four arguments, of which the first is the stream"),
+    "kind": (lambda: any_call.kernel(occupancy="2"), "occupancy is '2'; it must be from 1 to 32"),
+    "targets": (lambda: any_call.ByTarget(2), "2 is for no architecture; write default= or sm_90="),
+    "slice": (lambda: any_call.Slice(0), r"it is called as Slice\(start, length, /\)"),
+    "eval": (lambda: any_call.static_eval(), r"static_eval\(\) missing"),
+    "configs": (lambda: any_call.autotune(3), "configs is 3; it must be a sequence of configurations"),
+    "config": (lambda: any_call.autotune([64]), "a configuration is 64; it must be a Config or a dictionary"),
+    "space": (lambda: any_call.tune.space(tile=64), r"tile is 64; .* such as tile=\(64, 128\)"),
+    "dtype": (lambda: any_call.compilation.ScalarConstraint(), "it is called as ScalarConstraint"),
     "dims": (lambda: any_call.ArrayAnnotation(static_shape_dim=(0,)), "did you mean static_shape_dims"),
     "position": (lambda: any_call.ListAnnotation(3), r"it is called as ListAnnotation\(\*, element\)"),
     "cdiv": (lambda: any_call.cdiv("a", 2), r"cdiv\('a', 2\): both must be numbers"),
@@ -51,7 +59,10 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "constraint": (lambda: ArrayConstraint(ct.float32, 2, index=3), "it is called as ArrayConstraint"),  # type: ignore[call-arg]
     "tuple": (lambda: TupleConstraint(3), "items is 3; it must be a sequence of constraints"),  # type: ignore[arg-type]
     "signature": (lambda: KernelSignature([1]), "missing a required argument: 'calling_convention'"),  # type: ignore[call-arg]
-    "mangle": (lambda: any_call.compilation.mangle_kernel_name("f", 3), "kernel_signature is 3; it must be a KernelSig"),
+    "mangle": (
+        lambda: any_call.compilation.mangle_kernel_name("f", 3),
+        "kernel_signature is 3; it must be a KernelSig",
+    ),
     "demangle": (lambda: any_call.compilation.demangle_kernel_name(3), "symbol is 3; it must be a string"),
     "search": (lambda: _search(max_iter=3), "'max_iter'; it is called as exhaustive_search"),
 }

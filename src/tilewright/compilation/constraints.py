@@ -13,6 +13,7 @@ from tilewright.language.suggestions import explains_arguments
 ConstantValue = Union[bool, int, float]
 
 
+@explains_arguments
 @dataclass(frozen=True)
 class ScalarConstraint:
     """A number of type ``dtype`` that the kernel reads at run time. TypeError for anything but a dtype."""
@@ -122,6 +123,7 @@ class ListConstraint:
         object.__setattr__(self, "elements_may_alias", bool(self.elements_may_alias))
 
 
+@explains_arguments
 @dataclass(frozen=True)
 class TupleConstraint:
     """A tuple, with a constraint for every entry; plain numbers and tuples stand for constants and tuples."""
@@ -134,6 +136,7 @@ class TupleConstraint:
         object.__setattr__(self, "items", tuple(map(to_constraint, self.items)))
 
 
+@explains_arguments
 @dataclass(frozen=True, eq=False)
 class ConstantConstraint:
     """The value of a parameter annotated ``Constant``. 1, 1.0 and True differ; NaN equals NaN."""

@@ -28,7 +28,7 @@ class CallingConvention:
     @staticmethod
     def from_code(code: str) -> CallingConvention:
         """The convention that mangled names abbreviate to ``code``. ValueError for an unknown one."""
-        if code not in _BY_CODE:
+        if code not in list(_BY_CODE):
             raise ValueError(f"unknown calling convention {code!r}; the codes are {', '.join(_BY_CODE)}")
         return _BY_CODE[code]
 

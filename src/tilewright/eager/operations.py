@@ -50,15 +50,15 @@ def call_function(function: TileFunction, arguments: tuple[Any, ...], keywords: 
     return _SESSION.code(function)(*arguments, **keywords)
 
 
-def _eval(expr: Any) -> Any:
+def static_eval(expr: Any, /) -> Any:
     """Python has evaluated the argument already; strict constants are numbers to host code."""
     if type(expr) is tuple:
-        return tuple(map(_eval, expr))
+        return tuple(map(static_eval, expr))
     known = constant_of(expr)
     return expr if known is None else known
 
 
-def _assert(condition: Any, message: Any = None) -> None:
+def static_assert(condition: Any, message: Any = None, /) -> None:
     known = condition if isinstance(condition, bool) else constant_of(condition)
     if not isinstance(known, bool):
         current().fail(f"ct.static_assert needs a constant bool, not {condition!r}; use ct.assert_ at run time")
@@ -66,12 +66,12 @@ def _assert(condition: Any, message: Any = None) -> None:
         current().fail("static assertion failed" if message is None else str(message), TileStaticAssertionError)
 
 
-def _exception(exc: Any) -> StaticException:
+def static_exception(exc: Any, /) -> StaticException:
     return StaticException(f"{type(exc).__name__}: {exc}", current().builder.loc)
 
 
 _STATIC: dict[Any, Any] = {
-    static.static_eval: _eval,
-    static.static_assert: _assert,
-    static.static_exception: _exception,
+    static.static_eval: static_eval,
+    static.static_assert: static_assert,
+    static.static_exception: static_exception,
 }

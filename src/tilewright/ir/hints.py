@@ -30,7 +30,9 @@ class ByTarget:
 
     __slots__ = ("default", "values")
 
-    def __init__(self, *, default: Any = UNSPECIFIED, **value_by_target: Any) -> None:
+    def __init__(self, *values: Any, default: Any = UNSPECIFIED, **value_by_target: Any) -> None:
+        if values:
+            raise TypeError(f"ByTarget: {values[0]!r} is for no architecture; write default= or sm_90=")
         for key in value_by_target:
             if not _TARGET.match(key):
                 raise ValueError(f"ByTarget: {key!r} is not an architecture; write a key such as sm_90 or sm_100")

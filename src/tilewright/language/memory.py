@@ -7,6 +7,7 @@ from typing import Any
 from tilewright.ir.enums import MemoryOrder, MemoryScope, PaddingMode
 from tilewright.language.array import ACQ_REL, DEVICE, Array, Index, Order, Padding, Scope, Shape, Tile, TileLike
 from tilewright.language.functions import evaluate, operation_like, tile_operation
+from tilewright.language.suggestions import explains_arguments
 
 __all__ = [
     "Slice", "assume_divisible_by", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or",
@@ -19,6 +20,7 @@ UNDETERMINED = PaddingMode.UNDETERMINED
 WEAK, NONE = MemoryOrder.WEAK, MemoryScope.NONE
 
 
+@explains_arguments
 class Slice:
     """``length`` consecutive positions from ``start``: a dense index of the advanced indexing functions.
 

@@ -36,7 +36,7 @@ _HINTS: dict[str, tuple[Any, frozenset[int], str]] = {
 
 
 def checked_hints(hints: Mapping[str, Any]) -> dict[str, Any]:
-    """``hints`` without those that say what holds anyway. TypeError for unknown names, ValueError for bad values."""
+    """``hints`` without those that say what holds anyway. TypeError for unknown names and for what is no number."""
     found: dict[str, Any] = {}
     for name, value in hints.items():
         if name not in _HINTS:
@@ -48,7 +48,8 @@ def checked_hints(hints: Mapping[str, Any]) -> dict[str, Any]:
             values = [*value.values.values(), *([] if value.default is UNSPECIFIED else [value.default])]
         for v in values:
             if v is not None and (isinstance(v, bool) or not isinstance(v, int) or v not in allowed):
-                raise ValueError(f"{name} is {v!r}; it must be {description}")
+                error = ValueError if isinstance(v, (int, float)) else TypeError
+                raise error(f"{name} is {v!r}; it must be {description}")
         if value is not None and value != default:
             found[name] = value
     return found

@@ -12,6 +12,7 @@ from tilewright.runtime.launch import launch
 from tilewright.runtime.launchable import Launchable
 from tilewright.tune.candidate import with_hints
 from tilewright.tune.results import TuningResult
+from tilewright.tune.space import checked_space
 from tilewright.tune.tuner import Tuner, facts_of
 
 Grid = Union[tuple[int, ...], Callable[[dict[str, Any]], tuple[int, ...]]]
@@ -21,6 +22,10 @@ class Config:
     """Values for parameters of a kernel, and hints for the compiler such as ``num_ctas=2``."""
 
     def __init__(self, values: Mapping[str, Any], **hints: Any) -> None:
+        if not isinstance(values, Mapping):
+            raise TypeError(
+                f"a configuration is {values!r}; it must be a Config or a dictionary, such as {{'TILE': 64}}"
+            )
         self.values, self.hints = dict(values), hints
 
     def __repr__(self) -> str:
@@ -143,9 +148,7 @@ def autotune(
     >>> float(out.sum())
     2000.0
     """
-    found = [c if isinstance(c, Config) else Config(c) for c in configs]
-    if not found:
-        raise ValueError("configs is empty; give at least one")
+    found = [c if isinstance(c, Config) else Config(c) for c in checked_space("configs", configs, {})]
     given = {"store": store, "executor": executor, "quiet": quiet, **options}
 
     def decorate(kernel: Launchable) -> AutotunedKernel:

@@ -16,6 +16,9 @@ def space(*, where: Callable[[Config], bool] | None = None, **values: Sequence[A
     >>> ct.tune.space(tile=(64, 128), threads=(1, 2), where=lambda c: c["tile"] * c["threads"] < 256)
     [{'tile': 64, 'threads': 1}, {'tile': 64, 'threads': 2}, {'tile': 128, 'threads': 1}]
     """
+    for name, choices in values.items():
+        if not isinstance(choices, Iterable):
+            raise TypeError(f"{name} is {choices!r}; it must be the values to choose from, such as {name}=(64, 128)")
     found = (dict(zip(values, combination)) for combination in itertools.product(*values.values()))
     return [config for config in found if where is None or where(config)]
 
