@@ -164,8 +164,16 @@ def test_inline_ptx_that_is_refused(tmp_path: Path, code: str) -> None:
 def test_what_a_kernel_leads_to_is_refused_where_it_stands(tmp_path: Path) -> None:
     for call, line, message in (
         ("lib::special(1.0f)", 6, "special() runs on the device and uses inline assembly, which is not available"),
-        ("(lib::part(), 1)", 10, "part() runs on the device and uses a barrier of a part of a block, which is not available"),
-        ("lib::is_global(p)", 9, "is_global() runs on the device and uses the space of an address, of which a CPU has one"),
+        (
+            "(lib::part(), 1)",
+            10,
+            "part() runs on the device and uses a barrier of a part of a block, which is not available",
+        ),
+        (
+            "lib::is_global(p)",
+            9,
+            "is_global() runs on the device and uses the space of an address, of which a CPU has one",
+        ),
     ):
         done = run(tmp_path, f'#include "lib.h"\n__global__ void k(float* p) {{ *p = {call}; }}\nint main() {{}}\n')
         assert done.returncode != 0 and f"lib.h:{line}:" in done.stderr and message in done.stderr

@@ -432,15 +432,24 @@ def test_any_group_and_what_programs_include(tmp_path: Path) -> None:
         ("*p = @tex2D<float>(0ull, 1.0f, 2.0f);", "textures and surfaces are not available on a CPU; read the array"),
         ("@surf2Dwrite(1.0f, 0ull, 2, 0);", "textures and surfaces are not available on a CPU; read the array"),
         ("cooperative_groups::this_grid().@sync();", "a barrier of the whole grid is not available on a CPU"),
-        ("std::vector<int> @own(3); *p = own[1];", "k() runs on the device and uses std::vector, which is for the host"),
-        ("std::string own = @p[0] ? \"a\" : \"b\";", "uses std::basic_string, which is for the host alone"),
+        (
+            "std::vector<int> @own(3); *p = own[1];",
+            "k() runs on the device and uses std::vector, which is for the host",
+        ),
+        ('std::string own = @p[0] ? "a" : "b";', "uses std::basic_string, which is for the host alone"),
         ("std::function<int()> f = @[=] { return *p; };", "uses std::function, which is for the host alone"),
         ("@int own[*p]; p[1] = own[2];", "uses an array of variable length, which SIMT code does not have"),
         ("@static int own = *p; p[1] = own;", "uses a static variable that is initialized when it is reached"),
         ("*p = @dynamic_cast<Derived*>((Base*)p) != nullptr;", "uses dynamic_cast, which SIMT code does not have"),
-        ("std::shuffle(p, p + 4, @std::minstd_rand(3));", "uses std::linear_congruential_engine, which is for the host"),
+        (
+            "std::shuffle(p, p + 4, @std::minstd_rand(3));",
+            "uses std::linear_congruential_engine, which is for the host",
+        ),
         ("*p = @rand();", "uses rand(), which is for the host alone"),
-        ("[](int* q) { *q = @rand(); }(p);", ": operator()() runs on the device and uses rand(), which is for the host"),
+        (
+            "[](int* q) { *q = @rand(); }(p);",
+            ": operator()() runs on the device and uses rand(), which is for the host",
+        ),
         ("*p = @hosts;", "uses hosts, a variable of the host; declare it __device__, __constant__ or constexpr"),
     ],
 )

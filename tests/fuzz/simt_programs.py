@@ -211,10 +211,15 @@ class _Kernel:
         x, y, z = self.block
         self._body(_Context(), self._rng.choice((4, 9, 14)))
         if self._rng.random() < 0.3:  # no barrier follows
-            self._add(f"if ({self._filled(self._rng.choice(_CONDITIONS))}) {{ out[tid] = {self._expression()}; return; }}", _Context())
+            self._add(
+                f"if ({self._filled(self._rng.choice(_CONDITIONS))}) {{ out[tid] = {self._expression()}; return; }}",
+                _Context(),
+            )
         body = "\n".join([_BEGIN.format(threads=x * y * z).rstrip(), *self._lines, _END])
         head = "__global__ void {}(unsigned* out, unsigned arg) {{\n{}"
-        return "".join(head.format(*each) + body + "}\n" for each in ((self._name, ""), (f"{self._name}_fibers", "  MANY\n")))
+        return "".join(
+            head.format(*each) + body + "}\n" for each in ((self._name, ""), (f"{self._name}_fibers", "  MANY\n"))
+        )
 
 
 def simt_program(seed: int, kernels: int) -> str:
