@@ -15,6 +15,7 @@ from llvmlite import ir
 from tilewright.backends.branches import choose
 from tilewright.backends.cpu.codegen import index, lanes, pointers, scalars, views
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
+from tilewright.backends.cpu.codegen.fetch_ahead import fetch
 from tilewright.backends.cpu.codegen.index import as_value
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import ZERO, Coord, Mapper, Position, is_contiguous, strides_of
@@ -50,6 +51,7 @@ class Elements:
 
     With ``masked``, views check their bounds; without, the whole tiles are known to lie inside, and the masks of the
     loads ``unmasked`` to be true. With ``streaming``, aligned vectors are stored past the caches.
+    For the loads in ``ahead``, what is so many bytes further is fetched.
     """
 
     state: State
@@ -57,6 +59,7 @@ class Elements:
     masked: bool = True
     unmasked: Collection[Op] = ()
     streaming: bool = False
+    ahead: Mapping[Op, ir.Value] = field(default_factory=dict)
     _known: dict[tuple[Value, Position], Element] = field(default_factory=dict)
     _splats: dict[tuple[int, int], ir.Value] = field(default_factory=dict)
 
@@ -292,6 +295,8 @@ def _load_view(self: Elements, op: LoadView, position: Position) -> Element:
     whole, level = views.all_inside(self.nest, tile, position) if self.masked else (None, 0)
     level = max(level, at.level)
     builder = self.nest.builders[level]
+    if op in self.ahead:
+        fetch(builder, tile, at, position, self.ahead[op])
 
     def load(mask: ir.Value | None) -> list[ir.Value]:
         return [views.load_elements(self.state, builder, tile.dtype, at, mask, padding)]

@@ -12,6 +12,7 @@ from tilewright.backends.branches import choose
 from tilewright.backends.cpu.codegen import views
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Elements
+from tilewright.backends.cpu.codegen.fetch_ahead import tiles_ahead
 from tilewright.backends.cpu.codegen.loop_nests import nest_work
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Position, open_chunks
@@ -132,9 +133,10 @@ def _version(state: State, group: Group, body: Body, unmasked: dict[Op, ir.Value
     label = f"nest{len(state.nests) + 1}"
     assert state.block is not None
     state.nests.append(nest_work(label, group.nest, state.block, group.cause, group.values, group.lanes))
+    ahead = tiles_ahead(state, group.nest)
 
     def emit(masked: bool) -> list[ir.Value]:
-        elements = Elements(state, Nest(state.builder, label), masked, unmasked)
+        elements = Elements(state, Nest(state.builder, label), masked, unmasked, ahead=ahead)
         return list(body(elements, group.lanes, group.visit))
 
     return emit

@@ -1,0 +1,75 @@
+"""The tile of the next block or iteration, fetched while a nest computes more than memory takes for it.
+
+Code that goes over a long tile several times waits for memory the first time, and leaves it idle afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import index, lanes
+from tilewright.backends.cpu.codegen.index import Index, as_value
+from tilewright.backends.cpu.codegen.position import Position
+from tilewright.backends.cpu.codegen.state import State, storage_bytes
+from tilewright.backends.cpu.codegen.views import LaneAddresses, ViewAccess
+from tilewright.backends.cpu.loops.fused import array_tiles
+from tilewright.backends.cpu.loops.groups import COSTS
+from tilewright.backends.external import call_external
+from tilewright.backends.vector.types import I32
+from tilewright.ir.core import Op, Value
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.floats import Exp
+from tilewright.ir.ops.loops import LoopNest
+from tilewright.ir.ops.memory import Bid
+
+# Bytes of a tile: shorter ones are fetched well enough by processors, of longer ones several do not fit into a
+# second-level cache (benchmarks/results/cpu_notes.md).
+_SHORTEST, _LONGEST = 8 << 10, 512 << 10
+_LINE = 64  # bytes
+
+
+def tiles_ahead(state: State, nest: LoopNest) -> Mapping[Op, ir.Value]:
+    """The loads whose next tiles ``nest`` fetches, and how many bytes away these are: tiles that an earlier nest read,
+    so that they are in a cache, if there is enough to compute."""
+    if all(COSTS.get(type(op), 1) < COSTS[Exp] for op in nest.body.ops):
+        return {}
+    accesses = [state.accesses[v.op] for v in array_tiles(nest) if v.op is not None and _was_read(v, nest)]
+    found = {a.op: _distance(state, a) for a in accesses}
+    return {op: d for op, d in found.items() if not isinstance(d, int)}
+
+
+def fetch(builder: ir.IRBuilder, tile: ViewAccess, at: LaneAddresses, position: Position, distance: ir.Value) -> None:
+    """Fetch what is ``distance`` bytes after the vector ``at``, once for each line."""
+    if not at.consecutive or (position[-1].pattern or (0,))[0] * storage_bytes(tile.dtype) % _LINE:
+        return
+    ahead = builder.inttoptr(builder.add(at.address, distance), lanes.POINTER)
+    arguments = [ahead, *(ir.Constant(I32, n) for n in (0, 2, 1))]  # to read, into the second-level cache, data
+    call_external(builder, "llvm.prefetch.p0", ir.VoidType(), arguments)
+
+
+def _was_read(value: Value, nest: LoopNest) -> bool:
+    """Whether a nest before ``nest`` in the same block reads the tile ``value``, and its size suits."""
+    assert value.op is not None and nest.block is not None
+    if not _SHORTEST <= value.tile.size * storage_bytes(value.tile.element) <= _LONGEST:
+        return False
+    before = nest.block.ops[: nest.block.ops.index(nest)]
+    return any(user.ancestor_in(nest.block) in before for user in value.users)
+
+
+def _distance(state: State, tile: ViewAccess) -> Index:
+    """The bytes from ``tile`` to that of the next block, or of the next iteration of the loop that it is in."""
+    builder, block, distance = state.builder, tile.op.block, 0
+    assert block is not None
+    step: Index
+    for k, (value, stride) in enumerate(zip(tile.indices, tile.strides)):
+        if isinstance(block.parent, For) and value is block.args[0]:
+            step = state.index(block.parent.step)
+        elif block.parent is None and isinstance(value.op, Bid) and value.op.axis == 0:
+            step = 1
+        else:
+            continue
+        elements = index.mul(builder, index.mul(builder, step, tile.view.partition.steps[k]), stride)
+        distance = index.add(builder, distance, index.mul(builder, elements, storage_bytes(tile.dtype)))
+    return distance if isinstance(distance, int) and not distance else as_value(distance)

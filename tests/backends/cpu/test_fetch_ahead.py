@@ -1,0 +1,81 @@
+"""Tiles of the next block or iteration are fetched where that is worth it, and results stay what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+from tilewright.backends.cpu import target
+from tilewright.backends.cpu.codegen.kernel import lower
+from tilewright.backends.cpu.codegen.pipeline import optimize
+from tilewright.runtime.launch import specialization
+
+LOWEST = ct.PaddingMode.NEG_INF
+
+
+@ct.kernel
+def softmax(x, out, C: ct.Constant[int]):
+    i = ct.bid(0)
+    tile = ct.load(x, (i, 0), (1, C), padding_mode=LOWEST)
+    weights = ct.exp(tile - ct.max(tile, axis=1, keepdims=True))
+    ct.store(out, (i, 0), weights / ct.sum(weights, axis=1, keepdims=True))
+
+
+@ct.kernel
+def persistent_softmax(x, out, C: ct.Constant[int]):
+    for i in range(ct.bid(0), x.shape[0], ct.num_blocks(0)):
+        tile = ct.load(x, (i, 0), (1, C), padding_mode=LOWEST)
+        weights = ct.exp(tile - ct.max(tile, axis=1, keepdims=True))
+        ct.store(out, (i, 0), weights / ct.sum(weights, axis=1, keepdims=True))
+
+
+@ct.kernel
+def centered(x, out, C: ct.Constant[int]):
+    tile = ct.load(x, (ct.bid(0), 0), (1, C), padding_mode=LOWEST)
+    ct.store(out, (ct.bid(0), 0), tile - ct.max(tile, axis=1, keepdims=True))
+
+
+@ct.kernel
+def powers(x, out, C: ct.Constant[int]):
+    ct.store(out, (ct.bid(0), 0), ct.exp(ct.load(x, (ct.bid(0), 0), (1, C))))
+
+
+@ct.kernel
+def softmax_of_one(x, out, C: ct.Constant[int]):
+    """All blocks read the same row."""
+    tile = ct.load(x, (0, 0), (1, C), padding_mode=LOWEST)
+    weights = ct.exp(tile - ct.max(tile, axis=1, keepdims=True))
+    ct.store(out, (ct.bid(0), 0), weights / ct.sum(weights, axis=1, keepdims=True))
+
+
+def arrays(columns: int) -> tuple[np.ndarray, np.ndarray]:
+    x = np.random.default_rng(columns).standard_normal((6, columns), dtype=np.float32)
+    return x, np.empty_like(x)
+
+
+def fetches(kernel: Any, columns: int, tile: int) -> bool:
+    function = optimize(specialization(kernel, (*arrays(columns), tile), "cpu").function)
+    return "llvm.prefetch" in lower(function, target.host()).text
+
+
+@pytest.mark.parametrize("kernel", [softmax, persistent_softmax])
+def test_long_rows_that_are_read_again_beside_exponentials(kernel: Any) -> None:
+    assert fetches(kernel, 3000, 4096)
+    assert not fetches(kernel, 300, 512)  # processors fetch those
+    assert not fetches(kernel, 300_000, 1 << 19)  # several do not fit into a cache
+
+
+@pytest.mark.parametrize("kernel", [centered, powers, softmax_of_one])
+def test_memory_is_busy_or_there_is_no_next_tile(kernel: Any) -> None:
+    assert not fetches(kernel, 3000, 4096)
+
+
+@pytest.mark.parametrize("kernel", [softmax, persistent_softmax])
+def test_results(kernel: Any) -> None:
+    x, out = arrays(3000)
+    ct.launch(None, (3 if kernel is persistent_softmax else 6,), kernel, (x, out, 4096), backend="cpu")
+    wanted = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(out, wanted / wanted.sum(1, keepdims=True), rtol=1e-5)
