@@ -5,6 +5,7 @@ The records that a launch shares with the machine code, of 64-bit integers, and 
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from typing import TypeVar
@@ -68,7 +69,7 @@ class Worker(metaclass=_Words):
 
 
 class Team(metaclass=_Words):
-    """Words of the record of a launch by a team of threads."""
+    """Words of the record of a launch by a team of threads. Those from CODE on are for machine code that launches."""
 
     VALUES = 0  # addresses: of the arguments, the record of the launch, and the records and scratch memory of threads
     CONTEXT = 1
@@ -77,6 +78,14 @@ class Team(metaclass=_Words):
     STRIDE = 4  # bytes of scratch memory per thread
     COUNT = 5  # threads that take part
     NUMBER = 6  # address of the function that tells a thread its number
+    CODE = 7  # addresses: of what each thread calls,
+    READY = 8  # of the word that says whether this may be: 1 where blocks have taken long enough,
+    BEFORE = 9  # of what the records of the launch and of the threads are before it,
+    FORK = 10  # and of functions of the runtime
+    THREADS = 11
+    IN_PARALLEL = 12
+    BYTES = 13  # of the records
+    CHUNK = 14  # blocks that a thread takes at a time; 0 where their number decides
 
 
 class Watch(metaclass=_Words):
@@ -105,6 +114,13 @@ class Python(metaclass=_Words):
     SAVE_THREAD = 0
     RESTORE_THREAD = 1
     CHECK_SIGNALS = 2
+
+
+@functools.cache
+def named_words() -> dict[str, int]:
+    """The words of all these records by their names in texts, such as ``field_total``."""
+    records = Field, Worker, Team, Watch, Cancellation, Python
+    return {f"{r.__name__}_{name}".lower(): word for r in records for name, word in words_of(r).items()}
 
 
 PYTHON_FUNCTIONS = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals")  # in this order

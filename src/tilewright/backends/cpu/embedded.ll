@@ -40,8 +40,8 @@ define internal void @tilewright_work(ptr %job, i64 %number) {
   %before = mul i64 %number, $worker_bytes
   %record = add i64 %records, %before
   %worker = inttoptr i64 %record to ptr
-  %share.at = getelementptr i64, ptr %worker, i64 $share
-  %shares.at = getelementptr i64, ptr %worker, i64 $shares
+  %share.at = getelementptr i64, ptr %worker, i64 $worker_share
+  %shares.at = getelementptr i64, ptr %worker, i64 $worker_shares
   store i64 %number, ptr %share.at
   store i64 %ranges, ptr %shares.at
   call void %code(ptr %values, ptr %context, ptr %scratch, ptr %worker)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import functools
 import sys
 
-from tilewright.backends.cpu.context import CHUNKS_PER_THREAD, WORKER_BYTES, Field, Worker, blocks_alone, launch_record
+from tilewright.backends.cpu.context import (
+    CHUNKS_PER_THREAD,
+    WORKER_BYTES,
+    Field,
+    blocks_alone,
+    launch_record,
+    named_words,
+)
 from tilewright.backends.native import Embedded, embedded_function
 from tilewright.backends.native.body import Body, pointer
 from tilewright.backends.native.templates import filled
@@ -17,15 +24,13 @@ _VALUES = {
     "worker_bytes": WORKER_BYTES,
     "last_byte": WORKER_BYTES - 1,
     "head_bytes": _JOB_BYTES + WORKER_BYTES,
-    "share": Worker.SHARE,
-    "shares": Worker.SHARES,
 }
 
 
 @functools.cache
 def _shared() -> str:
     """What the functions of all launches have in common."""
-    return filled(__file__, "embedded.ll", **_VALUES)
+    return filled(__file__, "embedded.ll", **_VALUES, **named_words())
 
 
 def embedded(

@@ -85,7 +85,7 @@ class CpuExecutable:
         self._team_code = self._native.address(TEAM_SYMBOL)
         self._waiting_threads = 0  # that a launch has needed whose blocks wait for each other
         self._block_seconds = 0.0  # that a block has taken lately; 0 before the first launch
-        self._team_ready = ctypes.c_int64(0)  # whether machine code may have a team run a launch: see ``TeamRecord``
+        self._team_ready = ctypes.c_int64(0)  # whether machine code may have a team run a launch: see ``context.Team``
         # So many blocks are never worth a thread.
         self._blocks_alone = ctypes.c_int64(blocks_alone(compiled.block_work))
         self._locations = BlockLocations(compiled, function.loc)
@@ -159,7 +159,7 @@ class CpuExecutable:
         team, record = None if self._options.threads else self._team(), None
         if team and teams.is_machine_code(team[0]):
             self._blocks_alone.value = blocks_alone(self.compiled.block_work)  # more may have been learned without it
-            record = teams.TeamRecord.of(team, self._team_code, self._team_ready, self._scratch_bytes, python, chunk)
+            record = teams.team_record(team, self._team_code, self._team_ready, self._scratch_bytes, python, chunk)
         given = self._scratch_bytes, python, self._note, record, self._native
         made: native.LaunchStub = stubs.launch_stub(code, self._blocks_alone, *given)
         return made

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tilewright.backends.cpu.context import WORKER_BYTES, Field, launch_record
 from tilewright.backends.cpu.scratch import ALIGNMENT
-from tilewright.backends.cpu.team_stub import TeamRecord, address_of, team_launch
+from tilewright.backends.cpu.team_stub import address_of, team_launch
 from tilewright.backends.native import LaunchStub
 from tilewright.backends.native.body import Body
 from tilewright.backends.native.code import stub_code
@@ -40,7 +40,7 @@ def launch_stub(
     scratch_bytes: int,
     python: int,
     note: Note,
-    team: tuple[TeamRecord, tuple[Any, ...]] | None,
+    team: tuple[Sequence[int], tuple[Any, ...]] | None,
     *kept: Any,
 ) -> LaunchStub:
     """The entry of a kernel that neither prints, fails nor waits: for launches of at most so many ``blocks`` at the

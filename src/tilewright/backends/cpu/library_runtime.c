@@ -150,7 +150,7 @@ static int32_t tw_deadlock(const tw_launch *launch) {
     const tw_place *place = &launch->kernel->places[record[TW_WORKER_WAITS_AT] - 1];
     loops |= place->loop;
     if (waiting++ >= TW_SHOWN || used >= sizeof places) continue;
-    long long block = record[TW_WORKER_BLOCK], x = context[TW_GRID_X], y = context[TW_GRID_Y];
+    long long block = record[TW_WORKER_BLOCK], x = context[TW_FIELD_GRID_X], y = context[TW_FIELD_GRID_Y];
     used += (size_t)snprintf(places + used, sizeof places - used, "%sblock (%lld, %lld, %lld) at %s", shown++ ? "; " : "",
                              block % x, block / x % y, block / x / y, place->where);
   }
@@ -189,7 +189,7 @@ static int32_t tw_supervise(tw_launch *launch, int count) {
       if (!tw_start(launch))
         status = tw_fail(TILEWRIGHT_NO_MEMORY, TW_TOO_FEW_THREADS, launch->count);
     }
-    if (status) __atomic_store_n(launch->context + TW_CANCELLED, TW_REQUESTED, __ATOMIC_RELAXED);
+    if (status) __atomic_store_n(launch->context + TW_FIELD_CANCELLED, TW_CANCELLATION_REQUESTED, __ATOMIC_RELAXED);
   }
   free(watched);
   return status;
@@ -220,12 +220,12 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
   if (__tw_take_threads && !kernel->watch) count = 1 + granted;
   int64_t chunk = kernel->watch ? 1 : total / ((int64_t)count * TW_CHUNKS_PER_THREAD);
   int64_t context[TW_FIELDS] = {
-      [TW_TOTAL] = total,
-      [TW_CHUNK] = chunk > 1 ? chunk : 1,
-      [TW_GRID_X] = x,
-      [TW_GRID_Y] = y,
-      [TW_GRID_Z] = z,
-      [TW_PRINT] = (int64_t)(intptr_t)kernel->print};
+      [TW_FIELD_TOTAL] = total,
+      [TW_FIELD_CHUNK] = chunk > 1 ? chunk : 1,
+      [TW_FIELD_GRID_X] = x,
+      [TW_FIELD_GRID_Y] = y,
+      [TW_FIELD_GRID_Z] = z,
+      [TW_FIELD_PRINT] = (int64_t)(intptr_t)kernel->print};
   tw_launch launch = {.kernel = kernel, .arguments = arguments, .context = context};
   pthread_mutex_init(&launch.lock, NULL);
   pthread_cond_init(&launch.ended, NULL);
@@ -258,10 +258,10 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
   pthread_cond_destroy(&launch.ended);
   pthread_mutex_destroy(&launch.lock);
   if (status) return status;
-  if (context[TW_FAILED]) {
-    int64_t block = context[TW_FAILED_BLOCK];
+  if (context[TW_FIELD_FAILED]) {
+    int64_t block = context[TW_FIELD_FAILED_BLOCK];
     return tw_fail(TILEWRIGHT_ASSERTION_FAILED, "%s, in block (%lld, %lld, %lld)",
-                   kernel->assertions[context[TW_FAILED] - 1], (long long)(block % x), (long long)(block / x % y),
+                   kernel->assertions[context[TW_FIELD_FAILED] - 1], (long long)(block % x), (long long)(block / x % y),
                    (long long)(block / x / y));
   }
   tw_message[0] = 0;

@@ -30,11 +30,8 @@ _ELEMENTS = {
 }
 # What ``library_runtime.c`` shares with the launches of Python.
 _SHARED = {
-    **context.words_of(context.Field),
-    **{f"WORKER_{name}": word for name, word in context.words_of(context.Worker).items()},
-    **{f"WATCH_{name}": word for name, word in context.words_of(context.Watch).items()},
+    **{name.upper(): word for name, word in context.named_words().items()},
     "FIELDS": len(context.Field),
-    "REQUESTED": context.Cancellation.REQUESTED,
     "ENDED": context.ENDED,
     "STUCK": context.STUCK,
     "WATCH_FIELDS": len(context.Watch),

@@ -13,7 +13,7 @@ from tilewright.backends.cpu.context import WORKER_BYTES, Team, worker_records
 from tilewright.backends.cpu.openmp import Runtime
 from tilewright.backends.cpu.scratch import aligned
 
-_RECORD = struct.Struct(f"={len(Team)}q")
+_RECORD = struct.Struct(f"={Team.CODE}q")  # what threads read
 # The address of the bytes that it is given, which live as long as whoever gave them has them.
 _ADDRESS = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("PyBytes_AsString", ctypes.pythonapi))
 

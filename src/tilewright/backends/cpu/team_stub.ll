@@ -1,12 +1,5 @@
 ; How machine code has a team of threads run a launch, for `team_stub.py`, whose values stand for `$$name`: what
-; `CpuExecutable._run_team` does, without a step in Python.
-
-; A `TeamRecord`.
-%tilewright.team = type {
-  ptr, ptr, ptr, ptr, ptr,  ; code, ready, records, context, scratch
-  ptr, ptr, ptr, ptr,       ; functions of the runtime: number, fork, threads, in_parallel
-  i64, i64, i64, i64        ; 9: record_bytes, stride, size, chunk
-}
+; `CpuExecutable._run_team` does, without a step in Python. `%team` is a record as `context.Team` describes.
 
 ; Nanoseconds of the monotonic clock.
 define internal i64 @now() {
@@ -23,8 +16,7 @@ define internal i64 @now() {
 ; Have the team run `total` blocks, if it may be used now; the address of the records of its threads, of which the
 ; launching one is the first, or null.
 define internal ptr @together(ptr %team, ptr %values, i64 %total, i64 %x, i64 %y, i64 %z) {
-  %given = alloca [$team_words x i64], align 8
-  %ready.at = getelementptr %tilewright.team, ptr %team, i32 0, i32 1
+  %ready.at = getelementptr i64, ptr %team, i64 $team_ready
   %ready = load ptr, ptr %ready.at
   %is.ready = load i64, ptr %ready
   %free = load i64, ptr $free
@@ -36,14 +28,14 @@ main:
   %is.main = icmp eq i64 %thread, $main_thread
   br i1 %is.main, label %outside, label %no
 outside:
-  %in_parallel.at = getelementptr %tilewright.team, ptr %team, i32 0, i32 8
+  %in_parallel.at = getelementptr i64, ptr %team, i64 $team_in_parallel
   %in_parallel = load ptr, ptr %in_parallel.at
   %inside = call i32 %in_parallel()
   %is.outside = icmp eq i32 %inside, 0
   br i1 %is.outside, label %count, label %no
 count:
-  %threads.at = getelementptr %tilewright.team, ptr %team, i32 0, i32 7
-  %size.at = getelementptr %tilewright.team, ptr %team, i32 0, i32 11
+  %threads.at = getelementptr i64, ptr %team, i64 $team_threads
+  %size.at = getelementptr i64, ptr %team, i64 $team_count
   %threads = load ptr, ptr %threads.at
   %size = load i64, ptr %size.at
   %found = call i32 %threads()
@@ -53,10 +45,10 @@ count:
   %suits = and i1 %same, %enough
   br i1 %suits, label %run, label %no
 run:
-  %context.at = getelementptr %tilewright.team, ptr %team, i32 0, i32 3
-  %records.at = getelementptr %tilewright.team, ptr %team, i32 0, i32 2
-  %bytes.at = getelementptr %tilewright.team, ptr %team, i32 0, i32 9
-  %chunk.at = getelementptr %tilewright.team, ptr %team, i32 0, i32 12
+  %context.at = getelementptr i64, ptr %team, i64 $team_context
+  %records.at = getelementptr i64, ptr %team, i64 $team_before
+  %bytes.at = getelementptr i64, ptr %team, i64 $team_bytes
+  %chunk.at = getelementptr i64, ptr %team, i64 $team_chunk
   %context = load ptr, ptr %context.at
   %records = load ptr, ptr %records.at
   %bytes = load i64, ptr %bytes.at
@@ -67,41 +59,24 @@ run:
   %free.to.choose = icmp eq i64 %wanted, 0
   %chunk = select i1 %free.to.choose, i64 %shared, i64 %wanted
   %copied = call ptr $memmove(ptr %context, ptr %records, i64 %bytes)
-  %total.at = getelementptr i64, ptr %context, i64 $total
-  %chunk.of = getelementptr i64, ptr %context, i64 $chunk
-  %x.at = getelementptr i64, ptr %context, i64 $grid_x
-  %y.at = getelementptr i64, ptr %context, i64 $grid_y
-  %z.at = getelementptr i64, ptr %context, i64 $grid_z
+  %total.at = getelementptr i64, ptr %context, i64 $field_total
+  %chunk.of = getelementptr i64, ptr %context, i64 $field_chunk
+  %x.at = getelementptr i64, ptr %context, i64 $field_grid_x
+  %y.at = getelementptr i64, ptr %context, i64 $field_grid_y
+  %z.at = getelementptr i64, ptr %context, i64 $field_grid_z
   store i64 %total, ptr %total.at
   store i64 %chunk, ptr %chunk.of
   store i64 %x, ptr %x.at
   store i64 %y, ptr %y.at
   store i64 %z, ptr %z.at
   %worker = getelementptr i8, ptr %context, i64 $worker_bytes
-  %scratch.at = getelementptr %tilewright.team, ptr %team, i32 0, i32 4
-  %number.at = getelementptr %tilewright.team, ptr %team, i32 0, i32 5
-  %fork.at = getelementptr %tilewright.team, ptr %team, i32 0, i32 6
-  %stride.at = getelementptr %tilewright.team, ptr %team, i32 0, i32 10
-  %code = load ptr, ptr %team
-  %scratch = load ptr, ptr %scratch.at
-  %number = load ptr, ptr %number.at
+  %code.at = getelementptr i64, ptr %team, i64 $team_code
+  %fork.at = getelementptr i64, ptr %team, i64 $team_fork
+  %code = load ptr, ptr %code.at
   %fork = load ptr, ptr %fork.at
-  %stride = load i64, ptr %stride.at
-  %given.1 = getelementptr i64, ptr %given, i64 1
-  %given.2 = getelementptr i64, ptr %given, i64 2
-  %given.3 = getelementptr i64, ptr %given, i64 3
-  %given.4 = getelementptr i64, ptr %given, i64 4
-  %given.5 = getelementptr i64, ptr %given, i64 5
-  %given.6 = getelementptr i64, ptr %given, i64 6
-  store ptr %values, ptr %given
-  store ptr %context, ptr %given.1
-  store ptr %worker, ptr %given.2
-  store ptr %scratch, ptr %given.3
-  store i64 %stride, ptr %given.4
-  store i64 %size, ptr %given.5
-  store ptr %number, ptr %given.6
+  store ptr %values, ptr %team
   %before = call i64 @now()
-  call void %fork(ptr %code, ptr %given, i32 0, i32 0)
+  call void %fork(ptr %code, ptr %team, i32 0, i32 0)
   %after = call i64 @now()
   %taken = sub i64 %after, %before
   call void @judge(ptr %ready, ptr %worker, i64 %total, i64 %chunk, i64 %taken)
@@ -113,9 +88,9 @@ no:
 ; Say whether other launches may do the same: none where threads were late, and none of this kernel where its blocks take
 ; so little time that one thread is enough.
 define internal void @judge(ptr %ready, ptr %worker, i64 %total, i64 %chunk, i64 %taken) {
-  %blocks.at = getelementptr i64, ptr %worker, i64 $blocks
-  %began.at = getelementptr i64, ptr %worker, i64 $began
-  %left.at = getelementptr i64, ptr %worker, i64 $left
+  %blocks.at = getelementptr i64, ptr %worker, i64 $worker_blocks
+  %began.at = getelementptr i64, ptr %worker, i64 $worker_began
+  %left.at = getelementptr i64, ptr %worker, i64 $worker_left
   %blocks = load i64, ptr %blocks.at
   %began = load i64, ptr %began.at
   %left = load i64, ptr %left.at

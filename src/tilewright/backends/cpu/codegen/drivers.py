@@ -20,13 +20,8 @@ from tilewright.backends.cpu.context import (
     STUCK_ITERATIONS,
     WAITS,
     WORKER_BYTES,
-    Cancellation,
-    Field,
-    Python,
-    Team,
     Watch,
-    Worker,
-    words_of,
+    named_words,
 )
 from tilewright.backends.native.templates import filled
 from tilewright.backends.vector.types import I1, I64
@@ -98,10 +93,8 @@ def _text(section: str, **given: object) -> str:
 
 @functools.cache
 def _values() -> dict[str, object]:
-    kinds: tuple[type, ...] = (Field, Worker, Team, Watch, Cancellation, Python)
-    words = {f"{k.__name__}_{name}".lower(): word for k in kinds for name, word in words_of(k).items()}
     return {
-        **words,
+        **named_words(),
         "watch_words": len(Watch),
         "worker_bytes": WORKER_BYTES,
         "between_blocks": BETWEEN_BLOCKS,
