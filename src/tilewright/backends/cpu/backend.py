@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.backends.base import Capabilities, Serialization
-from tilewright.backends.cpu import record
+from tilewright.backends.cpu.compiled import CompiledKernel
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.identity import target_key
 from tilewright.backends.cpu.on_demand import compiler, host, module
@@ -46,20 +46,18 @@ class CpuBackend:
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> CpuExecutable:
         """Compile ``function``; ``Options`` says what can be chosen."""
         chosen = Options.of(options)
-        return CpuExecutable(function, compiler().compile_kernel(function), chosen)
+        compiled, numbered = compiler().compile_kernel(function)
+        return CpuExecutable(function, compiled, numbered, chosen)
 
 
 def _to_bytes(executable: CpuExecutable) -> bytes:
     """Machine code, and a text that describes it."""
-    return record.to_bytes(executable.compiled)
+    return executable.compiled.to_bytes()
 
 
 def _from_bytes(function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> CpuExecutable:
     """Load machine code; nothing is compiled. ValueError for data that ``_to_bytes`` did not write."""
-    compiled = record.from_bytes(data)
-    if compiled.arguments != tuple(a.tile for a in function.body.args):
-        raise ValueError("this is the code of a kernel with other parameters")
-    return CpuExecutable(function, compiled, Options.of(options))
+    return CpuExecutable(function, CompiledKernel.from_bytes(data), None, Options.of(options))
 
 
 def _write_library(kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:

@@ -1,13 +1,15 @@
-"""What compilation produces: everything that a launch needs, in a form that can be stored.
+"""What compilation produces: everything that a launch needs, in a form that can be stored as bytes, and what the code
+knows by numbers, which is made again where a kernel from the disk cache prints, fails or is cancelled.
 
 Named tuples: unlike data classes, they cost next to nothing when a program starts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from tilewright.backends.native.image import Image
+from tilewright.backends.native.image import Image, text_and_content, with_text
 from tilewright.ir.core import Op
 from tilewright.ir.location import Loc
 from tilewright.ir.types import TileType
@@ -24,7 +26,7 @@ SYMBOLS = BLOCK_SYMBOL, SYMBOL, CALLER_SYMBOL, TEAM_SYMBOL, SERIAL_SYMBOL, WATCH
 
 
 class Site(NamedTuple):
-    """A print or assert op, which the machine code knows by its index in ``CompiledKernel.sites``."""
+    """A print or assert op, which the machine code knows by its index in ``Numbered.sites``."""
 
     loc: Loc
     types: tuple[TileType, ...]
@@ -52,22 +54,50 @@ class Poll(NamedTuple):
         return Poll(op.loc, op.name)
 
 
-class CompiledKernel(NamedTuple):
-    """Machine code and its calling convention.
+class Numbered(NamedTuple):
+    """What machine code knows by numbers."""
 
-    ``arguments`` are the types of the parameters; every thread needs ``scratch_bytes``; ``may_spin`` says that a
-    block may wait for another one; ``block_work`` is about how many element operations a block does, if known.
+    sites: tuple[Site, ...]
+    polls: tuple[Poll, ...]
+
+    @staticmethod
+    def of(sites: Sequence[Op], polls: Sequence[Op]) -> Numbered:
+        return Numbered(tuple(map(Site.of, sites)), tuple(map(Poll.of, polls)))
+
+
+class CompiledKernel(NamedTuple):
+    """Machine code, and how it is launched.
+
+    Every thread needs ``scratch_bytes``; ``may_spin`` says that a block may wait for another one; ``block_work`` is
+    about how many element operations a block does, if known; blocks may print, or fail by an ``assert``.
     """
 
     code: Image | bytes
-    arguments: tuple[TileType, ...]
     scratch_bytes: int
     may_spin: bool
     block_work: int | None
-    sites: tuple[Site, ...]
-    polls: tuple[Poll, ...] = ()  # by number
+    may_print: bool = False
+    may_fail: bool = False
 
     @property
     def code_bytes(self) -> int:
         """The size of the machine code."""
         return len(self.code.content if isinstance(self.code, Image) else self.code)
+
+    def to_bytes(self) -> bytes:
+        """A text with all but the machine code, then that."""
+        code = self.code
+        image = None if isinstance(code, bytes) else (code.symbols, code.relative, code.imports)
+        return with_text({"image": image, "facts": self[1:]}, code if isinstance(code, bytes) else code.content)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> CompiledKernel:
+        """What ``to_bytes`` wrote; this runs nothing that the bytes say. ValueError for others."""
+        try:
+            fields, content = text_and_content(data)
+            image, facts = fields["image"], fields["facts"]
+            if not all(fact is None or isinstance(fact, (int, float)) for fact in facts):
+                raise ValueError(f"{facts!r} are not the facts of a kernel")
+            return cls(content if image is None else Image.checked(content, *image), *facts)
+        except (TypeError, LookupError, AttributeError) as e:
+            raise ValueError(f"this is no compiled kernel: {type(e).__name__}: {e}") from None

@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.backends.cpu.codegen.drivers import CALLED, CALLING, CALLS, DECLARED
 from tilewright.backends.cpu.codegen.kernel import Lowered, lower
 from tilewright.backends.cpu.codegen.pipeline import optimize
-from tilewright.backends.cpu.compiled import SYMBOLS, CompiledKernel, Poll, Site
+from tilewright.backends.cpu.compiled import SYMBOLS, CompiledKernel, Numbered
 from tilewright.backends.cpu.jit import compile_module
 from tilewright.backends.cpu.target import Processor, host
 from tilewright.backends.native.image import Image, can_load
@@ -19,18 +19,19 @@ from tilewright.ir.core import Function
 from tilewright.system.environment import switch
 
 
-def compile_kernel(function: Function) -> CompiledKernel:
+def compile_kernel(function: Function) -> tuple[CompiledKernel, Numbered]:
     """``function`` compiled for the processor of this machine."""
     lowered = lower(optimize(function), host())
-    return CompiledKernel(
+    found = Numbered.of(lowered.sites, lowered.polls)
+    compiled = CompiledKernel(
         code=compile_native(lowered, host()),
-        arguments=tuple(a.tile for a in function.body.args),
         scratch_bytes=lowered.scratch_bytes,
         may_spin=lowered.may_spin,
         block_work=lowered.block_work,
-        sites=tuple(map(Site.of, lowered.sites)),
-        polls=tuple(map(Poll.of, lowered.polls)),
+        may_print=any(site.prints for site in found.sites),
+        may_fail=not all(site.prints for site in found.sites),
     )
+    return compiled, found
 
 
 def compile_block(lowered: Lowered, processor: Processor) -> bytes:

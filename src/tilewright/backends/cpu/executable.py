@@ -22,6 +22,7 @@ from tilewright.backends.cpu.compiled import (
     TEAM_SYMBOL,
     WATCH_SYMBOL,
     CompiledKernel,
+    Numbered,
 )
 from tilewright.backends.cpu.context import (
     PYTHON_FUNCTIONS,
@@ -65,8 +66,12 @@ _PROCESSORS = os.cpu_count() or 1
 class CpuExecutable:
     """Machine code of one kernel."""
 
-    def __init__(self, function: Function, compiled: CompiledKernel, options: Options) -> None:
+    def __init__(
+        self, function: Function, compiled: CompiledKernel, numbered: Numbered | None, options: Options
+    ) -> None:
+        """``numbered``: None where it is to be made again when it is needed."""
         self.compiled = compiled
+        self._known = numbered
         self._options = Options() if compiled.may_spin else options
         self._function = function
         code = compiled.code
@@ -88,15 +93,22 @@ class CpuExecutable:
         self._team_ready = ctypes.c_int64(0)  # whether machine code may have a team run a launch: see ``context.Team``
         # So many blocks are never worth a thread.
         self._blocks_alone = ctypes.c_int64(blocks_alone(compiled.block_work))
-        self._locations = BlockLocations(compiled, function.loc)
-        self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
+        self._pack = struct.Struct("=" + "".join(_format(a.tile) for a in function.body.args)).pack
         self._tables = any(p.role == "table" for p in function.params)
         self._scratch_bytes = compiled.scratch_bytes
         # Whether a launch may go without a record that others see: no block prints, fails or waits.
-        self._simple = not compiled.sites and not compiled.may_spin
-        prints = any(s.prints for s in compiled.sites)
-        self._print = on_demand.module("printing").printer(compiled.sites) if prints else None
+        self._simple = not (compiled.may_print or compiled.may_fail or compiled.may_spin)
+        self._print = on_demand.module("printing").printer(self._numbered().sites) if compiled.may_print else None
         self._print_address = ctypes.cast(self._print, ctypes.c_void_p).value or 0 if self._print else 0
+
+    def _numbered(self) -> Numbered:
+        if self._known is None:
+            self._known = on_demand.module("inspection").numbered(self._function)
+        return self._known
+
+    @property
+    def _locations(self) -> BlockLocations:
+        return BlockLocations(self._numbered, self._function.loc)
 
     def _function_at(self, symbol: str, kind: Callable[[int], Any]) -> Any:
         function = kind(self._native.address(symbol))
@@ -180,8 +192,8 @@ class CpuExecutable:
         work, printer = compiled.block_work, self._print_address
         embedded = on_demand.module("embedded").embedded
         made: native.Embedded = embedded(name, address, self._scratch_bytes, work, printer, ranges=self._simple)
-        locations = (f"{s.loc.file}:{s.loc.line}:{s.loc.column + 1}" for s in compiled.sites)
-        messages = tuple(f"{at}: {s.message or 'it is false'}" for at, s in zip(locations, compiled.sites))
+        sites = self._numbered().sites if compiled.may_fail else ()
+        messages = tuple(f"{s.loc}: {s.message or 'it is false'}" for s in sites)
         return made._replace(messages=messages, kept=(self,))
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
@@ -218,7 +230,9 @@ class CpuExecutable:
         chunk, limit = self._chunk(total, count), deadlines.deadline()
         context = Context(*launch_record(total, chunk, grid, 0, printer=self._print_address, python=PYTHON))
         context[Field.DEADLINE] = limit
-        launch = ParallelLaunch(self._locations, grid, packed, context, count, ranges=self._simple, look=self._look)
+        launch = ParallelLaunch(
+            self._locations, grid, packed, context, count, self._scratch_bytes, ranges=self._simple, look=self._look
+        )
         work = functools.partial(launch.work, self._entry)
 
         def own() -> None:
@@ -310,7 +324,7 @@ class CpuExecutable:
             raise deadlines.LaunchTimeout
 
     def _failure(self, context: ctypes.Array[ctypes.c_int64], grid: tuple[int, int, int]) -> TileError:
-        site, block, (x, y, _) = self.compiled.sites[context[Field.FAILED] - 1], context[Field.FAILED_BLOCK], grid
+        site, block, (x, y, _) = self._numbered().sites[context[Field.FAILED] - 1], context[Field.FAILED_BLOCK], grid
         index = (block % x, block // x % y, block // (x * y))
         condition, *types = site.types
         words = context[Field.FAILED_VALUE : Field.FAILED_VALUE + len(types)]

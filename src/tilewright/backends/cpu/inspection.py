@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.backends.base import Work
 from tilewright.backends.cpu.codegen.kernel import lower
 from tilewright.backends.cpu.codegen.pipeline import optimize
-from tilewright.backends.cpu.compiled import BLOCK_SYMBOL, CompiledKernel
+from tilewright.backends.cpu.compiled import BLOCK_SYMBOL, CompiledKernel, Numbered
 from tilewright.backends.cpu.compiler import compile_block
 from tilewright.backends.cpu.jit import assemble, optimize_module
 from tilewright.backends.cpu.loops.pipeline import loop_form
@@ -28,6 +28,12 @@ def source_line(function: Function, offset: int) -> int | None:
     address = offset + next(each.value for each in symbols(parts) if each.name == BLOCK_SYMBOL)
     known = [line for at, line in sorted(rows({part.name: part.content for part in parts})) if at <= address]
     return known[-1] if known and known[-1] else None
+
+
+def numbered(function: Function) -> Numbered:
+    """What the machine code of ``function`` knows by numbers."""
+    lowered = lower(optimize(function), host())
+    return Numbered.of(lowered.sites, lowered.polls)
 
 
 def work(function: Function, grid: tuple[int, int, int], values: Sequence[Any]) -> Work:

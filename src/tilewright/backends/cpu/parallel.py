@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.backends.cpu import threads
-from tilewright.backends.cpu.compiled import CompiledKernel
+from tilewright.backends.cpu.compiled import Numbered
 from tilewright.backends.cpu.context import (
     ENDED,
     PATIENCE,
@@ -37,9 +37,9 @@ def _records(count: int, *, ranges: bool) -> list[Record]:
 
 
 class BlockLocations(NamedTuple):
-    """Where the blocks of ``kernel``, whose definition is at ``loc``, can be."""
+    """Where the blocks of a kernel, whose definition is at ``loc``, can be."""
 
-    kernel: CompiledKernel
+    numbered: Callable[[], Numbered]
     loc: Loc
 
     def of(self, grid: Index, stopped: Sequence[tuple[int, int]]) -> list[tuple[Index, Loc | None, str]]:
@@ -47,7 +47,7 @@ class BlockLocations(NamedTuple):
         x, y, _ = grid
         found: list[tuple[Index, Loc | None, str]] = []
         for poll, block in stopped:
-            at = self.kernel.polls[poll - 1] if poll > 0 else (self.loc, "its end")
+            at = self.numbered().polls[poll - 1] if poll > 0 else (self.loc, "its end")
             found.append(((block % x, block // x % y, block // (x * y)), *at))
         return sorted(found, key=lambda block: block[0][::-1])
 
@@ -73,6 +73,7 @@ class ParallelLaunch:
         packed: bytes,
         context: ctypes.Array[ctypes.c_int64],
         count: int,
+        scratch_bytes: int,
         *,
         ranges: bool,
         look: Callable[[Any, Any], int] | None,
@@ -80,7 +81,7 @@ class ParallelLaunch:
         """``ranges``: each worker begins with blocks of its own (``codegen/drivers.ll``). ``look``: the function of
         ``codegen/drivers.ll``, where blocks may wait for each other."""
         self.context = context
-        self._locations, self._grid, self._packed = kernel, grid, packed
+        self._locations, self._grid, self._packed, self._scratch_bytes = kernel, grid, packed, scratch_bytes
         self.records: list[Record] = []  # of the workers that have begun
         self._free = dict(enumerate(_records(count, ranges=ranges)))
         self._look = look
@@ -90,7 +91,7 @@ class ParallelLaunch:
         """Run blocks until none is left; returns the record of this thread: that of its number, if it is free."""
         record = self._take_record()
         self.records.append(record)
-        memory = threads.take_scratch(self._locations.kernel.scratch_bytes)
+        memory = threads.take_scratch(self._scratch_bytes)
         try:
             entry(self._packed, self.context, memory.address, ctypes.addressof(record))
             return record
