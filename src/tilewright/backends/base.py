@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -35,6 +35,22 @@ class Executable(Protocol):
 
     def stages(self) -> Mapping[str, str]:
         """What ``tilewright inspect`` can show of this kernel: stage name to text, in order of compilation."""
+
+
+class LazyTexts(Mapping[str, str]):
+    """Texts that are made each time they are looked at: printing IR takes as long as some passes over it."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
+        self._makers = makers
+
+    def __getitem__(self, title: str) -> str:
+        return self._makers[title]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
 
 
 class DirectLaunch(Executable, Protocol):

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from tilewright.backends.native.image import text_and_content, with_text
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
-
-
-class Texts(Mapping[str, str]):
-    """What ``make`` gives, called when it is looked at: printing IR takes as long as some passes over it."""
-
-    def __init__(self, make: Callable[[], Mapping[str, str]]) -> None:
-        self._made = functools.cache(make)
-
-    def __getitem__(self, title: str) -> str:
-        return self._made()[title]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._made())
-
-    def __len__(self) -> int:
-        return len(self._made())
 
 
 @dataclass(frozen=True)
@@ -73,33 +56,28 @@ class Artifact:
 
     def to_bytes(self) -> bytes:
         fields = asdict(replace(self, binary=replace(self.binary, texts={})))
-        code = fields["binary"].pop("code")
-        fields["binary"].pop("texts")
-        head = json.dumps(fields).encode()
-        return len(head).to_bytes(8, "little") + head + code
+        del fields["binary"]["texts"]
+        return with_text(fields, fields["binary"].pop("code"))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Artifact:
-        size = int.from_bytes(data[:8], "little")
-        fields = json.loads(data[8 : 8 + size])
-        binary = fields["binary"]
-        binary["descriptors"] = tuple(binary["descriptors"])
-        fields["binary"] = GpuBinary(code=data[8 + size :], **binary)
-        fields["formats"] = tuple(fields["formats"])
-        fields["descriptors"] = tuple(_descriptor(d) for d in fields["descriptors"])
-        fields["tables"] = tuple(_table(t) for t in fields["tables"])
-        fields["depths"] = tuple(fields["depths"])
-        fields["fallback"] = tuple(fields["fallback"])
+        text, code = text_and_content(data)
+        fields = _with_tuples(text)
+        fields["binary"] = GpuBinary(code=code, **_with_tuples(fields["binary"]))
+        fields["descriptors"] = _descriptors(fields)
+        tables = map(_with_tuples, fields["tables"])
+        fields["tables"] = tuple(TableParameter(**{**t, "descriptors": _descriptors(t)}) for t in tables)
         return cls(**fields)
 
 
-def _table(fields: dict[str, Any]) -> TableParameter:
-    descriptors = tuple(map(_descriptor, fields["descriptors"]))
-    return TableParameter(**{**fields, "descriptors": descriptors, "boxes": tuple(fields["boxes"])})
+def _descriptors(fields: Mapping[str, Any]) -> tuple[Descriptor, ...]:
+    return tuple(Descriptor(**_with_tuples(d)) for d in fields["descriptors"])
 
 
-def _descriptor(fields: dict[str, Any]) -> Descriptor:
-    """JSON has no tuples."""
-    pairs = {name: tuple(map(tuple, fields[name])) for name in ("shape", "strides")}
-    tuples = {name: tuple(fields[name]) for name in ("axes", "block")}
-    return Descriptor(**{**fields, **pairs, **tuples})
+def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """``fields`` with tuples, which JSON does not have, in place of lists."""
+
+    def changed(value: Any) -> Any:
+        return tuple(map(changed, value)) if isinstance(value, list) else value
+
+    return {name: changed(value) for name, value in fields.items()}

@@ -86,10 +86,7 @@ class GpuExecutable:
 
         CudaError when the driver refuses, TileError when an assert fails.
         """
-        if self._has_depths:
-            self._require_depth(grid, arguments.device)
-        if self._tables:
-            self._require_room(arguments.values)
+        self._require(grid, arguments)
         if not self._plain_launch:
             self._start(grid, arguments)
             return
@@ -105,9 +102,18 @@ class GpuExecutable:
             found = self._local.params = LaunchParameters(self._parameters)
         return found
 
+    def _require(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
+        """NeedsVariant where another one is for this launch: for as few blocks, or for longer lists than this kernel
+        takes by value."""
+        self._require_depth(grid, arguments.device)
+        longest = max([len(arguments.values[i].addresses) for i in self._by_value]) if self._by_value else 0
+        if longest > self.artifact.capacity:
+            more = (c for c in CAPACITIES if c > self.constraints.capacity and c >= longest)
+            raise NeedsVariant(replace(self.constraints, capacity=next(more, 0)))
+
     def _require_depth(self, grid: tuple[int, int, int], device: int) -> None:
         """NeedsVariant where a pipeline of another depth is for as few blocks on an SM as ``grid`` puts there."""
-        variant = self.variant_for(grid, driver.device(device).processors)
+        variant = self.variant_for(grid, driver.device(device).processors) if self._has_depths else None
         if variant is not None:
             raise NeedsVariant(variant)
 
@@ -120,13 +126,6 @@ class GpuExecutable:
         """The most blocks with one on each SM, with two and so on, and the variant for so many; None for this one."""
         clusters = processors // self.artifact.binary.num_ctas
         return [(n * clusters, variant) for n, variant in self._deeper]
-
-    def _require_room(self, values: Sequence[Any]) -> None:
-        """NeedsVariant where the lists among ``values`` are longer than what this kernel takes by value."""
-        longest = max([len(values[i].addresses) for i in self._by_value], default=0)
-        if longest > self.artifact.capacity:
-            more = (c for c in CAPACITIES if c > self.constraints.capacity and c >= longest)
-            raise NeedsVariant(replace(self.constraints, capacity=next(more, 0)))
 
     def _start(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Launch what needs more than its numbers."""
@@ -183,9 +182,7 @@ class GpuExecutable:
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with everything prepared."""
-        if self._has_depths:
-            self._require_depth(grid, arguments.device)
-        self._require_room(arguments.values)
+        self._require(grid, arguments)
         if self.may_need_more:
             return functools.partial(self._start, grid, arguments)
         params, run = self.prepared(grid, arguments)
@@ -231,8 +228,7 @@ class GpuExecutable:
             raise ValueError("it takes a number of 16 or 8 bits; pass a float32")
         if self._realigns:
             raise NeedsVariant(replace(self.constraints, realign=False))
-        if self._has_depths:
-            self._require_depth(grid, 0)
+        self._require_depth(grid, 0)
         first = driver.device(0).capability
         same = [i for i in range(driver.device_count()) if driver.device(i).capability == first]
         return embedded(name, self._parameters, [self._kernel(i) for i in same])

@@ -46,8 +46,7 @@ class CpuBackend:
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> CpuExecutable:
         """Compile ``function``; ``Options`` says what can be chosen."""
         chosen = Options.of(options)
-        compiled, numbered = compiler().compile_kernel(function)
-        return CpuExecutable(function, compiled, numbered, chosen)
+        return CpuExecutable(function, compiler().compile_kernel(function), chosen)
 
 
 def _to_bytes(executable: CpuExecutable) -> bytes:
@@ -57,7 +56,7 @@ def _to_bytes(executable: CpuExecutable) -> bytes:
 
 def _from_bytes(function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> CpuExecutable:
     """Load machine code; nothing is compiled. ValueError for data that ``_to_bytes`` did not write."""
-    return CpuExecutable(function, CompiledKernel.from_bytes(data), None, Options.of(options))
+    return CpuExecutable(function, CompiledKernel.from_bytes(data), Options.of(options))
 
 
 def _write_library(kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:

@@ -1,18 +1,10 @@
-"""What compilation produces: everything that a launch needs, in a form that can be stored as bytes, and what the code
-knows by numbers, which is made again where a kernel from the disk cache prints, fails or is cancelled.
-
-Named tuples: unlike data classes, they cost next to nothing when a program starts.
-"""
+"""What compilation produces: everything that a launch needs, in a form that can be stored as bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.backends.native.image import Image, text_and_content, with_text
-from tilewright.ir.core import Op
-from tilewright.ir.location import Loc
-from tilewright.ir.types import TileType
 
 BLOCK_SYMBOL = "block"  # runs one block: what is generated for a kernel
 # The entry points in the object code, which call it.
@@ -25,49 +17,11 @@ WATCH_SYMBOL = f"{SYMBOL}{WATCH_SUFFIX}"
 SYMBOLS = BLOCK_SYMBOL, SYMBOL, CALLER_SYMBOL, TEAM_SYMBOL, SERIAL_SYMBOL, WATCH_SYMBOL
 
 
-class Site(NamedTuple):
-    """A print or assert op, which the machine code knows by its index in ``Numbered.sites``."""
-
-    loc: Loc
-    types: tuple[TileType, ...]
-    message: str = ""
-    parts: tuple[str | None, ...] = ()
-    formats: tuple[str, ...] = ()
-
-    @staticmethod
-    def of(op: Op) -> Site:
-        return Site(op.loc, tuple(v.tile for v in op.operands), **op.attributes)
-
-    @property
-    def prints(self) -> bool:
-        return bool(self.parts)
-
-
-class Poll(NamedTuple):
-    """Where machine code looks whether its launch is cancelled: a loop, or the operation ``op`` at which one waits."""
-
-    loc: Loc
-    op: str
-
-    @staticmethod
-    def of(op: Op) -> Poll:
-        return Poll(op.loc, op.name)
-
-
-class Numbered(NamedTuple):
-    """What machine code knows by numbers."""
-
-    sites: tuple[Site, ...]
-    polls: tuple[Poll, ...]
-
-    @staticmethod
-    def of(sites: Sequence[Op], polls: Sequence[Op]) -> Numbered:
-        return Numbered(tuple(map(Site.of, sites)), tuple(map(Poll.of, polls)))
-
-
 class CompiledKernel(NamedTuple):
-    """Machine code, and how it is launched.
+    """Machine code, and how it is launched. What it knows by numbers, ops that print, fail or wait, is not part of it:
+    ``CpuExecutable.lowered`` has that.
 
+    Unlike a data class, a named tuple costs next to nothing when a program starts.
     Every thread needs ``scratch_bytes``; ``may_spin`` says that a block may wait for another one; ``block_work`` is
     about how many element operations a block does, if known; blocks may print, or fail by an ``assert``.
     """

@@ -10,28 +10,27 @@ from typing import Any
 from tilewright.backends.cpu.codegen.drivers import CALLED, CALLING, CALLS, DECLARED
 from tilewright.backends.cpu.codegen.kernel import Lowered, lower
 from tilewright.backends.cpu.codegen.pipeline import optimize
-from tilewright.backends.cpu.compiled import SYMBOLS, CompiledKernel, Numbered
+from tilewright.backends.cpu.compiled import SYMBOLS, CompiledKernel
 from tilewright.backends.cpu.jit import compile_module
 from tilewright.backends.cpu.target import Processor, host
 from tilewright.backends.native.image import Image, can_load
 from tilewright.backends.native.object_file import link
 from tilewright.ir.core import Function
+from tilewright.ir.ops.memory import Assert, Print
 from tilewright.system.environment import switch
 
 
-def compile_kernel(function: Function) -> tuple[CompiledKernel, Numbered]:
+def compile_kernel(function: Function) -> CompiledKernel:
     """``function`` compiled for the processor of this machine."""
     lowered = lower(optimize(function), host())
-    found = Numbered.of(lowered.sites, lowered.polls)
-    compiled = CompiledKernel(
+    return CompiledKernel(
         code=compile_native(lowered, host()),
         scratch_bytes=lowered.scratch_bytes,
         may_spin=lowered.may_spin,
         block_work=lowered.block_work,
-        may_print=any(site.prints for site in found.sites),
-        may_fail=not all(site.prints for site in found.sites),
+        may_print=any(isinstance(op, Print) for op in lowered.sites),
+        may_fail=any(isinstance(op, Assert) for op in lowered.sites),
     )
-    return compiled, found
 
 
 def compile_block(lowered: Lowered, processor: Processor) -> bytes:
@@ -41,7 +40,7 @@ def compile_block(lowered: Lowered, processor: Processor) -> bytes:
 
 
 def compile_native(lowered: Lowered, processor: Processor) -> Image | bytes:
-    """Code to be stored and loaded: an image where these can be loaded, else object code for ``NativeCode``.
+    """Code to be stored and loaded: an image where these can be loaded, else object code for ``jit.load``.
 
     With TILEWRIGHT_DEBUG_INFO=1 object code, too, which LLVM tells debuggers of when it loads it.
     """

@@ -22,7 +22,6 @@ from tilewright.backends.cpu.compiled import (
     TEAM_SYMBOL,
     WATCH_SYMBOL,
     CompiledKernel,
-    Numbered,
 )
 from tilewright.backends.cpu.context import (
     PYTHON_FUNCTIONS,
@@ -66,12 +65,9 @@ _PROCESSORS = os.cpu_count() or 1
 class CpuExecutable:
     """Machine code of one kernel."""
 
-    def __init__(
-        self, function: Function, compiled: CompiledKernel, numbered: Numbered | None, options: Options
-    ) -> None:
-        """``numbered``: None where it is to be made again when it is needed."""
+    def __init__(self, function: Function, compiled: CompiledKernel, options: Options) -> None:
         self.compiled = compiled
-        self._known = numbered
+        self._lowered: Any = None
         self._options = Options() if compiled.may_spin else options
         self._function = function
         code = compiled.code
@@ -80,7 +76,7 @@ class CpuExecutable:
             self._native = LoadedImage(code)
             perf_map.note(function, self._native)
         else:
-            self._native = on_demand.load_native(code)
+            self._native = on_demand.module("jit").load(code, on_demand.host())
             if switch("TILEWRIGHT_PERF_MAP"):
                 on_demand.module("jitdump").note(function, code, SYMBOL, self._native.address(SYMBOL))
         self._entry = self._function_at(SYMBOL, _ENTRY)
@@ -98,17 +94,18 @@ class CpuExecutable:
         self._scratch_bytes = compiled.scratch_bytes
         # Whether a launch may go without a record that others see: no block prints, fails or waits.
         self._simple = not (compiled.may_print or compiled.may_fail or compiled.may_spin)
-        self._print = on_demand.module("printing").printer(self._numbered().sites) if compiled.may_print else None
+        self._print = on_demand.module("printing").printer(self.lowered().sites) if compiled.may_print else None
         self._print_address = ctypes.cast(self._print, ctypes.c_void_p).value or 0 if self._print else 0
 
-    def _numbered(self) -> Numbered:
-        if self._known is None:
-            self._known = on_demand.module("inspection").numbered(self._function)
-        return self._known
+    def lowered(self) -> Any:
+        """What the machine code is made of, made again: the ``sites`` and ``polls`` that it knows by numbers."""
+        if self._lowered is None:
+            self._lowered = on_demand.module("inspection").lowered(self._function)
+        return self._lowered
 
     @property
     def _locations(self) -> BlockLocations:
-        return BlockLocations(self._numbered, self._function.loc)
+        return BlockLocations(lambda: self.lowered().polls, self._function.loc)
 
     def _function_at(self, symbol: str, kind: Callable[[int], Any]) -> Any:
         function = kind(self._native.address(symbol))
@@ -192,8 +189,8 @@ class CpuExecutable:
         work, printer = compiled.block_work, self._print_address
         embedded = on_demand.module("embedded").embedded
         made: native.Embedded = embedded(name, address, self._scratch_bytes, work, printer, ranges=self._simple)
-        sites = self._numbered().sites if compiled.may_fail else ()
-        messages = tuple(f"{s.loc}: {s.message or 'it is false'}" for s in sites)
+        sites = self.lowered().sites if compiled.may_fail else ()
+        messages = tuple(f"{op.loc}: {getattr(op, 'message', '') or 'it is false'}" for op in sites)
         return made._replace(messages=messages, kept=(self,))
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
@@ -324,13 +321,13 @@ class CpuExecutable:
             raise deadlines.LaunchTimeout
 
     def _failure(self, context: ctypes.Array[ctypes.c_int64], grid: tuple[int, int, int]) -> TileError:
-        site, block, (x, y, _) = self._numbered().sites[context[Field.FAILED] - 1], context[Field.FAILED_BLOCK], grid
+        op, block, (x, y, _) = self.lowered().sites[context[Field.FAILED] - 1], context[Field.FAILED_BLOCK], grid
         index = (block % x, block // x % y, block // (x * y))
-        condition, *types = site.types
+        types = [value.tile for value in op.values]
         words = context[Field.FAILED_VALUE : Field.FAILED_VALUE + len(types)]
         values = [w if t.element.is_signed or w >= 0 else w + (1 << 64) for w, t in zip(words, types)]
-        text = failure(site.message, condition.shape, context[Field.FAILED_ELEMENT], values)
-        return TileError(f"{text}, in block {index}", site.loc)
+        text = failure(op.message, op.condition.tile.shape, context[Field.FAILED_ELEMENT], values)
+        return TileError(f"{text}, in block {index}", op.loc)
 
     def work(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Work:
         """From the loop nests and how often they run. ValueError when that is not known before."""

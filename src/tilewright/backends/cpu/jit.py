@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 
 from tilewright.backends.cpu.target import Processor, machine, new_machine
 from tilewright.backends.native.image import can_load
-from tilewright.backends.native.jit import dispose_with
+from tilewright.backends.native.jit import MachineCode
 from tilewright.ir.errors import TileCompilerExecutionError
 from tilewright.system.forks import CODE, fork_aware_lock
 
@@ -85,19 +85,6 @@ def _set_options() -> None:
     llvm.set_option("", "--enable-phi-of-ops=false")
 
 
-class NativeCode:
-    """An object file loaded into this process; lives as long as this object."""
-
-    def __init__(self, code: bytes, processor: Processor) -> None:
-        with _LOCK:
-            context = llvm.create_context()
-            empty = llvm.parse_assembly("", context)
-            empty.triple = processor.triple
-            self._engine = llvm.create_mcjit_compiler(empty, new_machine(processor))
-            dispose_with(self, self._engine, context)
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-            self._engine.finalize_object()
-
-    def address(self, symbol: str) -> int:
-        address: int = self._engine.get_function_address(symbol)
-        return address
+def load(code: bytes, processor: Processor) -> MachineCode:
+    """An object file loaded into this process; lives as long as what this gives."""
+    return MachineCode(f'target triple = "{processor.triple}"', new_machine(processor), (code,))

@@ -22,7 +22,6 @@ from pathlib import Path
 from tilewright.backends.cpu import library_source
 from tilewright.backends.cpu.codegen.kernel import lower
 from tilewright.backends.cpu.codegen.pipeline import optimize
-from tilewright.backends.cpu.compiled import Poll, Site
 from tilewright.backends.cpu.jit import compile_module
 from tilewright.backends.cpu.target import Processor, for_other_programs
 from tilewright.backends.export import Export
@@ -104,10 +103,7 @@ def _compiled(
         lowered = lower(optimize(kernel.function), processor, entry, lines=lines)
         code = compile_module(lowered.text, processor, position_independent=True)
         (folder / f"{entry}.o").write_bytes(code)
-        sites, polls = [*map(Site.of, lowered.sites)], [*map(Poll.of, lowered.polls)]
-        found.append(
-            library_source.Code(entry, sites, polls, lowered.scratch_bytes, lowered.may_spin, lowered.block_work)
-        )
+        found.append(library_source.Code(entry, lowered))
     return found
 
 

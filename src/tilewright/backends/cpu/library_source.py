@@ -12,12 +12,15 @@ from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends import deadlock
 from tilewright.backends.cpu import context
-from tilewright.backends.cpu.compiled import WATCH_SUFFIX, Poll, Site
+from tilewright.backends.cpu.codegen.kernel import Lowered
+from tilewright.backends.cpu.compiled import WATCH_SUFFIX
 from tilewright.backends.cpu.scratch import ALIGNMENT, element_bytes
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.export import Export, Parameter
+from tilewright.ir.core import Op
 from tilewright.ir.formatting import parse_conversion
 from tilewright.ir.ops.control import Loop
+from tilewright.ir.ops.memory import Assert, Print
 from tilewright.ir.types import PointerType, TileType
 
 _ELEMENTS = {
@@ -111,14 +114,10 @@ const char *{library}_last_error(void);
 
 
 class Code(NamedTuple):
-    """What a library knows of the code of a kernel, which is the symbol ``entry``: see ``CompiledKernel``."""
+    """The code of a kernel, which is the symbol ``entry``, and what it is made of."""
 
     entry: str
-    sites: Sequence[Site]
-    polls: Sequence[Poll]
-    scratch_bytes: int
-    may_spin: bool
-    block_work: int | None
+    lowered: Lowered
 
 
 def definition(kernel: Export, code: Code) -> str:
@@ -137,20 +136,22 @@ def definition(kernel: Export, code: Code) -> str:
 
 def _described(code: Code) -> str:
     """The ``tw_kernel`` of ``code``."""
-    entry, sites = code.entry, code.sites
-    polls = code.polls if code.may_spin else ()
-    places = ", ".join(f"{{{_text(f'{p.loc} ({p.op})')}, {_boolean(p.op == Loop.spec.name)}}}" for p in polls)
-    watch = f"{entry}{WATCH_SUFFIX}" if code.may_spin else "NULL"
-    messages = ", ".join(_text(f"{s.loc}: assertion failed: {s.message}") for s in sites)
-    printer = f"{entry}_print" if any(s.prints for s in sites) else "NULL"
+    entry, lowered = code
+    polls = lowered.polls if lowered.may_spin else ()
+    places = ", ".join(f"{{{_text(f'{op.loc} ({op.name})')}, {_boolean(isinstance(op, Loop))}}}" for op in polls)
+    watch = f"{entry}{WATCH_SUFFIX}" if lowered.may_spin else "NULL"
+    messages = ", ".join(
+        _text(f"{op.loc}: assertion failed: {op.message if isinstance(op, Assert) else ''}") for op in lowered.sites
+    )
+    printer = f"{entry}_print" if any(isinstance(op, Print) for op in lowered.sites) else "NULL"
     return f"""\
 extern tw_entry {entry};
-{f"extern tw_watch {watch};" if code.may_spin else ""}
-{_print_function(printer, sites) if printer != "NULL" else ""}
+{f"extern tw_watch {watch};" if lowered.may_spin else ""}
+{_print_function(printer, lowered.sites) if printer != "NULL" else ""}
 static const char *const {entry}_assertions[] = {{{messages or "0"}}};
 static const tw_place {entry}_places[] = {{{places or "{0}"}}};
 static const tw_kernel {entry}_kernel = {{
-    {entry}, {code.scratch_bytes}, {watch}, {float(context.blocks_alone(code.block_work))},
+    {entry}, {lowered.scratch_bytes}, {watch}, {float(context.blocks_alone(lowered.block_work))},
     {entry}_assertions, {entry}_places, {printer}}};
 """
 
@@ -253,18 +254,19 @@ def _refusal(condition: str, message: str, value: str) -> str:
     return f"if ({condition}) return tw_fail(TILEWRIGHT_BAD_ARGUMENT, {_text(message)}, {value});"
 
 
-def _print_function(name: str, sites: Sequence[Site]) -> str:
+def _print_function(name: str, sites: Sequence[Op]) -> str:
     """What the code calls to print: a function that knows the print ops of the kernel."""
     lines, rows = [], []
-    for number, site in enumerate(sites):
-        if not site.prints:
+    for number, op in enumerate(sites):
+        if not isinstance(op, Print):
             rows.append("{0}")  # an assert
             continue
         prefix = f"{name}_{number}"
-        for i, t in enumerate(site.types):
+        types = [value.tile for value in op.values]
+        for i, t in enumerate(types):
             lines.append(f"static const int {prefix}_shape{i}[] = {{{', '.join(map(str, t.shape)) or '0'}}};")
-        values = [_value(t, form, f"{prefix}_shape{i}") for i, (t, form) in enumerate(zip(site.types, site.formats))]
-        parts = ["0" if part is None else _text(part) for part in site.parts]
+        values = [_value(t, form, f"{prefix}_shape{i}") for i, (t, form) in enumerate(zip(types, op.formats))]
+        parts = ["0" if part is None else _text(part) for part in op.parts]
         lines.append(f"static const tw_value {prefix}_values[] = {{{', '.join(values) or '{0}'}}};")
         lines.append(f"static const char *const {prefix}_parts[] = {{{', '.join(parts)}}};")
         rows.append(f"{{{len(parts)}, {prefix}_parts, {prefix}_values}}")

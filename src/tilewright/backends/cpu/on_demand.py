@@ -21,8 +21,3 @@ def compiler() -> Any:
 def host() -> Any:
     """The processor of this machine."""
     return module("target").host()
-
-
-def load_native(code: bytes) -> Any:
-    """Object code in this process, a ``jit.NativeCode``."""
-    return module("jit").NativeCode(code, host())

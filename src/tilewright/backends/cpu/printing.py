@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu.compiled import Site
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.dtypes import float32
 from tilewright.ir.formatting import format_print
@@ -19,17 +18,17 @@ from tilewright.ir.types import PointerType, TileType
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 
 
-def printer(sites: Sequence[Site]) -> Any:
+def printer(sites: Sequence[Any]) -> Any:
     """A C function (site, table of addresses) that prints the values of ``sites[site]``.
 
     It writes the text of one call at once, so that blocks do not mix within it.
     """
 
     def print_site(number: int, table: int) -> None:
-        site = sites[number]
-        addresses = (ctypes.c_int64 * len(site.types)).from_address(table)
-        values = [(_array(t, address), t.dtype) for t, address in zip(site.types, addresses)]
-        sys.stdout.write(format_print(site.parts, site.formats, values))
+        op = sites[number]
+        addresses = (ctypes.c_int64 * len(op.values)).from_address(table)
+        values = [(_array(v.tile, address), v.tile.dtype) for v, address in zip(op.values, addresses)]
+        sys.stdout.write(format_print(op.parts, op.formats, values))
 
     return _SIGNATURE(print_site)
 

@@ -75,27 +75,11 @@ def give_scratch(memory: Scratch) -> None:
     _KEPT.free.append(memory)
 
 
-def _find_current_processor() -> Callable[[], int]:
-    """A function that tells which processor its caller runs on; it says -1 where the system does not tell."""
-    if hasattr(os, "sched_setaffinity"):
-        ask = getattr(ctypes.CDLL(None), "sched_getcpu", None)
-        if ask is not None:
-            return ask
-    return lambda: -1
-
-
-_current_processor = _find_current_processor()
-
-
-def _find_give_way() -> Callable[[], object]:
-    """A function that lets other threads have the interpreter for a moment, and their processor."""
-    if os.name != "posix":
-        return lambda: time.sleep(0)
-    found: Callable[[], object] = ctypes.CDLL(None).sched_yield  # unlike time.sleep(0), it does not sleep
-    return found
-
-
-_give_way = _find_give_way()
+# Which processor the calling thread runs on, -1 where the system does not tell or lets nobody choose.
+_system = ctypes.CDLL(None) if hasattr(os, "sched_setaffinity") else None
+_current_processor: Callable[[], int] = getattr(_system, "sched_getcpu", lambda: -1)
+# What lets other threads have the interpreter for a moment, and their processor; time.sleep(0) sleeps.
+_give_way: Callable[[], object] = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
 class _Job:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from tilewright.backends.gpu.tables import box_of
 from tilewright.backends.gpu.target import architecture
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
-from tilewright.gpu_runtime.artifact import Artifact, GpuBinary, Texts
+from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
 from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
 from tilewright.ir.core import Function, Op
@@ -80,7 +80,7 @@ class GpuBackend(DriverBackend[str]):
         compiled = compile_to_ptx(function, self.architecture(), warps, 1 if stages == 0 else stages, how)
         why = render_reasons(reasons)
         if assemble.missing() is not None:
-            return _artifact(function, compiled, compiled.ptx.encode() + b"\0", lambda: compiled.texts(why))
+            return _artifact(function, compiled, compiled.ptx.encode() + b"\0", compiled.texts(why))
         several = compiled.distributed.hints.get("occupancy") not in (None, 1)
         try:
             assembled = assemble.assemble(compiled.ptx, compiled.target.name, function.name)
@@ -91,11 +91,11 @@ class GpuBackend(DriverBackend[str]):
         spilled = assembled.resources.spilled
         if spilled > _FEW_SPILLED and several and assembled.resources.registers < MOST_OF_A_THREAD:
             raise how.but(f"without the hint occupancy, with which {spilled} bytes are spilled", occupancy=False)
-        used = {"resources": assembled.resources.render(compiled.shared_bytes)}
-        return _artifact(function, compiled, assembled.cubin, lambda: {**compiled.texts(why), **used})
+        used = assembled.resources.render(compiled.shared_bytes)
+        return _artifact(function, compiled, assembled.cubin, compiled.texts(why, resources=used))
 
 
-def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Callable[[], Mapping[str, str]]) -> Artifact:
+def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Mapping[str, str]) -> Artifact:
     binary = GpuBinary(
         code=code,
         symbol=compiled.name,
@@ -104,7 +104,7 @@ def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Callab
         shared_bytes=compiled.shared_bytes,
         scratch_bytes=0,
         descriptors=tuple(map(box_of, compiled.maps)),
-        texts=Texts(texts),
+        texts=texts,
     )
     added = compiled.reports + (compiled.local_bytes > 0)
     return Artifact(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.analysis.manager import AnalysisManager
+from tilewright.backends.base import LazyTexts
 from tilewright.backends.gpu.hints import ignored_hints, with_resolved_hints
 from tilewright.backends.gpu.lowering.function import lower
 from tilewright.backends.gpu.resources import check_registers
@@ -66,15 +68,16 @@ class Compiled:
         """What was chosen."""
         return schedule(self.distributed, self.target.name, self.num_ctas, self.ignored_hints)
 
-    def texts(self, why: str = "") -> Mapping[str, str]:
+    def texts(self, why: str = "", **others: str) -> Mapping[str, str]:
         """Every stage, by its title; ``why`` the kernel was compiled again is among the decisions."""
-        return {
-            "optimized Tile IR": print_function(self.optimized),
-            "GPU dialect": print_function(self.distributed),
-            "LLVM IR": self.llvm,
-            "PTX": self.ptx,
-            "compile decisions": self.schedule + why,
+        stages: dict[str, Callable[[], str]] = {
+            "optimized Tile IR": lambda: print_function(self.optimized),
+            "GPU dialect": lambda: print_function(self.distributed),
+            "LLVM IR": lambda: self.llvm,
+            "PTX": lambda: self.ptx,
+            "compile decisions": lambda: self.schedule + why,
         }
+        return LazyTexts({**stages, **{title: functools.partial(str, text) for title, text in others.items()}})
 
 
 @collector.paused()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 
@@ -14,7 +15,7 @@ from tilewright.system.forks import CODE, fork_aware_lock
 _LOCK = fork_aware_lock(CODE)  # LLVM's global context is not thread-safe
 
 
-def dispose_with(owner: object, engine: llvm.ExecutionEngine, context: llvm.ContextRef) -> None:
+def _dispose_with(owner: object, engine: llvm.ExecutionEngine, context: llvm.ContextRef) -> None:
     """Keep ``engine`` and the context of its modules as long as ``owner``. Collected with it, they would be disposed of
     in any order, and the engine has to be the first one."""
     weakref.finalize(owner, _dispose, engine, context).atexit = False
@@ -26,17 +27,26 @@ def _dispose(engine: llvm.ExecutionEngine, context: llvm.ContextRef) -> None:
 
 
 class MachineCode:
-    """The machine code of the LLVM module ``text``; with ``forever``, until the process ends, for threads that never
-    leave it."""
+    """The machine code of the LLVM module ``text``, and of object files, for the processor ``target``; with
+    ``forever``, until the process ends, for threads that never leave it."""
 
-    def __init__(self, text: str, *, forever: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        target: llvm.TargetMachine | None = None,
+        objects: Sequence[bytes] = (),
+        *,
+        forever: bool = False,
+    ) -> None:
         with _LOCK:
             context = llvm.create_context()
-            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text, context), _target())
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text, context), target or _target())
+            for code in objects:
+                self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             if forever:
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object((self._engine, context)))
             else:
-                dispose_with(self, self._engine, context)
+                _dispose_with(self, self._engine, context)
             self._engine.finalize_object()
 
     def address(self, name: str) -> int:

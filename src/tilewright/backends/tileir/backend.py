@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -190,17 +190,10 @@ class TileIRExecutable(GpuExecutable):
             least = {"stride": 0, "shape": 1}
             self.least = [(i, least[p.role]) for i, p in enumerate(function.params) if p.role in least]
 
-    def _require_usual(self, values: Sequence[Any]) -> None:
-        if any(values[i] < bound for i, bound in self.least):
+    def _require(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
+        if any(arguments.values[i] < bound for i, bound in self.least):
             raise NeedsVariant(UNUSUAL_ARRAYS)
-
-    def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        self._require_usual(arguments.values)
-        super().launch(grid, arguments)
-
-    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
-        self._require_usual(arguments.values)
-        return super().bind(grid, arguments)
+        super()._require(grid, arguments)
 
 
 def _old_driver() -> str | None:
