@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "frontend": {"ir"},
     "frontend.python": {"ir", "language", "frontend"},
     "frontend.cpp": {"ir", "system"},
-    "tileir": {"ir", "system", "analysis", "tileir.kernels"},  # of the last one what users call
+    "tileir": {"ir", "system", "analysis", "transforms", "tileir.kernels"},  # of the last one what users call
     "tileir.kernels": {"ir", "tileir", "frontend", "backends", "runtime"},
     "analysis": {"ir"},
     "transforms": {"ir", "system", "analysis"},

@@ -23,6 +23,7 @@ PASSES = (
     "insert-checks",
     "insert-null-checks",
     "clip-views",
+    "keep-barriers",
     "pack-bits",
     "block-along-k",
     "merge-reductions",

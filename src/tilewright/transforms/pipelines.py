@@ -16,6 +16,7 @@ from tilewright.transforms.check_insertion import CheckInsertion
 from tilewright.transforms.cse import CommonSubexpressions
 from tilewright.transforms.dce import DeadCodeElimination
 from tilewright.transforms.instrumentation import after_pass
+from tilewright.transforms.keep_barriers import KeepBarriers
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 
 # For backends that generate code.
@@ -27,6 +28,9 @@ OPTIMIZE: tuple[Pass, ...] = (
     BoundsCheckElimination(),  # needs the folded indices and the merged views
     DeadCodeElimination(),  # last: the others leave unused ops behind
 )
+
+# Before the export as CUDA Tile IR, whose compiler optimizes by itself.
+TILE_IR: tuple[Pass, ...] = (KeepBarriers(),)
 
 
 def add_checks(pointers: tuple[str, ...]) -> tuple[Pass, ...]:

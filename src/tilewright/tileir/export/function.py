@@ -25,12 +25,12 @@ from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export import arith, products, tiles
 from tilewright.tileir.export import memory as memory_ops
 from tilewright.tileir.export.emitter import Emitter, number_attribute, number_in, scalar, tile, tile_of
-from tilewright.tileir.export.loops import with_kept_barriers
 from tilewright.tileir.export.tokens import Slot, Tokens
 from tilewright.tileir.module import ArrayAttr, Block, Entry, HintsAttr, Module, Value
 from tilewright.tileir.optable import NEWEST
 from tilewright.tileir.types import TOKEN, Tile
 from tilewright.tileir.types import Type as TileIRType
+from tilewright.transforms.pipelines import TILE_IR, run_passes
 
 HANDLERS: dict[type[Op], Any] = {**arith.HANDLERS, **tiles.HANDLERS, **products.HANDLERS, **memory_ops.HANDLERS}
 
@@ -107,7 +107,7 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
 
     VersionError for what that version cannot express, TileIRError for what none can.
     """
-    function, arguments = with_kept_barriers(kernel.function), kernel.parameters()
+    function, arguments = run_passes(kernel.function, TILE_IR), kernel.parameters()
     if function is not kernel.function:
         kernel = replace(kernel, function=function)
     name = kernel.symbol or entry_name(function)

@@ -8,7 +8,9 @@ is left at the end, or at the beginning by the second branch of an ``if``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.manager import AnalysisManager
@@ -29,29 +31,41 @@ Region = Callable[[], list[Value]]
 Leave = Callable[[Op], list[Value]]  # what a region gives at a terminator
 
 
-def with_kept_barriers(function: Function) -> Function:
-    """``function``, or one that does the same, with a ``for`` of one iteration or none instead of such branches."""
-    loops = [
-        (loop, [op for op in _structured(loop.body) if isinstance(op, If)])
-        for loop in _structured(function.body)
-        if isinstance(loop, (For, Loop))
-    ]
-    if not any(branches for _, branches in loops):
+class KeepBarriers:
+    """A ``for`` of one iteration or none instead of such branches."""
+
+    name: ClassVar[str] = "keep-barriers"
+
+    def run(self, function: Function) -> Function:
+        loops: list[tuple[For | Loop, list[If]]] = []
+        _find_loops(function.body, (), loops)
+        if not any(branches for _, branches in loops):
+            return function
+        made = _KeptBarriers(AnalysisManager(function).get(AliasAnalysis))
+        for loop, branches in loops:
+            touches = made.clashes if isinstance(loop, For) else _accesses
+            if made.is_left_inside(loop) or any(touches([op]) for op in branches):
+                return made.function(function)
         return function
-    made = _KeptBarriers(AnalysisManager(function).get(AliasAnalysis))
-    for loop, branches in loops:
-        touches = made.clashes if isinstance(loop, For) else _accesses
-        if made.is_left_inside(loop) or any(touches([op]) for op in branches):
-            return made.function(function)
-    return function
 
 
-def _structured(block: Block) -> Iterator[Op]:
-    """Every op with regions, in program order."""
-    for op in [op for op in block.ops if op.regions]:
-        yield op
+_regions = operator.attrgetter("regions")
+
+
+def _find_loops(block: Block, around: tuple[list[If], ...], loops: list[tuple[For | Loop, list[If]]]) -> None:
+    """Add the loops in ``block``, each with the branches in it, to ``loops``, and branches to those ``around``."""
+    for op in filter(_regions, block.ops):
+        inside = around
+        if isinstance(op, If):
+            for branches in around:
+                branches.append(op)
+        elif isinstance(op, (For, Loop)):
+            inside = (*around, [])
+            loops.append((op, inside[-1]))
+        else:
+            continue  # a combiner
         for region in op.regions:
-            yield from _structured(region)
+            _find_loops(region, inside, loops)
 
 
 def _accesses(ops: Iterable[Op]) -> bool:
