@@ -34,14 +34,12 @@ _TAKEN_FROM_GPU = {
 
 
 def _holds(predicate: str, function: Any, backend: Backend) -> bool:
-    holds: bool = getattr(load("tilewright.backends.gpu.kernel_classes"), predicate)(function, backend)
-    return holds
+    return getattr(load("tilewright.backends.gpu.kernel_classes"), predicate)(function, backend)
 
 
 def _backend(module: str) -> Backend:
     """The backend that ``module`` defines."""
-    backend: Backend = load(module).BACKEND
-    return backend
+    return load(module).BACKEND
 
 
 for _name, (_module, _device) in _BACKENDS.items():

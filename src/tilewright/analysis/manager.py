@@ -26,8 +26,7 @@ class AnalysisManager:
         results, key = self._function.analyses, (analysis, options)
         if key not in results:
             results[key] = analysis(self._function, *options)
-        found: _Result = results[key]
-        return found
+        return results[key]
 
     def keep(self, analyses: Collection[Callable[..., Any]]) -> None:
         """Forget the results of all others: the function has changed."""

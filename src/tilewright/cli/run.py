@@ -35,8 +35,7 @@ def run(options: argparse.Namespace, reporter: Reporter | None = None) -> int:
         return run_cpp(program.requests, arguments, program.libraries, reporter=reporter)
     refuse_options(options)
     if not options.module and is_tileir(options.program):
-        status: int = load("tilewright.cli.tileir").run(options)
-        return status
+        return load("tilewright.cli.tileir").run(options)
     if not options.module:
         check_program(Path(options.program))
     try:

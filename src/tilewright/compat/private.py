@@ -84,14 +84,12 @@ class SimpleType(enum.Enum):
 
 def _from_bits(bits: int, ty: SimpleType) -> float:
     numbers = load("tilewright.tileir.numbers")
-    number: float = numbers.decode(numbers.FORMATS[ty.value], bits)
-    return number
+    return numbers.decode(numbers.FORMATS[ty.value], bits)
 
 
 def _to_bits(val: float, ty: SimpleType) -> int:
     numbers = load("tilewright.tileir.numbers")
-    bits: int = numbers.encode(numbers.FORMATS[ty.value], val)
-    return bits
+    return numbers.encode(numbers.FORMATS[ty.value], val)
 
 
 def _capability(index: int = 0) -> tuple[int, int]:
@@ -101,8 +99,7 @@ def _capability(index: int = 0) -> tuple[int, int]:
 
 def _text(bytecode: bytes | bytearray, **_: Any) -> str:
     """The text of a module that is given as bytecode. What reads it is loaded then: most programs need none of it."""
-    text: str = load("tilewright.tileir.text").print_module(load("tilewright.tileir.bytecode").read(bytes(bytecode)))
-    return text
+    return load("tilewright.tileir.text").print_module(load("tilewright.tileir.bytecode").read(bytes(bytecode)))
 
 
 def _traced(kernel: Any, args: Any) -> Any:

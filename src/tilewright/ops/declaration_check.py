@@ -279,7 +279,6 @@ def _values(array: Any) -> np.ndarray[Any, Any]:
     """The elements in a dtype that NumPy computes with."""
     if _is_tensor(array):
         narrow = array.is_floating_point() and array.itemsize < 4
-        found: np.ndarray[Any, Any] = (array.float() if narrow else array).detach().numpy()
-        return found
+        return (array.float() if narrow else array).detach().numpy()
     narrow = array.dtype.kind in "fV" and array.itemsize < 4
     return array.astype(np.float32) if narrow else array

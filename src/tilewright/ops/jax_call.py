@@ -90,8 +90,7 @@ def alike_varying(arrays: Arrays) -> tuple[Arrays, dict[str, Any]]:
 def varying(array: Any) -> frozenset[str]:
     """The manual axes of a mesh along which ``array`` differs."""
     kind = jax.typeof(array)
-    found: frozenset[str] = kind.mat.varying if hasattr(kind, "mat") else getattr(kind, "vma", frozenset())
-    return found
+    return kind.mat.varying if hasattr(kind, "mat") else getattr(kind, "vma", frozenset())
 
 
 def cast_varying(array: Any, axes: frozenset[str]) -> Any:

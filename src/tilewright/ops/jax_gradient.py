@@ -114,8 +114,7 @@ _linear.multiple_results = _missing.multiple_results = True
 
 def _bound(derivative: _Derivative, *arguments: Any) -> list[Any]:
     """The tangents of the outputs; the derivative is traced here, where manual axes of a mesh are known."""
-    found: list[Any] = _linear.bind(*arguments, derivative=derivative, traced=jax.make_jaxpr(derivative)(*arguments))
-    return found
+    return _linear.bind(*arguments, derivative=derivative, traced=jax.make_jaxpr(derivative)(*arguments))
 
 
 def _evaluated(*arguments: Any, derivative: _Derivative, traced: Any) -> Any:

@@ -52,8 +52,7 @@ def autograd_kernel(op: Operator, overload: Any, kernels: Mapping[str, Callable[
 
 def _unpacked(array: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The primal and the tangent, of which PyTorch has one level, whichever of its functions has entered it."""
-    found: tuple[torch.Tensor, torch.Tensor | None] = torch._VF._unpack_dual(array, level=0)
-    return found
+    return torch._VF._unpack_dual(array, level=0)
 
 
 def _with_tangents(op: Operator, overload: Any, args: tuple[Any, ...]) -> Any:

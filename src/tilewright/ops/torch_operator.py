@@ -38,8 +38,7 @@ class TorchTypeError(TileTypeError, RuntimeError):
 def front(op: Operator) -> Callable[..., Any]:
     """What computes ``op`` where tensors are given, all arguments in order."""
     register(op)
-    found: Callable[..., Any] = op.overload if op.held is None else torch_floats.front(op)
-    return found
+    return op.overload if op.held is None else torch_floats.front(op)
 
 
 def register(op: Operator) -> None:

@@ -330,8 +330,7 @@ def _windows(elements: Array, first: Array, seen: Observed) -> Array:
     start = int(first.min())
     count = int(first.max()) - start + 1
     steps = (size, *(s * size for s in seen.strides))
-    copied: Array = as_strided(elements[start:], (count, *seen.shape), steps)[first - start]
-    return copied
+    return as_strided(elements[start:], (count, *seen.shape), steps)[first - start]
 
 
 def _lifted(x: Array, rank: int) -> Array:

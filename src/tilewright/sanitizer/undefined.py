@@ -97,8 +97,7 @@ def _moved(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
         moved = [*moved[:tiles], *operands[tiles:]]
         if any(bool(mask.any()) for mask in m[tiles:]):
             return np.asarray(True)
-    result: Array = SHAPE[type(op)](op.attributes, moved, [v.type for v in op.operands])
-    return result
+    return SHAPE[type(op)](op.attributes, moved, [v.type for v in op.operands])
 
 
 def _bytes(op: Pack, operands: Sequence[Any], m: list[Array]) -> Array:

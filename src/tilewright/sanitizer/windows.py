@@ -45,8 +45,7 @@ class Lanes:
     positions: Array
 
     def of(self, field: Array) -> Array:
-        result: Array = field[self.positions]
-        return result
+        return field[self.positions]
 
     def fill(self, field: Array, value: Any) -> None:
         field[self.positions] = value

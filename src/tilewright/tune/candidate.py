@@ -61,8 +61,7 @@ def with_hints(kernel: Launchable, hints: Mapping[str, Any]) -> Launchable:
     replace: Any = getattr(kernel, "replace_hints", None)
     if replace is None:
         raise TypeError(f"{kernel.name}() takes no hints from Python; write them in its source")
-    changed: Launchable = replace(**hints)
-    return changed
+    return replace(**hints)
 
 
 class Candidate(Generic[T]):

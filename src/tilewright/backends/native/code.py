@@ -59,8 +59,7 @@ def _image(symbol: str, text: str) -> Image:
 
 def _compiled(symbol: str, text: str) -> bytes:
     _require_llvm()
-    made: bytes = native.compiler().image(symbol, text).to_bytes()
-    return made
+    return native.compiler().image(symbol, text).to_bytes()
 
 
 def _require_llvm() -> None:
@@ -84,8 +83,7 @@ class _Code:
 
     def function(self, *kept: Any) -> Callable[..., Any]:
         """A function of Python that runs this code with a tuple as ``self``: ``kept``, and what the code lives on."""
-        made: Callable[..., Any] = _new_function(ctypes.byref(self.method), _Kept((*kept, self)), None)
-        return made
+        return _new_function(ctypes.byref(self.method), _Kept((*kept, self)), None)
 
 
 def function(name: str, body: Body) -> Callable[..., bool]:

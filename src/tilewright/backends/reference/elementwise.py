@@ -74,8 +74,7 @@ def _difference(attributes: Mapping[str, Any], operands: Sequence[Any], types: S
 
 
 def _to_integer(attributes: Mapping[str, Any], operands: Sequence[Any], types: Sequence[Type]) -> Array:
-    address: Array = operands[0].address.astype(attributes["dtype"].storage)
-    return address
+    return operands[0].address.astype(attributes["dtype"].storage)
 
 
 def _from_integer(attributes: Mapping[str, Any], operands: Sequence[Any], types: Sequence[Type]) -> Pointers:

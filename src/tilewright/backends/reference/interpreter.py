@@ -155,8 +155,7 @@ class BlockInterpreter:
         try:
             op = next(running)
         except StopIteration as stop:
-            values: list[Any] = stop.value.values
-            return values
+            return stop.value.values
         raise TileError("a combiner cannot synchronize with other blocks", op.loc)
 
     def local_array(self, op: LocalArray) -> Pointers:

@@ -28,8 +28,7 @@ class ElementOp(NamedTuple):
 
     @property
     def rounding(self) -> RoundingMode:
-        mode: RoundingMode = self.attrs.get("rounding", RoundingMode.RN)
-        return mode
+        return self.attrs.get("rounding", RoundingMode.RN)
 
     @property
     def flush_to_zero(self) -> bool:

@@ -55,8 +55,7 @@ class Proxy:
 
     @property
     def dtype(self) -> DType:
-        found: DType = self._value.dtype
-        return found
+        return self._value.dtype
 
     @property
     def shape(self) -> tuple[Any, ...]:

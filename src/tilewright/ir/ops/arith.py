@@ -34,8 +34,7 @@ def operand_tile(op: Op) -> TileType:
 
 def rounding_of(op: Op) -> RoundingMode:
     """The rounding mode of ``op``; to nearest where it has none."""
-    mode: RoundingMode = op.attributes.get("rounding", RN)
-    return mode
+    return op.attributes.get("rounding", RN)
 
 
 def flushes_to_zero(op: Op) -> bool:

@@ -62,8 +62,7 @@ class ViewMemoryOp(MemoryOp):
     @property
     def promised(self) -> tuple[bool, ...]:
         """Along which axes the tile is promised to lie inside of its array."""
-        promised: tuple[bool, ...] = self.attributes.get("in_bounds", (False,) * len(self.indices))
-        return promised
+        return self.attributes.get("in_bounds", (False,) * len(self.indices))
 
 
 @define("make_tensor_view")

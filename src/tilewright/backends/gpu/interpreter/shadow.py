@@ -65,8 +65,7 @@ class Shadow:
     def _group_done(self, earlier: Array, addresses: Array, threads: Array) -> Array:
         """Where only threads of the same warp group accessed, and it has waited for itself since."""
         thread, epoch = earlier[0, addresses], earlier[3, addresses]
-        done: Array = (epoch < self.group_epoch) & (_group_of(thread) == _group_of(threads))
-        return done
+        return (epoch < self.group_epoch) & (_group_of(thread) == _group_of(threads))
 
     def write(self, op: Op, addresses: Array, threads: Array) -> None:
         """``threads[i]`` writes ``addresses[i]``; Fault when another one accessed them since, or does so at once."""
@@ -110,8 +109,7 @@ class Shadow:
 
 def _group_of(thread: Array) -> Array:
     """The warp group of a thread, or of several of it; -1 where they are of different ones."""
-    found: Array = np.where(thread >= 0, thread // _GROUP, np.where(thread <= -3, -3 - thread, -1))
-    return found
+    return np.where(thread >= 0, thread // _GROUP, np.where(thread <= -3, -3 - thread, -1))
 
 
 def _flat(addresses: Array, threads: Array) -> tuple[Array, Array]:

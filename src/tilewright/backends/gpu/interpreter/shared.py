@@ -78,8 +78,7 @@ class SharedMemory:
         self.require_held(op, buffer, addresses)
         self.shadow.read(op, addresses, threads)
         self.ordering.read(op, addresses)
-        found: Array = self.bytes[addresses].view(buffer.type.dtype.storage)[:, 0]
-        return found
+        return self.bytes[addresses].view(buffer.type.dtype.storage)[:, 0]
 
     def store(self, op: Op, buffer: Buffer, offsets: Array, threads: Array, values: Array) -> None:
         """Store ``values`` to ``offsets``, each by the thread beside it."""
@@ -144,8 +143,7 @@ class SharedMemory:
                 RACE, op, f"reads byte {addresses[unseen][0]} of shared memory, which a thread wrote without a fence"
             )
         self.ordering.read(op, addresses)
-        found: Array = self.bytes[addresses].view(buffer.type.dtype.storage)[:, 0].reshape(buffer.type.shape)
-        return found
+        return self.bytes[addresses].view(buffer.type.dtype.storage)[:, 0].reshape(buffer.type.shape)
 
     def begin_departure(self, op: Op, buffer: Buffer, addresses: Array, threads: Array) -> Array:
         """The tile that copies from ``addresses`` read, which ``threads`` begin: they are a group."""

@@ -259,8 +259,7 @@ def _of_my_half(cta: CtaInterpreter, buffer: Buffer, tensor_map: tma.TensorMap, 
     size = buffer.type.bytes // len(found)
     half = len(found) // 2
     first = {byte // size for _, _, byte in found[cta.rank * half : (cta.rank + 1) * half]}
-    mine: Array = np.isin((addresses[:, 0] - buffer.offset) // size, list(first))
-    return mine
+    return np.isin((addresses[:, 0] - buffer.offset) // size, list(first))
 
 
 def _tma_store(cta: CtaInterpreter, op: tma.TmaStore, buffer: Buffer, array: Described, starts: list[Array]) -> None:

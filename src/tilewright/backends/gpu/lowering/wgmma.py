@@ -32,8 +32,7 @@ _MODES = {128: 1, 64: 2, 32: 3}  # swizzles in bits 62 and 63 of a descriptor: P
 @functools.lru_cache(maxsize=256)
 def _offset(layout: LinearLayout, row: int, column: int) -> int:
     """Where in shared memory an element lies, in elements."""
-    found: int = layout.pseudo_inverse().index(dim0=row, dim1=column)
-    return found
+    return layout.pseudo_inverse().index(dim0=row, dim1=column)
 
 
 def _strides(t: SharedType, k_axis: int, apart: int | None) -> tuple[int, int]:

@@ -223,5 +223,4 @@ def number_of(x: ir.Value) -> bool | int | float | None:
     """The number that ``x`` is; None where it is not known."""
     if not isinstance(x, ir.Constant):
         return None
-    number: bool | int | float = x.value if isinstance(x, Splat) else x.constant
-    return number
+    return x.value if isinstance(x, Splat) else x.constant

@@ -26,8 +26,7 @@ _SCOPES = {
 
 def order(op: MemoryOp) -> str:
     """The memory order of ``op``, as TTIR and PTX write it."""
-    found: str = op.memory_order.value
-    return found
+    return op.memory_order.value
 
 
 def scope(op: MemoryOp) -> str:
