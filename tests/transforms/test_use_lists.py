@@ -13,11 +13,12 @@ from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.cpu.codegen.pipeline import optimize as optimize_for_cpu
 from tilewright.backends.cpu.loops.pipeline import loop_form
 from tilewright.backends.cpu.target import host
+from tilewright.backends.triton.backend import passes_to_ttir
 from tilewright.frontend.python.compile import trace
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.transforms.gpu.lowering import lower_to_gpu
-from tilewright.transforms.gpu.pipelines import prepare_for_gpu, split_for_gpu
+from tilewright.transforms.gpu.tile_splitting import SplitTiles
 from tilewright.transforms.instrumentation import observed_passes
 from tilewright.transforms.pipelines import optimize, run_passes
 
@@ -35,9 +36,9 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def prepare(function: Function) -> None:
     """All passes before Triton takes over."""
-    split = run_passes(optimize(function), split_for_gpu(HOPPER, unasked=True))
+    split = run_passes(optimize(function), (SplitTiles(HOPPER, unasked=True),))
     for late in (False, True):
-        run_passes(split, prepare_for_gpu(HOPPER, sink_loads=late))
+        run_passes(split, passes_to_ttir(HOPPER, sink_loads=late))
 
 
 def traced(kernel: GeneratedKernel) -> Function:

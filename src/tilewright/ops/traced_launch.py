@@ -121,7 +121,7 @@ def traced_launch(
         else:
             layout += "r"
             read.append(value)
-    launch_operator()(identity, list(grid), layout, written, read, integers, floats, held, dtypes, backend or "")
+    OPERATORS["launch"](identity, list(grid), layout, written, read, integers, floats, held, dtypes, backend or "")
 
 
 def _described(value: Any, fixed: bool) -> Any:
@@ -139,12 +139,7 @@ def _described(value: Any, fixed: bool) -> Any:
     return "array", str(value.dtype), value.dim()
 
 
-def launch_operator() -> Any:
-    """The operator of PyTorch that launches; ``constant_parameters`` has registered it."""
-    return OPERATORS["launch"]
-
-
-OPERATORS: dict[str, Any] = {}
+OPERATORS: dict[str, Any] = {}  # of PyTorch, which ``constant_parameters`` registers
 
 
 def traced_by_torch(

@@ -8,6 +8,9 @@ from typing import Any
 
 from tilewright.ir.hints import ByTarget
 
+# CUDA C++ Programming Guide, technical specifications per compute capability: registers of 32 bits.
+SM_REGISTERS, THREAD_REGISTERS = 65536, 255
+
 
 @dataclass(frozen=True)
 class GpuTarget:
@@ -56,6 +59,11 @@ class GpuTarget:
     def shared_memory(self) -> int:
         """Bytes of shared memory that one block can use."""
         return _NVIDIA[self.name] if self.is_cuda else _AMD[self.name]
+
+
+def most_registers(threads: int) -> int:
+    """The registers that each thread can have where an SM has so many ``threads``."""
+    return min(SM_REGISTERS // threads, THREAD_REGISTERS)
 
 
 def resolved(hint: Any, target: GpuTarget) -> Any:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from tilewright.analysis.gpu.target import SM_REGISTERS, most_registers
 from tilewright.analysis.live_ranges import LiveRanges, max_live
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float32, tfloat32
 from tilewright.ir.gpu_stage import ROW_PART
+from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.linear import CombiningOp, MmaOp
@@ -16,7 +18,6 @@ from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, Load, LoadView
 from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 from tilewright.ir.types import TileType
 
-LANES = 32
 _FEWEST, _MOST = 2, 32
 _ELEMENTS = 16  # of a thread: it has two or more accesses of 16 bytes under way, and several CTAs fit on an SM
 _SMALL_PRODUCT = 32 * 32  # elements of an accumulator for two warps: benchmarks/results/gpu_products.md
@@ -24,7 +25,7 @@ _SMALL_EXACT_PRODUCT = 64 * 64  # without tensor cores: on an H200 1.07 of four 
 _ACCUMULATORS, _ALL_ACCUMULATORS = 128, 160  # of a thread: of one MMA op, of all in a block
 
 # Of an SM: CUDA C++ Programming Guide, technical specifications.
-_REGISTERS, _REGISTERS_OF_A_THREAD, _WARPS, _CTAS = 65536, 255, 64, 32
+_WARPS, _CTAS = 64, 32
 # Where warps wait for each other in reductions, an SM has to hold so many bytes of rows, and then as many warps as here
 # for the arithmetic, with more than 16 in a CTA only where these have no room for its tiles. Chosen by
 # ``benchmarks/gpu_memory.py --warps`` on an H100.
@@ -73,15 +74,11 @@ def hold_rows(function: Function, size: int) -> bool:
 
 def _fitting(words: float) -> list[int]:
     """With how many warps the threads have room for ``words``."""
-    return [w for w in (1, 2, 4, 8, 16) if _registers(words, w) <= _SPILLED * _most_registers(w)]
+    return [w for w in (1, 2, 4, 8, 16) if _registers(words, w) <= _SPILLED * most_registers(w * LANES)]
 
 
 def _registers(words: float, warps: int) -> float:
     return _OTHER_REGISTERS + words / (warps * LANES)
-
-
-def _most_registers(warps: int) -> int:
-    return min(_REGISTERS // (warps * LANES), _REGISTERS_OF_A_THREAD)
 
 
 def _warps_of_rows(function: Function, size: int) -> int:
@@ -93,8 +90,8 @@ def _warps_of_rows(function: Function, size: int) -> int:
     looped = any(isinstance(op, CombiningOp) for loop in loops for op in loop.walk())
 
     def merit(warps: int) -> tuple[float, int, int]:
-        each = -(-min(_registers(words, warps), _most_registers(warps)) // 8) * 8
-        ctas = min(int(_REGISTERS // (each * warps * LANES)), _WARPS // warps, _CTAS)
+        each = -(-min(_registers(words, warps), most_registers(warps * LANES)) // 8) * 8
+        ctas = min(int(SM_REGISTERS // (each * warps * LANES)), _WARPS // warps, _CTAS)
         return min(ctas * row / _RESIDENT_BYTES, 1), min(ctas * warps, _RESIDENT_WARPS), -warps
 
     # More where a CTA waits for the next row; one where no thread has more than it hides the latency of.

@@ -9,13 +9,12 @@ from typing import Any
 
 import llvmlite
 
-from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
+from tilewright.analysis.gpu.target import THREAD_REGISTERS, GpuTarget, parse_target, resolved
 from tilewright.backends.base import Exporter
 from tilewright.backends.cuda_tools import tool_version
 from tilewright.backends.gpu import assemble
 from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.backends.gpu.exporter import write_cubin
-from tilewright.backends.gpu.resources import MOST_OF_A_THREAD
 from tilewright.backends.gpu.tables import box_of
 from tilewright.backends.gpu.target import architecture
 from tilewright.gpu_runtime import driver
@@ -89,7 +88,7 @@ class GpuBackend(DriverBackend[str]):
                 raise
             raise how.but(f"without the hint occupancy, for {error.message}", occupancy=False) from error
         spilled = assembled.resources.spilled
-        if spilled > _FEW_SPILLED and several and assembled.resources.registers < MOST_OF_A_THREAD:
+        if spilled > _FEW_SPILLED and several and assembled.resources.registers < THREAD_REGISTERS:
             raise how.but(f"without the hint occupancy, with which {spilled} bytes are spilled", occupancy=False)
         used = assembled.resources.render(compiled.shared_bytes)
         return _artifact(function, compiled, assembled.cubin, compiled.texts(why, resources=used))

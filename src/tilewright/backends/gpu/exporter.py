@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tilewright.analysis.gpu.target import parse_target
-from tilewright.backends import cubin_description
-from tilewright.backends.cubin_description import output_symbol
 from tilewright.backends.export import Export
 from tilewright.backends.gpu import assemble
 from tilewright.backends.gpu.hints import with_resolved_hints
@@ -16,7 +15,9 @@ from tilewright.backends.gpu.lowering.function import Signature, add_kernel, mod
 from tilewright.backends.gpu.resources import check_registers
 from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx
 from tilewright.ir import report_buffer
+from tilewright.ir.core import Function
 from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.ops.memory import Assert, Print
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.lowering import lower_to_gpu
 from tilewright.transforms.pipelines import optimize, run_passes
@@ -35,7 +36,7 @@ def write_cubin(kernels: Sequence[Export], path: Path, output_format: str, targe
     launches = {k.symbol: _add(module, k, chosen) for k in kernels}
     names = ", ".join(k.function.name for k in kernels)
     path.write_bytes(assemble.assemble(emit_ptx(str(module), chosen), chosen.name, names).cubin)
-    cubin_description.write_description(launches, path)
+    path.with_suffix(".json").write_text(json.dumps(launches, indent=2) + "\n")
 
 
 def _add(module: Any, export: Export, target: Architecture) -> dict[str, Any]:
@@ -51,10 +52,38 @@ def _add(module: Any, export: Export, target: Architecture) -> dict[str, Any]:
     distributed = lower_to_gpu(prepared, hinted, shared_bytes=processor.shared_memory)
     check_registers(distributed)
     reports = bool(report_buffer.sites(optimized))
-    output = (output_symbol(export), 8 * report_buffer.WORDS) if reports else None
+    output = (_output_symbol(export), 8 * report_buffer.WORDS) if reports else None
     parameters = tuple((p.type, p.position) for p in export.parameters)
     made = add_kernel(module, distributed, target, Signature(export.symbol, parameters, output))
-    launch = cubin_description.described(made.threads, made.shared_bytes, 1)
+    launch: dict[str, Any] = {
+        "threads_per_block": made.threads,
+        "dynamic_shared_bytes": made.shared_bytes,
+        "cluster_size": 1,
+    }
     if reports:
-        launch["output"] = cubin_description.described_output(export, optimized)
+        launch["output"] = _described_output(export, optimized)
     return launch
+
+
+def _output_symbol(export: Export) -> str:
+    """The variable of the cubin that has what the kernel prints."""
+    return f"{export.symbol}_output"
+
+
+def _described_output(export: Export, optimized: Function) -> dict[str, Any]:
+    """How to read what the kernel has printed from the variable that holds it (see ``ir.report_buffer``)."""
+    sites: list[dict[str, Any]] = []
+    for op in report_buffer.sites(optimized):
+        values = [{"dtype": str(v.tile.dtype), "shape": v.tile.shape} for v in op.operands]
+        if isinstance(op, Print):
+            words = report_buffer.record_words(op)
+            sites.append({"parts": op.parts, "formats": op.formats, "values": values, "words": words})
+        else:
+            assert isinstance(op, Assert)
+            sites.append({"assert": op.message, "condition": values[0], "values": values[1:]})
+    return {
+        "symbol": _output_symbol(export),
+        "words": report_buffer.WORDS,
+        "header_words": report_buffer.HEADER,
+        "sites": sites,
+    }

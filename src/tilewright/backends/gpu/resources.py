@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.analysis.gpu.target import most_registers
 from tilewright.ir.core import Function, Value
 from tilewright.ir.errors import TileError
 from tilewright.ir.gpu_stage import MAX_WARPS, num_warps
@@ -9,7 +10,6 @@ from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.memory import GlobalLoad, SharedLoad
 from tilewright.ir.types import TileType
 
-_REGISTERS, MOST_OF_A_THREAD = 65536, 255  # CUDA C++ Programming Guide, technical specifications
 # Words of a tile in a thread. What has no register is in memory, which is slow; for more than these the assembler takes
 # minutes.
 _MOST_WORDS = 1024
@@ -23,7 +23,7 @@ def check_registers(function: Function) -> None:
             words = _words(value)
             if words <= _MOST_WORDS:
                 continue
-            t, have = value.tile, min(_REGISTERS // (LANES * warps), MOST_OF_A_THREAD)
+            t, have = value.tile, most_registers(LANES * warps)
             tile = TileType(t.dtype, t.shape)
             raise TileError(
                 f"{function.name}(): the tile {tile} takes {words} registers of 32 bits in each of the "

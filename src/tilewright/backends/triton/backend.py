@@ -27,9 +27,11 @@ from tilewright.ir.gpu_parameters import table_parameters
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
-from tilewright.transforms.gpu.lower_reports import local_bytes
-from tilewright.transforms.gpu.pipelines import prepare_for_gpu, split_for_gpu
-from tilewright.transforms.gpu.tile_splitting import cluster_size
+from tilewright.transforms.base import Pass
+from tilewright.transforms.gpu.fma_contraction import ContractFma
+from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
+from tilewright.transforms.gpu.sink_loads import SinkLoads
+from tilewright.transforms.gpu.tile_splitting import SplitTiles, cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
 
 
@@ -83,9 +85,10 @@ def _attempt(
 ) -> Artifact:
     """``function`` compiled as ``how`` says; ``reasons`` are why it was not compiled otherwise."""
     descriptors, stages = how.descriptors, how.stages
-    part = run_passes(optimize(function), split_for_gpu(target, unasked=descriptors))  # without, others launch it
+    # First: all that follows depends on the sizes of tiles. Without descriptors others launch it.
+    part = run_passes(optimize(function), (SplitTiles(target, unasked=descriptors),))
     blocks = AnalysisManager(part).get(cluster_size)
-    optimized = run_passes(part, prepare_for_gpu(target, sink_loads=how.sink_loads))
+    optimized = run_passes(part, passes_to_ttir(target, sink_loads=how.sink_loads))
     chosen = choose(optimized, target, options)
     chosen = replace(chosen, num_ctas=blocks, num_stages=stages or chosen.num_stages)
     kernel = lower(optimized, target, version(), how)
@@ -120,6 +123,15 @@ def _attempt(
             raise how.but(why, stages=deeper[0])
     decisions = _decisions(made, function, target, deeper) + render_reasons(reasons)
     return _artifact(part, optimized, made, decisions, target, deeper)
+
+
+def passes_to_ttir(target: GpuTarget, *, sink_loads: bool) -> tuple[Pass, ...]:
+    """The passes that do not depend on the number of warps, and why in this order."""
+    return (
+        LowerReports(),  # after the split, which leaves alone what reports; it makes accesses like others
+        ContractFma(target),  # after the split, which looks for MMA ops; before what counts ops
+        *([SinkLoads()] if sink_loads else []),  # last of those that move loads
+    )
 
 
 def _artifact(

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.analysis import mma_graph
-from tilewright.analysis.gpu.target import GpuTarget, resolved
+from tilewright.analysis.gpu.target import SM_REGISTERS, GpuTarget, resolved
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.trip_counts import max_trip_count
-from tilewright.backends.triton.options import REGISTERS, Options
+from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.resources import enough_warps, register_words
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import float32
@@ -39,7 +39,7 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any]) -> O
         return replace(options, maxnreg=None)  # AMD's compiler has no such limit
     occupancy = hints.get("occupancy")
     if occupancy and options.maxnreg is None and occupancy > 1:
-        limit = REGISTERS // (occupancy * 32 * options.num_warps) // 8 * 8
+        limit = SM_REGISTERS // (occupancy * 32 * options.num_warps) // 8 * 8
         options = replace(options, maxnreg=min(255, max(24, limit)), hinted=True)
     return options
 

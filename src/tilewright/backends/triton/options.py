@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-REGISTERS = 65536  # of an SM, of 32 bits: CUDA C++ Programming Guide, technical specifications per compute capability
-
 
 @dataclass(frozen=True)
 class Options:

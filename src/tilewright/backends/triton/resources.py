@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.backends.triton.options import REGISTERS
+from tilewright.analysis.gpu.target import GpuTarget, most_registers
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
@@ -17,7 +16,6 @@ from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, Loa
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota
 from tilewright.ir.types import TileType, Type
 
-_THREAD_REGISTERS = 255  # CUDA C++ Programming Guide, technical specifications per compute capability
 # Words of a tile that a thread may have. What has no register is in memory. With twice as many, above all in long
 # kernels, and with twice the accesses, compiling takes minutes: benchmarks/gpu_limits.py, results/constants.md there.
 _MOST_WORDS = 1024
@@ -56,11 +54,6 @@ def _largest_tile(function: Function) -> tuple[Type, Loc]:
     return max(largest.results, key=_value_words).type, largest.loc
 
 
-def _registers(num_warps: int) -> int:
-    """What each thread of a block of ``num_warps`` warps has."""
-    return min(_THREAD_REGISTERS, REGISTERS // (32 * num_warps))
-
-
 def enough_warps(function: Function, target: GpuTarget, num_warps: int) -> int:
     """``num_warps``, or the fewest more that have registers for every tile; ``num_warps`` where none have, or where a
     result of an MMA op has too few: with more warps it would have fewer in each thread."""
@@ -94,7 +87,7 @@ def check_registers(function: Function, target: GpuTarget, num_warps: int) -> No
     wider = register_words(op) <= most * target.most_warps * target.warp_size
     raise TileError(
         f"{function.name}(): the tile {tile} takes {register_words(op) // threads} registers of 32 bits "
-        f"in each of the {threads} threads of a block, which have {_registers(num_warps)}; use smaller tiles"
+        f"in each of the {threads} threads of a block, which have {most_registers(32 * num_warps)}; use smaller tiles"
         + (", or more threads (num_worker_warps)" if wider else ""),
         op.loc,
     )
@@ -121,7 +114,7 @@ class OutOfRegisters(TileError):
 
 def too_many_registers(function: Function, num_warps: int, limit: int | None, error: OutOfRegisters) -> TileError:
     """``error`` in the terms of the kernel, compiled with at most ``limit`` registers for a thread."""
-    (largest, loc), registers = _largest_tile(function), _registers(num_warps)
+    (largest, loc), registers = _largest_tile(function), most_registers(32 * num_warps)
     if limit is not None and limit < registers:
         needs, remedy = f"the {limit} registers of a thread that maxnreg or occupancy leave it", "a larger limit, "
     else:

@@ -220,10 +220,6 @@ def _call_with_generator(t: Tracer, node: ast.Call, generator: ast.GeneratorExp)
     return items if function is tuple else t.call_at(node, function, (items,), {})
 
 
-def _lambda(t: Tracer, node: ast.Lambda) -> LocalFunction:
-    return local_function(t, node, "<lambda>")
-
-
 def local_function(t: Tracer, node: ast.Lambda | ast.FunctionDef, name: str) -> LocalFunction:
     """A nested function or lambda, with its defaults evaluated now."""
     outer = t.frame.source
@@ -270,7 +266,7 @@ EXPRESSIONS: dict[type[ast.expr], Callable[[Any, Any], Any]] = {
     ast.Subscript: _subscript,
     ast.Slice: _slice,
     ast.Call: _call,
-    ast.Lambda: _lambda,
+    ast.Lambda: lambda t, node: local_function(t, node, "<lambda>"),
     ast.JoinedStr: _joined,
     ast.GeneratorExp: _generator,
     ast.Starred: _starred,

@@ -81,10 +81,6 @@ def _expression(t: Tracer, node: ast.Expr) -> bool:
     return True
 
 
-def _pass(t: Tracer, node: ast.Pass) -> bool:
-    return True
-
-
 def _for(t: Tracer, node: ast.For) -> bool:
     if node.orelse:
         t.fail("tile code has no 'else' on loops; set a flag in the loop and test it afterwards", TileSyntaxError)
@@ -146,7 +142,7 @@ STATEMENTS: dict[type[ast.stmt], Callable[[Any, Any], bool]] = {
     ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented,
     ast.Expr: _expression,
-    ast.Pass: _pass,
+    ast.Pass: lambda t, node: True,
     ast.If: control_flow.if_statement,
     ast.While: control_flow.while_loop,
     ast.For: _for,

@@ -60,7 +60,7 @@ class MulticastFetches(InPlacePass):
 def _forbids(op: Op) -> bool:
     """Whether ``op`` may end a CTA; or has a left operand in registers, as attention has, whose loops wait for more
     than loads."""
-    return isinstance(op, (Assert, Exit)) or (isinstance(op, Wgmma) and _in_registers(op))
+    return isinstance(op, (Assert, Exit)) or (isinstance(op, Wgmma) and not isinstance(op.x.type, SharedType))
 
 
 def _waits_before(last: Fetch, function: Function) -> bool:
@@ -69,10 +69,6 @@ def _waits_before(last: Fetch, function: Function) -> bool:
     assert outer is not None
     ops = function.body.ops
     return any(is_ordered(op) for each in ops[: ops.index(outer) + 1] for op in each.walk())
-
-
-def _in_registers(op: Wgmma) -> bool:
-    return not isinstance(op.x.type, SharedType)
 
 
 class _Lockstep:

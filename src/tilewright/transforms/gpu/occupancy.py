@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.analysis.gpu.target import SM_REGISTERS
 from tilewright.analysis.live_ranges import LiveRanges, max_live
 from tilewright.analysis.mma_graph import depends
 from tilewright.ir.core import Function, Value
@@ -32,7 +33,7 @@ from tilewright.transforms.gpu.fetch_rings import (
 _STAGES, _MOST_STAGES = 4, 8  # of rings; of those of MMA ops that wait for nothing but loads
 _FEW_ACCUMULATORS = 64  # registers of a thread, with which there is room for a second CTA on an SM
 REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of an SM for three, in steps of 8
-SM_REGISTERS, _STEP = 65536, 8  # CUDA C++ Programming Guide, technical specifications
+_STEP = 8  # of registers of a thread
 _LEAST_REGISTERS = 24  # setmaxnreg: PTX ISA
 _MOST_CTAS = 5  # on an SM, of attention: with more registers do not suffice for a softmax
 _MOST_TILES = 6  # CTAs on an SM with a tile of a product each

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis
+from tilewright.analysis.gpu.target import SM_REGISTERS, most_registers
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
@@ -21,7 +22,7 @@ from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead
 
-_REGISTERS, _OTHER_REGISTERS, _REGISTERS_OF_A_THREAD = 65536, 30, 255
+_OTHER_REGISTERS = 30  # of a thread, for what is no tile
 _SPARE = 16  # registers of a thread: with fewer the assembler spills
 _FEW_REGISTERS = 8  # of a thread, for what runs ahead in loops with MMA ops
 _ENOUGH_CTAS = 8  # on an SM: more make room for less
@@ -51,8 +52,8 @@ def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
     largest = max((_words(v) for op in loop.body.ops for v in op.results), default=0)
     before = _OTHER_REGISTERS + largest + sum(map(_words, loop.body.args))
     after = before + sum(_words(load.op.result) for load in loads)
-    ctas = [_REGISTERS // (-(-registers // 8) * 8 * warps * LANES) for registers in (before, after)]
-    most = min(_REGISTERS // (warps * LANES), _REGISTERS_OF_A_THREAD)
+    ctas = [SM_REGISTERS // (-(-registers // 8) * 8 * warps * LANES) for registers in (before, after)]
+    most = most_registers(warps * LANES)
     if any(isinstance(op, GpuMma) for op in loop.body.ops):  # whose operands take registers, too
         return after + _SPARE <= most and after - before <= _FEW_REGISTERS
     return after + _SPARE <= most and ctas[1] > 0 and (ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)

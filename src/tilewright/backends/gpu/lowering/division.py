@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
+from tilewright.analysis.gpu.target import most_registers
 from tilewright.backends.branches import choose
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32
 from tilewright.ir.core import Op
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _FEWEST = 8  # quotients by a number for which it pays
 _CHAINS = 4  # in which they are looked at
-_REGISTERS, _REGISTERS_OF_A_THREAD = 65536, 255  # CUDA C++ Programming Guide, technical specifications
 _OTHER_REGISTERS = 48  # where both branches have their numbers in registers
 # Where the divisor and what is divided, unless that is zero, are from a range like these, nothing of what follows
 # overflows, and the remainders have all their bits: as bits of float32.
@@ -48,7 +48,7 @@ def quotients(cx: Context, op: Op, operands: Sequence[Sequence[ir.Value]]) -> li
         return None
     xs, divisors = operands
     groups = {s: [x for x, d in zip(xs, divisors) if d is s] for s in dict.fromkeys(divisors)}
-    room = min(_REGISTERS // cx.tile_threads, _REGISTERS_OF_A_THREAD) - _OTHER_REGISTERS
+    room = most_registers(cx.tile_threads) - _OTHER_REGISTERS
     few = all(len(group) >= _FEWEST and not isinstance(s, ir.Constant) for s, group in groups.items())
     if not few or len(xs) > room:
         return None
