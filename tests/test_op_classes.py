@@ -14,7 +14,6 @@ import tilewright.ir.ops  # which declares every op
 from tilewright.ir.opdef import OPS
 
 ROOT = Path(tilewright.__file__).parent
-INTERPRETER = Path(__file__).parent / "support" / "gpu_interpreter"  # of ops of the gpu dialect
 # The parts that do not work on ops of Tile IR, or declare them: the vector emitter takes names, as it computes what
 # ``ir.semantics`` defines; the others have instructions of LLVM, and ops of CUDA Tile IR.
 EXEMPT = ("ir/", "backends/vector/", "backends/native/", "frontend/cpp/")
@@ -79,7 +78,6 @@ def _unnamed_fields(tree: ast.AST) -> Iterator[ast.expr]:
 @functools.cache
 def _sources() -> list[tuple[str, ast.Module]]:
     named = [(path.relative_to(ROOT).as_posix(), path) for path in sorted(ROOT.rglob("*.py"))]
-    named += [(path.name, path) for path in sorted(INTERPRETER.glob("*.py"))]
     return [(name, ast.parse(path.read_text())) for name, path in named if not name.startswith(EXEMPT)]
 
 

@@ -11,12 +11,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support.gpu_attention import attention, decoded
-from support.gpu_interpreter import Fault, interpreter_backend
+from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, aligned
 from support.passes import after, without
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
+from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.gpu.barriers import TakeTurn
 from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, SharedAlloc

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from support.gpu_interpreter.faults import IN_FLIGHT, OUT_OF_RANGE, RACE, UNINITIALIZED, Fault
-from support.gpu_interpreter.ordering import Clocks, HappensBefore
-from support.gpu_interpreter.shadow import Array, Shadow
 
+from tilewright.backends.gpu.interpreter.faults import IN_FLIGHT, OUT_OF_RANGE, RACE, UNINITIALIZED, Fault
+from tilewright.backends.gpu.interpreter.ordering import Clocks, HappensBefore
+from tilewright.backends.gpu.interpreter.shadow import Array, Shadow
 from tilewright.ir.core import Op
 from tilewright.ir.ops.gpu.memory import SharedAlloc
 from tilewright.ir.types import SharedType

@@ -6,9 +6,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from support.gpu_interpreter.faults import DEADLOCK, RACE, Fault
-from support.gpu_interpreter.ordering import SIDES, Clocks
-
+from tilewright.backends.gpu.interpreter.faults import DEADLOCK, RACE, Fault
+from tilewright.backends.gpu.interpreter.ordering import SIDES, Clocks
 from tilewright.backends.reference.interpreter import Exit, Running
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.ops.control import Return
@@ -16,7 +15,7 @@ from tilewright.ir.ops.gpu.cluster import ClusterBarrier, ClusterSize
 from tilewright.ir.ops.gpu.tma import ParameterMap
 
 if TYPE_CHECKING:
-    from support.gpu_interpreter.cta import CtaInterpreter
+    from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
 
 SIZE = 2
 T = TypeVar("T")

@@ -1,19 +1,17 @@
-"""The interpreter as a backend: kernels go through the passes of the gpu backend and run on any machine."""
+"""The interpreter as a backend, for tests: kernels go through the passes of the gpu backend and run on any machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from support.gpu_interpreter.cluster import Cluster, are_paired, in_pairs, run_cluster
-from support.gpu_interpreter.cta import CtaInterpreter
 
-from tilewright.analysis.gpu.target import GpuTarget, parse_target
+from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends import registry
 from tilewright.backends.base import Backend, Capabilities, Executable
+from tilewright.backends.gpu.interpreter.cluster import Cluster, are_paired, in_pairs, run_cluster
+from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.reference.backend import bound_arguments, run_grid
 from tilewright.backends.reference.memory import Memory
@@ -96,17 +94,3 @@ class InterpreterBackend(Backend):
             optimized = run_passes(optimized, (SplitMma(self._target), SplitSteps()))
         lowered = lower_to_gpu(optimized, self.num_warps, self.num_stages, self._target, blocks=self._blocks)
         return InterpreterExecutable(lowered, AnalysisManager(optimized).get(cluster_size))
-
-
-@contextmanager
-def interpreter_backend(
-    num_warps: int | None, num_stages: int | None = 3, target: str | None = None, blocks: int = 0
-) -> Iterator[str]:
-    """The name of a backend that interprets kernels with CTAs of ``num_warps`` warps, registered meanwhile."""
-    backend = InterpreterBackend(num_warps, num_stages, None if target is None else parse_target(target), blocks)
-    name = f"{backend.name}-{num_warps}-{num_stages}-{target}-{blocks}"
-    registry.register_backend(name, lambda: backend)
-    try:
-        yield name
-    finally:
-        del registry._loaders[name]

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from support.gpu_interpreter.cluster import Waiting, take_turns
-from support.gpu_interpreter.distribution import collect, distribute
-from support.gpu_interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, Fault, in_range
-from support.gpu_interpreter.mbarriers import Arrival, Mbarrier
-from support.gpu_interpreter.ordering import SIDES
-from support.gpu_interpreter.shadow import Array
-from support.gpu_interpreter.shared import Buffer
 
+from tilewright.backends.gpu.interpreter.cluster import Waiting, take_turns
+from tilewright.backends.gpu.interpreter.distribution import collect, distribute
+from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, Fault, in_range
+from tilewright.backends.gpu.interpreter.mbarriers import Arrival, Mbarrier
+from tilewright.backends.gpu.interpreter.ordering import SIDES
+from tilewright.backends.gpu.interpreter.shadow import Array
+from tilewright.backends.gpu.interpreter.shared import Buffer
 from tilewright.backends.reference.interpreter import EVALUATORS
 from tilewright.backends.reference.linear import PRODUCTS
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Pointers, rearrange
@@ -32,7 +32,7 @@ from tilewright.ir.ops.linear import Mma
 from tilewright.ir.types import SharedType, TileType
 
 if TYPE_CHECKING:
-    from support.gpu_interpreter.cta import CtaInterpreter
+    from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
 
 BARRIER_BYTES = 8
 
