@@ -15,8 +15,7 @@ from tilewright.backends.cuda_tools import tool
 from tilewright.backends.gpu.assemble import INSTALL
 from tilewright.backends.gpu.target import TRIPLE, architecture, machine
 from tilewright.cpp.host.parameters import split_parameters, with_bytes
-from tilewright.cpp.host.simt import GLOBAL
-from tilewright.frontend.cpp.calls import FUNCTION, NAME, leading_to
+from tilewright.frontend.cpp.calls import FUNCTION, GLOBAL, NAME, leading_to
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
 from tilewright.ir.reachable import reachable
 

@@ -22,7 +22,7 @@ from tilewright.cpp.host.shared_memory import changing, with_plain_accesses
 from tilewright.cpp.host.spins import reading, spinning, with_spins
 from tilewright.cpp.host.strides import with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
-from tilewright.frontend.cpp.calls import FUNCTION, NAME, called_from
+from tilewright.frontend.cpp.calls import FUNCTION, GLOBAL, NAME, called_from
 from tilewright.frontend.cpp.calls import call_graph as direct_calls
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.ir.reachable import reachable
@@ -53,7 +53,6 @@ _LANE = (
     "  %tw.c12.thread = add i32 %tw.c12.first, %tw.c0",
     "  %tw.c12 = and i32 %tw.c12.thread, 31",
 )
-GLOBAL = re.compile(rf"^{NAME} = (?P<how>[^\n]*?)\b(?P<kind>global|constant) (?P<rest>[^\n]*)$", re.M)
 _HEAD = re.compile(
     rf"define (?:[^\n@]*) {NAME}\((?P<parameters>[^\n]*)\)(?P<rest>[^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\{{\n"
 )

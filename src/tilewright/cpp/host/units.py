@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.cpp.host.parameters import with_objects
+from tilewright.cpp.host.passes import FOR_DEVICES, joined, passes_differ
 from tilewright.cpp.host.simt import SimtModule, missing, shared_types, variables, with_threads
 from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request, file_number, kernel_key
@@ -23,6 +24,7 @@ from tilewright.frontend.cpp.spaces import (
     device_functions,
     refuse_device_functions,
     refuse_host_functions,
+    refuse_kernels_of_hosts,
     refuse_tile_functions,
     texts_of,
 )
@@ -39,7 +41,12 @@ def compiled(request: Request) -> Made:
     host = _host_llvm(request, {})
     llvm, files = host.llvm, host.files
     kernels, simt = (_annotated(llvm, note) for note in ("tw.kernel", "tw.simt"))
-    threads, texts = SimtModule(llvm, {}), texts_of(request.name, request.text, files)
+    texts = texts_of(request.name, request.text, files)
+    if simt and passes_differ(texts.values()):
+        device = _host_llvm(request, FOR_DEVICES)
+        refuse_kernels_of_hosts(llvm, set(simt) - {*_annotated(device.llvm, "tw.simt")}, texts)
+        llvm, files = joined(llvm, device.llvm, simt), tuple(dict.fromkeys((*files, *device.files)))
+    threads = SimtModule(llvm, {})
     refuse_tile_functions(llvm, kernels, texts, dict(request.defines))
     refuse_device_functions(llvm, texts, dict(request.defines))
     if simt or "@__tw_simt_" in llvm:
@@ -49,7 +56,7 @@ def compiled(request: Request) -> Made:
     described = module.described(llvm, [*kernels, *simt])
     number = file_number(request, llvm)
     names = {symbol: (kernel_key(number, symbol), name) for symbol, name, _ in described}
-    made = with_stubs(threads.llvm, names, threads.ways, _bounds(llvm), shared_types(llvm, simt), llvm)
+    made = with_stubs(threads.llvm, names, threads.ways, _bounds(llvm), shared_types(llvm, simt), host.llvm)
     if simt or _shares(texts):
         known = variables(llvm, [*simt, *device_functions(llvm, texts)], visible=_shares(texts))
         made = with_variables(made, known, number)
@@ -122,7 +129,7 @@ def _host_llvm(request: Request, defines: Mapping[str, str]) -> Output:
 def _bounds(llvm: str) -> dict[str, int]:
     """The functions with ``__launch_bounds__``, and the threads that these allow."""
     found = (
-        (symbol, re.search(r"\{ i32 (\d+)", value))
+        (symbol, re.search(r"\{ i32 ([1-9]\d*)", value))
         for symbol, note, value in module.function_notes(llvm)
         if note == "tw.bounds"
     )

@@ -9,6 +9,7 @@ from tilewright.ir.reachable import reachable
 
 NAME = r'@("[^"]*"|[-\w.$]+)'
 _OTHER = re.compile(rf"^{NAME} = ([^\n]*)$", re.M)  # a variable, or another name
+GLOBAL = re.compile(rf"^{NAME} = (?P<how>[^\n]*?)\b(?P<kind>global|constant) (?P<rest>[^\n]*)$", re.M)
 FUNCTION = re.compile(rf"^define [^\n]*?{NAME}\([^\n]*\{{\n(?:.*?\n)?\}}\n", re.M | re.S)
 
 

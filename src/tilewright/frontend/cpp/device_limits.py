@@ -1,7 +1,4 @@
-"""What SIMT code cannot use, as nvcc says, though the functions and variables of a CPU are at hand: it is refused.
-
-Functions for hosts, too, may have parts that no device sees: of these, only what stands there unconditionally counts.
-"""
+"""What SIMT code cannot use, as nvcc says, though the functions and variables of a CPU are at hand: it is refused."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _PRINTF = {"printf", "vprintf"}
 _MARKS = {  # what our headers leave of constructs that libraries have in functions that no kernel leads to
     "__tw_no_assembly": "inline assembly, which is not available in SIMT code on a CPU; write it in C++",
     **dict.fromkeys(
-        (f"__is{space}" for space in ("Global", "Shared", "Local", "Constant", "GridConstant")),
+        (f"__is{space}" for space in ("Global", "Shared", "ClusterShared", "Local", "Constant", "GridConstant")),
         "the space of an address, of which a CPU has one; pass what kind a pointer is",
     ),
     **dict.fromkeys(
@@ -42,7 +39,7 @@ _OTHERS = {  # what the compiler calls, or finds, for a construct
     "llvm.stacksave.p0": "an array of variable length, which SIMT code does not have; give it a constant length, or "
     "call new",
 }
-_WORDS = {"__cxa_throw": "throw", "__dynamic_cast": "dynamic_cast", "__cxa_guard_acquire": "static"}
+_OTHER_PASS = re.compile(r"\.\d+$")  # in the symbol of what the host has code of its own for
 _INSTEAD = "use arrays, new and delete, or what <cuda/std/...> has"
 _GLOBAL = re.compile(rf"^{NAME} = (?![^\n]*\bthread_local\b)[^\n]*?\bglobal [^\n]*!dbg !(\d+)", re.M)
 
@@ -70,15 +67,14 @@ def refuse_host_constructs(
     }
     hosts = {*reachable(needing, lambda name: users.get(name, set())), *filter(source.is_for_hosts_alone, library)}
     globals_ = {m[1].strip('"'): int(m[2]) for m in _GLOBAL.finditer(llvm)}
-    of_device = [s for s in reached if s in kernels or source.is_for_device_alone(s)]
-    lambdas = tuple(f"_ZZ{s[2:]}E" for s in of_device)  # how the names of those begin that are in these functions
+    of_device = [s for s in reached if s in kernels or source.is_for_devices(s)]
+    lambdas = tuple(f"_ZZ{_OTHER_PASS.sub('', s)[2:]}E" for s in of_device)  # how the names of theirs begin
     for user in sorted(reached):
-        alone = user in of_device or user.startswith(lambdas)
-        for name in sorted(calls[user] if alone or source.is_for_devices(user) else calls[user] & _MARKS.keys()):
+        everything = user in of_device or user.startswith(lambdas)
+        for name in sorted(calls[user] if everything else calls[user] & _MARKS.keys()):
             for what in _uses(name, calls, hosts, globals_, source):
-                at, written = source.use(user, name), _WORDS.get(name) or source_name(name)
-                if alone or name in _MARKS or source.is_unconditional(at, written):
-                    raise TileUnsupportedFeatureError(f"{source_name(user)}() runs on the device and uses {what}", at)
+                at = source.use(user, name)
+                raise TileUnsupportedFeatureError(f"{source_name(user)}() runs on the device and uses {what}", at)
 
 
 def _uses(

@@ -39,7 +39,8 @@ def _pass_builder() -> llvm.PassBuilder:
     return llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
 
 
-def _parsed(text: str) -> llvm.ModuleRef:
+def parsed(text: str) -> llvm.ModuleRef:
+    """The module ``text``. TileCompilerExecutionError where LLVM is too old to read it."""
     try:
         return llvm.parse_assembly(text, llvm.create_context())
     except RuntimeError as e:
@@ -51,7 +52,7 @@ def _parsed(text: str) -> llvm.ModuleRef:
 
 def inlined(text: str, names: set[str]) -> str:
     """The module ``text`` with the functions ``names`` inlined where they are called, and nothing else changed."""
-    module = _parsed(text)
+    module = parsed(text)
     for function in _named(module, names):
         if not function.is_declaration:
             function.add_function_attribute("alwaysinline")
@@ -61,9 +62,16 @@ def inlined(text: str, names: set[str]) -> str:
     return str(module)
 
 
+def without_unused(module: llvm.ModuleRef) -> None:
+    """Take out of ``module`` what nothing uses and no other module sees."""
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_global_dead_code_eliminate_pass()
+    manager.run(module, _pass_builder())
+
+
 def transformed(text: str, names: set[str], passes: tuple[str, ...]) -> str:
     """The module ``text`` with ``passes`` run over the functions ``names``."""
-    module, builder = _parsed(text), _pass_builder()
+    module, builder = parsed(text), _pass_builder()
     for function in _named(module, names):
         _run(passes, function, builder)
     return str(module)
@@ -71,7 +79,7 @@ def transformed(text: str, names: set[str], passes: tuple[str, ...]) -> str:
 
 def optimize(text: str, kernels: set[str]) -> str:
     """The module ``text`` with everything inlined into the functions called ``kernels``."""
-    module, graph = _parsed(text), leading_to(text)
+    module, graph = parsed(text), leading_to(text)
     reached = set(reachable(kernels, lambda name: graph.get(name, ())))
     for function in _named(module, reached - kernels):  # in code of the host, which may be much, nothing is
         if not function.is_declaration:

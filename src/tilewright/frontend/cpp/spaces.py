@@ -24,7 +24,6 @@ _CALL = r'(?:call [^\n]*@"?{0}"?\([^\n]*|invoke [^\n]*@"?{0}"?\([^\n]*\n[^\n]*)!
 _TILE_DECLARATION = re.compile(r"^declare [^\n]*(?:addrspace\(100\)|@__tw_bid|@__tw_num_blocks)[^\n]*$", re.MULTILINE)
 _OF_HOSTS = re.compile(r"/__(?:algorithm|random)/|/random(?:\.\w+)?$")
 _CONSTANT = re.compile(r"(?i:constexpr)(?!_SINCE_CXX2[36])|consteval")
-_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(if|endif)")
 _LAMBDA = re.compile(r"U[lT]")  # in the symbol of its operator(): it is for where it is written
 
 
@@ -87,6 +86,16 @@ def refuse_device_functions(llvm: str, texts: Mapping[str, str], defines: Mappin
                     "device alone; declare it __host__ __device__, or launch a kernel that calls it",
                     at,
                 )
+
+
+def refuse_kernels_of_hosts(llvm: str, kernels: Collection[str], texts: Mapping[str, str]) -> None:
+    """TileUnsupportedFeatureError for one of ``kernels``, which the module has and the pass for devices has not."""
+    for symbol in sorted(kernels):
+        raise TileUnsupportedFeatureError(
+            f"{source_name(symbol)}() has no code for devices, where __CUDA_ARCH__ is defined; define or instantiate a "
+            "kernel for both sides",
+            Source(llvm, texts, {}).declaration(symbol),
+        )
 
 
 def device_functions(llvm: str, texts: Mapping[str, str]) -> list[str]:
@@ -168,7 +177,7 @@ class Source:
             return None
         if function == "operator()" and _LAMBDA.search(symbol):
             return None
-        declared = [head for each in self._masked.values() for head in _heads(each, function)]
+        declared = [head for each in self._masked.values() if function in each for head in _heads(each, function)]
         if space.kind not in self._words:
             self._words[space.kind] = re.compile(rf"\b(?:{'|'.join(_words(space, self._all))})\b")
         words = self._words[space.kind]
@@ -202,17 +211,6 @@ class Source:
         lines = Path(loc.file).read_text(errors="replace").splitlines()
         before = re.split("[;{}]", "\n".join(lines[max(loc.line - 5, 0) : loc.line - 1]))[-1]
         return _CONSTANT.search(before + lines[loc.line - 1]) is None
-
-    def is_unconditional(self, at: Loc, word: str) -> bool:
-        """Whether ``word`` stands in a line of the user's files, in no part for some compilers of CUDA only."""
-        lines, conditions = self._texts.get(at.file, "").splitlines()[: at.line], list[str]()
-        for line in lines:
-            found = _DIRECTIVE.match(line)
-            if found is not None and found[1] == "endif":
-                conditions = conditions[:-1]
-            elif found is not None:
-                conditions.append(line)
-        return not any("CUDA" in each or "NVCC" in each for each in conditions) and word in "".join(lines[-1:])
 
     def _expanded(self, head: str) -> str:
         """``head`` with all that its macros, and theirs, may stand for behind it."""

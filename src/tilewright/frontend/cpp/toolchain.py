@@ -56,6 +56,7 @@ _MACROS = (
         "-D__CUDACC_VER_MAJOR__=13",
         "-D__CUDACC_VER_MINOR__=3",
         "-D__CUDACC_VER_BUILD__=0",
+        "-D__CUDA_ARCH_LIST__=900",
     ),
     *("-D__CUDACC_EXTENDED_LAMBDA__=1", "-D__CUDACC_RELAXED_CONSTEXPR__=1", "-UNDEBUG"),
 )

@@ -15,7 +15,13 @@
 #define __grid_constant__
 #define __nv_pure__
 #define __maxnreg__(registers)
-#define __launch_bounds__(threads, ...) __attribute__((annotate("tw.bounds", int(threads))))
+// Bounds that only devices can tell are none in the pass for the host.
+template <typename... A>
+constexpr int __tw_bound(int threads, A...) {
+    return threads;
+}
+#define __launch_bounds__(...) \
+    __attribute__((annotate("tw.bounds", __builtin_constant_p(__tw_bound(__VA_ARGS__)) ? __tw_bound(__VA_ARGS__) : 0)))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __builtin_align__(bytes) __align__(bytes)

@@ -115,6 +115,10 @@ inline void __syncthreads(TW_PLACE) { __tw_simt_barrier(0, 0, file, line); }
 inline int __syncthreads_count(int predicate, TW_PLACE) { return __tw_simt_barrier(0, predicate != 0, file, line); }
 inline int __syncthreads_and(int predicate, TW_PLACE) { return __tw_simt_barrier(1, predicate != 0, file, line); }
 inline int __syncthreads_or(int predicate, TW_PLACE) { return __tw_simt_barrier(2, predicate != 0, file, line); }
+// A cluster is one block.
+inline void __cluster_barrier_arrive() {}
+inline void __cluster_barrier_arrive_relaxed() {}
+inline void __cluster_barrier_wait(TW_PLACE) { __syncthreads(file, line); }
 inline void __syncwarp(unsigned mask = 0xffffffffu, TW_PLACE) { __tw_simt_exchange(mask, 0, 4, file, line); }
 inline void cudaGraphSetConditional(unsigned long long handle, unsigned value) {
     __atomic_store_n((unsigned*)handle, value, __ATOMIC_RELAXED);

@@ -247,6 +247,7 @@ TW_SPACE(global) TW_SPACE(shared) TW_SPACE(local) TW_SPACE(constant) TW_SPACE(gr
     extern "C" __attribute__((weak, noinline)) result name(__VA_ARGS__) noexcept { __builtin_trap(); }
 #define TW_NO_SPACE(name) TW_NO_FUNCTION(unsigned, __is##name, void const*)
 TW_NO_SPACE(Global) TW_NO_SPACE(Shared) TW_NO_SPACE(Local) TW_NO_SPACE(Constant) TW_NO_SPACE(GridConstant)
+TW_NO_SPACE(ClusterShared)
 TW_NO_FUNCTION(void, __barrier_sync, unsigned) TW_NO_FUNCTION(void, __barrier_sync_count, unsigned, unsigned)
 #undef TW_NO_SPACE
 #undef TW_NO_FUNCTION
