@@ -59,13 +59,13 @@ class BodyWriter:
 
     def ops(self, block: Block, out: list[bytes]) -> None:
         encoders, values, types, located = self.encoders, self.values, self.types, self.locations.append
-        for op in block.ops:
-            located(op.loc)
-            try:
+        try:
+            for op in block.ops:
+                located(op.loc)
                 encoders[op.spec.opcode](self, op, out, values, types)
-            except (AttributeError, KeyError, TypeError, ValueError):
-                self.explain(op)
-                raise
+        except (AttributeError, KeyError, TypeError, ValueError):
+            self.explain(op)
+            raise
 
     def define(self, values: Sequence[Value]) -> None:
         for value in values:
@@ -74,7 +74,7 @@ class BodyWriter:
     # What encoders call.
 
     def type(self, type: Type) -> bytes:
-        number = self.types[id(type)] = varint(self.numbers.type(type))
+        number = self.types[id(type)] = VARINTS[self.numbers.type(type)]
         return number
 
     def region(self, block: Block | None, out: list[bytes]) -> None:
@@ -87,7 +87,7 @@ class BodyWriter:
         types = [self.types.get(id(a.type)) or self.type(a.type) for a in block.args]
         out += (b"\1", varint(len(types)), *types, varint(len(block.ops)))
         self.ops(block, out)
-        while len(values) > outside:  # those of the block are forgotten, and their numbers given again
+        for _ in range(len(values) - outside):  # those of the block are forgotten, and their numbers given again
             values.popitem()
 
     def payload(self, attribute: Attribute) -> bytes:

@@ -48,15 +48,14 @@ def encoder(opcode: int, minor: int) -> Encoder:
 
 def _results(spec: OpSpec, minor: int) -> tuple[list[str], list[str]]:
     """Lines that check the results, and the parts for their types."""
-    lines = ["results = op.results"]
-    if spec.results == 1:
-        lines.append("result, = results")
-    elif spec.results is not None:
+    lines = ["result, = op.results" if spec.results == 1 else "results = op.results"]
+    if spec.results not in (None, 1):
         lines.append(f"if len(results) != {spec.results}: raise ValueError")
     written = minor >= spec.results_since
     parts = []
     if spec.counted or any(o.variadic for o in spec.operands):
-        parts.append("varints[len(results)]" if written else "varints[0]")
+        count = 0 if not written else spec.results
+        parts.append("varints[len(results)]" if count is None else repr(VARINTS[count]))
     if written and spec.results == 1:
         parts.append("types.get(id(result.type)) or w.type(result.type)")
     elif written and spec.results != 0:

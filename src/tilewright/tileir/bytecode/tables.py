@@ -182,18 +182,25 @@ class WrittenType:
 
     def __init__(self, type: Type, known: WrittenTypes) -> None:
         self.type, self._known = type, known
-        self._parts: dict[int, list[bytes | WrittenType]] = {}  # by version
+        self._parts: dict[int, tuple[bytes, list[tuple[WrittenType, bytes]]]] = {}  # by version
 
-    def parts(self, minor: int) -> list[bytes | WrittenType]:
-        """Its entry in the Type section: bytes, and types that stand for their numbers there. VersionError when too
-        new."""
+    def parts(self, minor: int) -> tuple[bytes, list[tuple[WrittenType, bytes]]]:
+        """Its entry in the Type section: how it begins, types that stand for their numbers there, and what is behind
+        each. VersionError when too new."""
         found = self._parts.get(minor)
         if found is None:
             make = _PARTS.get(type(self.type))
             if make is None:
                 raise TileIRError(f"{self.type!r} is no type of Tile IR")
-            parts = make(self.type, minor)
-            found = self._parts[minor] = [p if isinstance(p, bytes) else self._known.get(p) for p in parts]
+            begin, parts = b"", list[tuple[WrittenType, bytes]]()
+            for part in make(self.type, minor):
+                if not isinstance(part, bytes):
+                    parts.append((self._known.get(part), b""))
+                elif parts:
+                    parts[-1] = parts[-1][0], parts[-1][1] + part
+                else:
+                    begin += part
+            found = self._parts[minor] = begin, parts
         return found
 
 

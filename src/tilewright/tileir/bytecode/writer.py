@@ -85,20 +85,17 @@ def _known_types() -> WrittenTypes:
     return _types
 
 
-class _Numbers:
+class _Numbers(dict[Hashable, int]):
     """Numbers of things by first use, beginning with those that a file had."""
 
     def __init__(self, known: Sequence[Hashable]) -> None:
-        self.items: list[Any] = list(known)
-        self.numbers: dict[Hashable, int] = {}
+        self.all: list[Any] = list(known)
         for i, item in enumerate(known):
-            self.numbers.setdefault(item, i)
+            self.setdefault(item, i)
 
-    def get(self, item: Hashable) -> int:
-        number = self.numbers.get(item)
-        if number is None:
-            number = self.numbers[item] = len(self.items)
-            self.items.append(item)
+    def __missing__(self, item: Hashable) -> int:
+        number = self[item] = len(self.all)
+        self.all.append(item)
         return number
 
 
@@ -124,16 +121,16 @@ class _Writer:
     def string(self, text: str) -> int:
         number = self.texts.get(text)
         if number is None:
-            number = self.texts[text] = self.strings.get(text.encode("utf-8", "surrogateescape"))
+            number = self.texts[text] = self.strings[text.encode("utf-8", "surrogateescape")]
         return number
 
     def type(self, type: Type) -> int:
-        return self.types.get(self.known.get(type))
+        return self.types[self.known.get(type)]
 
     def constant(self, data: bytes) -> int:
         if type(data) is RepeatedConstant and id(data) in self.repeated:
             return self.repeated[id(data)]
-        return self.constants.get(data)
+        return self.constants[data]
 
     def location(self, location: Location | None) -> int:
         """The number of a location, which is written after all that it refers to; 0 for none."""
@@ -181,7 +178,7 @@ class _Writer:
 
     def entry(self, entry: Entry, position: int) -> bytes:
         head = varint(self.string(entry.name))
-        head += varint(self.types.get(self.known.entry([a.type for a in entry.body.args])))
+        head += varint(self.types[self.known.entry([a.type for a in entry.body.args])])
         hints = entry.hints
         flags = KERNEL | (PRIVATE if entry.private else 0)
         if self.minor < 5 and hints is not None:
@@ -229,9 +226,9 @@ class _Writer:
         return b"".join(out)
 
     def constant_table(self) -> bytes | None:
-        if not self.constants.items and CONSTANT not in self.layout.sections:
+        if not self.constants and CONSTANT not in self.layout.sections:
             return None
-        return _table([varint(len(c)) + c for c in self.constants.items], 8)
+        return _table([varint(len(c)) + c for c in self.constants.all], 8)
 
     def debug(self) -> bytes | None:
         if not self.lists and DEBUG not in self.layout.sections:
@@ -239,15 +236,17 @@ class _Writer:
         known = self.layout.locations  # which may refer to later ones
         self.locations |= {loc: number for number, loc in enumerate(known, 1)}
         self.written = [self.debug_attribute(loc) for loc in known]
-        numbers, written, heads = self.locations, self.written, self.heads
+        numbers, written, scope, file, head = self.locations, self.written, None, None, b""
         for loc in dict.fromkeys(itertools.chain(*self.lists)):
             if type(loc) is not FileLoc or loc in numbers:
                 self.location(loc)
                 continue
-            head = heads.get((loc.scope, loc.file)) or self.head(loc)
+            if loc.scope is not scope or loc.file is not file or not head:
+                scope, file = loc.scope, loc.file
+                head = self.heads.get((scope, file)) or self.head(loc)
             written.append(head + VARINTS[loc.line] + VARINTS[loc.column])
             numbers[loc] = len(written)
-        indices = list(map(self.locations.__getitem__, itertools.chain(*self.lists)))
+        indices = list(map(numbers.__getitem__, itertools.chain(*self.lists)))
         first = _offsets(self.lists)
         payload = _padded(varint(len(first)), 4) + _packed(first, 4)
         payload = _padded(payload + varint(len(indices)), 8) + _packed(indices, 8)
@@ -268,11 +267,12 @@ class _Writer:
         return written + varint(location.flags) if type(location) is Subprogram and self.minor >= 5 else written
 
     def type_table(self) -> bytes | None:
-        minor, number = self.minor, self.types.get
-        entries = [
-            b"".join([p if type(p) is bytes else VARINTS[number(p)] for p in t.parts(minor)])
-            for t in self.types.items  # which grow, by the parts of types, meanwhile
-        ]
+        minor, numbers, entries = self.minor, self.types, list[bytes]()
+        for t in numbers.all:  # which grow, by the parts of types, meanwhile
+            entry, parts = t.parts(minor)
+            for part, rest in parts:
+                entry += VARINTS[numbers[part]] + rest
+            entries.append(entry)
         return _table(entries, 4) if entries or TYPE in self.layout.sections else None
 
     def producer(self) -> bytes | None:
@@ -281,4 +281,4 @@ class _Writer:
         return varint(self.string(self.module.producer))
 
     def string_table(self) -> bytes:
-        return _table(self.strings.items, 4)
+        return _table(self.strings.all, 4)

@@ -14,7 +14,8 @@ from tilewright.ir.ops import arith, floats, shape
 from tilewright.ir.types import PointerType
 from tilewright.tileir.elementwise import FLOATS, PREDICATES, SHARED, is_exact, rounding_modes, shared_modes
 from tilewright.tileir.errors import VersionError
-from tilewright.tileir.export.emitter import Emitter, scalar, signedness, tile, tile_of
+from tilewright.tileir.export.emitter import Emitter, scalar, signedness, tile_of
+from tilewright.tileir.export.make import make
 from tilewright.tileir.module import Value
 from tilewright.tileir.optable import BY_NAME, ENUM_SINCE
 from tilewright.tileir.types import I1, I64, SCALARS, Pointer, Tile
@@ -25,19 +26,18 @@ _EXTREMA: dict[type[Op], tuple[str, str]] = {arith.Max: ("maxi", "ori"), arith.M
 
 
 def _shared(name: str) -> Handler:
-    """An op that CUDA Tile IR has, too."""
+    """An op that CUDA Tile IR has, too, and whose result is of the type of its last operand."""
     names, known = [o.name for o in BY_NAME[name].operands], list(shared_modes(name).items())
 
-    def make(e: Emitter, op: Any) -> Value:
-        operands = dict(zip(names, map(e.__getitem__, op.operands)))
-        if not known:
-            return e.one(name, operands, e.result(op))
+    def handler(e: Emitter, op: Any) -> Value:
+        operands = dict(zip(names, values := e.all(op.operands)))
         given = {theirs: op.attributes[ours] for theirs, ours in known}
         if "rounding_mode" in given:
             given["rounding_mode"] = given["rounding_mode"].value
-        return e.one(name, operands, e.result(op), **given)
+        made: Value = make[name](e, operands, values[-1].type, **given)
+        return made
 
-    return make
+    return handler
 
 
 _SHARED: dict[type[Op], Handler] = {cls: _shared(name) for cls, name in SHARED.items()}
@@ -48,19 +48,21 @@ def _sides(e: Emitter, op: Any) -> dict[str, Any]:
     return {"lhs": e[op.lhs], "rhs": e[op.rhs]}
 
 
-def _overflow(op: Any) -> str:
-    return "no_signed_wrap" if op.no_signed_wrap and arith.operand_dtype(op).is_signed else "none"
+def _overflow(op: Any, dtype: DType) -> str:
+    return "no_signed_wrap" if op.no_signed_wrap and dtype.is_signed else "none"
 
 
 def _binary(e: Emitter, op: Any) -> Value:
-    kind = type(op)
-    if op.lhs.tile.element.is_float:
+    kind, lhs, rhs = type(op), op.lhs, op.rhs
+    dtype = lhs.type.dtype
+    if dtype.is_float:
         return _FLOATS[kind](e, op)
-    if kind is not arith.Mul and (rhs := _counting(op.rhs)):
-        lhs = _counting(op.lhs)
-        if lhs & rhs if kind is arith.Add else lhs <= rhs:
+    if kind is not arith.Mul and (along := _counting(rhs)):
+        across = _counting(lhs)
+        if along & across if kind is arith.Add else across <= along:
             return _of_counts(e, op)
-    return e.one(_INTEGERS[kind], _sides(e, op), e.result(op), overflow=_overflow(op))
+    left = e[lhs]
+    return make[_INTEGERS[kind]](e, {"lhs": left, "rhs": e[rhs]}, left.type, overflow=_overflow(op, dtype))
 
 
 def _counting(value: core.Value) -> frozenset[int]:
@@ -82,9 +84,9 @@ def _of_counts(e: Emitter, op: arith.Add | arith.Sub) -> Value:
     all numbers for multiples of what the first one is a multiple of, and rows of addresses there for aligned."""
     t, dtype = e.result(op), arith.operand_dtype(op)
     name = "addi" if isinstance(op, arith.Sub) else "subi"
-    flipped = e.one("xori", {"lhs": e[op.rhs], "rhs": e.constant(dtype, -1, t.shape)}, t)
-    moved = e.one(name, {"lhs": e[op.lhs], "rhs": flipped}, t, overflow="none")
-    return e.one(name, {"lhs": moved, "rhs": e.constant(dtype, 1, t.shape)}, t, overflow="none")
+    flipped = make["xori"](e, {"lhs": e[op.rhs], "rhs": e.constant(dtype, -1, t.shape)}, t)
+    moved = make[name](e, {"lhs": e[op.lhs], "rhs": flipped}, t, overflow="none")
+    return make[name](e, {"lhs": moved, "rhs": e.constant(dtype, 1, t.shape)}, t, overflow="none")
 
 
 def _div(e: Emitter, op: arith.Div) -> Value:
@@ -93,7 +95,7 @@ def _div(e: Emitter, op: arith.Div) -> Value:
         return _FLOATS[arith.Div](e, op)
     down = op.rounding is RoundingMode.RM and not dtype.is_signed
     rounding = "zero" if down else op.rounding.value
-    return e.one("divi", _sides(e, op), e.result(op), signedness=signedness(dtype), rounding=rounding)
+    return make["divi"](e, _sides(e, op), e.result(op), signedness=signedness(dtype), rounding=rounding)
 
 
 def _rem(e: Emitter, op: arith.Rem) -> Value:
@@ -102,7 +104,7 @@ def _rem(e: Emitter, op: arith.Rem) -> Value:
     if dtype.is_float:
         rest = _FLOATS[arith.Rem](e, op)
     else:
-        rest = e.one("remi", _sides(e, op), t, signedness=signedness(dtype))
+        rest = make["remi"](e, _sides(e, op), t, signedness=signedness(dtype))
     up = op.rounding is RoundingMode.RP
     if op.rounding is RoundingMode.RZ or not (up or dtype.is_signed):
         return rest
@@ -114,10 +116,10 @@ def _rem(e: Emitter, op: arith.Rem) -> Value:
         return _moved(e, op, rest, wrong, "add")
     wrong = compare(e, dtype, CmpPredicate.NE, rest, zero)
     negative = [compare(e, dtype, CmpPredicate.LT, v, zero) for v in (rest, divisor)]
-    differ = e.one("xori", {"lhs": negative[0], "rhs": negative[1]}, truth)
+    differ = make["xori"](e, {"lhs": negative[0], "rhs": negative[1]}, truth)
     if up:
-        differ = e.one("xori", {"lhs": differ, "rhs": e.constant(bool_, True, t.shape)}, truth)
-    wrong = e.one("andi", {"lhs": wrong, "rhs": differ}, truth)
+        differ = make["xori"](e, {"lhs": differ, "rhs": e.constant(bool_, True, t.shape)}, truth)
+    wrong = make["andi"](e, {"lhs": wrong, "rhs": differ}, truth)
     return _moved(e, op, rest, wrong, "sub" if up else "add")
 
 
@@ -125,8 +127,8 @@ def _moved(e: Emitter, op: arith.Rem, rest: Value, wrong: Value, name: str) -> V
     """``rest``, where it is ``wrong`` with the divisor added or subtracted, as ``name`` says."""
     floating = arith.operand_dtype(op).is_float
     extra = {"rounding_mode": "nearest_even"} if floating else {"overflow": "none"}
-    moved = e.one(name + ("f" if floating else "i"), {"lhs": rest, "rhs": e[op.rhs]}, rest.type, **extra)
-    return e.one("select", {"cond": wrong, "val_if_true": moved, "val_if_false": rest}, rest.type)
+    moved = make[name + ("f" if floating else "i")](e, {"lhs": rest, "rhs": e[op.rhs]}, rest.type, **extra)
+    return make["select"](e, {"cond": wrong, "val_if_true": moved, "val_if_false": rest}, rest.type)
 
 
 def compare(e: Emitter, dtype: DType, predicate: CmpPredicate, lhs: Value, rhs: Value) -> Value:
@@ -136,20 +138,19 @@ def compare(e: Emitter, dtype: DType, predicate: CmpPredicate, lhs: Value, rhs: 
     name = PREDICATES[predicate]
     if dtype.is_float:
         order = "unordered" if predicate is CmpPredicate.NE else "ordered"
-        return e.one("cmpf", sides, truth, comparison_predicate=name, comparison_ordering=order)
-    return e.one("cmpi", sides, truth, comparison_predicate=name, signedness=signedness(dtype))
+        return make["cmpf"](e, sides, truth, comparison_predicate=name, comparison_ordering=order)
+    return make["cmpi"](e, sides, truth, comparison_predicate=name, signedness=signedness(dtype))
 
 
 def _cmp(e: Emitter, op: arith.Cmp) -> Value:
-    lhs, rhs = e[op.lhs], e[op.rhs]
-    t = op.lhs.tile
-    if t.is_pointer:
+    lhs, rhs, t = e[op.lhs], e[op.rhs], op.lhs.tile
+    dtype = t.dtype
+    if isinstance(dtype, PointerType):
         address = tile_of(I64, t.shape)
-        lhs, rhs = (e.one("ptr_to_int", {"source": v}, address) for v in (lhs, rhs))
+        lhs, rhs = (make["ptr_to_int"](e, {"source": v}, address) for v in (lhs, rhs))
         sides = {"lhs": lhs, "rhs": rhs}
         name = PREDICATES[op.predicate]
-        return e.one("cmpi", sides, tile_of(I1, t.shape), comparison_predicate=name, signedness="unsigned")
-    dtype = t.element
+        return make["cmpi"](e, sides, tile_of(I1, t.shape), comparison_predicate=name, signedness="unsigned")
     if dtype.is_restricted:
         lhs, rhs = (convert(e, v, dtype, float32) for v in (lhs, rhs))
         dtype = float32
@@ -159,15 +160,17 @@ def _cmp(e: Emitter, op: arith.Cmp) -> Value:
 def _neg(e: Emitter, op: arith.Neg) -> Value:
     if arith.operand_dtype(op).is_float:
         return _FLOATS[arith.Neg](e, op)
-    overflow = _overflow(op) if e.minor >= 2 else "none"  # a promise, which an older file cannot make
-    return e.one("negi", {"source": e[op.x]}, e.result(op), overflow=overflow)
+    overflow = (
+        _overflow(op, arith.operand_dtype(op)) if e.minor >= 2 else "none"
+    )  # a promise, which an older file cannot make
+    return make["negi"](e, {"source": e[op.x]}, e.result(op), overflow=overflow)
 
 
 def _abs(e: Emitter, op: arith.Abs) -> Value:
     dtype = arith.operand_dtype(op)
     if dtype.is_float:
         return _FLOATS[arith.Abs](e, op)
-    return e.one("absi", {"source": e[op.x]}, e.result(op)) if dtype.is_signed else e[op.x]
+    return make["absi"](e, {"source": e[op.x]}, e.result(op)) if dtype.is_signed else e[op.x]
 
 
 def _extremum(e: Emitter, op: Any) -> Value:
@@ -176,8 +179,8 @@ def _extremum(e: Emitter, op: Any) -> Value:
     if dtype.is_float:
         return _float_extremum(e, op, dtype)
     if dtype.is_bool:
-        return e.one(boolean, _sides(e, op), e.result(op))
-    return e.one(integer, _sides(e, op), e.result(op), signedness=signedness(dtype))
+        return make[boolean](e, _sides(e, op), e.result(op))
+    return make[integer](e, _sides(e, op), e.result(op), signedness=signedness(dtype))
 
 
 def _float_extremum(e: Emitter, op: arith.Max | arith.Min, dtype: DType) -> Value:
@@ -187,10 +190,10 @@ def _float_extremum(e: Emitter, op: arith.Max | arith.Min, dtype: DType) -> Valu
     if not clamps or op.propagate_nan or not all(map(is_never_nan, op.operands)):
         return _FLOATS[type(op)](e, op)
     if dtype is not float64:
-        return e.one("maxf", _sides(e, op), e.result(op), propagate_nan=True, flush_to_zero=op.flush_to_zero)
+        return make["maxf"](e, _sides(e, op), e.result(op), propagate_nan=True, flush_to_zero=op.flush_to_zero)
     lhs, rhs = e[op.lhs], e[op.rhs]
     more = compare(e, dtype, CmpPredicate.GT, lhs, rhs)
-    return e.one("select", {"cond": more, "val_if_true": lhs, "val_if_false": rhs}, e.result(op))
+    return make["select"](e, {"cond": more, "val_if_true": lhs, "val_if_false": rhs}, e.result(op))
 
 
 def _isnan(e: Emitter, op: floats.IsNan) -> Value:
@@ -198,23 +201,23 @@ def _isnan(e: Emitter, op: floats.IsNan) -> Value:
 
 
 def _isinf(e: Emitter, op: floats.IsInf) -> Value:
-    t = tile(op.x.tile)
-    magnitude = e.one("absf", {"source": e[op.x]}, t)
+    t = e.tile(op.x.tile)
+    magnitude = make["absf"](e, {"source": e[op.x]}, t)
     infinity = e.constant(arith.operand_dtype(op), float("inf"), t.shape)
     return compare(e, arith.operand_dtype(op), CmpPredicate.EQ, magnitude, infinity)
 
 
 def _not(e: Emitter, op: arith.Not) -> Value:
     ones = e.constant(arith.operand_dtype(op), -1, op.x.tile.shape)
-    return e.one("xori", {"lhs": e[op.x], "rhs": ones}, e.result(op))
+    return make["xori"](e, {"lhs": e[op.x], "rhs": ones}, e.result(op))
 
 
 def _select(e: Emitter, op: arith.Select) -> Value:
     t = op.x.tile
     if not t.is_pointer and t.element.bitwidth < 8:  # of which there is no choice: every value is one of float32
         sides = [convert(e, e[v], t.element, float32) for v in (op.x, op.y)]
-        wide = e.one(
-            "select",
+        wide = make["select"](
+            e,
             {"cond": e[op.condition], "val_if_true": sides[0], "val_if_false": sides[1]},
             tile_of(scalar(float32), t.shape),
         )
@@ -246,20 +249,20 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
         if rounding is RoundingMode.RA and e.minor < _AWAY:
             raise VersionError(e.where(f"ftof by {rounding.value} needs bytecode 13.{_AWAY}, which 13.{e.minor} lacks"))
         e.require(result.element)
-        return e.one("ftof", {"from": value}, result, rounding_mode=rounding.value)
+        return make["ftof"](e, {"from": value}, result, rounding_mode=rounding.value)
     if source.is_floating:
         if source.is_restricted:
             value = convert(e, value, source, float32)
         kind = {"signedness": signedness(target), "rounding_mode": "nearest_int_to_zero"}
-        return e.one("ftoi", {"from": value}, result, saturating=e.minor >= 4, **kind)
+        return make["ftoi"](e, {"from": value}, result, saturating=e.minor >= 4, **kind)
     if target.is_floating:
         middle = float32 if target.is_restricted else target
         kind = {"signedness": signedness(source), "rounding_mode": "nearest_even"}
-        made = e.one("itof", {"from": value}, tile_of(scalar(middle), extents), **kind)
+        made = make["itof"](e, {"from": value}, tile_of(scalar(middle), extents), **kind)
         return convert(e, made, middle, target, rounding)
     if to.bits > of.bits:
-        return e.one("exti", {"from": value}, result, signedness=signedness(source))
-    return e.one("trunci", {"from": value}, result, overflow="none")
+        return make["exti"](e, {"from": value}, result, signedness=signedness(source))
+    return make["trunci"](e, {"from": value}, result, overflow="none")
 
 
 def _cast(e: Emitter, op: arith.Cast) -> Value:
@@ -269,7 +272,7 @@ def _cast(e: Emitter, op: arith.Cast) -> Value:
 
 def _bitcast(e: Emitter, op: arith.Bitcast) -> Value:
     if isinstance(op.dtype, PointerType):
-        return e.one("ptr_to_ptr", {"source": e[op.x]}, e.result(op))
+        return make["ptr_to_ptr"](e, {"source": e[op.x]}, e.result(op))
     source = op.x.tile.element
     if source.is_bool != op.dtype.is_bool:  # a byte in our IR, one bit there
         return convert(e, e[op.x], source, op.dtype)
@@ -287,8 +290,8 @@ def bitcast(e: Emitter, value: Value, source: DType, target: DType) -> Value:
             return bitcast(e, convert(e, value, tfloat32, float32), float32, target)
         return convert(e, bitcast(e, value, source, float32), float32, tfloat32, RoundingMode.RZ)
     result = tile_of(scalar(target), value.type.shape)
-    e.require_tile(result)
-    return e.one("bitcast", {"source": value}, result)
+    e.require(result.element)
+    return make["bitcast"](e, {"source": value}, result)
 
 
 def raw(e: Emitter, value: Value) -> Value | None:
@@ -298,11 +301,11 @@ def raw(e: Emitter, value: Value) -> Value | None:
     bits = None if isinstance(element, Pointer) else SCALARS.get(f"i{element.bits}")
     if bits is None or bits is element:
         return None if bits is None else value
-    return e.one("bitcast", {"source": value}, tile_of(bits, value.type.shape))
+    return make["bitcast"](e, {"source": value}, tile_of(bits, value.type.shape))
 
 
 def _offset(e: Emitter, op: shape.PtrOffset) -> Value:
-    return e.one("offset", {"ptr": e[op.ptr], "offset": _signed_offset(e, op)}, e.result(op))
+    return make["offset"](e, {"ptr": e[op.ptr], "offset": _signed_offset(e, op)}, e.result(op))
 
 
 def _signed_offset(e: Emitter, op: shape.PtrOffset) -> Value:
@@ -315,12 +318,12 @@ def _signed_offset(e: Emitter, op: shape.PtrOffset) -> Value:
 def _ptr_diff(e: Emitter, op: shape.PtrDiff) -> Value:
     extents = op.lhs.tile.shape
     address = tile_of(I64, extents)
-    sides = [e.one("ptr_to_int", {"source": e[v]}, address) for v in (op.lhs, op.rhs)]
-    apart = e.one("subi", {"lhs": sides[0], "rhs": sides[1]}, address, overflow="none")
+    sides = [make["ptr_to_int"](e, {"source": e[v]}, address) for v in (op.lhs, op.rhs)]
+    apart = make["subi"](e, {"lhs": sides[0], "rhs": sides[1]}, address, overflow="none")
     pointer = op.lhs.tile.dtype
     assert isinstance(pointer, PointerType)
     size = e.constant(int64, pointer.pointee.bytes if pointer.pointee else 1, extents)
-    count = e.one("divi", {"lhs": apart, "rhs": size}, address, signedness="signed", rounding="zero")
+    count = make["divi"](e, {"lhs": apart, "rhs": size}, address, signedness="signed", rounding="zero")
     return convert(e, count, int64, op.dtype)
 
 
@@ -335,14 +338,16 @@ HANDLERS: dict[type[Op], Handler] = {
     floats.IsNan: _isnan,
     floats.IsInf: _isinf,
     arith.Not: _not,
-    arith.Shl: lambda e, op: e.one("shli", _sides(e, op), e.result(op), overflow="none"),
-    arith.Shr: lambda e, op: e.one("shri", _sides(e, op), e.result(op), signedness=signedness(arith.operand_dtype(op))),
+    arith.Shl: lambda e, op: make["shli"](e, _sides(e, op), e.result(op), overflow="none"),
+    arith.Shr: lambda e, op: make["shri"](
+        e, _sides(e, op), e.result(op), signedness=signedness(arith.operand_dtype(op))
+    ),
     arith.Cmp: _cmp,
     arith.Select: _select,
     arith.Cast: _cast,
     arith.Bitcast: _bitcast,
     shape.PtrOffset: _offset,
     shape.PtrDiff: _ptr_diff,
-    shape.PtrToInt: lambda e, op: e.one("ptr_to_int", {"source": e[op.x]}, e.result(op)),
-    shape.IntToPtr: lambda e, op: e.one("int_to_ptr", {"source": e[op.x]}, e.result(op)),
+    shape.PtrToInt: lambda e, op: make["ptr_to_int"](e, {"source": e[op.x]}, e.result(op)),
+    shape.IntToPtr: lambda e, op: make["int_to_ptr"](e, {"source": e[op.x]}, e.result(op)),
 }

@@ -15,10 +15,11 @@ from tilewright.ir.semantics.conversion import from_float64, to_float64
 from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
-from tilewright.tileir.module import Attribute, Block, FloatAttr, IntegerAttr, Operation, Value
+from tilewright.tileir.export.make import make
+from tilewright.tileir.module import Attribute, Block, FloatAttr, IntegerAttr, Value
 from tilewright.tileir.numbers import FORMATS, encode
-from tilewright.tileir.optable import BY_NAME, NEWEST, NO_DEFAULT, OpSpec
-from tilewright.tileir.types import I8, I64, SCALARS, Element, Pointer, Scalar, Tile, Type
+from tilewright.tileir.optable import BY_NAME, NEWEST
+from tilewright.tileir.types import I8, I64, SCALARS, Element, Pointer, Scalar, Tile
 
 if TYPE_CHECKING:
     from tilewright.tileir.export.function import Kernel
@@ -45,15 +46,6 @@ def element(dtype: DType | PointerType) -> Scalar | Pointer:
     if isinstance(dtype, DType):
         return scalar(dtype)
     return Pointer(I8 if dtype.pointee is None else scalar(dtype.pointee))
-
-
-def tile(type: TileType) -> Tile:
-    return _tile(type.dtype, type.shape)  # whose hashes cost less than that of the type
-
-
-@functools.lru_cache(maxsize=4096)
-def _tile(dtype: DType | PointerType, shape: tuple[int, ...]) -> Tile:
-    return tile_of(element(dtype), shape)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -98,28 +90,9 @@ def number_attribute(dtype: DType, value: bool | float) -> Attribute:
     return FloatAttr(scalar(dtype), bits) if dtype.is_floating else IntegerAttr(scalar(dtype), bits)
 
 
-# An op of the table: operands and attributes as they are where they are left out.
-_Declared = tuple[OpSpec, dict[str, Any], dict[str, Any]]
-
-
-def _declaration(spec: OpSpec) -> _Declared:
-    attributes = {a.name: None if a.default is NO_DEFAULT else a.default for a in spec.attributes}
-    attributes |= dict.fromkeys(spec.units, False)
-    operands: dict[str, Any] = {o.name: [] if o.variadic else None for o in spec.operands if o.variadic or o.optional}
-    return spec, operands, attributes
-
-
-_DECLARED = {name: _declaration(spec) for name, spec in BY_NAME.items()}
-
-
-@functools.cache
-def _declared(minor: int) -> dict[str, _Declared]:
-    """The ops of a version."""
-    return {name: found for name, found in _DECLARED.items() if found[0].since <= minor}
-
-
-_NO_REGIONS: list[Block | None] = []
-_new = object.__new__
+# By version, the types of tiles that it has, by what ours are made of.
+_TILES: dict[int, dict[tuple[DType | PointerType, tuple[int, ...]], Tile]] = {n: {} for n in range(1, NEWEST + 1)}
+_MOST_TILES = 4096
 
 
 class OpenBlock(NamedTuple):
@@ -140,10 +113,11 @@ class Emitter(dict[core.Value, Value]):
         self.minor, self.kernel = minor, kernel
         self.frames = [OpenBlock(kernel.function.body, body, {}, False)]
         self.block, self.known = body, self.frames[0].known
-        self.declared = _declared(minor)
+        self.tiles = _TILES[minor]
+        if len(self.tiles) > _MOST_TILES:
+            self.tiles.clear()
         self.depths: dict[core.Value, int] = {}  # of views: the frame that each was made in
         self.loc: Location | None = None
-        self.required: set[int] = set()  # by identity, the tiles that files of this version have
         self.splats: dict[core.Value, Splat] = {}  # values of equal elements, which are made where they are used
         self.op: core.Op | None = None
 
@@ -153,16 +127,16 @@ class Emitter(dict[core.Value, Value]):
     def result(self, op: core.Op) -> Tile:
         """The type of the result of ``op``."""
         type: Any = op.results[0].type
-        found = _tile(type.dtype, type.shape)
-        if id(found) not in self.required:
-            self.require_tile(found)
-        return found
+        return self.tiles.get((type.dtype, type.shape)) or self.tile(type)
 
-    def require_tile(self, type: Any) -> None:
-        """As ``require``, once for a type of tiles."""
-        if id(type) not in self.required:
-            self.required.add(id(type))
-            self.require(type.element)
+    def tile(self, type: TileType) -> Tile:
+        """The type that becomes of ours. VersionError for one that files of this version do not have."""
+        found = self.tiles.get((type.dtype, type.shape))
+        if found is None:
+            found = tile_of(element(type.dtype), type.shape)
+            self.require(found.element)
+            self.tiles[type.dtype, type.shape] = found
+        return found
 
     def require(self, element: Element) -> None:
         """VersionError for a type that files of this version do not have."""
@@ -175,40 +149,6 @@ class Emitter(dict[core.Value, Value]):
 
     def all(self, values: Sequence[core.Value]) -> list[Value]:
         return list(map(self.__getitem__, values))
-
-    def add(
-        self,
-        name: str,
-        operands: dict[str, Any],
-        results: Sequence[Type] = (),
-        regions: Sequence[Block | None] = (),
-        **attributes: Any,
-    ) -> list[Value]:
-        """Append an op; attributes that are left out have their defaults. Returns its results."""
-        spec, absent, default = self.declared.get(name) or self.lacks(name)
-        operands, attributes, made = {**absent, **operands}, {**default, **attributes}, [Value(t) for t in results]
-        self.block.ops.append(Operation(spec, operands, attributes, made, list(regions), self.loc))
-        return made
-
-    def one(self, name: str, operands: dict[str, Any], result: Type, **attributes: Any) -> Value:
-        """As ``add``, for an op with one result."""
-        spec, absent, default = self.declared.get(name) or self.lacks(name)
-        if absent:
-            operands = {**absent, **operands}
-        if len(attributes) < len(default):
-            attributes = {**default, **attributes}
-        made = _new(Value)  # field by field, in two thirds of the time of a call
-        made.type = result
-        op = _new(Operation)
-        op.spec = spec
-        op.operands = operands
-        op.attributes = attributes
-        op.results = [made]
-        op.regions = _NO_REGIONS
-        op.loc = self.loc
-        op.offset = 0
-        self.block.ops.append(op)
-        return made
 
     def lacks(self, name: str) -> NoReturn:
         since = BY_NAME[name].since
@@ -225,12 +165,12 @@ class Emitter(dict[core.Value, Value]):
             s, bits, shape = splat
             self.require(s)
             data = (b"\xff" if bits else b"\0") if s.bits == 1 else bits.to_bytes(s.bytes, "little")
-            found = self.known[splat] = self.one("constant", {}, tile_of(s, shape), value=data)
+            found = self.known[splat] = make["constant"](self, {}, tile_of(s, shape), value=data)
         return found
 
     def null(self, type: TileType) -> Value:
-        zero = self.one("constant", {}, tile_of(I64, type.shape), value=bytes(8))
-        return self.one("int_to_ptr", {"source": zero}, tile(type))
+        zero = make["constant"](self, {}, tile_of(I64, type.shape), value=bytes(8))
+        return make["int_to_ptr"](self, {"source": zero}, self.tile(type))
 
     def enter(self, source: core.Block, block: Block, known: dict[Hashable, Value], *, is_loop: bool) -> None:
         self.frames.append(OpenBlock(source, block, known, is_loop))
@@ -240,7 +180,7 @@ class Emitter(dict[core.Value, Value]):
         self.frames.pop()
         self.block, self.known = self.frames[-1].block, self.frames[-1].known
 
-    def shared(self, op: core.Op, key: Hashable, make: Callable[[Emitter, Any, Any], Value], made: Any) -> Value:
+    def shared(self, op: core.Op, key: Hashable, build: Callable[[Emitter, Any, Any], Value], made: Any) -> Value:
         """A view of the type ``made``, which is made once for all equal ones, and outside of the loops that it does not
         depend on."""
         last = depth = len(self.frames) - 1
@@ -248,10 +188,10 @@ class Emitter(dict[core.Value, Value]):
             depth = self._outermost(op, depth)
         found = self.frames[depth].known.get(key)
         if found is None and depth == last:
-            found = self.known[key] = make(self, op, made)
+            found = self.known[key] = build(self, op, made)
         elif found is None:
             self.block, self.known = self.frames[depth].block, self.frames[depth].known
-            found = make(self, op, made)
+            found = build(self, op, made)
             for frame in self.frames[depth:]:
                 frame.known[key] = found
             self.block, self.known = self.frames[-1].block, self.frames[-1].known
@@ -260,13 +200,16 @@ class Emitter(dict[core.Value, Value]):
 
     def _outermost(self, op: core.Op, depth: int) -> int:
         """The frame, not outside of a branch, in which the operands of ``op`` are there already."""
-        least, inside, depths = 0, [], self.depths
+        frames, splats, depths = self.frames, self.splats, self.depths
+        if not frames[depth].is_loop:
+            return depth
+        least, inside = 0, []
         for v in op.operands:
             if v in depths:
                 least = max(least, depths[v])
-            elif v not in self.splats:
+            elif v not in splats:
                 inside.append(v.block)
-        while depth > least and self.frames[depth].is_loop and self.frames[depth].source not in inside:
+        while depth > least and frames[depth].is_loop and frames[depth].source not in inside:
             depth -= 1
         return depth
 

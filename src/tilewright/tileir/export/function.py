@@ -16,7 +16,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.dtypes import float32
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.location import Loc
-from tilewright.ir.ops import control, linear, memory
+from tilewright.ir.ops import control, linear, memory, shape
 from tilewright.ir.types import TileType, Type
 from tilewright.system import collector
 from tilewright.tileir.debug import CallSite, CompileUnit, File, FileLoc, Location, Subprogram
@@ -24,16 +24,14 @@ from tilewright.tileir.elementwise import ENTRY_HINTS, TERMINATORS
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export import arith, products, tiles
 from tilewright.tileir.export import memory as memory_ops
-from tilewright.tileir.export.emitter import Emitter, number_attribute, number_in, scalar, tile, tile_of
+from tilewright.tileir.export.emitter import Emitter, number_attribute, number_in, scalar, tile_of
+from tilewright.tileir.export.make import make
 from tilewright.tileir.export.tokens import Slot, Tokens
 from tilewright.tileir.module import ArrayAttr, Block, Entry, HintsAttr, Module, Value
 from tilewright.tileir.optable import NEWEST
 from tilewright.tileir.types import TOKEN, Tile
 from tilewright.tileir.types import Type as TileIRType
 from tilewright.transforms.pipelines import TILE_IR, run_passes
-
-HANDLERS: dict[type[Op], Any] = {**arith.HANDLERS, **tiles.HANDLERS, **products.HANDLERS, **memory_ops.HANDLERS}
-
 
 _FIRST_WARPS = (4, 8)  # the numbers of worker warps that versions before 13.5 have
 
@@ -107,24 +105,13 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
 
     VersionError for what that version cannot express, TileIRError for what none can.
     """
-    function, arguments = run_passes(kernel.function, TILE_IR), kernel.parameters()
+    function = run_passes(kernel.function, TILE_IR)
     if function is not kernel.function:
         kernel = replace(kernel, function=function)
-    name = kernel.symbol or entry_name(function)
-    types = [tile(of) for of, _, _ in arguments]
-    body = Block([Value(t) for t in types])
-    locations = _DebugLocations(function, name)
-    emitter = Emitter(minor, kernel, body)
-    emitter.loc = locations(function.loc)
-    parameters = function.body.args
-    for (_, position, lower), value in zip(arguments, body.args):
-        emitter.require_tile(t := value.type)
-        if position is not None:
-            if lower is not None and parameters[position].users:
-                value = emitter.one("assume", {"value": value}, t, predicate=tiles.bounded(lower, None))
-            emitter[parameters[position]] = value
-    _Control(emitter, locations).function()
-    return Entry(name, body, _entry_hints(function, minor), loc=locations.subprogram_loc)
+    name, body = kernel.symbol or entry_name(function), Block()
+    emitter = _FunctionEmitter(minor, kernel, body, name)
+    emitter.function()
+    return Entry(name, body, _entry_hints(function, minor), loc=emitter.locations.subprogram_loc)
 
 
 def _entry_hints(function: core.Function, minor: int) -> HintsAttr | None:
@@ -180,135 +167,148 @@ class _DebugLocations:
 
     def __call__(self, loc: Loc) -> Location:
         """The location that is not among the ``known`` ones yet."""
-        if loc.line < 1:
+        line, caller = loc.line, loc.caller
+        if line < 1:
             return self.subprogram_loc
-        scope, caller = self.kernel_scope, None
-        if loc.caller is not None:
-            scope = self.call_scope(loc)
-            caller = self.known.get(id(loc.caller)) or self(loc.caller)
-        key = (loc.line, loc.column) if caller is None else (scope, loc.line, loc.column, caller)
-        made = self.made.get(key)
-        if made is None:
-            made = FileLoc(scope, loc.file, loc.line, loc.column)
-            if caller is not None:
-                made = CallSite(made, caller)
-            self.made[key] = made
+        made: Location | None
+        if caller is None:
+            made = self.made.get((line, loc.column))
+            if made is None:
+                made = self.made[line, loc.column] = FileLoc(self.kernel_scope, loc.file, line, loc.column)
+        else:
+            scope, site = self.call_scope(loc), self.known.get(id(caller)) or self(caller)
+            key = scope, line, loc.column, site
+            made = self.made.get(key)
+            if made is None:
+                made = self.made[key] = CallSite(FileLoc(scope, loc.file, line, loc.column), site)
         self.known[id(loc)] = made
         return made
 
 
-class _Control:
-    """Exports blocks. Loops and branches with memory ops carry tokens."""
+class _FunctionEmitter(Emitter):
+    """Exports a function. Loops and branches with memory ops carry tokens."""
 
-    def __init__(self, emitter: Emitter, locations: _DebugLocations) -> None:
-        self.e = emitter
-        self.locations = locations
+    def __init__(self, minor: int, kernel: Kernel, body: Block, symbol: str) -> None:
+        super().__init__(minor, kernel, body)
+        self.locations = _DebugLocations(kernel.function, symbol)
         self.loops: list[list[Slot]] = []  # the tokens that each enclosing loop carries
 
     def function(self) -> None:
-        self.e.tokens = Tokens(self.e)
-        kinds = self.e.tokens.kinds
+        function = self.kernel.function
+        self.loc = self.locations(function.loc)
+        self.parameters(function.body.args)
+        self.tokens = Tokens(self)
+        kinds = self.tokens.kinds
         if memory.Bid in kinds:
-            tiles.ask_grid(self.e, "get_tile_block_id")
+            tiles.ask_grid(self, "get_tile_block_id")
         if memory.NumBlocks in kinds:
-            tiles.ask_grid(self.e, "get_num_tile_blocks")
-        self.e.tokens.begin()
-        self.all(self.e.kernel.function.body.ops)
-        del self.e.tokens  # which knows the emitter: nothing is left to the garbage collector
+            tiles.ask_grid(self, "get_num_tile_blocks")
+        self.tokens.begin()
+        self.ops(function.body.ops)
+        del self.tokens  # which knows the emitter: nothing is left to the garbage collector
 
-    def all(self, ops: Sequence[Op]) -> None:
-        e, handlers, locations = self.e, HANDLERS, self.locations
-        known, unused, loc = locations.known, e.tokens.unused, None
+    def parameters(self, ours: Sequence[core.Value]) -> None:
+        args = self.block.args
+        for of, position, lower in self.kernel.parameters():
+            value = Value(self.tile(of))
+            args.append(value)
+            if position is not None:
+                if lower is not None and ours[position].users:
+                    value = make["assume"](self, {"value": value}, value.type, predicate=tiles.bounded(lower, None))
+                self[ours[position]] = value
+
+    def ops(self, ops: Sequence[Op]) -> None:
+        unused = self.tokens.unused
+        if unused:
+            ops = [op for op in ops if op not in unused]
+        handlers, locations, loc = HANDLERS, self.locations, None
+        known, constant, is_splat = locations.known, shape.Constant, tiles.is_splat
         for op in ops:
-            if unused and op in unused:
+            kind = type(op)
+            if kind is constant and is_splat(self, op):
                 continue
-            e.op = op
+            self.op = op
             if op.loc is not loc:
                 loc = op.loc
-                e.loc = known.get(id(loc)) or locations(loc)
-            handler = handlers.get(type(op))
-            if handler is not None:
-                made = handler(e, op)
-                if made is not None:
-                    e[op.results[0]] = made
-                continue
-            structured = _STRUCTURED.get(type(op))
-            if structured is None:
-                raise e.error("there is no such op")
-            structured(self, op)
+                self.loc = known.get(id(loc)) or locations(loc)
+            try:
+                handler = handlers[kind]
+            except KeyError:
+                raise self.error("there is no such op") from None
+            made = handler(self, op)
+            if made is not None:
+                self[op.results[0]] = made
 
     def return_(self, op: control.Return) -> None:
-        self.e.add("return", {})
+        make["return"](self, {})
 
     def types(self, types: Sequence[Type]) -> list[TileIRType]:
         found: list[TileIRType] = []
         for t in types:
             if not isinstance(t, TileType):
-                raise self.e.error(f"it carries {t}, and loops and branches carry tiles only")
-            found.append(tile(t))
+                raise self.error(f"it carries {t}, and loops and branches carry tiles only")
+            found.append(self.tile(t))
         return found
 
     def body(self, block: core.Block, arguments: list[Value], slots: list[Slot], *, is_loop: bool) -> Block:
         """A region with ``block`` in it. A loop takes the tokens of ``slots`` after its arguments; a branch ends with
         them."""
-        e, tokens = self.e, [Value(TOKEN) for _ in slots] if is_loop else []
+        tokens = [Value(TOKEN) for _ in slots] if is_loop else []
         made = Block([*arguments, *tokens])
-        state = e.tokens.state()
-        e.enter(block, made, dict(e.known), is_loop=is_loop)
-        e.tokens.set(slots, tokens)
-        for ours, theirs in zip(block.args, arguments):
-            e[ours] = theirs
-        self.all(block.ops[:-1])
+        state = self.tokens.state()
+        self.enter(block, made, dict(self.known), is_loop=is_loop)
+        self.tokens.set(slots, tokens)
+        self.update(zip(block.args, arguments))
+        self.ops(block.ops[:-1])
         self.terminator(block.ops[-1], slots)
-        e.leave()
-        e.tokens.restore(state)
+        self.leave()
+        self.tokens.restore(state)
         return made
 
     def terminator(self, op: Op, slots: list[Slot]) -> None:
         """The last op of a region, with the tokens that the branch or the loop carries."""
         assert isinstance(op, (control.Yield, control.Continue, control.Break))
-        self.e.op = op
-        self.e.loc = self.locations(op.loc)
+        self.op = op
+        self.loc = self.locations(op.loc)
         last = slots if isinstance(op, control.Yield) else self.loops[-1]
-        values = self.e.all(op.values)
+        values = self.all(op.values)
         if isinstance(op, control.Continue) and len(set(op.values)) < len(values):
             # tileiras 13.5 takes what is carried equally as one, also where it does not begin so
-            values = [tiles.another(self.e, v) if v in values[:k] else v for k, v in enumerate(values)]
-        self.e.add(TERMINATORS[type(op)], {"operands": [*values, *self.e.tokens.values(last)]})
+            values = [tiles.another(self, v) if v in values[:k] else v for k, v in enumerate(values)]
+        make[TERMINATORS[type(op)]](self, {"operands": [*values, *self.tokens.values(last)]})
 
     def define(self, op: Op, results: list[Value], slots: list[Slot]) -> None:
-        self.e.tokens.set(slots, results[len(op.results) :])
-        for ours, theirs in zip(op.results, results):
-            self.e[ours] = theirs
+        self.tokens.set(slots, results[len(op.results) :])
+        self.update(zip(op.results, results))
 
     def repeat(self, op: control.For | control.Loop, name: str, **operands: Any) -> None:
-        slots = self.e.tokens.carried(op)
-        inits = [*self.e.all(op.inits), *self.e.tokens.values(slots)]
+        slots = self.tokens.carried(op)
+        inits = [*self.all(op.inits), *self.tokens.values(slots)]
         arguments = [Value(t) for t in self.types([a.type for a in op.body.args])]
         results = [*self.types([r.type for r in op.results]), *[TOKEN] * len(slots)]
         attributes = {k: operands.pop(k) for k in ("unsignedCmp",) if k in operands}
-        loc = self.e.loc
+        loc = self.loc
         self.loops.append(slots)
         body = self.body(op.body, arguments, slots, is_loop=True)
         self.loops.pop()
-        self.e.loc, self.e.op = loc, op
-        made = self.e.add(name, {**operands, "initValues": inits}, results, [body], **attributes)
+        self.loc, self.op = loc, op
+        made = make[name](self, {**operands, "initValues": inits}, results, [body], **attributes)
         self.define(op, made, slots)
 
     def for_(self, op: control.For) -> None:
-        bounds = {"lowerBound": self.e[op.lower], "upperBound": self.e[op.upper], "step": self.e[op.step]}
+        bounds = {"lowerBound": self[op.lower], "upperBound": self[op.upper], "step": self[op.step]}
         self.repeat(op, "for", **bounds, unsignedCmp=not op.lower.tile.element.is_signed)
 
     def loop(self, op: control.Loop) -> None:
         self.repeat(op, "loop")
 
     def if_(self, op: control.If) -> None:
-        slots = self.e.tokens.carried(op)
+        slots = self.tokens.carried(op)
         results = [*self.types(op.types), *[TOKEN] * len(slots)]
-        loc = self.e.loc
+        loc = self.loc
         blocks = [self.body(b, [], slots, is_loop=False) for b in (op.then, op.orelse)]
-        self.e.loc, self.e.op = loc, op
-        made = self.e.add("if", {"condition": self.e[op.condition]}, results, blocks)
+        self.loc, self.op = loc, op
+        made = make["if"](self, {"condition": self[op.condition]}, results, blocks)
         self.define(op, made, slots)
 
     def fold(self, op: linear.Reduce | linear.Scan) -> None:
@@ -316,28 +316,30 @@ class _Control:
 
         Restricted floats, of which ``tileiras`` takes no combiner, are numbers of float32 outside of it.
         """
-        e, n = self.e, len(op.values)
+        n = len(op.values)
         dtypes = [v.tile.element for v in op.values]
         carriers = [float32 if dtype.is_restricted else dtype for dtype in dtypes]
         scalars = [Value(tile_of(scalar(carrier))) for carrier in carriers for _ in range(2)]
-        body, loc = Block(scalars), e.loc
-        e.enter(op.body, body, {}, is_loop=False)  # combiners take nothing from around them
+        body, loc = Block(scalars), self.loc
+        self.enter(op.body, body, {}, is_loop=False)  # combiners take nothing from around them
         for i, argument in enumerate(op.body.args):
             given = scalars[2 * (i % n) + (i >= n)]
-            e[argument] = arith.convert(e, given, carriers[i % n], dtypes[i % n])
-        self.all(op.body.ops[:-1])
+            self[argument] = arith.convert(self, given, carriers[i % n], dtypes[i % n])
+        self.ops(op.body.ops[:-1])
         last = op.body.ops[-1]
-        e.op, e.loc = last, self.locations(last.loc)
-        combined = [arith.convert(e, e[v], d, c) for v, d, c in zip(last.operands, dtypes, carriers)]
-        e.add("yield", {"operands": combined})
-        e.leave()
-        e.loc, e.op = loc, op
-        operands = [arith.convert(e, e[v], d, c) for v, d, c in zip(op.values, dtypes, carriers)]
+        self.op, self.loc = last, self.locations(last.loc)
+        combined = [arith.convert(self, self[v], d, c) for v, d, c in zip(last.operands, dtypes, carriers)]
+        make["yield"](self, {"operands": combined})
+        self.leave()
+        self.loc, self.op = loc, op
+        operands = [arith.convert(self, self[v], d, c) for v, d, c in zip(op.values, dtypes, carriers)]
         extents, rank = op.values[0].tile.shape, op.values[0].tile.rank
         # tileiras 13.5 refuses scans in layouts of products along an axis but the last, and computes others wrongly.
-        apart = isinstance(op, linear.Scan) and linear.Mma in e.tokens.kinds and rank > 1 and e.minor >= USUAL_MINOR
+        apart = (
+            isinstance(op, linear.Scan) and linear.Mma in self.tokens.kinds and rank > 1 and self.minor >= USUAL_MINOR
+        )
         if apart:
-            operands = [memory_ops.through_memory(e, op, v) for v in operands]
+            operands = [memory_ops.through_memory(self, op, v) for v in operands]
         identities = [
             number_attribute(carrier, number_in(dtype, x)) for dtype, carrier, x in zip(dtypes, carriers, op.identities)
         ]
@@ -349,36 +351,40 @@ class _Control:
             order = (*(k for k in range(rank) if k != axis), axis)
             moved = tuple(extents[k] for k in order)
             shapes, axis = [(math.prod(moved[:-1]), moved[-1])] * n, 1
-            operands = [_spread(e, _permuted(e, v, order), shapes[0]) for v in operands]
+            operands = [_spread(self, _permuted(self, v, order), shapes[0]) for v in operands]
         results = [tile_of(scalar(c), shape) for shape, c in zip(shapes, carriers)]
         attributes = {"dim": axis, "identities": ArrayAttr(tuple(identities)), **extra}
-        made = e.add(name, {"operands": operands}, results, [body], **attributes)
+        made = make[name](self, {"operands": operands}, results, [body], **attributes)
         if between:
             back = tuple(map(order.index, range(rank)))
-            made = [_permuted(e, _spread(e, v, moved), back) for v in made]
+            made = [_permuted(self, _spread(self, v, moved), back) for v in made]
         if apart:  # nor does what uses them say in which layout they are
-            made = [memory_ops.through_memory(e, op, v) for v in made]
+            made = [memory_ops.through_memory(self, op, v) for v in made]
         for result, value, carrier, dtype in zip(op.results, made, carriers, dtypes):
-            e[result] = arith.convert(e, value, carrier, dtype)
+            self[result] = arith.convert(self, value, carrier, dtype)
 
 
 def _permuted(e: Emitter, value: Value, order: tuple[int, ...]) -> Value:
     assert isinstance(value.type, Tile)
     found = tile_of(value.type.element, tuple(value.type.shape[k] for k in order))
-    return e.one("permute", {"source": value}, found, permutation=order)
+    return make["permute"](e, {"source": value}, found, permutation=order)
 
 
 def _spread(e: Emitter, value: Value, shape: tuple[int, ...]) -> Value:
     """The elements of ``value`` in order, as a tile of ``shape``."""
     assert isinstance(value.type, Tile)
-    return e.one("reshape", {"source": value}, tile_of(value.type.element, shape))
+    return make["reshape"](e, {"source": value}, tile_of(value.type.element, shape))
 
 
-_STRUCTURED: dict[type[Op], Callable[[_Control, Any], None]] = {
-    control.For: _Control.for_,
-    control.Loop: _Control.loop,
-    control.If: _Control.if_,
-    control.Return: _Control.return_,
-    linear.Reduce: _Control.fold,
-    linear.Scan: _Control.fold,
+HANDLERS: dict[type[Op], Callable[[_FunctionEmitter, Any], Value | None]] = {
+    **arith.HANDLERS,
+    **tiles.HANDLERS,
+    **products.HANDLERS,
+    **memory_ops.HANDLERS,
+    control.For: _FunctionEmitter.for_,
+    control.Loop: _FunctionEmitter.loop,
+    control.If: _FunctionEmitter.if_,
+    control.Return: _FunctionEmitter.return_,
+    linear.Reduce: _FunctionEmitter.fold,
+    linear.Scan: _FunctionEmitter.fold,
 }

@@ -17,6 +17,7 @@ from tilewright.ir.types import PartitionViewType, PointerType
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export.arith import compare, convert, raw
 from tilewright.tileir.export.emitter import Emitter, scalar, tile_of
+from tilewright.tileir.export.make import make
 from tilewright.tileir.export.tiles import along
 from tilewright.tileir.module import ArrayAttr, Attribute, Block, BoolAttr, DictAttr, HintsAttr, IntegerAttr, Value
 from tilewright.tileir.types import I32, TOKEN, Pointer, Scalar, TensorView, Tile, TileView, Type
@@ -42,13 +43,16 @@ def order_of(op: Any) -> dict[str, Any]:
 
 
 def _ordered(
-    e: Emitter, op: Op, name: str, operands: dict[str, Any], results: Sequence[Type], attributes: dict[str, Any]
+    e: Emitter, op: Op, name: str, operands: dict[str, Any], type: Type | None, attributes: dict[str, Any]
 ) -> Value:
-    """Append a memory op, after those that it comes after. Returns its first result."""
+    """Append a memory op, after those that it comes after. Returns its first result, of ``type``, or else its token."""
     operands["token"] = e.tokens.before(op)
-    found = e.add(name, operands, [*results, TOKEN], **attributes)
-    e.tokens.after(op, found[-1])
-    return found[0]
+    if type is None:
+        found = token = make[name](e, operands, TOKEN, **attributes)
+    else:
+        found, token = make[name](e, operands, (type, TOKEN), **attributes)
+    e.tokens.after(op, token)
+    return found
 
 
 def by_architecture(hints: dict[str, Any], minor: int) -> HintsAttr | None:
@@ -137,16 +141,16 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView, made: TensorView) -> Value:
     t = op.type
-    given = [*op.shape, *op.strides]  # those that are dynamic
-    dtypes, index = [v.tile.element for v in given], t.index_dtype
-    if e.kernel.negative_strides or any(dtype.bitwidth > 32 for dtype in dtypes):
+    given: list[Any] = [*op.shape, *op.strides]  # those that are dynamic
+    dtypes, index = [v.type.dtype for v in given], t.index_dtype
+    if e.kernel.negative_strides or (set(dtypes) != {index} and any(dtype.bitwidth > 32 for dtype in dtypes)):
         index = int64
     left = iter([convert(e, e[v], dtype, index) if dtype is not index else e[v] for v, dtype in zip(given, dtypes)])
     shape, strides = (
         [next(left) if n is None else e.constant(index, n) for n in declared if n is None or n <= 0]
         for declared in (t.shape, t.strides)
     )
-    return e.one("make_tensor_view", {"base": e[op.base], "dynamicShape": shape, "dynamicStrides": strides}, made)
+    return make["make_tensor_view"](e, {"base": e[op.base], "dynamicShape": shape, "dynamicStrides": strides}, made)
 
 
 def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
@@ -161,7 +165,7 @@ def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
 
 
 def _made_partition_view(e: Emitter, op: memory.MakePartitionView, made: TileView) -> Value:
-    return e.one(f"make_{made.kind}", {"tensor_view": e[op.view]}, made)
+    return make[f"make_{made.kind}"](e, {"tensor_view": e[op.view]}, made)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -196,7 +200,7 @@ def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes:
     it once more for each, behind stores to the same address, too. It does not do so behind a reduction, which here is
     one of single elements, with their bits as they are."""
     type = e.result(op)
-    value = _ordered(e, op, name, operands, [type], attributes)
+    value = _ordered(e, op, name, operands, type, attributes)
     if not e.tokens.is_written(op) or (math.prod(type.shape) >= _THREADS and not e.kernel.keep_loads):
         return value
     numbers = raw(e, value)
@@ -204,15 +208,15 @@ def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes:
         return value
     assert isinstance(numbers.type, Tile) and isinstance(numbers.type.element, Scalar)
     bits = numbers.type.element
-    value = e.one("reshape", {"source": numbers}, tile_of(bits, (*type.shape, 1)))
+    value = make["reshape"](e, {"source": numbers}, tile_of(bits, (*type.shape, 1)))
     body = Block([Value(tile_of(bits)), Value(tile_of(bits))])
     around, e.block = e.block, body
-    both = e.one("ori", {"lhs": body.args[0], "rhs": body.args[1]}, tile_of(bits))
-    e.add("yield", {"operands": [both]})
+    both = make["ori"](e, {"lhs": body.args[0], "rhs": body.args[1]}, tile_of(bits))
+    make["yield"](e, {"operands": [both]})
     e.block = around
     attributes = {"dim": len(type.shape), "identities": ArrayAttr((IntegerAttr(bits, 0),))}
-    kept = e.add("reduce", {"operands": [value]}, [tile_of(bits, type.shape)], [body], **attributes)[0]
-    return kept if type.element is bits else e.one("bitcast", {"source": kept}, type)
+    kept = make["reduce"](e, {"operands": [value]}, [tile_of(bits, type.shape)], [body], **attributes)[0]
+    return kept if type.element is bits else make["bitcast"](e, {"source": kept}, type)
 
 
 def through_memory(e: Emitter, op: Op, value: Value) -> Value:
@@ -221,15 +225,15 @@ def through_memory(e: Emitter, op: Op, value: Value) -> Value:
     assert isinstance(value.type, Tile)
     extents, count = value.type.shape, math.prod(value.type.shape)
     pointer = Pointer(value.type.element)
-    array = e.one("alloca", {}, tile_of(pointer), num_elem=count, alignment=_ARRAY_ALIGNMENT)
-    array = e.one("reshape", {"source": array}, tile_of(pointer, (1,) * len(extents)))
-    array = e.one("broadcast", {"source": array}, tile_of(pointer, extents))
-    offsets = e.one("iota", {}, tile_of(I32, (count,)))
-    offsets = e.one("reshape", {"source": offsets}, tile_of(I32, extents))
-    pointers = e.one("offset", {"ptr": array, "offset": offsets}, tile_of(pointer, extents))
+    array = make["alloca"](e, {}, tile_of(pointer), num_elem=count, alignment=_ARRAY_ALIGNMENT)
+    array = make["reshape"](e, {"source": array}, tile_of(pointer, (1,) * len(extents)))
+    array = make["broadcast"](e, {"source": array}, tile_of(pointer, extents))
+    offsets = make["iota"](e, {}, tile_of(I32, (count,)))
+    offsets = make["reshape"](e, {"source": offsets}, tile_of(I32, extents))
+    pointers = make["offset"](e, {"ptr": array, "offset": offsets}, tile_of(pointer, extents))
     stored = {"destination": pointers, "value": value, "token": e.tokens.before(op)}
-    token = e.one("store_ptr_tko", stored, TOKEN, **_WEAK)
-    loaded, token = e.add("load_ptr_tko", {"source": pointers, "token": token}, [value.type, TOKEN], **_WEAK)
+    token = make["store_ptr_tko"](e, stored, TOKEN, **_WEAK)
+    loaded, token = make["load_ptr_tko"](e, {"source": pointers, "token": token}, [value.type, TOKEN], **_WEAK)
     e.tokens.after(op, token)
     return loaded
 
@@ -258,23 +262,23 @@ def _with_extremes(e: Emitter, op: memory.LoadView, value: Value, t: PartitionVi
         if op.in_bounds[k]:
             continue
         index = _wide(e, op.indices[k])
-        start = e.one("muli", {"lhs": index, "rhs": e.constant(int64, step)}, one, overflow="none")
-        left = e.one("subi", {"lhs": extents[axis], "rhs": start}, one, overflow="none")
-        left = e.one("reshape", {"source": left}, tile_of(scalar(int64), (1,) * len(t.tile_shape)))
-        left = e.one("broadcast", {"source": left}, tile_of(scalar(int64), t.tile_shape))
+        start = make["muli"](e, {"lhs": index, "rhs": e.constant(int64, step)}, one, overflow="none")
+        left = make["subi"](e, {"lhs": extents[axis], "rhs": start}, one, overflow="none")
+        left = make["reshape"](e, {"source": left}, tile_of(scalar(int64), (1,) * len(t.tile_shape)))
+        left = make["broadcast"](e, {"source": left}, tile_of(scalar(int64), t.tile_shape))
         inside = compare(e, int64, CmpPredicate.LT, convert(e, along(e, t.tile_shape, k), int32, int64), left)
         outside = e.constant(t.view.dtype, memory.padding_value(t.padding, t.view.dtype), t.tile_shape)
-        value = e.one("select", {"cond": inside, "val_if_true": value, "val_if_false": outside}, e.result(op))
+        value = make["select"](e, {"cond": inside, "val_if_true": value, "val_if_false": outside}, e.result(op))
     return value
 
 
 def _store_view(e: Emitter, op: memory.StoreView) -> None:
     view, value = op.view, e[op.value]
     if not view.partition.view.shape:
-        _ordered(e, op, "store_ptr_tko", {"destination": e[view], "value": value}, [], order_of(op))
+        _ordered(e, op, "store_ptr_tko", {"destination": e[view], "value": value}, None, order_of(op))
         return
     operands = {"tile": value, "view": e[view], "index": _indices(e, op.indices)}
-    _ordered(e, op, "store_view_tko", operands, [], _viewed(e, op))
+    _ordered(e, op, "store_view_tko", operands, None, _viewed(e, op))
 
 
 def _mask(e: Emitter, op: Any) -> Value | None:
@@ -289,7 +293,7 @@ def _load(e: Emitter, op: memory.Load) -> Value:
 
 def _store(e: Emitter, op: memory.Store) -> None:
     operands = {"destination": e[op.ptrs], "value": e[op.value], "mask": _mask(e, op)}
-    _ordered(e, op, "store_ptr_tko", operands, [], _hinted(e, op))
+    _ordered(e, op, "store_ptr_tko", operands, None, _hinted(e, op))
 
 
 _BFLOAT16_SUMS = 3  # the version that brought them
@@ -309,29 +313,31 @@ def _mode(e: Emitter, kind: AtomicKind, value: core.Value) -> str:
 def _atomic_rmw(e: Emitter, op: memory.AtomicRmw) -> Value:
     operands = {"pointers": e[op.ptrs], "arg": e[op.value], "mask": _mask(e, op)}
     result = e.result(op)
-    old = _ordered(e, op, "atomic_rmw_tko", operands, [result], {**order_of(op), "mode": _mode(e, op.kind, op.value)})
+    old = _ordered(e, op, "atomic_rmw_tko", operands, result, {**order_of(op), "mode": _mode(e, op.kind, op.value)})
     if op.mask is None:
         return old
     zero = e.constant(op.value.tile.element, 0, result.shape)  # what our IR gives where nothing is done
-    return e.one("select", {"cond": e[op.mask], "val_if_true": old, "val_if_false": zero}, result)
+    return make["select"](e, {"cond": e[op.mask], "val_if_true": old, "val_if_false": zero}, result)
 
 
 def _atomic_cas(e: Emitter, op: memory.AtomicCas) -> Value:
     operands = {"pointers": e[op.ptrs], "cmp": e[op.expected], "val": e[op.desired], "mask": _mask(e, op)}
-    return _ordered(e, op, "atomic_cas_tko", operands, [e.result(op)], order_of(op))
+    return _ordered(e, op, "atomic_cas_tko", operands, e.result(op), order_of(op))
 
 
 def _atomic_view(e: Emitter, op: memory.AtomicView) -> None:
     operands = {"view": e[op.view], "index": _indices(e, op.indices), "value": e[op.value]}
-    _ordered(e, op, "atomic_red_view_tko", operands, [], {**order_of(op), "mode": _mode(e, op.kind, op.value)})
+    _ordered(e, op, "atomic_red_view_tko", operands, None, {**order_of(op), "mode": _mode(e, op.kind, op.value)})
 
 
 def _local_array(e: Emitter, op: memory.LocalArray) -> Value:
-    return e.one("alloca", {}, e.result(op), num_elem=op.count, alignment=max(op.dtype.bytes, _ARRAY_ALIGNMENT))
+    return make["alloca"](e, {}, e.result(op), num_elem=op.count, alignment=max(op.dtype.bytes, _ARRAY_ALIGNMENT))
 
 
 def _assert(e: Emitter, op: memory.Assert) -> None:
-    e.add("assert", {"condition": e[op.condition]}, message=op.message.replace("{}", "?") if op.values else op.message)
+    make["assert"](
+        e, {"condition": e[op.condition]}, message=op.message.replace("{}", "?") if op.values else op.message
+    )
 
 
 def _conversion(value: core.Value) -> str:
@@ -354,9 +360,9 @@ def _print(e: Emitter, op: memory.Print) -> None:
         value, given = next(holes)
         text.append(given or _conversion(value))
     if e.minor < 2:  # without tokens
-        e.add("print_tko", {"args": e.all(op.values)}, [TOKEN], str="".join(text))
+        make["print_tko"](e, {"args": e.all(op.values)}, TOKEN, str="".join(text))
         return
-    _ordered(e, op, "print_tko", {"args": e.all(op.values)}, [], {"str": "".join(text)})
+    _ordered(e, op, "print_tko", {"args": e.all(op.values)}, None, {"str": "".join(text)})
 
 
 HANDLERS: dict[type[Op], Any] = {

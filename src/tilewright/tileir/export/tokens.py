@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from tilewright.ir.effects import is_ordered, is_pure
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.ops import control, linear, memory
 from tilewright.tileir.export.emitter import Emitter
+from tilewright.tileir.export.make import make
 from tilewright.tileir.module import Value
 from tilewright.tileir.types import TOKEN
 
@@ -82,13 +84,14 @@ class Tokens:
     def begin(self) -> None:
         """Make the token that the first ops come after."""
         if self._ops:
-            self._first = self._e.one("make_token", {}, TOKEN)
+            self._first = make["make_token"](self._e, {}, TOKEN)
 
     def _survey(self, block: Block) -> Accesses:
         """What the ops of ``block`` do to which memory."""
         found: Accesses = {}
-        self.kinds.update(map(type, block.ops))
-        for op in [op for op in block.ops if type(op) in _SURVEYED]:
+        kinds = list(map(type, block.ops))
+        self.kinds.update(kinds)
+        for op in itertools.compress(block.ops, map(_SURVEYED.__contains__, kinds)):
             if self.unused and op in self.unused:
                 continue
             if type(op) in _LOADS and not is_ordered(op) and not self._is_needed(op):
@@ -188,7 +191,7 @@ class Tokens:
         ``tileiras`` 13.5 drops the order of loads whose numbers it does not need."""
         last = self._last.get(key, (self._first,))
         if len(last) > 1:
-            last = self._last[key] = (self._e.one("join_tokens", {"tokens": list(last)}, TOKEN),)
+            last = self._last[key] = (make["join_tokens"](self._e, {"tokens": list(last)}, TOKEN),)
         return last[0]
 
     def carried(self, op: Op) -> list[Slot]:
