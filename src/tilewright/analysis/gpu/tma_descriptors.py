@@ -1,26 +1,23 @@
-"""Decisions about a function before it is lowered: barriers, loops that must not be pipelined, descriptors."""
+"""Which accesses of a function the TMA unit makes, by which descriptors."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
-from tilewright.analysis.gpu.barrier_insertion import BarrierInsertion
 from tilewright.analysis.gpu.element_types import memory_element
-from tilewright.analysis.gpu.lowering_plan import LoweringPlan, Slice
-from tilewright.analysis.gpu.mma_operands import plan_mma
 from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.integer_ranges import IntegerRanges
-from tilewright.analysis.list_tables import Tables
+from tilewright.analysis.list_tables import Cell, Tables
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import int32
-from tilewright.ir.enums import PaddingMode
-from tilewright.ir.gpu_parameters import LONGEST, SLICE_EXTENT, SMALLEST_BYTES, Descriptor, element_bits
+from tilewright.ir.enums import PaddingMode, RoundingMode
+from tilewright.ir.gpu_parameters import LONGEST, SLICE_EXTENT, SMALLEST_BYTES, Descriptor
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Bitcast, Cast, Mul, Select
@@ -32,11 +29,38 @@ from tilewright.ir.types import PartitionViewType, TensorViewType
 
 _MOST_AXES, _AXES_OF_SLICES = 5, 2  # of a tensor map; more than those of the array
 _LARGEST_BOX = 256  # elements along an axis: CUDA Driver API, cuTensorMapEncodeTiled, boxDim
-# Chosen for the matmuls of benchmarks/gpu.py; others: benchmarks/results/gpu_constants.md.
-_PIECE_BYTES = 1 << 15  # of a result of MMA ops that is stored in pieces
-_SMALLEST_PIECE = 32  # elements
 Source = tuple[str, int, int]  # as in ``Descriptor``
+_MOVES = (Reshape, Permute)
 _TOWARD_MMA = frozenset((Reshape, Permute, Interleave, Cast, Bitcast, Mul, Select, Broadcast))
+
+
+class Slice(NamedTuple):
+    """A view of ``extent`` elements from ``start`` on along ``axis`` of an array."""
+
+    axis: int
+    start: Value
+    extent: Value
+
+
+@dataclass
+class LoweringPlan:
+    """Decisions made before lowering: see ``plan_lowering``."""
+
+    tables: Tables
+    descriptors: dict[Op, Descriptor] = field(default_factory=dict)
+    slices: dict[Op, Slice] = field(default_factory=dict)  # accesses whose descriptors are those of slices
+    copyable: set[Op] = field(default_factory=set)  # loads of arrays that the launch may copy
+    rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done
+
+    def cell(self, access: memory.LoadView | memory.StoreView) -> Cell | None:
+        """Where in a table the array of ``access`` is; None where it is in no list."""
+        view = access.view.op.view.op if isinstance(access.view.op, memory.MakePartitionView) else None
+        return self.tables.cell(view.base) if isinstance(view, memory.MakeTensorView) else None
+
+    def places(self, access: memory.LoadView) -> list[Value]:
+        """What says which tile of which array ``access`` is to."""
+        cell = self.cell(access)
+        return [*access.indices, *([] if cell is None or cell.first is None else [cell.first])]
 
 
 def plan_lowering(
@@ -52,13 +76,7 @@ def plan_lowering(
         _describe(plan, function, roots, target, facts, realign=realign, chosen=chosen)
         _leave_to_threads(plan, function, roots)
         if target.has_wgmma:
-            plan_mma(plan, function)
-            _cut_stores(plan, function)
-    ordering = BarrierInsertion(
-        function, roots, frozenset(op for op in plan.descriptors if isinstance(op, memory.StoreView))
-    )
-    plan.barriers_before, plan.waits_before = ordering.barriers, ordering.waits
-    plan.unpipelined = ordering.unpipelined
+            _round_operands(plan)
     return plan
 
 
@@ -106,36 +124,36 @@ def _describe(
                 plan.copyable.add(op)
 
 
-def _cut_stores(plan: LoweringPlan, function: Function) -> None:
-    """Results of MMA ops that a loop stores go in pieces: the shared memory for a whole one is better spent on loads.
-    The cuts are along the axis whose elements a thread holds."""
-    for loop in function.walk():
-        for op in loop.body.walk() if isinstance(loop, For) else ():
-            d = plan.descriptors.get(op) if isinstance(op, memory.StoreView) else None
-            axis = _axis_of_threads(op.value, plan) if d is not None else None  # type: ignore[attr-defined]
-            if d is not None and axis is not None and len(d.block) == 2 and 1 not in d.block:
-                axis = op.view.partition.order[axis]  # type: ignore[attr-defined]
-                pieces = max(1, math.prod(d.block) * element_bits(d.element) // 8 // _PIECE_BYTES)
-                k = d.axes.index(axis)
-                block = tuple(n // pieces if i == k else n for i, n in enumerate(d.block))
-                if block[k] >= _SMALLEST_PIECE:
-                    plan.descriptors[op] = replace(d, block=block)
+def _round_operands(plan: LoweringPlan) -> None:
+    """Find the loads that the TMA unit rounds to tfloat32 on the way into shared memory, for MMA ops on Hopper: then a
+    conversion costs nothing, and the tile need not pass through registers."""
+    for op, descriptor in plan.descriptors.items():
+        casts = _casts(op.results[0]) if isinstance(op, memory.LoadView) and descriptor.element == "f32" else None
+        if casts:
+            plan.descriptors[op] = replace(descriptor, rounds=True)
+            plan.rounded |= casts
 
 
-def _axis_of_threads(value: Value, plan: LoweringPlan) -> int | None:
-    """The axis along which a thread holds elements of ``value``, the converted result of an MMA op; None for others."""
-    transposed = False
-    while (op := value.op) is not None and not isinstance(op, Mma):
-        if isinstance(op, (Cast, Permute)):
-            transposed ^= isinstance(op, Permute) and op.axes == (1, 0)
-            value = op.x
-        elif isinstance(op, For):
-            value = op.next_values[value.index]
-        else:
+def _casts(value: Value) -> set[Op] | None:
+    """The conversions to tfloat32 for MMA ops that are all uses of ``value``; None when it has others."""
+    found: set[Op] = set()
+    for op in value.users:
+        inner: set[Op] | None = None
+        if isinstance(op, _MOVES):
+            inner = _casts(op.results[0])
+        elif isinstance(op, Cast) and op.dtype.short == "tf32" and _only_multiplied(op.results[0]):
+            inner = {op} if op.rounding is RoundingMode.RN else None
+        if inner is None:
             return None
-    if op is None:
-        return None
-    return 0 if transposed ^ (plan.register_operand.get(op) == 1) else 1
+        found |= inner
+    return found
+
+
+def _only_multiplied(value: Value) -> bool:
+    """Whether nothing but MMA ops sees ``value``: the TMA unit rounds as a conversion does, but NaN to one NaN."""
+    return all(
+        isinstance(op, Mma) or (isinstance(op, _MOVES) and _only_multiplied(op.results[0])) for op in value.users
+    )
 
 
 def _wants_descriptor(op: memory.LoadView | memory.StoreView, target: GpuTarget) -> bool:

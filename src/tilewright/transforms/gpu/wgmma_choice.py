@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
-from tilewright.analysis.gpu.lowering_plan import LoweringPlan
 from tilewright.analysis.gpu.producer_slice import slice_covers
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.analysis.gpu.tma_descriptors import has_pitch, plan_lowering
+from tilewright.analysis.gpu.tma_descriptors import LoweringPlan, has_pitch, plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import depends, operand_source

@@ -123,11 +123,11 @@ class ControlFlow:
         raise AssertionError("a block without a terminator")
 
     def _wait(self, op: Op) -> None:
-        """What ``op`` waits for: see ``ordering``."""
-        w, plan = self.s.w, self.s.plan
-        if op in plan.waits_before:
+        """What ``op`` waits for."""
+        w, ordering = self.s.w, self.s.ordering
+        if op in ordering.waits:
             w.instruction("cp.async.bulk.wait_group 0;")
-        if op in plan.barriers_before:
+        if op in ordering.barriers:
             w.located("gpu.barrier")
 
     # -- if
@@ -194,7 +194,7 @@ class ControlFlow:
             s.bind_flat(body.args[1:], args)
             w.end("scf.yield", self.block(body, ForContinuation(tuple(args))))
         w.loc = op.loc
-        w.located("} {tt.num_stages = 1 : i32}" if op in s.plan.unpipelined else "}")
+        w.located("} {tt.num_stages = 1 : i32}" if op in s.ordering.unpipelined else "}")
         s.bind_flat(op.results, results)
 
     def _inits(self, body: Block, inits: Sequence[Value]) -> list[Val]:

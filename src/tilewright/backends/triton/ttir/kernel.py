@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.triton.ttir import convert, elements, linear, math, memory, shape, views
+from tilewright.backends.triton.ttir.barrier_insertion import BarrierInsertion
 from tilewright.backends.triton.ttir.control import ControlFlow
+from tilewright.backends.triton.ttir.hopper import cut_stores, register_operands
 from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import FP8
@@ -51,7 +54,13 @@ def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], how: 
     analyses = AnalysisManager(function)
     facts = analyses.get(IntegerRanges)
     plan = analyses.get(plan_lowering, target, how.descriptors, how.realign)
-    s = LoweringState(function, Writer(target, how.hide_divisibility), dialect, facts, plan)
+    register_operand: dict[Op, int] = {}
+    if target.has_wgmma:
+        register_operand = register_operands(function, plan)
+        plan = replace(plan, descriptors=cut_stores(function, plan, register_operand))
+    by_tma = frozenset(op for op in plan.descriptors if isinstance(op, memory_ops.StoreView))
+    ordering = BarrierInsertion(function, analyses.get(AliasAnalysis), by_tma)
+    s = LoweringState(function, Writer(target, how.hide_divisibility), dialect, facts, plan, ordering, register_operand)
     parameters, types = [], []
     used = _divisors(function)
     for i, value in enumerate(function.body.args):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tilewright.analysis.gpu.major_axis import has_major_axis
 from tilewright.backends.triton.ttir import convert
+from tilewright.backends.triton.ttir.hopper import has_major_axis
 from tilewright.backends.triton.ttir.shape import join, split, zero
 from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
@@ -108,7 +108,7 @@ _BYTE = 8
 def mma(s: LoweringState, op: Mma) -> Val:
     w = s.w
     x, y, acc = (_matrix(s, v) for v in (op.x, op.y, op.acc))
-    operand = s.plan.register_operand.get(op)
+    operand = s.register_operand.get(op)
     if operand == 0:
         result = _mma(s, op, w.optimization_barrier(x), y, acc)
     elif operand == 1:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tilewright.analysis.gpu.lowering_plan import axes_kept
 from tilewright.backends.triton.ttir.state import LoweringState
-from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
+from tilewright.backends.triton.ttir.text import Shape, Val, Writer, axes_kept, squeezed
 from tilewright.backends.triton.ttir.types import element
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops import shape as ops
@@ -78,7 +77,7 @@ def permute(s: LoweringState, op: ops.Permute) -> Val:
     kept = axes_kept(op.x.tile.shape)
     order = [kept.index(a) for a in op.axes if a in kept]
     x = s[op.x]
-    if op.x.op in s.plan.register_operand:
+    if op.x.op in s.register_operand:
         x = s.w.optimization_barrier(x)  # Triton would turn it around before it waits for the MMA op
     return s.w.trans(x, order)
 

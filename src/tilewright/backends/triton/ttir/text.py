@@ -27,6 +27,11 @@ def squeezed(shape: Shape) -> Shape:
     return tuple(n for n in shape if n != 1)
 
 
+def axes_kept(shape: Shape) -> Shape:
+    """The axes of ``shape`` that ``squeezed`` leaves."""
+    return tuple(k for k, n in enumerate(shape) if n != 1)
+
+
 def type_text(element: str, shape: Shape) -> str:
     """The TTIR type of a tensor of ``element``; of the element itself for rank 0."""
     if not shape:

@@ -6,11 +6,10 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import axes_kept
 from tilewright.backends.triton.ttir import memory, ordered_memory
 from tilewright.backends.triton.ttir.shape import number, split
 from tilewright.backends.triton.ttir.state import Extent, LoweringState, View
-from tilewright.backends.triton.ttir.text import Shape, Val, Writer, names
+from tilewright.backends.triton.ttir.text import Shape, Val, Writer, axes_kept, names
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.gpu_parameters import Descriptor
