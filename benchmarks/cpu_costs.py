@@ -156,7 +156,7 @@ def waking() -> float:
     for _ in range(2000):
         woken.clear()
         start = time.perf_counter()
-        pool.run(work, 2, own=lambda: woken.wait(1))
+        pool.run(work, 2, lambda: woken.wait(1))
     return statistics.median(found) * 1e6
 
 

@@ -58,7 +58,7 @@ class Late(BaseException):
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs the timers of POSIX")
 @pytest.mark.parametrize("alarms", [1, 3])
 def test_what_a_signal_handler_raises_waits_for_the_threads(alarms: int) -> None:
-    pool, main, joined = Pool(), threading.get_ident(), threading.Barrier(4)
+    pool, joined = Pool(), threading.Barrier(4)
     raised, ended, enough = [], [], threading.Event()
 
     def late(*_: Any) -> None:
@@ -70,21 +70,23 @@ def test_what_a_signal_handler_raises_waits_for_the_threads(alarms: int) -> None
 
     def work() -> None:
         joined.wait()
-        if threading.get_ident() == main:
-            signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
-            return
         enough.wait(30)
         time.sleep(0.1)
         ended.append(True)
 
+    def own() -> None:
+        joined.wait()
+        signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+        time.sleep(30)
+
     kept = signal.signal(signal.SIGALRM, late)
     try:
         with pytest.raises(Late):
-            pool.run(work, 4)
+            pool.run(work, 4, own)
     finally:
         signal.signal(signal.SIGALRM, kept)
     assert len(ended) == 3
-    pool.run(lambda: ended.append(True), 2)
+    pool.run(lambda: ended.append(True), 2, lambda: ended.append(True))
     assert len(ended) in (4, 5)  # a thread that comes too late has nothing to do
 
 
@@ -92,7 +94,7 @@ def test_threads_wake_each_other() -> None:
     """The launching one wakes two, and all of them are there at the same time."""
     pool, together = Pool(), threading.Barrier(9)
     for _ in range(3):
-        pool.run(lambda: together.wait(30), 9)
+        pool.run(lambda: together.wait(30), 9, lambda: together.wait(30))
 
 
 def test_a_caller_that_has_waited_for_the_work_waits_for_no_thread() -> None:
@@ -103,24 +105,26 @@ def test_a_caller_that_has_waited_for_the_work_waits_for_no_thread() -> None:
         began.set()
         ended.append(over.wait(30))
 
-    pool.run(work, 2, own=lambda: began.wait(30))
+    pool.run(work, 2, lambda: began.wait(30))
     assert not ended
     over.set()
-    pool.run(lambda: None, 2)
+    pool.run(lambda: None, 2, lambda: None)
 
 
 def test_what_the_work_raises_waits_for_the_threads() -> None:
-    pool, main, joined, ended = Pool(), threading.get_ident(), threading.Barrier(2), []
+    pool, joined, ended = Pool(), threading.Barrier(2), []
 
     def work() -> None:
         joined.wait()
-        if threading.get_ident() == main:
-            raise Late
         time.sleep(0.1)
         ended.append(True)
 
+    def own() -> None:
+        joined.wait()
+        raise Late
+
     with pytest.raises(Late):
-        pool.run(work, 2)
+        pool.run(work, 2, own)
     assert ended
 
 
@@ -133,7 +137,7 @@ def test_the_caller_works_alone_where_the_system_gives_no_threads(monkeypatch: p
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refused)
         for _ in range(3):
-            pool.run(lambda: calls.append(threading.get_ident()), 4)
+            pool.run(lambda: calls.append(0), 4, lambda: calls.append(threading.get_ident()))
         assert calls == [threading.get_ident()] * 3
         pool.supervise(lambda: calls.append(1), 4, None, lambda: None)
         assert len(calls) == 4

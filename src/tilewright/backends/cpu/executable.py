@@ -195,19 +195,13 @@ class CpuExecutable:
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with everything prepared that stays the same."""
-        x, y, z = grid
-        total = x * y * z
         values, rows = in_memory(arguments.values)
-        packed = self._pack(*values)
-        count = self._thread_count(total)
-        run = functools.partial(self._run, grid, total, count, packed)
-        if self._simple and count == 1:
-            run = functools.partial(self._run_alone, grid, total, packed)
+        run = functools.partial(self.launch, grid, LaunchArguments(values, ()))
         if native.available():
             with contextlib.suppress(native.NotCompiled):
                 stub = self.launch_stub(0, (), {})
                 if stub is not None:
-                    run = functools.partial(code.bound(stub, packed, grid, 0, run))
+                    run = functools.partial(code.bound(stub, self._pack(*values), grid, 0, run))
         vars(run)["rows"] = rows  # which live as long
         return run
 
@@ -243,7 +237,7 @@ class CpuExecutable:
             elif count == 1:
                 own()
             else:
-                threads.POOL.run(work, count, own=own, cancel=launch.cancel)
+                threads.POOL.run(work, count, own, launch.cancel)
             self._check(context, grid)
         except TileError:  # which says what happened where
             raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
@@ -18,7 +17,6 @@ from tilewright.system.environment import number_of_threads
 from tilewright.system.processors import available_processors
 
 INVITED = 2  # threads that each one wakes: the launching one begins its own work soon, and 64 are there in six steps
-_GLANCES = 100  # at threads that are about to end: as long as it takes to sleep and be woken
 
 
 def thread_count() -> int:
@@ -78,25 +76,12 @@ def give_scratch(memory: Scratch) -> None:
 # Which processor the calling thread runs on, -1 where the system does not tell or lets nobody choose.
 _system = ctypes.CDLL(None) if hasattr(os, "sched_setaffinity") else None
 _current_processor: Callable[[], int] = getattr(_system, "sched_getcpu", lambda: -1)
-# What lets other threads have the interpreter for a moment, and their processor; time.sleep(0) sleeps.
-_give_way: Callable[[], object] = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
 class _Job:
     """Work that several threads may join until it is closed."""
 
-    __slots__ = (
-        "_abandoned",
-        "_cancel",
-        "_closed",
-        "_done",
-        "_guests",
-        "_helpers",
-        "_idle",
-        "_lock",
-        "_queue",
-        "_work",
-    )
+    __slots__ = ("_abandoned", "_cancel", "_closed", "_guests", "_helpers", "_left", "_lock", "_queue", "_work")
 
     def __init__(
         self, work: Callable[[], object], cancel: Callable[[], None], queue: SimpleQueue[_Job], guests: int
@@ -106,9 +91,8 @@ class _Job:
         self._queue, self._guests = queue, guests
         self._cancel = cancel
         self._lock = threading.Lock()
-        self._idle = threading.Lock()  # held while ``finish`` has to wait
-        self._done = threading.Lock()  # held until threads have taken part and all of them have left
-        self._done.acquire()
+        self._left = threading.Lock()  # held until a thread has taken part, and while some do
+        self._left.acquire()
         self._helpers = 0
         self._closed = self._abandoned = False
 
@@ -126,6 +110,7 @@ class _Job:
             if self._closed:
                 return
             self._helpers += 1
+            self._left.acquire(blocking=False)  # others may hold it
         try:
             self.invite()
             self._work()
@@ -136,14 +121,11 @@ class _Job:
         with self._lock:
             self._helpers -= 1
             if not self._helpers:
-                if self._done.locked():
-                    self._done.release()
-                if self._idle.locked():
-                    self._idle.release()
+                self._left.release()
 
     def is_done(self, seconds: float) -> bool:
         """Whether a thread has taken part and none does after at most so many seconds."""
-        return self._done.acquire(timeout=seconds)
+        return self._left.acquire(timeout=seconds)
 
     def finish(self) -> None:
         """Admit no more threads, and wait for those that take part. What a signal handler raises meanwhile, as that of
@@ -166,18 +148,11 @@ class _Job:
             self._closed = self._abandoned = True
 
     def _wait(self) -> None:
-        """Does what is left of that where it was left before."""
         with self._lock:
-            if self._abandoned:
-                return
-            if self._helpers and not self._idle.locked():
-                self._idle.acquire()
             self._closed = True
-        for _ in range(_GLANCES):
-            if not self._helpers:
+            if self._abandoned or not self._helpers:
                 return
-            _give_way()
-        self._idle.acquire()
+        self._left.acquire()
 
 
 class Pool:
@@ -203,13 +178,11 @@ class Pool:
         self,
         work: Callable[[], object],
         threads: int,
-        *,
-        own: Callable[[], object] | None = None,
+        own: Callable[[], object],
         cancel: Callable[[], None] = lambda: None,
     ) -> None:
-        """Call ``own`` in this thread, which waits for what the others do, or else ``work``, and ``work`` in up to
-        ``threads - 1`` others; return when all have ended it. What is raised in this thread meanwhile calls ``cancel``,
-        which is to end them soon.
+        """Call ``work`` in up to ``threads - 1`` other threads, and ``own`` in this one, which waits for what they do.
+        What is raised in this thread meanwhile calls ``cancel``, which is to end them soon, and waits for them.
 
         Every call of this method gets threads of its own, as blocks of one kernel may wait for each other. Where the
         system gives no more threads, the others do the work.
@@ -220,9 +193,8 @@ class Pool:
         try:
             self._make_way(threads)
             job.invite()
-            (own or work)()
-            if own is not None:
-                job.abandon()
+            own()
+            job.abandon()
         except BaseException:
             cancel()
             raise
