@@ -26,28 +26,12 @@ _REMEMBERED = 64  # layouts of a kernel
 _TILE = 8, 256  # rows and elements: 4 KB of 16 bits; others are no faster (benchmarks/results/gpu_constants.md)
 _WIDEST = 65535  # tiles of a row that a grid has
 
-# No word of how the copy is aligned: for stores of whole units the tile would have to change its layout, through shared
-# memory, which takes longer than small stores do.
+# No word of how a copy that is not transposed is aligned: for stores of whole units the tile would have to change its
+# layout, as it does to be transposed, through shared memory, which takes longer than small stores do.
 _KERNEL = """
-func @align(%source: ptr<TYPE> = "source".base noalias, %copy: ptr<TYPE> = "copy".base noalias,
-            %rows: i64 = "rows".scalar, %columns: i64 = "columns".scalar,
-            %step: i64 = "step".scalar, %pitch: i64 = "pitch".scalar) {
-  %i = bid() {axis = 0} : i32
-  %j = bid() {axis = 1} : i32
-  %x = make_tensor_view(%source, [%rows, %columns], [%step]) {type = !VIEW} : VIEW
-  %xs = make_partition_view(%x) {type = !TILES} : TILES
-  %tile = load_view(%xs, [%i, %j]) {in_bounds = (false, false), allow_tma = false} : TYPE[SHAPE]
-  %y = make_tensor_view(%copy, [%rows, %columns], [%pitch]) {type = !VIEW} : VIEW
-  %ys = make_partition_view(%y) {type = !TILES} : TILES
-  store_view(%ys, %tile, [%i, %j]) {in_bounds = (false, false), allow_tma = false}
-  return()
-}
-"""
-# Of arrays whose addresses and sizes are whole units, the tile changes its layout anyway.
-_TRANSPOSING_KERNEL = """
-func @transpose(%source0: ptr<TYPE> = "source".base noalias, %copy0: ptr<TYPE> = "copy".base noalias,
-                %rows0: i64 = "rows".scalar, %columns0: i64 = "columns".scalar,
-                %step0: i64 = "step".scalar, %pitch0: i64 = "pitch".scalar) {
+func @NAME(%source0: ptr<TYPE> = "source".base noalias, %copy0: ptr<TYPE> = "copy".base noalias,
+           %rows0: i64 = "rows".scalar, %columns0: i64 = "columns".scalar,
+           %step0: i64 = "step".scalar, %pitch0: i64 = "pitch".scalar) {
   %source = assume_divisible(%source0) {divisor = BYTES} : ptr<TYPE>
   %copy = assume_divisible(%copy0) {divisor = BYTES} : ptr<TYPE>
   %rows = assume_divisible(%rows0) {divisor = ITEMS} : i64
@@ -59,10 +43,10 @@ func @transpose(%source0: ptr<TYPE> = "source".base noalias, %copy0: ptr<TYPE> =
   %x = make_tensor_view(%source, [%rows, %columns], [%step]) {type = !VIEW} : VIEW
   %xs = make_partition_view(%x) {type = !TILES} : TILES
   %tile = load_view(%xs, [%i, %j]) {in_bounds = (false, false), allow_tma = false} : TYPE[SHAPE]
-  %transposed = permute(%tile) {axes = (1, 0)} : TYPE[SHAPE]
-  %y = make_tensor_view(%copy, [%columns, %rows], [%pitch]) {type = !VIEW} : VIEW
+  PERMUTE
+  %y = make_tensor_view(%copy, [EXTENTS], [%pitch]) {type = !VIEW} : VIEW
   %ys = make_partition_view(%y) {type = !TILES} : TILES
-  store_view(%ys, %transposed, [%j, %i]) {in_bounds = (false, false), allow_tma = false}
+  store_view(%ys, COPIED, [INDICES]) {in_bounds = (false, false), allow_tma = false}
   return()
 }
 """
@@ -87,14 +71,19 @@ class Kind(NamedTuple):
 def kernel(kind: Kind) -> Function:
     """What writes copies of this kind."""
     words = {
+        "NAME": "transpose" if kind.transposed else "align",
+        "PERMUTE": "%transposed = permute(%tile) {axes = (1, 0)} : TYPE[SHAPE]" if kind.transposed else "",
+        "EXTENTS": "%columns, %rows" if kind.transposed else "%rows, %columns",
+        "COPIED": "%transposed" if kind.transposed else "%tile",
+        "INDICES": "%j, %i" if kind.transposed else "%i, %j",
         "TILES": "partition<VIEW,[SHAPE],[0,1],undetermined,[SHAPE]>",
         "VIEW": "view<TYPE,[?,?],[?,1],i64>",
         "SHAPE": "{},{}".format(*kind.tile),
         "TYPE": f"u{8 * kind.item}",
-        "BYTES": str(_UNIT if kind.aligned else kind.item),
+        "BYTES": str(_UNIT if kind.aligned else kind.item if kind.transposed else 1),
         "ITEMS": str(_UNIT // kind.item if kind.aligned else 1),
     }
-    text = _TRANSPOSING_KERNEL if kind.transposed else _KERNEL
+    text = _KERNEL
     for word, meaning in words.items():
         text = text.replace(word, meaning)
     return parse_function(text)
