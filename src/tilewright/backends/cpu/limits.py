@@ -10,9 +10,10 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
 
-import llvmlite.binding as llvm
 import numpy as np
 
+from tilewright.backends.cpu.target import host, new_machine
+from tilewright.backends.native.jit import MachineCode
 from tilewright.backends.native.templates import filled
 
 _MEGABYTES = 256  # of each array that is copied: more than any last-level cache
@@ -122,11 +123,9 @@ def _fastest(work: Sequence[Callable[[], object]], repetitions: int = _REPETITIO
     return best
 
 
-def _multiply_adds(element: str) -> tuple[Callable[[], object], float, llvm.ExecutionEngine]:
+def _multiply_adds(element: str) -> tuple[Callable[[], object], float, MachineCode]:
     """A function of independent chains of multiply-adds, its operations, and what keeps it in memory."""
-    features = llvm.get_host_cpu_features()
-    bits = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
-    lanes = bits // (32 if element == "float" else 64)
+    lanes = host().lanes(4 if element == "float" else 8)
     vector, chains = f"<{lanes} x {element}>", range(_CHAINS)
     one = ", ".join([f"{element} 1.0"] * lanes)
     function_of = f"@llvm.fma.v{lanes}f{32 if element == 'float' else 64}"
@@ -149,15 +148,7 @@ def _multiply_adds(element: str) -> tuple[Callable[[], object], float, llvm.Exec
     return (lambda: function(_ITERATIONS, 0.5)), 2.0 * lanes * _CHAINS * _ITERATIONS, engine
 
 
-def _compiled(text: str, name: str, result: Any, *arguments: Any) -> tuple[Any, llvm.ExecutionEngine]:
+def _compiled(text: str, name: str, result: Any, *arguments: Any) -> tuple[Any, MachineCode]:
     """A function of LLVM IR as one of Python, which runs without the lock, and what keeps it in memory."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features()
-    width = ",-prefer-256-bit" if features.get("avx512f") else ""
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features.flatten() + width, opt=3
-    )
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), machine)
-    engine.finalize_object()
-    return ctypes.CFUNCTYPE(result, *arguments)(engine.get_function_address(name)), engine
+    code = MachineCode(text, new_machine(host(), level=3))
+    return ctypes.CFUNCTYPE(result, *arguments)(code.address(name)), code
