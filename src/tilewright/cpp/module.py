@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
-from tilewright.backends.base import Backend
 from tilewright.backends.registry import backend_names
 from tilewright.cpp.translation import Request, kernel_function, kernel_names
 from tilewright.frontend.cpp.source import declared_kernels, with_keywords
@@ -19,9 +18,6 @@ from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError, TileSyntaxError
 from tilewright.ir.location import Loc
 from tilewright.runtime.alignment import with_alignment
-from tilewright.runtime.arrays import RuntimeValues
-from tilewright.runtime.backend_choice import requested
-from tilewright.runtime.launch_plan import LaunchPlan
 from tilewright.runtime.launchable import Launchable
 from tilewright.runtime.layout import ArgumentRef
 from tilewright.runtime.rules import Rule
@@ -181,7 +177,7 @@ class Kernel(Launchable):
         self.function = function
         self._checked = checked
         self.__name__ = self.name
-        self._target = target
+        self.backend = target
         types = [value.tile.dtype for value in function.body.args]
         self._parameters = [
             (ArgumentRef(self.name, param.argument), Rule(declared=dtype))
@@ -189,7 +185,7 @@ class Kernel(Launchable):
         ]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._request, self._target, self.name, self.options)
+        return _restored, (self._request, self.backend, self.name, self.options)
 
     @property
     def parameters(self) -> Sequence[tuple[ArgumentRef, Rule]]:
@@ -203,12 +199,6 @@ class Kernel(Launchable):
     def trace_checked(self, signature: Signature) -> Function:
         """The IR of a checked program (``TW_CHECKED`` in our headers)."""
         return with_alignment(self._checked(), signature)
-
-    def plan_for(self, args: Any, backend: str | None, runtime: RuntimeValues) -> LaunchPlan:
-        return super().plan_for(args, backend or requested() or self._target, runtime)
-
-    def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
-        return super().described(args, backend or requested() or self._target)
 
     def __repr__(self) -> str:
         return f"<Tile C++ kernel {self.name} of {self.function.loc.file}>"

@@ -49,6 +49,7 @@ class Launchable:
     defaults: Mapping[str, Any] = MappingProxyType({})  # what the source gives parameters that a launch leaves out
     variable = "kernel"  # what it is in messages that show how programs use it
     own_parameters: int | None = None  # how many of the parameters launches give, where not all
+    backend: str | None = None  # the name of that for launches that ask for none
 
     def __init__(self) -> None:
         self.plans: dict[Any, LaunchPlan] = {}
@@ -149,7 +150,7 @@ class Launchable:
         """The launch with the arguments ``args``, whose run-time numbers go to ``runtime``."""
         if self.defaults:
             args = self.completed(args, {})
-        name, keys = requested(backend), self._argument_keys(args, runtime)
+        name, keys = requested(backend) or self.backend, self._argument_keys(args, runtime)
         key = name, variable("TILEWRIGHT_CHECK"), *keys
         last, plan = self.last
         if key != last:  # cheaper than hashing it
@@ -168,7 +169,8 @@ class Launchable:
 
     def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
         """What a launch with these arguments is keyed on, and the backend that would run it. Nothing is compiled."""
-        signature, chosen, _ = self._bound(requested(backend), self._argument_keys(args, RuntimeValues()))
+        keys = self._argument_keys(args, RuntimeValues())
+        signature, chosen, _ = self._bound(requested(backend) or self.backend, keys)
         self._traced = None  # what the source names may be something else when it is compiled
         return signature, chosen
 
@@ -234,7 +236,7 @@ class Launchable:
         but for None, which stands for the GPU of this machine. ValueError for an unknown architecture; RuntimeError
         where the compiler is not installed; TileError when the kernel is wrong.
         """
-        signature, _ = self._signature(self._argument_keys(kernel_args, RuntimeValues()))
+        signature, _ = self.regions(kernel_args)
         backend = default = compiling_for(target)
         if requested() is None:
             backend = self._taking(signature, backend, lambda name: compiling_for(target, name))
