@@ -117,7 +117,7 @@ def cases(draw: st.DrawFn) -> Case:
     hidden, ctas = draw(st.integers(0, 2)), draw(st.sampled_from([1, 2, 4]))
     shared, warps = draw(st.sampled_from([0, 1 << 16])), draw(st.sampled_from([1, 4, 8]))
     grid = draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9)))
-    binary = GpuBinary(b"", "kernel", warps, ctas, shared, 0, (HALF_TILE,) * len(maps))
+    binary = GpuBinary(b"", "kernel", 32 * warps, ctas, shared, (HALF_TILE,) * len(maps))
     paired = any(d.pairs for d in descriptors)
     cluster = 2 if paired else ctas
     attributes = [] if cluster == 1 or (paired and grid[0] % 2) else cluster_attributes(cluster)
@@ -189,12 +189,12 @@ def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: py
     monkeypatch.setattr(driver, "load", lambda: on)
     monkeypatch.setattr(driver, "device", lambda index: on)
     function: Any = SimpleNamespace(name="kernel", params=())
-    binary = GpuBinary(b"", "kernel", 4, 1, 100, 0, ())
+    binary = GpuBinary(b"", "kernel", 128, 1, 100, ())
     kernel = GpuExecutable(function, Artifact(binary, ("u64",), (), 0, depths=(8, 6)), FIRST, dict)
     variants = {}
     for handle, stages, blocks, other in (
         (24, 8, 1, dataclasses.replace(binary, shared_bytes=900)),
-        (32, 6, 2, dataclasses.replace(binary, num_warps=8)),
+        (32, 6, 2, dataclasses.replace(binary, threads=256)),
     ):
         constraints = dataclasses.replace(FIRST, stages=stages, blocks=blocks)
         variants[constraints] = GpuExecutable(function, Artifact(other, ("u64",), (), 0), constraints, dict)
@@ -213,7 +213,7 @@ def test_small_values_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> Non
     on.sizes = [8, 8]
     monkeypatch.setattr(driver, "load", lambda: on)
     function: Any = SimpleNamespace(name="kernel", params=())
-    binary = GpuBinary(b"", "kernel", 4, 1, 0, 0, ())
+    binary = GpuBinary(b"", "kernel", 128, 1, 0, ())
     kernel = GpuExecutable(function, Artifact(binary, ("i64", "i64"), (), 0), FIRST, dict)
     kernel.least = [(0, 0), (1, 1)]
     kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
@@ -235,7 +235,7 @@ def test_tables_by_value_are_those_of_python(monkeypatch: pytest.MonkeyPatch, co
     shape, strides = (("t", 1, 1), ("t", 2, 1)), (("t", 3, 1), ("c", 1, 1))
     listed = (Descriptor(1, shape, strides, (0, 1), (64, 32), "f16", listed=True),) * tiles
     table = TableParameter(1, 5, listed, (HALF_TILE,) * tiles, by_value=True)
-    binary = GpuBinary(b"", "kernel", 4, 1, 0, 0, ())
+    binary = GpuBinary(b"", "kernel", 128, 1, 0, ())
     artifact = Artifact(binary, ("i32", "u64", "f32"), (), 0, tables=(table,), capacity=4)
     kernel = GpuExecutable(SimpleNamespace(name="kernel", params=()), artifact, FIRST, dict)  # type: ignore[arg-type]
     kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]

@@ -167,7 +167,7 @@ def test_recorded_launches_are_of_kernels_with_their_variants(gpus: Gpus, monkey
     def make(function: Any, variant: Any) -> Any:
         asked.append(variant)
         described = [replace(d, needs_realign=True)] if variant is None else []
-        binary = GpuBinary(b"", "kernel", 4, 1, 0, 0, tuple(_BOX for _ in described))
+        binary = GpuBinary(b"", "kernel", 128, 1, 0, tuple(_BOX for _ in described))
         formats = tuple("i64" if p.role == "scalar" else "u64" for p in function.params)
         made = GpuExecutable(
             function,

@@ -206,7 +206,7 @@ def executable(
 
     def loaded(variant: Constraints, handle: int, **chosen: Any) -> GpuExecutable:
         described = maps if variant.descriptors else ()
-        binary = GpuBinary(b"", "kernel", 4, 1, chosen.pop("shared", 0), 0, tuple(meta for _, meta in described))
+        binary = GpuBinary(b"", "kernel", 128, 1, chosen.pop("shared", 0), tuple(meta for _, meta in described))
         descriptors, hidden = tuple(d for d, _ in described), max(4 - len(formats), 0)
         made = GpuExecutable(function, Artifact(binary, formats, descriptors, hidden, **chosen), variant, dict)
         for device in (0, 1):

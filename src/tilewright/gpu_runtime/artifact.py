@@ -12,24 +12,16 @@ from tilewright.ir.gpu_parameters import Descriptor, TableParameter
 
 @dataclass(frozen=True)
 class GpuBinary:
-    """Machine code of one kernel, and what a launch needs to know of it. ``texts`` are the stages of compilation.
-
-    A block is launched with ``threads`` or, where that is 0, with 32 for each of ``num_warps``.
-    """
+    """Machine code of one kernel, and what a launch needs to know of it: the ``threads`` of a block among it. ``texts``
+    are the stages of compilation."""
 
     code: bytes
     symbol: str
-    num_warps: int
+    threads: int
     num_ctas: int
     shared_bytes: int
-    scratch_bytes: int
     descriptors: tuple[dict[str, Any], ...]
-    threads: int = 0
     texts: Mapping[str, str] = field(default_factory=dict, compare=False)
-
-    @property
-    def block_threads(self) -> int:
-        return self.threads or 32 * self.num_warps
 
 
 @dataclass(frozen=True)

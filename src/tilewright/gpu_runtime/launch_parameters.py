@@ -35,7 +35,7 @@ class ParameterLayout:
         self.attributes = b"".join(_attributes(2 if self.pairs else binary.num_ctas))
         tables = artifact.tables, artifact.capacity
         self._described = (self.formats, self.added, artifact.descriptors, binary.descriptors, *tables)
-        self._threads = binary.block_threads
+        self._threads = binary.threads
 
     @property
     def attribute_count(self) -> int:

@@ -69,7 +69,7 @@ def test_kernels_compile_for_gpus_that_are_not_here(target: str) -> None:
     again = serialization.from_bytes(found.function, data, {}, None)
     assert serialization.to_bytes(again) == data
     binary = again.artifact.binary  # type: ignore[attr-defined]
-    assert binary.code.startswith(b"\x7fELF") and binary.block_threads == 1 and binary.symbol == "scaled_sum"
+    assert binary.code.startswith(b"\x7fELF") and binary.threads == 1 and binary.symbol == "scaled_sum"
 
 
 @ct.kernel

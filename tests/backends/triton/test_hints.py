@@ -32,7 +32,7 @@ def test_hints() -> None:
     amd = compiled(copy, (x, x.copy()), "gfx942").binary.texts["compile decisions"]
     assert "at most: no limit" in amd and "ignored hints: occupancy, latency\n" in amd
     wide = compiled(copy.replace_hints(num_worker_warps=32), (x, x.copy()), "gfx942").binary
-    assert wide.num_warps == 16 and "ignored hints: num_worker_warps, " in wide.texts["compile decisions"]
+    assert wide.threads == 16 * 64 and "ignored hints: num_worker_warps, " in wide.texts["compile decisions"]
     options = compiled(copy, (x, x.copy()), "sm_90", num_warps=4, maxnreg=48).binary.texts["compile decisions"]
     assert "at most: 48" in options and "ignored hints: num_worker_warps, latency\n" in options
 

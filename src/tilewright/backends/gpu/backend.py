@@ -25,7 +25,6 @@ from tilewright.gpu_runtime.constraints import Constraints, compile_under, rende
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_stage import DEEPER, MAX_WARPS
-from tilewright.ir.layouts import LANES
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.pipelines import optimize
 
@@ -98,10 +97,9 @@ def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Mappin
     binary = GpuBinary(
         code=code,
         symbol=compiled.name,
-        num_warps=compiled.threads // LANES,
+        threads=compiled.threads,
         num_ctas=compiled.num_ctas,
         shared_bytes=compiled.shared_bytes,
-        scratch_bytes=0,
         descriptors=tuple(map(box_of, compiled.maps)),
         texts=texts,
     )

@@ -65,12 +65,10 @@ class TileIRBackend(DriverBackend[str]):
         binary = GpuBinary(
             code=code,
             symbol=entry_name(function),
-            num_warps=0,
+            threads=1,
             num_ctas=1,
             shared_bytes=0,
-            scratch_bytes=0,
             descriptors=(),
-            threads=1,
         )
         tables = tuple(table_parameters(function))
         return Artifact(binary, formats_of(function), (), 0, tables=tables, fallback=fallback)

@@ -103,10 +103,9 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
     return GpuBinary(
         code=binary,
         symbol=m.name,
-        num_warps=getattr(m, "num_warps", options.num_warps),
+        threads=target.warp_size * getattr(m, "num_warps", options.num_warps),
         num_ctas=getattr(m, "num_ctas", 1),
         shared_bytes=m.shared,
-        scratch_bytes=getattr(m, "global_scratch_size", 0) or 0,
         descriptors=tuple(dict(d) for d in getattr(m, "tensordesc_meta", None) or ()),
         texts=texts,
     )

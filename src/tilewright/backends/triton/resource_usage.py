@@ -27,7 +27,7 @@ _AMD = {
 def resource_usage(binary: GpuBinary, target: GpuTarget) -> dict[str, int]:
     """What a block and its threads take, by what it is."""
     found = {
-        "threads per block": target.warp_size * binary.num_warps,
+        "threads per block": binary.threads,
         "bytes of shared memory per block, of " + str(target.shared_memory): binary.shared_bytes,
     }
     if target.is_cuda:
