@@ -247,6 +247,37 @@ def test_accumulation_in_a_loop_over_ragged_arrays() -> None:
     )
 
 
+@ct.kernel
+def product_and_sums(a, b, c, sums, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((TM, TN), c.dtype)
+    for k in range(ct.num_tiles(a, 1, (TM, TK))):
+        left = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(left, ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO), total)
+    ct.store(c, (i, j), total)
+    ct.store(sums, (i, j), ct.sum(total, axis=0, keepdims=True))
+
+
+@pytest.mark.parametrize(("dtype", "turned"), [(float32, False), (float64, False), (float32, True)])
+@pytest.mark.parametrize("tile", [(32, 32, 32), (64, 16, 8), (4, 64, 16)])
+@pytest.mark.parametrize("shape", [(21, 45, 19), (33, 70, 3), (64, 64, 65), (7, 5, 130)])
+def test_products_read_operands_up_to_their_ends(
+    dtype: DType, turned: bool, tile: tuple[int, int, int], shape: tuple[int, int, int]
+) -> None:
+    """The left operand lies among numbers that are none; the right one has more rows; padded rows add zeros."""
+    m, n, depth = shape
+    room = np.full((depth + 9, m + 9) if turned else (m + 9, depth + 9), np.nan, dtype.storage)
+    a = (room.T if turned else room)[:m, :depth]
+    a[...] = random_array(dtype, (m, depth))
+    b, blocks = random_array(dtype, (depth + 5, n), 1), (-(-m // tile[0]), -(-n // tile[1]))
+    c, sums = np.empty((m, n), dtype.storage), np.empty((blocks[0], n), dtype.storage)
+    ct.launch(None, blocks, product_and_sums, (a, b, c, sums, *tile), backend="cpu")
+    wanted = a @ b[:depth]
+    np.testing.assert_array_equal(c, wanted)
+    parts = [wanted[i : i + tile[0]].sum(axis=0) for i in range(0, m, tile[0])]
+    np.testing.assert_array_equal(sums, parts)
+
+
 SHAPES = [(64,), (4, 1024), (256, 4), (8, 2), (4, 64, 2), (1, 8), (16, 1), (2, 2, 2, 2), (2048,)]
 REDUCED = [float32, float16, float64, int32, int8]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,14 +10,14 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from tilewright.backends.branches import phi_of
-from tilewright.backends.cpu.codegen import index
+from tilewright.backends.cpu.codegen import index, views
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.groups import Group, emit_elements, lanes_for
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.lanes import integers
 from tilewright.backends.cpu.codegen.loop_nests import NestWork
 from tilewright.backends.cpu.codegen.mma_dot import DotKernel
-from tilewright.backends.cpu.codegen.mma_kernel import UNROLL, Accumulator, Kernel, TransposedKernel, blocking
+from tilewright.backends.cpu.codegen.mma_kernel import Accumulator, Kernel, TransposedKernel, blocking
 from tilewright.backends.cpu.codegen.mma_tiles import TileKernel
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.panels import Rearrangement
@@ -28,7 +29,6 @@ from tilewright.backends.external import defined_once
 from tilewright.backends.vector.types import F32, F64, I1, I16, I32, I64, with_lanes
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import bfloat16, float32, int8
-from tilewright.ir.layouts import log2
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import padding_value
@@ -54,20 +54,26 @@ class Matrix(NamedTuple):
 def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     x, y = op.x, op.y
     product = Product.of(op)
-    padded, work, _, *lines = nest.scratch
+    padded, work, _, *padded_lines = nest.scratch
     dot = None if work is None else dot_instruction(state.processor, product)
-    left = _operand(state, nest, x, padded, nest.transposed, narrow=dot is not None and product.x is bfloat16)
-    if isinstance(y.op, Permute) and y.op in nest.body.ops:
-        right = _operand(state, nest, y.op.x, lines[0] if lines else None)._replace(transposed=True)
+    lines_of = y.op.x if isinstance(y.op, Permute) and y.op in nest.body.ops else None
+    rows, *along = (_valid_elements(state, *of) for of in ((x, -2), (x, -1), (y, -2)))
+    depth = product.k if None in along else index.maximum(state.builder, *along)
+    needed = None
+    if dot is None and lines_of is None and rows is not None and along[0] is not None:
+        needed = product.m if blocking(state, product).rows == product.m else rows, depth
+    valid = product.m if rows is None else rows, depth
+    narrow = dot is not None and product.x is bfloat16
+    left = _operand(state, nest, x, padded, nest.transposed, needed=needed, narrow=narrow)
+    if lines_of is not None:
+        right = _operand(state, nest, lines_of, padded_lines[0] if padded_lines else None)._replace(transposed=True)
     else:
         right = buffered(state.tile_buffer(y), product.n)
     accumulator = _accumulator(state, nest, op.acc)
     source = _reshaped(y).op
     interleaved = isinstance(source, LoopNest) and _reader(state, source) is not None
-    valid = _valid_elements(state, x, -2)
-    rows = product.m if valid is None else valid
     work_buffer = None if work is None or dot is None else state.buffer(work, int8, dot.scratch_bytes(product))
-    multiply(state, op, product, (left, right), accumulator, (rows, _depth(state, x, y)), dot, work_buffer, interleaved)
+    multiply(state, op, product, (left, right), accumulator, valid, dot, work_buffer, interleaved)
     if product.out.short == "f16":
         _round(state, accumulator.buffer)
     bind(state, nest, accumulator.buffer)
@@ -106,18 +112,6 @@ def buffered(buffer: Buffer, depth: int) -> Matrix:
     return Matrix(buffer.pointer, depth, 1)
 
 
-def _depth(state: State, x: Value, y: Value) -> Index:
-    """The number of columns of ``x`` and rows of ``y`` behind which both are padded with zeros."""
-    depth = x.tile.shape[-1]
-    valid = _valid_elements(state, x, -1), _valid_elements(state, y, -2)
-    if valid[0] is None or valid[1] is None:
-        return depth
-    unroll, builder = min(UNROLL, depth), state.builder
-    most = index.maximum(builder, valid[0], valid[1])
-    steps = index.shift_right(builder, index.add(builder, most, unroll - 1), log2(unroll))
-    return index.minimum(builder, index.mul(builder, index.maximum(builder, steps, 1), unroll), depth)
-
-
 def _valid_elements(state: State, x: Value, axis: int) -> Index | None:
     """How many elements along ``axis`` come from an array, with zeros behind them. None when that is not known."""
     load = _loaded(x).op
@@ -154,12 +148,20 @@ def _loaded(x: Value) -> Value:
 
 
 def _operand(
-    state: State, nest: LoopNest, x: Value, padded: int | None, axis: int | None = None, *, narrow: bool = False
+    state: State,
+    nest: LoopNest,
+    x: Value,
+    padded: int | None,
+    axis: int | None = None,
+    *,
+    needed: tuple[Index, Index] | None = None,
+    narrow: bool = False,
 ) -> Matrix:
     """An operand: in a buffer, or where it was loaded from if that can be read as it is.
 
     Where the tile may leave its array, the buffer at ``padded`` takes it, padded, if it does, read along ``axis`` if
-    that is not the last one; ``narrow`` asks for elements as they are in the array there.
+    that is not the last one; ``narrow`` asks for elements as they are in the array there. It may leave it beyond the
+    rows and columns that are ``needed``.
     """
     load, depth = _reshaped(x), x.tile.shape[-1]
     if not is_array_tile(load):
@@ -171,8 +173,14 @@ def _operand(
     if padded is None:
         return direct
     buffer = state.buffer(padded, x.tile.dtype, x.tile.size)
-    assert tile.inside is not None
-    with builder.if_else(tile.inside, likely=True) as (then, orelse):
+    inside = tile.inside
+    if needed is not None:
+        lengths = iter(needed)
+        counts = [next(lengths) if n > 1 else 1 for n in tile.shape]
+        ends = [views.fits(builder, *end) for *end, c in zip(tile.origins, tile.extents, counts, tile.checked) if c]
+        inside = functools.reduce(builder.and_, ends)
+    assert inside is not None
+    with builder.if_else(inside, likely=True) as (then, orelse):
         with then:
             first = builder.block
         with orelse:

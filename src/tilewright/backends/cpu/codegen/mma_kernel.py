@@ -77,6 +77,7 @@ class Kernel:
     """Emits the body of a matmul of fixed sizes but for k, where it is more than a few."""
 
     unroll: ClassVar[int] = UNROLL
+    least_steps: ClassVar[int] = 1
 
     def __init__(
         self, state: State, function: ir.Function, p: Product, accumulator: Accumulator, *, packed: bool
@@ -104,24 +105,19 @@ class Kernel:
         builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         nest = Nest(builder)
         column = nest.begin(self.n, self.block.columns) if self.n > self.block.columns else 0
-        rows, left_over = self.block.rows, self.m % self.block.rows
-        whole = self.m - left_over
-        valid = index.minimum(builder, self._rounded(builder, self.height, rows), whole)
-        row = nest.begin(valid, rows) if whole > rows else 0
-        level = nest.level - (whole > rows)
-        self._rows(nest, row, column, rows)
-        nest.close(level)
-        if whole > rows:
-            self._zero_rows(nest, valid, whole, column)
-        if left_over:
-            self._rows(nest, whole, column, left_over)
+        if self.m == self.block.rows:
+            self._rows(nest, 0, column, self.m)
+        else:
+            first, left_over = as_value(0), self.m % self.block.rows or 1
+            for rows in dict.fromkeys((self.block.rows, left_over, 1)):
+                rest = builder.urem(builder.sub(self.height, first), I64(rows))
+                end, level = builder.sub(self.height, rest), nest.level
+                self._rows(nest, nest.begin(end, rows, first, guarded=True), column, rows)
+                nest.close(level)
+                first = end
+            self._zero_rows(nest, first, self.m, column)
         nest.close()
         builder.ret_void()
-
-    def _rounded(self, builder: ir.IRBuilder, count: ir.Value, step: int) -> ir.Value:
-        """The next multiple of ``step``, which is not zero."""
-        steps = builder.udiv(builder.add(count, ir.Constant(I64, step - 1)), ir.Constant(I64, step))
-        return as_value(index.maximum(builder, index.mul(builder, steps, step), step))
 
     def _zero_rows(self, nest: Nest, first: Index, end: int, column: Index) -> None:
         """Rows of the left operand that are zero, from ``first`` on: what they add is the same for all of them.
@@ -161,9 +157,8 @@ class Kernel:
             ]
             for i in range(rows)
         ]
-        accumulators = self._sum(
-            nest, row, column, [self._start(nest, row, i, column, line) for i, line in enumerate(out)]
-        )
+        start = [self._start(nest, row, i, column, line) for i, line in enumerate(out)]
+        accumulators = self._sum(nest, row, column, start)
         for line, pointers in zip(accumulators, out):
             for value, pointer in zip(line, pointers):
                 nest.builder.store(self._finished(nest, value), pointer, align=4)
@@ -189,16 +184,19 @@ class Kernel:
         return nest.builder.gep(self.factors, [as_value(at)], source_etype=self.type)
 
     def _sum(self, nest: Nest, row: Index, column: Index, accumulators: list[list[ir.Value]]) -> list[list[ir.Value]]:
-        """Add the products along k to ``accumulators``."""
-        builder, unroll = nest.builder, self.steps
+        """Add the products along k to ``accumulators``: several steps at a time, then what is left over."""
+        builder, first = nest.builder, as_value(0)
         lines = [index.mul(builder, index.add(builder, row, i), self.row) for i in range(len(accumulators))]
-        k = nest.begin(self.depth, unroll) if unroll == self.unroll else 0
-        current = accumulators if isinstance(k, int) else [[nest.carry(v) for v in line] for line in accumulators]
-        for u in range(unroll):
-            current = self._step(nest, lines, column, k, u, current)
-        if not isinstance(k, int):
-            nest.end([v for line in current for v in line])
-        return current
+        for unroll in dict.fromkeys((self.steps, min(self.steps, self.least_steps))):
+            end = builder.and_(self.depth, I64(-unroll))
+            k = nest.begin(end, unroll, first, guarded=True)
+            current = [[nest.carry(v) for v in line] for line in accumulators]
+            for u in range(unroll):
+                current = self._step(nest, lines, column, k, u, current)
+            final = iter(nest.end([v for line in current for v in line]))
+            accumulators = [[next(final) for _ in line] for line in accumulators]
+            first = end
+        return accumulators
 
     def _finished(self, nest: Nest, value: ir.Value) -> ir.Value:
         """``value`` plus what was left out: positive zeros, which change negative ones."""
@@ -266,6 +264,7 @@ class TransposedKernel(Kernel):
     """
 
     unroll: ClassVar[int] = 16
+    least_steps: ClassVar[int] = 16
 
     def blocking(self, state: State, p: Product) -> Blocking:
         return Blocking(p.m, 1, state.processor.lanes(8 if p.out is float64 else 4))

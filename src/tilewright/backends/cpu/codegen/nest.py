@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from llvmlite import ir
 
+from tilewright.backends.branches import phi_of
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.vector.types import I64
 
@@ -22,6 +23,7 @@ class _Loop:
     count: Index
     step: int
     start: Index
+    guarded: bool
     carried: list[tuple[ir.PhiInstr, ir.Value]] = field(default_factory=list)
 
 
@@ -43,16 +45,16 @@ class Nest:
         """The builder of the innermost loop."""
         return self.builders[-1]
 
-    def begin(self, count: Index, step: int = 1, start: Index = 0) -> Index:
+    def begin(self, count: Index, step: int = 1, start: Index = 0, *, guarded: bool = False) -> Index:
         """Open a loop of an index that runs over start, start + step, ... below ``count``; returns the index.
 
-        It runs over start in any case.
+        It runs over start in any case, unless it is ``guarded``.
         """
         header = self.builder.append_basic_block(self._name)
         builder = ir.IRBuilder(header)
         builder.debug_metadata = self.builder.debug_metadata
         induction = builder.phi(I64)
-        self._loops.append(_Loop(header, induction, count, step, start))
+        self._loops.append(_Loop(header, induction, count, step, start, guarded))
         self.builders.append(builder)
         return induction
 
@@ -62,8 +64,8 @@ class Nest:
         self._loops[-1].carried.append((phi, init))
         return phi
 
-    def end(self, nexts: Sequence[ir.Value] = ()) -> None:
-        """Close the innermost loop; ``nexts`` are the next values of the carried ones, and final after the loop."""
+    def end(self, nexts: Sequence[ir.Value] = ()) -> Sequence[ir.Value]:
+        """Close the innermost loop; ``nexts`` are the next values of the carried ones. Returns the final ones."""
         loop, builder = self._loops.pop(), self.builders.pop()
         outer = self.builder
         after = builder.append_basic_block("after")
@@ -74,8 +76,15 @@ class Nest:
             phi.add_incoming(init, outer.block)
             phi.add_incoming(value, builder.block)
         builder.cbranch(builder.icmp_unsigned("<", following, as_value(loop.count)), loop.header, after)
-        outer.branch(loop.header)
+        before = outer.block
+        if not loop.guarded:
+            outer.branch(loop.header)
+            outer.position_at_end(after)
+            return nexts
+        outer.cbranch(outer.icmp_unsigned("<", as_value(loop.start), as_value(loop.count)), loop.header, after)
         outer.position_at_end(after)
+        inits = [init for _, init in loop.carried]
+        return [phi_of(outer, (init, before), (v, builder.block)) for init, v in zip(inits, nexts)]
 
     def close(self, level: int = 0) -> None:
         """Close the loops down to ``level``."""
