@@ -21,7 +21,6 @@ from tilewright.backends.native.body import Body
 from tilewright.backends.native.code import stub_code
 from tilewright.runtime import launch_plan
 from tilewright.runtime.arguments import RUNTIME_SLOT
-from tilewright.runtime.backend_choice import settings
 from tilewright.runtime.cached_launch import cached_launch
 from tilewright.runtime.rules import Rule
 
@@ -52,7 +51,7 @@ class Values:
         if not native.available():
             pytest.skip("launches are prepared in Python here")
         self.seen, self.tables, self.record = np.zeros(len(template), np.int64), tables, ctypes.c_int64()
-        launch = cached_launch(settings(None), rules, args, template, self, None, tables)  # type: ignore[arg-type]
+        launch = cached_launch(None, rules, args, template, self, None, tables)  # type: ignore[arg-type]
         assert launch is not None
         self.launch = launch
 

@@ -21,7 +21,7 @@ from tilewright.gpu_runtime import driver
 from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.runtime.arguments import RUNTIME_SLOT, describe
 from tilewright.runtime.arrays import RuntimeValues
-from tilewright.runtime.backend_choice import force_backend, settings, use_backend
+from tilewright.runtime.backend_choice import force_backend, use_backend
 from tilewright.runtime.cached_launch import cached_launch
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.rules import Rule
@@ -45,7 +45,7 @@ def ways(looking: Driver) -> tuple[Callable[..., bool], Callable[..., bool]]:
     """The same launch by machine code and in Python."""
     made = executable(FORMATS, looking)
     args = np.zeros(64, np.float32), 1, 1.0, 7
-    by_machine_code = cached_launch(settings(None), RULES, args, TEMPLATE, made, 0)
+    by_machine_code = cached_launch(None, RULES, args, TEMPLATE, made, 0)
     assert by_machine_code is not None
 
     def described(given: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
@@ -154,7 +154,7 @@ def test_maps_are_those_of_python(looking: Driver, shape: tuple[int, int], round
     made = executable(("u64", "i32", "i64", "i32"), looking, [(d, meta)])
     base = np.zeros(80, np.float32)
     args, template = (base[16:],), (RUNTIME_SLOT, *shape, 1 if 1 in shape else 24)
-    launch = cached_launch(settings(None), RULES[:1], args, template, made, 0)
+    launch = cached_launch(None, RULES[:1], args, template, made, 0)
     assert launch is not None
     for array in (base[16:], base[:64]):
         looking.maps.clear()
@@ -165,7 +165,7 @@ def test_maps_are_those_of_python(looking: Driver, shape: tuple[int, int], round
         assert by_machine_code == by_python and by_python[2] == array.ctypes.data
     looking.codes = [1]
     assert outcome(launch, None, (1,), args, None) is False  # as the driver refuses the map
-    empty = cached_launch(settings(None), RULES[:1], args, (RUNTIME_SLOT, 0, 48, 24), made, 0)
+    empty = cached_launch(None, RULES[:1], args, (RUNTIME_SLOT, 0, 48, 24), made, 0)
     assert empty is not None
     assert outcome(empty, None, (1,), args, None) is False  # Python finds some memory for it
 
@@ -179,7 +179,7 @@ def test_even_numbers_of_blocks_are_launched_in_pairs(looking: Driver) -> None:
         meta = {"elem_size": 2, "block_size": [64, 32], "swizzle": 3}
         made = executable(("u64",), looking, [(d, meta)])
         args = (base[16:80],)
-        launch = cached_launch(settings(None), RULES[:1], args, (RUNTIME_SLOT,), made, 0)
+        launch = cached_launch(None, RULES[:1], args, (RUNTIME_SLOT,), made, 0)
         assert launch is not None
         for grid in ((1, 1, 1), (2, 3, 1), (3, 2, 1), (4, 1, 1), (7, 4, 2), (8, 1, 5)):
             looking.attributes.clear()
@@ -231,7 +231,7 @@ def test_nothing_is_kept_or_lost(ways: Any) -> None:
 
 def test_it_lives_as_long_as_it_is_used(looking: Driver) -> None:
     args = (np.zeros(4, np.float32),)
-    launch = cached_launch(settings(None), RULES[:1], args, (RUNTIME_SLOT,), executable(("u64",), looking), 0)
+    launch = cached_launch(None, RULES[:1], args, (RUNTIME_SLOT,), executable(("u64",), looking), 0)
     assert launch is not None
     gc.collect()
     assert outcome(launch, None, (2,), args, None)

@@ -117,11 +117,6 @@ def describer(rule: Rule, argument: Any) -> Describe:
     return _describe_list if kind is list else _classify(argument)
 
 
-def one_for_type(argument: Any) -> bool:
-    """Whether all arguments of this type have the same ``describer``."""
-    return not isinstance(argument, type)
-
-
 def describe(rule: Rule, argument: Any, runtime: RuntimeValues) -> ArgumentKey:
     """The key of ``argument``; its run-time numbers go to ``runtime``."""
     return describer(rule, argument)(argument, runtime)

@@ -6,10 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 from tilewright.backends.base import Backend
-from tilewright.backends.environment import state
 from tilewright.backends.registry import backend_names, classes_of, default_backend, get_backend
 from tilewright.ir.core import Function
 from tilewright.runtime.arguments import Region
@@ -58,11 +56,6 @@ def requested(explicit: str | None = None) -> str | None:
     if FORCED:
         return FORCED[-1]
     return explicit or CURRENT.get() or variable("TILEWRIGHT_BACKEND") or None
-
-
-def settings(explicit: str | None) -> tuple[Any, ...]:
-    """What decides besides the arguments how a launch runs, to be compared with that of another launch."""
-    return explicit, CURRENT.get(), FORCED[-1] if FORCED else None, *state()
 
 
 def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tilewright.backends import environment, native
+from tilewright.backends import native
 from tilewright.backends.base import DirectLaunch
 from tilewright.backends.launch_arguments import ListTable
 from tilewright.backends.native.body import Body
@@ -22,7 +22,10 @@ from tilewright.runtime.guards import Guards, require_range
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
 from tilewright.runtime.versions import Path
+from tilewright.system.environment import lookup
 
+# The variables that decide how a launch runs: keys, and where these are looked up.
+_VARIABLES = [lookup(f"TILEWRIGHT_{name}") for name in ("BACKEND", "CHECK", "CHECK_OVERLAP")]
 # Runs a launch on a stream, with a grid, arguments and what it asks for as its backend, if it is like the earlier one;
 # False, and nothing has happened, if not.
 CachedLaunch = Callable[[Any, Any, Any, "str | None"], bool]
@@ -30,7 +33,7 @@ _STREAM, _GRID, _ARGUMENTS, _BACKEND = range(4)
 
 
 def cached_launch(
-    settings: tuple[Any, ...],
+    backend: str | None,
     rules: Sequence[Rule],
     args: Sequence[Any],
     template: Sequence[Any],
@@ -39,8 +42,8 @@ def cached_launch(
     tables: Sequence[ListTable] = (),
     written: Sequence[Path] = (),
 ) -> CachedLaunch | None:
-    """Machine code for launches like that with ``args`` and these ``settings``. None where it cannot check all that, or
-    the backend cannot be entered by it.
+    """Machine code for launches like that with ``args`` that ask for the same ``backend``, or none, where what else
+    decides how they run is as it is now. None where it cannot check all that, or the backend cannot be entered by it.
 
     ``template`` has the values of the function parameters, with a RUNTIME_SLOT for each address, number and table;
     ``device`` is the index of the GPU, None for a CPU; ``written`` lead to the arguments whose version a launch
@@ -53,7 +56,7 @@ def cached_launch(
         return None
     body = Body()
     body.require_equal("i64", "%count", 4)
-    if not _guard_settings(body, settings):
+    if not _guard_settings(body, backend):
         return None
     guards = Guards(body, _argument(body, _ARGUMENTS))
     guards.emit(rules, args, [table.rows for table in tables], {path[0] for path in written})
@@ -81,19 +84,18 @@ def _argument(body: Body, which: int) -> str:
     return body.load("ptr", "%args", 8 * which)
 
 
-def _guard_settings(body: Body, settings: tuple[Any, ...]) -> bool:
-    """Require what ``backend_choice.settings`` says to be ``settings``. False where machine code cannot check that."""
-    explicit, current, forced, *state = settings
-    variables = environment.STATE_VALUES
-    if forced is not None or type(variables) is not dict:
+def _guard_settings(body: Body, backend: str | None) -> bool:
+    """Require that ``backend`` is asked for, and the context and the environment ask for what they do now. False where
+    machine code cannot check that."""
+    if backend_choice.FORCED or any(type(variables) is not dict for _, variables in _VARIABLES):
         return False
-    body.require(body.equals(_argument(body, _BACKEND), explicit))
+    body.require(body.equals(_argument(body, _BACKEND), backend))
     body.require_equal("i64", body.call("PyList_Size", body.reference(backend_choice.FORCED)), 0)
     found = body.stack("ptr")
     body.require_equal("i32", body.call("PyContextVar_Get", body.reference(backend_choice.CURRENT), "null", found), 0)
-    body.require(body.equals(body.held(body.load("ptr", found)), current))
-    for key, wanted in zip(environment.STATE_KEYS, state):
-        body.require_entry(variables, key, wanted)
+    body.require(body.equals(body.held(body.load("ptr", found)), backend_choice.CURRENT.get()))
+    for key, variables in _VARIABLES:
+        body.require_entry(variables, key, variables.get(key))
     return True
 
 

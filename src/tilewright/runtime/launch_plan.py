@@ -75,19 +75,19 @@ class LaunchPlan:
             return self._launches >= _SOON
         return self._launches in (_STORED, _LATER)
 
-    def cache(self, given: tuple[Any, ...], rules: Sequence[Rule], args: Sequence[Any], runtime: RuntimeValues) -> None:
-        """Let ``cached`` run launches with the settings ``given`` that differ from that with ``args`` by addresses and
+    def cache(self, backend: str | None, rules: Sequence[Rule], args: Sequence[Any], runtime: RuntimeValues) -> None:
+        """Let ``cached`` run launches that ask for ``backend`` and differ from that with ``args`` by addresses and
         numbers only."""
         if switch("TILEWRIGHT_CHECK_OVERLAP"):
             return
         how = self._values, self._launcher, self._device, self._list_tables(runtime.numbers), self.written
         try:
-            self.cached = cached_launch(given, rules, args, *how) or self.cached
+            self.cached = cached_launch(backend, rules, args, *how) or self.cached
             self._launches, self._attempts = 0, self._attempts + 1
         except native.NotCompiled:
             if self._device is not None or self._launches >= _LATER:
                 native.compiler()  # loads LLVM
-                self.cache(given, rules, args, runtime)
+                self.cache(backend, rules, args, runtime)
 
     def stream_for(self, stream: Any) -> Any:
         """The stream to launch on: a CPU accepts any, and uses none."""

@@ -17,9 +17,9 @@ from tilewright.ir.core import Function
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.language import suggestions
 from tilewright.runtime import explain as explanation
-from tilewright.runtime.arguments import BoundArguments, Region, bind_argument, describer, one_for_type
+from tilewright.runtime.arguments import BoundArguments, Region, bind_argument, describer
 from tilewright.runtime.arrays import ArgumentKey, Describe, RuntimeValues
-from tilewright.runtime.backend_choice import compiling_for, requested, select, settings, taken_from
+from tilewright.runtime.backend_choice import compiling_for, requested, select, taken_from
 from tilewright.runtime.cached_launch import CachedLaunch
 from tilewright.runtime.compiling import COMPILATION_LOCK, checked, compiled
 from tilewright.runtime.explain import Compilation
@@ -164,7 +164,7 @@ class Launchable:
     def record(self, plan: LaunchPlan, args: Any, backend: str | None, runtime: RuntimeValues) -> None:
         """Note a launch of ``plan`` with ``args``: after some, those like it are made without this path."""
         if plan.is_repeated():
-            plan.cache(settings(backend), [rule for _, rule in self.parameters], args, runtime)
+            plan.cache(backend, [rule for _, rule in self.parameters], args, runtime)
             self.cached_launch = plan.cached
 
     def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
@@ -190,7 +190,7 @@ class Launchable:
             if len(args) > len(self.parameters):
                 raise TypeError(_wrong_arguments(self, args))
             describers = [describer(rule, argument) for (_, rule), argument in zip(self.parameters, args)]
-            if all(map(one_for_type, args)):
+            if not any(isinstance(argument, type) for argument in args):  # of other types all have the same describers
                 self._describers[types] = describers
         return [describe(argument, runtime) for describe, argument in zip(describers, args)]
 

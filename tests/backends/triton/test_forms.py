@@ -23,7 +23,6 @@ from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.runtime.arguments import RUNTIME_SLOT
-from tilewright.runtime.backend_choice import settings
 from tilewright.runtime.cached_launch import cached_launch
 from tilewright.runtime.compiling import compiled
 from tilewright.runtime.launch import specialization
@@ -71,7 +70,7 @@ def test_the_form_is_that_for_the_grid(looking: Driver, depths: tuple[int, int])
 
 def by_machine_code(made: Any) -> Callable[..., bool]:
     rules, template = (Rule(), Rule()), (RUNTIME_SLOT, RUNTIME_SLOT)
-    found = cached_launch(settings(None), rules, (np.zeros(64, np.float32), 1), template, made, 0)
+    found = cached_launch(None, rules, (np.zeros(64, np.float32), 1), template, made, 0)
     assert found is not None
     return found
 
