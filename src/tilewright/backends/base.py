@@ -54,7 +54,7 @@ class LazyTexts(Mapping[str, str]):
 
 
 class DirectLaunch(Executable, Protocol):
-    """An executable that needs nothing but the values of its parameters, with a ``ListTable`` for each table."""
+    """An executable that needs nothing but the values of its parameters."""
 
     def launch_stub(self, device: int, tables: Sequence[ListTable], variants: Mapping[Any, Any]) -> LaunchStub | None:
         """How machine code launches it with tables that are like ``tables``, of which it has the addresses of filled

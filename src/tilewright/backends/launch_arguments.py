@@ -52,17 +52,11 @@ class ListTable(NamedTuple):
         return rows
 
 
-def in_memory(values: Sequence[Any]) -> tuple[list[Any], list[np.ndarray[Any, Any]]]:
-    """``values`` with the addresses of rows in place of the tables, and these rows."""
-    rows = {i: value.filled() for i, value in enumerate(values) if isinstance(value, ListTable)}
-    return [rows[i].ctypes.data if i in rows else value for i, value in enumerate(values)], [*rows.values()]
-
-
 class LaunchArguments(NamedTuple):
     """The flattened arguments of one launch.
 
     ``values[i]`` is the number for ``function.body.args[i]``: an address, an extent, a stride or a scalar. That of a
-    table is the address of its rows in host memory or, for a ``DirectLaunch``, the ``ListTable``.
+    table is the address of its rows or, on a GPU, the ``ListTable``.
     ``buffers`` lists the memory that the pointers among them refer to, but for a ``DirectLaunch``.
     On a GPU, ``stream`` is the handle of the queue that the launch goes to and ``device`` the index of the GPU.
     """

@@ -121,17 +121,18 @@ class LaunchPlan:
         return LaunchArguments(self._pick(numbers + self._constants), buffers, handle, device or 0)
 
     def _with_tables(self, runtime: RuntimeValues) -> tuple[list[Any], list[Buffer]]:
-        """The numbers of a launch with its tables, and the memory that they refer to where the executable asks for
-        that: then tables are in memory, too."""
+        """The numbers of a launch with its tables, which a CPU reads in memory, and the memory that they refer to where
+        the executable asks for that."""
         numbers, direct = runtime.numbers.copy(), self._direct
         buffers = [] if direct else [region.buffer(runtime.numbers) for region in self._regions]
         for table, found in zip(self._tables, self._list_tables(numbers)):
             numbers[table.number] = found
-            if not direct:
+            if self._device is None:
                 rows = found.filled()
                 runtime.owners.append(rows)
                 address = numbers[table.number] = rows.ctypes.data
-                buffers.append(Buffer(table.name, address, address, address + rows.nbytes, int64, writable=False))
+                if not direct:
+                    buffers.append(Buffer(table.name, address, address, address + rows.nbytes, int64, writable=False))
         return numbers, buffers
 
 

@@ -38,7 +38,7 @@ from tilewright.backends.cpu.context import (
 )
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLaunch
-from tilewright.backends.launch_arguments import LaunchArguments, ListTable, in_memory
+from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.backends.native import code
 from tilewright.backends.native.image import Image, LoadedImage
 from tilewright.ir.core import Function
@@ -90,7 +90,6 @@ class CpuExecutable:
         # So many blocks are never worth a thread.
         self._blocks_alone = ctypes.c_int64(blocks_alone(compiled.block_work))
         self._pack = struct.Struct("=" + "".join(_format(a.tile) for a in function.body.args)).pack
-        self._tables = any(p.role == "table" for p in function.params)
         self._scratch_bytes = compiled.scratch_bytes
         # Whether a launch may go without a record that others see: no block prints, fails or waits.
         self._simple = not (compiled.may_print or compiled.may_fail or compiled.may_spin)
@@ -131,8 +130,7 @@ class CpuExecutable:
         total = x * y * z
         if total == 0:
             return
-        values, _rows = in_memory(arguments.values) if self._tables else (arguments.values, ())
-        packed = self._pack(*values)
+        packed = self._pack(*arguments.values)
         if self._simple and total <= self._blocks_alone.value:
             self._run_alone(grid, total, packed)
         else:
@@ -183,8 +181,6 @@ class CpuExecutable:
         threads of their own."""
         if self.compiled.may_spin:
             raise ValueError("its blocks wait for each other, which needs more threads than another program may lend")
-        if self._tables:
-            raise ValueError("it takes a list of arrays")
         address, compiled = self._native.address(SYMBOL), self.compiled
         work, printer = compiled.block_work, self._print_address
         embedded = on_demand.module("embedded").embedded
@@ -195,14 +191,12 @@ class CpuExecutable:
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with everything prepared that stays the same."""
-        values, rows = in_memory(arguments.values)
-        run = functools.partial(self.launch, grid, LaunchArguments(values, ()))
+        run = functools.partial(self.launch, grid, arguments)
         if native.available():
             with contextlib.suppress(native.NotCompiled):
                 stub = self.launch_stub(0, (), {})
                 if stub is not None:
-                    run = functools.partial(code.bound(stub, self._pack(*values), grid, 0, run))
-        vars(run)["rows"] = rows  # which live as long
+                    run = functools.partial(code.bound(stub, self._pack(*arguments.values), grid, 0, run))
         return run
 
     def _run(self, grid: tuple[int, int, int], total: int, count: int, packed: bytes) -> None:
