@@ -187,11 +187,6 @@ class Kernel(Launchable):
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._request, self.backend, self.name, self.options)
 
-    @property
-    def parameters(self) -> Sequence[tuple[ArgumentRef, Rule]]:
-        """The parameters with their declared types."""
-        return self._parameters
-
     def trace(self, signature: Signature) -> Function:
         """The IR, with the alignment of the arrays stated."""
         return with_alignment(self.function, signature)

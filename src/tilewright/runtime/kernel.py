@@ -137,7 +137,7 @@ class kernel(Launchable):
         self.name = self.variable = function.__name__
         self.hints = hints
         self._annotations = annotations
-        self._parameters: Sequence[tuple[ArgumentRef, Rule]] | None = None
+        self._found: Sequence[tuple[ArgumentRef, Rule]] | None = None
         last = function.__defaults__ or ()
         names = function.__code__.co_varnames[: function.__code__.co_argcount]
         self.defaults = {**dict(zip(names[len(names) - len(last) :], last)), **(function.__kwdefaults__ or {})}
@@ -147,9 +147,9 @@ class kernel(Launchable):
     @property
     def parameters(self) -> Sequence[tuple[ArgumentRef, Rule]]:
         """The parameters with the rules of their annotations."""
-        if self._parameters is None:  # functools.cached_property has a lock, which a fork may copy locked
-            self._parameters = self._found_parameters()
-        return self._parameters
+        if self._found is None:  # functools.cached_property has a lock, which a fork may copy locked
+            self._found = self._found_parameters()
+        return self._found
 
     def _found_parameters(self) -> Sequence[tuple[ArgumentRef, Rule]]:
         function = self.function

@@ -47,6 +47,7 @@ class Launchable:
     name: str
     hints: Mapping[str, Any] = MappingProxyType({})  # of the language, for the compiler
     defaults: Mapping[str, Any] = MappingProxyType({})  # what the source gives parameters that a launch leaves out
+    _parameters: Sequence[tuple[ArgumentRef, Rule]]
     variable = "kernel"  # what it is in messages that show how programs use it
     own_parameters: int | None = None  # how many of the parameters launches give, where not all
     backend: str | None = None  # the name of that for launches that ask for none
@@ -73,8 +74,8 @@ class Launchable:
 
     @property
     def parameters(self) -> Sequence[tuple[ArgumentRef, Rule]]:
-        """The parameters, in order."""
-        raise NotImplementedError
+        """The parameters, in order, with what the source says of each."""
+        return self._parameters
 
     def completed(self, args: Any, keywords: Mapping[str, Any]) -> Any:
         """``args`` with the arguments that are given by name, and those that have defaults.

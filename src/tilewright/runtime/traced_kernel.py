@@ -41,11 +41,6 @@ class TracedKernel(Launchable):
         state = self.name, self._parameters, self._described, self._text, dict(self.hints), self.options
         return TracedKernel, state
 
-    @property
-    def parameters(self) -> Sequence[tuple[ArgumentRef, Rule]]:
-        """The parameters, in order."""
-        return self._parameters
-
     def trace(self, signature: Signature) -> Function:
         """The IR. ValueError for other arguments than those that it was traced for."""
         if signature != self._described:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -164,18 +163,13 @@ class Kernel(Launchable):
         self.hints = self.function.hints
         types = parameter_types(entry)
         self.own_parameters: int = len(types)  # without the memory that it takes from its module
-        self._parameters = [
+        self._parameters = [  # those of the entry, then the memory that it takes from its module
             (ArgumentRef(self.name, param.argument), Rule(declared=t.dtype, signless=True))
             for param, t in zip(self.function.params, [*types, *(m.type for m in self._memory)])
         ]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.owner, self.name, self.options)
-
-    @property
-    def parameters(self) -> Sequence[tuple[ArgumentRef, Rule]]:
-        """The parameters with their types: those of the entry, then the memory that it takes from its module."""
-        return self._parameters
 
     def trace(self, signature: Signature) -> Function:
         """The IR, with the alignment of the arrays stated."""
