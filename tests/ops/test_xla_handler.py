@@ -24,13 +24,14 @@ from tilewright.backends.base import Capabilities
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
 from tilewright.gpu_runtime.executable import FIRST as FIRST_TRIED
-from tilewright.gpu_runtime.executable import GpuExecutable, embed
+from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.ir import dtypes
 from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.types import PointerType, TileType
 from tilewright.ops.xla_handler import Handler
 from tilewright.runtime.abstract import RecordedLaunch, abstract_array, record_launches
 from tilewright.runtime.arrays import AbstractAddress
+from tilewright.runtime.variants import MultiVersioned
 
 if not native.available():
     pytest.skip("handlers are machine code, which is not made here", allow_module_level=True)
@@ -81,7 +82,9 @@ def recorded(made: Any, formats: tuple[str, ...], values: list[Any], grid: tuple
         body=SimpleNamespace(args=[SimpleNamespace(tile=TileType(kinds[f], ())) for f in formats])
     )
     kernel: Any = SimpleNamespace(name="kernel")
-    return RecordedLaunch(kernel, grid, function, made, Capabilities(embed=embed), values, frozenset())  # type: ignore[arg-type]
+    return RecordedLaunch(
+        kernel, grid, function, made, Capabilities(embed=MultiVersioned.embedded), values, frozenset()
+    )  # type: ignore[arg-type]
 
 
 def test_launches_go_to_the_stream_of_xla(gpus: Gpus) -> None:
@@ -159,7 +162,7 @@ def test_recorded_launches_are_of_kernels_with_their_variants(gpus: Gpus, monkey
 
     class Backend(Compiler):
         name, device = "cpu", "cpu"
-        capabilities = Capabilities(direct_launch=True, variants=True, embed=embed)
+        capabilities = Capabilities(direct_launch=True, variants=True, embed=MultiVersioned.embedded)
 
         def unavailable(self) -> str | None:
             return None

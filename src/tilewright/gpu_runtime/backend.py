@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from tilewright.backends.base import Backend, Capabilities, Devices, Exporter, Machine, Serialization
 from tilewright.gpu_runtime import driver, stopwatch
 from tilewright.gpu_runtime.artifact import Artifact
-from tilewright.gpu_runtime.executable import FIRST, GpuExecutable, embed
+from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
 from tilewright.ir.core import Function, Op
 
 _Target = TypeVar("_Target")
@@ -67,13 +67,13 @@ class DriverBackend(Backend, Generic[_Target]):
         return Capabilities(
             direct_launch=True,
             variants=True,
-            serialization=Serialization(_to_bytes, self._from_bytes),
+            serialization=Serialization(lambda executable: executable.artifact.to_bytes(), self._from_bytes),
             for_target=self.for_target,
             machine=self._machine,
             devices=Devices(self._for_device, driver.device_count, driver.device_of),
             elapsed=self._elapsed,
             exports=self.exports(),
-            embed=embed,
+            embed=lambda executable, name, grid: executable.embedded(name, grid),
         )
 
     def _from_bytes(self, function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> GpuExecutable:
@@ -89,7 +89,3 @@ class DriverBackend(Backend, Generic[_Target]):
     def _elapsed(self, launch: Callable[[], None], stream: int, flush_cache: bool) -> float:
         """The seconds between events before and after ``launch`` on the stream with this handle."""
         return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
-
-
-def _to_bytes(executable: GpuExecutable) -> bytes:
-    return executable.artifact.to_bytes()

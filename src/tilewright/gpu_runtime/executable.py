@@ -349,9 +349,3 @@ class GpuExecutable:
     def stages(self) -> Mapping[str, str]:
         """Every stage of the kernel from Tile IR to PTX, and its sizes."""
         return self._texts()
-
-
-def embed(executable: Any, name: str, grid: tuple[int, int, int]) -> native.Embedded:
-    """``embedded`` of ``executable``, or of the variant of it that can be."""
-    found: native.Embedded = executable.embedded(name, grid)
-    return found

@@ -11,7 +11,7 @@ from tilewright.backends.base import Capabilities, Serialization
 from tilewright.backends.cpu.compiled import CompiledKernel
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.identity import target_key
-from tilewright.backends.cpu.on_demand import compiler, host, module
+from tilewright.backends.cpu.on_demand import host, module
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.export import Export
 from tilewright.ir.core import Function
@@ -33,7 +33,7 @@ class CpuBackend:
     def capabilities(self) -> Capabilities:
         return Capabilities(
             direct_launch=True,
-            serialization=Serialization(_to_bytes, _from_bytes),
+            serialization=Serialization(lambda executable: executable.compiled.to_bytes(), _from_bytes),
             work=CpuExecutable.work,
             embed=CpuExecutable.embedded,
             exports={"shared_library": _write_library},
@@ -46,16 +46,11 @@ class CpuBackend:
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> CpuExecutable:
         """Compile ``function``; ``Options`` says what can be chosen."""
         chosen = Options.of(options)
-        return CpuExecutable(function, compiler().compile_kernel(function), chosen)
-
-
-def _to_bytes(executable: CpuExecutable) -> bytes:
-    """Machine code, and a text that describes it."""
-    return executable.compiled.to_bytes()
+        return CpuExecutable(function, module("compiler").compile_kernel(function), chosen)
 
 
 def _from_bytes(function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> CpuExecutable:
-    """Load machine code; nothing is compiled. ValueError for data that ``_to_bytes`` did not write."""
+    """Load machine code; nothing is compiled. ValueError for data that is none."""
     return CpuExecutable(function, CompiledKernel.from_bytes(data), Options.of(options))
 
 

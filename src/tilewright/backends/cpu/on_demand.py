@@ -13,11 +13,6 @@ def module(name: str) -> Any:
     return load(f"tilewright.backends.cpu.{name}")
 
 
-def compiler() -> Any:
-    """The module ``compiler``."""
-    return module("compiler")
-
-
 def host() -> Any:
     """The processor of this machine."""
     return module("target").host()
