@@ -47,6 +47,7 @@ from tilewright.ir.formatting import failure
 from tilewright.ir.types import TileType
 from tilewright.system import deadlines
 from tilewright.system.environment import number_of_threads, switch
+from tilewright.system.stack import require_stack
 
 _MAX_ALONE = 1 << 20  # blocks, whatever they take
 _ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
@@ -99,6 +100,7 @@ class CpuExecutable:
     def lowered(self) -> Any:
         """What the machine code is made of, made again: the ``sites`` and ``polls`` that it knows by numbers."""
         if self._lowered is None:
+            require_stack()
             self._lowered = on_demand.module("inspection").lowered(self._function)
         return self._lowered
 
