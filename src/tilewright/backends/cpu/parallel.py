@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -54,11 +55,11 @@ class BlockLocations(NamedTuple):
 
     def note(self, error: BaseException, grid: Index, stopped: Sequence[tuple[int, int]]) -> None:
         """Add to ``error``, which has cancelled a launch, where the workers were."""
-        blocks = self.of(grid, [(poll, block) for poll, block in stopped if poll])
-        if blocks and hasattr(error, "add_note"):  # since Python 3.11
-            error.add_note(
-                f"the launch of {self.loc.function or 'a kernel'}() was cancelled in {describe_blocks(blocks)}"
-            )
+        known = [(poll, block) for poll, block in stopped if poll]
+        if known and hasattr(error, "add_note"):  # since Python 3.11
+            with contextlib.suppress(RuntimeError):  # the stack is too small to find what the polls are
+                blocks = describe_blocks(self.of(grid, known))
+                error.add_note(f"the launch of {self.loc.function or 'a kernel'}() was cancelled in {blocks}")
 
 
 class ParallelLaunch:
