@@ -7,33 +7,24 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from tilewright.compat.cupy_cpu import cupy_arrays_on_cpu
 from tilewright.compat.modules import install
 from tilewright.compat.torch_cpu import cuda_tensors_on_cpu
+from tilewright.system.environment import changed
 from tilewright.system.imports import once_imported
 
 _OPTIONS = "TILEWRIGHT_RUN"  # words: "replace", "cpu"; set for every child, if need be to no word
 _SITE = str(Path(__file__).parent / "site")
 
 
-@contextmanager
-def passed_on(*, device: str | None, replace: bool) -> Iterator[None]:
+def passed_on(*, device: str | None, replace: bool) -> AbstractContextManager[None]:
     """A context in which new Python processes start as this one has."""
-    before = {name: os.environ.get(name) for name in (_OPTIONS, "PYTHONPATH")}
-    os.environ[_OPTIONS] = " ".join(["run", *["replace"] * replace, *filter(None, [device])])
-    os.environ["PYTHONPATH"] = os.pathsep.join([_SITE, *filter(None, [before["PYTHONPATH"]])])
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    options = " ".join(["run", *["replace"] * replace, *filter(None, [device])])
+    path = os.pathsep.join([_SITE, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return changed({_OPTIONS: options, "PYTHONPATH": path})
 
 
 def join() -> None:

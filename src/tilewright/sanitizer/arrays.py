@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from tilewright.backends.launch_arguments import Buffer
-from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array
+from tilewright.backends.reference.memory import distance
+from tilewright.backends.reference.values import Array
 from tilewright.runtime.overlap import elements_overlap
 from tilewright.sanitizer.report import ElementReference
 from tilewright.sanitizer.windows import Lanes
@@ -87,12 +87,12 @@ class ArrayState:
             index[k] = remaining // step if last or step < 0 else math.floor(remaining / step)
             remaining -= index[k] * step
         if not shape:
-            return ElementReference(buffer.name, (), (), _distance(buffer, address, size))
+            return ElementReference(buffer.name, (), (), distance(buffer, address, size))
         outside = ""
         for k, n in enumerate(shape):
             outside = outside or outside_axis(index[k], n, k)
         if not outside and (address < buffer.low or address + size > buffer.high):
-            outside = _distance(buffer, address, size)
+            outside = distance(buffer, address, size)
         if rest:
             outside = outside or f"{rest} bytes into the element"
         return ElementReference(buffer.name, tuple(index), tuple(shape), outside)
@@ -112,23 +112,7 @@ def outside_axis(index: int, extent: int, axis: int) -> str:
     return ""
 
 
-def _distance(buffer: Buffer, address: int, size: int) -> str:
-    if address < buffer.low:
-        return f"{buffer.low - address} bytes before its start"
-    if address + size > buffer.high:
-        return f"{address + size - buffer.high} bytes past its end"
-    return ""
-
-
 @functools.lru_cache(maxsize=256)
 def injective(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Whether different indices of a strided array are different elements."""
     return not elements_overlap(shape, strides)
-
-
-def owner_of(buffers: Sequence[Buffer], address: int) -> int:
-    """The buffer that an address of unknown origin lies in."""
-    for i, buffer in enumerate(buffers):
-        if buffer.low <= address < buffer.high:
-            return i
-    return UNKNOWN_ALLOCATION

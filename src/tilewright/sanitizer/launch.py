@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.backends.launch_arguments import Buffer
-from tilewright.backends.reference.memory import Memory
+from tilewright.backends.reference.memory import Memory, owner_of
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers
 from tilewright.ir.core import Function
-from tilewright.sanitizer.arrays import ArrayState, outside_axis, owner_of
+from tilewright.sanitizer.arrays import ArrayState, outside_axis
 from tilewright.sanitizer.races import Races
 from tilewright.sanitizer.report import ElementReference
 from tilewright.sanitizer.session import Session
@@ -48,7 +48,7 @@ class LaunchState:
     def array(self, allocation: int, address: int) -> ArrayState | None:
         """The array that a pointer belongs to; ``address`` decides for pointers of unknown origin."""
         if allocation == UNKNOWN_ALLOCATION:
-            allocation = owner_of(self.memory.buffers, address)
+            allocation = owner_of(self.memory.buffers, address, address + 1)
         if allocation == UNKNOWN_ALLOCATION:
             return None
         if allocation >= len(self.arrays) or self.arrays[allocation].buffer is not self.memory.buffers[allocation]:
@@ -71,7 +71,7 @@ class LaunchState:
         """Pointers of which those made from integers, such as the arrays of a list, get the buffers they point into."""
         unknown = pointers.allocation == UNKNOWN_ALLOCATION
         owners = pointers.allocation.copy()
-        owners[unknown] = [owner_of(self.memory.buffers, int(a)) for a in pointers.address[unknown]]
+        owners[unknown] = [owner_of(self.memory.buffers, a, a + 1) for a in pointers.address[unknown].tolist()]
         return Pointers(owners, pointers.address)
 
     def name(self, allocation: int) -> str:

@@ -6,6 +6,8 @@ import difflib
 import functools
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -33,6 +35,20 @@ def lookup(name: str) -> tuple[Any, Any]:
     values = getattr(os.environ, "_data", None)
     encode = getattr(os.environ, "encodekey", None)
     return (name, os.environ) if values is None or encode is None else (encode(name), values)
+
+
+@contextmanager
+def changed(values: Mapping[str, str]) -> Iterator[None]:
+    """A context in which variables have these ``values``, also in processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def switch(name: str) -> bool:

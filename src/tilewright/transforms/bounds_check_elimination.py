@@ -12,7 +12,7 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function, Value
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Cast, Div
-from tilewright.ir.ops.memory import LoadView, MakePartitionView, MakeTensorView, StoreView
+from tilewright.ir.ops.memory import LoadView, StoreView, array_view
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.types import PartitionViewType
 from tilewright.transforms.base import InPlacePass
@@ -48,24 +48,13 @@ def _inside(facts: IntegerRanges, op: LoadView | StoreView, view: PartitionViewT
     if low < 0:
         return False
     tile, step, axis = view.tile_shape[k], view.steps[k], view.order[k]
-    extent = view.view.shape[axis]
-    if extent is not None:
+    array, static, loop = array_view(op.view), view.view.shape[axis], facts.induction(index)
+    extent = array.extent(axis) if static is None and array is not None else static
+    if isinstance(extent, int):
         return high * step + tile <= extent
-    dynamic = _dynamic_extent(op.view, axis)
-    loop = facts.induction(index)
-    if dynamic is None or loop is None or step != tile or facts.divisor(dynamic) % tile:
+    if extent is None or loop is None or step != tile or facts.divisor(_unwiden(extent)) % tile:
         return False
-    return _counts_tiles(loop.upper, dynamic, tile)
-
-
-def _dynamic_extent(partition: Value, axis: int) -> Value | None:
-    """The scalar that gives the extent of ``axis`` of the partitioned array."""
-    view = partition.op.view.op if isinstance(partition.op, MakePartitionView) else None
-    if not isinstance(view, MakeTensorView):
-        return None
-    position = view.results[0].type.shape[:axis].count(None)  # type: ignore[union-attr]
-    extent: Value = view.shape[position]
-    return _unwiden(extent)
+    return _counts_tiles(loop.upper, _unwiden(extent), tile)
 
 
 def _unwiden(value: Value) -> Value:

@@ -101,14 +101,10 @@ class _Checker(Rewriter):
 
     def extent(self, partition: Value, axis: int, b: Builder) -> Value:
         """The number of elements along ``axis`` of the partitioned array, as int64."""
-        view = partition.op.view.op if isinstance(partition.op, memory.MakePartitionView) else None
-        assert isinstance(view, memory.MakeTensorView)
-        static = view.type.shape
-        known = static[axis]
-        if known is not None:
-            return b.constant(known, int64)
-        dynamic = view.shape[static[:axis].count(None)]
-        return b.emit(Cast, self.value(dynamic), dtype=int64)
+        view = memory.array_view(partition)
+        assert view is not None
+        found = view.extent(axis)
+        return b.constant(found, int64) if isinstance(found, int) else b.emit(Cast, self.value(found), dtype=int64)
 
 
 class _NullChecker(_Checker):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from backends.triton.evaluator import Computed, Evaluator
 
-from tilewright.backends.triton.ttir.induction_variables import normalized_loop
+from tilewright.backends.triton.ttir.control import normalized_loop
 from tilewright.ir.dtypes import DType, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from tilewright.ir.types import TileType
 

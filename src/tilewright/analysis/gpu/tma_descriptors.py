@@ -54,8 +54,8 @@ class LoweringPlan:
 
     def cell(self, access: memory.LoadView | memory.StoreView) -> Cell | None:
         """Where in a table the array of ``access`` is; None where it is in no list."""
-        view = access.view.op.view.op if isinstance(access.view.op, memory.MakePartitionView) else None
-        return self.tables.cell(view.base) if isinstance(view, memory.MakeTensorView) else None
+        view = memory.array_view(access.view)
+        return None if view is None else self.tables.cell(view.base)
 
     def places(self, access: memory.LoadView) -> list[Value]:
         """What says which tile of which array ``access`` is to."""
@@ -113,8 +113,8 @@ def _describe(
         if may_alias(root, mixed):
             continue  # the TMA unit is not ordered with plain accesses
         may_realign = realign and isinstance(op.parent, For) and root not in written | mixed and None not in written
-        view = op.view.op.view.op if chosen and isinstance(op.view.op, memory.MakePartitionView) else None
-        part = _slice(view, params) if isinstance(view, memory.MakeTensorView) else None
+        view = memory.array_view(op.view) if chosen else None
+        part = None if view is None else _slice(view, params)
         found = descriptor(op, params, plan.tables, facts, target, may_realign=may_realign, part=part)
         if found is not None and (chosen or not found.listed):
             if part is not None:
@@ -232,8 +232,8 @@ def descriptor(
     cannot move them."""
     partition: PartitionViewType = op.view.partition
     t = partition.view
-    view = op.view.op.view.op if op.view.op is not None else None
-    if not isinstance(view, memory.MakeTensorView) or t.rank > 5:
+    view = memory.array_view(op.view)
+    if view is None or t.rank > 5:
         return None
     listed = tables.cell(view.base)
     first = view.base if part is None else view.base.op.ptr  # type: ignore[union-attr]

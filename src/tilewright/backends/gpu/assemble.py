@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,11 +133,7 @@ def _report(ptx: str, target: str, kernel: str, path: Path, said: str) -> Path:
     (folder / "kernel.ptx").write_text(ptx)
     (folder / "ptxas.txt").write_text(f"ptxas {tool_version('ptxas')}\n{said}\n")
     script = folder / "repeat.sh"
-    command = _quoted([str(path), *options(target)])
+    command = shlex.join([str(path), *options(target)])
     script.write_text(f'#!/bin/sh\ncd "$(dirname "$0")" && {command} kernel.ptx -o kernel.cubin\n')
     script.chmod(0o700)
     return folder
-
-
-def _quoted(command: Sequence[str]) -> str:
-    return " ".join("'" + part.replace("'", "'\\''") + "'" for part in command)

@@ -131,9 +131,8 @@ class Memory:
         if allocation != UNKNOWN_ALLOCATION:
             return allocation
         for last in (end, address + 1):
-            for i, buffer in enumerate(self.buffers):
-                if buffer.low <= address and last <= buffer.high:
-                    return i
+            if (owner := owner_of(self.buffers, address, last)) != UNKNOWN_ALLOCATION:
+                return owner
         raise TileError(f"access to address {address:#x}, which lies in no array argument and no local array")
 
     def _require_writable(self, owner: int) -> None:
@@ -147,11 +146,22 @@ def _bytes_between(low: int, high: int) -> Array:
     return np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))
 
 
-def _outside(verb: str, buffer: Buffer, address: int, size: int) -> TileError:
+def owner_of(buffers: Sequence[Buffer], address: int, end: int) -> int:
+    """The buffer that has the bytes from ``address``, of unknown origin, to ``end``; UNKNOWN_ALLOCATION for none."""
+    owners = (i for i, buffer in enumerate(buffers) if buffer.low <= address and end <= buffer.high)
+    return next(owners, UNKNOWN_ALLOCATION)
+
+
+def distance(buffer: Buffer, address: int, size: int) -> str:
+    """How far ``size`` bytes at ``address`` lie outside of ``buffer``, in words; empty when they are inside."""
     if address < buffer.low:
-        where = f"{buffer.low - address} bytes before its start"
-    else:
-        where = f"{address + size - buffer.high} bytes past its end"
+        return f"{buffer.low - address} bytes before its start"
+    if address + size > buffer.high:
+        return f"{address + size - buffer.high} bytes past its end"
+    return ""
+
+
+def _outside(verb: str, buffer: Buffer, address: int, size: int) -> TileError:
     kind = buffer.name if buffer.name == LOCAL else f"argument '{buffer.name}'"
     array = f"{kind} ({buffer.high - buffer.low} bytes)"
-    return TileError(f"{verb} of {size} bytes outside {array}: it reaches {where}")
+    return TileError(f"{verb} of {size} bytes outside {array}: it reaches {distance(buffer, address, size)}")

@@ -14,6 +14,8 @@ import triton
 from triton._C import libtriton
 from triton.runtime import cache
 
+from tilewright.system.environment import changed
+
 TRITON_VERSION: str = triton.__version__
 _WITHOUT = ("DISABLE_MMA_V3", "DISABLE_MMA_V5")  # warp groups, tensor memory: variables of the environment for Triton
 
@@ -54,19 +56,9 @@ def output_to(file: IO[str]) -> Iterator[None]:
         sys.stdout = stdout
 
 
-@contextlib.contextmanager
-def newest_mma(used: bool) -> Iterator[None]:
+def newest_mma(used: bool) -> contextlib.AbstractContextManager[None]:
     """A context in which MMA ops are those of tensor memory and of warp groups only where these are ``used``."""
-    kept = {name: os.environ.get(name) for name in _WITHOUT}
-    if not used:
-        os.environ.update(dict.fromkeys(_WITHOUT, "1"))
-    try:
-        yield
-    finally:
-        for name, value in kept.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+    return changed({} if used else dict.fromkeys(_WITHOUT, "1"))
 
 
 @contextlib.contextmanager

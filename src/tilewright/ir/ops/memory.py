@@ -74,6 +74,11 @@ class MakeTensorView(Op):
     strides: list[Value] = operands()
     type: TensorViewType = attribute(TensorViewType)
 
+    def extent(self, axis: int) -> int | Value:
+        """The extent along ``axis``."""
+        known = self.type.shape[axis]
+        return self.shape[self.type.shape[:axis].count(None)] if known is None else known
+
     def infer(self) -> tuple[Type, ...]:
         base = pointers(self, self.base)
         require(base.rank == 0 and pointee(self, base) is self.type.dtype, self, "base {} of {}", base, self.type)
@@ -101,6 +106,12 @@ class MakePartitionView(Op):
         require(sorted(t.order) == list(range(rank)), self, "order {} is no permutation", t.order)
         require(all(s > 0 for s in t.steps), self, "steps {} are not positive", t.steps)
         return (t,)
+
+
+def array_view(partition: Value) -> MakeTensorView | None:
+    """What makes the view of an array that ``partition`` cuts into tiles; None where control flow chooses it."""
+    view = partition.op.view.op if isinstance(partition.op, MakePartitionView) else None
+    return view if isinstance(view, MakeTensorView) else None
 
 
 def _partition(op: Op, view: Value, indices: list[Value]) -> PartitionViewType:

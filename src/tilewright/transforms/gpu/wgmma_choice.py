@@ -13,7 +13,7 @@ from tilewright.analysis.gpu.tma_descriptors import LoweringPlan, has_pitch, pla
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import depends, operand_source
-from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.effects import has_early_exit, is_ordered
 from tilewright.ir.gpu_parameters import Descriptor
@@ -407,7 +407,7 @@ def _stands(op: Mma, pair: Operands, found: dict[Mma, Operands], inside: set[Op]
     computed = any(_follows(v, found, transposed=v is op.y) for v in (op.x, op.y))
     if None in pair and not computed and not isinstance(source.op, LoadView) and _gathered(op) is None:
         return False
-    return all(o is None or (_is_around(o.load.block, op) and _may_fetch(o.load, op, inside)) for o in pair)
+    return all(o is None or (_is_around(o.load, op) and _may_fetch(o.load, op, inside)) for o in pair)
 
 
 def _may_fetch(load: LoadView, op: Mma, inside: set[Op]) -> bool:
@@ -415,14 +415,9 @@ def _may_fetch(load: LoadView, op: Mma, inside: set[Op]) -> bool:
     return only_used_in(load.result, inside) or load.block is not op.block
 
 
-def _is_around(block: Block | None, op: Op) -> bool:
-    """Whether ``op`` is in ``block``, or nested in it."""
-    inner: Op | None = op
-    while inner is not None:
-        if inner.block is block:
-            return True
-        inner = inner.parent
-    return False
+def _is_around(load: LoadView, op: Op) -> bool:
+    """Whether ``op`` is in the block of ``load``, or nested in it."""
+    return load.block is not None and op.ancestor_in(load.block) is not None
 
 
 def only_used_in(value: Value, inside: set[Op]) -> bool:

@@ -13,7 +13,15 @@ from tilewright.backends.triton.ttir.text import Shape, Val, Writer, axes_kept, 
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.gpu_parameters import Descriptor
-from tilewright.ir.ops.memory import AtomicView, LoadView, MakePartitionView, MakeTensorView, StoreView, padding_value
+from tilewright.ir.ops.memory import (
+    AtomicView,
+    LoadView,
+    MakePartitionView,
+    MakeTensorView,
+    StoreView,
+    array_view,
+    padding_value,
+)
 from tilewright.ir.types import PartitionViewType, TensorViewType
 
 _FAR = (1 << 31) - 1
@@ -81,8 +89,8 @@ def _largest_stride(s: LoweringState, view: Value, axis: int) -> int:
     if static is not None:
         return abs(static)
     low, high = t.index_dtype.min, t.index_dtype.max
-    made = view.op.view.op if isinstance(view.op, MakePartitionView) else None
-    if isinstance(made, MakeTensorView):
+    made = array_view(view)
+    if made is not None:
         low, high = s.facts.range(made.strides[t.strides[:axis].count(None)])
     return max(abs(low), abs(high))
 
