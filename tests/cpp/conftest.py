@@ -3,6 +3,7 @@ first one."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,3 +36,8 @@ def standard_library(tmp_path_factory: pytest.TempPathFactory) -> None:
     command = [sys.executable, "-m", "tilewright", "c++", "text.cpp", "-o", "text"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     assert library_is_built()
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    return dict(os.environ)

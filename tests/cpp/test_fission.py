@@ -217,7 +217,7 @@ end:
 def test_what_lives_across_a_barrier_is_kept_for_each_thread() -> None:
     kernel = fission.split(BODY)
     assert kernel is not None
-    assert [(b.line, b.result) for b in kernel.barriers] == [(7, "%wait"), (7, None)]  # and the end of the loop
+    assert [(b.line, b.result) for b in kernel.barriers] == [(7, "%wait"), (7, "")]  # and the end of the loop
     assert [[block.label for block in region] for region in kernel.regions] == [
         ["entry", "loop"],
         ["tw.after1", "loop", "tw.leave2"],

@@ -33,7 +33,7 @@ __global__ void barrier(int* p) {
   if (threadIdx.x < 3) __syncthreads();  // deadlock 1
 }
 int main() {
-  float* p; cudaMalloc(&p, 160); int* z; cudaMalloc(&z, 4); cudaMemset(z, 0, 4);
+  float* p; cudaMalloc(&p, 160); cudaMemset(p, 0, 160); int* z; cudaMalloc(&z, 4); cudaMemset(z, 0, 4);
   k<<<1, 40, 100>>>(p, 100, Own{p, 0}, (float*)nullptr);
   printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
   barrier<<<1, 64>>>(z);
@@ -319,3 +319,78 @@ def test_vectors_at_wrong_addresses_and_copies_outside(tmp_path: Path) -> None:
     assert "1024 bytes copied to byte 4 of an allocation of 1024 bytes" in done.stderr
     assert "32 bytes set at byte 1000 of an allocation of 1024 bytes" in done.stderr
     assert "2 launches checked: 4 violations of 3 categories" in done.stderr
+
+
+ARITHMETIC = """#include <cstdio>
+#include <climits>
+__device__ int half_of(int x, int by) { return x / by; }  // division-by-zero
+template <typename T> __global__ void k(T* out, int const* n, long long const* wide, unsigned u) {
+  int i = threadIdx.x;
+  out[i] = half_of(100, n[i]);
+  out[i] += 7 % n[i];  // division-by-zero
+  out[i] ^= (INT_MIN + n[5]) / n[1];  // div-overflow
+  out[i] ^= 1 << n[i + 8];  // shift-negative shift-too-wide
+  out[i] ^= int(wide[0] >> n[i + 8]);  // shift-negative shift-too-wide
+  out[i] ^= 5u / (u - 3);  // division-by-zero
+  unsigned fine = 0xffffffffu + u; fine <<= 31; fine = fine * fine - 5;
+  int j = i; for (int s = 0; s < 31; ++s) j ^= (1 << s) >> 1;
+  out[i] ^= fine + j + __ffs(i) + __brev(i) + __byte_perm(i, j, 0x1234) + __funnelshift_l(i, j, 40) + __vadd2(i, j) + __clz(i);
+  char c = char(i); c += 127; c <<= 3; short h = short(c) * 1000; out[i] ^= h;
+}
+int main() {
+  int* n; long long* wide; int* out;
+  cudaMallocManaged(&n, 256); cudaMallocManaged(&wide, 16); cudaMallocManaged(&out, 64);
+  for (int i = 0; i < 32; ++i) n[i] = i;
+  n[1] = -1; n[5] = 0; n[0] = 1; n[8] = -1; n[9] = 32; n[10] = 64; for (int i = 11; i < 32; ++i) n[i] = 3;
+  wide[0] = 1;
+  k<<<1, 8>>>(out, n, wide, 3);
+  printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
+}
+"""
+
+
+def test_arithmetic_without_a_result(tmp_path: Path) -> None:
+    """Divisions and shifts whose operands leave it undefined; those beside them are clean."""
+    done = check(tmp_path / "program.cu", ARITHMETIC)
+    assert done.stdout == "cudaSuccess\n"
+    lines = enumerate(ARITHMETIC.split("\n"), 1)
+    expected = {(number, what) for number, line in lines if "// " in line for what in line.split("// ")[1].split()}
+    found = {(int(line), what) for line, what in re.findall(r"program\.cu:(\d+):\d+: ([a-z-]+): ", done.stderr)}
+    assert found == expected, done.stderr
+    assert "program.cu:7:15: division-by-zero: remainder of 7 by zero" in done.stderr
+    assert "-2147483648 / -1 does not fit 32 bits" in done.stderr and "thread: (5, 0, 0)" in done.stderr
+    assert "shift by 64, but the number has 64 bits" in done.stderr
+
+
+MEMORY = """#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void sum(int* out, int const* in) {
+  __shared__ int s[64];
+  s[threadIdx.x] = in[threadIdx.x];  // undefined-value
+  if (threadIdx.x < 32) __syncthreads();  // deadlock
+  out[threadIdx.x] = s[threadIdx.x];
+}
+__global__ void add(int* p, int4* q) { p[threadIdx.x] += q[threadIdx.x].x; }
+int main() {
+  int *p, *q, *r; cudaMalloc(&p, 256); cudaMalloc(&q, 256); cudaMalloc(&r, 1024);
+  int host[64] = {};
+  cudaMemcpy(p, host, 256, cudaMemcpyHostToDevice); cudaMemset(r, 0, 1024);
+  add<<<1, 64>>>(p, (int4*)r);
+  cudaMemcpy(r, q, 256, cudaMemcpyDeviceToDevice);
+  sum<<<1, 64>>>(p, r);
+  cudaFree(q);
+  cudaFree(q);  // dangling-pointer
+  printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
+}
+"""
+
+
+def test_memory_that_nobody_wrote_or_that_is_freed_twice(tmp_path: Path) -> None:
+    """Copies take along what was not written; a barrier that not all reach has its column and its block."""
+    done = check(tmp_path / "program.cu", MEMORY)
+    lines = enumerate(MEMORY.split("\n"), 1)
+    expected = {(number, line.split("// ")[1]) for number, line in lines if "// " in line}
+    found = {(int(line), what) for line, what in re.findall(r"program\.cu:(\d+):\d+: ([a-z-]+): ", done.stderr)}
+    assert found == expected, done.stderr
+    assert "program.cu:5:20: undefined-value: load of 4 bytes of memory that nobody has written" in done.stderr
+    assert "program.cu:6:25: deadlock: " in done.stderr and "remedy: let all threads of the block" in done.stderr

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.cli.errors import UsageError
-from tilewright.cpp.host.parameters import split_parameters
+from tilewright.frontend.cpp.llvm_module import split_parameters
 from tilewright.ir.dtypes import ALL_DTYPES, DType, int64
 from tilewright.ir.semantics import evaluate
 from tilewright.language.dtypes import to_dtype

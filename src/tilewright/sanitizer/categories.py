@@ -10,6 +10,7 @@ CPP = "Tile C++"
 PYTHON = "Python data model"
 SHEET = "Python API"
 CUDA = "CUDA C++ guide"
+CXX = "C++ standard"
 
 
 @dataclass(frozen=True)
@@ -116,14 +117,17 @@ _OTHERS = (
              "scale the operands, or use a wider type", default=False),
 )  # fmt: skip
 
-# Where the guide of SIMT kernels defines what other documents define of tile kernels.
+# Where the guide of SIMT kernels, or the standard, defines what other documents define of tile kernels; and what to
+# write instead there, if that is something else.
 _OF_SIMT = {
-    "data-race": "Synchronization Functions",
-    "out-of-bounds": "Device Memory",
-    "dangling-pointer": "Device Memory",
-    "undefined-value": "Shared Memory",
-    "failed-assertion": "Assertion",
-    "deadlock": "Synchronization Functions",
+    "data-race": (CUDA, "Synchronization Functions", "call __syncthreads() between the two, or use atomic operations"),
+    "out-of-bounds": (CUDA, "Device Memory", "compare the index with the number of elements first"),
+    "dangling-pointer": (CUDA, "Device Memory", "use memory of the device, before it is freed, and free it once"),
+    "undefined-value": (CUDA, "Device Memory", "write the memory first, as by cudaMemset or before a barrier"),
+    "failed-assertion": (CUDA, "Assertion", ""),
+    "deadlock": (CUDA, "Synchronization Functions", "let all threads of the block, or lanes of the mask, come there"),
+    **dict.fromkeys(("division-by-zero", "div-overflow"), (CXX, "[expr.mul]", "")),
+    **dict.fromkeys(("shift-negative", "shift-too-wide"), (CXX, "[expr.shift]", "")),
 }
 
 CATEGORIES: dict[str, Category] = {
@@ -148,9 +152,10 @@ def current_name(name: str) -> str:
 
 
 def simt_category(name: str) -> Category:
-    """The category called ``name``, as the guide of SIMT kernels defines it."""
+    """The category called ``name``, as it is defined for SIMT kernels."""
     found = CATEGORIES[name]
-    return replace(found, document=CUDA, section=_OF_SIMT.get(name, found.section))
+    document, section, remedy = _OF_SIMT.get(name, (CUDA, found.section, ""))
+    return replace(found, document=document, section=section, remedy=remedy or found.remedy, item=None)
 
 
 def category(name: str) -> Category:

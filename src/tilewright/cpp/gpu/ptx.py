@@ -6,7 +6,8 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -14,18 +15,15 @@ import llvmlite.binding as llvm
 from tilewright.backends.cuda_tools import tool
 from tilewright.backends.gpu.assemble import INSTALL
 from tilewright.backends.gpu.target import TRIPLE, architecture, machine
-from tilewright.cpp.host.parameters import split_parameters, with_bytes
-from tilewright.frontend.cpp.calls import FUNCTION, GLOBAL, NAME, leading_to
+from tilewright.cpp.host.parameters import with_bytes
+from tilewright.frontend.cpp.llvm_instruction import Instruction, instruction, renamed
+from tilewright.frontend.cpp.llvm_module import Definition, Parts, Variable, names_in, parts_of
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
 from tilewright.ir.reachable import reachable
 
 _LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 _LEVEL = 2  # of LLVM's optimizations
-_NOT_HERE = re.compile(r'"[^"]*"="[^"]*"|"[^"]*"|\b(?:uwtable|nobuiltin|builtin|nocreateundeforpoison)\b')
-_PRINT = re.compile(
-    r"^(?P<result> *(?:%[-\w.$]+ = )?)(?:tail |notail )?(?P<how>call|invoke) [^@\n]*@printf\((?P<arguments>[^\n]*)\)",
-    re.M,
-)
+_NOT_HERE = ("uwtable", "nobuiltin", "builtin", "nocreateundeforpoison")  # attributes that this LLVM does not know
 # What LLVM has instructions for; the code of the other functions of mathematics is in NVIDIA's library.
 _NATIVE = re.compile(
     "sqrt|fma|fmuladd|fabs|floor|ceil|trunc|rint|nearbyint|roundeven|round|minnum|maxnum|minimum|maximum|copysign"
@@ -35,8 +33,7 @@ _LIBRARY_HAS = re.compile(
     "ll?rint|ll?round|log|log10|log1p|log2|logb|modf|nextafter|pow|powi|remainder|remquo|rint|round|scalbn|sinh?|sincos|"
     "tanh?|tgamma|trunc|y[01n]|fmin|fmax)f?"
 )
-_MATH = re.compile(r"@llvm\.([a-z]\w*)\.(f32|f64)(?:\.i32)?\(")
-_LINKAGE = "linkonce_odr|internal|weak_odr|hidden|dso_local|weak"
+_LINKAGE = {"linkonce_odr", "internal", "weak_odr", "hidden", "dso_local", "weak"}
 _LIBRARY, _PACKAGES = "libdevice.10.bc", (("nvidia", "*"), ("triton", "backends/nvidia"))
 _PROVIDED = ("vprintf", "__assertfail", "malloc", "free")  # by the driver
 _RUNTIME = Path(__file__).with_name("runtime.ll").read_text()
@@ -98,94 +95,113 @@ def _library() -> Path:
 
 def _for_device(text: str, kernels: Sequence[str], variables: Sequence[str]) -> str:
     """The part of ``text`` that ``kernels`` and ``variables`` lead to, as code for GPUs."""
-    text = re.sub(r"(?:, )?![\w.]+ !\d+|^ +#dbg_[^\n]*\n", "", text, flags=re.M)
+    parts = parts_of(text)
     # Tables of virtual functions lead to what describes types, which is the host's.
-    text = re.sub(r"^@_ZTV[^\n]*", lambda m: re.sub(r"ptr @_ZTI[\w.$]+", "ptr null", m.group()), text, flags=re.M)
-    graph = leading_to(text)
-    found = {m[1].strip('"'): m for m in GLOBAL.finditer(text)}
-    reached = dict.fromkeys(reachable([*kernels, *variables], lambda name: sorted(graph.get(name, ()))))
-    used = [name for name in reached if name in found]
-    bodies = [m.group() for m in FUNCTION.finditer(text) if m[1].strip('"') in reached]
-    shared = [name for name in used if "thread_local" in found[name]["how"]]
-    body = "\n".join([*(_variable(found[name], name in shared) for name in used), *bodies])
-    for name in shared:
-        body = _with_shared(body, found[name][1])
-    body = _PRINT.sub(_print, body)
-    body = _MATH.sub(lambda m: f"@{_device_name(m)}(", body)
-    for name in _math_of(text):
-        body = body.replace(f"@{name}(", f"@__nv_{name}(")
-    body = re.sub(r" comdat(?:\(\$[^)]*\))?(?=[ ,\n{])| section \"[^\"]*\"| personality ptr @\w+(?= )", "", body)
-    body = re.sub(rf"^define (?:(?:{_LINKAGE}) )*", "define internal ", body, flags=re.M)
-    for symbol in kernels:
-        head = rf'^define internal (?:\w+ )*?void (?=@"?{re.escape(symbol)}"?\()'
-        body = re.sub(head, "define ptx_kernel void ", body, flags=re.M)
-    body = with_bytes(body)
-    types = re.findall(r"^%[^\n]* = type [^\n]*$", text, re.M)
+    mentions = parts.mentions
+    described = {name for name in mentions if name.startswith("_ZTI")}
+    graph = {n: sorted(each - described if n.startswith("_ZTV") else each) for n, each in mentions.items()}
+    reached = dict.fromkeys(reachable([*kernels, *variables], lambda name: graph.get(name, ())))
+    used = [parts.variables[name] for name in reached if name in parts.variables]
+    shared = [f"@{v.symbol}" for v in used if "thread_local" in v.how]
+    names = _Names(
+        {*kernels},
+        {name: f"addrspacecast (ptr addrspace(3) {name} to ptr)" for name in shared},
+        {name: new for name in parts.declared if (new := _device_name(name)) != name},
+    )
+    code = [_function(each, names) for name, each in parts.functions.items() if name in reached]
+    body = "\n".join([*(_variable(each) for each in used), *code])
+    types = [f"{name} = type {what}" for name, what in parts.types.items()]
     groups = [
-        f"attributes {m[1]} = {{ convergent nounwind {_NOT_HERE.sub('', m[2]).replace('nounwind', '')} }}"
-        for m in re.finditer(r"^attributes (#\d+) = \{(.*)\}$", text, re.M)
+        f"attributes #{number} = {{ convergent nounwind {_known(each)} }}" for number, each in parts.attributes.items()
     ]
     start = [f'target datalayout = "{_LAYOUT}"', f'target triple = "{TRIPLE}"', *types]
-    return "\n".join([*start, body, _RUNTIME, *_declarations(text, body), *groups, ""])
+    return "\n".join([*start, body, _RUNTIME, *_declarations(parts, body), *groups, ""])
 
 
-def _with_shared(body: str, name: str) -> str:
-    """``body`` with the variable ``name`` of each thread as one in shared memory."""
-    address, quoted = f"ptr addrspacecast (ptr addrspace(3) @{name} to ptr)", re.escape(name)
-    found = rf"call [^\n@]*@llvm\.threadlocal\.address\.p0\(ptr [^@\n]*@{quoted}\)(?: #\d+)?"
-    body = re.sub(found, lambda _: f"getelementptr i8, {address}, i64 0", body)
-    return re.sub(rf"\bptr (?:align \d+ )?@{quoted}(?![-\w.$])", lambda _: address, body)
+@dataclass(frozen=True)
+class _Names:
+    """What is something else on a GPU: ``kernels``, the addresses of variables in shared memory, other functions."""
+
+    kernels: set[str]
+    shared: Mapping[str, str]
+    functions: Mapping[str, str]
 
 
-def _variable(match: re.Match[str], shared: bool) -> str:
+def _known(attributes: str) -> str:
+    """The attributes of a group that mean the same there."""
+    words = attributes.strip("{ }").split()
+    return " ".join(word for word in words if '"' not in word and word not in (*_NOT_HERE, "nounwind"))
+
+
+def _variable(variable: Variable) -> str:
     """A variable of the module, as one of a GPU: in shared memory, or by its name in that of the device."""
-    rest = re.sub(r", (?:comdat(?:\(\$[^)]*\))?|section \"[^\"]*\")(?=,|$)", "", match["rest"])
-    if not shared:
-        external = match["how"].startswith("external")
-        linkage = "external " if external else "" if match["kind"] == "global" else "internal "
-        return f"@{match[1]} = {linkage}{match['kind']} {rest}"
-    if match["how"].startswith("external"):
-        return f"@{match[1]} = external addrspace(3) global {re.sub(r', align [0-9]+', '', rest)}, align 256"
-    type = re.sub(r" (?:zeroinitializer|undef|poison)(?=,|$)", " undef", rest)
-    return f"@{match[1]} = internal addrspace(3) global {type}"
+    value, last, alignment = variable.rest, "", ""
+    while True:
+        before, _, last = value.rpartition(", ")
+        if not last.startswith(("align ", "comdat", "section ", "!")):
+            break
+        value, alignment = before, f", {last}" if last.startswith("align ") else alignment
+    value = renamed(value, {f"@{name}": "null" for name in names_in(value) if name.startswith("_ZTI")})
+    external = variable.how.startswith("external")
+    if "thread_local" not in variable.how:
+        linkage = "external " if external else "" if variable.kind == "global" else "internal "
+        return f"@{variable.symbol} = {linkage}{variable.kind} {value}{alignment}"
+    if external:
+        return f"@{variable.symbol} = external addrspace(3) global {value}, align 256"
+    return f"@{variable.symbol} = internal addrspace(3) global {value.rpartition(' ')[0]} undef{alignment}"
 
 
-def _print(match: re.Match[str]) -> str:
+def _function(definition: Definition, names: _Names) -> str:
+    """A function with what it mentions as it is on a GPU, and nothing of the debugger's."""
+    before = (word for word in definition.head.partition("@")[0].split()[1:] if word not in _LINKAGE)
+    kind = "ptx_kernel void" if definition.name in names.kernels else " ".join(["internal", *before])
+    words = definition.attributes.split()
+    for word, count in (("personality", 3), ("!dbg", 2), ("section", 2)):
+        if word in words:
+            del words[words.index(word) : words.index(word) + count]
+    attributes = " ".join(word for word in words if not word.startswith("comdat"))
+    parameters = with_bytes(", ".join(definition.parameters))
+    lines = [f"define {kind} @{definition.symbol}({parameters}) {attributes} {{"]
+    for number, line in enumerate(definition.body.split("\n")):
+        i = instruction(line)
+        if line.startswith("    #dbg_"):
+            continue
+        line = renamed(line[: i.end] if i.op else line, names.shared)
+        if i.callee.startswith("llvm.threadlocal.address."):
+            line = f"  {i.result} = getelementptr i8, ptr {names.shared[i.values[0]]}, i64 0"
+        elif i.callee == "printf":
+            line = _print(i, number)
+        elif i.callee in names.functions:
+            line = line.replace(f"@{i.callee}(", f"@{names.functions[i.callee]}(", 1)
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _print(i: Instruction, number: int) -> str:
     """A call of printf as one of the driver's, which wants the numbers in memory."""
-    first, *others = split_parameters(match["arguments"])
-    attributes = re.compile(r"\b(?:noundef|nonnull|signext|zeroext)\b|\balign \d+")
-    types = [attributes.sub("", a.rsplit(" ", 1)[0]).strip() for a in others]
-    values = [a.rsplit(" ", 1)[1] for a in others]
-    number, record = match.start(), f"{{ {', '.join(types)} }}"
-    lines = [f"  %tw.print{number} = alloca {record}"] if others else []
-    for i, (type, value) in enumerate(zip(types, values)):
-        lines += [
-            f"  %tw.print{number}.{i} = getelementptr {record}, ptr %tw.print{number}, i32 0, i32 {i}",
-            f"  store {type} {value}, ptr %tw.print{number}.{i}",
-        ]
-    memory = f"%tw.print{number}" if others else "null"
-    text = first.rsplit(" ", 1)[1]
-    return "\n".join([*lines, f"{match['result']}{match['how']} i32 @vprintf(ptr {text}, ptr {memory})"])
+    text, *others = i.args
+    record, own = f"{{ {', '.join(other.type for other in others)} }}", f"%tw.print{number}"
+    lines = [f"  {own} = alloca {record}"] if others else []
+    for k, other in enumerate(others):
+        lines += [f"  {own}.{k} = getelementptr {record}, ptr {own}, i32 0, i32 {k}"]
+        lines += [f"  store {other.type} {other.value}, ptr {own}.{k}"]
+    result = f"{i.result} = " if i.result else ""
+    return "\n".join([*lines, f"  {result}{i.op} i32 @vprintf(ptr {text.value}, ptr {own if others else 'null'})"])
 
 
-def _device_name(match: re.Match[str]) -> str:
-    """The function for an intrinsic of LLVM: itself, or one of NVIDIA's library."""
-    name, type = match[1], match[2]
-    return match[0][1:-1] if _NATIVE.fullmatch(name) else f"__nv_{name}{'f' if type == 'f32' else ''}"
+def _device_name(name: str) -> str:
+    """What a function that the host has is called: itself, or one of NVIDIA's library."""
+    words = name.split(".")
+    if words[0] == "llvm" and words[2:] in (["f32"], ["f64"], ["f32", "i32"], ["f64", "i32"]):
+        return name if _NATIVE.fullmatch(words[1]) else f"__nv_{words[1]}{'f' if words[2] == 'f32' else ''}"
+    return f"__nv_{name}" if _LIBRARY_HAS.fullmatch(name) else name
 
 
-def _math_of(text: str) -> set[str]:
-    """Functions of the C library that the module declares and whose code NVIDIA's library has."""
-    return {name for name in re.findall(r"^declare [^@\n]*@(\w+)\(", text, re.M) if _LIBRARY_HAS.fullmatch(name)}
-
-
-def _declarations(text: str, body: str) -> Iterator[str]:
+def _declarations(parts: Parts, body: str) -> Iterator[str]:
     """Declarations of the functions that ``body`` calls and nothing here defines."""
-    named = {name.strip('"') for name in re.findall(NAME, body)}
-    own = set(re.findall(r"@([\w.]+)\(", _RUNTIME))
-    mathematics = _math_of(text)
-    for match in re.finditer(rf"^declare [^@\n]*{NAME}\([^\n]*$", text, re.M):
-        name, intrinsic = match[1].strip('"'), _MATH.search(match.group())
-        new = _device_name(intrinsic) if intrinsic is not None else f"__nv_{name}" if name in mathematics else name
+    named, own = names_in(body), names_in(_RUNTIME)
+    for name, line in parts.declared.items():
+        new = _device_name(name)
         if new in named and new not in own:
-            yield match.group().replace(f"@{match[1]}(", f"@{new}(") if new != name else match.group()
+            line = f"declare {line.split(' ', 3)[3]}" if line.startswith("declare !dbg ") else line
+            yield line.replace(f"@{name}(", f"@{new}(", 1)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tilewright.cpp.host.uniform import LOCAL
+from tilewright.frontend.cpp.llvm_instruction import LABEL, instruction
 from tilewright.ir.reachable import reachable
-
-LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')
 
 
 def blocks_of(lines: Iterable[str]) -> dict[str, list[str]]:
@@ -23,14 +20,19 @@ def blocks_of(lines: Iterable[str]) -> dict[str, list[str]]:
     return blocks
 
 
-def successors(lines: Sequence[str]) -> list[str]:
+def successors(lines: Iterable[str]) -> list[str]:
     """The blocks that a block branches to."""
-    return re.findall(rf"label ({LOCAL})", "\n".join(lines))
+    return [label for line in lines for label in instruction(line).labels]
+
+
+def condition_of(lines: Iterable[str]) -> str:
+    """The value by which a block branches, "" if it has one way to go on."""
+    return next((i.values[0] for i in map(instruction, lines) if i.op in ("br", "switch") and i.args), "")
 
 
 def definitions_of(lines: Iterable[str]) -> dict[str, str]:
     """The line that defines each variable."""
-    return {m[1]: line for line in lines if (m := re.match(rf"  ({LOCAL}) = ", line))}
+    return {i.result: line for line in lines if (i := instruction(line)).result}
 
 
 def components(within: set[str], edges: Mapping[str, Sequence[str]]) -> list[set[str]]:

@@ -6,16 +6,12 @@ function gets a copy of the subprogram, and its locations copies that lie within
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-_PLACE = re.compile(r", !dbg !(\d+)(?=,|$)")
-_ENTRY = re.compile(r"^!(\d+) = (.*)$", re.M)
-_SCOPE = re.compile(r"\bscope: !(\d+)")
-_CALL_SITE = re.compile(r"\binlinedAt: !(\d+)")
-_SUBPROGRAM = re.compile(r" !dbg !(\d+)")
-_LOOP = re.compile(r"(?<=, !llvm\.loop )!(\d+)")
-_VARIABLES = re.compile(r", retainedNodes: !(?:\d+|\{\})")
+from tilewright.frontend.cpp.llvm_instruction import instruction
+from tilewright.frontend.cpp.llvm_module import fields_of
+
+_LOOP = ", !llvm.loop "
 
 
 class Line(str):
@@ -27,11 +23,12 @@ class Line(str):
     @staticmethod
     def of(text: str) -> str:
         """``text`` without its attachment, which is kept beside it."""
-        match = _PLACE.search(text)
-        if match is None:
+        number = instruction(text).debug
+        if number is None:
             return text
-        line = Line(text[: match.start()] + text[match.end() :])
-        line.location = match.group()
+        location = f", !dbg !{number}"
+        line = Line(text.replace(location, "", 1))
+        line.location = location
         return line
 
 
@@ -41,28 +38,31 @@ def location_of(line: str) -> str:
 
 
 class DebugInfo:
-    """The metadata of the module ``text``, and copies of it with numbers from ``first`` on."""
+    """The ``metadata`` of a module, and copies of it with numbers from ``first`` on, whose ``lines`` are added."""
 
-    def __init__(self, text: str, first: int) -> None:
-        self._entries = {int(number): entry for number, entry in _ENTRY.findall(text)}
-        self._next = first
+    def __init__(self, metadata: Mapping[int, str], first: int) -> None:
+        self._entries = metadata
+        self.next = first
         self.lines: list[str] = []
 
-    def subprogram(self, head: str) -> int | None:
-        """The subprogram of a function, from the line that begins it; None for one without locations."""
-        match = _SUBPROGRAM.search(head)
-        return None if match is None else int(match[1])
+    def add_lines(self, lines: Sequence[str]) -> None:
+        """Add lines of metadata that have the next numbers."""
+        self.lines += lines
+        self.next += len(lines)
 
     def part(self, subprogram: int | None, lines: Iterable[str]) -> tuple[str, list[str]]:
         """A function that is a part of that of ``subprogram``: the attachment of its head, and its ``lines`` with the
         locations that they came from."""
         if subprogram is None:
             return "", list(lines)
-        own = self._add(_VARIABLES.sub("", self._entries[subprogram]))
+        own = self._own(subprogram)
         copies = {subprogram: own}
 
         def placed(line: str) -> str:
-            location, text = location_of(line), _LOOP.sub(lambda match: f"!{self._loop(int(match[1]))}", line)
+            (text, mark, rest), location = line.partition(_LOOP), location_of(line)
+            if mark:
+                loop, *others = rest.split(",", 1)
+                text = ",".join([f"{text}{mark}!{self._loop(int(loop[1:]))}", *others])
             return text if not location else f"{text}, !dbg !{self._copy(int(location.rsplit('!', 1)[1]), copies)}"
 
         return f" !dbg !{own}", [placed(line) for line in lines]
@@ -71,9 +71,9 @@ class DebugInfo:
         """A function that calls parts of that of ``subprogram``: the attachment of its head, and of such a call."""
         if subprogram is None:
             return "", ""
-        own = self._add(_VARIABLES.sub("", self._entries[subprogram]))
-        line = re.search(r"\bline: (\d+)", self._entries[subprogram])
-        call = self._add(f"!DILocation(line: {line[1] if line else 0}, scope: !{own})")
+        own = self._own(subprogram)
+        line = fields_of(self._entries[subprogram]).get("line", "0")
+        call = self._add(f"!DILocation(line: {line}, scope: !{own})")
         return f" !dbg !{own}", f", !dbg !{call}"
 
     def _copy(self, number: int, copies: dict[int, int]) -> int:
@@ -81,23 +81,28 @@ class DebugInfo:
         if number in copies:
             return copies[number]
         entry = self._entries[number]
-        pattern = _CALL_SITE if _CALL_SITE.search(entry) else _SCOPE
-        outer = pattern.search(entry)
-        if outer is None:
+        fields = fields_of(entry)
+        key = "inlinedAt" if "inlinedAt" in fields else "scope"
+        if key not in fields:
             return number
-        inner = self._copy(int(outer[1]), copies)
+        outer = int(fields[key][1:])
+        inner = self._copy(outer, copies)
         copies[number] = number
-        if inner != int(outer[1]):
-            copies[number] = self._add(f"{entry[: outer.start(1)]}{inner}{entry[outer.end(1) :]}")
+        if inner != outer:
+            copies[number] = self._add(entry.replace(f"{key}: !{outer}", f"{key}: !{inner}", 1))
         return copies[number]
+
+    def _own(self, subprogram: int) -> int:
+        """A copy of a subprogram, but for its variables."""
+        entry = self._entries[subprogram]
+        return self._add(entry.replace(f", retainedNodes: {fields_of(entry).get('retainedNodes')}", "", 1))
 
     def _loop(self, number: int) -> int:
         """A copy of what is known of a loop, but for its location."""
-        operands = re.findall(r"!(\d+)", self._entries[number])[1:]
-        kept = [f"!{operand}" for operand in operands if not self._entries[int(operand)].startswith("!DILocation(")]
-        return self._add(f"distinct !{{{', '.join([f'!{self._next}', *kept])}}}")
+        _, *operands = self._entries[number].removeprefix("distinct !{").removesuffix("}").split(", ")
+        kept = [operand for operand in operands if not self._entries[int(operand[1:])].startswith("!DILocation(")]
+        return self._add(f"distinct !{{{', '.join([f'!{self.next}', *kept])}}}")
 
     def _add(self, entry: str) -> int:
-        self.lines.append(f"!{self._next} = {entry}")
-        self._next += 1
-        return self._next - 1
+        self.add_lines([f"!{self.next} = {entry}"])
+        return self.next - 1

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tilewright.ir.location import Loc
 
 _MESSAGE = 256  # bytes
+_BY_THREAD = 2  # what is known of where a finding was: the block and the thread, or only the block, or neither
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def read(rows: ctypes._Pointer[Row], count: int) -> list[Finding]:
                 kernel,
                 Loc(file, row.line, row.column, function=kernel.split("<")[0]),
                 (block[0], block[1], block[2]) if row.placed else None,
-                (x, y, z) if row.placed else None,
+                (x, y, z) if row.placed == _BY_THREAD else None,
                 row.count,
             )
         )

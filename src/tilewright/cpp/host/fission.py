@@ -11,18 +11,19 @@ that are left goes on alone until it ends, or is at a barrier that all have to r
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tilewright.cpp.host.control_flow import LABEL, components, definitions_of, loops
+from tilewright.cpp.host.control_flow import components, definitions_of, loops
 from tilewright.cpp.host.debug_info import Line
 from tilewright.cpp.host.guards import Guard, guard, in_plane
 from tilewright.cpp.host.liveness import carried
 from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.strides import YIELD
-from tilewright.cpp.host.uniform import ACCESS, LOCAL, Block, uniform, uniform_values
+from tilewright.cpp.host.uniform import Block, uniform, uniform_values
+from tilewright.frontend.cpp.llvm_instruction import LABEL, LIFETIME, Instruction, instruction, renamed
+from tilewright.frontend.cpp.llvm_module import Definition, with_functions
 from tilewright.ir.reachable import reachable
 
 BARRIER = "__tw_simt_barrier"
@@ -35,33 +36,19 @@ RUNTIME = {  # functions of the runtime that split kernels call
     "llvm.abs.i64": "declare i64 @llvm.abs.i64(i64, i1)",
     "llvm.umin.i64": "declare i64 @llvm.umin.i64(i64, i64)",
     "llvm.smax.i64": "declare i64 @llvm.smax.i64(i64, i64)",
+    "__tw_simt_parts": "declare i1 @__tw_simt_parts(ptr, i32)",
     "__tw_simt_passed": "declare void @__tw_simt_passed(i32)",
     "__tw_simt_diverged": "declare void @__tw_simt_diverged(ptr, i32, i32)",
 }
 # A transformation of functions of a module: the module, the names of the functions, the passes.
-Transform = Callable[[str, set[str], tuple[str, ...]], str]
+Transform = Callable[[str, Collection[str], tuple[str, ...]], str]
 
 _DEMOTE = ("register_to_memory", "instruction_namer")  # what is used in other blocks goes through memory
-_WAIT = re.compile(
-    rf"^  (?:(?P<result>{LOCAL}) = )?(?:tail |notail )?call [^\n@]*@{BARRIER}\(i32 (?:noundef )?(?P<kind>\d+), "
-    r"i32 (?:noundef )?(?P<predicate>[^,]+), ptr (?:\w+ )*(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
-)
-_EXCHANGED = re.compile(
-    rf"^  (?:(?P<result>{LOCAL}) = )?(?:tail |notail )?call [^\n@]*@{EXCHANGE}\(i32 (?:noundef )?(?P<mask>[^,]+), "
-    r"i64 (?:noundef )?(?P<value>[^,]+), i32 (?:noundef )?(?P<bytes>\d), "
-    r"ptr (?:\w+ )*(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
-)
-_ALLOCA = re.compile(rf"^  (?P<name>{LOCAL}) = alloca (?P<type>.+?)(?P<alignment>, align \d+)?(?:, !.*)?$")
 SCALARS = frozenset({"i8", "i16", "i32", "i64", "half", "bfloat", "float", "double", "ptr"})
-_REFUSED = re.compile(
-    r"^  (?:.* = )?(?:phi|invoke|indirectbr|callbr|resume|catchswitch) |landingpad|llvm\.stacksave", re.M
-)
+_REFUSED = ("phi", "invoke", "indirectbr", "callbr", "resume", "catchswitch", "landingpad")
 _MOST = 31  # barriers of a kernel, so that a set of them fits 32 bits
-_PURE = re.compile(
-    rf"^  {LOCAL} = (?:(?:add|sub|mul|shl|lshr|ashr|and|or|xor|zext|sext|trunc|icmp|select|getelementptr) |"
-    r"(?:tail )?call [^@]*@llvm\.threadlocal\.address\.)"
-)
-_STORED = re.compile(r"^  store (?P<type>\w+) (?P<value>[^ ,]+), ptr ")
+_CHEAP_STEPS = "add sub mul shl lshr ashr and or xor zext sext trunc icmp select getelementptr load"
+_RECOMPUTED = frozenset(_CHEAP_STEPS.split())
 _CHEAP = 16  # instructions that compute a variable once more
 LEAVES = 3  # the kind of a barrier that stands for the end of a loop
 HALVES = 640  # bytes from the words of 8 bytes that lanes give to those of 4
@@ -74,7 +61,7 @@ class Barrier:
     """Where threads wait: ``kind`` says how their predicates combine. Lanes of a warp wait for those of ``mask``, and
     get what each of them gives as its ``predicate``."""
 
-    result: str | None
+    result: str
     kind: int
     predicate: str
     file: str
@@ -89,11 +76,11 @@ class Barrier:
     @property
     def fixed_mask(self) -> int:
         """The mask, if it is a constant, and -1 otherwise."""
-        return int(self.mask) & 0xFFFFFFFF if re.fullmatch(r"-?\d+", self.mask) else -1
+        return int(self.mask) & 0xFFFFFFFF if self.mask.lstrip("-").isdigit() else -1
 
     def outcome(self) -> list[str]:
         """The line that a thread goes on with behind it."""
-        if self.result is None:
+        if not self.result:
             return []
         given = f"getelementptr i8, ptr %tw.taken, i64 {HALVES if self.word == 'i32' else 0}"
         what = given if self.mask else "add i32 %tw.outcome, 0"
@@ -132,16 +119,14 @@ class Split:
         return any(barrier.mask or barrier.kind == SPIN for barrier in self.barriers)
 
 
-def prepared(text: str, kernels: set[str], function: re.Pattern[str], transform: Transform) -> str:
+def prepared(text: str, kernels: Collection[str], transform: Transform) -> str:
     """The module ``text`` in which barriers of ``kernels`` are alone in their blocks, and what these functions keep
     from one block to another is in memory."""
 
-    def separated(match: re.Match[str]) -> str:
-        if match[1].strip('"') not in kernels:
-            return match.group()
+    def separated(definition: Definition) -> str:
         count, lines = 0, []
-        for line in match.group().split("\n"):
-            if _WAIT.match(line) or _EXCHANGED.match(line):
+        for line in definition.text.split("\n"):
+            if instruction(line).callee in (BARRIER, EXCHANGE):
                 lines += [f"  br label %tw.wait{count}", f"tw.wait{count}:", line, f"  br label %tw.go{count}"]
                 line = f"tw.go{count}:"
                 count += 1
@@ -149,30 +134,29 @@ def prepared(text: str, kernels: set[str], function: re.Pattern[str], transform:
         return "\n".join(lines)
 
     text = transform(text, kernels, ("sroa", *_DEMOTE))  # no phis, whose blocks change
-    return transform(function.sub(separated, text), kernels, _DEMOTE)
+    return transform(with_functions(text, kernels, separated), kernels, _DEMOTE)
 
 
 def split(body: str, *, stores: bool = False) -> Split | None:
     """The regions of a kernel that ``prepared`` made ready, from the text between its braces; None for one whose
     threads must be fibers, as it has barriers with numbers that are not known before it runs, or exceptions. The
     coordinates of threads are in memory if ``stores``."""
-    if _REFUSED.search(body):
+    lines = [line for line in body.split("\n") if not line.startswith("    #dbg_")]
+    if any(i.op in _REFUSED or i.callee.startswith("llvm.stacksave") for i in map(instruction, lines)):
         return None
-    lines = re.sub(r"^    #dbg_.*\n", "", body, flags=re.M).split("\n")
     blocks = _blocks(lines if stores else in_plane(lines))
     allocas: dict[str, str] = {}
     alignments: dict[str, str] = {}
     for number, block in enumerate(blocks):
-        for line in [line for line in block.lines if " = alloca " in line]:
-            match = _ALLOCA.match(line)
-            if number or match is None or re.search(r", i(32|64) ", match["type"]):
+        for line in [line for line in block.lines if instruction(line).op == "alloca"]:
+            i = instruction(line)
+            if number or i.args:
                 return None
-            allocas[match["name"]] = match["type"]
-            alignments[match["name"]] = match["alignment"] or ""
+            allocas[i.result], alignments[i.result] = i.type, f", align {i.alignment}"
             block.lines.remove(line)
     barriers, whole = [], {}
     for block in blocks:
-        found = [line for line in block.lines if f"@{BARRIER}(" in line or f"@{EXCHANGE}(" in line]
+        found = [line for line in block.lines if instruction(line).callee in (BARRIER, EXCHANGE)]
         if not found:
             whole[f"%{block.label}"] = block
             continue
@@ -190,13 +174,10 @@ def split(body: str, *, stores: bool = False) -> Split | None:
         # All threads leave such a loop together. A region that ends there leaves no code behind the loop in the regions
         # within it, whose loops over the threads are vectorized only if all that they contain can be.
         kind = YIELD if barriers[inner - 1].kind == YIELD else LEAVES
-        barriers.append(replace(barriers[inner - 1], result=None, kind=kind, predicate="0", mask=""))
+        barriers.append(replace(barriers[inner - 1], result="", kind=kind, predicate="0", mask=""))
         label = f"tw.leave{len(barriers)}"
         for name in header:
-            whole[name].lines[:] = [
-                re.sub(rf"label {re.escape(target)}(?![-\w.$])", f"label %{label}", line) if target in line else line
-                for line in whole[name].lines
-            ]
+            whole[name].lines[:] = [renamed(line, {target: f"%{label}"}) for line in whole[name].lines]
         whole[f"%{label}"] = Block(label, [], len(barriers))
         starts.append(target)
     if len(barriers) > _MOST:
@@ -207,14 +188,14 @@ def split(body: str, *, stores: bool = False) -> Split | None:
 
 def _barrier(line: str) -> Barrier | None:
     """The barrier that a call is; None if where it is, or its kind, is not known."""
-    match = _WAIT.match(line)
-    if match is not None:
-        return Barrier(match["result"], int(match["kind"]), match["predicate"], match["file"], int(match["line"]))
-    match = _EXCHANGED.match(line)
-    if match is None:
+    i = instruction(line)
+    *first, given, file, at = i.values
+    if not (at.isdigit() and file.startswith("@") and (i.callee == EXCHANGE or first[0].isdigit())):
         return None
-    kind = _MEETS[match["bytes"]]
-    return Barrier(match["result"], kind, match["value"], match["file"], int(match["line"]), match["mask"])
+    if i.callee == BARRIER:
+        return Barrier(i.result, int(first[0]), given, file, int(at))
+    mask, value, given = *first, given
+    return Barrier(i.result, _MEETS[given], value, file, int(at), mask) if given in _MEETS else None
 
 
 def _blocks(lines: Iterable[str]) -> list[Block]:
@@ -282,7 +263,7 @@ def _with_frame(kernel: Split) -> Split:
 def _guards(kernel: Split, same: set[str], plain: Collection[str]) -> dict[int, Guard]:
     """The guards of regions, where the variables ``same`` are uniform and ``plain`` ones are loaded and stored only."""
     definitions = definitions_of(kernel.lines)
-    known = uniform_values({**definitions, **{name: f"  {name} = alloca " for name in kernel.allocas}}, same)
+    known = uniform_values({**definitions, **{name: f"  {name} = alloca i8" for name in kernel.allocas}}, same)
     quiet = {i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.predicate == "0"}
     own = {name for name in plain if name not in kernel.frame or name in same}
     found = (guard(region, known, definitions, kernel.recomputed, plain, own, quiet) for region in kernel.regions)
@@ -294,15 +275,13 @@ def _pointed_to(kernel: Split, plain: Collection[str]) -> set[str]:
     ``plain`` variables of the frame, into other memory, or to functions."""
     elsewhere = "elsewhere"
     goes: defaultdict[str, set[str]] = defaultdict(set)
-    for line in kernel.lines:
-        access, stores = ACCESS.match(line), line.startswith("  store ")
-        variable = elsewhere if access is None or access["name"] not in plain else access["name"]
-        result, _, operation = line.rpartition(" = ")
-        values = re.findall(LOCAL, operation.rsplit(", ptr ", stores)[0])
-        targets = {variable if stores else result.strip()}
-        if access is not None and not stores:
-            values = [variable]
-        elif " call " in f" {operation}" and "@llvm." not in operation:
+    for i in map(instruction, kernel.lines):
+        stores, values = i.op == "store", i.names
+        variable = i.variable if i.variable in plain else elsewhere
+        targets = {variable if stores else i.result}
+        if i.variable:
+            values = (i.values[0],) if stores else (variable,)
+        elif i.op == "call" and not i.callee.startswith("llvm."):
             targets.add(elsewhere)
         for value in values:
             goes[value] |= targets
@@ -317,8 +296,8 @@ def _apart(kernel: Split, variables: Iterable[str]) -> set[str]:
     yields, changed, behind = kernel.yields, set[str](), set[str]()
     for number, region in enumerate(kernel.regions):
         if number in yields:
-            lines = [line for block in region for line in block.lines if line.startswith("  store ")]
-            changed |= {match["name"] for line in lines if (match := ACCESS.match(line)) is not None}
+            stores = (i for block in region for i in map(instruction, block.lines) if i.op == "store")
+            changed |= {i.variable for i in stores}
         elif number:
             behind |= names_in(region)
     return changed & behind & set(variables)
@@ -328,11 +307,10 @@ def _recomputed(kernel: Split, addressed: set[str]) -> dict[str, list[str]]:
     """The variables not ``addressed`` that are set once, to what depends on parameters and coordinates only, with the
     lines that compute their values; vectorized loops would have to load, say, the number of a thread from memory."""
     definitions = definitions_of(kernel.lines)
-    stores: dict[str, list[str]] = {}
-    for line in kernel.lines:
-        match = ACCESS.match(line)
-        if match is not None and line.startswith("  store "):
-            stores.setdefault(match["name"], []).append(line)
+    stores: dict[str, list[Instruction]] = {}
+    for i in map(instruction, kernel.lines):
+        if i.op == "store" and i.variable:
+            stores.setdefault(i.variable, []).append(i)
     once = {
         n: found[0] for n, found in stores.items() if len(found) == 1 and n in kernel.allocas and n not in addressed
     }
@@ -348,18 +326,18 @@ def _recomputed(kernel: Split, addressed: set[str]) -> dict[str, list[str]]:
         return known[value]
 
     def lines_of(value: str, line: str) -> list[str] | None:
-        loaded = ACCESS.match(line)
-        if loaded is None and _PURE.match(line) is None:
+        i = instruction(line)
+        if i.op not in _RECOMPUTED and not i.callee.startswith("llvm.threadlocal.address."):
             return None
-        operands = re.findall(LOCAL, line.split(" = ", 1)[1])
-        if loaded is not None:
-            stored = _STORED.match(once.get(loaded["name"], ""))
-            if stored is None or f" = load {stored['type']}, " not in line:
+        uses = i.names
+        if i.op == "load":
+            stored = once.get(i.variable)
+            if stored is None or not stored.is_plain or stored.type != i.type or i.words:
                 return None
-            operands = [stored["value"]]
-            line = f"  {value} = bitcast {stored['type']} {stored['value']} to {stored['type']}"
+            uses = stored.values[:1]
+            line = f"  {value} = bitcast {i.type} {uses[0]} to {i.type}"
         found: list[str] = []
-        for operand in operands:
+        for operand in uses:
             before = computed(operand)
             if before is None:
                 return None
@@ -368,29 +346,24 @@ def _recomputed(kernel: Split, addressed: set[str]) -> dict[str, list[str]]:
         return found if len(found) <= _CHEAP else None
 
     result = {}
-    for name, line in once.items():
-        stored = _STORED.match(line)
-        before = None if stored is None or stored["type"] not in SCALARS else computed(stored["value"])
-        if stored is not None and before is not None:
-            result[name] = [*before, f"  store {stored['type']} {stored['value']}, ptr {name}"]
+    for name, stored in once.items():
+        before = computed(stored.values[0]) if stored.is_plain and stored.type in SCALARS else None
+        if before is not None:
+            result[name] = [*before, f"  store {stored.type} {stored.values[0]}, ptr {name}"]
     return result
 
 
 def names_in(region: Sequence[Block]) -> set[str]:
-    lines = (line for block in region for line in block.lines if "@llvm.lifetime." not in line)
-    return {name for line in lines for name in re.findall(LOCAL, line)}
+    lines = (i for block in region for i in map(instruction, block.lines) if not i.callee.startswith(LIFETIME))
+    return {name for i in lines for name in (i.result, *i.names)}
 
 
 def addressed_names(region: Sequence[Block]) -> set[str]:
     """The names that lines other than plain loads from them, and stores to them, mention."""
     found: set[str] = set()
-    for block in region:
-        for line in block.lines:
-            if "@llvm.lifetime." in line:
-                continue
-            match = ACCESS.match(line)
-            names = re.findall(LOCAL, line)
-            if match is not None:
-                names.remove(match["name"])
-            found.update(names)
+    for i in (i for block in region for i in map(instruction, block.lines)):
+        if i.op == "store" and i.variable:
+            found.update(name for name in i.names[:-1])
+        elif not i.variable and not i.callee.startswith(LIFETIME):
+            found.update(i.names)
     return found

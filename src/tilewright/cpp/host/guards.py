@@ -6,26 +6,17 @@ The block asks once where such a region ends, and for how many threads it is to 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.cpp.host.control_flow import definitions_of
 from tilewright.cpp.host.debug_info import Line
-from tilewright.cpp.host.uniform import ACCESS, LOCAL, PURE, Block, same_value
+from tilewright.cpp.host.uniform import Block, same_value
+from tilewright.frontend.cpp.llvm_instruction import LIFETIME, Instruction, instruction
 from tilewright.ir.reachable import reachable
 
 IN_PLANE = "%tw.flat"  # threadIdx.y * blockDim.x + threadIdx.x
-_COMPARISON = re.compile(
-    rf"^  {LOCAL} = icmp (?:samesign )?(?P<how>[us][lg][te]|eq|ne) (?P<type>i32|i64) (?P<x>[^,]+), (?P<y>[^, ]+)"
-)
-_BRANCH = re.compile(rf"^  br i1 (?P<value>[^,]+), label (?P<yes>{LOCAL}), label (?P<no>{LOCAL})")
-_WIDER = re.compile(rf"^  {LOCAL} = [sz]ext (?:nneg )?i32 (?P<value>{LOCAL}) to i64")
-_SAME = re.compile(rf"^  {LOCAL} = (?:add|or|bitcast) i32 (?P<value>{LOCAL})(?:, 0| to i32)(?:,|$)")
-_PRODUCT = re.compile(rf"^  {LOCAL} = mul (?:nuw )?(?:nsw )?i32 (?P<x>{LOCAL}), (?P<y>{LOCAL})")
-_SCALED = re.compile(rf"^  {LOCAL} = mul (?:nuw )?(?:nsw )?i32 (?P<x>{LOCAL}), (?P<y>\d+)")
 _FITS = 1 << 21  # times the threads of a block
-_SUM = re.compile(rf"^  (?P<name>{LOCAL}) = add (?:nuw )?(?:nsw )?i32 (?P<x>{LOCAL}), (?P<y>{LOCAL})")
-_REMAINDER = re.compile(rf"^  {LOCAL} = (?P<how>[us])rem i32 (?P<x>{LOCAL}), (?P<y>[^, ]+)")
 _SWAPPED = {"ult": "ugt", "slt": "sgt", "ule": "uge", "sle": "sge", "eq": "eq"}
 _SWAPPED |= {other: how for how, other in _SWAPPED.items()} | {"ne": "ne"}
 _NOT = {"uge": "ult", "sge": "slt", "ugt": "ule", "sgt": "sle", "ne": "eq"}
@@ -43,25 +34,36 @@ class Guard:
 def in_plane(lines: Iterable[str]) -> list[str]:
     """``lines`` with ``IN_PLANE`` where they compute it."""
     lines = list(lines)
-    definitions = {m[1]: line for line in lines if (m := re.match(rf"  ({LOCAL}) = ", line))}
+    definitions = definitions_of(lines)
 
     def plain(value: str) -> str:
-        found = _SAME.match(definitions.get(value, ""))
-        return value if found is None else plain(found["value"])
+        same = _same(value, definitions)
+        return value if same is None else plain(same)
 
     def row(value: str) -> bool:
-        found = _PRODUCT.match(definitions.get(value, ""))
-        return found is not None and {plain(found["x"]), plain(found["y"])} == {"%tw.c1", "%tw.c6"}
+        i = _definition(value, definitions)
+        return (i.op, i.type) == ("mul", "i32") and {*map(plain, i.values)} == {"%tw.c1", "%tw.c6"}
 
     def edited(line: str) -> str:
-        found = _SUM.match(line)
-        if found is None or not any(
-            plain(a) == "%tw.c0" and row(b) for a, b in ((found["x"], found["y"]), (found["y"], found["x"]))
+        i = instruction(line)
+        if (i.op, i.type) != ("add", "i32") or not any(
+            plain(a) == "%tw.c0" and row(b) for a, b in (i.values, i.values[::-1])
         ):
             return line
-        return line.replace(line[: found.end()], f"  {found['name']} = add i32 {IN_PLANE}, 0", 1)
+        return f"  {i.result} = add i32 {IN_PLANE}, 0{line[i.end :]}"
 
     return [edited(line) for line in lines]
+
+
+def _definition(value: str, definitions: Mapping[str, str]) -> Instruction:
+    return instruction(definitions.get(value, ""))
+
+
+def _same(value: str, definitions: Mapping[str, str]) -> str | None:
+    """The value that ``value``, of 32 bits, is another name for; None if it is none."""
+    i = _definition(value, definitions)
+    zero = i.op in ("add", "or") and i.values[1] == "0"
+    return i.values[0] if i.type == "i32" and (zero or i.op == "bitcast") and i.values[0].startswith("%") else None
 
 
 def guard(
@@ -84,15 +86,16 @@ def guard(
 
     def after(name: str) -> list[str]:
         block = blocks[name]
-        branch = next((m for line in block.lines if (m := _BRANCH.match(line))), None)
-        if branch is None or same_value(branch["value"], known):
+        branch = next((i for i in map(instruction, block.lines) if i.op == "br" and i.args), None)
+        if branch is None or same_value(branch.values[0], known):
             return block.successors()
         own = {**definitions, **_forwarded(block, variables)}
-        found = _bound(own.get(branch["value"], ""), own, recomputed, known)
+        found = _bound(_definition(branch.values[0], own), own, recomputed, known)
         if found is None:
             return [*block.successors(), ""]
         bounds[name], first, exact[name] = found
-        skipping[name] = (branch["yes"], branch["no"]) if first else (branch["no"], branch["yes"])
+        yes, no = branch.labels
+        skipping[name] = (yes, no) if first else (no, yes)
         return [skipping[name][1]]
 
     prefix = set(reachable([start], lambda name: after(name) if name else []))
@@ -124,46 +127,44 @@ def guard(
 
 def _going_to(block: Block, target: str, before: Sequence[str]) -> list[str]:
     """The lines of ``block`` that end by going to the block ``target``, behind the lines ``before``."""
-    kept = [line for line in block.lines if not line.startswith("  br ")]
+    kept = [line for line in block.lines if instruction(line).op != "br"]
     return [*kept, *(Line.of(line) for line in before), Line.of(f"  br label {target}")]
 
 
 def _forwarded(block: Block, variables: Collection[str]) -> dict[str, str]:
     """What is loaded from ``variables`` in a block behind where it is stored, as the value that was."""
     stored, found = dict[str, str](), dict[str, str]()
-    for line in block.lines:
-        access = ACCESS.match(line)
-        if access is None or access["name"] not in variables:
+    for i in map(instruction, block.lines):
+        if i.variable not in variables or i.type != "i32":
             continue
-        if line.startswith("  store i32 "):
-            stored[access["name"]] = line.split()[2].rstrip(",")
-        elif " = load i32, " in line and access["name"] in stored:
-            result = line.split()[0]
-            found[result] = f"  {result} = bitcast i32 {stored[access['name']]} to i32"
+        if i.op == "store":
+            stored[i.variable] = i.values[0]
+        elif i.variable in stored:
+            found[i.result] = f"  {i.result} = bitcast i32 {stored[i.variable]} to i32"
     return found
 
 
 def _bound(
-    comparison: str,
+    comparison: Instruction,
     definitions: Mapping[str, str],
     recomputed: Mapping[str, Sequence[str]],
     known: Mapping[str, bool],
 ) -> tuple[list[str], bool, bool] | None:
     """Lines that store which threads of a row ``comparison`` sets apart, and whether it holds for these, and not for
     some of these, too; None if these are not the first ones, nor each n-th."""
-    found = _COMPARISON.match(comparison)
-    if found is None:
+    type = comparison.type
+    if comparison.op != "icmp" or type not in ("i32", "i64"):
         return None
-    how, type, bound = found["how"], found["type"], found["y"]
-    rest = _REMAINDER.match(definitions.get(found["x"], "")) if how in ("eq", "ne") and bound == "0" else None
-    if rest is not None and _is_number(rest["x"], definitions, recomputed) and same_value(rest["y"], known):
-        lines = [f"  %tw.bound.w = {'sext' if rest['how'] == 's' else 'zext'} i32 {rest['y']} to i64"]
+    (how,), (number, bound) = comparison.words & _SWAPPED.keys(), comparison.values
+    rest = _definition(number, definitions)
+    remains = how in ("eq", "ne") and bound == "0" and rest.op in ("urem", "srem") and rest.type == "i32"
+    if remains and _is_number(rest.values[0], definitions, recomputed) and same_value(rest.values[1], known):
+        lines = [f"  %tw.bound.w = {'sext' if rest.op == 'srem' else 'zext'} i32 {rest.values[1]} to i64"]
         lines += ["  %tw.bound.s = call i64 @llvm.abs.i64(i64 %tw.bound.w, i1 false)", "  store i64 -1, ptr %tw.bound"]
         at = "  %tw.bound.at = getelementptr i64, ptr %tw.bound, i64 1"
         return [*lines, at, "  store i64 %tw.bound.s, ptr %tw.bound.at"], how == "eq", True
-    number = found["x"]
     if same_value(number, known):
-        how, bound, number = _SWAPPED[how], found["x"], found["y"]
+        how, bound, number = _SWAPPED[how], number, bound
     factor = _factor(number, definitions, recomputed, known)
     if factor is None or not same_value(bound, known):
         return None
@@ -195,10 +196,10 @@ def _factor(
     """What ``value`` is a multiple of the number of a thread by, "1" or a uniform value; None if it is no such."""
     if _is_number(value, definitions, recomputed):
         return "1"
-    if (same := _SAME.match(definitions.get(value, ""))) is not None:
-        return _factor(same["value"], definitions, recomputed, known)
-    found = _PRODUCT.match(definitions.get(value, "")) or _SCALED.match(definitions.get(value, ""))
-    for number, factor in () if found is None else ((found["x"], found["y"]), (found["y"], found["x"])):
+    if (same := _same(value, definitions)) is not None:
+        return _factor(same, definitions, recomputed, known)
+    i = _definition(value, definitions)
+    for number, factor in (i.values, i.values[::-1]) if (i.op, i.type) == ("mul", "i32") else ():
         if _is_number(number, definitions, recomputed) and same_value(factor, known):
             return factor
     return None
@@ -208,25 +209,22 @@ def _is_number(value: str, definitions: Mapping[str, str], recomputed: Mapping[s
     """Whether ``value`` counts the threads of a row, or of a plane."""
     if value in ("%tw.c0", IN_PLANE):
         return True
-    line = definitions.get(value, "")
-    same = _SAME.match(line) or _WIDER.match(line)
+    i, same = _definition(value, definitions), _same(value, definitions)
+    if i.op in ("sext", "zext") and (i.type, i.to) == ("i32", "i64"):
+        same = i.values[0]
     if same is not None:
-        return _is_number(same["value"], definitions, recomputed)
-    loaded = ACCESS.match(line)
-    if loaded is None or loaded["name"] not in recomputed:
+        return _is_number(same, definitions, recomputed)
+    if i.op != "load" or i.type != "i32" or i.variable not in recomputed:
         return False
-    stored = re.match(rf"  store i32 ({LOCAL}), ", recomputed[loaded["name"]][-1])
-    return stored is not None and " = load i32, " in line and _is_number(stored[1], definitions, recomputed)
+    stored = instruction(recomputed[i.variable][-1])
+    return stored.type == "i32" and _is_number(stored.values[0], definitions, recomputed)
 
 
 def _is_quiet(block: Block, variables: Collection[str], private: Collection[str]) -> bool:
     """Whether nothing but ``private`` variables changes in a block, which depends on no memory but ``variables``."""
-    for line in block.lines:
-        access = ACCESS.match(line)
-        allowed = PURE.match(line) or re.match(r"  (?:br|ret) ", line) or "@llvm.lifetime." in line
-        if access is not None:
-            allowed = access["name"] in (private if line.startswith("  store ") else variables)
-        if not allowed:
+    for i in map(instruction, block.lines):
+        allowed = i.is_pure or i.op in ("br", "ret") or i.callee.startswith(LIFETIME)
+        if not (i.variable in (private if i.op == "store" else variables) if i.variable else allowed):
             return False
     return True
 
@@ -235,4 +233,4 @@ def _end(block: Block) -> int | None:
     """The barrier that a block ends at, 0 for the end of the kernel, None if another block follows."""
     if block.barrier:
         return block.barrier
-    return 0 if any(line.startswith("  ret ") for line in block.lines) else None
+    return 0 if any(instruction(line).op == "ret" for line in block.lines) else None

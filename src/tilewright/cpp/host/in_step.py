@@ -6,36 +6,35 @@ without ``__syncwarp``. So it gets here what it got there. Checked programs do n
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from tilewright.cpp.host.uniform import LOCAL
-from tilewright.frontend.cpp.calls import FUNCTION
-
-_STORE = re.compile(rf"^  store volatile [^\n]*, ptr (?P<to>{LOCAL}|@[^,\n]+)[^\n]*$", re.M)
-_VARIABLE = re.compile(rf"^  ({LOCAL}) = alloca ", re.M)
+from tilewright.frontend.cpp.llvm_instruction import instruction
+from tilewright.frontend.cpp.llvm_module import Definition, parts_of, with_functions
 
 
 def storing(text: str) -> set[str]:
     """The functions of the module ``text`` with such stores."""
-    return {match[1].strip('"') for match in FUNCTION.finditer(text) if _stores(match.group())}
+    functions = (each for each in parts_of(text).functions.values() if " volatile " in each.text)
+    return {each.name for each in functions if _stores(each.text.split("\n"))}
 
 
 def in_step(text: str, kernels: Collection[str], exchange: str) -> str:
     """The module ``text`` with calls of ``exchange`` around those stores of ``kernels``."""
     call = f"call ptr @{exchange}(i32 0, i64 0, i32 4, ptr @{exchange}, i32 0)"
 
-    def edited(match: re.Match[str]) -> str:
-        function = match.group()
-        for number, store in reversed(list(enumerate(_stores(function)))):
-            before, after = (f"  %tw.step{number}.{side} = {call}\n" for side in ("before", "after"))
-            end = store.end() + 1
-            function = f"{function[: store.start()]}{before}{store.group()}\n{after}{function[end:]}"
-        return function
+    def edited(definition: Definition) -> str:
+        lines = definition.text.split("\n")
+        for number, store in reversed(list(enumerate(_stores(lines)))):
+            before, after = (f"  %tw.step{number}.{side} = {call}" for side in ("before", "after"))
+            lines[store : store + 1] = [before, lines[store], after]
+        return "\n".join(lines)
 
-    return FUNCTION.sub(lambda m: edited(m) if m[1].strip('"') in kernels else m.group(), text)
+    return with_functions(text, kernels, edited)
 
 
-def _stores(function: str) -> list[re.Match[str]]:
-    own = set(_VARIABLE.findall(function))  # which no other lane sees
-    return [store for store in _STORE.finditer(function) if store["to"] not in own]
+def _stores(lines: Sequence[str]) -> list[int]:
+    """The lines of a function with such stores."""
+    found = list(map(instruction, lines))
+    own = {i.result for i in found if i.op == "alloca"}  # which no other lane sees
+    stores = ((n, i) for n, i in enumerate(found) if i.op == "store" and "volatile" in i.words)
+    return [n for n, i in stores if i.values[1] not in own]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.cpp.host.uniform import ACCESS, Block
+from tilewright.cpp.host.uniform import Block
+from tilewright.frontend.cpp.llvm_instruction import instruction
 
 
 def carried(regions: Sequence[Sequence[Block]], types: Mapping[str, str]) -> set[str]:
@@ -58,21 +59,17 @@ def _loaded_first(region: Sequence[Block], types: Mapping[str, str]) -> set[str]
         name = f"%{block.label}"
         known = set(before[name])
         for line in block.lines:
-            match = ACCESS.match(line)
-            if match is None or match["name"] not in types:
+            i = instruction(line)
+            if i.variable not in types:
                 continue
-            if not line.startswith("  store "):
-                found |= {match["name"]} - known
-            elif _is_whole(line, types[match["name"]]):
-                known.add(match["name"])
+            if i.op == "load":
+                found |= {i.variable} - known
+            elif i.type == types[i.variable]:
+                known.add(i.variable)
     return found
 
 
 def _stored(block: Block, types: Mapping[str, str]) -> set[str]:
-    accesses = ((line, ACCESS.match(line)) for line in block.lines if line.startswith("  store "))
-    return {m["name"] for line, m in accesses if m and m["name"] in types and _is_whole(line, types[m["name"]])}
-
-
-def _is_whole(store: str, type: str) -> bool:
-    """Whether a store writes all of a variable of ``type``."""
-    return store.startswith(f"  store {type} ")
+    """The variables that a block writes all of."""
+    stores = (i for i in map(instruction, block.lines) if i.op == "store")
+    return {i.variable for i in stores if i.variable in types and i.type == types[i.variable]}

@@ -9,64 +9,67 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from tilewright.frontend.cpp.calls import FUNCTION
+from tilewright.frontend.cpp.llvm_instruction import instruction, renamed
+from tilewright.frontend.cpp.llvm_module import Definition, parts_of, with_functions
+from tilewright.frontend.cpp.locations import Locations
 
 _OBJECT = "tw.object"
-MOST_ALIGNED = "align 64"  # for objects of any class
-_BY_VALUE = re.compile(rf'\bbyval\((?P<type>.*?)\)(?= )|"{_OBJECT}"="(?P<bytes>\d+)"')
-_INDIRECT = re.compile(
-    r"^ +#dbg_declare\(ptr (?P<place>%[-\w.$]+), !(?P<variable>\d+), !DIExpression\(DW_OP_deref\)", re.M
-)
+MOST_ALIGNED = 64  # bytes, for objects of any class
+_WORD = re.compile(r'%"[^"]*"|\S+')
 
 
 def with_objects(text: str, kernels: Collection[str]) -> str:
     """The module ``text``, as the compiler wrote it, with marks at such parameters of ``kernels``."""
-    metadata = dict(re.findall(r"^!(\d+) = (.*)$", text, re.M))
+    locations = Locations(parts_of(text).metadata)
 
-    def bytes_of(node: str) -> int:
-        size = re.search(r"\bsize: (\d+)", metadata[node])
-        inner = re.search(r"\b(?:type|baseType): !(\d+)", metadata[node])
-        return int(size[1]) // 8 if size is not None else bytes_of(inner[1]) if inner is not None else 0
+    def bytes_of(node: int) -> int:
+        fields = locations.fields(node)
+        inner = fields.get("type", fields.get("baseType"))
+        return int(fields["size"]) // 8 if "size" in fields else bytes_of(int(inner[1:])) if inner else 0
 
-    def edited(match: re.Match[str]) -> str:
-        head, code = match.group().split("\n", 1)
-        for found in _INDIRECT.finditer(code) if match[1].strip('"') in kernels else ():
-            kept = re.search(rf"^  store ptr (%[-\w.$]+), ptr {re.escape(found['place'])},", code, re.M)
-            if kept is not None:
-                mark = f'"{_OBJECT}"="{bytes_of(found["variable"])}" {kept[1]}'
-                head = re.sub(rf"{re.escape(kept[1])}(?=[,)])", mark, head, count=1)
-        return f"{head}\n{code}"
+    def edited(definition: Definition) -> str:
+        head, lines = definition.head, definition.body.split("\n")
+        stores = {i.variable: i.values[0] for i in map(instruction, lines) if i.op == "store" and i.type == "ptr"}
+        for line in (line.lstrip() for line in lines if "DIExpression(DW_OP_deref)" in line):
+            place, variable = line.removeprefix("#dbg_declare(ptr ").split(", ")[:2]
+            if line.startswith("#dbg_declare(") and (kept := stores.get(place)) is not None:
+                mark = f'"{_OBJECT}"="{bytes_of(int(variable[1:]))}" {kept}'
+                head = renamed(head, {kept: mark})
+        return f"{head}\n{definition.body}"
 
-    return FUNCTION.sub(edited, text)
+    return with_functions(text, kernels, edited)
 
 
 def by_value(parameter: str) -> str:
     """The type of what a parameter passes by value; "" if it is the address, or number, that it says."""
-    found = _BY_VALUE.search(parameter)
-    return "" if found is None else found["type"] or f"[{found['bytes']} x i8]"
+    if "byval(" in parameter:
+        return parameter_type(parameter.split("byval(", 1)[1]).removesuffix(")")
+    marked = parameter.partition(f'"{_OBJECT}"="')[2]
+    return f"[{marked[: marked.index(chr(34))]} x i8]" if marked else ""
+
+
+def returned(parameter: str) -> str:
+    """The type of the result that a parameter is the place of; "" for others."""
+    return parameter_type(parameter.split("sret(", 1)[1]).removesuffix(")") if "sret(" in parameter else ""
+
+
+def alignment_of(parameter: str) -> int:
+    """What a parameter passed by value is aligned to."""
+    words = parameter.split()
+    return int(words[words.index("align") + 1]) if "align" in words else MOST_ALIGNED
 
 
 def with_bytes(text: str) -> str:
     """The code ``text`` of kernels for GPUs, which get objects as bytes."""
-    return re.sub(rf'"{_OBJECT}"="(\d+)"', rf"byval([\1 x i8]) {MOST_ALIGNED}", text)
-
-
-def split_parameters(parameters: str) -> list[str]:
-    """The parameters at the commas outside of brackets."""
-    parts, depth = [""], 0
-    for c in parameters:
-        depth += (c in "([{<") - (c in ")]}>")
-        if c == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return [part.strip() for part in parts if part.strip()]
+    first, *others = text.split(f'"{_OBJECT}"="')
+    marked = (other.split('"', 1) for other in others)
+    return "".join([first, *(f"byval([{size} x i8]) align {MOST_ALIGNED}{rest}" for size, rest in marked)])
 
 
 def parameter_type(parameter: str) -> str:
     """The type that a parameter begins with."""
     if parameter[0] not in "<[{":
-        named = re.match(r'%"[^"]*"|\S+', parameter)
+        named = _WORD.match(parameter)
         return named[0] if named is not None else ""
     depth = 0
     for i, c in enumerate(parameter):

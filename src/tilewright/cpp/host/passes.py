@@ -8,15 +8,14 @@ from collections.abc import Collection, Iterable
 
 import llvmlite.binding as llvm
 
-from tilewright.frontend.cpp.calls import GLOBAL, NAME, leading_to
+from tilewright.frontend.cpp.llvm_module import parts_of
 from tilewright.frontend.cpp.optimize import parsed, without_unused
 from tilewright.ir.reachable import reachable
 
 FOR_DEVICES = {"__CUDA_ARCH__": "900"}  # as what programs are told of the device here
 _COMDAT = re.compile(r"(?<!=),? comdat(?:\(\$[^)]*\))?(?=[ ,\n{])")
-_ALIAS = re.compile(rf"^{NAME} = [^\n]*\balias [^\n]*, ptr {NAME}[^\n]*\n", re.M)
-_ONCE = re.compile(r"^@llvm\.(?:global_ctors|global_dtors|used|compiler\.used) = [^\n]*\n", re.M)
-_NOTES = re.compile(r"^@llvm\.global\.annotations = [^\n]*\n", re.M)
+_ONCE = ("llvm.global_ctors", "llvm.global_dtors", "llvm.used", "llvm.compiler.used")
+_NOTES = ("llvm.global.annotations",)
 _INTERNAL = (llvm.Linkage.internal, llvm.Linkage.private)
 
 
@@ -29,11 +28,11 @@ def joined(host: str, device: str, kernels: Collection[str]) -> str:
     """The module ``host`` with the code that the module ``device`` has for ``kernels``, which both define, and for what
     these lead to. Variables are those of the host; what is noted of kernels is what devices see."""
     context = llvm.create_context()
-    device = _without_aliases(_COMDAT.sub("", _ONCE.sub("", device)))
-    graph, own = leading_to(device), _own_variables(device)
+    device = _without_aliases(_COMDAT.sub("", _without(device, _ONCE)))
+    graph, own = parts_of(device).mentions, _own_variables(device)
     reached = set(reachable(kernels, lambda name: graph.get(name, ())))
     # A context into which LLVM 22 parses two texts with debug information ends in an invalid free.
-    codes = (parsed(text).as_bitcode() for text in (_NOTES.sub("", host), device))
+    codes = (parsed(text).as_bitcode() for text in (_without(host, _NOTES), device))
     into, other = (llvm.parse_bitcode(code, context) for code in codes)
     linkages = {name: value.linkage for name, value in _values(into).items()}
     for function in other.functions:
@@ -62,17 +61,28 @@ def _own_variables(device: str) -> set[str]:
     """The variables that devices have for themselves: shared memory, constants, and what leads to functions."""
     return {
         name
-        for match in GLOBAL.finditer(device)
-        if (name := match[1].strip('"')).startswith("_ZTV")
-        or "thread_local" in match["how"]
-        or (match["kind"] == "constant" and re.search("internal|private", match["how"]))
+        for name, v in parts_of(device).variables.items()
+        if name.startswith("_ZTV")
+        or "thread_local" in v.how
+        or (v.kind == "constant" and not {"internal", "private"}.isdisjoint(v.how.split()))
     }
+
+
+def _without(text: str, names: Iterable[str]) -> str:
+    """The module ``text`` without some of its variables."""
+    variables = parts_of(text).variables
+    for line in (variables[name].line for name in names if name in variables):
+        text = text.replace(f"{line}\n", "", 1)
+    return text
 
 
 def _without_aliases(text: str) -> str:
     """The module ``text`` with functions by one name each."""
-    for alias, name in reversed(_ALIAS.findall(text)):
-        text = re.sub(rf"@{re.escape(alias)}(?![-\w.$])", f"@{name}", _ALIAS.sub("", text))
+    parts = parts_of(text)
+    aliases = {name: value for name, value in parts.others.items() if name not in parts.variables and "alias" in value}
+    for alias, value in reversed(aliases.items()):
+        name = value.split(", ptr @")[1].split(",")[0]
+        text = re.sub(rf"@{re.escape(alias)}(?![-\w.$])", f"@{name}", text.replace(f"@{alias} = {value}\n", ""))
     return text
 
 

@@ -5,7 +5,6 @@ It checks that the threads ended a region at the same barrier, and goes on with 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,9 +13,10 @@ from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import HALVES, LEAVES, NEXT, SCALARS, Barrier, Split, addressed_names, names_in
 from tilewright.cpp.host.guards import IN_PLANE
 from tilewright.cpp.host.spins import SPIN
-from tilewright.cpp.host.uniform import LOCAL, Block
+from tilewright.cpp.host.uniform import Block
+from tilewright.frontend.cpp.llvm_instruction import LIFETIME, instruction, renamed
 
-_MEMORY = re.compile(rf"^(?!.*%tw\.(?:votes|shared))  (?:{LOCAL} = load (?!atomic|volatile)|store (?!atomic|volatile))")
+_OF_ALL = ("%tw.votes", "%tw.shared")  # how names in accesses of memory begin that threads share
 _SIDES = ("old", "new")  # uniform variables before and after a region
 _OWN = ("left", "right")  # the same for a thread that goes on alone
 _PADDING = 64  # bytes that arrays of variables are aligned to: the line of a cache, and the widest vector
@@ -25,8 +25,15 @@ _PADDING = 64  # bytes that arrays of variables are aligned to: the line of a ca
 def _again(kernel: Split, name: str, i: int) -> list[str]:
     """The lines that give a recomputed variable its value, with names of their own."""
     lines = kernel.recomputed[name]
-    own = {line.split(" = ")[0].strip(): f"%tw.again{i}.{k}" for k, line in enumerate(lines[:-1])}
-    return [re.sub(LOCAL, lambda match: own.get(match[0], match[0]), line) for line in lines]
+    own = {instruction(line).result: f"%tw.again{i}.{k}" for k, line in enumerate(lines[:-1])}
+    return [renamed(line, own) for line in lines]
+
+
+def _is_of_a_thread(line: str) -> bool:
+    """Whether a line accesses memory that no other thread does before the next barrier."""
+    i = instruction(line)
+    accesses = i.op in ("load", "store") and not i.words & {"atomic", "volatile"}
+    return accesses and not any(name.startswith(_OF_ALL) for name in (i.result, *i.names))
 
 
 def region_functions(
@@ -45,7 +52,7 @@ def region_functions(
 
     def add(name: str, region: Sequence[Block], group: str, parameters: str) -> None:
         location, lines = debug.part(subprogram, _region(kernel, region))
-        lines = [line + group if _MEMORY.match(line) else line for line in lines]
+        lines = [line + group if _is_of_a_thread(line) else line for line in lines]
         texts.append("\n".join([f"define internal i32 @{name}({parameters}) alwaysinline{location} {{", *lines, "}"]))
 
     for k, region in enumerate(kernel.regions):
@@ -70,7 +77,7 @@ def knows_rows(kernel: Split, k: int) -> bool:
     its row 0 otherwise."""
     used = names_in(kernel.regions[k])
     lines = [line for name, lines in kernel.recomputed.items() if name in used for line in lines]
-    return bool(used.union(*(re.findall(LOCAL, line) for line in lines)) & {"%tw.c0", "%tw.c1"})
+    return bool(used.union(*(instruction(line).names for line in lines)) & {"%tw.c0", "%tw.c1"})
 
 
 def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
@@ -103,7 +110,7 @@ def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
         # A copy, which becomes a register; the loops of a region would store to memory in each iteration.
         lines += [f"  {name} = alloca {type}", f"  %tw.p{i} = getelementptr {type}, ptr %tw.f{i}, i64 {at}"]
         lines += [f"  %tw.v{i} = load {type}, ptr %tw.p{i}", f"  store {type} %tw.v{i}, ptr {name}"]
-        if any(line.startswith("  store ") and f", ptr {name}, align" in line for b in region for line in b.lines):
+        if any(i.op == "store" and i.variable == name for b in region for i in map(instruction, b.lines)):
             leave += [f"  %tw.w{i} = load {type}, ptr {name}", f"  store {type} %tw.w{i}, ptr %tw.p{i}"]
     for i, name in enumerate(kernel.recomputed):
         lines += _again(kernel, name, i) if name in used else []
@@ -113,9 +120,10 @@ def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
     for number, block in enumerate(region):
         lines.append(f"{block.label}:")
         for line in block.lines:
-            if "@llvm.lifetime." in line and (set(re.findall(LOCAL, line)) & {*kernel.frame, *kernel.allocas}):
+            parsed = instruction(line)
+            if parsed.callee.startswith(LIFETIME) and not kernel.allocas.keys().isdisjoint(parsed.names):
                 continue
-            if line.startswith("  ret "):
+            if parsed.op == "ret":
                 ends.append(f"[ 1, %{block.label} ]")
                 line = "  br label %tw.exit"
             lines.append(line)
@@ -140,7 +148,7 @@ def _vote(barrier: Barrier, number: int) -> list[str]:
             lines += [f"  %tw.wants{number} = getelementptr i32, ptr %tw.masks, i64 %tw.lane"]
             lines += [f"  store i32 {barrier.mask}, ptr %tw.wants{number}"]
         return lines
-    if barrier.result is None or barrier.predicate == "0":
+    if not barrier.result or barrier.predicate == "0":
         return []
     count = f"%tw.count{number}"
     return [

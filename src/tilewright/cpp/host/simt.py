@@ -10,31 +10,29 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.cpp.host import bounds
 from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, prepared, split
 from tilewright.cpp.host.in_step import in_step, storing
-from tilewright.cpp.host.parameters import MOST_ALIGNED, by_value, constant, parameter_type, split_parameters
+from tilewright.cpp.host.parameters import alignment_of, by_value, constant, parameter_type
 from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
 from tilewright.cpp.host.shared_memory import changing, with_plain_accesses
 from tilewright.cpp.host.spins import reading, spinning, with_spins
 from tilewright.cpp.host.strides import with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
-from tilewright.frontend.cpp.calls import FUNCTION, GLOBAL, NAME, called_from
-from tilewright.frontend.cpp.calls import call_graph as direct_calls
+from tilewright.frontend.cpp.llvm_instruction import instruction, renamed
+from tilewright.frontend.cpp.llvm_module import Definition, Parts, called_from, names_in, parts_of, with_functions
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.ir.reachable import reachable
 
 _INDEX, _CURRENT = "__tw_simt_index", "__tw_simt_current"
 _WAITS = (BARRIER, EXCHANGE)
-_DIVISION = re.compile(r" = [su](?:div|rem) (?:exact )?\w+ [^,\n]+, %[^,\n]+, !dbg !(\d+)")
+_DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 _HELPERS = "_ZN9__tw_simt"  # functions of `simt.h`, whose accesses to memory are to be seen
 _ANY = "*"  # what is called through a pointer
-_THROUGH_POINTER = re.compile(r'\b(?:call|invoke) [^\n@]*? %(?:"[^"]*"|[-\w.$]+)\(')
-_ELSEWHERE = re.compile(r"^declare [^\n@]*@(_Z(?!N?K?S|n|d|T)[-\w.$]+)\(", re.M)  # functions of other files
-_POINTED_TO = re.compile(rf"\bptr (?:noundef |nonnull )*{NAME}(?!\()")
+_LIBRARY = ("_ZS", "_ZNS", "_ZKS", "_ZNKS", "_Zn", "_Zd", "_ZT")  # how names begin that are no functions of other files
 _RUNTIME = {  # functions of the runtime that only the text that is added here calls
     _CURRENT: f"declare i32 @{_CURRENT}(i32)",
     "__tw_simt_assert": "declare void @__tw_simt_assert(ptr, ptr, i32, ptr) noreturn",
@@ -53,14 +51,7 @@ _LANE = (
     "  %tw.c12.thread = add i32 %tw.c12.first, %tw.c0",
     "  %tw.c12 = and i32 %tw.c12.thread, 31",
 )
-_HEAD = re.compile(
-    rf"define (?:[^\n@]*) {NAME}\((?P<parameters>[^\n]*)\)(?P<rest>[^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\{{\n"
-)
-_CALL = re.compile(rf"= (?:tail |notail )?call [^\n@]*@{_INDEX}\(i32 (?:noundef )?(\d+)\)(?: #\d+)?")
 _OF_SYMBOLS = re.compile(r"_Z\d+cuda\w*Symbol")  # functions of the runtime that find variables by their names
-_TEMPLATE = re.compile(rf"^define linkonce_odr [^\n@]*{NAME}\(", re.M)
-_CALL_WITH_NAMES = re.compile(rf"\b(?:call|invoke) [^\n@]*{NAME}\(([^\n]*@[^\n]*)\)")
-_DYNAMIC = re.compile(rf"^{NAME} = external (?:\w+ )*thread_local(?:\(\w+\))? global (\[0 x [^\n]*\]),[^\n]*$", re.M)
 
 
 class Way(enum.IntEnum):
@@ -112,7 +103,7 @@ def with_threads(
         text = _declared(text)
     calls = _call_graph(text, kernels)
     if checked:
-        text = bounds.with_checks(text, called_from(calls, kernels), kernels, FUNCTION)
+        text = bounds.with_checks(text, called_from(calls, kernels), kernels)
         calls = _call_graph(text, kernels)
     meeting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     if not checked:  # which asks before each access, so that how threads take turns does not matter
@@ -124,7 +115,7 @@ def with_threads(
     hidden = _callers(calls, _WAITS, through=set(kernels)) - set(kernels)
     divisible = frozenset(symbol for symbol in waiting if not calls[symbol] & hidden)
     if divisible:
-        text = prepared(text, set(divisible), FUNCTION, transform)
+        text = prepared(text, divisible, transform)
     asking = {s for s in kernels if checked or any(_INDEX in calls[name] for name in called_from(calls, [s]) - {s})}
     plain = set() if checked else divisible - waits
     text, added, ways = _with_functions(text, kernels, divisible, meeting, asking, plain, checked=checked)
@@ -134,8 +125,12 @@ def with_threads(
 def _completed(text: str, added: Sequence[str], divisions: Sequence[str]) -> str:
     """The module ``text`` with the functions ``added`` to it and what these need: memory that a block shares, the index
     of a thread, and declarations."""
-    text = re.sub(rf"^declare [^\n]*@{_INDEX}\([^\n]*\n", "", text, flags=re.M)
-    text, sized = _DYNAMIC.subn(rf"@\1 = internal thread_local alias \2, ptr @{_SHARED}", text)
+    parts = parts_of(text)
+    text = text.replace(f"{parts.declared.get(_INDEX, _INDEX)}\n", "")
+    sized = [v for v in parts.variables.values() if {"external", "thread_local"} <= {*v.how.split()}]
+    for each in (v for v in sized if v.rest.startswith("[0 x ")):
+        shared = f"internal thread_local alias {parameter_type(each.rest)}, ptr @{_SHARED}"
+        text = text.replace(each.line, f"@{each.symbol} = {shared}")
     if sized:
         text += f"\n@{_SHARED} = internal thread_local global [{_MAX_SHARED} x i8] zeroinitializer, align 256\n"
     index = (
@@ -143,20 +138,23 @@ def _completed(text: str, added: Sequence[str], divisions: Sequence[str]) -> str
         f"  %found = call i32 @{_CURRENT}(i32 %which)\n  ret i32 %found\n}}\n"
     )
     whole = "\n".join([text, *added, index])
-    if "@llvm.memcpy.p0.p0.i64(" in whole and not re.search(r"^declare [^\n]*@llvm.memcpy.p0.p0.i64\(", whole, re.M):
+    if "@llvm.memcpy.p0.p0.i64(" in whole and "llvm.memcpy.p0.p0.i64" not in parts.declared:
         whole += "\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
-    missing = [d for name, d in _RUNTIME.items() if not re.search(rf"^declare [^\n]*@{name}\(", text, re.M)]
+    missing = [d for name, d in _RUNTIME.items() if name not in parts.declared]
     return "\n".join([whole, *divisions, *missing, ""])
 
 
 def _divisions(text: str, calls: Mapping[str, set[str]], kernels: Iterable[str]) -> list[str]:
     """The constants that name the places of the divisions that each of ``kernels``, and what it calls, may do by zero:
     LLVM forgets where those come from that it takes out of loops."""
-    locations = Locations({int(n): line for n, line in re.findall(r"^!(\d+) = (.*)$", text, re.M)})
+    parts = parts_of(text)
+    locations = Locations(parts.metadata)
     places: dict[str, list[str]] = {}
-    for match in FUNCTION.finditer(text):
-        found = (locations.loc(int(number)) for number in _DIVISION.findall(match[0]))
-        places[match[1].strip('"')] = [f"{loc.file}:{loc.line}" for loc in found if loc.line]
+    for name in called_from(calls, kernels) & parts.functions.keys():
+        code = (line for line in parts.functions[name].body.split("\n") if "div " in line or "rem " in line)
+        found = (i for i in map(instruction, code) if i.op in _DIVISIONS and i.values[1].startswith("%"))
+        locs = [locations.loc(i.debug) for i in found if i.debug is not None]
+        places[name] = [f"{loc.file}:{loc.line}" for loc in locs if loc.line]
     lines = []
     for symbol in kernels:
         own = dict.fromkeys(place for name in sorted(called_from(calls, [symbol])) for place in places.get(name, ()))
@@ -183,20 +181,24 @@ def _with_functions(
     ``asking`` call functions that ask for coordinates, and those in ``plain`` get plain accesses to shared memory."""
     added: list[str] = []
     ways = dict.fromkeys(kernels, Way.LOOPS)
-    for symbol in kernels:
-        match = next((m for m in FUNCTION.finditer(text) if m[1].strip('"') == symbol), None)
-        if match is None:
-            continue
-        whole, stores = "\n".join([text, *added]), symbol in asking
-        definition = with_plain_accesses(match.group()) if symbol in plain else match.group()
-        found = _split_functions(symbol, definition, whole, stores, checked) if symbol in divisible else None
-        way = Way.FIBERS if symbol in meeting else Way.LOOPS
-        whole_kernel = without_yields(match.group(), BARRIER)
-        functions, ways[symbol] = found or (_functions(symbol, whole_kernel, whole, stores=stores), way)
-        added.append(functions)
-        head = re.sub(r" !dbg !\d+", "", match.group().split("\n", 1)[0])
-        text = text[: match.start()] + head + "\n" + match.group().split("\n", 1)[1] + text[match.end() :]
-    return text, added, ways
+    parts = parts_of(text)
+    debug = DebugInfo(parts.metadata, parts.free_number())
+    for symbol in (symbol for symbol in kernels if symbol in parts.functions):
+        own, stores = parts.functions[symbol], symbol in asking
+        definition = replace(own, text=with_plain_accesses(own.text)) if symbol in plain else own
+        found = _split_functions(symbol, definition, debug, stores, checked) if symbol in divisible else None
+        if found is None:
+            whole = replace(own, text=without_yields(own.text, BARRIER))
+            way = Way.FIBERS if symbol in meeting else Way.LOOPS
+            found = _functions(symbol, whole, debug, stores=stores), way
+        added.append(found[0])
+        ways[symbol] = found[1]
+    return with_functions(text, kernels, _without_location), added, ways
+
+
+def _without_location(definition: Definition) -> str:
+    number = definition.subprogram
+    return definition.text if number is None else definition.text.replace(f" !dbg !{number} ", " ", 1)
 
 
 def entry(kind: str, symbol: str) -> str:
@@ -220,38 +222,43 @@ def variables(text: str, kernels: Iterable[str], *, visible: bool = False) -> li
     """The variables that ``kernels`` of the module ``text`` may use, of those that it defines in the memory of the
     device, and those with addresses that the host copies by their names, as it does those of functions; ``visible``:
     and all that other files see, of the host, too."""
-    calls = direct_calls(text)
+    parts = parts_of(text)
+    calls = parts.calls
     named = {name for symbol in called_from(calls, kernels) for name in calls[symbol]}
     copying = {name for name in calls if _OF_SYMBOLS.match(name)}
-    copying |= _callers(calls, copying).intersection(_TEMPLATE.findall(text))
-    handed = (m[2] for m in _CALL_WITH_NAMES.finditer(text) if m[1].strip('"') in copying)
-    copied = {name.strip('"') for arguments in handed for name in re.findall(NAME, arguments)}
+    templates = {name for name, each in parts.functions.items() if each.head.startswith("define linkonce_odr ")}
+    copying |= _callers(calls, copying) & templates
+    users = (each.body.split("\n") for name, each in parts.functions.items() if calls[name] & copying)
+    handed = (i for lines in users for i in map(instruction, lines) if i.callee in copying)
+    copied = {operand.base[1:].strip('"') for i in handed for operand in i.args if operand.base.startswith("@")}
+    found = ((name, v) for name, v in parts.variables.items() if v.kind == "global")
     return [
         name
-        for match in GLOBAL.finditer(text)
-        if match["kind"] == "global" and not re.search("external|thread_local", match["how"])
-        if (name := match[1].strip('"')) in named
-        or (name in copied and re.search(NAME, match["rest"]))
-        or (visible and not re.search("internal|private|linkonce|weak|appending", match["how"]))
+        for name, v in found
+        if not {"external", "thread_local"} & (how := {*v.how.split()})
+        if name in named
+        or (name in copied and "@" in v.rest)
+        or (visible and not {"internal", "private", "linkonce", "linkonce_odr", "weak", "weak_odr", "appending"} & how)
     ]
 
 
 def missing(text: str, kernels: Iterable[str]) -> set[str]:
     """What the SIMT ``kernels`` of the module ``text`` use of other files: functions and variables."""
-    calls = direct_calls(text)
-    named = {name for symbol in called_from(calls, kernels) for name in calls[symbol]}
-    others = {m[1].strip('"') for m in GLOBAL.finditer(text) if re.match("external (?!.*thread_local)", m["how"])}
-    return named & (others | {*_ELSEWHERE.findall(text)})
+    parts = parts_of(text)
+    named = {name for symbol in called_from(parts.calls, kernels) for name in parts.calls[symbol]}
+    hows = {name: {*v.how.split()} for name, v in parts.variables.items()}
+    others = {name for name, how in hows.items() if "external" in how and "thread_local" not in how}
+    return named & (others | _elsewhere(parts))
 
 
 def shared_types(text: str, kernels: Iterable[str]) -> dict[str, str]:
     """A type of the size of the shared variables that each of ``kernels`` of the module ``text`` may use."""
-    calls = direct_calls(text)
-    local = {m[1].strip('"'): m for m in GLOBAL.finditer(text) if "thread_local" in m["how"]}
+    calls = parts_of(text).calls
+    local = {name: v for name, v in parts_of(text).variables.items() if "thread_local" in v.how}
     found = {}
     for symbol in kernels:
         named = {name for each in called_from(calls, [symbol]) for name in calls[each]}
-        types = [parameter_type(m["rest"]) for name, m in local.items() if name in named and "external" not in m["how"]]
+        types = [parameter_type(v.rest) for name, v in local.items() if name in named and "external" not in v.how]
         found[symbol] = f"{{ {', '.join(types)} }}" if types else "[0 x i8]"
     return found
 
@@ -259,25 +266,37 @@ def shared_types(text: str, kernels: Iterable[str]) -> dict[str, str]:
 def _call_graph(text: str, kernels: Iterable[str]) -> dict[str, set[str]]:
     """The names that each function, or table of virtual ones, mentions. Of what ``kernels`` lead to, a call through a
     pointer may be of any function of SIMT code whose address is taken, and one of another file may wait."""
-    tables = ((m[1].strip('"'), m["rest"]) for m in GLOBAL.finditer(text) if m[1].strip('"').startswith("_ZTV"))
-    calls = direct_calls(text)
-    calls |= {table: calls.keys() & set(re.findall(NAME, rest)) for table, rest in tables}
+    parts = parts_of(text)
+    tables = {name: v.rest for name, v in parts.variables.items() if name.startswith("_ZTV")}
+    calls = parts.calls | {table: parts.calls.keys() & names_in(rest) for table, rest in tables.items()}
     of_simt = _callers(calls, (_INDEX, *_WAITS), through=set(kernels)) - set(kernels)
-    pointed = of_simt & {name.strip('"') for name in _POINTED_TO.findall(text)}
-    through = {m[1].strip('"') for m in FUNCTION.finditer(text) if _THROUGH_POINTER.search(m[0])} if pointed else set()
+    pointed = of_simt & parts.addresses
+    through = {name for name, each in parts.functions.items() if _calls_pointer(each)} if pointed else set()
     found = calls | {name: {*calls[name], _ANY} for name in through} | {_ANY: pointed}
     reached = called_from(found, kernels)
-    elsewhere = {name for each in reached for name in found[each]}.intersection(_ELSEWHERE.findall(text))
+    elsewhere = {name for each in reached for name in found[each]} & _elsewhere(parts)
     found = {name: found[name] if name in reached else calls.get(name, set()) for name in found}
     return found | {name: {_INDEX, *_WAITS} for name in elsewhere}
+
+
+def _elsewhere(parts: Parts) -> set[str]:
+    """The functions of other files that a module declares."""
+    return {name for name in parts.declared if name.startswith("_Z") and not name.startswith(_LIBRARY)}
+
+
+def _calls_pointer(definition: Definition) -> bool:
+    lines = (line for line in definition.body.split("\n") if "call " in line or "invoke " in line)
+    return any(i.op in ("call", "invoke") and not i.callee for i in map(instruction, lines))
 
 
 def _unrolled(text: str, kernels: set[str], transform: Transform) -> str:
     """The module ``text`` in which short loops of ``kernels``, whose lanes wait for each other, are unrolled: distances
     of shuffles become constants. Those stay as they are that would wait at too many barriers."""
     found = transform(text, kernels, _UNROLL)
-    waits = re.compile(rf"call [^\n@]*@(?:{BARRIER}|{EXCHANGE})\(")
-    counts = {match[1].strip('"'): len(waits.findall(match[0])) for match in FUNCTION.finditer(found)}
+    functions = parts_of(found).functions
+    counts = {
+        name: sum(functions[name].text.count(f"@{wait}(") for wait in _WAITS) for name in kernels & functions.keys()
+    }
     fitting = {symbol for symbol in kernels if counts.get(symbol, 0) <= _MOST_WAITS}
     return found if fitting == kernels else transform(text, fitting, _UNROLL)
 
@@ -285,15 +304,19 @@ def _unrolled(text: str, kernels: set[str], transform: Transform) -> str:
 def _without_null_accesses(text: str, functions: set[str]) -> str:
     """The module ``text`` whose ``functions`` are optimized as if they accessed no null pointer; host code crashes
     where it does."""
-    groups = dict(re.findall(r"^attributes #(\d+) = (\{.* null_pointer_is_valid .*\})$", text, re.M))
-    first = 1 + max((int(number) for number in re.findall(r"^attributes #(\d+) = ", text, re.M)), default=-1)
-    own = {number: str(first + k) for k, number in enumerate(groups)}
+    parts = parts_of(text)
+    groups = {number: each for number, each in parts.attributes.items() if " null_pointer_is_valid " in each}
+    first = 1 + max(parts.attributes, default=-1)
+    own = {number: first + k for k, number in enumerate(groups)}
 
-    def edited(match: re.Match[str]) -> str:
-        head, code = match.group().split("\n", 1)
-        return re.sub(r"(?<= #)\d+", lambda m: own.get(m[0], m[0]), head) + f"\n{code}"
+    def edited(definition: Definition) -> str:
+        words = (
+            f" #{own[int(w[1:])]}" if w[1:].isdigit() and int(w[1:]) in own and w[0] == "#" else f" {w}"
+            for w in definition.head.split(" ")
+        )
+        return "".join(words)[1:] + "\n" + definition.body
 
-    text = FUNCTION.sub(lambda m: edited(m) if m[1].strip('"') in functions else m.group(), text)
+    text = with_functions(text, functions, edited)
     added = [f"attributes #{own[n]} = {v.replace(' null_pointer_is_valid ', ' ')}" for n, v in groups.items()]
     return "\n".join([text, *added, ""])
 
@@ -301,7 +324,7 @@ def _without_null_accesses(text: str, functions: set[str]) -> str:
 def _declared(text: str) -> str:
     """The module ``text`` with declarations of what threads wait by, where it calls that."""
     for name, head in ((BARRIER, "i32 @{}(i32, i32, ptr, i32)"), (EXCHANGE, "ptr @{}(i32, i64, i32, ptr, i32)")):
-        if f"@{name}(" in text and not re.search(rf"^declare [^\n]*@{name}\(", text, re.M):
+        if f"@{name}(" in text and name not in parts_of(text).declared:
             text += f"\ndeclare {head.format(name)}\n"
     return text
 
@@ -319,20 +342,14 @@ def _callers(calls: Mapping[str, set[str]], targets: Iterable[str], through: Ite
     return {user for name in reachable(targets, further) for user in users.get(name, ())}
 
 
-def _free_number(text: str) -> int:
-    """The first number of metadata that the module ``text`` does not use."""
-    return 1 + max((int(number) for number in re.findall(r"^!(\d+) = ", text, re.M)), default=-1)
-
-
-def _functions(symbol: str, definition: str, text: str, *, stores: bool) -> str:
-    """The code of a kernel of the module ``text`` under another name, and what calls it; ``stores`` is for functions
-    that ask for coordinates and were not inlined."""
-    head = _HEAD.match(definition)
-    assert head is not None, definition.split("\n", 1)[0]
-    parameters = split_parameters(head["parameters"])
-    rest = re.sub(r"\bcomdat(?:\([^)]*\))?|\b(?:local_)?unnamed_addr\b|\bsection \"[^\"]*\"", "", head["rest"])
+def _functions(symbol: str, definition: Definition, debug: DebugInfo, *, stores: bool) -> str:
+    """The code of a kernel under another name, and what calls it; ``stores`` is for functions that ask for coordinates
+    and were not inlined."""
+    parameters, own_lines = definition.parameters, len(debug.lines)
+    words = definition.attributes.split(" ")
+    rest = " ".join(word for word in words if not word.startswith(("comdat", "unnamed_addr", "local_unnamed_addr")))
     coordinates = [f"i32 %tw.c{i}" for i in range(_COORDINATES)]
-    body = _with_coordinates(_with_copies(definition[head.end() :], parameters))
+    body = _with_coordinates(_with_copies(definition.body, parameters))
     if "%tw.c12" in body:
         start, code = body.split("\n", 1)
         body = "\n".join([start, *_LANE, code])
@@ -343,12 +360,10 @@ def _functions(symbol: str, definition: str, text: str, *, stores: bool) -> str:
     own = ("%x", "%y", "%z")
     each = ", ".join([*values, *(f"i32 {n}" for n in own), *(f"i32 %c{i}" for i in range(3, _COORDINATES))])
     notes = [f"  store i32 {n}, ptr %p{i}" for i, n in enumerate(own)] if stores else []
-    debug = DebugInfo(text, _free_number(text))
-    subprogram = debug.subprogram(head["rest"])
-    location, call = debug.caller(subprogram)
+    location, call = debug.caller(definition.subprogram)
     thread = [f"define internal void @{entry('thread', symbol)}(ptr %slots, ptr %where){location} {{", *loads]
     thread += [f"  {target}({one}){call}", "  ret void", "}"]
-    location, call = debug.caller(subprogram)
+    location, call = debug.caller(definition.subprogram)
     block = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where){location} {{", "entry:", *loads]
     loops = simt_lines(
         "loops",
@@ -362,25 +377,22 @@ def _functions(symbol: str, definition: str, text: str, *, stores: bool) -> str:
         after="done",
     )
     block += ["  br label %start", *loops, "done:", "  ret void", "}"]
-    return "\n".join([code, *thread, *block, *debug.lines])
+    return "\n".join([code, *thread, *block, *debug.lines[own_lines:]])
 
 
-def _split_functions(symbol: str, definition: str, text: str, stores: bool, checked: bool) -> tuple[str, Way] | None:
+def _split_functions(
+    symbol: str, definition: Definition, debug: DebugInfo, stores: bool, checked: bool
+) -> tuple[str, Way] | None:
     """As ``_functions``, for a kernel that is split at its barriers; None if it cannot be."""
-    head = _HEAD.match(definition)
-    assert head is not None, definition.split("\n", 1)[0]
-    parameters = split_parameters(head["parameters"])
-    body = definition[head.end() :]
-    kernel = split(_with_coordinates(_with_copies(body, parameters)), stores=stores)
+    parameters, own_lines = definition.parameters, len(debug.lines)
+    kernel = split(_with_coordinates(_with_copies(definition.body, parameters)), stores=stores)
     if kernel is None:
         return None
     loads, values = _arguments(parameters)
-    first = _free_number(text)
-    names = Names(symbol, entry("block", symbol), first)
+    names = Names(symbol, entry("block", symbol), debug.next)
     every = [*parameters, *(f"i32 %tw.c{i}" for i in range(_COORDINATES))]
-    own = names.metadata(len(kernel.regions))
-    debug = DebugInfo(text, first + len(own))
-    subprogram = debug.subprogram(head["rest"])
+    debug.add_lines(names.metadata(len(kernel.regions)))
+    subprogram = definition.subprogram
     regions = region_functions(kernel, names, every, debug, subprogram)
     if kernel.by_warps:
         locations = [debug.caller(subprogram) for _ in [*kernel.regions, None]]
@@ -391,7 +403,7 @@ def _split_functions(symbol: str, definition: str, text: str, stores: bool, chec
         block = block_function(kernel, loads, names, values, debug.caller(subprogram), stores=stores, checked=checked)
         way, ends = Way.LOOPS, []
     thread = f"@{entry('thread', symbol)} = internal alias void (ptr, ptr), ptr @{entry('block', symbol)}"
-    return "\n".join([*regions, block, *ends, thread, *own, *debug.lines]), way
+    return "\n".join([*regions, block, *ends, thread, *debug.lines[own_lines:]]), way
 
 
 def _with_copies(body: str, parameters: Sequence[str]) -> str:
@@ -401,9 +413,8 @@ def _with_copies(body: str, parameters: Sequence[str]) -> str:
     for parameter in (parameter for parameter in parameters if by_value(parameter)):
         name, type = parameter.split()[-1], by_value(parameter)
         copy = f"%tw.copy.{name[1:]}"
-        lines = [re.sub(rf"{re.escape(name)}(?![-\w.$])", copy, line) for line in lines]
-        alignment = re.search(r"\balign \d+", parameter)
-        lines.insert(first, f"  {copy} = alloca {type}, {alignment[0] if alignment else MOST_ALIGNED}")
+        lines = [renamed(line, {name: copy}) for line in lines]
+        lines.insert(first, f"  {copy} = alloca {type}, align {alignment_of(parameter)}")
         size = f"i64 ptrtoint (ptr getelementptr ({type}, ptr null, i32 1) to i64)"
         made = f"  call void @llvm.memcpy.p0.p0.i64(ptr {copy}, ptr {name}, {size}, i1 false)"
         lines.insert(next(i for i, line in enumerate(lines[first:], first) if " = alloca " not in line), made)
@@ -411,7 +422,11 @@ def _with_copies(body: str, parameters: Sequence[str]) -> str:
 
 
 def _with_coordinates(body: str) -> str:
-    return _CALL.sub(r"= add i32 %tw.c\1, 0", body).replace("@__assert_fail(", "@__tw_simt_assert(")
+    lines = body.replace("@__assert_fail(", "@__tw_simt_assert(").split("\n")
+    for number, line in enumerate(lines):
+        if (i := instruction(line)).callee == _INDEX:
+            lines[number] = f"  {i.result} = add i32 %tw.c{i.values[0]}, 0{line[i.end :]}"
+    return "\n".join(lines)
 
 
 def _arguments(parameters: Sequence[str]) -> tuple[list[str], list[str]]:

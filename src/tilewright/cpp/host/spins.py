@@ -6,57 +6,51 @@ that does not leave it, at which the kernel is split.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from tilewright.cpp.host.control_flow import blocks_of, definitions_of, loops, successors
-from tilewright.cpp.host.uniform import LOCAL
-from tilewright.frontend.cpp.calls import FUNCTION, NAME
+from tilewright.cpp.host.control_flow import blocks_of, condition_of, definitions_of, loops, successors
+from tilewright.frontend.cpp.llvm_instruction import instruction
+from tilewright.frontend.cpp.llvm_module import Parts, names_in, parts_of, with_functions
 from tilewright.ir.reachable import reachable
 
 SPIN = 6  # the kind of such a place
-_READS = re.compile(r" (?:load (?:volatile|atomic)|atomicrmw|cmpxchg) ")
-_INCOMING = re.compile(rf"\[ [^,]+, ({LOCAL}) \]")
+_READS = (" load volatile ", " load atomic ", " atomicrmw ", " cmpxchg ")
 
 
 def reading(text: str, kernels: Iterable[str]) -> set[str]:
     """The functions among ``kernels`` that read what may change at any time, or call a function that does."""
-    return _readers({m[1].strip('"'): m.group() for m in FUNCTION.finditer(text)}).intersection(kernels)
+    return _readers(parts_of(text)).intersection(kernels)
 
 
-def _readers(functions: Mapping[str, str]) -> set[str]:
-    """The functions, by their text, that read so, or lead to one that does."""
+def _readers(parts: Parts) -> set[str]:
+    """The functions of a module that read so, or lead to one that does."""
     users: dict[str, set[str]] = {}
-    for name, body in functions.items():
-        for other in _names(body):
+    for name, others in parts.calls.items():
+        for other in others:
             users.setdefault(other, set()).add(name)
-    found = (name for name, body in functions.items() if _READS.search(body))
+    found = (name for name, each in parts.functions.items() if _reads(each.text))
     return set(reachable(found, lambda name: users.get(name, set())))
+
+
+def _reads(text: str) -> bool:
+    return any(reads in text for reads in _READS)
 
 
 def spinning(text: str, names: set[str]) -> set[str]:
     """The functions among ``names`` that have such loops, in the module ``text`` as of ``with_spins``."""
-    functions = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(text)}
-    read = _readers(functions)
-    return {name for name in names & read if _Function(functions[name], read).spins()}
+    parts = parts_of(text)
+    read = _readers(parts)
+    return {name for name in names & read if _Function(parts.functions[name].text, read).spins()}
 
 
 def with_spins(text: str, kernels: set[str], barrier: str) -> tuple[str, set[str]]:
     """The module ``text``, whose functions have no variables in memory but those with addresses, with calls of
     ``barrier`` in such loops of ``kernels``; and those of them that have some."""
-    functions = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(text)}
-    read = _readers(functions)
-    changed: set[str] = set()
-    for name in kernels & set(functions):
-        edited = _Function(functions[name], read).edited(barrier)
-        if edited != functions[name]:
-            text = text.replace(functions[name], edited, 1)
-            changed.add(name)
-    return text, changed
-
-
-def _names(text: str) -> set[str]:
-    return {name.strip('"') for name in re.findall(NAME, text)}
+    parts = parts_of(text)
+    read = _readers(parts)
+    edited = {name: _Function(parts.functions[name].text, read).edited(barrier) for name in kernels & read}
+    changed = {name for name, made in edited.items() if made != parts.functions[name].text}
+    return with_functions(text, changed, lambda each: edited[each.name]), changed
 
 
 class _Function:
@@ -77,7 +71,7 @@ class _Function:
             for name in sorted(loop):
                 if headers & set(self.edges[name]):
                     block = self.blocks[name]
-                    at = next(i for i, line in enumerate(block) if line.startswith(("  br ", "  switch ")))
+                    at = next(i for i, line in enumerate(block) if instruction(line).op in ("br", "switch"))
                     call = f"  %tw.spin{count} = call i32 @{barrier}(i32 {SPIN}, i32 0, ptr @{barrier}, i32 0)"
                     block.insert(at, call)
                     count += 1
@@ -85,13 +79,8 @@ class _Function:
 
     def _waits(self, loop: set[str]) -> bool:
         """Whether all that leaves ``loop`` depends on what it reads."""
-        conditions = [self._condition(name) for name in loop if set(self.edges[name]) - loop]
+        conditions = [condition_of(self.blocks[name]) for name in loop if set(self.edges[name]) - loop]
         return bool(conditions) and all(self._depends(value, loop) for value in conditions)
-
-    def _condition(self, name: str) -> str:
-        branch = next((line for line in self.blocks[name] if re.match(r"  (?:br i1|switch) ", line)), "")
-        match = re.match(rf"  (?:br i1|switch \w+) ({LOCAL}),", branch)
-        return match[1] if match is not None else ""
 
     def _depends(self, value: str, loop: set[str]) -> bool:
         lines = {line for name in loop for line in self.blocks[name]}
@@ -102,11 +91,12 @@ class _Function:
             if at in seen or not line or line not in lines:
                 continue
             seen.add(at)
-            if _READS.search(line) or (" call " in line and self.reading & _names(line)):
+            i = instruction(line)
+            if _reads(line) or (i.op == "call" and self.reading & names_in(line)):
                 return True
-            if " = phi " in line:
-                ways = [name for name in _INCOMING.findall(line) if name in loop]
+            if i.op == "phi":
+                ways = [name for _, name in i.incoming if name in loop]
                 # Where ways meet, the value is that of the branch before.
-                pending += [self._condition(name) for name in loop] if len(ways) > 1 else []
-            pending += re.findall(LOCAL, line.split(" = ", 1)[1])
+                pending += [condition_of(self.blocks[name]) for name in loop] if len(ways) > 1 else []
+            pending += i.names
         return False

@@ -8,37 +8,34 @@ next thread.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tilewright.cpp.host.control_flow import blocks_of, definitions_of, successors
-from tilewright.cpp.host.uniform import LOCAL
-from tilewright.frontend.cpp.calls import FUNCTION
+from tilewright.frontend.cpp.llvm_instruction import Instruction, instruction, renamed
+from tilewright.frontend.cpp.llvm_module import with_functions
 from tilewright.ir.reachable import reachable
 
 YIELD = 5  # the kind of such a barrier
-_PHI_LINE = re.compile(rf"^  {LOCAL} = phi ")
-_PHI = re.compile(
-    rf"^  (?P<name>{LOCAL}) = phi (?P<type>i32|i64) \[ (?P<first>[^,]+), (?P<before>{LOCAL}) \], "
-    rf"\[ (?P<next>[^,]+), (?P<latch>{LOCAL}) \]"
-)
-_ADD = re.compile(rf"^  {LOCAL} = add (?:nuw )?(?:nsw )?(?:i32|i64) (?P<x>[^,]+), (?P<y>[^, ]+)")
-_STEP = re.compile(rf"^  {LOCAL} = (?:add|sub|mul|shl|zext|sext|trunc) ")
-_INDEX = re.compile(r"@__tw_simt_index\(i32 (?:noundef )?(\d+)\)")
-_OF_BLOCKS = range(6, 12)  # blockDim and gridDim
+_STEPS = ("add", "sub", "mul", "shl", "zext", "sext", "trunc")
+_INDEX = "__tw_simt_index"
+_OF_BLOCKS = {*map(str, range(6, 12))}  # blockDim and gridDim
 _LONGEST = 12  # instructions that compute a stride
 
 
-def with_yields(text: str, kernels: Iterable[str], barrier: str) -> str:
+def with_yields(text: str, kernels: Collection[str], barrier: str) -> str:
     """The module ``text``, whose functions have no variables in memory but those with addresses, with calls of
     ``barrier`` in such loops of ``kernels``."""
-    wanted = set(kernels)
-    return FUNCTION.sub(lambda m: _yielding(m.group(), barrier) if m[1].strip('"') in wanted else m.group(), text)
+    return with_functions(text, kernels, lambda each: _yielding(each.text, barrier))
 
 
 def without_yields(text: str, barrier: str) -> str:
     """``text`` without the calls that ``with_yields`` made."""
-    return re.sub(rf"^(  {LOCAL} = )call i32 @{barrier}\(i32 {YIELD}, [^\n]*$", r"\1add i32 0, 0", text, flags=re.M)
+    lines = []
+    for line in text.split("\n"):
+        i = instruction(line)
+        yields = i.callee == barrier and i.values[0] == str(YIELD)
+        lines.append(f"  {i.result} = add i32 0, 0" if yields else line)
+    return "\n".join(lines)
 
 
 def _yielding(function: str, barrier: str) -> str:
@@ -46,11 +43,12 @@ def _yielding(function: str, barrier: str) -> str:
     blocks, definitions = blocks_of(lines), definitions_of(lines)
     for header in list(blocks):
         for line in list(blocks[header]):
-            phi = _PHI.match(line)
-            steps = _stride(phi, definitions) if phi is not None else []
-            body = _body(blocks, header, phi["latch"]) if phi is not None and steps else set()
-            if phi is not None and body:
-                _yield_in(blocks, header, body, phi, steps, barrier)
+            phi = instruction(line)
+            counts = phi.op == "phi" and phi.type in ("i32", "i64") and len(phi.args) == 2
+            steps = _stride(phi, definitions) if counts else []
+            body = _body(blocks, header, phi.incoming[1][1]) if steps else set()
+            if body:
+                _yield_in(blocks, header, body, line, steps, barrier)
                 break
     return "\n".join([head, *(line for block in blocks.values() for line in block)])
 
@@ -66,49 +64,52 @@ def _body(blocks: Mapping[str, Sequence[str]], header: str, latch: str) -> set[s
     return found if len(entries) == 1 and before[entries[0]] == {header} and len(before[header]) == 2 else set()
 
 
-def _stride(phi: re.Match[str], definitions: Mapping[str, str]) -> list[str]:
+def _stride(phi: Instruction, definitions: Mapping[str, str]) -> list[str]:
     """The lines that compute what a loop adds to its variable, the last of which gives it, if that is the same for all
     threads and depends on how many there are."""
-    add = _ADD.match(definitions.get(phi["next"], ""))
-    if add is None or phi["name"] not in (add["x"], add["y"]):
+    add = instruction(definitions.get(phi.incoming[1][0], ""))
+    if add.op != "add" or phi.result not in add.values:
         return []
     lines: list[str] = []
-    pending = [add["y"] if add["x"] == phi["name"] else add["x"]]
+    x, y = add.values
+    pending = [y if x == phi.result else x]
     while pending:
         line = definitions.get(pending.pop())
         if line is None:  # a parameter or a constant
             continue
-        index = _INDEX.search(line)
-        if len(lines) > _LONGEST or (int(index[1]) not in _OF_BLOCKS if index else not _STEP.match(line)):
+        i = instruction(line)
+        if len(lines) > _LONGEST or (i.values[0] not in _OF_BLOCKS if i.callee == _INDEX else i.op not in _STEPS):
             return []
         lines = [line, *(other for other in lines if other != line)]
-        pending += [] if index else re.findall(LOCAL, line.split(" = ", 1)[1])
-    return lines if any(_INDEX.search(line) for line in lines) else []
+        pending += i.names
+    return lines if any(instruction(line).callee == _INDEX for line in lines) else []
 
 
 def _yield_in(
-    blocks: dict[str, list[str]], header: str, body: set[str], phi: re.Match[str], steps: Sequence[str], barrier: str
+    blocks: dict[str, list[str]], header: str, body: set[str], line: str, steps: Sequence[str], barrier: str
 ) -> None:
-    """Let the loop of the variable ``phi`` yield before each iteration. The numbers of values without a name stay."""
-    type, location = phi["type"], (re.search(r", !dbg !\d+", phi.string) or [""])[0]
+    """Let the loop of the variable that ``line`` defines yield before each iteration. The numbers of values without a
+    name stay."""
+    phi = instruction(line)
+    type, location = phi.type, "" if phi.debug is None else f", !dbg !{phi.debug}"
+    (first, before), (_, latch) = phi.incoming
     own = f"%tw.stride.{header[1:].strip(chr(34))}"
     count, again = f"{own}.count", f"{own}.again"
 
     def at(name: str, kind: str) -> list[str]:
         """Lines that give ``name`` the value of the variable in the iteration."""
-        renamed = {step.split(" = ")[0].strip(): f"{own}.{kind}{i}" for i, step in enumerate(steps)}
-        lines = [re.sub(LOCAL, lambda m: renamed.get(m[0], m[0]), step) for step in steps]
-        lines += [f"  {own}.{kind} = mul {type} {count}, {list(renamed.values())[-1]}{location}"]
-        return [*lines, f"  {name} = add {type} {phi['first']}, {own}.{kind}{location}"]
+        names = {instruction(step).result: f"{own}.{kind}{i}" for i, step in enumerate(steps)}
+        lines = [renamed(step, names) for step in steps]
+        lines += [f"  {own}.{kind} = mul {type} {count}, {list(names.values())[-1]}{location}"]
+        return [*lines, f"  {name} = add {type} {first}, {own}.{kind}{location}"]
 
-    numbered = f"  {count} = phi {type} [ 0, {phi['before']} ], [ {count}.next, {phi['latch']} ]{location}"
-    lines = [numbered if line == phi.string else line for line in blocks[header]]
+    numbered = f"  {count} = phi {type} [ 0, {before} ], [ {count}.next, {latch} ]{location}"
+    lines = [numbered if other == line else other for other in blocks[header]]
     after = successors(lines)
-    last = max(i for i, line in enumerate(lines) if _PHI_LINE.match(line))
-    blocks[header] = [*lines[: last + 1], *at(phi["name"], "first"), *lines[last + 1 :]]
-    variable = re.compile(rf"{re.escape(phi['name'])}(?![-\w.$])")
+    last = max(i for i, line in enumerate(lines) if instruction(line).op == "phi")
+    blocks[header] = [*lines[: last + 1], *at(phi.result, "first"), *lines[last + 1 :]]
     for name in body:
-        blocks[name] = [variable.sub(again, line) for line in blocks[name]]
+        blocks[name] = [renamed(line, {phi.result: again}) for line in blocks[name]]
         if name in after:
             call = f"  {own}.yield = call i32 @{barrier}(i32 {YIELD}, i32 0, ptr @{barrier}, i32 0){location}"
             added = [call, f"  {count}.next = add {type} {count}, 1{location}", *at(again, "body")]

@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tilewright.cpp.host.parameters import by_value, constant, parameter_type, split_parameters
+from tilewright.cpp.host.parameters import by_value, constant, parameter_type
 from tilewright.cpp.host.simt import Way, code_of
+from tilewright.frontend.cpp.llvm_instruction import Instruction, instruction
+from tilewright.frontend.cpp.llvm_module import parts_of
 
-_DEFINITION = (
-    r"^define [^\n]*@{symbol}\((?P<parameters>[^\n]*?)\)(?: [^()\n]*(?:\([^()\n]*\)[^()\n]*)*)?\{{\n(?P<body>.*?)^\}}\n"
-)
-_CONSTRUCTORS = re.compile(r"^@llvm\.global_ctors = appending global \[(\d+) x \{ i32, ptr, ptr \}\] \[(.*)\]$", re.M)
 _TABLE = '@"tw.kernels"'
 # The stub, its key, symbol and name, sizes of parameters, how many these are, whether it is SIMT, its bound, the size
 # of its shared variables, its code.
@@ -45,7 +43,8 @@ def with_stubs(
     """The module ``text`` with stubs for the functions ``kernels``, whose keys and names these are; those in ``simt``
     have code and run in these ways, those in ``bounds`` with no more threads in a block; in ``shared`` are types of the
     size of their shared variables. ``written`` is the module as the compiler wrote it."""
-    text = re.sub(r"^declare !dbg !\d+ ", "declare ", text, flags=re.M)
+    noted = (d for d in parts_of(text).declared.values() if d.startswith("declare !dbg "))
+    text = _with_lines(text, {line: f"declare {line.split(' ', 3)[3]}" for line in noted})
     count, rows, constants = len(kernels), [], []
     for i, (symbol, (key, name)) in enumerate(kernels.items()):
         halves = _second_halves(written, symbol)
@@ -74,8 +73,14 @@ def with_stubs(
             "  ret void\n}",
         ]
     # What is left of tile code is never called, but the linker wants its names.
-    text = re.sub(r"^declare (?=[^@\n]*@__tw_)", "declare extern_weak ", text, flags=re.M)
+    left = (line for name, line in parts_of(text).declared.items() if name.startswith("__tw_"))
+    text = _with_lines(text, {line: f"declare extern_weak {line[len('declare ') :]}" for line in left})
     return "\n".join([text, *constants, ""])
+
+
+def _with_lines(text: str, lines: Mapping[str, str]) -> str:
+    """``text`` with other lines in the place of some."""
+    return "\n".join(lines.get(line, line) for line in text.split("\n")) if lines else text
 
 
 def _name(symbol: str) -> str:
@@ -93,10 +98,8 @@ def _string(name: str, value: str) -> str:
 
 def _with_stub(text: str, symbol: str, description: str) -> tuple[str, list[str]]:
     """``text`` with a stub for a function, and the sizes of its parameters in bytes, as constants of LLVM."""
-    pattern = _DEFINITION.format(symbol=re.escape(_name(symbol)))
-    match = re.search(pattern, text, re.M | re.S)
-    assert match is not None, symbol
-    parameters = split_parameters(match["parameters"])
+    definition = parts_of(text).functions[symbol]
+    parameters = definition.parameters
     lines, sizes = [f"  %tw.slots = alloca ptr, i32 {max(len(parameters), 1)}"], []
     for i, parameter in enumerate(parameters):
         type, value = parameter_type(parameter), parameter.split()[-1]
@@ -112,28 +115,28 @@ def _with_stub(text: str, symbol: str, description: str) -> tuple[str, list[str]
             f"  store ptr %tw.value{i}, ptr %tw.slot{i}",
         ]
     lines += [f"  %tw.error = call i32 @__tw_host_launch({description}, ptr %tw.slots)", "  ret void"]
-    start, end = match.span("body")
-    return text[:start] + "tw.entry:\n" + "\n".join(lines) + "\n" + text[end:], sizes
+    stub = "\n".join([definition.head, "tw.entry:", *lines, "}", ""])
+    return text.replace(definition.text, stub, 1), sizes
 
 
 def _second_halves(text: str, symbol: str) -> int:
     """The parameters of a function, a bit each, that are the second eight bytes of the struct before: two may
     stand for one that is passed by value."""
-    match = re.search(_DEFINITION.format(symbol=re.escape(_name(symbol))), text, re.M | re.S)
-    assert match is not None, symbol
-    names = [re.escape(parameter.split()[-1]) for parameter in split_parameters(match["parameters"])]
-    stored = (
-        r"^ *(%[-\w.$]+) = getelementptr [^\n]*\{{[^\n]*, i32 0, i32 1[^\n]*\n *store [^\n]*? {}, ptr \1(?![-\w.$])"
-    )
-    return sum(1 << i for i, name in enumerate(names) if re.search(stored.format(name), match["body"], re.M))
+    definition = parts_of(text).functions[symbol]
+    found, before = set[str](), Instruction()
+    for i in map(instruction, definition.body.split("\n")):
+        if i.op == "store" and before.op == "getelementptr" and i.values[1] == before.result:
+            found |= {i.values[0]} if before.values[1:] == ("0", "1") and before.type.startswith("{") else set()
+        before = i
+    return sum(1 << k for k, parameter in enumerate(definition.parameters) if parameter.split()[-1] in found)
 
 
 def _with_constructor(text: str) -> str:
     """``text`` with a call of ``tw.register`` before its other constructors."""
     entry = f'{{ i32, ptr, ptr }} {{ i32 {_BEFORE_OTHERS}, ptr @"tw.register", ptr null }}'
-    match = _CONSTRUCTORS.search(text)
-    if match is None:
+    found = parts_of(text).variables.get("llvm.global_ctors")
+    if found is None:
         return f"{text}\n@llvm.global_ctors = appending global [1 x {{ i32, ptr, ptr }}] [{entry}]\n"
-    count = int(match[1]) + 1
-    line = f"@llvm.global_ctors = appending global [{count} x {{ i32, ptr, ptr }}] [{entry}, {match[2]}]"
-    return text[: match.start()] + line + text[match.end() :]
+    size, _, others = found.rest.partition(" x { i32, ptr, ptr }] [")
+    line = f"@llvm.global_ctors = appending global [{int(size[1:]) + 1} x {{ i32, ptr, ptr }}] [{entry}, {others}"
+    return text.replace(found.line, line, 1)

@@ -6,22 +6,14 @@ block, and other such variables give. Threads part at branches that depend on an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.cpp.host.control_flow import condition_of, definitions_of, successors
+from tilewright.frontend.cpp.llvm_instruction import instruction
 from tilewright.ir.reachable import reachable
 
-LOCAL = r'%(?:"[^"]*"|[-\w.$]+)'
-ACCESS = re.compile(rf"^  (?:{LOCAL} = load [^,]+, |store .+, )ptr (?P<name>{LOCAL}), align")
-_STORED = re.compile(r"^  store (?P<type>\w+) (?P<value>[^ ,]+), ptr ")
-# What gives the same for the same operands, whatever memory holds.
-PURE = re.compile(
-    rf"^  {LOCAL} = (?:(?:add|sub|mul|[su]div|[su]rem|shl|lshr|ashr|and|or|xor|icmp|select|getelementptr|bitcast|"
-    r"zext|sext|trunc|sitofp|uitofp|fptosi|fptoui|fptrunc|fpext|fadd|fsub|fmul|fdiv|frem|fneg|fcmp) |"
-    r"(?:tail )?call [^@]*@llvm\.(?:threadlocal\.address|[su]m(?:in|ax)|abs|fabs|minnum|maxnum|fmuladd|fma|sqrt)\.)"
-)
-_OF_THREAD = re.compile(r"%tw\.c(?:[012]|12)(?!\d)|%tw\.(?:thread|flat)(?![-\w.$])")  # threadIdx
+_OF_THREAD = {"%tw.c0", "%tw.c1", "%tw.c2", "%tw.c12", "%tw.thread", "%tw.flat"}  # threadIdx
 
 
 @dataclass(frozen=True)
@@ -34,15 +26,14 @@ class Block:
 
     def successors(self) -> list[str]:
         """The blocks that follow it before a barrier does."""
-        return re.findall(rf"label ({LOCAL})", "\n".join(self.lines)) if not self.barrier else []
+        return successors(self.lines) if not self.barrier else []
 
 
 def uniform(regions: Sequence[Sequence[Block]], candidates: set[str], variables: Iterable[str]) -> set[str]:
     """The variables among ``candidates`` that are uniform; these are loaded from and stored to, and nothing else.
     ``variables`` are all, of which each thread has its own at an address of its own."""
     lines = list(dict.fromkeys(line for region in regions for block in region for line in block.lines))
-    definitions = {line.split(" = ")[0].strip(): line for line in lines if re.match(rf"  {LOCAL} = ", line)}
-    definitions |= {name: f"  {name} = alloca " for name in variables}
+    definitions = definitions_of(lines) | {name: f"  {name} = alloca i8" for name in variables}
     found = set(candidates)
     while True:
         known = uniform_values(definitions, found)
@@ -61,16 +52,15 @@ def uniform(regions: Sequence[Sequence[Block]], candidates: set[str], variables:
 
 def _set_apart(line: str, known: Mapping[str, bool], parted: bool) -> str | None:
     """The variable that ``line`` stores to, if threads may store different values, or not all of them."""
-    match = ACCESS.match(line)
-    if match is None or not line.startswith("  store "):
+    i = instruction(line)
+    if i.op != "store" or not i.variable:
         return None
-    stored = _STORED.match(line)
-    return match["name"] if parted or stored is None or not same_value(stored["value"], known) else None
+    return i.variable if parted or not i.is_plain or not same_value(i.values[0], known) else None
 
 
 def same_value(operand: str, known: Mapping[str, bool]) -> bool:
     """Whether ``operand`` is the same for all threads, as ``uniform_values`` found."""
-    return known.get(operand, _OF_THREAD.fullmatch(operand) is None)
+    return known.get(operand, operand not in _OF_THREAD)
 
 
 def uniform_values(definitions: Mapping[str, str], variables: set[str]) -> dict[str, bool]:
@@ -82,13 +72,11 @@ def uniform_values(definitions: Mapping[str, str], variables: set[str]) -> dict[
         for name, line in pending:
             if known[name]:
                 continue
-            access = ACCESS.match(line)
-            if access is not None:
-                same = access["name"] in variables
-            elif " = alloca " in line or PURE.match(line) is None:
-                same = False
+            i = instruction(line)
+            if i.variable:
+                same = i.variable in variables
             else:
-                same = all(same_value(operand, known) for operand in re.findall(LOCAL, line.split(" = ", 1)[1]))
+                same = i.is_pure and all(same_value(operand, known) for operand in i.names)
             known[name] = same
             changed |= same
         if not changed:
@@ -102,9 +90,8 @@ def _parted(region: Sequence[Block], known: Mapping[str, bool]) -> set[str]:
     joins = _post_dominators(after)
     found: set[str] = set()
     for name, block in blocks.items():
-        branch = next((line for line in block.lines if re.match(r"  (?:br i1|switch) ", line)), "")
-        condition = re.match(r"  (?:br i1|switch \w+) ([^,]+),", branch)
-        if condition is None or same_value(condition[1], known):
+        condition = condition_of(block.lines)
+        if not condition or same_value(condition, known):
             continue
         found |= _before(joins[name] - {name}, after, name)
     return {blocks[name].label for name in found}

@@ -18,6 +18,8 @@ from tilewright.frontend.cpp import module, optimize
 from tilewright.frontend.cpp.assembly import without_assembly
 from tilewright.frontend.cpp.device_limits import refuse_host_constructs
 from tilewright.frontend.cpp.launches import launches_as_calls
+from tilewright.frontend.cpp.llvm_module import parts_of
+from tilewright.frontend.cpp.llvm_text import parse_constant
 from tilewright.frontend.cpp.source import refuse_device_constructs, with_dynamic_shared
 from tilewright.frontend.cpp.spaces import (
     SIMT,
@@ -128,15 +130,13 @@ def _host_llvm(request: Request, defines: Mapping[str, str]) -> Output:
 
 def _bounds(llvm: str) -> dict[str, int]:
     """The functions with ``__launch_bounds__``, and the threads that these allow."""
-    found = (
-        (symbol, re.search(r"\{ i32 ([1-9]\d*)", value))
-        for symbol, note, value in module.function_notes(llvm)
-        if note == "tw.bounds"
-    )
-    return {symbol: min(int(bound[1]), MAX_THREADS) for symbol, bound in found if bound is not None}
+    notes = (each for each in module.function_notes(llvm) if each[1] == "tw.bounds")
+    found = ((symbol, parse_constant(value)) for symbol, _, value in notes)
+    bounds = {symbol: int(constant[1].value[0].value) for symbol, constant in found if constant is not None}
+    return {symbol: min(bound, MAX_THREADS) for symbol, bound in bounds.items() if bound > 0}
 
 
 def _annotated(llvm: str, note: str) -> list[str]:
     """The symbols of the functions that are defined with an annotation."""
     found = dict.fromkeys(symbol for symbol, text, _ in module.function_notes(llvm) if text == note)
-    return [symbol for symbol in found if re.search(rf"^define [^\n]*@\"?{re.escape(symbol)}\"?\(", llvm, re.M)]
+    return [symbol for symbol in found if symbol in parts_of(llvm).functions]

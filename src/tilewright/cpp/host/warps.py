@@ -231,5 +231,7 @@ def _goes_on(kernel: Split, k: int, end: int, live: Sequence[set[str]], finished
     m = f"%{r}mask{end}"
     test = [f"  {m}s = load <{_LANES} x i32>, ptr %masks, align 4"]
     test += [f"  {m} = call i32 @llvm.vector.reduce.and.v32i32(<{_LANES} x i32> {m}s)"]
-    test += [f"  {m}.full = icmp eq i32 {m}, -1", f"  br i1 {m}.full, label %{r}all{end}, label %{r}stop"]
+    test += [f"  {m}.full = icmp eq i32 {m}, -1", f"  br i1 {m}.full, label %{r}all{end}, label %{r}parts{end}"]
+    test += [f"{r}parts{end}:", f"  {m}.parts = call i1 @__tw_simt_parts(ptr %masks, i32 {_LANES})"]
+    test += [f"  br i1 {m}.parts, label %{r}all{end}, label %{r}stop"]
     return [start, *test, f"{r}all{end}:", *swap, on]

@@ -7,7 +7,7 @@ namespace tilewright {
 // `Row` of cpp/host/findings.py.
 struct finding {
     char const *kernel, *file, *category;
-    int line, column, placed;
+    int line, column, placed;  // in a block, or also by a thread
     unsigned coordinates[6];  // of the thread, and of its block
     unsigned long long count;
     char message[256];
@@ -24,7 +24,7 @@ static unsigned heap_changes = 0;
 bool checking() { return reporter != nullptr; }
 
 void note(launch const* run, char const* category, char const* file, int line, int column, unsigned const* coordinates,
-          char const* message) {
+          char const* message, bool of_block) {
     locked here;
     for (finding& each : findings)
         if (each.line == line && each.column == column && strcmp(each.file, file) == 0 &&
@@ -32,7 +32,7 @@ void note(launch const* run, char const* category, char const* file, int line, i
             ++each.count;
             return;
         }
-    finding made{run->kernel, file, category, line, column, coordinates != nullptr, {}, 1, ""};
+    finding made{run->kernel, file, category, line, column, coordinates ? of_block ? 1 : 2 : 0, {}, 1, ""};
     if (coordinates) memcpy(made.coordinates, coordinates, sizeof made.coordinates);
     snprintf(made.message, sizeof made.message, "%s", message);
     findings.add(made);
@@ -93,6 +93,7 @@ static owner find_owner(worker* mine, size_t address, span* bounds) {
     }
     if (bounds_of((void const*)address, &bounds->start, &bounds->end)) {
         known.latest = *bounds;
+        known.written = written_bytes((void const*)address);
         return owner::device;
     }
     if (!known.stack.end) known.stack = stack_of_this_thread();
@@ -184,6 +185,15 @@ static char const* watch(worker* mine, size_t address, size_t size, int what, un
     return wrong;
 }
 
+// The same for an access of other memory, at the byte `offset` of an allocation.
+static char const* watch_device(checks& known, size_t offset, size_t size, int what) {
+    if (!known.written) return nullptr;
+    unsigned char* bytes = known.written + offset;
+    bool const unwritten = (what == loads || what == updates) && !memchr(bytes, 1, size);
+    if (what != loads) memset(bytes, 1, size);
+    return unwritten ? "undefined-value" : nullptr;
+}
+
 }  // namespace tilewright
 
 using namespace tilewright;
@@ -217,12 +227,40 @@ void __tw_simt_passed(int kind) {
     if (here && kind != leaves) passed_barrier(here);
 }
 
+// The second operand for an operation on integers of `bits` bits, which is `code`: `cpp/host/bounds.py` numbers them. Where
+// the result has no meaning that is noted, and another one given, by which it has one.
+long long __tw_simt_operands(int code, int bits, long long a, long long b, place const* at, unsigned x, unsigned y,
+                             unsigned z, unsigned block_x, unsigned block_y, unsigned block_z) {
+    enum : int { udiv, sdiv, urem, srem };  // and three shifts behind them
+    char message[96];
+    auto const wrong = [&](char const* category) {
+        unsigned const coordinates[6] = {x, y, z, block_x, block_y, block_z};
+        if (here && checking()) note(here->run, category, at->file, at->line, at->column, coordinates, message);
+    };
+    if (code <= srem) {
+        bool const divides = code <= sdiv, is_signed = code == sdiv || code == srem;
+        if (b == 0 && is_signed) snprintf(message, sizeof message, "%s of %lld by zero", divides ? "division" : "remainder", a);
+        else if (b == 0) snprintf(message, sizeof message, "%s of %llu by zero", divides ? "division" : "remainder", a);
+        else if (is_signed && a == -1ll << (bits - 1) && b == -1) snprintf(message, sizeof message, "%lld / -1 does not fit %d bits", a, bits);
+        else return b;
+        wrong(b == 0 ? "division-by-zero" : "div-overflow");
+        return 1;
+    }
+    if ((unsigned long long)b < (unsigned long long)bits) return b;
+    long long const count = (b >> 31) == 1 ? (long long)(int)b : b;  // of an int, which the compiler has made wider
+    if (count < 0) snprintf(message, sizeof message, "shift by %lld, which is negative", count);
+    else snprintf(message, sizeof message, "shift by %lld, but the number has %d bits", count, bits);
+    wrong(count < 0 ? "shift-negative" : "shift-too-wide");
+    return b & (bits - 1);
+}
+
 // The address for an access of `size` bytes at `address`: that, or one where it does no harm. `base` is what it was made
 // from: a variable of `extent` bytes, if that is not 0.
 void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, int done, place const* at, unsigned x,
                         unsigned y, unsigned z, unsigned block_x, unsigned block_y, unsigned block_z) {
     worker* mine = here;
     if (!mine || !checking()) return address;
+    mine->run->asked = true;
     if (extent == size_t(-1)) extent = mine->run->shared;
     span bounds{size_t(base), size_t(base) + extent};
     owner found = extent ? owner::variable : find_owner(mine, size_t(base), &bounds);
@@ -240,11 +278,13 @@ void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, i
     bool const inside = found != owner::nobody && start >= bounds.start && start <= bounds.end && size <= bounds.end - start;
     if (inside && start % least == 0) {
         unsigned other = 0;
-        char const* wrong = found == owner::variable ? watch(mine, start, size, done, coordinates, &other) : nullptr;
+        char const* wrong = found == owner::variable ? watch(mine, start, size, done, coordinates, &other)
+                                                     : watch_device(mine->checked, start - bounds.start, size, done);
         if (!wrong) return address;
         if (!other) {
-            snprintf(message, sizeof message, "%s %llu byte%s of shared memory that its block has not written", what,
-                     bytes, bytes == 1 ? "" : "s");
+            snprintf(message, sizeof message, "%s %llu byte%s of %s", what, bytes, bytes == 1 ? "" : "s",
+                     found == owner::device ? "memory that nobody has written"
+                                            : "shared memory that its block has not written");
         } else {
             int used = snprintf(message, sizeof message, "%s %llu byte%s of shared memory beside %s by ", what, bytes,
                                 bytes == 1 ? "" : "s", wrong);

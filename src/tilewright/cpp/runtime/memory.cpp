@@ -19,6 +19,8 @@ struct block {
     bool read_mostly, used_by_device;
     cudaMemLocation preferred, prefetched;
     bool on_gpu = false;  // where this machine cannot read it
+    unsigned char* written = nullptr;  // for `written_bytes`
+    bool trusted = false;
 };
 static list<block> blocks;
 // On a GPU: allocations that both sides see at the same addresses, where it has a variable of the device, copies of what
@@ -47,6 +49,7 @@ static block memory(size_t size, cudaMemoryType kind) {
     return {start, start + size, owner, 0, kind};
 }
 static void give_back(block const& what) {
+    free(what.written);
     if (what.mapped) munmap((char*)what.owner - guard, what.mapped);
     else if (what.owner) (gpu.release ? gpu.release : free)(what.owner);
 }
@@ -91,6 +94,23 @@ bool bounds_of(void const* address, size_t* start, size_t* end) {
     return true;
 }
 
+unsigned char* written_bytes(void const* address) {
+    locked here;
+    block* found = find(address);
+    return found && !found->trusted ? found->written : nullptr;
+}
+void trust_memory() {
+    locked here;
+    for (block& each : blocks) each.trusted = true;
+}
+static void note_written(void const* target, size_t size, void const* source = nullptr) {
+    locked here;
+    block *to = find(target), *from = source ? find(source) : nullptr;
+    if (!to || !to->written) return;
+    unsigned char* bytes = to->written + (size_t(target) - to->start);
+    if (from && from->written && !from->trusted) memmove(bytes, from->written + (size_t(source) - from->start), size);
+    else memset(bytes, 1, size);
+}
 cudaError_t allocate(void** address, size_t size, cudaMemoryType kind) {
     if (!address) return report(cudaErrorInvalidValue);
     if (size == 0) {
@@ -98,8 +118,10 @@ cudaError_t allocate(void** address, size_t size, cudaMemoryType kind) {
         return report(cudaSuccess);
     }
     locked here;
-    block const made = size > total_memory() ? block{} : memory(size, kind);
+    block made = size > total_memory() ? block{} : memory(size, kind);
     if (!made.owner) return report(cudaErrorMemoryAllocation);
+    // What the host may write itself, and a GPU, is not known.
+    if (checking() && kind == cudaMemoryTypeDevice && !gpu.allocate) made.written = (unsigned char*)calloc(size, 1);
     add(made);
     used += size;
     most_used = used > most_used ? used : most_used;
@@ -129,6 +151,11 @@ bool leave_heap(void* address) {
 static void leave_reserved(void const* address);
 cudaError_t release(void* address, bool registered) {
     if (!address) return report(registered ? cudaErrorInvalidValue : cudaSuccess);
+    if (size_t start, end; !registered && (!bounds_of(address, &start, &end) || start != size_t(address))) {
+        char message[96];
+        snprintf(message, sizeof message, "%p is freed, where no allocation begins, or begins any longer", address);
+        note_in_host_code("dangling-pointer", message);
+    }
     locked here;
     block* found = find(address);
     if (found && found->start != size_t(address)) found = nullptr;
@@ -241,6 +268,7 @@ cudaError_t copy(void* target, void const* source, size_t size, cudaMemcpyKind k
     if (!usable(target, size, to_device, "copied to") || !usable(source, size, from_device, "copied from"))
         return cudaErrorInvalidValue;
     (is_on_gpu(target) || is_on_gpu(source) ? gpu.move : move)(target, source, size);
+    note_written(target, size, source);
     return cudaSuccess;
 }
 
@@ -268,6 +296,7 @@ cudaError_t fill(void* address, unsigned value, unsigned element, size_t count) 
     char* to = is_on_gpu(address) ? (char*)malloc(count * element) : (char*)address;
     if (element == 1) memset(to, int(value & 255), count);
     for (size_t i = 0; element > 1 && i < count; ++i) memcpy(to + i * element, &value, element);
+    note_written(address, count * element);
     if (to == address) return cudaSuccess;
     gpu.move(address, to, count * element);
     free(to);

@@ -108,6 +108,11 @@ cudaError_t copy(void* target, void const* source, size_t size, cudaMemcpyKind k
 cudaError_t copy3d(cudaMemcpy3DParms const& how);
 cudaError_t fill(void* address, unsigned value, unsigned element, size_t count);
 bool holds(void const* address, size_t size);
+bool checking();
+// Under the sanitizer: which bytes of the allocation that `address` is in somebody has written, null where that is not
+// known, as after kernels that do not say what they write.
+unsigned char* written_bytes(void const* address);
+void trust_memory();
 bool bounds_of(void const* address, size_t* start, size_t* end);  // of the allocation that it is in, or at the end of
 void* heap(size_t size);  // memory of the device that a kernel asks for, and gives back
 bool leave_heap(void* address);

@@ -54,7 +54,9 @@ static char const others_left[] = "a barrier that not all threads of the block r
 void fail(launch* run, char const* file, int line, char const* what) {
     if (__atomic_exchange_n(&run->failed, 1, __ATOMIC_ACQ_REL) != 0) return;
     run->file = file;
-    run->line = line;
+    run->line = line & ((1 << column_shift) - 1);
+    run->column = (line >> column_shift) - 1;
+    if (here && here->current) memcpy(run->at + 3, here->current->coordinates + 3, sizeof run->at / 2);
     snprintf(run->message, sizeof run->message, "%s", what);
 }
 void leave(fiber* self, state now) {
@@ -327,7 +329,7 @@ cudaError_t run_simt(kernel const& what, configuration const& how, void** slots)
     unsigned const *g = how.grid, *b = how.block;
     auto const& code = *(simt_code const*)what.code;
     launch run{code, what.name, how.shared, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, 0,
-               (unsigned long long)g[0] * g[1] * g[2], 1, 0, "", 0, "", {}};
+               (unsigned long long)g[0] * g[1] * g[2], 1, 0, "", 0, 0, false, {}, "", {}};
     expect_faults();
     constexpr int chunks_per_thread = 64;
     unsigned long long chunks = (unsigned long long)worker_count() * chunks_per_thread;
@@ -336,8 +338,9 @@ cudaError_t run_simt(kernel const& what, configuration const& how, void** slots)
     cudaError_t faulted = run.fault.signal ? report_fault(run) : cudaSuccess;
     bool asserted = strstr(run.message, "assertion failed") != nullptr;
     if (faulted == cudaSuccess && run.failed && checking())
-        note(&run, asserted ? "failed-assertion" : "deadlock", run.file, run.line, 0, nullptr, run.message);
+        note(&run, asserted ? "failed-assertion" : "deadlock", run.file, run.line, run.column < 0 ? 0 : run.column, run.at, run.message, true);
     else if (faulted == cudaSuccess && run.failed) say("%s:%d: %s", run.file, run.line, run.message);
+    if (!run.asked) trust_memory();
     cudaError_t stopped = report_findings();
     if (faulted != cudaSuccess) return faulted;
     return !run.failed ? stopped : asserted ? cudaErrorAssert : cudaErrorLaunchFailure;

@@ -78,6 +78,7 @@ struct checks {
     unsigned barriers, warp_barriers[32];  // that it has passed, and its warps
     list<span> shared;  // its variables in shared memory
     span latest;        // the allocation that it used last, and as of how many changes of the heap
+    unsigned char* written;  // which of its bytes are
     unsigned changes;
     span stack;
     unsigned char* elsewhere;  // where what is wrong does no harm
@@ -92,7 +93,9 @@ struct launch {
     unsigned long long next, count, chunk;  // blocks: threads take several at a time
     int failed;
     char const* file;  // where, and what
-    int line;
+    int line, column;
+    bool asked;      // its kernel has asked about an access, as code that is checked does
+    unsigned at[6];  // of the block, behind those of no thread
     char message[256];
     struct {
         bool misaligned;  // or no address at all
@@ -128,6 +131,8 @@ struct worker {
 };
 extern thread_local worker* here;
 
+constexpr int column_shift = 20;  // what tells a barrier's line has its column above these bits: `TW_PLACE` of simt.h
+
 void leave(fiber* self, state now);
 void expect_faults();
 cudaError_t report_fault(launch& run);
@@ -137,9 +142,8 @@ void run_by_warps(worker* mine, unsigned const* coordinates);
 void let_others_run(unsigned round);
 
 // Findings of a launch, for the sanitizer.
-bool checking();
 void note(launch const* run, char const* category, char const* file, int line, int column, unsigned const* coordinates,
-          char const* message);
+          char const* message, bool of_block = false);
 cudaError_t report_findings();
 int place_in_host_code(char* file, int room);  // its line; that of the program's own code which runs
 void forget(checks& what);

@@ -13,6 +13,17 @@ static unsigned run_region(worker* mine, unsigned const* coordinates, warp& self
     return run->what.regions[place](run->slots, coordinates, unsigned(&self - mine->warps) * 32, mask,
                                     self.given->words, self.taken->words, self.masks, self.ended, unsigned(mine->outcome), sum);
 }
+// Whether the masks of lanes that are at one place divide these into groups, each of which has one mask: then all meet.
+extern "C" bool __tw_simt_parts(unsigned const* masks, unsigned lanes) {
+    unsigned const all = lanes < 32 ? (1u << lanes) - 1 : ~0u;
+    unsigned wrong = 0, sum = 0;
+    for (unsigned i = 0; i < lanes; ++i) {
+        unsigned const mask = masks[i] & all, first = unsigned(__builtin_ctz(mask | 1u << 31));
+        wrong |= (~mask >> i & 1) | (masks[first] ^ masks[i]);
+        sum += first == i ? unsigned(__builtin_popcount(mask)) : 0;  // groups with members that say otherwise are too many
+    }
+    return !wrong && sum == lanes;
+}
 static unsigned every_lane(warp const& self) { return self.lanes < 32 ? (1u << self.lanes) - 1 : ~0u; }
 
 // What a thread does that ended a region at `place`: it has ended, goes on, or waits.
@@ -78,9 +89,9 @@ static bool went_on(worker* mine, warp& self, unsigned found) {
     if (self.now != state::at_exchange) return self.now == state::ready;
     bool const fixed = what.masks[self.at - 1] >= 0;
     unsigned const mask = fixed ? unsigned(what.masks[self.at - 1]) : self.masks[0];
-    unsigned differs = mask ? ~mask & every_lane(self) : 0;
-    for (unsigned i = 1; !fixed && i < self.lanes; ++i) differs |= self.masks[i] ^ mask;
-    if (differs) {
+    bool meets = !mask || !(~mask & every_lane(self));
+    for (unsigned i = 1; !fixed && i < self.lanes; ++i) meets &= self.masks[i] == mask;
+    if (!meets && (fixed || !__tw_simt_parts(self.masks, self.lanes))) {
         part(what, self);
         return false;
     }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.typecodes import POINTER_CODE, VOID_CODE
 from tilewright.ir.errors import TileTypeError
@@ -23,9 +21,9 @@ _POINTERS = ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_refe
 
 def parameter_codes(locations: Locations, subprogram: int) -> list[int]:
     """The codes of the parameters of a kernel. TileTypeError, where it is declared, for what is no scalar."""
-    signature = locations.metadata.get(_number(locations, subprogram, "type"), "")
-    listed = re.search(r"types: !(\d+)", signature)
-    types = [] if listed is None else re.findall(r"!\d+|null", locations.metadata.get(int(listed[1]), ""))[1:]
+    signature = _number(locations, subprogram, "type")
+    listed = locations.metadata.get(_number(locations, signature, "types"), "!{}")
+    types = listed.removeprefix("!{").removesuffix("}").split(", ")[1:]
     codes = []
     for position, reference in enumerate(types, 1):
         code = _code(locations, reference)
@@ -41,8 +39,7 @@ def parameter_codes(locations: Locations, subprogram: int) -> list[int]:
 
 
 def _number(locations: Locations, node: int, field: str) -> int:
-    found = re.search(rf"\b{field}: !(\d+)", locations.metadata.get(node, ""))
-    return -1 if found is None else int(found[1])
+    return int(locations.fields(node).get(field, "!-1")[1:])
 
 
 def _code(locations: Locations, reference: str) -> int | None:
@@ -52,12 +49,12 @@ def _code(locations: Locations, reference: str) -> int | None:
     number = int(reference[1:])
     text = locations.metadata.get(number, "")
     fields = locations.fields(number)
-    base = re.search(r"\bbaseType: (!\d+|null)", text)
+    base = fields.get("baseType")
     if "DIBasicType(" in text:
         return _BY_ENCODING.get(fields.get("encoding", ""), {}).get(int(fields.get("size", 0)))
     if "DICompositeType(" in text and fields.get("tag") != "DW_TAG_enumeration_type":
         return _CLASSES.get(fields.get("name", ""))
     if fields.get("tag") in _POINTERS:
-        pointee = None if base is None else _code(locations, base[1])
+        pointee = None if base is None else _code(locations, base)
         return POINTER_CODE + (VOID_CODE if pointee is None or pointee >= POINTER_CODE else pointee)
-    return None if base is None else _code(locations, base[1])
+    return None if base is None else _code(locations, base)

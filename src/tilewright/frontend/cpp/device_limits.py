@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from tilewright.frontend.cpp.calls import NAME, call_graph, called_from
+from tilewright.frontend.cpp.llvm_module import called_from, parts_of
 from tilewright.frontend.cpp.names import source_name
 from tilewright.frontend.cpp.spaces import Source
 from tilewright.ir.errors import TileUnsupportedFeatureError
@@ -41,7 +41,6 @@ _OTHERS = {  # what the compiler calls, or finds, for a construct
 }
 _OTHER_PASS = re.compile(r"\.\d+$")  # in the symbol of what the host has code of its own for
 _INSTEAD = "use arrays, new and delete, or what <cuda/std/...> has"
-_GLOBAL = re.compile(rf"^{NAME} = (?![^\n]*\bthread_local\b)[^\n]*?\bglobal [^\n]*!dbg !(\d+)", re.M)
 
 
 def refuse_host_constructs(
@@ -51,7 +50,8 @@ def refuse_host_constructs(
     of a module lead to: containers, streams and algorithms of the C++ library, functions of the C library that only
     hosts have, variables of the host, arrays of variable length, ``throw``, ``dynamic_cast``. Parameters as of
     ``refuse_host_functions``."""
-    source, calls = Source(llvm, texts, defines), call_graph(llvm)
+    source, parts = Source(llvm, texts, defines), parts_of(llvm)
+    calls = parts.calls
     reached = called_from(calls, kernels)
     # but for what says what is wrong with an index, say, which is no reason to refuse the access
     library = {s for s in reached if source.is_of_a_library(s) and not source.name(s).startswith("__throw_")}
@@ -66,7 +66,8 @@ def refuse_host_constructs(
         or any(_ALLOCATES.match(n) or (n not in calls and _OF_THE_LIBRARY.match(n)) for n in calls[s])
     }
     hosts = {*reachable(needing, lambda name: users.get(name, set())), *filter(source.is_for_hosts_alone, library)}
-    globals_ = {m[1].strip('"'): int(m[2]) for m in _GLOBAL.finditer(llvm)}
+    found = {n: v.rest.rpartition("!dbg !")[2] for n, v in parts.variables.items() if "thread_local" not in v.how}
+    globals_ = {n: int(d) for n, d in found.items() if d.isdigit() and parts.variables[n].kind == "global"}
     of_device = [s for s in reached if s in kernels or source.is_for_devices(s)]
     lambdas = tuple(f"_ZZ{_OTHER_PASS.sub('', s)[2:]}E" for s in of_device)  # how the names of theirs begin
     for user in sorted(reached):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from tilewright.frontend.cpp.llvm_form import Const, LLVMFunction, LLVMModule, Symbol
-from tilewright.frontend.cpp.llvm_text import constant_text
+from tilewright.frontend.cpp.llvm_text import constant_text, parse_constant
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.ir.hints import ByTarget
 from tilewright.ir.location import Loc
@@ -45,13 +44,13 @@ def kernel_hints(module: LLVMModule, notes: Iterable[tuple[str, str]]) -> dict[s
     for note, definition in notes:
         if note != "cutile.hint":
             continue
-        arguments = definition[definition.rfind("{") :]
-        name = re.search(r"ptr @([-\w.$]+)", arguments)
-        kind = constant_text(module.globals.get(name.group(1), "")).rstrip("\0") if name else ""
+        found = parse_constant(definition)
+        name, *codes = (None,) if found is None else found[1].value
+        kind = constant_text(module.globals.get(name.name, "")).rstrip("\0") if isinstance(name, Symbol) else ""
         if kind not in _KERNEL_HINTS:
             continue
         ir_name, allowed = _KERNEL_HINTS[kind]
-        for architecture, value in map(_decoded, map(int, re.findall(r"i64 (-?\d+)", arguments))):
+        for architecture, value in (_decoded(int(code.value)) for code in codes):
             exists = architecture in ARCHITECTURES and value in allowed
             if exists and not (kind == "num_cta_in_cga" and architecture == 800 and value != 1):
                 values.setdefault(ir_name, {})[architecture] = value

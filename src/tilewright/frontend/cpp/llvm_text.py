@@ -6,7 +6,6 @@ Only what optimized, scalar code contains is understood.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 
 from tilewright.frontend.cpp.llvm_form import (
@@ -18,14 +17,15 @@ from tilewright.frontend.cpp.llvm_form import (
     LLVMModule,
     LLVMTextError,
 )
+from tilewright.frontend.cpp.llvm_instruction import LABEL, debug_of
 from tilewright.frontend.cpp.llvm_line import Line, lanes_of, string_bytes
+from tilewright.frontend.cpp.llvm_module import Definition, parts_of
 
 _PREFIXES = frozenset(["tail", "musttail", "notail"])
 
 
 def parse_instruction(text: str) -> Instruction:
     """One instruction. What no tile code needs becomes ``unsupported``, with the reason as its detail."""
-    debug = re.search(r"!dbg !(\d+)", text)
     line = Line(text)
     name = None
     if line.kind() == "name" and line.peek(1) == "=":
@@ -34,7 +34,7 @@ def parse_instruction(text: str) -> Instruction:
     while line.peek() in _PREFIXES:
         line.take()
     op = line.take()
-    instruction = Instruction(name, op, "void", debug=int(debug.group(1)) if debug else None)
+    instruction = Instruction(name, op, "void", debug=debug_of(text))
     try:
         if op not in _READERS:
             raise LLVMTextError(f"the instruction '{op}' has no meaning in tile code")
@@ -239,14 +239,14 @@ def constant_text(definition: str) -> str:
 def parse_constant(definition: str) -> tuple[str, Const] | None:
     """Type and value of a constant global variable from its definition; None for one that may change, or that is
     defined elsewhere."""
-    match = re.search(r"(?:^| )constant (.*)", definition)
-    if match is None or re.search(r"\bexternal\b", definition[: match.start()]) is not None:
+    how, kind, value = f" {definition}".partition(" constant ")
+    if not kind or "external" in how.split():
         return None
     try:
-        type, value = Line(match.group(1)).typed_value()
+        type, found = Line(value).typed_value()
     except LLVMTextError:
         return None
-    return (type, value) if isinstance(value, Const) else None
+    return (type, found) if isinstance(found, Const) else None
 
 
 _READERS: dict[str, Callable[[Line, Instruction], None]] = {
@@ -266,47 +266,17 @@ _READERS: dict[str, Callable[[Line, Instruction], None]] = {
     "shufflevector": _shuffle,
 }
 
-_DEFINE = re.compile(r'^define [^@]*@("[^"]*"|[-\w.$]+)\((.*)\)([^()]*(?:\([^()]*\)[^()]*)*)\{$')
-_LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')
-
 
 def parse_module(text: str, wanted: set[str]) -> LLVMModule:
     """The functions called ``wanted``, and the globals and metadata of the module."""
-    functions: dict[str, LLVMFunction] = {}
-    defined: set[str] = set()
-    variables: dict[str, str] = {}
-    metadata: dict[int, str] = {}
-    types: dict[str, str] = {}
-    lines = iter(text.split("\n"))
-    for line in lines:
-        if line.startswith("define "):
-            match = _DEFINE.match(line)
-            if match is None:
-                raise LLVMTextError(f"a function that tile code cannot use: {line}")
-            name = match.group(1).strip('"')
-            defined.add(name)
-            body = []
-            for inner in lines:
-                if inner == "}":
-                    break
-                body.append(inner)
-            if name in wanted:
-                functions[name] = _function(name, match.group(2), match.group(3), body)
-        elif line.startswith("%"):
-            name, _, rest = line[1:].partition(" = type ")
-            types[name.strip('"')] = Line(rest).type()
-        elif line.startswith("@"):
-            name, _, rest = line[1:].partition(" = ")
-            variables[name.strip('"')] = rest
-        elif line.startswith("!"):
-            number, _, rest = line[1:].partition(" = ")
-            if number.isdigit():
-                metadata[int(number)] = rest
-    return LLVMModule(functions, frozenset(defined), variables, types, metadata)
+    parts = parts_of(text)
+    functions = {name: _function(parts.functions[name]) for name in wanted & parts.functions.keys()}
+    types = {name[1:].strip('"'): Line(what).type() for name, what in parts.types.items()}
+    return LLVMModule(functions, frozenset(parts.functions), parts.others, types, parts.metadata)
 
 
-def _function(name: str, arguments: str, suffix: str, body: list[str]) -> LLVMFunction:
-    line = Line(arguments)
+def _function(definition: Definition) -> LLVMFunction:
+    line = Line(", ".join(definition.parameters))
     found = []
     no_alias = set()
     while line.peek():
@@ -316,11 +286,10 @@ def _function(name: str, arguments: str, suffix: str, body: list[str]) -> LLVMFu
         if "noalias" in attributes:
             no_alias.add(found[-1][0])
         line.accept(",")
-    subprogram = re.search(r"!dbg !(\d+)", suffix)
     blocks: list[BasicBlock] = []
     pending = ""
-    for text in body:
-        label = _LABEL.match(text)
+    for text in definition.body.split("\n"):
+        label = LABEL.match(text)
         if label:
             blocks.append(BasicBlock(label.group(1).strip('"'), []))
         elif text.startswith("  ") and not text.lstrip().startswith(("#dbg", ";")):
@@ -330,4 +299,4 @@ def _function(name: str, arguments: str, suffix: str, body: list[str]) -> LLVMFu
                 continue
             blocks[-1].instructions.append(parse_instruction(pending))
             pending = ""
-    return LLVMFunction(name, found, blocks, int(subprogram.group(1)) if subprogram else None, frozenset(no_alias))
+    return LLVMFunction(definition.name, found, blocks, definition.subprogram, frozenset(no_alias))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import linecache
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from tilewright.frontend.cpp.llvm_module import fields_of
 from tilewright.frontend.cpp.names import decoded
 from tilewright.ir.location import UNKNOWN, Loc
 
 INCLUDE_DIR = Path(__file__).parent / "include"
 
 _LIBRARY = re.compile(r"/ziglang/lib/|^/usr/(?:include|lib)/")  # where compilers keep headers of theirs
-_FIELD = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|[^,()]+)')
-
 _MARKER = re.compile(r'#(?: |line )(\d+) "((?:[^"\\]|\\.)*)"')
 
 
@@ -39,7 +39,7 @@ def as_written(loc: Loc, compiled: str, name: str) -> Loc:
 class Locations:
     """Turns ``!dbg`` numbers of a module into locations."""
 
-    def __init__(self, metadata: dict[int, str]) -> None:
+    def __init__(self, metadata: Mapping[int, str]) -> None:
         self.metadata = metadata
         self._locs: dict[int, Loc | None] = {}
         self._fields: dict[int, dict[str, str]] = {}
@@ -64,7 +64,7 @@ class Locations:
     def fields(self, number: int) -> dict[str, str]:
         if number not in self._fields:
             text = self.metadata.get(number, "")
-            self._fields[number] = {k: decoded(v.strip().strip('"')) for k, v in _FIELD.findall(text)}
+            self._fields[number] = {k: decoded(v.strip('"')) for k, v in fields_of(text).items()}
         return self._fields[number]
 
     def _loc(self, debug: int) -> Loc | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,9 @@ from dataclasses import dataclass
 from tilewright.frontend.cpp.debug_types import parameter_codes
 from tilewright.frontend.cpp.hints import kernel_hints
 from tilewright.frontend.cpp.kernel import parameter_name, translate_kernel
-from tilewright.frontend.cpp.llvm_text import parse_module
+from tilewright.frontend.cpp.llvm_instruction import instruction
+from tilewright.frontend.cpp.llvm_module import parts_of
+from tilewright.frontend.cpp.llvm_text import constant_text, parse_constant, parse_module
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.names import is_instance, source_name
 from tilewright.frontend.cpp.optimize import optimize
@@ -169,37 +172,27 @@ def _request_name(expression: str) -> str:
 
 def _entry(text: str, number: int) -> tuple[str, list[int]]:
     """The symbol and the parameter type codes of a requested kernel, from the constant that describes it."""
-    match = re.search(
-        rf"^@{_ENTRY}{number} = [^{{]*\{{ ptr @(\"[^\"]*\"|[-\w.$]+), \[\d+ x i64\] (.*?) \}}", text, re.M
-    )
-    if match is None:
+    found = parse_constant(parts_of(text).others.get(f"{_ENTRY}{number}", ""))
+    if found is None:
         raise TileUnsupportedFeatureError("the compiler did not describe the requested kernel")
-    codes = [int(c) for c in re.findall(r"i64 (\d+)", match.group(2))]
-    return match.group(1).strip('"'), codes[:-1]
-
-
-_NOTE = re.compile(
-    r"\{ ptr @(\"[^\"]*\"|[-\w.$]+), ptr @([-\w.$]+), ptr @[-\w.$]+, i32 \d+, ptr (?:@([-\w.$]+)|null) \}"
-)
+    kernel, codes = found[1].value
+    return kernel.name, [int(code.value) for code in codes.value][:-1]
 
 
 def function_notes(llvm: str) -> list[tuple[str, str, str]]:
     """Function symbol, annotation and the definition of its arguments, for each annotation in the text of a module."""
-    return _notes(dict(re.findall(r"^@([-\w.$]+) = (.*)$", llvm, re.M)))
+    return _notes(parts_of(llvm).others)
 
 
 def _notes(globals: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """What ``function_notes`` gives, from the definitions of the global variables of a module."""
-    found = []
-    for symbol, text, arguments in _NOTE.findall(globals.get("llvm.global.annotations", "")):
-        note = re.search(r'c"([^"]*)\\00"', globals.get(text, ""))
-        found.append((symbol.strip('"'), note.group(1) if note else "", globals.get(arguments, "")))
+    listed = globals.get("llvm.global.annotations", "").removeprefix("appending global ")
+    found, notes = [], parse_constant(f"constant {listed}") if listed else None
+    for each in () if notes is None else notes[1].value:
+        function, text, _, _, arguments = each.value
+        note = constant_text(globals.get(text.name, "")).rstrip("\0")
+        found.append((function.name, note, globals.get(getattr(arguments, "name", ""), "")))
     return found
-
-
-def _definition(llvm: str, symbol: str) -> re.Match[str] | None:
-    """Where a function with debug information is defined: what is before its symbol, and the number of that."""
-    return re.search(rf'^define ([^@\n]*)@"?{re.escape(symbol)}"?\([^\n]*!dbg !(\d+)', llvm, re.M)
 
 
 def described(unoptimized: str, symbols: Sequence[str]) -> list[tuple[str, str, list[int]]]:
@@ -208,12 +201,13 @@ def described(unoptimized: str, symbols: Sequence[str]) -> list[tuple[str, str, 
     TileTypeError, where it is declared, for a tile kernel with a parameter that is no scalar, or with a result.
     """
     _refuse_results(unoptimized)
-    locations = Locations(parse_module(unoptimized, set()).metadata)
+    parts = parts_of(unoptimized)
+    locations = Locations(parts.metadata)
     tile = {symbol for symbol, note, _ in function_notes(unoptimized) if note == "tw.kernel"}
     found = []
     for symbol in symbols:
-        head = _definition(unoptimized, symbol)
-        subprogram = -1 if head is None else int(head[2])
+        number = parts.functions[symbol].subprogram if symbol in parts.functions else None
+        subprogram = -1 if number is None else number
         name = locations.fields(subprogram).get("name", source_name(symbol))
         found.append((symbol, name, parameter_codes(locations, subprogram) if symbol in tile else []))
     return found
@@ -221,20 +215,22 @@ def described(unoptimized: str, symbols: Sequence[str]) -> list[tuple[str, str, 
 
 def _refuse_results(unoptimized: str) -> None:
     """TileTypeError for a kernel that returns something."""
+    parts = parts_of(unoptimized)
     for symbol, note, _ in function_notes(unoptimized):
-        head = _definition(unoptimized, symbol)
-        if note in ("tw.kernel", "tw.simt") and head is not None and not head[1].endswith("void "):
-            loc = Locations(parse_module(unoptimized, set()).metadata).function(int(head[2]))
+        found = parts.functions.get(symbol)
+        if note in ("tw.kernel", "tw.simt") and found and not found.head.partition("@")[0].endswith("void "):
+            loc = Locations(parts.metadata).function(found.subprogram)
             raise TileTypeError(f"the kernel {source_name(symbol)} returns a value; a kernel returns void", loc)
 
 
 def _refuse_direct_calls(unoptimized: str) -> None:
     """TileError for a kernel that is called like a function."""
-    for symbol, note, _ in function_notes(unoptimized):
-        call = re.search(
-            rf'call void @"?{re.escape(symbol)}"?\([^\n]*!dbg !(\d+)\n(?! *call void @__tw_launched)', unoptimized
-        )
-        if note == "tw.kernel" and call is not None:
-            message = f"the kernel {source_name(symbol)} is called like a function; kernels are launched, by the host"
-            locations = Locations(parse_module(unoptimized, set()).metadata)
-            raise TileUnsupportedFeatureError(message, locations.loc(int(call.group(1))))
+    parts = parts_of(unoptimized)
+    kernels = {symbol for symbol, note, _ in function_notes(unoptimized) if note == "tw.kernel"}
+    for caller in (name for name, called in parts.calls.items() if called & kernels):
+        lines = [instruction(line) for line in parts.functions[caller].body.split("\n")]
+        for i, after in itertools.pairwise(lines):
+            if i.callee in kernels and not after.callee.startswith("__tw_launched"):
+                name = source_name(i.callee)
+                message = f"the kernel {name} is called like a function; kernels are launched, by the host"
+                raise TileUnsupportedFeatureError(message, Locations(parts.metadata).loc(i.debug))

@@ -7,11 +7,11 @@ only where arrays of tiles need it.
 from __future__ import annotations
 
 import functools
-import re
+from collections.abc import Collection
 
 import llvmlite.binding as llvm
 
-from tilewright.frontend.cpp.calls import leading_to
+from tilewright.frontend.cpp.llvm_module import parts_of
 from tilewright.frontend.cpp.names import decoded
 from tilewright.ir.errors import TileCompilerExecutionError
 from tilewright.ir.reachable import reachable
@@ -26,7 +26,7 @@ _INLINE_ROUNDS = 4
 _UNROLL = ("loop_simplify", "lcssa", "loop_rotate", "loop_unroll", *_PASSES)
 # The metadata of every loop of C++, and what has all of a loop unrolled whose length is constant, be it large.
 _LOOP, _WHOLE_LOOP = '!{!"llvm.loop.mustprogress"}', '!{!"llvm.loop.unroll.full"}'
-_CONSTRUCTION = re.compile(r"^ *br i1 %arrayctor\.done.*$", re.MULTILINE)  # the end of a loop that makes an array
+_CONSTRUCTION = "br i1 %arrayctor.done"  # the end of a loop that makes an array
 # Loops with one latch, and values that leave a loop only through phis, are what the restructurer relies on.
 _CANONICALIZE = ("unify_function_exit_nodes", "loop_simplify", "lcssa", "dead_code_elimination")
 
@@ -69,7 +69,7 @@ def without_unused(module: llvm.ModuleRef) -> None:
     manager.run(module, _pass_builder())
 
 
-def transformed(text: str, names: set[str], passes: tuple[str, ...]) -> str:
+def transformed(text: str, names: Collection[str], passes: tuple[str, ...]) -> str:
     """The module ``text`` with ``passes`` run over the functions ``names``."""
     module, builder = parsed(text), _pass_builder()
     for function in _named(module, names):
@@ -79,7 +79,7 @@ def transformed(text: str, names: set[str], passes: tuple[str, ...]) -> str:
 
 def optimize(text: str, kernels: set[str]) -> str:
     """The module ``text`` with everything inlined into the functions called ``kernels``."""
-    module, graph = parsed(text), leading_to(text)
+    module, graph = parsed(text), parts_of(text).mentions
     reached = set(reachable(kernels, lambda name: graph.get(name, ())))
     for function in _named(module, reached - kernels):  # in code of the host, which may be much, nothing is
         if not function.is_declaration:
@@ -115,18 +115,15 @@ def _inline(module: llvm.ModuleRef, kernels: set[str], builder: llvm.PassBuilder
 def _with_whole_loops(text: str) -> str:
     """The module ``text`` in which loops of constant length are to be unrolled, those that make arrays too."""
     text = text.replace(_LOOP, _WHOLE_LOOP)
-    first = 1 + max((int(number) for number in re.findall(r"^!(\d+) = ", text, re.MULTILINE)), default=-1)
-    names: list[str] = []
-
-    def marked(end: re.Match[str]) -> str:
-        names.append(f"!{first + len(names)}")
-        return f"{end[0]}, !llvm.loop {names[-1]}"
-
-    text = _CONSTRUCTION.sub(marked, text)
-    return "\n".join([text, *(f"{name} = distinct !{{{name}, {_WHOLE_LOOP}}}" for name in names)])
+    first, names, lines = parts_of(text).free_number(), list[str](), text.split("\n")
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith(_CONSTRUCTION):
+            names.append(f"!{first + len(names)}")
+            lines[number] = f"{line}, !llvm.loop {names[-1]}"
+    return "\n".join([*lines, *(f"{name} = distinct !{{{name}, {_WHOLE_LOOP}}}" for name in names)])
 
 
-def _named(module: llvm.ModuleRef, names: set[str]) -> list[llvm.ValueRef]:
+def _named(module: llvm.ModuleRef, names: Collection[str]) -> list[llvm.ValueRef]:
     wanted = {decoded(name) for name in names}  # of text, where bytes beyond ASCII are numbers
     return [function for function in module.functions if function.name in wanted]
 

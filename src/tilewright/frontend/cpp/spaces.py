@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.frontend.cpp.attributes import mask, without_directives
-from tilewright.frontend.cpp.calls import FUNCTION, call_graph, called_from
+from tilewright.frontend.cpp.llvm_instruction import instruction
+from tilewright.frontend.cpp.llvm_module import Definition, called_from, names_in, parts_of
 from tilewright.frontend.cpp.locations import INCLUDE_DIR, Locations
 from tilewright.frontend.cpp.names import source_name
 from tilewright.ir.errors import TileUnsupportedFeatureError
@@ -20,8 +21,7 @@ from tilewright.ir.location import UNKNOWN, Loc
 from tilewright.ir.reachable import reachable
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\(?:.|\n))*)", re.MULTILINE)
-_CALL = r'(?:call [^\n]*@"?{0}"?\([^\n]*|invoke [^\n]*@"?{0}"?\([^\n]*\n[^\n]*)!dbg !(\d+)'
-_TILE_DECLARATION = re.compile(r"^declare [^\n]*(?:addrspace\(100\)|@__tw_bid|@__tw_num_blocks)[^\n]*$", re.MULTILINE)
+_COORDINATES = ("__tw_bid", "__tw_num_blocks")  # of tile code, which has handles in the types of its other functions
 _OF_HOSTS = re.compile(r"/__(?:algorithm|random)/|/random(?:\.\w+)?$")
 _CONSTANT = re.compile(r"(?i:constexpr)(?!_SINCE_CXX2[36])|consteval")
 _LAMBDA = re.compile(r"U[lT]")  # in the symbol of its operator(): it is for where it is written
@@ -54,7 +54,7 @@ def refuse_host_functions(
 ) -> None:
     """TileUnsupportedFeatureError, at the call, for a function of the host alone that the ``kernels`` of a module lead
     to. ``texts`` are the files of the user, ``defines`` the compiler's macros."""
-    calls = call_graph(llvm)
+    calls = parts_of(llvm).calls
     called = called_from(calls, kernels) - set(kernels)
     if not called:
         return
@@ -75,7 +75,7 @@ def refuse_host_functions(
 
 def refuse_device_functions(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> None:
     """TileUnsupportedFeatureError, at the call, for a function of the device alone that one of the host calls."""
-    source, calls = Source(llvm, texts, defines), call_graph(llvm)
+    source, calls = Source(llvm, texts, defines), parts_of(llvm).calls
     only = {symbol for symbol in calls if source.is_for_device_alone(symbol)}
     for caller in sorted(calls):
         for symbol in sorted(calls[caller] & only):
@@ -101,8 +101,9 @@ def refuse_kernels_of_hosts(llvm: str, kernels: Collection[str], texts: Mapping[
 def device_functions(llvm: str, texts: Mapping[str, str]) -> list[str]:
     """The functions of the user for devices that other files may call, or with variables that these may use."""
     source = Source(llvm, texts, {})
-    inside = re.compile(r"define (?:\w+ )*(?:linkonce_odr|internal|available_externally) ")
-    return [s for s, head in source.heads.items() if not inside.match(head) and source.is_for_devices(s)]
+    inside = {"linkonce_odr", "internal", "available_externally"}
+    seen = (s for s, each in source.functions.items() if inside.isdisjoint(each.head.partition("@")[0].split()))
+    return [s for s in seen if source.is_for_devices(s)]
 
 
 def refuse_tile_functions(
@@ -110,10 +111,11 @@ def refuse_tile_functions(
 ) -> None:
     """TileUnsupportedFeatureError, at the call, for tile code that other code calls, be it by way of our headers. The
     tile ``kernels`` of the module are launched."""
-    intrinsics = {name for line in _TILE_DECLARATION.findall(llvm) for name in re.findall(r"@(__tw_\w+)\(", line)}
+    declared = ((name, line) for name, line in parts_of(llvm).declared.items() if name.startswith("__tw_"))
+    intrinsics = {name for name, line in declared if name in _COORDINATES or "addrspace(100)" in line}
     if not intrinsics:
         return
-    calls = call_graph(llvm)
+    calls = parts_of(llvm).calls
     callers = {name: set[str]() for called in calls.values() for name in called}
     for caller in calls.keys() - set(kernels):
         for name in calls[caller]:
@@ -142,8 +144,8 @@ class Source:
         self._all = [*texts.values(), given]
         self._texts = texts
         self._words: dict[str, re.Pattern[str]] = {}  # by what is said of a space
-        self._locations = Locations({int(n): line for n, line in re.findall(r"^!(\d+) = (.*)$", llvm, re.M)})
-        self.heads = {m[1].strip('"'): m.group() for m in FUNCTION.finditer(llvm)}
+        self._locations = Locations(parts_of(llvm).metadata)
+        self.functions = parts_of(llvm).functions
         self._masked = {file: mask(without_directives(each)) for file, each in texts.items()}
         self._macros: dict[str, set[str]] = {}  # what each stands for, in any of the files
         for name, value in (m.groups() for text in self._all for m in _DEFINE.finditer(text)):
@@ -152,8 +154,7 @@ class Source:
 
     def _subprogram(self, symbol: str) -> int | None:
         """The number of its metadata."""
-        found = re.search(r"!dbg !(\d+) \{", self.heads[symbol].split("\n", 1)[0] + "\n")
-        return None if found is None else int(found[1])
+        return self.functions[symbol].subprogram
 
     def name(self, symbol: str) -> str:
         """What a function is called in the source, without its class and its template arguments."""
@@ -246,14 +247,23 @@ class Source:
 
     def use(self, user: str, name: str) -> Loc:
         """Where ``user`` mentions ``name`` first."""
-        used = re.compile(rf'@"?{re.escape(name)}"?(?![-\w.$])[^\n]*(?:\n +to label[^\n]*)?!dbg !(\d+)')
-        found = used.search(self.heads[user].split("\n", 1)[1])
-        return UNKNOWN if found is None else self._locations.loc(int(found[1]))
+        return next(self._places(self.functions[user], name), UNKNOWN)
 
     def call(self, caller: str, symbol: str) -> Loc | None:
         """Where ``caller`` calls ``symbol``."""
-        call = re.search(_CALL.format(re.escape(symbol)), self.heads.get(caller, ""))
-        return None if call is None else self._locations.loc(int(call[1]))
+        found = self.functions.get(caller)
+        return None if found is None else next(self._places(found, symbol, called=True), None)
+
+    def _places(self, function: Definition, name: str, *, called: bool = False) -> Iterator[Loc]:
+        """Where a function mentions ``name``, or calls it."""
+        lines = function.body.split("\n")
+        for number, line in enumerate(lines):
+            if name not in line or name not in names_in(line):
+                continue
+            i = instruction(line)
+            debug = instruction(lines[number + 1]).debug if i.op == "invoke" else i.debug
+            if debug is not None and (i.callee == name or not called):
+                yield self._locations.loc(debug)
 
 
 def texts_of(name: str, text: str, included: Iterable[str]) -> dict[str, str]:

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from tilewright.frontend.cpp.attributes import location_at, mask, without_directives
-from tilewright.frontend.cpp.calls import FUNCTION, call_graph, called_from
+from tilewright.frontend.cpp.llvm_instruction import debug_of
+from tilewright.frontend.cpp.llvm_module import called_from, parts_of
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.ir.errors import TileUnsupportedFeatureError
 
@@ -37,11 +38,11 @@ def refuse_statements(llvm: str, kernels: Collection[str], texts: Mapping[str, s
     refused = {name: list(_statements(text)) for name, text in texts.items()}
     if not any(refused.values()):
         return
-    locations = Locations({int(n): line for n, line in re.findall(r"^!(\d+) = (.*)$", llvm, re.M)})
-    reached = {*called_from(call_graph(llvm), kernels), *kernels}
-    bodies = (m.group() for m in FUNCTION.finditer(llvm) if m[1].strip('"') in reached)
+    parts = parts_of(llvm)
+    locations, reached = Locations(parts.metadata), called_from(parts.calls, kernels)
+    code = (line for name in reached for line in parts.functions[name].body.split("\n") if "!dbg" in line)
     lines: dict[str, set[tuple[int, int]]] = {}
-    for debug in {int(number) for body in bodies for number in re.findall(r", !dbg !(\d+)", body)}:
+    for debug in set(map(debug_of, code)):
         loc = locations.loc(debug)
         lines.setdefault(loc.file, set()).add((loc.line, loc.column if columns else 0))
     for name, found in refused.items():

@@ -102,7 +102,12 @@ inline T update(T* address, F change) {
     }
 }
 }  // namespace __tw_simt
-#define TW_PLACE char const *file = __builtin_FILE(), int line = __builtin_LINE()
+#ifdef TW_SIMT_GPU
+#define TW_LINE __builtin_LINE()
+#else
+#define TW_LINE __builtin_LINE() | (__builtin_COLUMN() & 1023) << 20  // `column_shift` of the runtime
+#endif
+#define TW_PLACE char const *file = __builtin_FILE(), int line = TW_LINE
 
 static constexpr __tw_simt::coordinates<0> threadIdx{};
 static constexpr __tw_simt::coordinates<3> blockIdx{};

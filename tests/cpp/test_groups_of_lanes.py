@@ -1,0 +1,56 @@
+"""Warp operations of groups of lanes, each with a mask of its own, that come to one place together, or apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.cpp_programs import run
+
+PROGRAM = r"""
+#include <cstdio>
+// Groups of lanes by a key, most of which are no neighbours; the last warp is a part of one.
+__global__ void k(int* out, int keys) {
+  int t = threadIdx.x, lane = t & 31, key = lane * lane % keys;
+  unsigned mask = __match_any_sync(t < 64 ? ~0u : 0xffffu, key);
+  int sum = t;
+  for (int by = 0; by < 3; ++by) sum += __shfl_sync(mask, sum, __ffs(mask) - 1) + __popc(__ballot_sync(mask, lane & 1));
+  out[t] = sum + __reduce_add_sync(mask, t) + 1000 * __any_sync(mask, lane == 3);
+}
+__global__ void apart(int* out) {  // lanes of a group that come elsewhere are waited for
+  int t = threadIdx.x, lane = t & 31;
+  unsigned mask = 0xffu << (lane & 24);
+  int v = t;
+  if (lane & 8) v += __shfl_xor_sync(mask, v, 3); else v -= __shfl_xor_sync(mask, v, 5);
+  __syncwarp(mask);
+  out[t] = v + __shfl_sync(mask, v, 1, 8);
+}
+int main() {
+  int *p, wrong = 0; cudaMallocManaged(&p, 4 * 80);
+  for (int keys : {1, 2, 5, 7, 31}) {
+    k<<<1, 80>>>(p, keys);
+    cudaDeviceSynchronize();
+    for (int t = 0; t < 80; ++t) {
+      int lane = t & 31, first = -1, odd = 0, all = 0, three = 0;
+      for (int l = 0; l < (t < 64 ? 32 : 16); ++l)
+        if (l * l % keys == lane * lane % keys) { if (first < 0) first = l; odd += l & 1; all += t - lane + l; three |= l == 3; }
+      int lead = t - lane + first, sum = t;
+      for (int by = 0; by < 3; ++by) { int before = lead; lead += before + odd; sum += before + odd; }
+      wrong += p[t] != sum + all + 1000 * three;
+    }
+  }
+  apart<<<1, 64>>>(p);
+  cudaDeviceSynchronize();
+  auto v = [](int t) { return t & 8 ? t + (t ^ 3) : t - (t ^ 5); };
+  for (int t = 0; t < 64; ++t) wrong += p[t] != v(t) + v((t & ~7) + 1);
+  printf("%d wrong\n", wrong);
+  return wrong;
+}
+"""
+
+
+@pytest.mark.parametrize(("how", "said"), [("run", ""), ("check", "6 launches checked: no violation\n")])
+def test_groups(tmp_path: Path, environment: dict[str, str], how: str, said: str) -> None:
+    (tmp_path / "program.cu").write_text(PROGRAM)
+    done = run(tmp_path / "program.cu", environment, how=how)
+    assert (done.stdout, done.stderr) == ("0 wrong\n", said)
