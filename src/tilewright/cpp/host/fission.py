@@ -126,7 +126,7 @@ def prepared(text: str, kernels: Collection[str], transform: Transform) -> str:
     def separated(definition: Definition) -> str:
         count, lines = 0, []
         for line in definition.text.split("\n"):
-            if instruction(line).callee in (BARRIER, EXCHANGE):
+            if (i := instruction(line)).op == "call" and i.callee in (BARRIER, EXCHANGE):
                 lines += [f"  br label %tw.wait{count}", f"tw.wait{count}:", line, f"  br label %tw.go{count}"]
                 line = f"tw.go{count}:"
                 count += 1
