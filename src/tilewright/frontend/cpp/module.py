@@ -12,6 +12,7 @@ from tilewright.frontend.cpp.debug_types import parameter_codes
 from tilewright.frontend.cpp.hints import kernel_hints
 from tilewright.frontend.cpp.kernel import parameter_name, translate_kernel
 from tilewright.frontend.cpp.llvm_instruction import instruction
+from tilewright.frontend.cpp.llvm_line import lanes_of
 from tilewright.frontend.cpp.llvm_module import parts_of
 from tilewright.frontend.cpp.llvm_text import constant_text, parse_constant, parse_module
 from tilewright.frontend.cpp.locations import Locations
@@ -176,7 +177,8 @@ def _entry(text: str, number: int) -> tuple[str, list[int]]:
     if found is None:
         raise TileUnsupportedFeatureError("the compiler did not describe the requested kernel")
     kernel, codes = found[1].value
-    return kernel.name, [int(code.value) for code in codes.value][:-1]
+    every = [code.value for code in codes.value] if codes.value else [0] * lanes_of(codes.type)
+    return kernel.name, every[:-1]
 
 
 def function_notes(llvm: str) -> list[tuple[str, str, str]]:
