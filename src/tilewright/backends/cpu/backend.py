@@ -46,7 +46,8 @@ class CpuBackend:
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> CpuExecutable:
         """Compile ``function``; ``Options`` says what can be chosen."""
         chosen = Options.of(options)
-        return CpuExecutable(function, module("compiler").compile_kernel(function), chosen)
+        compiled, polls = module("compiler").compile_kernel(function)
+        return CpuExecutable(function, compiled, chosen, polls)
 
 
 def _from_bytes(function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> CpuExecutable:

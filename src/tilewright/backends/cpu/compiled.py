@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.backends.native.image import Image, text_and_content, with_text
+from tilewright.ir.core import Op
+from tilewright.ir.location import Loc
 
 BLOCK_SYMBOL = "block"  # runs one block: what is generated for a kernel
 # The entry points in the object code, which call it.
@@ -15,6 +18,14 @@ SERIAL_SYMBOL = "kernel_alone"  # runs all blocks in that thread; there must be 
 WATCH_SUFFIX = "_watch"  # of the name of an entry point: looks at its blocks, if they may wait; see codegen/drivers.ll
 WATCH_SYMBOL = f"{SYMBOL}{WATCH_SUFFIX}"
 SYMBOLS = BLOCK_SYMBOL, SYMBOL, CALLER_SYMBOL, TEAM_SYMBOL, SERIAL_SYMBOL, WATCH_SYMBOL
+
+
+PollLocation = tuple[Loc, str]  # of a loop, or of the op at which one waits: where it is, and what
+
+
+def poll_locations(polls: Sequence[Op]) -> list[PollLocation]:
+    """Where ``polls`` are. They are few bytes beside their ops, which hold the function."""
+    return [(op.loc, op.name) for op in polls]
 
 
 class CompiledKernel(NamedTuple):

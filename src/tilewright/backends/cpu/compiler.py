@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.backends.cpu.codegen.drivers import CALLED, CALLING, CALLS, DECLARED
 from tilewright.backends.cpu.codegen.kernel import Lowered, lower
 from tilewright.backends.cpu.codegen.pipeline import optimize
-from tilewright.backends.cpu.compiled import SYMBOLS, CompiledKernel
+from tilewright.backends.cpu.compiled import SYMBOLS, CompiledKernel, PollLocation, poll_locations
 from tilewright.backends.cpu.jit import compile_module
 from tilewright.backends.cpu.target import Processor, host
 from tilewright.backends.native.image import Image, can_load
@@ -20,10 +20,10 @@ from tilewright.ir.ops.memory import Assert, Print
 from tilewright.system.environment import switch
 
 
-def compile_kernel(function: Function) -> CompiledKernel:
-    """``function`` compiled for the processor of this machine."""
+def compile_kernel(function: Function) -> tuple[CompiledKernel, list[PollLocation]]:
+    """``function`` compiled for the processor of this machine, and its polls."""
     lowered = lower(optimize(function), host())
-    return CompiledKernel(
+    compiled = CompiledKernel(
         code=compile_native(lowered, host()),
         scratch_bytes=lowered.scratch_bytes,
         may_spin=lowered.may_spin,
@@ -31,6 +31,7 @@ def compile_kernel(function: Function) -> CompiledKernel:
         may_print=any(isinstance(op, Print) for op in lowered.sites),
         may_fail=any(isinstance(op, Assert) for op in lowered.sites),
     )
+    return compiled, poll_locations(lowered.polls)
 
 
 def compile_block(lowered: Lowered, processor: Processor) -> bytes:

@@ -22,6 +22,8 @@ from tilewright.backends.cpu.compiled import (
     TEAM_SYMBOL,
     WATCH_SYMBOL,
     CompiledKernel,
+    PollLocation,
+    poll_locations,
 )
 from tilewright.backends.cpu.context import (
     PYTHON_FUNCTIONS,
@@ -66,9 +68,17 @@ _PROCESSORS = os.cpu_count() or 1
 class CpuExecutable:
     """Machine code of one kernel."""
 
-    def __init__(self, function: Function, compiled: CompiledKernel, options: Options) -> None:
+    def __init__(
+        self,
+        function: Function,
+        compiled: CompiledKernel,
+        options: Options,
+        polls: Sequence[PollLocation] | None = None,
+    ) -> None:
+        """``polls``: those of the code, by number, unless it comes from the disk cache."""
         self.compiled = compiled
         self._lowered: Any = None
+        self._polls = polls
         self._options = Options() if compiled.may_spin else options
         self._function = function
         code = compiled.code
@@ -106,7 +116,12 @@ class CpuExecutable:
 
     @property
     def _locations(self) -> BlockLocations:
-        return BlockLocations(lambda: self.lowered().polls, self._function.loc)
+        return BlockLocations(self._poll_locations, self._function.loc)
+
+    def _poll_locations(self) -> Sequence[PollLocation]:
+        if self._polls is None:
+            self._polls = poll_locations(self.lowered().polls)
+        return self._polls
 
     def _function_at(self, symbol: str, kind: Callable[[int], Any]) -> Any:
         function = kind(self._native.address(symbol))

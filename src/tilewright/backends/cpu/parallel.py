@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.backends.cpu import threads
+from tilewright.backends.cpu.compiled import PollLocation
 from tilewright.backends.cpu.context import (
     ENDED,
     PATIENCE,
@@ -20,7 +21,6 @@ from tilewright.backends.cpu.context import (
     worker_records,
 )
 from tilewright.backends.deadlock import Deadlock, Index, describe_blocks
-from tilewright.ir.core import Op
 from tilewright.ir.location import Loc
 
 Context = ctypes.c_int64 * len(Field)
@@ -40,7 +40,7 @@ def _records(count: int, *, ranges: bool) -> list[Record]:
 class BlockLocations(NamedTuple):
     """Where the blocks of a kernel, whose definition is at ``loc``, can be."""
 
-    polls: Callable[[], Sequence[Op]]  # by number
+    polls: Callable[[], Sequence[PollLocation]]
     loc: Loc
 
     def of(self, grid: Index, stopped: Sequence[tuple[int, int]]) -> list[tuple[Index, Loc | None, str]]:
@@ -48,8 +48,7 @@ class BlockLocations(NamedTuple):
         x, y, _ = grid
         found: list[tuple[Index, Loc | None, str]] = []
         for poll, block in stopped:
-            op = self.polls()[poll - 1] if poll > 0 else None
-            at = (self.loc, "its end") if op is None else (op.loc, op.name)
+            at = self.polls()[poll - 1] if poll > 0 else (self.loc, "its end")
             found.append(((block % x, block // x % y, block // (x * y)), *at))
         return sorted(found, key=lambda block: block[0][::-1])
 
