@@ -342,6 +342,15 @@ def test_locations_of_text_are_written_as_the_disassembler_reads_them(tmp_path: 
             r"a.mlir:2:25: expected tile<i32>, the type of the operand",
         ),
         ("entry @k() {\n  %b = constant <i8: 300> : tile<i8>\n}", r"a.mlir:2:22: expected a number that fits i8"),
+        (
+            "entry @k() {\n  %b = constant <f8E4M3FN: -Infinity> : tile<f8E4M3FN>\n}",
+            r"a.mlir:2:28: expected a number of f8E4M3FN",
+        ),
+        ("entry @k() {\n  %b = constant <i8: Infinity> : tile<i8>\n}", r"a.mlir:2:22: expected an integer of i8"),
+        (
+            "entry @k(%a: tile<i32>) {\n  %b = divi %a, %a signed rounding negative_in : tile<i32>\n}",
+            r"a.mlir:2:36: expected one of nearest_even, .*, not 'negative_in",
+        ),
         ("entry @k() {\n  return\n", r"a.mlir:3:1: expected a closing brace"),
         ("entry @k() {\n  return\n} more", r"a.mlir:3:3: expected an entry, a global or a module, not 'more'"),
         (
@@ -431,6 +440,60 @@ def test_text_in_the_spelling_of_others(backend: str) -> None:
     np.testing.assert_array_equal(out, x.sum(axis=0))
     shown = print_module(parse_module(OTHERS))
     assert print_module(parse_module(shown)) == shown
+
+
+CUTILE_RS = """\
+cuda_tile.module @m {
+  entry @k(%arg0: tile<ptr<f32>>, %arg1: tile<i32>) {
+    %0 = constant <f32: [1.0, -Infinity, inf, NaN]> : tile<4xf32>
+    %1 = constant <f8e4m3fn: 2.5> : tile<f8e4m3fn>
+    %2 = constant <i32: 4> : tile<i32>
+    %3 = divi %arg1, %2 signed rounding negative_inf : tile<i32>
+    %4 = muli %3, %2 overflow no_wrap : tile<i32>
+    %5 = reduce %0 dim=0 identities=[-inf] : tile<4xf32> -> tile<f32> {
+    ^bb0(%6: tile<f32>, %7: tile<f32>):
+      %8 = maxf %6, %7 : tile<f32>
+      yield %8 : tile<f32>
+    }
+    %9 = iota : tile<4xi32>
+    %10, %11 = scan %9, %0 dim=0 reverse=false identities=[0, 0] : tile<4xi32>, tile<4xf32> -> tile<4xi32>, tile<4xf32> {
+    ^bb0(%12: tile<i32>, %13: tile<i32>, %14: tile<f32>, %15: tile<f32>):
+      %16 = addi %12, %13 : tile<i32>
+      %17 = addf %14, %15 rounding nearest_even : tile<f32>
+      yield %16, %17 : tile<i32>, tile<f32>
+    }
+    for %18 in (%4 to %2, step %2) unsigned : tile<i32> {
+      continue
+    }
+    return
+  }
+}
+"""
+
+
+def test_text_of_cutile_rs_means_the_same_in_the_spelling_of_the_disassembler() -> None:
+    """Without brackets, with the arguments of a body inside of it, and with numbers that say no type."""
+    of_the_disassembler = CUTILE_RS.replace("f8e4m3fn", "f8E4M3FN").replace(
+        "rounding negative_inf", "rounding<negative_inf>"
+    )
+    for theirs, ours in (
+        ("[1.0, -Infinity, inf, NaN]", "[1.0, 0xFF800000, 0x7F800000, 0x7FC00000]"),
+        ("overflow no_wrap", "overflow<no_wrap>"),
+        ("rounding nearest_even", "rounding<nearest_even>"),
+        ("identities=[-inf]", "identities=[0xFF800000 : f32]"),
+        ("identities=[0, 0]", "identities=[0 : i32, 0.0 : f32]"),
+        ("{\n    ^bb0(%6: tile<f32>, %7: tile<f32>):", "(%6: tile<f32>, %7: tile<f32>) {"),
+        ("-> tile<4xi32>, tile<4xf32> {\n    ^bb0", "-> tile<4xi32>, tile<4xf32> "),
+        ("%15: tile<f32>):", "%15: tile<f32>) {"),
+        ("for %18 in (%4 to %2, step %2) unsigned :", "for unsigned %18 in (%4 to %2, step %2) :"),
+    ):
+        assert theirs in of_the_disassembler
+        of_the_disassembler = of_the_disassembler.replace(theirs, ours)
+    shown = print_module(parse_module(CUTILE_RS))
+    assert shown == print_module(parse_module(of_the_disassembler))
+    assert all(
+        s in shown for s in ("rounding<negative_inf>", "overflow<no_wrap>", "for unsigned", "f8E4M3FN", "0 : i32")
+    )
 
 
 def test_files_of_the_dialects_tests_are_read() -> None:

@@ -127,6 +127,9 @@ _NUMBER = re.compile(r"-?\d+(\.\d*)?([eE][-+]?\d{1,4})?")
 
 def parse(name: str, text: str) -> int | None:
     """The bits of a number in the notation of the text form; None for what is none."""
+    if text.lstrip("-")[0] in "IiN":  # as other producers than NVIDIA's write them
+        bits = encode(FORMATS[name], float(text))
+        return bits if str(decode(FORMATS[name], bits)) == str(float(text)) else None
     if text.startswith("0x"):
         bits = int(text, 16)
         return bits if bits < 1 << SCALARS[name].bits else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tilewright.tileir import module as tir
 from tilewright.tileir import numbers
 from tilewright.tileir.text.parse_types import parse_scalar, parse_type
 from tilewright.tileir.text.scanner import PREFIX, Scanner
-from tilewright.tileir.types import I1, I32, I64, SCALARS, Scalar, Tile
+from tilewright.tileir.types import I1, I32, I64, SCALARS, Scalar, Tile, Type
 
 _BYTES = re.compile(r'"0x([0-9A-Fa-f]*)"')
 _MOST_DEPTH = 64
@@ -26,7 +26,7 @@ def bits_of(s: Scanner, type: Scalar) -> int:
         if found is None:
             s.fail(f"a number of {type}", start)
         return found
-    if "." in text or ("e" in text and not text.startswith("0x")):
+    if not text.startswith("0x") and not text.removeprefix("-").isdecimal():
         s.fail(f"an integer of {type}", start)
     value = int(text, 0) if text.startswith("0x") else int(text)
     if not -(1 << (type.bits - 1)) <= value < 1 << type.bits:
@@ -131,9 +131,13 @@ def _from_bytes(s: Scanner, type: Tile, data: bytes, start: int) -> bytes:
 
 
 def attribute(
-    s: Scanner, integers: Scalar = I64, booleans: Callable[[bool], tir.Attribute] = tir.BoolAttr
+    s: Scanner,
+    integers: Scalar = I64,
+    booleans: Callable[[bool], tir.Attribute] = tir.BoolAttr,
+    floats: Scalar = SCALARS["f64"],
 ) -> tir.Attribute:
-    """A tagged attribute. Numbers without a type have that of ``integers``, or f64; ``booleans`` makes truth values."""
+    """A tagged attribute. Numbers without a type have that of ``integers`` or ``floats``; ``booleans`` makes truth
+    values."""
     if s.peek("true") or s.peek("false"):
         return booleans(s.boolean())
     if s.peek('"'):
@@ -149,16 +153,27 @@ def attribute(
             s.fail("a number type", start)
         type = found
     end, s.pos = s.pos, start
-    floating = "." in text or ("e" in text.lower() and not text.startswith("0x"))
-    type = type or (SCALARS["f64"] if floating else integers)
+    floating = not text.startswith("0x") and not text.removeprefix("-").isdecimal()
+    type = type or (floats if floating else integers)
     bits = bits_of(s, type)
     s.pos = end
     return tir.IntegerAttr(type, bits) if type.is_integer else tir.FloatAttr(type, bits)
 
 
-def identity(s: Scanner) -> tir.Attribute:
-    """The identity of a reduction, of which truth values are numbers of i1."""
-    return attribute(s, booleans=lambda value: tir.IntegerAttr(I1, int(value)))
+def _identity(s: Scanner, *untyped: Scalar) -> tir.Attribute:
+    """The identity of a reduction, of which truth values are numbers of i1; one without a type is ``untyped``."""
+    integers, floats = untyped * 2 or (I64, SCALARS["f64"])
+    return attribute(s, integers, lambda value: tir.IntegerAttr(I1, int(value)), floats)
+
+
+def identities(s: Scanner, operands: Sequence[Type] = ()) -> tir.ArrayAttr:
+    """The identities of a reduction of ``operands``, whose elements those without a type are like."""
+    untyped = [t.element for t in operands if isinstance(t, Tile) and isinstance(t.element, Scalar)]
+    found: list[tir.Attribute] = []
+    s.expect("[")
+    while s.more(not found, "]"):
+        found.append(_identity(s, *untyped[len(found) :][:1]))
+    return tir.ArrayAttr(tuple(found))
 
 
 def _entry(s: Scanner) -> tuple[str, tir.Attribute]:

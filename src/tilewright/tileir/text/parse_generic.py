@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.tileir.module import ArrayAttr
 from tilewright.tileir.optable import ENUMS, OpSpec
 from tilewright.tileir.text import parse_attributes as attributes
 from tilewright.tileir.text.parse_types import enum_value, parse_type
@@ -86,13 +85,8 @@ def _symbol(s: Scanner) -> str:
     return s.symbol() if s.peek("@") else s.string()
 
 
-def _list(s: Scanner) -> ArrayAttr:
-    s.expect("[")
-    return ArrayAttr(s.sequence("]", attributes.identity))
-
-
 _READERS: dict[str, Callable[[Scanner], Any]] = {
-    "array": _list,
+    "array": attributes.identities,
     "bool": Scanner.boolean,
     "bools": lambda s: _array(s, Scanner.boolean),
     "const": attributes.constant,

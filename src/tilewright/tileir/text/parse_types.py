@@ -10,6 +10,8 @@ from tilewright.tileir.optable import ENUMS
 from tilewright.tileir.text.scanner import Scanner
 
 _EXTENT = re.compile(r"(\d+|\?)x")
+# cutile-rs writes the names of small floats without capitals.
+_BY_SPELLING = {name: s for s in types.SCALARS.values() for name in (s.name, s.name.lower())}
 _SCALAR = re.compile(r"[a-z]+[0-9][A-Za-z0-9]*")
 
 
@@ -85,16 +87,17 @@ def parse_scalar(s: Scanner) -> types.Scalar:
     """A number type."""
     start = s.pos
     match = s.match(_SCALAR)
-    if match is None or match.group() not in types.SCALARS:
+    found = None if match is None else _BY_SPELLING.get(match.group())
+    if found is None:
         s.fail("a number type, such as f32", start)
-    return types.SCALARS[match.group()]
+    return found
 
 
 def parse_enum(s: Scanner, name: str) -> str:
-    """``<value>`` of the enumeration ``name``."""
-    s.expect("<")
+    """``<value>`` of the enumeration ``name``, which cutile-rs writes without the brackets."""
+    closing = (">",) if s.accept("<") else ()
     value = enum_value(s, name, f"a value of {name}")
-    s.expect(">")
+    s.expect(*closing)
     return value
 
 

@@ -11,7 +11,7 @@ from typing import Any, Union
 
 from tilewright.tileir import rules
 from tilewright.tileir.debug import FileLoc, Location
-from tilewright.tileir.module import ArrayAttr, Block, Entry, Global, HintsAttr, Module, Operation, Value
+from tilewright.tileir.module import Block, Entry, Global, HintsAttr, Module, Operation, Value
 from tilewright.tileir.optable import BY_NAME, NEWEST, SECTIONS, OpSpec
 from tilewright.tileir.text import parse_attributes as attributes
 from tilewright.tileir.text import parse_generic as generic
@@ -271,7 +271,8 @@ class _Parser:
     def plain(self, spec: OpSpec, count: int) -> tuple[dict[str, Any], dict[str, Any], list[Type]]:
         """Operands, attributes and result types of an op without regions that has ``count`` results."""
         if spec.name == "constant":
-            return self.constant(spec)
+            type, value = attributes.constant(self.s)
+            return {}, {"value": value}, [type]
         if spec.name == "make_tensor_view":
             return self.tensor_view()
         s, fields = self.s, Fields(self.s, spec, count, self.value, self.value_list)
@@ -281,10 +282,6 @@ class _Parser:
                 break
             fields.read(part)
         return fields.operands, fields.attributes, fields.results
-
-    def constant(self, spec: OpSpec) -> tuple[dict[str, Any], dict[str, Any], list[Type]]:
-        type, value = attributes.constant(self.s)
-        return {}, {"value": value}, [type]
 
     def tensor_view(self) -> tuple[dict[str, Any], dict[str, Any], list[Type]]:
         s = self.s
@@ -445,13 +442,14 @@ class _Parser:
         upper = self.value()
         s.expect(",", "step")
         step = self.value()
-        s.expect(")", ":")
+        s.expect(")")
+        unsigned |= s.accept("unsigned")
+        s.expect(":")
         type = parse_type(s)
         names, inits = self.carried()
-        types: list[Type] = []
         if names:
             s.expect("->", "(")
-            types = list(s.sequence(")", parse_type))
+        types = list(s.sequence(")", parse_type)) if names else []
         body = self.opened([induction, *names], [type, *(v.type for v in inits)], "continue")
         operands = {"lowerBound": lower, "upperBound": upper, "step": step, "initValues": inits}
         return operands, {"unsignedCmp": unsigned}, types, [body]
@@ -485,16 +483,18 @@ class _Parser:
         if spec.name == "scan":
             s.expect("reverse", "=")
             known["reverse"] = s.boolean()
-        s.expect("identities", "=", "[")
-        known["identities"] = ArrayAttr(s.sequence("]", attributes.identity))
+        s.expect("identities", "=")
+        known["identities"] = attributes.identities(s, [v.type for v in operands])
         s.discardable()
         s.expect(":")
         s.listed(parse_type)
         s.expect("->")
         types = s.listed(parse_type)
         outer = dict(self.values)
-        s.expect("(")
-        body = Block(self.arguments(")"))
-        s.expect("{")
-        self.fill(body, "", outer)
+        if s.accept("("):
+            body = Block(self.arguments(")"))
+            s.expect("{")
+            self.fill(body, "", outer)
+        else:  # with its arguments inside, as cutile-rs writes it
+            body = self.region("") or Block()
         return {"operands": operands}, known, types, [body]
