@@ -317,6 +317,8 @@ def test_static_assert(backend: str) -> None:
     refuses(lambda x: ct.static_assert("x"), TTE, V)
     refuses(lambda x: ct.static_assert(ct.bid(0) == 0), TTE, V)
     refuses(lambda x: ct.static_assert(condition=True), TSE, V)
+    refuses(lambda x: ct.static_assert(1 // 0 == 0), ct.StaticException, V, match="by zero")
+    refuses(lambda x: ct.static_assert(False, 1 // 0), ct.StaticException, V, match="by zero")
 
 
 def test_the_message_of_a_static_assertion_is_lazy(backend: str) -> None:

@@ -115,7 +115,12 @@ def _assert(t: Tracer, node: ast.Call) -> None:
 
 def _either_eval(t: Tracer, node: ast.expr) -> Any:
     """Evaluate ``node`` as tile code, or as ordinary Python where it says what tile code does not have."""
-    return from_host_value(t, host_eval(t, node)) if _needs_host(t, node) else t.eval(node)
+    if _needs_host(t, node):
+        return from_host_value(t, host_eval(t, node))
+    try:
+        return t.eval(node)
+    except errors.TileValueError as e:  # of constants without a value, such as 1 // 0
+        raise errors.StaticException(e.message, e.loc) from e
 
 
 def _needs_host(t: Tracer, node: ast.AST) -> bool:
