@@ -41,6 +41,9 @@ class Written(ir.Instruction):  # type: ignore[misc]
     def __str__(self) -> str:
         return self.text
 
+    def __format__(self, how: str) -> str:
+        return str(self)  # which to find out takes as long
+
 
 class Computed(Written):
     """An instruction without effects of those that often nobody reads, whose text is made at the end: ``text`` is what

@@ -62,7 +62,7 @@ def assembly(
         function = external(builder.module, intrinsic, results[0], [v.type for v in operands])
         return [builder.compute(results[0], "call", operands, f"call {results[0]} {function.get_reference()}(", ")")]
     early = "&" if text.count(";") > 1 else ""  # a result is written while operands are still to be read
-    constraints = [f"={early}{constraint(t)}" for t in results] + [constraint(v.type) for v in operands]
+    constraints = [f"={early}{_CONSTRAINTS[str(t)]}" for t in results] + [_CONSTRAINTS[str(v.type)] for v in operands]
     if effects:
         constraints.append("~{memory}")
     single = len(results) == 1

@@ -142,9 +142,12 @@ class Context:
             return
         stride = self.strides.get(op.result, 1)
         found: list[Any] = [None] * len(operands[0])
-        emit = self.element(op)
+        emit, once = self.element(op), self.scalars.is_instruction(op)
+        made: dict[Any, ir.Value] = {}  # of operands that are the same, as a broadcast has them, LLVM would find out
         for r in range(0, len(found), stride):
-            found[r] = emit([registers[r] for registers in operands])
+            each = [registers[r] for registers in operands]
+            key = tuple(map(id, each)) if once else r
+            found[r] = made[key] if key in made else made.setdefault(key, emit(each))
         self.values[op.result] = found
 
     def element(self, op: Op) -> Callable[[Registers], ir.Value]:

@@ -18,10 +18,6 @@ from tilewright.ir.ops.gpu.wgmma import Wgmma
 _WORD_BYTES = 4
 
 
-def _phis(cx: Context, like: Sequence[ir.Value]) -> list[ir.Instruction]:
-    return [cx.builder.phi(x.type) for x in like]
-
-
 def _flat(cx: Context, values: Sequence[Value], words: Sequence[bool]) -> Registers:
     """The registers of ``values``; words of them, where ``words`` says so."""
     found = (packed_words(cx, cx.of(v), v.tile.element) if packs else cx.of(v) for v, packs in zip(values, words))
@@ -56,6 +52,22 @@ def _join(phis: Sequence[ir.Instruction], incoming: Sequence[tuple[Registers, ir
             phi.add_incoming(value, block)
 
 
+def _after(
+    cx: Context, results: Sequence[Value], incoming: Sequence[tuple[Registers, ir.Block]], words: Sequence[bool]
+) -> None:
+    """Go on where control comes from these blocks, each with registers for ``results``."""
+    if not incoming:
+        cx.builder.unreachable()
+        cx.builder.position_at_end(cx.builder.append_basic_block("never"))
+        cx.values.update((v, [cx.scalars.constant(v.tile.dtype, 0)] * _count(v)) for v in results)
+        return
+    registers = incoming[0][0]
+    if len(incoming) > 1:
+        registers = [cx.builder.phi(x.type) for x in registers]
+        _join(registers, incoming)
+    _bind(cx, results, registers, words)
+
+
 def _loop(cx: Context, op: For | Loop) -> None:
     b = cx.builder
     header, after = b.append_basic_block("loop"), b.append_basic_block("after")
@@ -66,7 +78,7 @@ def _loop(cx: Context, op: For | Loop) -> None:
     before = b.block
     b.branch(header)
     b.position_at_end(header)
-    phis = _phis(cx, inits)
+    phis = [b.phi(x.type) for x in inits]
     _join(phis, [(inits, before)])
     exits = Exits(header, after, [], [], words, left_as)
     index = None
@@ -92,13 +104,7 @@ def _loop(cx: Context, op: For | Loop) -> None:
             at_end.position_before(block.terminator)
             index.add_incoming(at_end.add(index, step), block)
     b.position_at_end(after)
-    if not exits.results:
-        b.unreachable()
-        b.position_at_end(b.append_basic_block("never"))
-        return
-    results = _phis(cx, exits.results[0][0])
-    _join(results, exits.results)
-    _bind(cx, op.results, results, left_as)
+    _after(cx, op.results, exits.results, left_as)
 
 
 def _if(cx: Context, op: If) -> None:
@@ -114,15 +120,7 @@ def _if(cx: Context, op: If) -> None:
             incoming.append((_flat(cx, region.terminator.values, words), b.block))
             b.branch(after)
     b.position_at_end(after)
-    if not incoming:  # both leave
-        b.unreachable()
-        b.position_at_end(b.append_basic_block("never"))
-        for v in op.results:
-            cx.values[v] = [cx.scalars.constant(v.tile.dtype, 0)] * _count(v)
-        return
-    results = _phis(cx, incoming[0][0])
-    _join(results, incoming)
-    _bind(cx, op.results, results, words)
+    _after(cx, op.results, incoming, words)
 
 
 def _jump(cx: Context, op: Continue | Break) -> None:

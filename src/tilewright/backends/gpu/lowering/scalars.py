@@ -37,7 +37,7 @@ Registers = Sequence[ir.Value]
 FP8_CONVERSIONS = 89  # the compute capability from which on there are instructions for 8-bit floats
 FEATURES = HostFeatures(fma=True, half=True, bfloat_rounding=True, total_division=True)
 # Instructions of LLVM for float32.
-_PLAIN: dict[type[Op], str] = {arith.Add: "fadd", arith.Sub: "fsub", arith.Mul: "fmul"}
+_PLAIN: dict[type[Op], str] = {arith.Add: "fadd", arith.Sub: "fsub", arith.Mul: "fmul", arith.Neg: "fneg"}
 # Results that may leave the range of narrow integers, in registers of 32 bits.
 _LEAVE_RANGE = (arith.Add, arith.Sub, arith.Mul, arith.Fma, arith.Neg, arith.Abs, arith.Not, arith.Shl, arith.Div)
 _LOG2_E = math.log2(math.e)
@@ -61,15 +61,18 @@ class ScalarEmitter:
 
     def of(self, op: Op) -> Callable[[Registers], ir.Value]:
         """``emit`` of ``op``, for all of its elements: what does not differ among them is found once."""
-        method = _PLAIN.get(type(op))
-        if method is not None and arith.operand_dtype(op) is float32 and arith.is_plain(op):
-            instruction = getattr(self.builder, method)
+        if self.is_instruction(op):
+            instruction = getattr(self.builder, _PLAIN[type(op)])
             return lambda operands: instruction(*operands)
         prepare = PREPARED.get(type(op))
         rule = prepare(self, op) if prepare else functools.partial(RULES.get(type(op), _unsupported), self, op)
         if isinstance(op, _LEAVE_RANGE) and is_narrow(dtype := op.result.tile.dtype):
             return lambda operands: extended(self.builder, rule(operands), dtype)
         return rule
+
+    def is_instruction(self, op: Op) -> bool:
+        """Whether ``op`` is one instruction of LLVM, on float32."""
+        return type(op) in _PLAIN and arith.operand_dtype(op) is float32 and arith.is_plain(op)
 
     def constant(self, dtype: ElementType, value: Number) -> ir.Constant:
         """``value`` as a register of ``dtype``: integers wrap, floats are rounded to nearest, ties to even."""
