@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.effects import effect_of, is_ordered
+from tilewright.ir.effects import SIDE_EFFECTS, has_effect, is_ordered
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Continue, Loop, deciding_values, ends_of
 from tilewright.ir.reachable import reachable
@@ -27,7 +27,7 @@ def _decides_the_same(loop: Loop) -> bool:
     """Whether, some iterations on, each decides what the one before it did: it writes nothing, and nothing that it
     decides by comes from what it counts or accumulates."""
     again = [end for end in ends_of(loop) if isinstance(end, Continue)]
-    if not again or effect_of(loop) & (Effect.WRITE | Effect.OUTPUT):
+    if not again or has_effect(loop, SIDE_EFFECTS):
         return False
     settled: dict[Value, bool] = {}  # false while what makes a carried value is looked at
 

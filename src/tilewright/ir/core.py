@@ -114,10 +114,7 @@ class Op:
             region.parent = self
         self.block: Block | None = None  # that this op is in
         self.loc = loc
-        if len(result_types) == 1:  # as most ops have
-            self.results = [Value(result_types[0], self, 0)]
-        else:
-            self.results = [Value(t, self, i) for i, t in enumerate(result_types)] if result_types else []
+        self.results = [Value(t, self, i) for i, t in enumerate(result_types)] if result_types else []
 
     @property
     def name(self) -> str:

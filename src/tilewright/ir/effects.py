@@ -12,6 +12,7 @@ from tilewright.ir.ops.control import Break, Continue, Loop, LoopOp
 from tilewright.ir.ops.memory import MemoryOp
 
 _NONE, _READ_WRITE = Effect.NONE, Effect.READ | Effect.WRITE  # combining flags takes longer than all the rest here
+SIDE_EFFECTS = Effect.WRITE | Effect.OUTPUT
 
 ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
 RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
@@ -40,6 +41,12 @@ def effect_of(op: Op) -> Effect:
             if (inner := effect_of(nested)) is not _NONE:
                 effect |= inner
     return effect
+
+
+def has_effect(op: Op, effects: Effect) -> bool:
+    """Whether ``op`` or what is nested in it has one of the ``effects``."""
+    effect = effect_of(op)
+    return effect is not _NONE and bool(effect & effects)
 
 
 @functools.cache

@@ -17,18 +17,18 @@ def clone_op(op: Op, values: ValueMap, *, clone_regions: Callable[[Block, ValueM
     Types, attributes and location are kept without inferring them again.
     """
     copy_region = clone_regions or clone_block
-    results = op.results
+    operands, given = op.operands, values.get
     copied = type(op)(
-        list(map(values.get, op.operands, op.operands)),
+        list(map(given, operands, operands)),
         op.segments,
         op.attributes.copy(),
         [copy_region(r, values) for r in op.regions] if op.regions else (),
-        (results[0].type,) if len(results) == 1 else [r.type for r in results],  # most have one
+        (),
         op.loc,
     )
-    for old, new in zip(results, copied.results):  # ``stand_for``, without a call for each op
-        new.name = old.name
-        values[old] = new
+    for old in op.results:
+        values[old] = new = Value(old.type, copied, old.index, old.name)
+        copied.results.append(new)
     return copied
 
 

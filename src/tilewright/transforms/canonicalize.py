@@ -46,6 +46,11 @@ class _Canonicalizer:
 
     def op(self, op: Op) -> Sequence[Value]:
         """What stands for the results of ``op``, which may have gone."""
+        if not op.regions:
+            if isinstance(op, (Assert, Assume)):
+                return self._replaced(op, []) if constant_of(op.condition) else op.results
+            simpler = _simplified(op) if len(op.results) == 1 else None
+            return op.results if simpler is None else self._replaced(op, [simpler])
         if isinstance(op, If):
             condition = constant_of(op.condition)
             if condition is not None:
@@ -59,15 +64,12 @@ class _Canonicalizer:
             found = self._replaced(op, list(end.operands))
             end.erase()
             return found
-        elif isinstance(op, (Assert, Assume)) and constant_of(op.condition):
-            return self._replaced(op, [])
         elif isinstance(op, Reduce) and op.values[0].tile.shape[op.axis] == 1:
             b, shape = Builder.before(op), op.results[0].tile.shape
             return self._replaced(op, [b.emit(Reshape, v, shape=shape) for v in op.values])
         for region in op.regions:
             self.block(region)
-        simpler = None if op.regions or len(op.results) != 1 else _simplified(op)
-        return op.results if simpler is None else self._replaced(op, [simpler])
+        return op.results
 
     def _replaced(self, op: Op, values: Sequence[Value]) -> Sequence[Value]:
         self.changed = True
@@ -138,11 +140,11 @@ def fold_constants(op: Op, builder: Builder) -> Value | None:
     """The constant that an elementwise op on constants gives."""
     if not op.spec.elementwise or not isinstance(op.result.type, TileType):
         return None
-    dtype = op.result.type.dtype
-    if not isinstance(dtype, DType) or dtype.short in _UNFOLDED or not op.operands:
-        return None
     numbers = [constant_of(v) for v in op.operands]
-    if None in numbers:
+    if not numbers or None in numbers:
+        return None
+    dtype = op.result.type.dtype
+    if not isinstance(dtype, DType) or dtype.short in _UNFOLDED:
         return None
     arrays = []
     for v, number in zip(op.operands, numbers):

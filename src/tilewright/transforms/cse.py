@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable
 from typing import Any, ClassVar
 
@@ -45,7 +46,16 @@ def _merge(block: Block, known: dict[Hashable, Op]) -> bool:
 
 def op_key(op: Op) -> Hashable:
     """Equal for ops of one kind with the same operands and attributes."""
-    return (op.name, tuple(op.operands), op.segments, tuple(map(_key, op.attributes.values())))
+    values = op.attributes.values()
+    plain = _has_plain_attributes(type(op))  # type: ignore[arg-type]
+    return (type(op), tuple(op.operands), op.segments, tuple(values if plain else map(_key, values)))
+
+
+@functools.cache
+def _has_plain_attributes(kind: type[Op]) -> bool:
+    """Whether attributes of ``kind`` are the same where they are equal: none may be numbers of several types."""
+    types = [a.types for a in kind.spec.attributes]
+    return all(t and (t in ((int,), (bool,)) or not any(issubclass(x, (int, float, tuple)) for x in t)) for t in types)
 
 
 def _key(value: Any) -> Hashable:

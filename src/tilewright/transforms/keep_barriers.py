@@ -17,7 +17,7 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import bool_, int32
-from tilewright.ir.effects import effect_of, has_early_exit, is_pure
+from tilewright.ir.effects import has_early_exit, has_effect, is_pure
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops import shape
 from tilewright.ir.ops.arith import Select
@@ -102,7 +102,7 @@ class _KeptBarriers(Rewriter):
         for op in [nested for each in ops for nested in each.walk() if isinstance(nested, MemoryOp)]:
             root = self.alias.underlying_object(op.address)
             found[root] = found.get(root, 0) + 1
-            if effect_of(op) & Effect.WRITE:
+            if has_effect(op, Effect.WRITE):
                 written.add(root)
         unknown = None in found and len(found) > 1 and bool(written)
         return unknown or any(found[root] > 1 for root in written)

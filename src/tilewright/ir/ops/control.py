@@ -7,6 +7,7 @@ with ``break`` or ``continue``. The body of ``for`` ends in ``continue``; a ``lo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.opdef import attribute, define, operand, operands, region
@@ -142,9 +143,8 @@ def incoming(value: Value) -> Sequence[Value] | None:
     owner, i = value.owner, value.index
     if isinstance(owner, Block):
         loop = owner.parent
-        if not isinstance(loop, LoopOp) or value not in loop.carried:
+        if not isinstance(loop, LoopOp) or (i := i - len(owner.args) + len(loop.inits)) < 0:
             return None
-        i = loop.carried.index(value)
         return [loop.inits[i], *(end.values[i] for end in ends_of(loop) if isinstance(end, Continue))]
     if isinstance(owner, For):
         return [owner.carried[i]]
@@ -165,4 +165,12 @@ def block_of(block: Block, kind: type[Op]) -> Block:
 
 def ends_of(op: Op) -> Iterator[PassingOp]:
     """The terminators that hand values to ``op``, in program order."""
-    return (end for end in op.walk() if isinstance(end, PassingOp) and end.target is op)
+    return _ends(op, (Continue, Break) if isinstance(op, LoopOp) else (Yield,))
+
+
+def _ends(op: Op, kinds: tuple[type[PassingOp], ...]) -> Iterator[PassingOp]:
+    for nested in chain.from_iterable(block.ops for block in op.regions):
+        if isinstance(nested, kinds):
+            yield nested
+        elif nested.regions and Yield not in kinds and not isinstance(nested, LoopOp):
+            yield from _ends(nested, kinds)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.core import Block, Function, Op
-from tilewright.ir.effects import effect_of
-from tilewright.ir.opdef import Effect
+from tilewright.ir.effects import SIDE_EFFECTS, has_effect
 from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.rewrite import ValueMap, clone_op, open_block, with_body
 from tilewright.ir.types import TileType
@@ -44,7 +43,7 @@ class HoistLoads:
         segment: list[Op] = []
         for op in block.ops:
             segment.append(op)
-            if effect_of(op) & (Effect.WRITE | Effect.OUTPUT) or op.spec.terminator:
+            if has_effect(op, SIDE_EFFECTS) or op.spec.terminator:
                 found += self._segment(segment)
                 segment = []
         return found + segment

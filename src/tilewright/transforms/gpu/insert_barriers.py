@@ -28,6 +28,7 @@ from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
 
 _WAITS = (memory.Barrier, memory.AsyncWait, memory.AsyncCopy, TmaStore, TmaStoreWait)
+_LOOKED_AT = (*_WAITS, memory.SharedMemoryOp, MemoryOp, Wgmma, WarpSpecialize)
 CONSUMERS = 1  # the number of the barrier of the warps that have tiles, where there are others
 
 
@@ -138,7 +139,7 @@ class _Dependences(DependenceWalk[_Pending]):
             state.pending.clear()
 
     def access(self, op: Op, state: _Pending) -> None:
-        if op.spec.elementwise:  # as most are
+        if not isinstance(op, _LOOKED_AT):  # as most are not
             return
         if isinstance(op, WarpSpecialize):
             self.walk(op.consumer, state)

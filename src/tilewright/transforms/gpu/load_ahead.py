@@ -9,8 +9,7 @@ from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import bool_
-from tilewright.ir.effects import effect_of, is_ordered, is_pure
-from tilewright.ir.opdef import Effect
+from tilewright.ir.effects import SIDE_EFFECTS, has_effect, is_ordered, is_pure
 from tilewright.ir.ops.arith import And
 from tilewright.ir.ops.control import CONTROL_FLOW, For
 from tilewright.ir.ops.gpu.memory import AsyncCommit, AsyncCopy, AsyncWait, GlobalLoad, GlobalStore, SharedMemoryOp
@@ -71,7 +70,7 @@ def loads_ahead(loop: For, alias: AliasAnalysis) -> list[AheadLoad]:
     others = (*CONTROL_FLOW, Wgmma, *(() if multiplies else through_shared))
     if any(isinstance(op, others) or is_ordered(op) for op in nested):
         return []
-    writes = [op for op in nested if effect_of(op) & (Effect.WRITE | Effect.OUTPUT)]
+    writes = [op for op in nested if has_effect(op, SIDE_EFFECTS)]
     if not all(isinstance(op, (GlobalStore, *through_shared)) for op in writes):
         return []
     written = {alias.underlying_object(op.ptrs) for op in nested if isinstance(op, GlobalStore)}

@@ -8,10 +8,10 @@ from typing import ClassVar
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, int32
-from tilewright.ir.effects import effect_of, has_early_exit, is_ordered, is_pure
+from tilewright.ir.effects import SIDE_EFFECTS, has_early_exit, has_effect, is_ordered, is_pure
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.gpu_stage import MULTICAST_PAYS
-from tilewright.ir.opdef import Effect, create
+from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Min, Select, Sub, Xor
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.cluster import ClusterSize
@@ -86,7 +86,7 @@ class _Lockstep:
     def _is_persistent(self, loop: For) -> bool:
         """Whether ``loop`` goes over the tiles that are left to the block, and does nothing but to store results."""
         lower, upper, step = loop.bounds
-        writes = (op for op in loop.walk() if not op.regions and effect_of(op) & (Effect.WRITE | Effect.OUTPUT))
+        writes = (op for op in loop.walk() if not op.regions and has_effect(op, SIDE_EFFECTS))
         return (
             not loop.inits
             and lower.tile.element is int32

@@ -14,7 +14,7 @@ from tilewright.analysis.mma_graph import are_independent, mma_ops
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import int32, tfloat32
-from tilewright.ir.effects import effect_of
+from tilewright.ir.effects import has_effect
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import DEEPER, NUM_STAGES
 from tilewright.ir.layouts import LinearLayout
@@ -115,7 +115,7 @@ def _copied_for(stage: StageOperand, loop: For) -> AheadLoad | None:
     load = stage.value.op
     if not isinstance(load, memory.GlobalLoad) or load.block is not loop.body or not _can_be_copied(load):
         return None
-    if any(isinstance(op, (MemoryOp, TmaStore)) and effect_of(op) & Effect.WRITE for op in loop.body.walk()):
+    if any(isinstance(op, (MemoryOp, TmaStore)) and has_effect(op, Effect.WRITE) for op in loop.body.walk()):
         return None
     return AheadLoad.of(load, loop.body) if memory.is_vector(stage.type.layout, load.ptrs.layout, load.vector) else None
 
@@ -236,7 +236,7 @@ def _operand_loads(loop: For, alias: AliasAnalysis) -> list[_OperandLoad]:
         return []
     if any(isinstance(op, (Continue, For)) and op is not body.terminator for op in nested):
         return []
-    writes = [op for op in nested if effect_of(op) & Effect.WRITE and not isinstance(op, memory.SharedMemoryOp)]
+    writes = [op for op in nested if has_effect(op, Effect.WRITE) and not isinstance(op, memory.SharedMemoryOp)]
     stores = [op for op in writes if isinstance(op, memory.GlobalStore) and op.is_weak]
     if len(stores) != len(writes):
         return []

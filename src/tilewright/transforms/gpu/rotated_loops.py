@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tilewright.analysis.mma_graph import mma_ops
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.effects import effect_of
+from tilewright.ir.effects import has_effect
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cmp, Sub
@@ -55,7 +55,7 @@ def rotation_of(loop: For) -> Rotation | None:
     accumulators, right = carried.index(last.result), _right_operand(last, body)
     if right is None or _users(body, body.args[1 + accumulators]).intersection(body.ops[: body.ops.index(first) + 1]):
         return None
-    if any(effect_of(op) & Effect.WRITE for op in body.ops):
+    if any(has_effect(op, Effect.WRITE) for op in body.ops):
         return None  # a late load would see what is written
     return Rotation([*right, last], last, accumulators, first)
 

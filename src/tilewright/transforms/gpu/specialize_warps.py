@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float32, int32
-from tilewright.ir.effects import effect_of, is_pure
+from tilewright.ir.effects import SIDE_EFFECTS, has_effect, is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import CTAS_OF_SM, DEEPER, num_warps
-from tilewright.ir.opdef import Effect, create
+from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Cmp, Select, Xor
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, Loop, LoopOp, Return, Yield
 from tilewright.ir.ops.gpu import barriers
@@ -272,7 +272,7 @@ class _Producer(Partition):
             self.values[op.result] = self.values.get(op.acc, op.acc)
         elif isinstance(op, SharedLoad) or self._unknown.intersection(op.operands):
             self._unknown.update(op.results)  # on the way to an MMA op
-        elif not effect_of(op) & (Effect.WRITE | Effect.OUTPUT):
+        elif not has_effect(op, SIDE_EFFECTS):
             self.b.block.append(clone_op(op, self.values))
 
     def _fetch(self, op: Fetch, group: Group) -> None:

@@ -111,8 +111,9 @@ def _are_transposable(mmas: Sequence[Mma]) -> bool:
     loaded = {op: [isinstance(operand_source(v), LoadView) for v in (op.x, op.y)] for op in mmas}
     if all(map(all, loaded.values())):
         return True
-    follow = {op for op in mmas if any(depends(op, other) for other in mmas if other is not op)}
-    return all(_has_few_rows(op) and y and (x or op in follow) for op, (x, y) in loaded.items())
+    if not all(_has_few_rows(op) and y for op, (_, y) in loaded.items()):
+        return False
+    return all(x or any(depends(op, other) for other in mmas if other is not op) for op, (x, _) in loaded.items())
 
 
 def _has_few_rows(op: Mma) -> bool:

@@ -17,7 +17,7 @@ from tilewright.backends.cpu.loops.nests import Body, fuse, materialize, write
 from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.effects import effect_of, is_ordered
+from tilewright.ir.effects import has_effect, is_ordered
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.opdef import Effect, create
 from tilewright.ir.ops import memory
@@ -63,7 +63,7 @@ def _schedule(schedule: Schedule, op: Op) -> None:
     handle = _STATEMENTS.get(type(op))
     if handle is None:
         raise TileUnsupportedFeatureError(f"{op.name} on the CPU: the operation is not implemented", op.loc)
-    if effect_of(op) & Effect.WRITE:
+    if has_effect(op, Effect.WRITE):
         _load_before(schedule, op)
     for v in op.captured():
         _settle(schedule, v)

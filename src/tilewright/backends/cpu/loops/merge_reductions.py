@@ -12,7 +12,7 @@ from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.effects import effect_of, is_pure
+from tilewright.ir.effects import effect_of, has_effect, is_pure
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.linear import Reduce, reduction_partials
@@ -97,7 +97,7 @@ def _hoist(block: Block, first: Reduce, second: Reduce) -> bool:
         if op in needed:
             moved.append(op)
             needed.update(v.op for v in (*op.operands, *op.captured()))
-    written = any(effect_of(op) & Effect.WRITE for op in between)
+    written = any(has_effect(op, Effect.WRITE) for op in between)
     if first in needed or not all(is_pure(op) or (effect_of(op) == Effect.READ and not written) for op in moved):
         return False
     block.splice(reversed(moved), before=first)

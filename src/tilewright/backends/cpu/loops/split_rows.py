@@ -14,7 +14,7 @@ from tilewright.backends.cpu.loops.kinds import ELEMENTWISE
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int64
-from tilewright.ir.effects import effect_of, is_ordered
+from tilewright.ir.effects import has_effect, is_ordered
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cast, Mul
 from tilewright.ir.ops.control import Continue, For
@@ -149,7 +149,7 @@ class _Rows:
         between = ops[ops.index(loads[0]) : ops.index(self.store)]
         target = alias.underlying_object(self.store.view)
         apart = all(alias.underlying_object(load.view) not in (None, target) for load in loads)
-        return apart and target is not None and not any(effect_of(op) & Effect.WRITE for op in between)
+        return apart and target is not None and not any(has_effect(op, Effect.WRITE) for op in between)
 
     def emit(self) -> None:
         """Put the loop in the place of the store."""
