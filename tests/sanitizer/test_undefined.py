@@ -41,6 +41,19 @@ def test_what_does_not_depend_on_undefined_elements_is_clean() -> None:
     assert violations(harmless, np.arange(SIZE, dtype=np.int32), np.zeros(SIZE, np.int32), SIZE, blocks=2) == []
 
 
+@ct.kernel
+def divided_pairs(x: Any, out: Any) -> None:
+    t = ct.load(x, 0, 4)
+    quotient, _ = ct.reduce((t, t), 0, lambda a, i, b, j: (a // j, i), (0, 0))
+    ct.store(out, 0, quotient)
+
+
+def test_faults_in_a_combiner_of_pairs() -> None:
+    (found,) = violations(divided_pairs, np.array([1, 2, 0, 3], np.int32), np.zeros(1, np.int32))
+    assert found.category.name == "division-by-zero"
+    assert found.loc.line == divided_pairs.function.__code__.co_firstlineno + 3
+
+
 EXPRESSIONS = [
     ("t", (2,)),
     ("t + 1", (2,)),

@@ -280,6 +280,12 @@ CHECKS: dict[type[Op], Check] = {
 }
 
 
+def can_be_undefined(op: Op) -> bool:
+    """Whether ``op`` is one that ``CHECKS`` looks at in a reduction, which sums and products of it have been before."""
+    has_integers = any(_integer(v) is not None for v in (*op.operands, *op.results))
+    return has_integers and type(op) in CHECKS and type(op) not in _BINARY
+
+
 def born(op: Op, operands: Sequence[Array], result: Array, test: Callable[[Array], Array]) -> Array | None:
     """Where ``test`` holds for a float result though for no operand that it depends on; None when that is nowhere."""
     found = test(result)

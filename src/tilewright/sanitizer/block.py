@@ -18,7 +18,7 @@ from tilewright.ir.ops.arith import Bitcast
 from tilewright.ir.ops.control import For, If
 from tilewright.ir.ops.linear import CombiningOp, Mma, MmaScaled, Reduce, Scan
 from tilewright.sanitizer import pointer_accesses, view_accesses
-from tilewright.sanitizer.arithmetic import CHECKS, born
+from tilewright.sanitizer.arithmetic import CHECKS, born, can_be_undefined
 from tilewright.sanitizer.categories import CATEGORIES
 from tilewright.sanitizer.launch import LaunchState
 from tilewright.sanitizer.observation import Outcome, first_true
@@ -137,6 +137,10 @@ class CheckedBlock(BlockInterpreter):
         before, self.reducing = self.reducing, True
         super().execute(op, operands)
         self.reducing = before
+
+    def watches(self, body: Block) -> bool:
+        """Whether an op in a combiner can be undefined, or has an operand that is."""
+        return any(can_be_undefined(op) or not self.undefined.keys().isdisjoint(op.operands) for op in body.ops)
 
     def _mark(self, op: Op, mark: Undefined | None) -> None:
         for result in op.results:

@@ -13,11 +13,11 @@ from support.irbuild import KernelBuilder, launch_arguments, run
 from tilewright.backends.reference import BACKEND, ReferenceExecutable, scheduler
 from tilewright.backends.registry import get_backend
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.dtypes import bool_, float32, int32
-from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope
+from tilewright.ir.dtypes import bool_, float16, float32, int32
+from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, RoundingMode
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
-from tilewright.ir.ops import arith, memory, shape
+from tilewright.ir.ops import arith, linear, memory, shape
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.types import I32
 
@@ -233,6 +233,35 @@ def test_observer_sees_ops_before_they_take_effect() -> None:
     stores = [(block, int(operands[1])) for name, block, operands in recorder.seen if name == "store"]
     assert stores == [((0, 0, 0), 0), ((1, 0, 0), 1)]
     assert [name for name, *_ in recorder.seen] == ["bid", "store", "return"] * 2
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_combiners_without_an_observer(reverse: bool) -> None:
+    """A combiner of pairs that nobody looks into is one function, and gives what its ops give one by one."""
+    k = KernelBuilder()
+    a, b = (k.array(name, float16, 2) for name in "ab")
+    scale, low = k.scalar("scale", float16), k.constant(0.25, float16)
+
+    def recurrence(a: Value, x: Value, b: Value, y: Value) -> list[Value]:
+        later = k.emit(arith.Add, k.emit(arith.Mul, x, b, rounding=RoundingMode.RP), k.emit(arith.Mul, y, scale))
+        least = k.emit(arith.Cmp, a, b, predicate=CmpPredicate.LT)
+        return [k.emit(arith.Max, k.emit(arith.Select, least, a, b), low), later]
+
+    tiles = [k.load_tile(x, (4, 64), [k.constant(0)] * 2) for x in (a, b)]
+    body = k.combiner([float16, float16], recurrence)
+    scanned = k.b.emit_op(linear.Scan, tiles, axis=1, identities=(0.0, 0.0), reverse=reverse, body=body).results
+    for array, value in zip((a, b), scanned):
+        k.store_tile(array, value, [k.constant(0)] * 2)
+    function = k.function()
+    found = []
+    for observer in (None, Recorder()):
+        rng = np.random.default_rng(0)
+        values = {name: rng.uniform(0, 1.2, (4, 64)).astype(np.float16) for name in "ab"}
+        arguments = launch_arguments(function, {**values, "scale": 0.5})
+        ReferenceExecutable(function).launch((1, 1, 1), arguments, observer)
+        found.append([values[name].tobytes() for name in "ab"])
+    assert isinstance(observer, Recorder) and len([name for name, *_ in observer.seen if name == "select"]) == 63
+    assert found[0] == found[1]
 
 
 def test_observer_of_waiting_blocks() -> None:

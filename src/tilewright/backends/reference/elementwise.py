@@ -17,7 +17,7 @@ from tilewright.ir.dtypes import int64
 from tilewright.ir.opdef import OPS
 from tilewright.ir.ops.arith import Bitcast, Cmp, Select
 from tilewright.ir.ops.shape import IntToPtr, PtrDiff, PtrOffset, PtrToInt
-from tilewright.ir.semantics import ELEMENT_OPS, evaluate
+from tilewright.ir.semantics import TABLE, evaluate
 from tilewright.ir.types import ElementType, PointerType, TileType, Type
 
 Evaluator = Callable[[Mapping[str, Any], Sequence[Any], Sequence[Type]], Any]
@@ -83,7 +83,7 @@ def _from_integer(attributes: Mapping[str, Any], operands: Sequence[Any], types:
 
 
 ELEMENTWISE: dict[type[Op], Evaluator] = {
-    **{OPS[name]: partial(_numbers, name) for name in ELEMENT_OPS},
+    **{OPS[name]: partial(_numbers, name) for name in TABLE},
     Cmp: _compare,
     Select: _select,
     Bitcast: _bitcast,

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.backends.reference.access import MEMORY
 from tilewright.backends.reference.elementwise import ELEMENTWISE, Evaluator
-from tilewright.backends.reference.linear import PRODUCTS, Combiner, Tiles, reduce, scan
+from tilewright.backends.reference.linear import PRODUCTS, Combiner, Tiles, as_function, reduce, scan
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.output import OUTPUT
 from tilewright.backends.reference.shape import SHAPE
@@ -135,12 +135,14 @@ class BlockInterpreter:
     def combiner(self, body: Block) -> Combiner:
         """The function that a combiner region computes, on whole arrays where every op in it is elementwise."""
         elementwise = all(op.spec.elementwise or isinstance(op, (Constant, Undefined, Yield)) for op in body.ops)
+        function = None if self.watches(body) else as_function(body, self.values)
 
         def combine(left: Tiles, right: Tiles) -> Tiles:
             tiles = left + right
             shape = tiles[0].shape
             if elementwise:
-                return [r if r.shape == shape else np.broadcast_to(r, shape) for r in self._combine(body, tiles)]
+                found = self._combine(body, tiles) if function is None else function(tiles)
+                return [r if r.shape == shape else np.broadcast_to(r, shape) for r in found]
             results = [np.empty(shape, t.dtype) for t in left]
             for element in np.ndindex(shape):
                 for result, value in zip(results, self._combine(body, [t[element] for t in tiles])):
@@ -148,6 +150,10 @@ class BlockInterpreter:
             return results
 
         return Combiner(combine, _ufunc(body) if self.observer is None else None)
+
+    def watches(self, body: Block) -> bool:
+        """Whether the ops of a combiner are executed one by one, as something looks at each."""
+        return self.observer is not None
 
     def _combine(self, body: Block, tiles: Sequence[Any]) -> list[Any]:
         self.values.update(zip(body.args, map(np.asarray, tiles)))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tilewright.backends.reference import ordered_products
 from tilewright.backends.reference.elementwise import Evaluator, element_type
+from tilewright.backends.reference.shape import SHAPE
 from tilewright.backends.reference.values import Array
-from tilewright.ir.core import Op
+from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import DType, float32, float64
 from tilewright.ir.ops.linear import Mma, MmaScaled, reduction_partials
-from tilewright.ir.semantics import evaluate
+from tilewright.ir.ops.shape import Constant
+from tilewright.ir.semantics import TABLE, evaluate
 from tilewright.ir.types import Type
 
 Tiles = list[Array]
@@ -24,6 +27,41 @@ class Combiner(NamedTuple):
 
     combine: Callable[[Tiles, Tiles], Tiles]  # the left tiles with the right ones, element by element
     ufunc: np.ufunc | None = None  # the function of NumPy that does the same, where one does
+
+
+def as_function(body: Block, known: Mapping[Value, Any]) -> Callable[[Sequence[Array]], list[Array]] | None:
+    """What a region computes of its arguments, where it has only numeric elementwise ops; None for other regions.
+
+    ``known`` has the values from outside of it. A call takes a fraction of the time that executing op by op takes.
+    """
+    slots = {v: i for i, v in enumerate(body.args)}
+    values: list[Any] = [None] * len(slots)
+    steps = []
+
+    def slot(value: Value, number: Any = None) -> int:
+        if value not in slots:
+            slots[value] = len(values)
+            values.append(known.get(value) if number is None else number)
+        return slots[value]
+
+    for op in body.ops[:-1]:
+        if isinstance(op, Constant):
+            slot(op.result, SHAPE[Constant](op.attributes, [], []))
+        elif op.name in TABLE and not any(v.tile.is_pointer for v in (*op.operands, *op.results)):
+            evaluator = partial(TABLE[op.name], element_type(op.operands[-1].type), op.attributes)
+            steps.append((evaluator, [slot(v) for v in op.operands], slot(op.results[0])))
+        else:
+            return None
+    results = [slot(v) for v in body.terminator.operands]
+
+    def function(arguments: Sequence[Array]) -> list[Array]:
+        values[: len(arguments)] = arguments
+        with np.errstate(all="ignore"):
+            for evaluator, operands, result in steps:
+                values[result] = evaluator(*[values[i] for i in operands])
+        return [np.asarray(values[i]) for i in results]
+
+    return function
 
 
 def reduce(attributes: Mapping[str, Any], tiles: Sequence[Array], combiner: Combiner) -> Tiles:

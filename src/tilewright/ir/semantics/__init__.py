@@ -4,6 +4,6 @@ Constant folding, the reference backend and everything built on it evaluate elem
 """
 
 from tilewright.ir.semantics.constants import constant_array
-from tilewright.ir.semantics.table import ELEMENT_OPS, as_ufunc, evaluate
+from tilewright.ir.semantics.table import TABLE, as_ufunc, evaluate
 
-__all__ = ["ELEMENT_OPS", "as_ufunc", "constant_array", "evaluate"]
+__all__ = ["TABLE", "as_ufunc", "constant_array", "evaluate"]

@@ -77,10 +77,6 @@ TABLE: dict[str, Evaluator] = {
 }
 
 
-# The names of the ops that ``evaluate`` knows.
-ELEMENT_OPS = tuple(TABLE)
-
-
 def evaluate(op_name: str, dtype: ElementType, attributes: Mapping[str, Any], arrays: Sequence[Array]) -> Array:
     """The elementwise op ``op_name`` on ``arrays``, which broadcast against each other.
 
@@ -88,9 +84,8 @@ def evaluate(op_name: str, dtype: ElementType, attributes: Mapping[str, Any], ar
     64-bit addresses. Attributes are those of the op; absent ones take their defaults. NumPy's floating-point
     warnings stay silent. KeyError for an op that is not a numeric elementwise one.
     """
-    evaluator = TABLE[op_name]
     with np.errstate(all="ignore"):
-        return np.asarray(evaluator(dtype, attributes, *arrays))
+        return np.asarray(TABLE[op_name](dtype, attributes, *arrays))
 
 
 def as_ufunc(op_name: str, dtype: ElementType, attributes: Mapping[str, Any]) -> np.ufunc | None:

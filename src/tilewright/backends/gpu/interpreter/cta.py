@@ -21,7 +21,7 @@ from tilewright.backends.reference.access import MEMORY
 from tilewright.backends.reference.linear import PRODUCTS
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.values import Array, Pointers, rearrange
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.layouts import LANES, REGISTER, LinearLayout
 from tilewright.ir.ops.gpu import tiles
 from tilewright.ir.ops.gpu.barriers import MbarrierWait
@@ -102,6 +102,9 @@ class CtaInterpreter(interpreter.BlockInterpreter):
             values = [_whole(op, v, value) for v, value in zip(op.operands, operands)]
             return (interpreter.EVALUATORS[type(op)](op.attributes, values, [v.type for v in op.operands]),)
         return super().evaluate(op, operands)
+
+    def watches(self, body: Block) -> bool:
+        return True
 
     def barrier(self) -> None:
         """All threads have come this far."""
