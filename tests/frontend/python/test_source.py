@@ -1,10 +1,13 @@
-"""Kernels without a file: of ``python -c`` and of prompts."""
+"""Kernels without a file, those of ``python -c``, prompts and zip files, and with one that has changed."""
 
 from __future__ import annotations
 
+import importlib
 import linecache
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,3 +50,26 @@ def test_of_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.zeros(4)
     ct.launch(None, (1,), names["one"], (x,), backend="reference")
     assert x.all()
+
+
+MODULE = "import tilewright as ct\n@ct.kernel\ndef one(x):\n    ct.store(x, (0,), ct.ones((4,), ct.float64))\n"
+
+
+def test_of_a_zip_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as file:
+        file.writestr("zipped_kernels.py", MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path / "all.zip"))
+    x = np.zeros(4)
+    ct.launch(None, (1,), importlib.import_module("zipped_kernels").one, (x,), backend="reference")
+    assert x.all()
+
+
+@pytest.mark.parametrize("text", ["\n\n# other\n", "\ndef other(x):\n    pass\n", "\n\none = 3\n\n\n"])
+def test_of_a_file_that_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    file = tmp_path / f"changed_{len(text)}.py"
+    file.write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    kernel = importlib.import_module(file.stem).one
+    file.write_text(text)
+    with pytest.raises(ct.TileSyntaxError, match=r"changed_\d+.py:2:1: .*has changed since it was imported"):
+        ct.launch(None, (1,), kernel, (np.zeros(4),), backend="reference")

@@ -80,6 +80,9 @@ def _source(code: types.CodeType, filename: str) -> Source:
     first = code.co_firstlineno
     linecache.checkcache(filename)  # programs write kernels to a file again, and reload modules
     known = linecache.getlines(filename)
+    if not known:  # a module of a zip file, whose text its loader knows
+        module = next((m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == filename), None)
+        known = linecache.getlines(filename, getattr(module, "__dict__", None))
     if filename == "<string>" or not known:  # Python 3.13.0 has the text of ``python -c`` there, whatever asks
         filename, known = _of_input(code)
     following = known[first - 1 :]
@@ -96,10 +99,15 @@ def _source(code: types.CodeType, filename: str) -> Source:
             "a prompt that keeps the source: that of IPython, or of Python from 3.13 on",
             loc,
         )
-    node = tree.body[0]
-    if not isinstance(node, ast.FunctionDef):
-        loc = Loc(filename, first)
-        raise TileSyntaxError(f"{name}() is {_kind(node)}; tile code needs an ordinary function", loc)
+    node = tree.body[0] if tree.body else ast.Pass()
+    if not isinstance(node, ast.FunctionDef) or node.name != name:
+        is_async = isinstance(node, ast.AsyncFunctionDef)
+        fault = (
+            "is an async function; tile code needs an ordinary one"
+            if is_async
+            else "is not here any more: the file has changed since it was imported"
+        )
+        raise TileSyntaxError(f"{name}() {fault}", Loc(filename, first))
     indent = _indentation(lines[0])
     text = textwrap.dedent("".join(lines))
     return Source(node, filename, first, indent, tuple(text.splitlines()), name)
@@ -163,10 +171,6 @@ def _is_blank(line: str) -> bool:
     """Whether Python takes no notice of the indentation of ``line``."""
     text = line.lstrip()
     return not text or text.startswith("#")
-
-
-def _kind(node: ast.stmt) -> str:
-    return "an async function" if isinstance(node, ast.AsyncFunctionDef) else "not a function definition"
 
 
 def _lambda_source(code: types.CodeType, filename: str, text: str) -> Source:
