@@ -14,6 +14,7 @@ from typing import Any
 
 from tilewright.gpu_runtime import driver
 from tilewright.ir.errors import UnsupportedCallError
+from tilewright.ir.location import Loc
 from tilewright.ir.promotion import casts_implicitly
 from tilewright.language.dtypes import to_dtype
 from tilewright.language.static import static_def
@@ -120,6 +121,7 @@ _MORE: dict[str, Callable[[Any], dict[str, Any]]] = {
     },
     "_exception": lambda public: {
         **{old: getattr(public, new) for old, new in _ERRORS.items()},
+        "Loc": Loc,
         "UnsupportedCallError": UnsupportedCallError,
     },
     "_bytecode": lambda public: _VERSIONS | _FLOATS,
