@@ -12,21 +12,26 @@ from typing import Any
 import numpy as np
 
 from tilewright.compat.torch_cpu import PROCESSORS, Event, Stream, nothing
+from tilewright.runtime.arrays import CUDA_INTERFACE, INTERFACE_DEVICES
 
 
 @contextmanager
 def cupy_arrays_on_cpu() -> Iterator[None]:
     """A context in which ``import cupy`` gives NumPy under that name, with one device that has always finished.
 
+    What other objects have as ``__cuda_array_interface__`` is memory of the host there, too.
     Arrays are NumPy arrays that have ``get()`` too. What NumPy does not have, such as raw CUDA kernels, is an
     AttributeError. An installed ``cupy`` is there again afterwards.
     """
     modules = _modules()
     before = {name: sys.modules.get(name) for name in modules}
     sys.modules.update(modules)
+    device = INTERFACE_DEVICES[CUDA_INTERFACE]
+    INTERFACE_DEVICES[CUDA_INTERFACE] = "cpu"
     try:
         yield
     finally:  # what the program has imported besides stays
+        INTERFACE_DEVICES[CUDA_INTERFACE] = device
         for name, module in before.items():
             if module is None:
                 del sys.modules[name]
@@ -84,9 +89,9 @@ def _drawn(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def drawn(*args: Any, dtype: Any = None, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
-        return result if dtype is None else np.asarray(result).astype(dtype).view(Array)
+        return result if dtype is None else np.asarray(result).astype(dtype)
 
-    return drawn
+    return _making_arrays(drawn)
 
 
 def _modules() -> dict[str, types.ModuleType]:

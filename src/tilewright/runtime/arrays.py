@@ -24,6 +24,7 @@ from tilewright.runtime.numpy_memory import address_of
 
 ArgumentKey = tuple[Any, ...]
 INTERFACE, CUDA_INTERFACE = "__array_interface__", "__cuda_array_interface__"
+INTERFACE_DEVICES = {INTERFACE: "cpu", CUDA_INTERFACE: "cuda"}  # programs that run without a GPU have both on the CPU
 
 
 class RuntimeValues:
@@ -211,12 +212,12 @@ def _torch(
 
 
 def describe_interface(array: Any, runtime: RuntimeValues) -> ArgumentKey:
-    return _interface_key(array, INTERFACE, "cpu", runtime)
+    return _interface_key(array, INTERFACE, runtime)
 
 
 def describe_cuda_interface(array: Any, runtime: RuntimeValues) -> ArgumentKey:
-    key = _interface_key(array, CUDA_INTERFACE, "cuda", runtime)
-    if key[0] != "interface":
+    key = _interface_key(array, CUDA_INTERFACE, runtime)
+    if key[0] != "interface" or key[-1] == "cpu":
         return key
     # The protocol does not tell the device. CuPy, JAX and others do; of other arrays the driver knows it.
     index = getattr(getattr(array, "device", None), "id", None)
@@ -244,7 +245,7 @@ def _gpus() -> Devices | None:
     return None if name is None else get_backend(name).capabilities.devices
 
 
-def _interface_key(array: Any, name: str, device: str, runtime: RuntimeValues) -> ArgumentKey:
+def _interface_key(array: Any, name: str, runtime: RuntimeValues) -> ArgumentKey:
     try:
         interface = getattr(array, name)
         data = interface.get("data")
@@ -263,7 +264,7 @@ def _interface_key(array: Any, name: str, device: str, runtime: RuntimeValues) -
         return _describe_absent(array, runtime)
     runtime.numbers.append(address)
     writable = not read_only and not _is_immutable(array)
-    return "interface", typestr, shape, strides, address & 15, writable, device
+    return "interface", typestr, shape, strides, address & 15, writable, INTERFACE_DEVICES[name]
 
 
 def _odd_interface(fault: str) -> ArgumentKey:

@@ -1,4 +1,4 @@
-"""Arrays and streams of CuPy."""
+"""Arrays and streams of CuPy, and memory that only the array interface tells of."""
 
 from __future__ import annotations
 
@@ -12,6 +12,18 @@ from cupy.cuda import Device
 def saxpy(x, y, out, factor: float, TILE: ct.Constant[int]):
     i = ct.bid(0)
     ct.store(out, index=(i,), tile=factor * ct.load(x, (i,), (TILE,)) + ct.load(y, (i,), (TILE,)))
+
+
+class Memory:
+    """An allocation of the program's own, of which kernels know by the interface alone."""
+
+    def __init__(self, array) -> None:
+        self.array = array
+
+    @property
+    def __cuda_array_interface__(self):
+        a = self.array
+        return {"shape": a.shape, "typestr": a.dtype.str, "data": (a.data.ptr, False), "strides": None, "version": 3}
 
 
 def main() -> None:
@@ -29,6 +41,9 @@ def main() -> None:
     assert isinstance(out, cp.ndarray) and cp.cuda.get_elapsed_time(start, end) >= 0
     np.testing.assert_allclose(out.get(), 2 * cp.asnumpy(x) + y.get(), rtol=1e-6)
     cp.testing.assert_allclose(cp.sum(out), out.sum(), rtol=1e-4)
+    for _ in range(3):  # the later launches are cached
+        ct.launch(0, (8,), saxpy, (Memory(x), Memory(y), Memory(out), 3.0, 128))
+    np.testing.assert_allclose(out.get(), 3 * x + y, rtol=1e-6)
     strided = cp.arange(64, dtype=cp.float32)[::2]
     result = cp.empty_like(strided)
     ct.launch(stream.ptr, (1,), saxpy, (strided, strided, result, 1.0, 32))
