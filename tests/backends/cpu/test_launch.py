@@ -126,6 +126,22 @@ def test_for_bounds(dtype: DType, lower: int, upper: int, step: int) -> None:
     assert found.tolist() == expected + [0] * (8 - len(expected))
 
 
+@ct.kernel
+def count(out: Any, step: int) -> None:
+    n = 0
+    for _ in range(0, 4, step):
+        n += 1
+    ct.store(out, 0, n)
+
+
+def test_a_step_of_zero() -> None:
+    """Undefined, but no reason to end the process."""
+    out = np.zeros(1, np.int32)
+    ct.launch(None, (1,), count, (out, 0), backend="cpu")
+    ct.launch(None, (1,), count, (out, 3), backend="cpu")
+    assert out[0] == 2
+
+
 def test_long_chain_of_operations() -> None:
     """Longer than Python's recursion limit allows the code generator to follow at once."""
     k = KernelBuilder()

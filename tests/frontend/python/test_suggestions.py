@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tilewright.ir.errors import UnsupportedCallError
 from tilewright.language import suggestions
 
 X = np.zeros(16, np.float32)
+SETTINGS = SimpleNamespace(size=4)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,8 @@ WRONG: list[tuple[Callable[[Any], Any], type[ct.TileError], str]] = [
     (lambda x: ct.sum(x, dim=0), ct.TileTypeError, "'dim'; write axis=; its signature is sum"),
     (lambda x: math.sqrt(-1.0), ct.TileValueError, r"math.sqrt\(-1.0\) cannot be computed"),
     (lambda x: np.exp(x), ct.TileTypeError, "; write ct.exp"),
+    (lambda x: SETTINGS.size, ct.TileTypeError, r"compiled, as in ct.static_eval\(x.size\)"),
+    (lambda x: SETTINGS.height, ct.TileTypeError, "a SimpleNamespace has no attribute 'height' in tile code$"),
     (lambda x: np.sum(x), UnsupportedCallError, "; write ct.sum"),
     (lambda x: np.flor(x), ct.TileTypeError, "the module numpy has no 'flor'; did you mean numpy.floor?"),
     (lambda x: x.to(ct.float16), ct.TileTypeError, r"; write x.astype\(dtype\)"),

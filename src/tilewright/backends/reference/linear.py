@@ -48,7 +48,8 @@ def as_function(body: Block, known: Mapping[Value, Any]) -> Callable[[Sequence[A
         if isinstance(op, Constant):
             slot(op.result, SHAPE[Constant](op.attributes, [], []))
         elif op.name in TABLE and not any(v.tile.is_pointer for v in (*op.operands, *op.results)):
-            evaluator = partial(TABLE[op.name], element_type(op.operands[-1].type), op.attributes)
+            types = [v.type for v in op.operands]  # the last is of the operand dtype, also of ``select``
+            evaluator = partial(TABLE[op.name], element_type(types[-1]), op.attributes)
             steps.append((evaluator, [slot(v) for v in op.operands], slot(op.results[0])))
         else:
             return None

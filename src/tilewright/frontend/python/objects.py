@@ -148,6 +148,8 @@ def attribute(t: ValueSemantics, value: Any, name: str) -> Any:
         advice = suggestions.instead_of_attribute_of_arrays(name, (*ATTRIBUTES[Array], *METHODS[Array]))
     elif isinstance(value, enum.EnumMeta):
         advice = suggestions.instead_of(name, value.__members__, f"{value.__name__}.") or _choices(value)
+    elif hasattr(value, name):  # of Python, such as an instance of an ordinary class
+        advice = f"; read it while the kernel is compiled, as in ct.static_eval(x.{name})"
     t.fail(f"{describe(value)} has no attribute {name!r} in tile code{advice}")
 
 

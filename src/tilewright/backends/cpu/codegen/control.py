@@ -91,6 +91,8 @@ def emit_for(state: State, op: For) -> None:
     zero, one = ir.Constant(type_, 0), ir.Constant(type_, 1)
     distance = builder.sub(builder.sub(upper, lower), one)
     compare = builder.icmp_signed if dtype.is_signed else builder.icmp_unsigned
+    if not isinstance(step, ir.Constant):  # dividing by 0 would end the process
+        step = builder.select(builder.icmp_unsigned("==", step, zero), one, step)
     last = builder.udiv(distance, step)
     polled = polls.is_polled(op)
     several = polls.stride(op, (1 << type_.width) - 1) if polled else 1  # iterations between two polls
