@@ -93,7 +93,11 @@ def _mark_tensor(tensor: Any) -> None:
     if tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.numel():
         bytes_ = tensor.detach().view(-1).view(sys.modules["torch"].uint8)
         whole = bytes_.numel() // _WORD * _WORD
-        bytes_[:whole].numpy().reshape(-1, _WORD)[:] = _BYTES
+        try:
+            memory = bytes_[:whole].numpy()
+        except RuntimeError:  # what traced and transformed programs have instead of tensors has no memory
+            return
+        memory.reshape(-1, _WORD)[:] = _BYTES
         _Marking.used = True
 
 
