@@ -34,9 +34,19 @@ def cuda_tensors_on_cpu() -> Iterator[None]:
             for name, value in replacements.items():
                 stack.enter_context(mock.patch.object(owner, name, value))
 
+        scripted = importlib.import_module("torch.jit._builtins")._get_builtin_table()  # by the addresses of functions
         for path in _TAKE_A_DEVICE:
             owner, names = _resolved(torch, path)
-            patch(owner, {n: _without_cuda(torch, getattr(owner, n)) for n in names if hasattr(owner, n)})
+            for name in [n for n in names if hasattr(owner, n)]:
+                original = getattr(owner, name)
+                found = _without_cuda(torch, original)
+                patch(owner, {name: found})
+                if id(original) in scripted:
+                    scripted[id(found)] = scripted[id(original)]
+                    stack.callback(scripted.pop, id(found))
+        profiler = torch.autograd.profiler.profile
+        patch(profiler, {"__init__": _without_gpu_events(profiler.__init__)})
+        patch(torch.autograd.profiler, {"emit_nvtx": _MARKS["range"]})
         patch(torch, {"Generator": _cpu_generators(torch), "compile": _uncompiled})
         patch(torch.Tensor, {**_TENSOR, "to": _to_cpu(torch, torch.Tensor.to)})
         patch(contexts.DeviceContext, {"__init__": _default_cpu(torch, contexts.DeviceContext.__init__)})
@@ -138,6 +148,15 @@ def _to_cpu(torch: Any, to: Callable[..., Any]) -> Callable[..., Any]:
         return to(tensor, *args, **kwargs)
 
     return functools.wraps(to)(wrapper)
+
+
+def _without_gpu_events(start: Callable[..., Any]) -> Callable[..., Any]:
+    """What starts a profiler, which there is no GPU to record events of."""
+
+    def wrapper(profiler: Any, *args: Any, use_device: Any = None, use_cuda: bool = False, **options: Any) -> None:
+        start(profiler, *args, **options)
+
+    return functools.wraps(start)(wrapper)
 
 
 def _default_cpu(torch: Any, enter: Callable[..., Any]) -> Callable[..., Any]:

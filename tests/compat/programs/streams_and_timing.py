@@ -1,4 +1,4 @@
-"""What benchmark scripts do around kernels: streams, events, devices, warm-up, assertions about tensors."""
+"""What benchmark scripts do around kernels: streams, events, devices, warm-up, profiles, assertions about tensors."""
 
 import time
 
@@ -55,4 +55,12 @@ assert time.perf_counter() >= began and torch.cuda.max_memory_allocated() >= 0
 with torch.device("cuda"):
     inside = torch.zeros(8)
 assert inside.is_cuda
+activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+with torch.profiler.profile(activities=activities) as profile, torch.autograd.profiler.record_function("the model"):
+    model(host)
+assert "the model" in {event.key for event in profile.key_averages()}
+with torch.autograd.profiler.emit_nvtx():
+    model(host)
+cubes = torch.func.jvp(lambda t: t**3 + torch.zeros_like(t), (host,), (torch.ones_like(host),))
+torch.testing.assert_close(cubes, (host**3, 3 * host**2))
 print(f"streams and timing: ok on {torch.cuda.get_device_name()}")
