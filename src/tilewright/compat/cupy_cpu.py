@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -111,6 +111,7 @@ def _modules() -> dict[str, types.ModuleType]:
         cuda=cuda,
         ndarray=Array,
         asnumpy=asnumpy,
+        is_available=lambda: True,
         get_array_module=lambda *arrays: cupy,
         get_default_memory_pool=lambda: pool,
         get_default_pinned_memory_pool=lambda: pool,
@@ -119,6 +120,8 @@ def _modules() -> dict[str, types.ModuleType]:
     runtime = SimpleNamespace(
         getDeviceCount=lambda: 1,
         getDevice=lambda: 0,
+        runtimeGetVersion=lambda: 13000,
+        driverGetVersion=lambda: 13000,
         deviceSynchronize=lambda: None,
         is_hip=False,
         getDeviceProperties=lambda device: {"name": b"cpu", "major": 9, "minor": 0, "multiProcessorCount": PROCESSORS},
@@ -132,6 +135,8 @@ def _modules() -> dict[str, types.ModuleType]:
         get_current_stream=stream.get_current_stream,
         get_elapsed_time=lambda start, end: start.elapsed_time(end),
         is_available=lambda: True,
+        get_device_id=lambda: 0,
+        nvtx=SimpleNamespace(RangePush=nothing, RangePop=nothing, Mark=nothing),
         runtime=runtime,
     )
     return found
@@ -142,6 +147,8 @@ class _Device(nullcontext[None]):
 
     id = 0
     compute_capability = "90"
+    attributes: Mapping[str, int] = {"MultiProcessorCount": PROCESSORS, "WarpSize": 32}
+    mem_info = (1 << 34, 1 << 34)
     use = synchronize = nothing
 
     def __init__(self, device: Any = None) -> None:

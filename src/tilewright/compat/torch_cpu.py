@@ -263,6 +263,7 @@ class Stream(nullcontext[Any]):
 
     cuda_stream = ptr = priority = 0
     null: Stream
+    ptds: Stream
     synchronize = wait_stream = wait_event = nothing
     query = _constantly(True)
 
@@ -278,7 +279,7 @@ class Stream(nullcontext[Any]):
         return event
 
 
-Stream.null = Stream()
+Stream.null = Stream.ptds = Stream()
 
 
 class _Entered(nullcontext[Any]):

@@ -38,6 +38,7 @@ def main() -> None:
         end.record()
     stream.synchronize()
     Device().synchronize()
+    assert cp.is_available() and Device(0).attributes["MultiProcessorCount"] > 0 and Device(0).mem_info[0] > 0
     assert isinstance(out, cp.ndarray) and cp.cuda.get_elapsed_time(start, end) >= 0
     np.testing.assert_allclose(out.get(), 2 * cp.asnumpy(x) + y.get(), rtol=1e-6)
     cp.testing.assert_allclose(cp.sum(out), out.sum(), rtol=1e-4)
