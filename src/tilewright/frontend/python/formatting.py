@@ -59,8 +59,8 @@ def format_string(t: Tracer, node: ast.JoinedStr) -> str | FormattedString:
             continue
         assert isinstance(piece, ast.FormattedValue)
         if piece.conversion not in (-1, ord("s")):
-            wrong = f"tile code has no !{chr(piece.conversion)} conversion in f-strings; leave it out, and write x={{x}} for {{x=}}"
-            t.fail(wrong, TileSyntaxError, at=piece)
+            wrong = f"tile code has no !{chr(piece.conversion)} conversion in f-strings; leave it out"
+            t.fail(f"{wrong}, and write x={{x}} for {{x=}}", TileSyntaxError, at=piece)
         value = t.eval(piece.value)
         spec = "" if piece.format_spec is None else t.eval(piece.format_spec)
         t.locate(piece)
