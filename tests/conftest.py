@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,3 +60,16 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each of the backends that compile."""
     with ct.use_backend(request.param):
         yield request.param
+
+
+@pytest.fixture
+def clean_imports() -> Iterator[None]:
+    """``cuda.tile`` means what it meant before."""
+    finders, modules = list(sys.meta_path), dict(sys.modules)
+    yield
+    sys.meta_path[:] = finders
+    for name in [m for m in sys.modules if m == "cuda" or m.startswith("cuda.")]:
+        if name in modules:
+            sys.modules[name] = modules[name]
+        else:
+            del sys.modules[name]

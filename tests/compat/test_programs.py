@@ -10,7 +10,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from tilewright.tileir.bytecode import write
 from tilewright.tileir.optable import NEWEST
 from tilewright.tileir.text import parse_module
 
+pytestmark = pytest.mark.usefixtures("clean_imports")
 FOLDER = Path(__file__).parent / "programs"
 PROGRAMS = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "suite_of_tests")
 NUMPY_ONLY = ("monte_carlo", "numpy_only")
@@ -33,19 +33,6 @@ WITHOUT_TORCH = (*NUMPY_ONLY, "cupy_arrays")
 ARGUMENTS = {"vector_add": ["--correctness-check"]}
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")
-
-
-@pytest.fixture(autouse=True)
-def clean_imports() -> Iterator[None]:
-    """``cuda.tile`` means what it meant before."""
-    finders, modules = list(sys.meta_path), dict(sys.modules)
-    yield
-    sys.meta_path[:] = finders
-    for name in [m for m in sys.modules if m == "cuda" or m.startswith("cuda.")]:
-        if name in modules:
-            sys.modules[name] = modules[name]
-        else:
-            del sys.modules[name]
 
 
 @pytest.mark.parametrize("name", [pytest.param(p, marks=[] if p in WITHOUT_TORCH else needs_torch) for p in PROGRAMS])

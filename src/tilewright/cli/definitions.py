@@ -2,7 +2,8 @@
 
 Files without ``if __name__ == "__main__":`` launch their kernels, read data, and print when they are imported. Of such
 a file only those statements run that the definition needs: imports, and what binds or changes the names that it uses,
-directly or through other definitions.
+directly or through other definitions. Modules that only the rest of the file uses may be missing, and ``cuda.tile`` is
+tilewright.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.cli.files import module_spec, new_module
+from tilewright.compat import install
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -26,6 +28,7 @@ def load_definition(path: Path, name: str) -> Any:
     tree = ast.parse(path.read_bytes(), str(path))
     tree.body = list(_needed(tree.body, name))
     module = new_module(spec)
+    install(replace=True)
     exec(compile(tree, str(path), "exec", dont_inherit=True), vars(module))
     return vars(module).get(name)
 
@@ -58,7 +61,17 @@ def _needed(body: list[ast.stmt], name: str) -> Iterator[ast.stmt]:
                 known.add(number)
                 wanted |= _used(statement)
                 grown = True
-    return (statement for number, statement in enumerate(body) if number in known)
+    for number, statement in enumerate(body):
+        if number in known:
+            yield statement if _bound(statement) & wanted else _if_found(statement)
+
+
+def _if_found(statement: ast.stmt) -> ast.stmt:
+    """``statement``; an import, without an error for a module that is not there."""
+    if not isinstance(statement, _IMPORTS) or getattr(statement, "module", None) == "__future__":
+        return statement
+    missing = ast.ExceptHandler(ast.Name("ModuleNotFoundError", ast.Load()), None, [ast.Pass()])
+    return ast.fix_missing_locations(ast.copy_location(ast.Try([statement], [missing], [], []), statement))
 
 
 def _concerns(statement: ast.stmt, wanted: set[str], imports: set[str]) -> bool:
