@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.files import module_spec, new_module
+from tilewright.cli.files import in_its_packages, module_spec, new_module
 from tilewright.compat import install
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -27,6 +27,7 @@ def load_definition(path: Path, name: str) -> Any:
     spec = module_spec(path)
     tree = ast.parse(path.read_bytes(), str(path))
     tree.body = list(_needed(tree.body, name))
+    spec.name = in_its_packages(path)
     module = new_module(spec)
     install(replace=True)
     exec(compile(tree, str(path), "exec", dont_inherit=True), vars(module))
@@ -67,10 +68,10 @@ def _needed(body: list[ast.stmt], name: str) -> Iterator[ast.stmt]:
 
 
 def _if_found(statement: ast.stmt) -> ast.stmt:
-    """``statement``; an import, without an error for a module that is not there."""
+    """``statement``; an import, without an error for what is not there."""
     if not isinstance(statement, _IMPORTS) or getattr(statement, "module", None) == "__future__":
         return statement
-    missing = ast.ExceptHandler(ast.Name("ModuleNotFoundError", ast.Load()), None, [ast.Pass()])
+    missing = ast.ExceptHandler(ast.Name("ImportError", ast.Load()), None, [ast.Pass()])
     return ast.fix_missing_locations(ast.copy_location(ast.Try([statement], [missing], [], []), statement))
 
 

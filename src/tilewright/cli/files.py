@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import sys
 import tempfile
 import types
@@ -93,6 +94,19 @@ def new_module(spec: ModuleSpec) -> types.ModuleType:
         _replaced.append((spec.name, sys.modules.get(spec.name)))
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     return module
+
+
+def in_its_packages(path: Path) -> str:
+    """The name of the module ``path`` in the packages that it is in, which are there from now on, as the folders that
+    they are: what they import first need not be there."""
+    folders = list(itertools.takewhile(lambda f: (f / "__init__.py").is_file(), path.resolve().parents))[::-1]
+    names = list(itertools.accumulate((f.name for f in folders), "{}.{}".format))
+    for name, folder in zip(names, folders):
+        if name not in sys.modules:
+            spec = ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = [str(folder)]
+            new_module(spec)
+    return ".".join([*names[-1:], path.stem])
 
 
 def load_module(path: Path) -> types.ModuleType:
