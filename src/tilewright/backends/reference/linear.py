@@ -34,33 +34,23 @@ def as_function(body: Block, known: Mapping[Value, Any]) -> Callable[[Sequence[A
 
     ``known`` has the values from outside of it. A call takes a fraction of the time that executing op by op takes.
     """
-    slots = {v: i for i, v in enumerate(body.args)}
-    values: list[Any] = [None] * len(slots)
+    values = {v: known[v] for op in body.ops for v in op.operands if v in known}
     steps = []
-
-    def slot(value: Value, number: Any = None) -> int:
-        if value not in slots:
-            slots[value] = len(values)
-            values.append(known.get(value) if number is None else number)
-        return slots[value]
-
     for op in body.ops[:-1]:
+        types = [v.tile for v in (*op.results, *op.operands)]  # the last is of the operand dtype, also of ``select``
         if isinstance(op, Constant):
-            slot(op.result, SHAPE[Constant](op.attributes, [], []))
-        elif op.name in TABLE and not any(v.tile.is_pointer for v in (*op.operands, *op.results)):
-            types = [v.type for v in op.operands]  # the last is of the operand dtype, also of ``select``
-            evaluator = partial(TABLE[op.name], element_type(types[-1]), op.attributes)
-            steps.append((evaluator, [slot(v) for v in op.operands], slot(op.results[0])))
-        else:
+            values[op.result] = SHAPE[Constant](op.attributes, [], [])
+        elif op.name not in TABLE or any(t.is_pointer for t in types):
             return None
-    results = [slot(v) for v in body.terminator.operands]
+        else:
+            steps.append((op.results[0], partial(TABLE[op.name], types[-1].dtype, op.attributes), op.operands))
 
     def function(arguments: Sequence[Array]) -> list[Array]:
-        values[: len(arguments)] = arguments
+        values.update(zip(body.args, arguments))
         with np.errstate(all="ignore"):
-            for evaluator, operands, result in steps:
-                values[result] = evaluator(*[values[i] for i in operands])
-        return [np.asarray(values[i]) for i in results]
+            for result, evaluator, operands in steps:
+                values[result] = evaluator(*[values[v] for v in operands])
+        return [np.asarray(values[v]) for v in body.terminator.operands]
 
     return function
 
