@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.abc
+import linecache
 import os
 import runpy
 import sys
@@ -70,10 +71,12 @@ def run_program(
 
 
 def _misses_a_gpu(error: Exception) -> bool:
-    """Whether a library of arrays raised ``error``, on a machine without a GPU."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    """Whether a library of arrays raised ``error``, or a line about GPUs did, on a machine without one."""
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
     library = frame.f_globals.get("__name__", "").partition(".")[0]
-    return library in ("torch", "cupy", "cupy_backends") and device_count() == 0
+    words = f"{error} {linecache.getline(frame.f_code.co_filename, line)}".lower()
+    concerns = library in ("torch", "cupy", "cupy_backends") or "torch.cuda" in words or "gpu" in words
+    return concerns and device_count() == 0
 
 
 class _Announcer(importlib.abc.MetaPathFinder):
