@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -156,11 +157,11 @@ def define(
             setattr(cls, attribute_field.name, _attribute_property(attribute_field.name))
         for i, region_field in enumerate(regions):
             setattr(cls, region_field.name, _region_property(i))
-        if not cls.__doc__:
+        if not cls.__doc__ and sys.flags.optimize < 2:  # which strips docstrings
             raise TypeError(f"op {name} needs a docstring that says what it means")
         if any(name in known for known in TABLES):
             raise TypeError(f"op {name} is declared twice")
-        cls.spec = OpSpec(name, cls.__doc__, ops, attributes, regions, effect, elementwise, terminator)
+        cls.spec = OpSpec(name, cls.__doc__ or name, ops, attributes, regions, effect, elementwise, terminator)
         table[name] = cls
         return cls
 

@@ -34,8 +34,10 @@ for kernel in (bad, other):
 """
 
 
-def test_of_a_command() -> None:
-    done = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, timeout=60, check=True)
+@pytest.mark.parametrize("options", [[], ["-OO"]])
+def test_of_a_command(options: list[str]) -> None:
+    command = [sys.executable, *options, "-c", COMMAND]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert "<python -c>:6:5: the module tilewright has no 'laod'" in done.stdout
     assert "    6 |     ct.laod(x, (0,), (4,))" in done.stdout
     assert "the source of other() cannot be read" in done.stdout  # nor is another text shown for it
