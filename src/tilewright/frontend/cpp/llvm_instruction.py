@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_TOKEN = re.compile(r'[%@!#](?:"[^"]*"|[-\w.$]+)|"[^"]*"|-?[\w.]+(?:(?<=e)\+\d+)?|\S')
+_TOKEN = re.compile(r'[%@!#](?:"[^"]*"|[-\w.$]+)|"[^"]*"|-?[\w.]+(?:(?<=e)[+-]\d+)?|\S')
 LIFETIME = "llvm.lifetime."  # how calls begin that say where variables live
 LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')  # of a block
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
