@@ -6,6 +6,7 @@ import argparse
 import functools
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from tilewright.cpp.host.build import TOOLCHAIN, Libraries, build_object, link_o
 from tilewright.cpp.library import write_library
 from tilewright.cpp.module import Module
 from tilewright.cpp.translation import Request, included_files
-from tilewright.frontend.cpp.toolchain import Linked, compiler_command
+from tilewright.frontend.cpp.toolchain import Linked, compile_table, compiler_command
 from tilewright.ir.errors import TileError
 
 _USAGE = "tilewright c++ [-c] [-o FILE] [-I...] [-D...] [-std=...] [-shared] [-l...] [-L...] FILE..."
@@ -52,6 +53,7 @@ _OPTIONS = (
 # Options with a value, in the same word or in the next.
 _WITH_VALUE = (*(option for option, value, _ in _OPTIONS if value), "-MQ", "-x", "--std", "-U", "-Xlinker")
 _FLAGS = {"-c": "compile_only", "-keep": "keep", "--keep": "keep", "-shared": "shared", "--shared": "shared"}
+_FLAGS |= dict.fromkeys(("-dlink", "--device-link"), "device_link")
 # Where the value goes: what there is one of, and what there may be more of.
 _SINGLE = {"-std": "std", "--std": "std", "-o": "output", "--keep-dir": "keep_folder", "-MF": "depends"}
 _SINGLE |= dict.fromkeys(("-MT", "-MQ"), "target")
@@ -59,17 +61,21 @@ _REPEATED = {"-I": "includes", "-isystem": "includes", "-kernel": "kernels"}
 # How nvcc calls options of ours.
 _LONG = {"--define-macro": "-D", "--undefine-macro": "-U", "--include-path": "-I", "--system-include": "-isystem"}
 _LONG |= {"--library-path": "-L", "--library": "-l", "--output-file": "-o", "--linker-options": "-Xlinker"}
+_LONG |= {"--dependency-output": "-MF", "--dependency-target-name": "-MT", "--x": "-x"}
 _LONG |= dict.fromkeys(("--compile", "--device-c", "--device-w", "-dc", "-dw"), "-c")
+_LONG |= {f"--generate-{kind}dependencies-with-compile": "-MD" for kind in ("", "nonsystem-")}
+_TO_COMPILER = ("-Xcompiler", "--compiler-options")
+_MEANT = ("-D", "-U", "-I", "-isystem", "-std")  # what counts of the options for the host's compiler
 # What nvcc and other compilers are told that changes nothing here: debug information, optimization and warnings, GPU
 # architectures. The words of the second group have a value in the next word, unless it follows a =.
 _IGNORED = re.compile(
-    r"-[OgWfm].*|-w|-G|-p|-s|-M|-MP|-v|-pg|-pipe|-pthread|-c?cudart=?.*|-Qunused-arguments|-noeh|-time|-keep-.*"
+    r"-[OgWfm].*|-w|-G|-p|-s|-MP|-t\d+|-v|-pg|-pipe|-pthread|-c?cudart=?.*|-Qunused-arguments|-noeh|-time|-keep-.*"
     r"|--?(lineinfo|generate-line-info|enable-tile|rdc.*|relocatable-device-code=.*|expt-.*|extended-lambda|restrict"
     r"|use_fast_math|forward-unknown-.*|allow-unsupported-compiler|src-in-ptx|source-in-ptx|extra-device-vectorization"
     r"|(device-)?debug|profile|verbose|(resource|res)-usage|objdir-as-tempdir|disable-warnings|pedantic|no-exceptions)"
 )
 _IGNORED_PAIRS = re.compile(
-    r"(--?(Xcompiler|compiler-options|Xptxas|ptxas-options|Xnvlink|nvlink-options|Xcudafe|Xnvvm|options-file|arch|gencode"
+    r"(--?(Xptxas|ptxas-options|Xnvlink|nvlink-options|Xcudafe|Xnvvm|arch|gencode"
     r"|gpu-architecture|generate-code|code|gpu-code|ccbin|compiler-bindir|t|threads|diag-(suppress|warn|error)|cudart"
     r"|maxrregcount|default-stream|ftz|fmad|prec-(div|sqrt)|optimize|machine|relocatable-device-code|split-compile|dopt"
     r"|std-lib))(?P<value>=.*)?"
@@ -102,6 +108,7 @@ class _Job:
     keep_folder: str = "."
     compile_only: bool = False
     shared: bool = False
+    device_link: bool = False
 
     def request(self, source: str) -> Request:
         return checked_request(Path(source), self.std, self.defines, self.includes)
@@ -143,6 +150,9 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     job = _parsed(words)
     if job.kernels:
         return _library(job)
+    if job.device_link:  # code for devices is linked with that of the host
+        _write(job.output or "a_dlink.o", compile_table(""))
+        return 0
     if job.compile_only:
         if len(job.sources) > 1 and job.output is not None:
             raise UsageError("-c and -o with several files: compile one at a time, or leave -o out")
@@ -199,14 +209,23 @@ def _module(words: Sequence[str]) -> int:
 
 def _parsed(words: Sequence[str]) -> _Job:
     job, rest = _Job(), list(words)
+    any_file = False  # as one of a language that the command line names
     while rest:
+        if (file := _responses(rest)) is not None:
+            rest[:0] = shlex.split(Path(file).read_text())
+            continue
         word, joint, value = rest.pop(0).partition("=")
         if word.startswith("-"):
             word = _LONG.get(word, word)
         word += joint + value
         name = next((n for n in sorted(_WITH_VALUE, key=len, reverse=True) if word.startswith(n)), None)
-        if word in _FLAGS:
+        if word.split("=")[0] in _TO_COMPILER:
+            given = value or (rest.pop(0) if rest else "")
+            rest[:0] = [each for each in re.split("[, ]+", given) if each.startswith(_MEANT)]
+        elif word in _FLAGS:
             setattr(job, _FLAGS[word], True)
+        elif word in ("-lib", "--lib"):
+            raise UsageError(f"tilewright c++ has no option {word}; make an archive by ar, of the objects of -c")
         elif word in ("-MD", "-MMD"):
             job.depends = job.depends or ""
         elif word.startswith("-Wl,"):
@@ -220,11 +239,12 @@ def _parsed(words: Sequence[str]) -> _Job:
             if not value:
                 raise UsageError(f"{name} needs a value")
             _set(job, name, value)
+            any_file |= name == "-x"
         elif _IGNORED.fullmatch(word):
             continue
         elif word.startswith("-"):
             raise UsageError(f"tilewright c++ has no option {word}")
-        elif is_cpp(word):
+        elif is_cpp(word) or (any_file and Path(word).is_file()):
             job.sources.append(word)
         elif word.endswith(".c"):
             raise UsageError(f"{word} is C; compile it by a C compiler, and give the object: cc -c {word}")
@@ -237,6 +257,19 @@ def _parsed(words: Sequence[str]) -> _Job:
     if job.depends == "":
         job.depends = str(Path(job.output or job.sources[0]).with_suffix(".d"))
     return job
+
+
+def _responses(words: list[str]) -> str | None:
+    """The file with options that the next of ``words`` name, which are taken away then."""
+    option, joint, value = words[0].partition("=")
+    named = option in ("--options-file", "-optf")
+    if not (named or words[0].startswith("@")):
+        return None
+    word = words.pop(0)
+    file = (value if joint else words.pop(0) if words else "") if named else word[1:]
+    if not Path(file).is_file():
+        raise UsageError(f"there is no file {file}, whose options {word} asks for")
+    return file
 
 
 def _set(job: _Job, name: str, value: str) -> None:
