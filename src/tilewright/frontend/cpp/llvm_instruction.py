@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 _TOKEN = re.compile(r'[%@!#](?:"[^"]*"|[-\w.$]+)|"[^"]*"|-?[\w.]+(?:(?<=e)[+-]\d+)?|\S')
 LIFETIME = "llvm.lifetime."  # how calls begin that say where variables live
+_WITHIN = ("(", "inbounds", "nuw", "nsw", "nusw", "exact", "inrange")  # behind the word of a constant expression
 LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')  # of a block
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _ORDERS = frozenset(("unordered", "monotonic", "acquire", "release", "acq_rel", "seq_cst", "syncscope"))
@@ -201,18 +202,21 @@ class _Reader:
             else:
                 part.append(item)
         callee = name[1:].strip('"') if name[0] == "@" else ""
-        return made(frozenset(words), args=tuple(operands), callee=callee)
+        type = next((k for k, item in enumerate(items[: at - 1]) if _TYPE.fullmatch(item[2])), 0)
+        return made(frozenset(words), self._type(items[type:at]), tuple(operands), callee=callee)
 
     def _text(self, items: list[tuple[int, int, str]]) -> str:
         return self.line[items[0][0] : items[-1][1]] if items else ""
+
+    def _type(self, items: list[tuple[int, int, str]]) -> str:
+        return self._text(items[: 3 if len(items) > 1 and items[1][2] == "addrspace" else 1])
 
     def _operand(self, items: list[tuple[int, int, str]], moved: int = 0) -> Operand:
         """A value, behind its type and attributes where these are there."""
         first = len(items) - 1
         if items[-1][2] == "(":  # of a constant expression, which a word begins
-            first -= 1
-            while first > 0 and items[first][2] in ("inbounds", "nuw", "nsw", "nusw", "exact"):
+            while first > 0 and items[first][2] in _WITHIN:
                 first -= 1
         aligned = next((int(items[i + 1][2]) for i, item in enumerate(items[:first]) if item[2] == "align"), 1)
-        type, value = self._text(items[:1]) if first else "", self._text(items[first:])
+        type, value = self._type(items) if first else "", self._text(items[first:])
         return Operand(type, value, items[first][0] + moved, items[-1][1] + moved, aligned)

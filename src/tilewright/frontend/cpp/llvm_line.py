@@ -171,13 +171,6 @@ class Line:
         self.expect("label")
         return self.take()[1:].strip('"')
 
-    def words(self) -> list[str]:
-        """The words before the next type."""
-        found = []
-        while self.kind() == "word" and not self.is_type():
-            found.append(self.take())
-        return found
-
 
 def _number(type: str, token: str) -> Any:
     if re.fullmatch(r"i\d+", type):

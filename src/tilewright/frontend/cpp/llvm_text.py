@@ -6,7 +6,6 @@ Only what optimized, scalar code contains is understood.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 from tilewright.frontend.cpp.llvm_form import (
     UNDEFINED,
@@ -17,209 +16,108 @@ from tilewright.frontend.cpp.llvm_form import (
     LLVMModule,
     LLVMTextError,
 )
-from tilewright.frontend.cpp.llvm_instruction import LABEL, debug_of
+from tilewright.frontend.cpp.llvm_instruction import LABEL, instruction
+from tilewright.frontend.cpp.llvm_instruction import Instruction as Record
 from tilewright.frontend.cpp.llvm_line import Line, lanes_of, string_bytes
 from tilewright.frontend.cpp.llvm_module import Definition, parts_of
 
-_PREFIXES = frozenset(["tail", "musttail", "notail"])
+_SIMPLE = "add sub mul udiv sdiv urem srem shl lshr ashr and or xor fadd fsub fmul fdiv frem fneg freeze"
+_CASTS = "trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp ptrtoint inttoptr bitcast addrspacecast"
+# The operand whose type is that of the result.
+_LIKE = dict.fromkeys((*_SIMPLE.split(), "getelementptr", "insertvalue", "insertelement"), 0) | {"select": 1}
+_OTHERS = "icmp fcmp load store alloca call ret br switch phi extractvalue extractelement shufflevector unreachable"
+_KNOWN = frozenset((*_LIKE, *_CASTS.split(), *_OTHERS.split()))
+_ORDERED = "eq ne ugt uge ult ule sgt sge slt sle oeq ogt oge olt ole one ord ueq une uno true false"
+_PREDICATES = frozenset(_ORDERED.split())
+_SILENT = ("llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental.noalias")  # calls that do nothing
 
 
 def parse_instruction(text: str) -> Instruction:
     """One instruction. What no tile code needs becomes ``unsupported``, with the reason as its detail."""
-    line = Line(text)
-    name = None
-    if line.kind() == "name" and line.peek(1) == "=":
-        name = line.take()[1:].strip('"')
-        line.take()
-    while line.peek() in _PREFIXES:
-        line.take()
-    op = line.take()
-    instruction = Instruction(name, op, "void", debug=debug_of(text))
+    read = instruction(text)
+    made = Instruction(_bare(read.result) or None, read.op, "void", flags=read.words, debug=read.debug)
     try:
-        if op not in _READERS:
-            raise LLVMTextError(f"the instruction '{op}' has no meaning in tile code")
-        _READERS[op](line, instruction)
-    except LLVMTextError as e:
-        return Instruction(name, "unsupported", "void", detail=str(e), debug=instruction.debug)
-    return instruction
-
-
-# Instructions by their syntax. ``typed`` is an operand with its type before it, ``same`` one of the type that came
-# last as ``type``, ``operands`` several ``typed``; ``of``, ``predicate``, ``indices``, ``lane`` are details. What comes
-# after an arrow is the type of the result: that of an operand, or a name. All else stands there as it is.
-_SYNTAX = """
-add sub mul udiv sdiv urem srem shl lshr ashr and or xor: flags type same , same
-fadd fsub fmul fdiv frem: flags type same , same
-trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp ptrtoint inttoptr bitcast addrspacecast: flags typed to type
-icmp fcmp: predicate type same , same -> i1
-select: flags typed , typed , typed -> 1
-fneg freeze: flags typed -> 0
-load: flags type , typed
-store: flags typed , typed
-getelementptr: flags of , operands -> 0
-extractvalue: typed indices
-insertvalue: typed , typed indices -> 0
-unreachable:
-"""
-
-
-def _follow(line: Line, i: Instruction, syntax: str) -> None:
-    """Read what ``syntax`` says, a right side of ``_SYNTAX``."""
-    parts, _, result = syntax.partition("->")
-    for part in parts.split():
-        if part in _PARTS:
-            _PARTS[part](line, i)
+        if read.op not in _KNOWN:
+            raise LLVMTextError(f"the instruction '{read.op}' has no meaning in tile code")
+        if read.op == "phi":
+            made.type = type_of(read.type)
+            made.operands = [Line(value).value(made.type) for value, _ in read.incoming]
+            made.labels = [_bare(block) for _, block in read.incoming]
         else:
-            line.expect(part)
-    if result:
-        result = result.strip()
-        i.type = i.types[int(result)] if result.isdigit() else result
+            _take_operands(made, read, text)
+            _describe(made, read, text)
+    except LLVMTextError as e:
+        return Instruction(made.name, "unsupported", "void", detail=str(e), debug=made.debug)
+    return made
 
 
-def _flags(line: Line, i: Instruction) -> None:
-    i.flags = frozenset(line.words())
+def _bare(name: str) -> str:
+    return name[1:].strip('"')
 
 
-def _type(line: Line, i: Instruction) -> None:
-    i.type = line.type()
+@functools.lru_cache(maxsize=1 << 12)
+def type_of(text: str) -> str:
+    """A type as ``Line`` writes it."""
+    return Line(text).type()
 
 
-def _typed(line: Line, i: Instruction) -> None:
-    type, value = line.typed_value()
-    i.types.append(type)
-    i.operands.append(value)
+def _take_operands(made: Instruction, read: Record, text: str) -> None:
+    made.labels = [_bare(label) for label in read.labels]
+    if read.op == "call" and not read.callee:
+        found = "inline assembly is" if " asm " in text else "calls through pointers and virtual functions are"
+        raise LLVMTextError(f"{found} not available in tile code")
+    type, indices = "", list[int]()
+    for each in () if read.callee.startswith(_SILENT) else read.args:
+        if not each.type and read.op in ("extractvalue", "insertvalue"):
+            indices.append(int(each.value))
+        elif each.value != "void":
+            type = type_of(each.type) if each.type else type
+            made.types.append(type)
+            made.operands.append(Line(each.value).value(type))
+    made.detail = indices if indices else read.callee or None
 
 
-def _same(line: Line, i: Instruction) -> None:
-    i.types.append(i.type)
-    i.operands.append(line.value(i.type))
+def _describe(made: Instruction, read: Record, text: str) -> None:
+    """The type of the result, and what is to be known beside the operands."""
+    if read.op in _LIKE:
+        made.type = made.types[_LIKE[read.op]]
+    elif read.op == "call":
+        made.type = type_of(read.type)
+    elif read.op in ("icmp", "fcmp"):
+        (made.detail,), made.type = read.words & _PREDICATES, "i1"
+        made.flags -= _PREDICATES
+    elif read.op == "load":
+        made.type = type_of(read.type)
+    elif read.to:
+        made.type = type_of(read.to)
+    elif read.op == "switch":
+        line, made.detail = Line(text[text.index("[") + 1 : text.rindex("]")]), []
+        while line.peek():
+            _, case = line.typed_value()
+            made.detail.append(case.value if isinstance(case, Const) else None)
+            line.expect(",")
+            line.label()
+    elif read.op == "shufflevector":
+        _shuffle(made)
+    if read.op in ("getelementptr", "alloca"):
+        made.detail = type_of(read.type)
+        made.type = made.type if read.op == "getelementptr" else "ptr"
+    if read.op in ("extractelement", "insertelement"):
+        _element(made, text)
 
 
-def _operands(line: Line, i: Instruction) -> None:
-    _typed(line, i)
-    while line.peek() == "," and not line.peek(1).startswith("!") and line.peek(1) != "align":
-        line.take()
-        _typed(line, i)
-
-
-def _of(line: Line, i: Instruction) -> None:
-    i.detail = line.type()
-
-
-def _predicate(line: Line, i: Instruction) -> None:
-    *flags, i.detail = line.words()
-    i.flags = frozenset(flags)
-
-
-def _label(line: Line, i: Instruction) -> None:
-    i.labels.append(line.label())
-
-
-def _indices(line: Line, i: Instruction) -> None:
-    i.detail = []
-    while line.accept(",") and line.kind() == "number":
-        i.detail.append(int(line.take()))
-
-
-def _lane(line: Line, i: Instruction) -> None:
-    line.expect(",")
-    index = line.typed_value()[1]
+def _element(i: Instruction, text: str) -> None:
+    """As ``extractvalue`` and ``insertvalue``: the vectors here are structs that the calling convention passes so."""
+    index, _ = i.operands.pop(), i.types.pop()
     if not isinstance(index, Const):
-        raise LLVMTextError(f"an element of a vector whose index is known only at run time: {line.text.strip()}")
+        raise LLVMTextError(f"an element of a vector whose index is known only at run time: {text.strip()}")
     i.detail = [int(index.value)]
+    i.type = i.types[0].split()[3] if i.op == "extractelement" else i.type
+    i.op = i.op.replace("element", "value")
 
 
-_PARTS: dict[str, Callable[[Line, Instruction], None]] = {
-    "flags": _flags,
-    "type": _type,
-    "typed": _typed,
-    "same": _same,
-    "operands": _operands,
-    "of": _of,
-    "predicate": _predicate,
-    "label": _label,
-    "indices": _indices,
-    "lane": _lane,
-}
-
-
-def _return(line: Line, i: Instruction) -> None:
-    if not line.accept("void"):
-        _typed(line, i)
-
-
-def _branch(line: Line, i: Instruction) -> None:
-    _follow(line, i, "label" if line.peek() == "label" else "typed , label , label")
-
-
-def _switch(line: Line, i: Instruction) -> None:
-    _follow(line, i, "typed , label [")
-    i.detail = []
-    while not line.accept("]"):
-        _, case = line.typed_value()
-        line.expect(",")
-        i.detail.append(case.value if isinstance(case, Const) else None)
-        i.labels.append(line.label())
-
-
-def _phi(line: Line, i: Instruction) -> None:
-    _follow(line, i, "flags type")
-    while line.accept("["):
-        i.operands.append(line.value(i.type))
-        line.expect(",")
-        i.labels.append(line.take()[1:].strip('"'))
-        line.expect("]")
-        line.accept(",")
-
-
-def _allocate(line: Line, i: Instruction) -> None:
-    i.detail, i.type = line.type(), "ptr"
-    if line.accept(",") and line.is_type():
-        _typed(line, i)
-
-
-def _call(line: Line, i: Instruction) -> None:
-    flags = set()
-    while not line.is_type():
-        token = line.take()
-        flags.add(token)
-        if line.peek() == "(":
-            line.skip_group()
-        elif token == "align":
-            line.take()
-    i.flags = frozenset(flags)
-    i.type = line.type()
-    if line.peek() == "(":
-        line.skip_group()
-    if line.peek() == "asm":
-        raise LLVMTextError("inline assembly is not available in tile code")
-    callee = line.take()
-    if not callee.startswith("@"):
-        raise LLVMTextError("calls through pointers and virtual functions are not available in tile code")
-    i.detail = callee[1:].strip('"')
-    line.expect("(")
-    if i.detail.startswith(("llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental.noalias")):
-        return
-    while not line.accept(")"):
-        _typed(line, i)
-        line.accept(",")
-
-
-def _extract_element(line: Line, i: Instruction) -> None:
-    """As ``extractvalue``: the vectors here are structs that the calling convention passes so."""
-    _follow(line, i, "typed lane")
-    i.op, i.type = "extractvalue", i.types[0].split()[3]
-
-
-def _insert_element(line: Line, i: Instruction) -> None:
-    """As ``insertvalue``."""
-    _follow(line, i, "typed , typed lane -> 0")
-    i.op = "insertvalue"
-
-
-def _shuffle(line: Line, i: Instruction) -> None:
+def _shuffle(i: Instruction) -> None:
     """``detail`` holds the indices of the elements in both operands, or None for those without a value."""
-    _follow(line, i, "typed , typed , typed")
     mask = i.operands.pop()
     count = lanes_of(i.types.pop())
     assert isinstance(mask, Const)
@@ -249,24 +147,6 @@ def parse_constant(definition: str) -> tuple[str, Const] | None:
     return (type, found) if isinstance(found, Const) else None
 
 
-_READERS: dict[str, Callable[[Line, Instruction], None]] = {
-    **{
-        op: functools.partial(_follow, syntax=syntax)
-        for ops, _, syntax in (row.partition(":") for row in _SYNTAX.strip().splitlines())
-        for op in ops.split()
-    },
-    "ret": _return,
-    "br": _branch,
-    "switch": _switch,
-    "phi": _phi,
-    "alloca": _allocate,
-    "call": _call,
-    "extractelement": _extract_element,
-    "insertelement": _insert_element,
-    "shufflevector": _shuffle,
-}
-
-
 def parse_module(text: str, wanted: set[str]) -> LLVMModule:
     """The functions called ``wanted``, and the globals and metadata of the module."""
     parts = parts_of(text)
@@ -276,16 +156,8 @@ def parse_module(text: str, wanted: set[str]) -> LLVMModule:
 
 
 def _function(definition: Definition) -> LLVMFunction:
-    line = Line(", ".join(definition.parameters))
-    found = []
-    no_alias = set()
-    while line.peek():
-        type = line.type()
-        attributes = line.attributes()
-        found.append((line.take()[1:].strip('"'), type))
-        if "noalias" in attributes:
-            no_alias.add(found[-1][0])
-        line.accept(",")
+    found = [(_bare(each.split()[-1]), type_of(each)) for each in definition.parameters]
+    no_alias = {_bare(words[-1]) for words in map(str.split, definition.parameters) if "noalias" in words}
     blocks: list[BasicBlock] = []
     pending = ""
     for text in definition.body.split("\n"):
