@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.cli.cxx import _parsed
+from tilewright.cli.errors import UsageError
 from tilewright.frontend.cpp.toolchain import compiler_command
 
 KERNELS = """
@@ -277,3 +280,34 @@ def test_a_project_of_cmake(project: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "no work to do" in run(project, "ninja", "-C", "build")
     (project / "include" / "kernels.h").write_text(HEADER + "// changed\n")
     assert "Building CUDA object" in run(project, "ninja", "-C", "build", "-n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-Xcompiler", "-DN=9 -fopenmp,-O2", "a.cu"], {"defines": {"N": "9"}, "sources": ["a.cu"]}),
+        (
+            ["@words.rsp", "-gencode", "arch=compute_90,code=sm_90"],
+            {"defines": {"N": "7"}, "sources": ["a.cu", "b.cpp"]},
+        ),
+        (["--options-file", "words.rsp", "-o", "p"], {"output": "p", "includes": ["in clude"]}),
+        (["-x", "cu", "a.inc", "-dc"], {"sources": ["a.inc"], "compile_only": True}),
+        (["-arch=sm_90", "-t0", "-dlink", "a.o"], {"files": ["a.o"], "device_link": True}),
+        (["--generate-dependencies-with-compile", "--dependency-output", "a.d", "-c", "a.cu"], {"depends": "a.d"}),
+    ],
+)
+def test_words_as_nvcc_takes_them_needs_no_compiler(
+    words: list[str], said: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "words.rsp").write_text("-DN=7 a.cu\n'-Iin clude' b.cpp\n")
+    for name in ("a.inc", "a.o"):
+        (tmp_path / name).touch()
+    job = _parsed(words)
+    assert {name: getattr(job, name) for name in said} == said
+
+
+@pytest.mark.parametrize("word", ["-lib", "-M", "-ptx", "-cubin", "@none.rsp"])
+def test_words_that_are_refused_by_name_needs_no_compiler(word: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(word)):
+        _parsed([word, "a.cu"])

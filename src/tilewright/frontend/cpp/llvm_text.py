@@ -91,7 +91,7 @@ def _describe(made: Instruction, read: Record, text: str) -> None:
     elif read.to:
         made.type = type_of(read.to)
     elif read.op == "switch":
-        line, made.detail = Line(text[text.index("[") + 1 : text.rindex("]")]), []
+        line, made.detail = Line(text[text.index("[") + 1 : text.rindex("]")].strip()), []
         while line.peek():
             _, case = line.typed_value()
             made.detail.append(case.value if isinstance(case, Const) else None)
