@@ -37,8 +37,10 @@ def joined(host: str, device: str, kernels: Collection[str]) -> str:
     linkages = {name: value.linkage for name, value in _values(into).items()}
     for function in other.functions:
         if not function.is_declaration:
-            needed = "internal" if function.name in reached else "available_externally"
-            function.linkage = "external" if function.name in kernels else needed
+            marked = function.linkage is llvm.Linkage.weak_any  # what our headers leave of constructs is found by name
+            needed = function.name in reached and not marked
+            kept = "internal" if needed else "available_externally"
+            function.linkage = "external" if function.name in kernels else kept
     shared = [v for v in other.global_variables if v.name in linkages and v.name not in own and not v.is_declaration]
     for variable in other.global_variables:
         if variable.name in own and not variable.is_declaration:

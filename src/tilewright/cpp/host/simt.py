@@ -27,7 +27,7 @@ from tilewright.frontend.cpp.llvm_module import Definition, Parts, called_from, 
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.ir.reachable import reachable
 
-_INDEX, _CURRENT = "__tw_simt_index", "__tw_simt_current"
+_INDEX, _CURRENT, _EXIT = "__tw_simt_index", "__tw_simt_current", "__tw_simt_exit"
 _WAITS = (BARRIER, EXCHANGE)
 _DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 _HELPERS = "_ZN9__tw_simt"  # functions of `simt.h`, whose accesses to memory are to be seen
@@ -85,7 +85,7 @@ def with_threads(
     divisions = _divisions(text, calls, kernels)
     text = _without_null_accesses(text, called_from(calls, kernels))
     own = {name for name in called_from(calls, kernels) if name.startswith(_HELPERS)}
-    inlined = (_callers(calls, (_INDEX, *_WAITS)) | own) - set(kernels)
+    inlined = (_callers(calls, (_INDEX, _EXIT, *_WAITS)) | own) - set(kernels)
     if checked:  # the locations of accesses in helpers are those of the calls
         inlined |= called_from(calls, kernels) - set(kernels)
     else:
@@ -94,7 +94,8 @@ def with_threads(
         if read := reading(text, called_from(calls, kernels) - set(kernels)):
             waiting_in = spinning(transform(text, read, ("sroa",)), read)
             inlined |= (_callers(calls, waiting_in) | waiting_in) - set(kernels)
-    text = inline(text, inlined - {_INDEX, _CURRENT, *_WAITS})
+    text = inline(text, inlined - {_INDEX, _CURRENT, _EXIT, *_WAITS})
+    text = re.sub(rf"  call void @{_EXIT}\(\)[^\n]*\n  unreachable", "  ret void", text)
     if not checked:
         text = _declared(in_step(text, kernels, EXCHANGE))
     waits = reading(text, kernels)

@@ -387,6 +387,8 @@ unsigned __tw_simt_current(int which) {
     if (!c || which < coordinates_count) return c ? c[which] : 0;
     return (c[0] + c[6] * (c[1] + c[7] * c[2])) & 31;  // the lane
 }
+// It lies beside the variables that blocks share, as those are thread_local, too.
+char* __tw_simt_window() noexcept { return reinterpret_cast<char*>(&tilewright::here); }
 __attribute__((noinline)) int __tw_simt_barrier(int kind, int predicate, char const* file, int line) {
     using namespace tilewright;
     fiber* self = here->current;

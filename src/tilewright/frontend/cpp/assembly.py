@@ -27,17 +27,18 @@ _REGISTERS = {f"{name}.{axis}": f"{variable}.{axis}" for name, variable in _COOR
 # What `ptx.h` has, by their names without types and what makes no difference here.
 _KNOWN = re.compile(
     r"add|sub|mul(?:_lo|_hi|_wide)?|mad_(?:lo|wide)|fma|min|max|abs|neg|and|x?or|not|sh[lr]|lop3|popc|clz|brev|bfind|"
-    r"bf[ei]|prmt|selp|mov|cvta?|setp_(?:eq|ne|lt|le|gt|ge|lo|ls|hi|hs)|ld(?:_ordered)?|st(?:_ordered)?|fence|hint|"
-    r"atom_(?:add|exch|min|max|inc|dec|and|x?or|cas)|bar(?:_warp)?|nanosleep|trap|activemask|match_(?:any|all)|"
-    r"shfl_(?:up|down|bfly|idx)|vote_(?:ballot|any|all|uni)|redux_(?:add|min|max|and|x?or)"
+    r"bf[ei]|bmsk_(?:clamp|wrap)|prmt|selp|mov|cvta?|setp_(?:eq|ne|lt|le|gt|ge|lo|ls|hi|hs)|ld(?:_ordered)?|st(?:_ordered)?|fence|hint|"
+    r"atom_(?:add|exch|min|max|inc|dec|and|x?or|cas)|bar(?:_warp)?|nanosleep|trap|exit|activemask|match_(?:any|all)|"
+    r"shfl_(?:up|down|bfly|idx)|vote_(?:ballot|any|all|uni)|redux_(?:add|min|max|and|x?or)|"
+    r"elect|mbarrier_(?:init|inval|arrive(?:_expect_tx)?|try_wait(?:_parity)?)|cp_async_bulk"
 )
 _SAME = {"red": "atom", "membar": "fence", "barrier": "bar"}
 _SAME |= dict.fromkeys(("prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol"), "hint")
-_WITHOUT_RESULT = ("red", "bar", "barrier", "nanosleep", "trap")
+_WITHOUT_RESULT = {"bar", "bar_warp", "nanosleep", "trap", "exit", "cp_async_bulk", "mbarrier_init", "mbarrier_inval"}
 _ORDERED = {"volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "mmio"}
 _NO_DIFFERENCE = re.compile(
-    r"sync|aligned|weak|gpu|sys|cta|cluster|ca|cg|cs|cv|lu|wb|wt|nc|global|generic|const|local|shared(?:::cta)?|to|rn|"
-    r"L[12]::\w+|v[24]"
+    r"sync|aligned|weak|gpu|sys|cta|cluster|ca|cg|cs|cv|lu|wb|wt|nc|global|generic|const|local|to|rn|"
+    r"shared(?:::(?:cta|cluster))?|mbarrier::complete_tx::bytes|L[12]::\w+|v[24]"
 )
 _KINDS = {"u": "unsigned {}", "b": "unsigned {}", "s": "signed {}"}
 _WIDTHS = {8: "char", 16: "short", 32: "int", 64: "long long"}
@@ -89,17 +90,18 @@ def _as_cpp(text: str, masked: str) -> str | None:
 
 class _Statement:
     """A statement of inline assembly: ``lines`` are its C++. Operands and registers become variables: ``names`` has
-    them, and the bits of an address, or of what is none, 0."""
+    them, and the bits of what may be an address, or 0."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: dict[str, tuple[str, int]] = {}
+        self.shared: tuple[int, ...] = ()  # the bits of addresses that are those of shared memory
 
     def add_operand(self, constraint: str, value: str, *, output: bool) -> None:
         """The next operand: what is read is so before anything is written."""
         variable = f"__tw_{len(self.names)}"
         self.lines.append(f"{'auto&&' if output else 'auto const'} {variable} = {value};")
-        self.names[f"%{len(self.names)}"] = variable, 64 if "l" in constraint else 0
+        self.names[f"%{len(self.names)}"] = variable, 64 if "l" in constraint else 32 if "r" in constraint else 0
 
     def add(self, text: str) -> None:
         """An instruction or a declaration. _Refused for what there is no C++ for."""
@@ -119,6 +121,8 @@ class _Statement:
 
     def _made(self, opcode: str, *words: str, tokens: list[str]) -> list[str]:
         types = [word for word in words if word in _TYPES]
+        shared = any(word.startswith("shared") for word in words)
+        self.shared = () if not shared else (32,) if opcode == "cp" else (32, 64)
         rest = [word for word in words if word not in (*types, *_ORDERED) and not _NO_DIFFERENCE.fullmatch(word)]
         name = "_".join([_SAME.get(opcode, opcode), *rest])
         name = name.partition("_")[0] if name.startswith(("fence_", "hint_")) else name
@@ -133,7 +137,9 @@ class _Statement:
         if opcode == "st":
             address, values = self._in(tokens[0]), self._several(tokens[1])
             return [f"{call}({address}, {self._in(value)}, {i});" for i, value in enumerate(values)]
-        if opcode in _WITHOUT_RESULT:
+        if opcode == "cvta" and "shared" in words:
+            call = "::__tw_ptx::op_to_shared" if "to" in words else "::__tw_ptx::op_from_shared"
+        if name in _WITHOUT_RESULT or opcode == "red":
             return [f"{call}({', '.join(self._in(token) for token in tokens)});"]
         places, predicate = self._several(tokens[0].partition("|")[0]), tokens[0].partition("|")[2]
         if name.startswith("ld"):
@@ -158,9 +164,12 @@ class _Statement:
         address = re.fullmatch(r"\[ ?(?P<base>[^+ ]+) ?(?:\+ ?(?P<offset>-?\d+) ?)?\]", token)
         if address is None:
             return f"::__tw_ptx::in{{{self._value(token)}}}"
-        if self.names.get(address["base"], ("", 0))[1] != 64:
+        bits = self.names.get(address["base"], ("", 0))[1]
+        if bits not in (64, *self.shared):
             raise _Refused
-        return f"::__tw_ptx::in{{(unsigned long long){self._value(address['base'])} + {address['offset'] or 0}}}"
+        base = f"(unsigned long long){self._value(address['base'])}"
+        base = f"::__tw_ptx::op_from_shared({base})" if bits in self.shared else base
+        return f"::__tw_ptx::in{{{base} + {address['offset'] or 0}}}"
 
     def _value(self, token: str) -> str:
         """The C++ of a variable, a special register or a number."""

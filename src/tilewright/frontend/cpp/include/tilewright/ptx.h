@@ -106,6 +106,12 @@ inline T op_bfi(T field, T whole, unsigned start, unsigned length) {
     return (whole & ~mask) | (op_shl(field, start) & mask);
 }
 template <typename T>
+inline unsigned op_bmsk_clamp(unsigned first, unsigned length) {
+    return op_shl(length < 32 ? (1u << length) - 1 : ~0u, first);
+}
+template <typename T>
+inline unsigned op_bmsk_wrap(unsigned first, unsigned length) { return op_bmsk_clamp<T>(first & 31, length & 31); }
+template <typename T>
 inline unsigned op_prmt(unsigned a, unsigned b, unsigned which) {
     unsigned found = 0;
     for (unsigned i = 0; i < 4; ++i) {
@@ -222,6 +228,56 @@ inline void op_bar(TW_PLACE) { ::__syncthreads(file, line); }
 template <typename T>
 inline void op_nanosleep(unsigned time) { ::__nanosleep(time); }
 inline void op_trap() { ::__trap(); }
+inline void op_exit() { ::__tw_simt_exit(); }
+template <typename T = unsigned>
+inline unsigned op_elect(unsigned mask, bool* elected, TW_PLACE) {
+    ::__syncwarp(mask, file, line);
+    unsigned first = unsigned(std::countr_zero(mask));
+    *elected = ::__tw_simt::lane() == first;
+    return first;
+}
+
+// Shared memory by addresses of 32 bits, and barriers in it, which count arrivals and bytes that are still to come; a
+// copy has ended when it is made.
+inline u64 op_to_shared(u64 p) { return __cvta_generic_to_shared((void*)p); }
+inline u64 op_from_shared(u64 address) { return u64(__cvta_shared_to_generic(address)); }
+struct mbarrier {
+    unsigned short pending, expected;
+    int bytes : 31;
+    unsigned phase : 1;
+};
+template <typename T = u64>
+inline u64 op_mbarrier_arrive(u64* p, unsigned arrivals = 1, int bytes = 0) {
+    u64 before = ::__tw_simt::update(p, [=](u64 old) {
+        auto b = __builtin_bit_cast(mbarrier, old);
+        b.pending -= arrivals, b.bytes += bytes;
+        if (b.pending == 0 && b.bytes == 0) b.pending = b.expected, b.phase ^= 1;
+        return __builtin_bit_cast(u64, b);
+    });
+    return before >> 63;
+}
+template <typename T>
+inline void op_mbarrier_init(u64* p, unsigned count) { *p = count | count << 16; }
+template <typename T>
+inline void op_mbarrier_inval(u64*) {}
+template <typename T>
+inline u64 op_mbarrier_arrive_expect_tx(u64* p, int bytes) { return op_mbarrier_arrive(p, 1, bytes); }
+template <typename T>
+inline bool op_mbarrier_try_wait(u64* p, unsigned phase, unsigned = 0) {
+    bool found = __atomic_load_n(p, __ATOMIC_ACQUIRE) >> 63 != phase;
+#ifdef TW_CHECKED
+    if (found) ::__tw_simt_passed(0);  // what came before is in order
+#endif
+    return found;
+}
+template <typename T>
+inline bool op_mbarrier_try_wait_parity(u64* p, unsigned parity, unsigned = 0) {
+    return op_mbarrier_try_wait<T>(p, parity);
+}
+inline void op_cp_async_bulk(void* to, void const* from, unsigned bytes, u64* p) {
+    __builtin_memcpy(to, from, bytes);
+    op_mbarrier_arrive(p, 0, -int(bytes));
+}
 // Hints, and what kernels wait for that were launched before.
 inline void op_hint() {}
 }  // namespace __tw_ptx

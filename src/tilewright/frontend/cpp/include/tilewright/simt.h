@@ -18,12 +18,17 @@ __attribute__((convergent)) int __tw_simt_barrier(int kind, int predicate, char 
 // lanes mean nothing. A mask of 0 stands for the lanes that come here together; each of them gets their mask as its own.
 __attribute__((convergent)) void const* __tw_simt_exchange(unsigned mask, unsigned long long value, int bytes,
                                                            char const* file, int line);
+// What addresses of shared memory count from, in this processor's thread.
+__attribute__((const)) char* __tw_simt_window() noexcept;
+void __tw_simt_passed(int kind);  // told of a barrier that threads have passed, where accesses are checked
 // On a GPU, where nothing is yielded: what one lane gave, which lanes gave another number than 0, and which run.
 unsigned long long __tw_simt_shuffle(unsigned mask, unsigned long long value, unsigned lane);
 unsigned __tw_simt_ballot(unsigned mask, unsigned predicate);
 unsigned __tw_simt_active();
 // What is left of inline assembly in functions for devices, which kernels must not lead to and hosts must not run.
 __attribute__((weak, noinline)) void __tw_no_assembly() noexcept { __builtin_trap(); }
+// The end of a thread: it becomes a return of the kernel.
+__attribute__((weak, noinline, noreturn)) void __tw_simt_exit() noexcept { __builtin_trap(); }
 }
 
 namespace __tw_simt {

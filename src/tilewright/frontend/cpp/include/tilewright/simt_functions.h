@@ -234,11 +234,17 @@ TW_REDUCE(or, unsigned, 0, x | y)
 TW_REDUCE(xor, unsigned, 0, x ^ y)
 #undef TW_REDUCE
 
-// There is one space of addresses.
+// There is one space of addresses. Those of shared memory have 32 bits, though.
 #define TW_SPACE(name)                                                                \
     inline size_t __cvta_generic_to_##name(void const* p) { return size_t(p); }       \
     inline void* __cvta_##name##_to_generic(size_t address) { return (void*)address; }
-TW_SPACE(global) TW_SPACE(shared) TW_SPACE(local) TW_SPACE(constant) TW_SPACE(grid_constant)
+#ifdef TW_SIMT_GPU
+TW_SPACE(shared)
+#else
+inline size_t __cvta_generic_to_shared(void const* p) { return unsigned((char const*)p - __tw_simt_window()); }
+inline void* __cvta_shared_to_generic(size_t address) { return __tw_simt_window() + int(address); }
+#endif
+TW_SPACE(global) TW_SPACE(local) TW_SPACE(constant) TW_SPACE(grid_constant)
 #undef TW_SPACE
 
 // What a CPU does not have.
