@@ -101,7 +101,10 @@ def bodies(masked: str, words: re.Pattern[str]) -> Iterator[tuple[re.Match[str],
 # What device code may not hold, and what to do instead; the compiler names the rest of what tile code may not hold.
 _LAUNCH = (r"<<<", "a kernel that launches a kernel is not available on a CPU; launch it from the host")
 _NOT_OF_A_KERNEL = (
-    (r"\b__cluster_dims__\b", "clusters of blocks are not available on a CPU; launch blocks that need no others"),
+    (
+        r"\b__cluster_dims__\b(?!\s*\((?:\s*1\s*,?)+\))",
+        "clusters of blocks are not available on a CPU; launch blocks that need no others",
+    ),
 )
 # The same of functions that are for devices only: those for hosts, too, may have parts that no device sees.
 _NOT_ON_A_DEVICE = ((r"\b(?:throw|try)\b", "SIMT code has no exceptions; return an error, or call __trap()"),)

@@ -138,9 +138,17 @@ cudaError_t __tw_host_configure(unsigned gx, unsigned gy, unsigned gz, unsigned 
 cudaError_t __tw_host_launch_function(void const* function, void** arguments);
 }
 
+// Of all code, tile code too. Of a NaN and a number it is the number.
+#define TW_ORDER(T)                                                    \
+    inline T min(T a, T b) { return a < b || b != b ? a : b; }         \
+    inline T max(T a, T b) { return a < b || a != a ? b : a; }
+TW_ORDER(int) TW_ORDER(unsigned) TW_ORDER(long) TW_ORDER(unsigned long) TW_ORDER(long long) TW_ORDER(unsigned long long)
 #ifdef TW_SIMT
 #include "tilewright/simt.h"
+#else
+TW_ORDER(float) TW_ORDER(double)
 #endif
+#undef TW_ORDER
 #include "tilewright/functions.h"
 #include "tilewright/graphs.h"
 #include "tilewright/runtime_helpers.h"
@@ -220,9 +228,22 @@ struct cudaLaunchConfig_t {
     cudaLaunchAttribute* attrs;
     unsigned int numAttrs;
 };
+namespace __tw_host {
+// Blocks of a cluster could reach each other's memory, which they cannot here.
+inline cudaError_t clusters(cudaLaunchConfig_t const* config) {
+    for (unsigned i = 0; i < config->numAttrs; ++i) {
+        auto const& [x, y, z] = config->attrs[i].val.clusterDim;
+        bool asked = config->attrs[i].id == cudaLaunchAttributeClusterDimension;
+        if (asked && x * y * z > 1) return __tw_host_report(cudaErrorNotSupported);
+    }
+    return cudaSuccess;
+}
+}  // namespace __tw_host
 template <typename... P, typename... A>
 inline cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config, void (*kernel)(P...), A&&... arguments) {
-    cudaError_t error =
+    cudaError_t error = __tw_host::clusters(config);
+    if (error != cudaSuccess) return error;
+    error =
         __tw_host::configure(config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream);
     if (error != cudaSuccess) return error;
     cudaError_t before = cudaGetLastError();
@@ -232,6 +253,7 @@ inline cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config, void (*k
     return error;
 }
 inline cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const* function, void** arguments) {
+    if (cudaError_t error = __tw_host::clusters(config)) return error;
     return cudaLaunchKernel(function, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,
                             config->stream);
 }

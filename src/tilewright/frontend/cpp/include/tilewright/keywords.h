@@ -15,6 +15,7 @@
 #define __grid_constant__
 #define __nv_pure__
 #define __maxnreg__(registers)
+#define __cluster_dims__(...)  // refused but for 1
 // Bounds that only devices can tell are none in the pass for the host.
 template <typename... A>
 constexpr int __tw_bound(int threads, A...) {

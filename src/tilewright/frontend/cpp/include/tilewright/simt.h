@@ -256,12 +256,6 @@ TW_SCOPED(atomicXor)
 #undef TW_SCOPED
 
 // Functions of device code. Those with less precision are the precise ones here.
-inline int min(int a, int b) { return a < b ? a : b; }
-inline int max(int a, int b) { return a < b ? b : a; }
-inline unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
-inline unsigned max(unsigned a, unsigned b) { return a < b ? b : a; }
-inline long min(long a, long b) { return a < b ? a : b; }
-inline long max(long a, long b) { return a < b ? b : a; }
 inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 inline double min(double a, double b) { return ::fmin(a, b); }
