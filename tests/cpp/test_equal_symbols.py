@@ -248,6 +248,19 @@ def test_on_a_gpu_equal_code_has_variables_of_its_own(tmp_path: Path, driver: Dr
     assert kept is not None
 
 
+def test_on_a_gpu_kernels_of_a_shared_library_are_named(tmp_path: Path, driver: Driver) -> None:
+    """Of the second file, the program on the GPU has no code."""
+    (tmp_path / "counts.h").write_text(COUNTS)
+    texts = {name: f'#include "counts.h"\nextern "C" int {name}() {{ return counted(); }}\n' for name in FILES}
+    requests = requests_of(tmp_path, texts)
+    units, said = [build_unit(request) for request in requests], list[str]()
+    library, _ = _loaded(link_units(units))
+    kept = gpu.SimtPrograms(library, gpu.simt_files(requests[:1], units[:1]), said.append)
+    assert (library["first"](), said, library["second"](), library["cudaGetLastError"]()) == (6, said, 5, 98)
+    assert said[0].startswith("count() is a kernel of a shared library, of which a GPU has no code; run its files as")
+    assert kept is not None
+
+
 @pytest.mark.skipif(cuda_tools.tool("nvcc") is None, reason="nvcc is not installed")
 def test_nvcc_links_equal_symbols(tmp_path: Path, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one module every kernel and variable has a name of its own. Lambdas of functions that only one file sees are

@@ -18,6 +18,7 @@ from tilewright.cpp.gpu import nvcc, nvrtc
 from tilewright.cpp.host.build import HostUnit
 from tilewright.cpp.host.stubs import VARIABLES
 from tilewright.cpp.translation import Made, Request, kernel_key, through_cache
+from tilewright.frontend.cpp.names import source_name
 from tilewright.gpu_runtime import driver
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.system.forks import load
@@ -32,7 +33,7 @@ _LAUNCH = ctypes.CFUNCTYPE(
 )
 _ATTACH_GLOBAL, _PORTABLE_AND_MAPPED = 1, 3
 _MAX_DYNAMIC_SHARED, _STATIC_SHARED = 8, 49152
-_NOT_FOUND, _UNKNOWN = 500, 999
+_INVALID_FUNCTION, _NOT_FOUND, _UNKNOWN = 98, 500, 999
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,13 @@ class SimtPrograms:
 
     def _guarded(self, key: bytes, shape: Any, shared: int, slots: int | None) -> int:
         """A launch: 0, or the error of CUDA that the program gets."""
+        if key.decode() not in self._functions:
+            name = source_name(key.decode().partition(" ")[2])
+            self._say(
+                f"{name}() is a kernel of a shared library, of which a GPU has no code; run its files as part of "
+                "the program, or the program on the CPU"
+            )
+            return _INVALID_FUNCTION
         try:
             with driver.device().current():
                 self._launch(key.decode(), shape[:6], shared, slots)
