@@ -150,7 +150,7 @@ def test_inline_ptx(tmp_path: Path) -> None:
         "ex2.approx.ftz.f32 %0, %1;",
         "add.ftz.f32 %0, %1, %1;",
         "{ .reg .b128 wide; mov.b32 %0, %1; }",
-        "ld.shared.u32 %0, [%1];",
+        "ld.global.u32 %0, [%1];",
         "mov.u32 %0, %%smid;",
         "bra there;",
     ],
