@@ -168,7 +168,8 @@ class _Statement:
         if bits not in (64, *self.shared):
             raise _Refused
         base = f"(unsigned long long){self._value(address['base'])}"
-        base = f"::__tw_ptx::op_from_shared({base})" if bits in self.shared else base
+        if bits in self.shared:
+            base = f"::__tw_ptx::op_from_shared{'_32' if bits == 32 else ''}({base})"
         return f"::__tw_ptx::in{{{base} + {address['offset'] or 0}}}"
 
     def _value(self, token: str) -> str:

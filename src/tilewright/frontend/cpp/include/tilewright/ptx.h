@@ -241,6 +241,12 @@ inline unsigned op_elect(unsigned mask, bool* elected, TW_PLACE) {
 // copy has ended when it is made.
 inline u64 op_to_shared(u64 p) { return __cvta_generic_to_shared((void*)p); }
 inline u64 op_from_shared(u64 address) { return u64(__cvta_shared_to_generic(address)); }
+inline u64 op_from_shared_32(u64 address) {
+#ifdef TW_SIMT_GPU
+    ::__tw_no_assembly();  // where those have all bits of an address
+#endif
+    return op_from_shared(address);
+}
 struct mbarrier {
     unsigned short pending, expected;
     int bytes : 31;
