@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.cpp.gpu import nvcc, nvrtc
+from tilewright.cpp.host.units import device_code
+from tilewright.cpp.module import request_of
+
 # As libraries tune their kernels: the host chooses by the architectures of the program and what it is told of a
 # kernel, which chooses by the one that it is compiled for.
 TUNED = r"""#include <cuda_runtime.h>
@@ -104,6 +108,18 @@ int main() {
 """
 
 
+BY_ARCHITECTURE = """#include <cuda_runtime.h>
+__global__ void k(int* p) {
+#if __CUDA_ARCH__ == 800
+  *p = 12345;
+#else
+  *p = 6789;
+#endif
+}
+int main() {}
+"""
+
+
 def _tilewright(folder: Path, command: str, text: str, *words: str) -> subprocess.CompletedProcess[str]:
     (folder / "program.cu").write_text(text)
     words = (sys.executable, "-m", "tilewright", command, "program.cu", *words)
@@ -127,3 +143,11 @@ def test_a_kernel_for_one_side(tmp_path: Path) -> None:
     done = _tilewright(tmp_path, "run", ONE_SIDED)
     assert "program.cu:2:1: hosts() has no code for devices, where __CUDA_ARCH__ is defined; define or" in done.stderr
     assert done.returncode != 0
+
+
+def test_clang_compiles_for_the_architecture_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvcc, "available", lambda: False)
+    monkeypatch.setattr(nvrtc, "available", lambda: False)
+    for target, ours in (("sm_80", b"12345"), ("sm_90", b"6789")):
+        ptx, _ = device_code(request_of(BY_ARCHITECTURE), target)
+        assert [number for number in (b"12345", b"6789") if number in ptx] == [ours]

@@ -34,7 +34,7 @@ from tilewright.frontend.cpp.toolchain import Options, Output, compile_to_llvm, 
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.system.forks import load
 
-_FOR_GPUS = {"TW_SIMT_GPU": "1"}
+_FOR_GPUS = {"TW_SIMT_GPU": "1", **FOR_DEVICES}
 
 
 def compiled(request: Request) -> Made:
@@ -76,7 +76,7 @@ def device_code(request: Request, target: str, *, part: bool = False) -> Made:
     """The SIMT kernels of a file for GPUs: the names that their code has for them and for variables as JSON in a line,
     and their code: of nvcc, or else NVRTC, where it is installed and takes the file, and otherwise of Clang. ``part``
     of a program's, of nvcc alone, which links it."""
-    host = _host_llvm(request, _FOR_GPUS)
+    host = _host_llvm(request, {**_FOR_GPUS, "__CUDA_ARCH__": re.sub(r"\D", "", target) + "0"})
     llvm, files = host.llvm, host.files
     kernels = _annotated(llvm, "tw.simt")
     texts = texts_of(request.name, request.text, files)
