@@ -167,18 +167,6 @@ class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
             return self.compute(result, "call", args, head, ")")
         return self.write(result, "call", (fn, *args), f"{head}{_given(args)})")
 
-    def icmp_signed(self, cmpop: str, lhs: ir.Value, rhs: ir.Value, name: str = "") -> Written:
-        kind = _COMPARISONS[cmpop]
-        return self._compared("icmp", kind if kind in ("eq", "ne") else f"s{kind}", lhs, rhs)
-
-    def icmp_unsigned(self, cmpop: str, lhs: ir.Value, rhs: ir.Value, name: str = "") -> Written:
-        kind = _COMPARISONS[cmpop]
-        return self._compared("icmp", kind if kind in ("eq", "ne") else f"u{kind}", lhs, rhs)
-
-    def _compared(self, opname: str, kind: str, lhs: ir.Value, rhs: ir.Value) -> Written:
-        text = f"{opname} {kind} {lhs.type} {lhs.get_reference()}, {rhs.get_reference()}"
-        return self.write(_I1, opname, (lhs, rhs), text)
-
     def select(
         self, cond: ir.Value, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()
     ) -> Written:
@@ -218,6 +206,16 @@ def _cast(opname: str) -> Callable[..., ir.Value]:
     return method
 
 
+def _comparison(sign: str) -> Callable[..., Written]:
+    def method(self: TextBuilder, cmpop: str, lhs: ir.Value, rhs: ir.Value, name: str = "") -> Written:
+        kind = _COMPARISONS[cmpop]
+        text = f"icmp {kind if kind in ('eq', 'ne') else sign + kind} {lhs.type} {lhs.get_reference()}, "
+        return self.write(_I1, "icmp", (lhs, rhs), text + rhs.get_reference())
+
+    return method
+
+
+TextBuilder.icmp_signed, TextBuilder.icmp_unsigned = _comparison("s"), _comparison("u")
 for _name in _BINARY:
     setattr(TextBuilder, _KEYWORDS.get(_name, _name), _binary(_name))
 for _name in _CASTS:

@@ -143,11 +143,13 @@ class Context:
         stride = self.strides.get(op.result, 1)
         found: list[Any] = [None] * len(operands[0])
         emit, once = self.element(op), self.scalars.is_instruction(op)
-        made: dict[Any, ir.Value] = {}  # of operands that are the same, as a broadcast has them, LLVM would find out
+        made: dict[tuple[int, ...], ir.Value] = {}  # of equal operands, as a broadcast has them, LLVM would find out
         for r in range(0, len(found), stride):
             each = [registers[r] for registers in operands]
-            key = tuple(map(id, each)) if once else r
-            found[r] = made[key] if key in made else made.setdefault(key, emit(each))
+            key = tuple(map(id, each)) if once else ()
+            found[r] = made[key] if key in made else emit(each)
+            if once:
+                made[key] = found[r]
         self.values[op.result] = found
 
     def element(self, op: Op) -> Callable[[Registers], ir.Value]:
