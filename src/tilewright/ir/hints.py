@@ -22,7 +22,7 @@ class ByTarget:
     """A hint value that depends on the GPU architecture.
 
     ``ByTarget(default=2, sm_90=4)`` is 4 on sm_90 and 2 elsewhere; without ``default`` the option's own
-    default holds elsewhere. Keys other than ``sm_<digits>`` raise ValueError.
+    default holds elsewhere. Keys other than ``sm_<digits>`` raise ValueError, ``values`` without a key TypeError.
 
     >>> ct.ByTarget(default=2, sm_90=4).resolve("sm_90")
     4
