@@ -210,7 +210,7 @@ __global__ void clean(int* out) {
     if (t < by) s[t] += s[t + by];
   }
   __syncthreads();
-  if (t < 32) { s[t] = t; __syncwarp(); sized[t] = s[31 - t]; }
+  if (t < 32) { s[t] = t; __syncwarp(); sized[t] = s[31 - t] + s[t ^ 1]; __syncwarp(); s[t] = 2 * t; __syncwarp(); }
   int sum = t;
   for (int by = 16; by > 0; by /= 2) sum += __shfl_down_sync(~0u, sum, by);
   if (t % 32 == 0) each[t / 32] = sum;

@@ -119,7 +119,7 @@ void passed_barrier(worker* mine) { ++mine->checked.barriers; }
 void passed_by_warp(worker* mine, unsigned warp) { ++mine->checked.warp_barriers[warp % 32]; }
 
 enum : int { loads, stores, updates, atomic_stores };  // updates are atomic operations that read
-constexpr unsigned short several_readers = 0xffff;
+constexpr unsigned short several_readers = 0xffff, in_one_warp = 0x8000;
 
 static cell* cells_of(checks& known, size_t address, size_t* left) {
     for (shadow const& each : known.shadows)
@@ -154,8 +154,8 @@ static char const* watch(worker* mine, size_t address, size_t size, int what, un
     unsigned now = known.barriers, in_warp = known.warp_barriers[warp];
     // Threads of a warp are in order where the warp has met in between.
     auto races = [&](unsigned who, unsigned when, unsigned when_warp) {
-        return who && who != thread && when == now &&
-               (who == several_readers || (who - 1) / 32 % 32 != warp || when_warp == in_warp);
+        unsigned const of = who >= in_one_warp ? who - in_one_warp : (who - 1) / 32 % 32;
+        return who && who != thread && when == now && (of != warp || when_warp == in_warp);
     };
     char const* wrong = nullptr;
     for (size_t i = 0; i < size && i < left; ++i) {
@@ -171,8 +171,9 @@ static char const* watch(worker* mine, size_t address, size_t size, int what, un
             *other = each.reader;
         }
         if (what == loads) {
-            bool again = each.reader && each.read == now && each.reader != thread;
-            each.reader = again ? several_readers : (unsigned short)thread;
+            unsigned const before = each.reader, of = before >= in_one_warp ? before - in_one_warp : (before - 1) / 32 % 32;
+            bool const again = before && each.read == now && before != thread;
+            each.reader = (unsigned short)(!again ? thread : of == warp ? in_one_warp + warp : several_readers);
             each.read = now;
             each.read_warp = in_warp;
         } else {
@@ -290,7 +291,7 @@ void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, i
                                 bytes == 1 ? "" : "s", wrong);
             unsigned const* b = mine->run->block;
             unsigned one = other - 1;
-            if (other == several_readers) snprintf(message + used, sizeof message - size_t(used), "other threads");
+            if (other >= in_one_warp) snprintf(message + used, sizeof message - size_t(used), "other threads");
             else
                 snprintf(message + used, sizeof message - size_t(used), "thread (%u, %u, %u)", one % b[0], one / b[0] % b[1],
                          one / b[0] / b[1]);

@@ -62,7 +62,7 @@ struct span {
 // Who used a byte of shared memory last, of the threads of a block, which are counted from 1.
 struct cell {
     unsigned block;  // the number of the block, among those of the worker; of another one nothing is known
-    unsigned short writer, reader;  // several_readers of several threads
+    unsigned short writer, reader;  // several_readers of several warps, and more than `in_one_warp` of threads of one
     bool atomic;                    // how it was written
     unsigned written, read;         // barriers that the block had passed then,
     unsigned written_warp, read_warp;  // and the warp of the thread
