@@ -171,3 +171,12 @@ def test_blocks_that_wait_are_looked_at_in_as_few_threads_as_the_system_gave(mon
     arrived = np.zeros(1, np.int32)
     ct.launch(None, (4,), meet, (arrived,), backend="cpu")
     assert arrived[0] == 4 and len(starts) > 2
+
+
+def test_threads_may_come_while_the_last_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However that falls together with the end of waiting for them, no thread fails."""
+    pool, failures = Pool(), []
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+    for _ in range(10_000):
+        pool.supervise(lambda: None, 8, lambda started: 0, lambda: None)
+        assert not failures

@@ -81,7 +81,18 @@ _current_processor: Callable[[], int] = getattr(_system, "sched_getcpu", lambda:
 class _Job:
     """Work that several threads may join until it is closed."""
 
-    __slots__ = ("_abandoned", "_cancel", "_closed", "_guests", "_helpers", "_left", "_lock", "_queue", "_work")
+    __slots__ = (
+        "_abandoned",
+        "_cancel",
+        "_closed",
+        "_done",
+        "_guests",
+        "_helpers",
+        "_idle",
+        "_lock",
+        "_queue",
+        "_work",
+    )
 
     def __init__(
         self, work: Callable[[], object], cancel: Callable[[], None], queue: SimpleQueue[_Job], guests: int
@@ -91,8 +102,9 @@ class _Job:
         self._queue, self._guests = queue, guests
         self._cancel = cancel
         self._lock = threading.Lock()
-        self._left = threading.Lock()  # held until a thread has taken part, and while some do
-        self._left.acquire()
+        self._idle = threading.Lock()  # held while ``finish`` has to wait
+        self._done = threading.Lock()  # held until threads have taken part and all of them have left
+        self._done.acquire()
         self._helpers = 0
         self._closed = self._abandoned = False
 
@@ -110,7 +122,6 @@ class _Job:
             if self._closed:
                 return
             self._helpers += 1
-            self._left.acquire(blocking=False)  # others may hold it
         try:
             self.invite()
             self._work()
@@ -121,11 +132,14 @@ class _Job:
         with self._lock:
             self._helpers -= 1
             if not self._helpers:
-                self._left.release()
+                if self._done.locked():  # no longer where a thread has left before
+                    self._done.release()
+                if self._idle.locked():
+                    self._idle.release()
 
     def is_done(self, seconds: float) -> bool:
         """Whether a thread has taken part and none does after at most so many seconds."""
-        return self._left.acquire(timeout=seconds)
+        return self._done.acquire(timeout=seconds)
 
     def finish(self) -> None:
         """Admit no more threads, and wait for those that take part. What a signal handler raises meanwhile, as that of
@@ -148,11 +162,14 @@ class _Job:
             self._closed = self._abandoned = True
 
     def _wait(self) -> None:
+        """Does what is left of that where it was left before."""
         with self._lock:
             self._closed = True
             if self._abandoned or not self._helpers:
                 return
-        self._left.acquire()
+            if not self._idle.locked():
+                self._idle.acquire()
+        self._idle.acquire()
 
 
 class Pool:
