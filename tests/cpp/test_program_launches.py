@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.cpp_programs import run, run_main
+from support.cpp_programs import KERNELS, run, run_main
 
 from tilewright.frontend.cpp.launches import launches_as_calls, without_launches
 from tilewright.ir.errors import TileSyntaxError
@@ -51,9 +51,12 @@ def test_launches_beside_objects_that_are_destroyed(tmp_path: Path, environment:
     struct Freed { int* p; ~Freed() { cudaFree(p); } } freed;
     cudaMallocManaged(&freed.p, 4);
     mark<<<1, 1>>>(freed.p);
+    a::add<int, 1><<<1, 1>>>(freed.p, 2);
+    std::vector<int> added(1, 4);
+    a::add<int, 1><<<1, 1>>>(freed.p, added[0]);
     printf("%d", *freed.p);
     """
-    assert run_main(tmp_path, environment, body) == ("1", "", 0)
+    assert run_main(tmp_path, environment, body, f"#include <vector>\n{KERNELS}") == ("7", "", 0)
 
 
 def test_what_the_program_and_its_kernels_print_keeps_its_order(tmp_path: Path, environment: dict[str, str]) -> None:

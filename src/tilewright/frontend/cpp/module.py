@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tilewright.frontend.cpp.debug_types import parameter_codes
 from tilewright.frontend.cpp.hints import kernel_hints
 from tilewright.frontend.cpp.kernel import parameter_name, translate_kernel
-from tilewright.frontend.cpp.llvm_instruction import instruction
+from tilewright.frontend.cpp.llvm_instruction import debug_of, instruction
 from tilewright.frontend.cpp.llvm_line import lanes_of
 from tilewright.frontend.cpp.llvm_module import parts_of
 from tilewright.frontend.cpp.llvm_text import constant_text, parse_constant, parse_module
@@ -230,9 +230,12 @@ def _refuse_direct_calls(unoptimized: str) -> None:
     parts = parts_of(unoptimized)
     kernels = {symbol for symbol, note, _ in function_notes(unoptimized) if note == "tw.kernel"}
     for caller in (name for name, called in parts.calls.items() if called & kernels):
-        lines = [instruction(line) for line in parts.functions[caller].body.split("\n")]
-        for i, after in itertools.pairwise(lines):
-            if i.callee in kernels and not after.callee.startswith("__tw_launched"):
-                name = source_name(i.callee)
+        lines = parts.functions[caller].body.split("\n")
+        calls = [(instruction(line).callee, at) for at, line in enumerate(lines)]
+        calls = [(callee, at) for callee, at in calls if callee]
+        for (callee, at), (after, _) in itertools.pairwise([*calls, ("", 0)]):
+            if callee in kernels and not after.startswith("__tw_launched"):
+                number = next(filter(None, map(debug_of, lines[at:])))  # an invoke has its location on the next line
+                name = source_name(callee)
                 message = f"the kernel {name} is called like a function; kernels are launched, by the host"
-                raise TileUnsupportedFeatureError(message, Locations(parts.metadata).loc(i.debug))
+                raise TileUnsupportedFeatureError(message, Locations(parts.metadata).loc(number))
