@@ -59,3 +59,23 @@ def test_functors_in_device_memory(tmp_path: Path, command: str) -> None:
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False, env=dict(os.environ))
     assert (done.stdout, done.returncode) == ("0 wrong, cudaSuccess\n", 0)
     assert done.stderr == ("" if command == "run" else "1 launch checked: no violation\n")
+
+
+def test_lambdas_of_kernels_beside_functors_of_the_host(tmp_path: Path) -> None:
+    program = tmp_path / "lambda.cu"
+    program.write_text("""#include <cuda_runtime.h>
+#include <cstdio>
+struct Deleter { void operator()(void* p) const { cudaFree(p); } };
+template <typename F> __global__ void each(int* p, F f) { p[threadIdx.x] = f(threadIdx.x); }
+int main() {
+  int *p, by = 3;
+  cudaMallocManaged(&p, 32);
+  each<<<1, 8>>>(p, [=] __device__(int i) { return i * by; });
+  cudaDeviceSynchronize();
+  printf("%d", p[7]);
+  Deleter()(p);
+}
+""")
+    words = [sys.executable, "-m", "tilewright", "run", str(program)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("21", "", 0)
