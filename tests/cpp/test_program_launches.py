@@ -59,6 +59,17 @@ def test_launches_beside_objects_that_are_destroyed(tmp_path: Path, environment:
     assert run_main(tmp_path, environment, body, f"#include <vector>\n{KERNELS}") == ("7", "", 0)
 
 
+def test_a_kernel_that_is_called_beside_objects_that_are_destroyed(tmp_path: Path, environment: dict[str, str]) -> None:
+    body = """
+    struct Freed { int* p; ~Freed() { cudaFree(p); } } freed{};
+    a::add<int, 1>(freed.p, 5);
+    """
+    out, err, status = run_main(tmp_path, environment, body)
+    assert (out, status) == ("", 3)
+    assert "the kernel a::add is called like a function" in err
+    assert "a::add<int, 1>(freed.p, 5);" in err
+
+
 def test_what_the_program_and_its_kernels_print_keeps_its_order(tmp_path: Path, environment: dict[str, str]) -> None:
     body = """
     int* p;
