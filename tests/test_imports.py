@@ -25,7 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "language": {"ir"},
     "lib": {"language"},
     "frontend": {"ir"},
-    "frontend.python": {"ir", "language", "frontend"},
+    "frontend.python": {"ir", "system", "language", "frontend"},
     "frontend.cpp": {"ir", "system"},
     "tileir": {"ir", "system", "analysis", "transforms", "tileir.kernels"},  # of the last one what users call
     "tileir.kernels": {"ir", "tileir", "frontend", "backends", "runtime"},

@@ -43,7 +43,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "nothing": (lambda: any_call.launch(), "ct.launch.. takes four arguments, of which the first is the stream"),
     "kind": (lambda: any_call.kernel(occupancy="2"), "occupancy is '2'; it must be from 1 to 32"),
-    "targets": (lambda: any_call.ByTarget(2), "2 is for no architecture; write default= or sm_90="),
+    "targets": (lambda: any_call.ByTarget(2), "too many positional arguments; it is called as ByTarget"),
     "slice": (lambda: any_call.Slice(0), r"it is called as Slice\(start, length, /\)"),
     "eval": (lambda: any_call.static_eval(), r"static_eval\(\) missing"),
     "configs": (lambda: any_call.autotune(3), "configs is 3; it must be a sequence of configurations"),

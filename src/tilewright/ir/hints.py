@@ -22,7 +22,7 @@ class ByTarget:
     """A hint value that depends on the GPU architecture.
 
     ``ByTarget(default=2, sm_90=4)`` is 4 on sm_90 and 2 elsewhere; without ``default`` the option's own
-    default holds elsewhere. Keys other than ``sm_<digits>`` raise ValueError, ``values`` without a key TypeError.
+    default holds elsewhere. Keys other than ``sm_<digits>`` raise ValueError.
 
     >>> ct.ByTarget(default=2, sm_90=4).resolve("sm_90")
     4
@@ -30,9 +30,7 @@ class ByTarget:
 
     __slots__ = ("default", "values")
 
-    def __init__(self, *values: Any, default: Any = UNSPECIFIED, **value_by_target: Any) -> None:
-        if values:
-            raise TypeError(f"ByTarget: {values[0]!r} is for no architecture; write default= or sm_90=")
+    def __init__(self, *, default: Any = UNSPECIFIED, **value_by_target: Any) -> None:
         for key in value_by_target:
             if not _TARGET.match(key):
                 raise ValueError(f"ByTarget: {key!r} is not an architecture; write a key such as sm_90 or sm_100")

@@ -46,7 +46,10 @@ from tilewright.language.dtypes import *  # noqa: F403
 from tilewright.language.functions import *  # noqa: F403
 from tilewright.language.memory import *  # noqa: F403
 from tilewright.language.static import *  # noqa: F403
+from tilewright.language.suggestions import explains_arguments
 from tilewright.language.tiles import *  # noqa: F403
+
+explains_arguments(ByTarget)
 
 __all__ = [
     "ByTarget", "DType", "MemoryOrder", "MemoryScope", "PaddingMode", "RoundingMode", "StaticException",

@@ -17,8 +17,11 @@ from typing import Any, TypeVar
 
 from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.location import Loc
+from tilewright.system.forks import CODE, fork_aware_lock
 
 _MARGIN_LINES = 20
+# Python 3.11 counts the depth of the trees that several threads make in one place, and raises SystemError.
+_TREES = fork_aware_lock(CODE)
 _T = TypeVar("_T")
 
 
@@ -160,7 +163,12 @@ def _definition(lines: list[str]) -> tuple[list[str], ast.Module]:
 
 
 def _parsed(lines: list[str]) -> ast.Module:
-    return ast.parse(textwrap.dedent("".join(lines)))
+    return _tree(textwrap.dedent("".join(lines)))
+
+
+def _tree(text: str) -> ast.Module:
+    with _TREES:
+        return ast.parse(text)
 
 
 def _indentation(line: str) -> int:
@@ -215,7 +223,7 @@ def _instructions(code: types.CodeType) -> tuple[object, ...]:
 @functools.lru_cache(maxsize=16)
 def _lambdas(text: str) -> tuple[ast.Lambda, ...]:
     """Every lambda of a file."""
-    return tuple(n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Lambda))
+    return tuple(n for n in ast.walk(_tree(text)) if isinstance(n, ast.Lambda))
 
 
 def _compiled(node: ast.Lambda) -> types.CodeType:
