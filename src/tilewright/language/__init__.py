@@ -49,7 +49,7 @@ from tilewright.language.static import *  # noqa: F403
 from tilewright.language.suggestions import explains_arguments
 from tilewright.language.tiles import *  # noqa: F403
 
-explains_arguments(ByTarget)
+explains_arguments(ByTarget)  # not where it is defined: `ir` imports nothing of the language
 
 __all__ = [
     "ByTarget", "DType", "MemoryOrder", "MemoryScope", "PaddingMode", "RoundingMode", "StaticException",

@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.cpp.host.parameters import by_value, constant, parameter_type, returned
-from tilewright.frontend.cpp.llvm_instruction import LABEL, Instruction, Operand, instruction
+from tilewright.cpp.host.strides import INDEX
+from tilewright.frontend.cpp.llvm_instruction import DIVISIONS, LABEL, Instruction, Operand, instruction
 from tilewright.frontend.cpp.llvm_module import Definition, parts_of, with_functions
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.ir.location import Loc
 
-INDEX = "__tw_simt_index"  # gives the coordinates of a thread
 RUNTIME = {  # functions of the runtime that checked code calls
     "__tw_simt_checked": f"declare ptr @__tw_simt_checked(ptr, ptr, i64, i64, i32, ptr{', i32' * 6})",
     "__tw_simt_operands": f"declare i64 @__tw_simt_operands(i32, i32, i64, i64, ptr{', i32' * 6})",
@@ -34,8 +34,7 @@ _HEAP |= dict.fromkeys(("_ZdlPvm", "_ZdaPvm"), "__tw_simt_free_sized")
 _UNKNOWN, _OF_LAUNCH = "0", "-1"  # sizes of variables: of none, and of one that a launch sizes
 _LOAD, _STORE, _ATOMIC = range(3)  # as the runtime numbers them; an atomic load or store is _ATOMIC more
 _COPIES = ("llvm.memcpy.", "llvm.memmove.", "llvm.memset.")
-_DIVISIONS, _SHIFTS = ("udiv", "sdiv", "urem", "srem"), ("shl", "lshr", "ashr")
-_ARITHMETIC = (*_DIVISIONS, *_SHIFTS)  # in the order in which the runtime numbers them
+_ARITHMETIC = (*DIVISIONS, "shl", "lshr", "ashr")  # in the order in which the runtime numbers them
 _WIDEST = 64  # bits of the integers whose arithmetic is checked
 _UNROLL_COUNT = '!{!"llvm.loop.unroll.count"'
 
@@ -135,7 +134,7 @@ def _may_be_undefined(i: Instruction) -> bool:
     if i.op not in _ARITHMETIC or not i.type.startswith("i") or int(i.type[1:]) > _WIDEST:
         return False
     second = i.args[1].value
-    return not second.isdigit() or (int(second) == 0 if i.op in _DIVISIONS else int(second) >= int(i.type[1:]))
+    return not second.isdigit() or (int(second) == 0 if i.op in DIVISIONS else int(second) >= int(i.type[1:]))
 
 
 def _checked_arithmetic(module: _Module, line: str, i: Instruction) -> list[str]:

@@ -20,16 +20,15 @@ from tilewright.cpp.host.parameters import alignment_of, by_value, constant, par
 from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
 from tilewright.cpp.host.shared_memory import changing, with_plain_accesses
 from tilewright.cpp.host.spins import reading, spinning, with_spins
-from tilewright.cpp.host.strides import with_yields, without_yields
+from tilewright.cpp.host.strides import INDEX, with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
-from tilewright.frontend.cpp.llvm_instruction import instruction, renamed
+from tilewright.frontend.cpp.llvm_instruction import DIVISIONS, instruction, renamed
 from tilewright.frontend.cpp.llvm_module import Definition, Parts, called_from, names_in, parts_of, with_functions
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.ir.reachable import reachable
 
-_INDEX, _CURRENT, _EXIT = "__tw_simt_index", "__tw_simt_current", "__tw_simt_exit"
+_CURRENT, _EXIT = "__tw_simt_current", "__tw_simt_exit"
 _WAITS = (BARRIER, EXCHANGE)
-_DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 _HELPERS = "_ZN9__tw_simt"  # functions of `simt.h`, whose accesses to memory are to be seen
 _ANY = "*"  # what is called through a pointer
 _LIBRARY = ("_ZS", "_ZNS", "_ZKS", "_ZNKS", "_Zn", "_Zd", "_ZT")  # how names begin that are no functions of other files
@@ -85,7 +84,7 @@ def with_threads(
     divisions = _divisions(text, calls, kernels)
     text = _without_null_accesses(text, called_from(calls, kernels))
     own = {name for name in called_from(calls, kernels) if name.startswith(_HELPERS)}
-    inlined = (_callers(calls, (_INDEX, _EXIT, *_WAITS)) | own) - set(kernels)
+    inlined = (_callers(calls, (INDEX, _EXIT, *_WAITS)) | own) - set(kernels)
     if checked:  # the locations of accesses in helpers are those of the calls
         inlined |= called_from(calls, kernels) - set(kernels)
     else:
@@ -94,7 +93,7 @@ def with_threads(
         if read := reading(text, called_from(calls, kernels) - set(kernels)):
             waiting_in = spinning(transform(text, read, ("sroa",)), read)
             inlined |= (_callers(calls, waiting_in) | waiting_in) - set(kernels)
-    text = inline(text, inlined - {_INDEX, _CURRENT, _EXIT, *_WAITS})
+    text = inline(text, inlined - {INDEX, _CURRENT, _EXIT, *_WAITS})
     text = re.sub(rf"  call void @{_EXIT}\(\)[^\n]*\n  unreachable", "  ret void", text)
     if not checked:
         text = _declared(in_step(text, kernels, EXCHANGE))
@@ -117,7 +116,7 @@ def with_threads(
     divisible = frozenset(symbol for symbol in waiting if not calls[symbol] & hidden)
     if divisible:
         text = prepared(text, divisible, transform)
-    asking = {s for s in kernels if checked or any(_INDEX in calls[name] for name in called_from(calls, [s]) - {s})}
+    asking = {s for s in kernels if checked or any(INDEX in calls[name] for name in called_from(calls, [s]) - {s})}
     plain = set() if checked else divisible - waits
     text, added, ways = _with_functions(text, kernels, divisible, meeting, asking, plain, checked=checked)
     return SimtModule(_completed(text, added, divisions), ways)
@@ -127,7 +126,7 @@ def _completed(text: str, added: Sequence[str], divisions: Sequence[str]) -> str
     """The module ``text`` with the functions ``added`` to it and what these need: memory that a block shares, the index
     of a thread, and declarations."""
     parts = parts_of(text)
-    text = text.replace(f"{parts.declared.get(_INDEX, _INDEX)}\n", "")
+    text = text.replace(f"{parts.declared.get(INDEX, INDEX)}\n", "")
     sized = [v for v in parts.variables.values() if {"external", "thread_local"} <= {*v.how.split()}]
     for each in (v for v in sized if v.rest.startswith("[0 x ")):
         shared = f"internal thread_local alias {parameter_type(each.rest)}, ptr @{_SHARED}"
@@ -135,7 +134,7 @@ def _completed(text: str, added: Sequence[str], divisions: Sequence[str]) -> str
     if sized:
         text += f"\n@{_SHARED} = internal thread_local global [{_MAX_SHARED} x i8] zeroinitializer, align 256\n"
     index = (
-        f"define internal i32 @{_INDEX}(i32 %which) {{\n"
+        f"define internal i32 @{INDEX}(i32 %which) {{\n"
         f"  %found = call i32 @{_CURRENT}(i32 %which)\n  ret i32 %found\n}}\n"
     )
     whole = "\n".join([text, *added, index])
@@ -153,7 +152,7 @@ def _divisions(text: str, calls: Mapping[str, set[str]], kernels: Iterable[str])
     places: dict[str, list[str]] = {}
     for name in called_from(calls, kernels) & parts.functions.keys():
         code = (line for line in parts.functions[name].body.split("\n") if "div " in line or "rem " in line)
-        found = (i for i in map(instruction, code) if i.op in _DIVISIONS and i.values[1].startswith("%"))
+        found = (i for i in map(instruction, code) if i.op in DIVISIONS and i.values[1].startswith("%"))
         locs = [locations.loc(i.debug) for i in found if i.debug is not None]
         places[name] = [f"{loc.file}:{loc.line}" for loc in locs if loc.line]
     lines = []
@@ -270,14 +269,14 @@ def _call_graph(text: str, kernels: Iterable[str]) -> dict[str, set[str]]:
     parts = parts_of(text)
     tables = {name: v.rest for name, v in parts.variables.items() if name.startswith("_ZTV")}
     calls = parts.calls | {table: parts.calls.keys() & names_in(rest) for table, rest in tables.items()}
-    of_simt = _callers(calls, (_INDEX, *_WAITS), through=set(kernels)) - set(kernels)
+    of_simt = _callers(calls, (INDEX, *_WAITS), through=set(kernels)) - set(kernels)
     pointed = of_simt & parts.addresses
     through = {name for name, each in parts.functions.items() if _calls_pointer(each)} if pointed else set()
     found = calls | {name: {*calls[name], _ANY} for name in through} | {_ANY: pointed}
     reached = called_from(found, kernels)
     elsewhere = {name for each in reached for name in found[each]} & _elsewhere(parts)
     found = {name: found[name] if name in reached else calls.get(name, set()) for name in found}
-    return found | {name: {_INDEX, *_WAITS} for name in elsewhere}
+    return found | {name: {INDEX, *_WAITS} for name in elsewhere}
 
 
 def _elsewhere(parts: Parts) -> set[str]:
@@ -425,7 +424,7 @@ def _with_copies(body: str, parameters: Sequence[str]) -> str:
 def _with_coordinates(body: str) -> str:
     lines = body.replace("@__assert_fail(", "@__tw_simt_assert(").split("\n")
     for number, line in enumerate(lines):
-        if (i := instruction(line)).callee == _INDEX:
+        if (i := instruction(line)).callee == INDEX:
             lines[number] = f"  {i.result} = add i32 %tw.c{i.values[0]}, 0{line[i.end :]}"
     return "\n".join(lines)
 

@@ -17,7 +17,7 @@ from tilewright.ir.reachable import reachable
 
 YIELD = 5  # the kind of such a barrier
 _STEPS = ("add", "sub", "mul", "shl", "zext", "sext", "trunc")
-_INDEX = "__tw_simt_index"
+INDEX = "__tw_simt_index"  # gives the coordinates of a thread
 _OF_BLOCKS = {*map(str, range(6, 12))}  # blockDim and gridDim
 _LONGEST = 12  # instructions that compute a stride
 
@@ -78,11 +78,11 @@ def _stride(phi: Instruction, definitions: Mapping[str, str]) -> list[str]:
         if line is None:  # a parameter or a constant
             continue
         i = instruction(line)
-        if len(lines) > _LONGEST or (i.values[0] not in _OF_BLOCKS if i.callee == _INDEX else i.op not in _STEPS):
+        if len(lines) > _LONGEST or (i.values[0] not in _OF_BLOCKS if i.callee == INDEX else i.op not in _STEPS):
             return []
         lines = [line, *(other for other in lines if other != line)]
         pending += i.names
-    return lines if any(instruction(line).callee == _INDEX for line in lines) else []
+    return lines if any(instruction(line).callee == INDEX for line in lines) else []
 
 
 def _yield_in(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tilewright.frontend.cpp.cfg import Graph, NaturalLoop
 from tilewright.frontend.cpp.llvm_form import Const, Instruction, Local, Operand
+from tilewright.frontend.cpp.llvm_instruction import DIVISIONS
 from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, unsigned
 from tilewright.frontend.cpp.values import Translation
 from tilewright.ir.dtypes import DType
@@ -30,7 +31,6 @@ _UNTIL = {"nsw": "slt", "nuw": "ult"}  # of ``ne``, by what the increment promis
 _PURE = frozenset(
     ("add", "sub", "mul", "shl", "lshr", "ashr", "and", "or", "xor", "zext", "sext", "trunc", "icmp", "select")
 )
-_DIVISIONS = frozenset(["sdiv", "udiv", "srem", "urem"])
 _PURE_CALLS = ("__tw_num_blocks", "__tw_bid", "llvm.smin.", "llvm.smax.", "llvm.umin.", "llvm.umax.")
 
 
@@ -129,7 +129,7 @@ def _test(
 
 def _is_pure(instruction: Instruction) -> bool:
     """Whether ``instruction`` can be executed where it would not have been."""
-    if instruction.op in _DIVISIONS:
+    if instruction.op in DIVISIONS:
         divisor = instruction.operands[1]
         return isinstance(divisor, Const) and divisor.value not in (0, -1)
     return instruction.op in _PURE or (instruction.op == "call" and instruction.detail.startswith(_PURE_CALLS))

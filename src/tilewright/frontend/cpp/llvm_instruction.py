@@ -10,6 +10,7 @@ from dataclasses import dataclass
 _TOKEN = re.compile(r'[%@!#](?:"[^"]*"|[-\w.$]+)|"[^"]*"|-?[\w.]+(?:(?<=e)[+-]\d+)?|\S')
 LIFETIME = "llvm.lifetime."  # how calls begin that say where variables live
 _WITHIN = ("(", "inbounds", "nuw", "nsw", "nusw", "exact", "inrange")  # behind the word of a constant expression
+DIVISIONS = ("udiv", "sdiv", "urem", "srem")
 LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')  # of a block
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _ORDERS = frozenset(("unordered", "monotonic", "acquire", "release", "acq_rel", "seq_cst", "syncscope"))
