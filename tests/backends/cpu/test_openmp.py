@@ -155,7 +155,7 @@ def halves(x: ct.Array, out: ct.Array, steps: int) -> None:
 def own(request: pytest.FixtureRequest) -> bool:
     """Whether the team is our own."""
     found: bool = request.param
-    if found and not any(openmp.known() for _ in range(2)):  # the first launch makes none
+    if found and not any(openmp.runtime(1) for _ in range(2)):  # the first launch makes none
         pytest.skip("needs functions in machine code, and Linux")
     return found
 

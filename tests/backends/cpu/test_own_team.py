@@ -53,7 +53,7 @@ def own() -> Iterator[OwnTeam]:
     openmp.use(None)
     if native.available():
         native.compiler()  # loads LLVM
-    if not any(openmp.known() for _ in range(2)):  # the first launch goes without
+    if not any(openmp.runtime(1) for _ in range(2)):  # the first launch goes without
         pytest.skip("needs functions in machine code, and Linux")
     yield openmp._STATE.own
     openmp.use(None)

@@ -308,7 +308,7 @@ class CpuExecutable:
             change = seconds / blocks - self._block_seconds
             self._block_seconds += change if change < 0 or not self._block_seconds else change / 4
             if self.compiled.block_work is not None and self._block_seconds > 0:  # all blocks do the same, always
-                worth = WORTH_A_TEAM if openmp.known() else WORTH_A_POOL
+                worth = WORTH_A_TEAM if openmp.expected() else WORTH_A_POOL
                 blocks = min(int(worth / self._block_seconds), _MAX_ALONE)
                 self._blocks_alone.value = max(self._blocks_alone.value, blocks)
 

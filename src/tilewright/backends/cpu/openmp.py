@@ -65,6 +65,10 @@ def runtime(wanted: int) -> tuple[Runtime, int] | None:
 
     Only the main thread uses it: each thread that begins a region of OpenMP gets a team of its own.
     """
+    if known() is None and _can_have_team():
+        _STATE.without += 1
+        if _STATE.without > (_FEW if native.loaded() else _ENOUGH):
+            _STATE.own = on_demand.module("own_team").OwnTeam()
     found = known()
     if NOTED[1]:
         own, late = NOTED
@@ -85,22 +89,23 @@ def runtime(wanted: int) -> tuple[Runtime, int] | None:
 
 
 def known() -> Runtime | None:
-    """The runtime that the program uses, or our own team, if there can be one."""
+    """The runtime that the program uses, or our own team, if there is one."""
     if _STATE.runtime is None and not _STATE.looked and "torch" in sys.modules:
         _look()
-    if _STATE.runtime is None and not threads.POOL.is_shared:
-        if _STATE.own is None and _can_have_team():
-            _STATE.own = on_demand.module("own_team").OwnTeam()
-        return _STATE.own and _STATE.own.runtime
+    if _STATE.runtime is None and _STATE.own and not threads.POOL.is_shared:
+        return _STATE.own.runtime
     return _STATE.runtime
 
 
+def expected() -> bool:
+    """Whether a team runs launches in several threads, now or after the first ones."""
+    return known() is not None or (native.loaded() and _can_have_team())
+
+
 def _can_have_team() -> bool:
-    """Whether to make a team of our own: where ``own_team.ll`` can be, and what LLVM takes for it is worth it."""
-    if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
-        return False
-    _STATE.without += 1
-    return _STATE.without > (_FEW if native.loaded() else _ENOUGH) and native.available()
+    """Whether there can be a team of our own, which is machine code of ``own_team.ll``."""
+    able = sys.platform == "linux" and os.uname().machine in ("x86_64", "aarch64")
+    return able and not threads.POOL.is_shared and native.available()
 
 
 def note_use(own: float, late: float) -> None:

@@ -22,7 +22,7 @@ from tilewright.ir.ops.loops import CopyBuffer
 from tilewright.ir.types import TileType, Type, tensor_view
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class CarriedSlot:
     """Where a value of ``type`` is kept across blocks: stack variables; a buffer, which has the value already."""
 

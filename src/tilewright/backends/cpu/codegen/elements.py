@@ -45,7 +45,7 @@ class Element(NamedTuple):
     level: int
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Elements:
     """The elements of one group: those that the loops of ``nest`` compute together.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from llvmlite import ir
@@ -17,14 +18,24 @@ def splat(builder: ir.IRBuilder, value: ir.Value, lanes: int | None) -> ir.Value
     """``value`` in every lane."""
     if lanes is None:
         return value
-    vector = ir.VectorType(value.type, lanes)
-    undefined = ir.Constant(vector, ir.Undefined)
+    undefined = _undefined(ir.VectorType(value.type, lanes))
     first = builder.insert_element(undefined, value, ir.Constant(I32, 0))
     return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(I32, lanes), None))
 
 
+@functools.cache
+def _undefined(vector: ir.VectorType) -> ir.Constant:
+    """Made once, as its text is long."""
+    return ir.Constant(vector, ir.Undefined)
+
+
 def integers(scalar: ir.Type, values: Sequence[int]) -> ir.Constant:
     """A constant vector; numbers wrap to the width of ``scalar``."""
+    return _integers(scalar, tuple(values))
+
+
+@functools.lru_cache
+def _integers(scalar: ir.Type, values: tuple[int, ...]) -> ir.Constant:
     mask = (1 << scalar.width) - 1
     return ir.Constant(ir.VectorType(scalar, len(values)), [ir.Constant(scalar, v & mask) for v in values])
 

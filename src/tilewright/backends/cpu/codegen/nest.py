@@ -16,7 +16,7 @@ from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.vector.types import I64
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Loop:
     header: ir.Block
     induction: ir.PhiInstr

@@ -37,7 +37,7 @@ class ViewBinding(NamedTuple):
 Binding: TypeAlias = ir.Value | Buffer | ViewBinding
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class State:
     """Bindings of IR values, the insertion point, and the sites that report to Python.
 

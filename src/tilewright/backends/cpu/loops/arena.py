@@ -12,7 +12,7 @@ from tilewright.ir.types import ElementType
 SPARE_BYTES = 64  # at the start of the scratch memory: what may be read and written for nothing
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Buffer:
     """A tile in scratch memory, in row-major order.
 

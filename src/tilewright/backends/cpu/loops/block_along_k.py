@@ -55,7 +55,7 @@ class BlockAlongK(InPlacePass):
         return bool(found)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Steps:
     """A loop of products: for each op that makes an operand, the axis of its result that lies along K."""
 

@@ -20,7 +20,7 @@ from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import clone_op
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Body:
     """The body of a nest under construction, and what the values of Tile IR are in it."""
 

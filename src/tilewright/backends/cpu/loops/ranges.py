@@ -31,7 +31,7 @@ def largest_search(op: Load) -> int:
     return op.result.tile.size // _WORTH_A_SEARCH
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class KnownRanges:
     """Ranges of tiles, down to those that ``is_leaf``: loops may look at ``largest`` elements of these, and of others
     whose elements have to be computed for it, which ``search`` is told before."""

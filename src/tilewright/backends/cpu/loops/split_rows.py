@@ -64,7 +64,7 @@ def _split(store: StoreView, alias: AliasAnalysis) -> bool:
     return True
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Rows:
     """What computes the rows of a stored tile: for each value, the axis along which the rows are.
 
