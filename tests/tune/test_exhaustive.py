@@ -123,13 +123,20 @@ def test_what_is_no_search() -> None:
         ct.tune.Tuner(doubled, [8], fine, None)  # type: ignore[arg-type]
 
 
+def limit(monkeypatch: pytest.MonkeyPatch, seconds: float, is_late: Callable[[], bool]) -> None:
+    """Runs that are late get ``seconds``, the others time enough on any machine."""
+    within = candidate.timed_within
+    monkeypatch.setattr(candidate, "timed_within", lambda _, work: within(seconds if is_late() else 300, work))
+
+
 def test_a_run_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     stuck = threading.Event()
-    watch = Stopwatch(monkeypatch, lambda tile, run: 1.0 if tile == 8 else float(not stuck.wait(30)))
-    found = watch.search([8, 16], single_run_timeout_sec=2)
+    watch = Stopwatch(monkeypatch, lambda tile, run: 1.0 if tile == 8 else float(not stuck.wait(300)))
+    limit(monkeypatch, 0.1, lambda: watch.tile == 16)
+    found = watch.search([8, 16], single_run_timeout_sec=0.1)
     stuck.set()
     ((config, error, message),) = found.failures
-    assert (config, error, message) == (16, TimeoutError, "one run took longer than single_run_timeout_sec=2")
+    assert (config, error, message) == (16, TimeoutError, "one run took longer than single_run_timeout_sec=0.1")
     assert found.best.config == 8
 
 
@@ -184,19 +191,24 @@ def endless(out, steps):
     ct.store(out, (ct.bid(0),), ct.full((4,), total | 1, ct.int32))
 
 
-def test_a_run_that_takes_too_long_is_cancelled() -> None:
-    """Its threads compute no more: the array stays as it is, and the thread of the tuner is gone."""
+def test_a_run_that_takes_too_long_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads compute no more: the array stays as it is, and the thread of the tuner ends."""
     arrays = {steps: np.zeros(8, np.int32) for steps in (3, 2**31 - 1)}
+    begun: list[int] = []
+    limit(monkeypatch, 0.1, lambda: begun[-1] > 3)
     found = ct.tune.exhaustive_search(
         list(arrays),
         None,
         lambda _: (2,),
         endless,
-        lambda steps: (arrays[steps], steps),
+        lambda steps: begun.append(steps) or (arrays[steps], steps),
         quiet=True,
-        single_run_timeout_sec=1,
+        single_run_timeout_sec=0.1,
     )
     ((config, error, message),) = found.failures
-    assert (config, error, message) == (2**31 - 1, TimeoutError, "one run took longer than single_run_timeout_sec=1")
+    assert (config, error, message) == (2**31 - 1, TimeoutError, "one run took longer than single_run_timeout_sec=0.1")
+    for thread in threading.enumerate():
+        if thread.name == "tilewright tuner":
+            thread.join(300)
+            assert not thread.is_alive()
     assert not arrays[config].any() and arrays[3].all()
-    assert not [thread for thread in threading.enumerate() if thread.name == "tilewright tuner"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import threading
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,14 @@ def test_a_search_for_a_gpu_starts_processes_by_itself(monkeypatch: pytest.Monke
     monkeypatch.setattr("tilewright.tune.compiling.available_processors", lambda: 2)
     submit = Workers.submit
     monkeypatch.setattr(Workers, "submit", lambda *given: sent.append(given[2]) or submit(*given))
+    begun, go_on, run = threading.Semaphore(0), threading.Event(), Workers._run
+
+    def waits(workers: Workers, request: bytes) -> Any:
+        begun.release()
+        go_on.wait(300)
+        return run(workers, request)
+
+    monkeypatch.setattr(Workers, "_run", waits)
     configs, cache = [{"TILE": tile} for tile in (64, 128, 256, 512)], disk_cache()
     x = np.ones(512, np.float32)
     assert cache is not None
@@ -110,11 +119,14 @@ def test_a_search_for_a_gpu_starts_processes_by_itself(monkeypatch: pytest.Monke
         assert compilations.first(configs) == 0
         compilations.finish(configs[0])
         assert not list(cache.entries())
+        assert begun.acquire(timeout=300) and begun.acquire(timeout=300)
+        go_on.set()
         left = configs[1:]
         while left:  # two have begun; what nobody has begun with is left to this process meanwhile
             compilations.finish(left.pop(compilations.first(left)))
         assert any(b"sm_90" in entry.path.read_bytes() for entry in cache.entries())
     finally:
+        go_on.set()
         compilations.close()
     on_a_cpu = Compilations(None, configs, lambda c: (tripled, (x, x.copy(), 100), (1,)))
     assert on_a_cpu.first(configs) == 0

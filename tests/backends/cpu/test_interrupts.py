@@ -39,8 +39,8 @@ def several_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 @contextlib.contextmanager
 def alarm(handler: Callable[..., None], *, repeat: float = 0.0) -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.05, repeat)
     try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05, repeat)
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

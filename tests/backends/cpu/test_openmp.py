@@ -268,9 +268,9 @@ def test_a_launch_in_machine_code_is_interrupted(own: bool, monkeypatch: pytest.
             by_python.clear()
             openmp.FREE.value = 1
             before = signal.signal(signal.SIGALRM, stop)
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
             try:
                 with pytest.raises(Alarm) as raised:
+                    signal.setitimer(signal.ITIMER_REAL, 0.05)
                     run()
             finally:
                 signal.signal(signal.SIGALRM, before)

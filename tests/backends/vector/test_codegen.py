@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import re
-import time
 
 import llvmlite.binding as llvm
 import pytest
@@ -64,15 +63,11 @@ def test_lanes_that_underflow_are_masked(name: str) -> None:
     assert "i16 %" in call
 
 
-def test_add_is_small_and_quick() -> None:
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        text = str(build_module("add", [dtypes.float32] * 2, dtypes.float32, {}, 16, HOST))
-        target_machine(False).emit_object(llvm.parse_assembly(text))
-        times.append(time.perf_counter() - start)
-    assert len(text) < 1500
-    assert min(times) < 0.03
+def test_add_is_small() -> None:
+    """Nothing comes with it that LLVM would have to read and compile."""
+    text = str(build_module("add", [dtypes.float32] * 2, dtypes.float32, {}, 16, HOST))
+    assert len(text) < 1500 and text.count("\ndefine ") == 1
+    assert len(target_machine(False).emit_object(llvm.parse_assembly(text))) < 4000
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")

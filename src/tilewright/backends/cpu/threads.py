@@ -177,7 +177,7 @@ class Pool:
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler that launches may interrupt what has it
         self._threads: list[int] = []  # their numbers in the system
         self._started = 0
         self._wanted = 0  # by the launches that are running
