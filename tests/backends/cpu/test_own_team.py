@@ -69,7 +69,7 @@ def visitors(own: OwnTeam) -> list[int]:
         found.append(number())
         if len(found) == own.runtime.threads():
             together.set()
-        together.wait(30)
+        together.wait(300)
 
     visitor = _VISIT(visit)
     address = ctypes.cast(own.runtime.fork, ctypes.c_void_p).value or 0
@@ -96,6 +96,24 @@ def test_fewer_threads_where_the_system_gives_no_more(own: OwnTeam, monkeypatch:
         patch.setattr(threading.Thread, "start", refused)
         assert own.resize(started + 9) == started + 1
     assert own.resize(there) == there
+
+
+def test_a_thread_whose_start_was_interrupted_shares_its_number_with_none(
+    own: OwnTeam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by what the handler of Ctrl-C raises."""
+    start, more = threading.Thread.start, own._started + 3
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(threading.Thread, "start", interrupted)
+        own.resize(more)
+    assert own.resize(more) == more
+    for _ in range(20):
+        assert sorted(visitors(own)) == [*range(more)]
 
 
 def test_launches_from_the_main_thread_use_it_until_there_is_another_runtime(

@@ -70,7 +70,7 @@ def test_what_a_signal_handler_raises_waits_for_the_threads(alarms: int) -> None
 
     def work() -> None:
         joined.wait()
-        enough.wait(30)
+        enough.wait(300)
         time.sleep(0.1)
         ended.append(True)
 
@@ -94,7 +94,25 @@ def test_threads_wake_each_other() -> None:
     """The launching one wakes two, and all of them are there at the same time."""
     pool, together = Pool(), threading.Barrier(9)
     for _ in range(3):
-        pool.run(lambda: together.wait(30), 9, lambda: together.wait(30))
+        pool.run(lambda: together.wait(300), 9, lambda: together.wait(300))
+
+
+def test_a_signal_handler_may_launch_while_threads_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a handler that is called where the pool has its lock."""
+    pool, start, calls = Pool(), threading.Thread.start, []
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if not calls:
+            calls.append("handler")
+            pool.run(lambda: None, 2, lambda: calls.append("its launch"))
+
+    caller = threading.Thread(target=pool.run, args=(lambda: None, 3, lambda: calls.append("launch")), daemon=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        start(caller)
+        caller.join(300)
+    assert calls == ["handler", "its launch", "launch"]
 
 
 def test_a_caller_that_has_waited_for_the_work_waits_for_no_thread() -> None:
@@ -103,9 +121,9 @@ def test_a_caller_that_has_waited_for_the_work_waits_for_no_thread() -> None:
 
     def work() -> None:
         began.set()
-        ended.append(over.wait(30))
+        ended.append(over.wait(300))
 
-    pool.run(work, 2, lambda: began.wait(30))
+    pool.run(work, 2, lambda: began.wait(300))
     assert not ended
     over.set()
     pool.run(lambda: None, 2, lambda: None)
@@ -146,7 +164,7 @@ def test_the_caller_works_alone_where_the_system_gives_no_threads(monkeypatch: p
     assert len(calls) == 4
     together = threading.Barrier(4)
     pool.supervise(
-        lambda: together.wait(30) and None, 4, lambda workers: 0, lambda: None
+        lambda: together.wait(300) and None, 4, lambda workers: 0, lambda: None
     )  # those that were refused are there
 
 

@@ -91,6 +91,10 @@ enter:
   %late = icmp sge i64 %state, $closed
   br i1 %late, label %left, label %once
 once:
+  %size.now = load atomic i64, ptr $size monotonic, align 8  ; that of a later launch, where this thread is so late
+  %belongs = icmp slt i64 %number, %size.now
+  br i1 %belongs, label %first, label %left
+first:
   %launch = load i32, ptr $launch
   %again = icmp eq i32 %launch, %called
   br i1 %again, label %left, label %work
@@ -100,7 +104,7 @@ work:
   call void %code(ptr %data)
   br label %left
 left:
-  %called.now = phi i32 [ %called, %enter ], [ %called, %once ], [ %launch, %work ]
+  %called.now = phi i32 [ %called, %enter ], [ %called, %once ], [ %called, %first ], [ %launch, %work ]
   %before.end = atomicrmw sub ptr $state, i64 1 seq_cst
   br label %wait
 }

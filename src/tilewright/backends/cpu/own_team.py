@@ -55,12 +55,13 @@ class OwnTeam:
         """Have launches use ``size`` threads, or as many as the system gives; how many that are."""
         if size != self._size.value:
             while self._started < size - 1:
-                given = self._started + 1, self._epoch.value
+                self._started += 1  # first, as what a signal handler raises may leave a thread that has started
+                given = self._started, self._epoch.value
                 try:
                     threading.Thread(target=self._serve, args=given, name="tilewright", daemon=True).start()
                 except RuntimeError:  # can't start new thread
+                    self._started -= 1
                     break
-                self._started += 1
             allowed = os.sched_getaffinity(0)
             mask = sum(1 << k for k in allowed if k < 8 * _MASK_BYTES) if size <= len(allowed) else 0
             ctypes.memmove(self._allowed, mask.to_bytes(_MASK_BYTES, "little"), _MASK_BYTES)
