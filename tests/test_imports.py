@@ -96,6 +96,7 @@ ON_DEMAND = {  # they import by name, at run time
     "cli/__init__.py",  # the command that runs
     "cli/run.py",  # what reads CUDA Tile IR
     "cli/roofline.py",  # LLVM, which takes a while to load
+    "compat/cuda_core.py",  # the package that NVIDIA's wheels may have
     "compat/modules.py",
     "compat/private.py",  # what reads CUDA Tile IR, for test suites
     "compat/cuda_graphs.py",  # PyTorch

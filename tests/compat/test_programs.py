@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("clean_imports")
 FOLDER = Path(__file__).parent / "programs"
 PROGRAMS = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "suite_of_tests")
 NUMPY_ONLY = ("monte_carlo", "numpy_only")
-WITHOUT_TORCH = (*NUMPY_ONLY, "cupy_arrays")
+WITHOUT_TORCH = (*NUMPY_ONLY, "cuda_python", "cupy_arrays")
 ARGUMENTS = {"vector_add": ["--correctness-check"]}
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")

@@ -10,6 +10,7 @@ import os
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
+from tilewright.compat.cuda_core import cuda_python_on_cpu
 from tilewright.compat.cupy_cpu import cupy_arrays_on_cpu
 from tilewright.compat.modules import install
 from tilewright.compat.torch_cpu import cuda_tensors_on_cpu
@@ -37,4 +38,5 @@ def join() -> None:
         stack = ExitStack()
         atexit.register(stack.close)
         stack.enter_context(cupy_arrays_on_cpu())
+        stack.enter_context(cuda_python_on_cpu())
         stack.enter_context(once_imported("torch", lambda torch: stack.enter_context(cuda_tensors_on_cpu())))

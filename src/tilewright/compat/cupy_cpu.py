@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -13,6 +12,7 @@ import numpy as np
 
 from tilewright.compat.torch_cpu import PROCESSORS, Event, Stream, nothing
 from tilewright.runtime.arrays import CUDA_INTERFACE, INTERFACE_DEVICES
+from tilewright.system.imports import replaced
 
 
 @contextmanager
@@ -23,20 +23,13 @@ def cupy_arrays_on_cpu() -> Iterator[None]:
     Arrays are NumPy arrays that have ``get()`` too. What NumPy does not have, such as raw CUDA kernels, is an
     AttributeError. An installed ``cupy`` is there again afterwards.
     """
-    modules = _modules()
-    before = {name: sys.modules.get(name) for name in modules}
-    sys.modules.update(modules)
     device = INTERFACE_DEVICES[CUDA_INTERFACE]
     INTERFACE_DEVICES[CUDA_INTERFACE] = "cpu"
     try:
-        yield
-    finally:  # what the program has imported besides stays
+        with replaced(_modules()):
+            yield
+    finally:
         INTERFACE_DEVICES[CUDA_INTERFACE] = device
-        for name, module in before.items():
-            if module is None:
-                del sys.modules[name]
-            else:
-                sys.modules[name] = module
 
 
 class Array(np.ndarray[Any, Any]):
@@ -100,7 +93,6 @@ def _modules() -> dict[str, types.ModuleType]:
     found: dict[str, types.ModuleType] = {"cupy": cupy, "cupy.cuda": cuda}
     for name in ("random", "linalg", "fft", "testing"):
         found[f"cupy.{name}"] = _Numpy(f"cupy.{name}", getattr(np, name))
-        setattr(cupy, name, found[f"cupy.{name}"])
     draws = "chisquare exponential gumbel normal poisson rand randn random random_sample standard_normal uniform"
     found["cupy.random"].__dict__.update(
         {name: _drawn(getattr(np.random, name)) for name in draws.split()},
@@ -108,7 +100,6 @@ def _modules() -> dict[str, types.ModuleType]:
     )
     pool = SimpleNamespace(free_all_blocks=lambda: None, used_bytes=lambda: 0, total_bytes=lambda: 0)
     cupy.__dict__.update(
-        cuda=cuda,
         ndarray=Array,
         asnumpy=asnumpy,
         is_available=lambda: True,

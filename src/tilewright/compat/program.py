@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.compat.children import passed_on
+from tilewright.compat.cuda_core import cuda_python_on_cpu
 from tilewright.compat.cupy_cpu import cupy_arrays_on_cpu
 from tilewright.compat.modules import THEIRS, Implementation, install
 from tilewright.compat.torch_cpu import cuda_tensors_on_cpu
@@ -54,6 +55,7 @@ def run_program(
             if device == "cpu":
                 stack.enter_context(cuda_tensors_on_cpu())
                 stack.enter_context(cupy_arrays_on_cpu())
+                stack.enter_context(cuda_python_on_cpu())
             if module:
                 runpy.run_module(program, run_name="__main__", alter_sys=True)
             else:

@@ -52,9 +52,9 @@ def cuda_tensors_on_cpu() -> Iterator[None]:
         patch(contexts.DeviceContext, {"__init__": _default_cpu(torch, contexts.DeviceContext.__init__)})
         cuda = _fake_cuda(torch)
         patch(torch.cuda, cuda)
-        patch(torch.accelerator, {n: _constantly(cuda[n]()) for n in _OF_ANY_DEVICE if hasattr(torch.accelerator, n)})
-        patch(torch.cuda.profiler, {"start": _constantly(None), "stop": _constantly(None)})
-        patch(torch.cuda.nvtx, {name: mark or _constantly(None) for name, mark in _MARKS.items()})
+        patch(torch.accelerator, {n: constantly(cuda[n]()) for n in _OF_ANY_DEVICE if hasattr(torch.accelerator, n)})
+        patch(torch.cuda.profiler, {"start": constantly(None), "stop": constantly(None)})
+        patch(torch.cuda.nvtx, {name: mark or constantly(None) for name, mark in _MARKS.items()})
         yield
 
 
@@ -171,7 +171,7 @@ def _default_cpu(torch: Any, enter: Callable[..., Any]) -> Callable[..., Any]:
 # As many as such a GPU has: programs divide the number by blocks in a cluster, and size their grids with the result.
 PROCESSORS = 132
 
-_PROPERTIES = SimpleNamespace(
+PROPERTIES = SimpleNamespace(
     name="cpu",
     multi_processor_count=PROCESSORS,
     major=9,
@@ -204,14 +204,14 @@ def _fake_cuda(torch: Any) -> dict[str, Any]:
         "current_stream": Stream(),
         "default_stream": Stream(),
         "get_device_capability": (9, 0),
-        "get_device_name": _PROPERTIES.name,
-        "get_device_properties": _PROPERTIES,
+        "get_device_name": PROPERTIES.name,
+        "get_device_properties": PROPERTIES,
         "memory_allocated": 0,
         "max_memory_allocated": 0,
         "memory_reserved": 0,
         "max_memory_reserved": 0,
         "memory_summary": "",
-        "mem_get_info": (_PROPERTIES.total_memory, _PROPERTIES.total_memory),
+        "mem_get_info": (PROPERTIES.total_memory, PROPERTIES.total_memory),
         "utilization": 0,
         "can_device_access_peer": False,
         "cudart": SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0),
@@ -221,8 +221,8 @@ def _fake_cuda(torch: Any) -> dict[str, Any]:
         "reset_accumulated_memory_stats set_per_process_memory_fraction set_stream _sleep"
     )
     return {
-        **{name: _constantly(answer) for name, answer in answers.items()},
-        **{name: _constantly(None) for name in actions.split()},
+        **{name: constantly(answer) for name, answer in answers.items()},
+        **{name: constantly(None) for name in actions.split()},
         "Event": Event,
         "Stream": Stream,
         "ExternalStream": Stream,
@@ -250,7 +250,7 @@ def _uncompiled(model: Any = None, **options: Any) -> Any:
     return model if model is not None else lambda function: function
 
 
-def _constantly(answer: Any) -> Callable[..., Any]:
+def constantly(answer: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: answer
 
 
@@ -265,7 +265,7 @@ class Stream(nullcontext[Any]):
     null: Stream
     ptds: Stream
     synchronize = wait_stream = wait_event = nothing
-    query = _constantly(True)
+    query = constantly(True)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(self)
@@ -290,7 +290,7 @@ class Event:
     """A point in time, as ``torch.cuda.Event`` marks it."""
 
     wait = synchronize = nothing
-    query = _constantly(True)
+    query = constantly(True)
 
     def __init__(self, *args: Any, clock: Callable[[], float] = time.perf_counter, **kwargs: Any) -> None:
         self._clock = clock

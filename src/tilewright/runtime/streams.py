@@ -10,8 +10,8 @@ def stream_handle(stream: Any) -> int:
     or anything with the ``__cuda_stream__`` protocol. TypeError for everything else."""
     if stream is None:
         return 0
-    if type(stream) is int:
-        return stream
+    if isinstance(stream, int) and type(stream) is not bool:
+        return int(stream)
     handle = getattr(stream, "cuda_stream", None)  # torch
     if type(handle) is int:
         return handle

@@ -1,4 +1,4 @@
-"""What is to be done with a module as soon as a program has imported it."""
+"""Modules that a program finds changed: once it has imported them, or others in their place."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import importlib.machinery
 import importlib.util
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 
 @contextmanager
@@ -25,6 +26,26 @@ def once_imported(name: str, action: Callable[[types.ModuleType], None]) -> Iter
     finally:
         if finder in sys.meta_path:
             sys.meta_path.remove(finder)
+
+
+@contextmanager
+def replaced(modules: Mapping[str, types.ModuleType]) -> Iterator[None]:
+    """A context in which these names, of packages before their modules, are imported as these modules."""
+    with ExitStack() as undo:
+
+        def put(owner: dict[str, Any], name: str, value: Any) -> None:
+            if name in owner:
+                undo.callback(owner.__setitem__, name, owner[name])
+            else:
+                undo.callback(owner.pop, name, None)
+            owner[name] = value
+
+        for name, module in modules.items():
+            put(sys.modules, name, module)
+            parent, _, own = name.rpartition(".")
+            if parent:
+                put(vars(sys.modules[parent]), own, module)
+        yield
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
