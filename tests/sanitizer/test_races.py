@@ -87,6 +87,36 @@ def neighbours(x: Any, SHIFT: ct.Constant[int]) -> None:
     ct.store(x, (i,), ct.gather(x, (i + SHIFT) * 4 + ct.arange(4, dtype=ct.int32)))
 
 
+@ct.kernel
+def count_blindly(counter: Any, result: Any) -> None:
+    """The last block reads the count, though no block waits for another."""
+    ct.atomic_add(counter, 0, 1)
+    if ct.bid(0) == ct.num_blocks(0) - 1:
+        ct.store(result, (0,), ct.load(counter, (0,), (1,)))
+
+
+@ct.kernel
+def meet(data: Any, counter: Any, total: Any, N: ct.Constant[int], ADDS: ct.Constant[int]) -> None:
+    """Every block writes its part, counts, and waits until all have."""
+    i = ct.bid(0)
+    ct.store(data, (i,), ct.full((4,), i, ct.int32))
+    ct.atomic_add(counter, 0, 1, memory_order=ct.static_eval((ct.MemoryOrder.ACQ_REL, RELEASE, RELAXED)[ADDS]))
+    while ct.atomic_or(counter, 0, 0, memory_order=ACQUIRE) < N:
+        pass
+    ct.store(total, (i,), ct.sum(ct.load(data, (0,), (4 * N,)), keepdims=True))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_an_atomic_without_a_use_orders_nothing_before_it(order: str) -> None:
+    """What came first in this run is luck; but the order that others have released at the element goes on."""
+    counter, result = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    assert set(launch(count_blindly, 4, counter, result, schedule=order, seed=1)) == {"data-race"}
+    for adds, kinds in enumerate([set(), set(), {"data-race"}]):
+        counter, totals = np.zeros(1, np.int32), np.zeros(4, np.int32)
+        args = np.zeros(16, np.int32), counter, totals, 4, adds
+        assert set(launch(meet, 4, *args, schedule=order, seed=1)) == kinds
+
+
 def test_reads_race_with_writes_in_any_order() -> None:
     for order in ORDERS:
         assert launch(neighbours, 4, np.zeros(16, np.int32), 1, schedule=order) == ["data-race"]

@@ -14,7 +14,7 @@ from tilewright.ir.enums import MemoryOrder, MemoryScope
 from tilewright.ir.ops import memory
 from tilewright.sanitizer.arrays import ArrayState
 from tilewright.sanitizer.events import Access
-from tilewright.sanitizer.races import Race
+from tilewright.sanitizer.races import Race, latest
 from tilewright.sanitizer.report import Related
 from tilewright.sanitizer.undefined import Undefined
 from tilewright.sanitizer.windows import Touched
@@ -72,12 +72,14 @@ def _order(block: CheckedBlock, op: memory.MemoryOp, kind: str, array: ArrayStat
     if order is MemoryOrder.WEAK:
         access = races.read if kind == READ else races.weak_write
         return access(thread, array, touched, op)
-    if order in ACQUIRES and scope is not MemoryScope.BLOCK:
-        races.acquire(thread, array, touched)
+    released = races.released(array, touched) if scope is not MemoryScope.BLOCK else None
+    thread.learns |= kind != WRITE and any(r.users for r in op.results)
+    if order in ACQUIRES and thread.learns:
+        thread.known = latest(thread.known, released)
     race = (races.read if kind == READ else races.strong_write)(thread, array, touched, op)
     if kind != READ:
         if order in RELEASES and scope is not MemoryScope.BLOCK:
-            races.release(thread, array, touched)
+            races.release(thread, array, touched, released if kind == ATOMIC else None)
         elif kind == WRITE:
             races.forget(array, touched)
     return race

@@ -2,7 +2,8 @@
 
 A block is a thread; a release makes what it did before visible to whoever acquires at the same element later. Two
 accesses of one element race unless one happens before the other, both are reads, or both are strong with a scope that
-holds both blocks: what happened to come first in this run does not matter.
+holds both blocks: what happened to come first in this run does not matter. So an atomic operation whose result nothing
+uses acquires nothing, unless its block has learned of others before.
 
 Of each element the last weak write, up to two strong writes and up to two reads of different blocks are remembered, as
 numbers of *records*: a record is an operation of the program in one block between two of its releases.
@@ -52,8 +53,16 @@ class Thread:
         self.index = index
         self.time = 1
         self.known: Array | None = None  # nothing until it acquires
+        self.learns = False  # whether it has used what a strong operation read: else it cannot know what came first
         self.records: dict[Op, int] = {}
         self.generation = 0  # of the numbers in ``records``
+
+
+def latest(clock: Array | None, other: Array | None) -> Array | None:
+    """What is known by either of two clocks; None knows nothing."""
+    if clock is None or other is None:
+        return other if clock is None else clock
+    return np.asarray(np.maximum(clock, other))
 
 
 class Races:
@@ -159,20 +168,19 @@ class Races:
 
     # -- synchronization
 
-    def acquire(self, thread: Thread, array: ArrayState, touched: Touched) -> None:
-        """What was released at these elements happens before what this block does next."""
+    def released(self, array: ArrayState, touched: Touched) -> Array | None:
+        """The times of blocks that whoever acquires at these elements gets to know."""
         if "released" not in array.used:
-            return
-        for number in np.unique(touched.of(array.field("released"))).tolist():
-            if number == 0:
-                continue
-            if thread.known is None:
-                thread.known = np.zeros(self.blocks, np.int32)
-            np.maximum(thread.known, self._snapshots[number], out=thread.known)
+            return None
+        numbers = np.unique(touched.of(array.field("released"))).tolist()
+        clocks = [self._snapshots[n] for n in numbers if n]
+        return np.asarray(np.maximum.reduce(clocks)) if clocks else None
 
-    def release(self, thread: Thread, array: ArrayState, touched: Touched) -> None:
-        """What this block did until now becomes visible to those who acquire at these elements."""
-        snapshot = np.zeros(self.blocks, np.int32) if thread.known is None else thread.known.copy()
+    def release(self, thread: Thread, array: ArrayState, touched: Touched, earlier: Array | None) -> None:
+        """What this block did until now becomes visible to those who acquire at these elements, as what was
+        ``earlier`` released there."""
+        snapshot = latest(thread.known, earlier)
+        snapshot = np.zeros(self.blocks, np.int32) if snapshot is None else snapshot.copy()
         snapshot[thread.number] = thread.time
         thread.time += 1
         thread.records.clear()
