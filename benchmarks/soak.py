@@ -266,6 +266,8 @@ def interrupts(count: int) -> str:
     x, sent, late, own = np.zeros(16, np.float32), [0.0], [], []
     waits: dict[str, float] = {}
     ct.launch(None, (1,), endless, (x, out, 1), backend="cpu")
+    # Python loses what is raised while an object is destroyed.
+    sys.unraisablehook = lambda lost: threading.Timer(0.01, interrupt).start()
 
     def interrupt() -> None:
         waits.update(processor_waits())

@@ -116,7 +116,7 @@ def test_the_picture_has_a_slope_for_each_level_and_the_point_below(tmp_path: Pa
 def test_the_limits_of_this_machine() -> None:
 
     levels = limits.levels(1)
-    assert [level.name for level in levels][-1] == "memory" and all(level.bandwidth > 1e8 for level in levels)
+    assert [level.name for level in levels][-1] == "memory" and all(level.bandwidth > 0 for level in levels)
     assert [level.holds for level in levels] == sorted(level.holds for level in levels)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.openmp import team
+from support.signals import alarm
 
 import tilewright as ct
 from tilewright.system.deadlines import time_limit
@@ -34,17 +35,6 @@ def several_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "3")
     with team(3) if request.param == "team" else contextlib.nullcontext():
         yield
-
-
-@contextlib.contextmanager
-def alarm(handler: Callable[..., None], *, repeat: float = 0.0) -> Iterator[None]:
-    before = signal.signal(signal.SIGALRM, handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05, repeat)
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def raising(*_: Any) -> None:
@@ -196,20 +186,19 @@ def test_the_note_says_where_each_worker_was() -> None:
 
 
 def test_control_c() -> None:
+    """The signal comes from another thread."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in their background jobs
-    try:
-        _interrupted_by_control_c()
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _interrupted_by_control_c() -> None:
+    to_main = threading.main_thread().ident, signal.SIGINT
     out, x = np.zeros(16 * 8, np.float32), np.zeros(32, np.float32)
     run = plain(waits, (5,), x, out)
-    timer = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):
-        timer.start()
-        run()
+    try:
+        with (
+            pytest.raises(KeyboardInterrupt),
+            alarm(lambda *_: threading.Thread(target=signal.pthread_kill, args=to_main).start()),
+        ):
+            run()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not out.any()
 
 
@@ -264,7 +253,10 @@ def test_a_time_limit_of_one_thread_is_not_that_of_another() -> None:
 
     thread = threading.Thread(target=limited)
     thread.start()
-    while not ended.is_set():
+    while True:  # at least once, however late this thread is
+        over = ended.is_set()
         ct.launch(None, (8,), counts, (x, out, 1001), backend="cpu")
+        if over:
+            break
     thread.join()
     np.testing.assert_array_equal(out, 1)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 from support.openmp import team
+from support.signals import alarm
 
 import tilewright as ct
 from tilewright.backends import native
@@ -267,13 +268,8 @@ def test_a_launch_in_machine_code_is_interrupted(own: bool, monkeypatch: pytest.
         ):
             by_python.clear()
             openmp.FREE.value = 1
-            before = signal.signal(signal.SIGALRM, stop)
-            try:
-                with pytest.raises(Alarm) as raised:
-                    signal.setitimer(signal.ITIMER_REAL, 0.05)
-                    run()
-            finally:
-                signal.signal(signal.SIGALRM, before)
+            with pytest.raises(Alarm) as raised, alarm(stop):
+                run()
             assert not by_python
             if hasattr(raised.value, "__notes__"):
                 assert "the launch of halves() was cancelled in block" in raised.value.__notes__[0]
