@@ -60,7 +60,8 @@ def is_pure(op: Op) -> bool:
     """True when ``op`` can be removed if unused, repeated, or moved: no effect, and no way out of a region."""
     if _has_pure_kind(type(op)):  # type: ignore[arg-type]
         return True
-    if effect_of(op) is not _NONE or op.spec.terminator:
+    spec = op.spec
+    if spec.effect is not _NONE or spec.terminator or effect_of(op) is not _NONE:
         return False
     if not op.regions:
         return True
@@ -72,4 +73,6 @@ def has_early_exit(op: Op) -> bool:
     """Whether ``op`` contains a ``continue`` or ``break`` of a loop around it."""
     if isinstance(op, LoopOp):
         return False
-    return isinstance(op, (Continue, Break)) or any(has_early_exit(o) for region in op.regions for o in region.ops)
+    if isinstance(op, (Continue, Break)):
+        return True
+    return any(map(has_early_exit, (o for region in op.regions for o in region.ops if o.regions or o.spec.terminator)))

@@ -39,12 +39,11 @@ class KeepBarriers:
     def run(self, function: Function) -> Function:
         loops: list[tuple[For | Loop, list[If]]] = []
         _find_loops(function.body, (), loops)
-        if not any(branches for _, branches in loops):
-            return function
-        made = _KeptBarriers(AnalysisManager(function).get(AliasAnalysis))
-        for loop, branches in loops:
-            touches = made.clashes if isinstance(loop, For) else _accesses
-            if made.is_left_inside(loop) or any(touches([op]) for op in branches):
+        made = None
+        for loop, branches in filter(operator.itemgetter(1), loops):
+            made = made or _KeptBarriers(AnalysisManager(function).get(AliasAnalysis))
+            touches = made.clashes if isinstance(loop, For) else bool
+            if any(touches(_accesses([op])) for op in branches) or made.is_left_inside(loop):
                 return made.function(function)
         return function
 
@@ -68,8 +67,14 @@ def _find_loops(block: Block, around: tuple[list[If], ...], loops: list[tuple[Fo
             _find_loops(region, inside, loops)
 
 
-def _accesses(ops: Iterable[Op]) -> bool:
-    return any(isinstance(nested, MemoryOp) for op in ops for nested in op.walk())
+def _accesses(ops: Iterable[Op]) -> list[MemoryOp]:
+    found = list[MemoryOp]()
+    for op in ops:
+        if isinstance(op, MemoryOp):
+            found.append(op)
+        for region in op.regions:
+            found += _accesses(region.ops)
+    return found
 
 
 class _KeptBarriers(Rewriter):
@@ -95,11 +100,13 @@ class _KeptBarriers(Rewriter):
         else:
             super().insert(op, builder)
 
-    def clashes(self, ops: Iterable[Op]) -> bool:
-        """Whether ``ops`` access one memory several times, and write it."""
+    def clashes(self, accesses: Sequence[MemoryOp]) -> bool:
+        """Whether ``accesses`` are to one memory several times, and write it."""
+        if len(accesses) < 2:
+            return False
         found: dict[Value | None, int] = {}
         written: set[Value | None] = set()
-        for op in [nested for each in ops for nested in each.walk() if isinstance(nested, MemoryOp)]:
+        for op in accesses:
             root = self.alias.underlying_object(op.address)
             found[root] = found.get(root, 0) + 1
             if has_effect(op, Effect.WRITE):
@@ -113,7 +120,7 @@ class _KeptBarriers(Rewriter):
         ops = loop.body.ops
         exits = [i for i, op in enumerate(ops) if isinstance(op, If) and has_early_exit(op)]
         if isinstance(loop, For):
-            return bool(exits) and self.clashes(ops)
+            return bool(exits) and self.clashes(_accesses(ops))
         if len(exits) != 1:
             return bool(exits)
         op = ops[exits[0]]
@@ -124,8 +131,8 @@ class _KeptBarriers(Rewriter):
 
     def _is_apart(self, op: If) -> bool:
         """Whether nothing may be left in the branches of ``op``."""
-        touches = _accesses if any(isinstance(loop, Loop) for loop in self.loops) else self.clashes
-        return bool(self.loops) and touches([op])
+        touches = bool if any(isinstance(loop, Loop) for loop in self.loops) else self.clashes
+        return bool(self.loops) and touches(_accesses([op]))
 
     def _for(self, op: For, b: Builder) -> None:
         b.loc = op.loc

@@ -178,29 +178,27 @@ FUNCTION_PARTS = (Scalar, Pointer, Tile, TensorView, TileView, Token)
 
 
 class WrittenType:
-    """A type that writers number, which is equal to no other."""
+    """A type that writers number, which is equal to no other. ``known`` are its parts by version."""
 
-    def __init__(self, type: Type, known: WrittenTypes) -> None:
-        self.type, self._known = type, known
-        self._parts: dict[int, tuple[bytes, list[tuple[WrittenType, bytes]]]] = {}  # by version
+    def __init__(self, type: Type, all: WrittenTypes) -> None:
+        self.type, self._all = type, all
+        self.known: dict[int, tuple[bytes, list[tuple[WrittenType, bytes]]]] = {}
 
     def parts(self, minor: int) -> tuple[bytes, list[tuple[WrittenType, bytes]]]:
         """Its entry in the Type section: how it begins, types that stand for their numbers there, and what is behind
         each. VersionError when too new."""
-        found = self._parts.get(minor)
-        if found is None:
-            make = _PARTS.get(type(self.type))
-            if make is None:
-                raise TileIRError(f"{self.type!r} is no type of Tile IR")
-            begin, parts = b"", list[tuple[WrittenType, bytes]]()
-            for part in make(self.type, minor):
-                if not isinstance(part, bytes):
-                    parts.append((self._known.get(part), b""))
-                elif parts:
-                    parts[-1] = parts[-1][0], parts[-1][1] + part
-                else:
-                    begin += part
-            found = self._parts[minor] = begin, parts
+        make = _PARTS.get(type(self.type))
+        if make is None:
+            raise TileIRError(f"{self.type!r} is no type of Tile IR")
+        begin, parts = b"", list[tuple[WrittenType, bytes]]()
+        for part in make(self.type, minor):
+            if not isinstance(part, bytes):
+                parts.append((self._all.get(part), b""))
+            elif parts:
+                parts[-1] = parts[-1][0], parts[-1][1] + part
+            else:
+                begin += part
+        found = self.known[minor] = begin, parts
         return found
 
 

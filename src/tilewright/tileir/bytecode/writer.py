@@ -269,7 +269,7 @@ class _Writer:
     def type_table(self) -> bytes | None:
         minor, numbers, entries = self.minor, self.types, list[bytes]()
         for t in numbers.all:  # which grow, by the parts of types, meanwhile
-            entry, parts = t.parts(minor)
+            entry, parts = t.known.get(minor) or t.parts(minor)
             for part, rest in parts:
                 entry += VARINTS[numbers[part]] + rest
             entries.append(entry)

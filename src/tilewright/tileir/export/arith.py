@@ -57,7 +57,7 @@ def _binary(e: Emitter, op: Any) -> Value:
     dtype = lhs.type.dtype
     if dtype.is_float:
         return _FLOATS[kind](e, op)
-    if kind is not arith.Mul and (along := _counting(rhs)):
+    if kind is not arith.Mul and type(rhs.owner) in _COUNTING and (along := _counting(rhs)):
         across = _counting(lhs)
         if along & across if kind is arith.Add else across <= along:
             return _of_counts(e, op)
@@ -77,6 +77,7 @@ def _counting(value: core.Value) -> frozenset[int]:
 
 
 _ALIKE, _NONE = (shape.Broadcast, arith.Cast), frozenset[int]()
+_COUNTING = (*_ALIKE, shape.Iota, shape.Reshape)
 
 
 def _of_counts(e: Emitter, op: arith.Add | arith.Sub) -> Value:

@@ -110,7 +110,7 @@ class Emitter(dict[core.Value, Value]):
     tokens: Tokens
 
     def __init__(self, minor: int, kernel: Kernel, body: Block) -> None:
-        self.minor, self.kernel = minor, kernel
+        self.minor, self.kernel, self.may_use_tma = minor, kernel, kernel.may_use_tma
         self.frames = [OpenBlock(kernel.function.body, body, {}, False)]
         self.block, self.known = body, self.frames[0].known
         self.tiles = _TILES[minor]
@@ -122,7 +122,8 @@ class Emitter(dict[core.Value, Value]):
         self.op: core.Op | None = None
 
     def __missing__(self, value: core.Value) -> Value:
-        return self.splat(self.splats[value])
+        splat = self.splats[value]
+        return self.known.get(splat) or self.splat(splat)
 
     def result(self, op: core.Op) -> Tile:
         """The type of the result of ``op``."""
@@ -163,7 +164,8 @@ class Emitter(dict[core.Value, Value]):
         found = self.known.get(splat)
         if found is None:
             s, bits, shape = splat
-            self.require(s)
+            if s.since > self.minor:
+                self.require(s)
             data = (b"\xff" if bits else b"\0") if s.bits == 1 else bits.to_bytes(s.bytes, "little")
             found = self.known[splat] = make["constant"](self, {}, tile_of(s, shape), value=data)
         return found

@@ -140,16 +140,13 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
 
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView, made: TensorView) -> Value:
-    t = op.type
-    given: list[Any] = [*op.shape, *op.strides]  # those that are dynamic
-    dtypes, index = [v.type.dtype for v in given], t.index_dtype
-    if e.kernel.negative_strides or (set(dtypes) != {index} and any(dtype.bitwidth > 32 for dtype in dtypes)):
+    t, given = op.type, [*op.shape, *op.strides]  # those that are dynamic
+    index, most = t.index_dtype, max(32, t.index_dtype.bitwidth)
+    if e.kernel.negative_strides or [v for v in given if v.tile.element.bitwidth > most]:
         index = int64
-    left = iter([convert(e, e[v], dtype, index) if dtype is not index else e[v] for v, dtype in zip(given, dtypes)])
-    shape, strides = (
-        [next(left) if n is None else e.constant(index, n) for n in declared if n is None or n <= 0]
-        for declared in (t.shape, t.strides)
-    )
+    left = iter([e[v] if (dtype := v.tile.element) is index else convert(e, e[v], dtype, index) for v in given])
+    shape = [next(left) if n is None else e.constant(index, n) for n in t.shape if n is None or n <= 0]
+    strides = [next(left) if n is None else e.constant(index, n) for n in t.strides if n is None or n <= 0]
     return make["make_tensor_view"](e, {"base": e[op.base], "dynamicShape": shape, "dynamicStrides": strides}, made)
 
 
@@ -189,7 +186,7 @@ def _wide(e: Emitter, value: core.Value) -> Value:
 
 def _viewed(e: Emitter, op: Any) -> dict[str, Any]:
     """The order, the hints and the promises of an access to a view."""
-    tma = op.allow_tma if e.kernel.may_use_tma and _may_use_tma(e, op) else False
+    tma = op.allow_tma if e.may_use_tma and _may_use_tma(e, op) else False
     found = _hinted(e, op, tma)
     found["inbounds"] = op.in_bounds if e.minor >= 4 else ()
     return found
