@@ -15,8 +15,11 @@ import pytest
 import tilewright as ct
 from tilewright.frontend.cpp.toolchain import find_compiler
 
-hypothesis.settings.register_profile("untimed", deadline=None)  # no test is about how long it takes
-hypothesis.settings.load_profile("untimed")
+# No test is about how long it takes, and all runs have the same examples.
+hypothesis.settings.register_profile(
+    "same", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("same")
 
 # The collector goes through all objects of a generation, those of all collected tests among them with Python's own
 # thresholds. See also pytest_collection_finish.

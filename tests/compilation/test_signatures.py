@@ -177,7 +177,7 @@ PARAMETERS = st.recursive(LEAVES, lambda inner: st.builds(TupleConstraint, st.li
 
 
 @given(st.lists(PARAMETERS, max_size=4), st.sampled_from(["f", "f_Kt2_Sf32", "_K", "tile_K3"]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_names_spell_out_signatures(parameters: list[Any], name: str) -> None:
     signature = KernelSignature(parameters, V2).with_mangled_symbol(name)
     assert signature.symbol == mangle_kernel_name(name, signature)
@@ -234,7 +234,7 @@ def test_names_are_those_of_the_original(text: str) -> None:
 
 
 @given(arrays(("group0", "group1")), arrays(("group1", "group0")))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_names_spell_out_alias_groups(a: ArrayConstraint, b: ArrayConstraint) -> None:
     element = array(1, alias_groups=("group0", "group1"))
     listed = ListConstraint(element, alias_groups=("group2",), elements_may_alias=True)

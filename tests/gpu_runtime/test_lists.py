@@ -136,7 +136,7 @@ LISTS = st.tuples(*[st.lists(ARRAYS, min_size=1, max_size=8)] * 3)
 LAUNCHES = st.lists(st.tuples(LISTS, st.integers(0, 1), st.sampled_from(WAYS)), max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(launches=LAUNCHES, moves=st.lists(st.integers(0, 3), max_size=3))
 def test_every_launch_finds_its_arrays(kernel: GpuExecutable, launches: list[Any], moves: list[int]) -> None:
     """Lists of any lengths and layouts in turns, and the same arrays at other addresses."""

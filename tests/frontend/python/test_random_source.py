@@ -150,7 +150,7 @@ def helper(p: Any, q: Any) -> Any:
     return q + 1
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(blocks(), st.integers(0, 10**9))
 def test_a_kernel_or_a_tile_error(lines: list[str], serial: int) -> None:
     source = "def kernel(a, n, T: ct.Constant[int]):\n    i = ct.bid(0)\n    x = ct.load(a, (i,), (8,))\n    y = 2\n"
