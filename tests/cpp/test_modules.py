@@ -192,8 +192,10 @@ def test_folders_of_headers_do_not_grow_without_end(tmp_path: Path, monkeypatch:
     modules.requested("", "a.cu", ["--use_fast_math", "-default-device", "-O3", "--maxrregcount=64", "-w"], [])
     with pytest.raises(modules.OptionError, match="unknown option --nonsense"):
         modules.requested("", "a.cu", ["--nonsense"], [])
-    first, *_ = [modules.requested("", "a.cu", [], ["a.h", f"int x{i};"]).include_dirs[-1] for i in range(60)]
-    os.utime(first, (1, 1))
+    made = [modules.requested("", "a.cu", [], ["a.h", f"int x{i};"]).include_dirs[-1] for i in range(60)]
+    first = made[0]
+    for i, folder in enumerate(made):  # as clocks of file systems may tick seldom
+        os.utime(folder, (1 + i, 1 + i))
     modules.requested("", "a.cu", [], ["a.h", "int x0;"])  # is used again
     last = [modules.requested("", "a.cu", [], ["a.h", f"int y{i};"]).include_dirs[-1] for i in range(30)]
     assert len(list((tmp_path / "headers").iterdir())) == 64
