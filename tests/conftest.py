@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import hypothesis
 import pytest
@@ -67,12 +68,16 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def clean_imports() -> Iterator[None]:
-    """``cuda.tile`` means what it meant before."""
-    finders, modules = list(sys.meta_path), dict(sys.modules)
+    """Nothing of ``cuda`` is imported, whatever ran before, and afterwards it means what it meant before."""
+
+    def imported() -> dict[str, ModuleType]:
+        return {name: m for name, m in sys.modules.items() if name == "cuda" or name.startswith("cuda.")}
+
+    finders, modules = list(sys.meta_path), imported()
+    for name in modules:
+        del sys.modules[name]
     yield
     sys.meta_path[:] = finders
-    for name in [m for m in sys.modules if m == "cuda" or m.startswith("cuda.")]:
-        if name in modules:
-            sys.modules[name] = modules[name]
-        else:
-            del sys.modules[name]
+    for name in imported():
+        del sys.modules[name]
+    sys.modules.update(modules)
