@@ -3,6 +3,7 @@ objects of instructions, their checks, and formatting them afterwards."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -93,7 +94,8 @@ class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
 
     def __init__(self, block: ir.Block) -> None:
         super().__init__(block)
-        self._count = 0
+        # Of the function, which may have several builders.
+        self._numbers = vars(block.function).setdefault("numbers", itertools.count(1))
         self._computed: list[Computed] = []
         self._line = ""  # that of the source, as instructions end
 
@@ -141,8 +143,7 @@ class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
         return made
 
     def _new_name(self) -> str:
-        self._count += 1
-        return f"%${self._count}"
+        return f"%${next(self._numbers)}"
 
     def _insert_written(self, made: Written) -> None:
         self._block.instructions.insert(self._anchor, made)
@@ -171,6 +172,35 @@ class TextBuilder(ir.IRBuilder):  # type: ignore[misc]
         self, cond: ir.Value, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()
     ) -> Written:
         return self.write(lhs.type, "select", (cond, lhs, rhs), f"select {_given((cond, lhs, rhs))}")
+
+    def load(
+        self, ptr: ir.Value, name: str = "", align: int | None = None, typ: ir.Type | None = None
+    ) -> ir.Instruction:
+        if typ is None:  # a stack variable knows it
+            return super().load(ptr, name, align)
+        how = "" if align is None else f", align {align}"
+        return self.write(typ, "load", (ptr,), f"load {typ}, {_given((ptr,))}{how}")
+
+    def gep(
+        self,
+        ptr: ir.Value,
+        indices: Sequence[ir.Value],
+        inbounds: bool = False,
+        name: str = "",
+        source_etype: ir.Type | None = None,
+    ) -> ir.Instruction:
+        if source_etype is None or inbounds:
+            return super().gep(ptr, indices, inbounds, name, source_etype)
+        operands = ptr, *indices
+        return self.write(ptr.type, "getelementptr", operands, f"getelementptr {source_etype}, {_given(operands)}")
+
+    def insert_element(self, vector: ir.Value, value: ir.Value, idx: ir.Value, name: str = "") -> Written:
+        operands = vector, value, idx
+        return self.write(vector.type, "insertelement", operands, f"insertelement {_given(operands)}")
+
+    def shuffle_vector(self, vector1: ir.Value, vector2: ir.Value, mask: ir.Constant, name: str = "") -> Written:
+        operands, type_ = (vector1, vector2, mask), ir.VectorType(vector1.type.element, mask.type.count)
+        return self.write(type_, "shufflevector", operands, f"shufflevector {_given(operands)}")
 
     def extract_value(self, agg: ir.Value, idx: int, name: str = "") -> Written:
         return self.compute(agg.type.elements[idx], "extractvalue", (agg,), "extractvalue ", f", {idx}")
@@ -210,7 +240,8 @@ def _comparison(sign: str) -> Callable[..., Written]:
     def method(self: TextBuilder, cmpop: str, lhs: ir.Value, rhs: ir.Value, name: str = "") -> Written:
         kind = _COMPARISONS[cmpop]
         text = f"icmp {kind if kind in ('eq', 'ne') else sign + kind} {lhs.type} {lhs.get_reference()}, "
-        return self.write(_I1, "icmp", (lhs, rhs), text + rhs.get_reference())
+        made = ir.VectorType(_I1, lhs.type.count) if isinstance(lhs.type, ir.VectorType) else _I1
+        return self.write(made, "icmp", (lhs, rhs), text + rhs.get_reference())
 
     return method
 

@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from tilewright.backends.branches import phi_of
 from tilewright.backends.external import call_external, defined_once, mangled
+from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.vector.features import HostFeatures
 from tilewright.backends.vector.types import F32, F64, I1, I32, I64, Number, Splat, scalar_of, with_lanes
 
@@ -81,7 +82,7 @@ class VectorBuilder:
         attributes = ("nounwind", "readnone", *(("noinline", "cold") if cold else ()))
 
         def emit(function: ir.Function) -> None:
-            inner = VectorBuilder(ir.IRBuilder(function.append_basic_block("entry")), self.lanes, self.features)
+            inner = VectorBuilder(TextBuilder(function.append_basic_block("entry")), self.lanes, self.features)
             inner.builder.ret(body(*(Val(inner, a) for a in function.args)).value)
 
         type_ = ir.FunctionType(types[0], types)

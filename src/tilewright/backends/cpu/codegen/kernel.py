@@ -45,6 +45,7 @@ from tilewright.backends.cpu.loops.groups import block_work
 from tilewright.backends.cpu.loops.pipeline import loop_form
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.native.lines import SourceLines
+from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.vector.types import F64, I8, I32, I64
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float64
@@ -106,15 +107,15 @@ def _block_function(function: Function, llvm_function: ir.Function, processor: P
     entry = llvm_function.append_basic_block("entry")
     start = llvm_function.append_basic_block("start")
     exit_ = llvm_function.append_basic_block("exit")
-    state = State(ir.IRBuilder(start), processor, scratch, context, worker, _emit_block, entry, exit_)
+    state = State(TextBuilder(start), processor, scratch, context, worker, _emit_block, entry, exit_)
     if lines or switch("TILEWRIGHT_DEBUG_INFO"):
         state.lines = SourceLines(llvm_function.module, llvm_function, function, "LineTablesOnly")
         state.lines.locate(state.builder, None)
     _bind_grid(state, number)
     _bind_arguments(state, function, arguments)
     _emit_block(state, function.body)
-    ir.IRBuilder(entry).branch(start)
-    ir.IRBuilder(exit_).ret_void()
+    TextBuilder(entry).branch(start)
+    TextBuilder(exit_).ret_void()
     return state
 
 

@@ -14,6 +14,7 @@ from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.loops.dot import LANES, VECTORS, DotInstruction, Product
 from tilewright.backends.external import call_external
+from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.vector.types import F32, I8, I16, I32, I64
 
 _ROWS = 4  # of accumulators: with 4 vectors each, 16 of the 32 registers, beside 4 for the panel and those for x
@@ -54,7 +55,7 @@ class DotKernel:
         return self.vectors * LANES
 
     def emit(self) -> None:
-        builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        builder = TextBuilder(self.function.append_basic_block("entry"))
         nest = Nest(builder)
         self.begin(builder)
         if self.x_widened:
@@ -72,7 +73,7 @@ class DotKernel:
 
     def emit_interleave(self) -> None:
         """Instead, the body of a function that only writes y, rearranged, to work."""
-        builder, self.panels = ir.IRBuilder(self.function.append_basic_block("entry")), self.work
+        builder, self.panels = TextBuilder(self.function.append_basic_block("entry")), self.work
         nest = Nest(builder)
         self._pack_panel(nest, nest.begin(self.n, self.columns) if self.n > self.columns else 0)
         nest.close()

@@ -14,6 +14,7 @@ from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.loops.dot import Product
 from tilewright.backends.external import call_external
+from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.vector.types import F32, F64, I32, I64, resized
 from tilewright.ir.dtypes import DType, float64
 
@@ -102,7 +103,7 @@ class Kernel:
         return blocking(state, p)
 
     def emit(self) -> None:
-        builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        builder = TextBuilder(self.function.append_basic_block("entry"))
         nest = Nest(builder)
         column = nest.begin(self.n, self.block.columns) if self.n > self.block.columns else 0
         if self.m == self.block.rows:

@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from tilewright.backends.branches import phi_of
 from tilewright.backends.cpu.codegen.index import Index, as_value
+from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.vector.types import I64
 
 
@@ -51,7 +52,7 @@ class Nest:
         It runs over start in any case, unless it is ``guarded``.
         """
         header = self.builder.append_basic_block(self._name)
-        builder = ir.IRBuilder(header)
+        builder = TextBuilder(header)
         builder.debug_metadata = self.builder.debug_metadata
         induction = builder.phi(I64)
         self._loops.append(_Loop(header, induction, count, step, start, guarded))

@@ -11,6 +11,7 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.target import Processor
+from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.vector import VectorEmitter, storage_type
 from tilewright.backends.vector.types import I8, I64, resized
 from tilewright.ir.core import Block, Op, Value
@@ -69,7 +70,7 @@ class State:
 
     def slot(self, type_: ir.Type, count: int = 1) -> ir.Value:
         """A stack variable; LLVM turns it into registers where it can."""
-        builder = ir.IRBuilder(self.entry)
+        builder = TextBuilder(self.entry)
         builder.position_at_start(self.entry)
         return builder.alloca(type_, count)
 
