@@ -68,6 +68,12 @@ def totals(x, out, last, S: ct.Constant[int], C: ct.Constant[int]):
     ct.store(last, (0, 0), total)
 
 
+@ct.kernel
+def picked(table, rows, out, R: ct.Constant[int], C: ct.Constant[int]):
+    at = ct.load(rows, (ct.bid(0),), (R,))
+    ct.store(out, (ct.bid(0), 0), ct.gather(table, (at[:, None], ct.arange(C, dtype=ct.int32)[None, :])))
+
+
 DTYPES = [np.int8, np.float16, ml_dtypes.bfloat16, np.float32, np.int64, np.float64]
 
 
@@ -147,6 +153,15 @@ def test_sums_that_are_kept_on_the_way(skip: int) -> None:
 def test_transposed(skip: int) -> None:
     x = values(64 * 96, np.float32).reshape(64, 96)
     agree(turned, (2, 3), [x], values(64 * 96, np.float32, skip).reshape(96, 64), (32,))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("skip", [0, 5])
+@pytest.mark.parametrize("last", [19, 20, -1])  # two of which the table does not have
+def test_rows_that_are_picked(dtype: Any, skip: int, last: int) -> None:
+    table, rows = values(20 * 96, dtype, 3).reshape(20, 96), np.arange(12, dtype=np.int32)[::-1].copy()
+    rows[7] = last
+    agree(picked, (3,), [table, rows], values(12 * 64, dtype, skip).reshape(12, 64), (4, 64))
 
 
 def test_what_is_streamed() -> None:

@@ -59,6 +59,36 @@ def test_the_widest_element_fills_a_register(vector_bytes: int, lanes: int) -> N
     assert chosen(wide, vector_bytes) == (lanes, 1)
 
 
+@pytest.mark.parametrize(
+    ("offsets", "lanes"),
+    [
+        ("add(%wide, %row)", 16),
+        ("add(%row, %wide)", 16),
+        ("mul(%wide, %row)", 8),
+        ("add(%wide, %wide)", 8),
+        ("sub(%row, %wide)", 8),
+    ],
+)
+def test_pointers_to_neighbours_fill_no_registers(offsets: str, lanes: int) -> None:
+    """They are eight bytes wide, and one of them is enough."""
+    nest = f"""
+      %n = constant() {{value = 7, type = !i64[16,1]}} : i64[16,1]
+      %first = reshape(%a) {{shape = (1, 1)}} : ptr<f32>[1,1]
+      %z = nest([], [], []) {{buffers = (8256)}} : f32[16,64] {{
+        %base = broadcast(%first) {{shape = (16, 64)}} : ptr<f32>[16,64]
+        %i = iota() {{type = !i32[1,64]}} : i32[1,64]
+        %columns = broadcast(%i) {{shape = (16, 64)}} : i32[16,64]
+        %wide = cast(%columns) {{dtype = i64}} : i64[16,64]
+        %row = broadcast(%n) {{shape = (16, 64)}} : i64[16,64]
+        %offsets = {offsets} : i64[16,64]
+        %m = cmp(%offsets, %row) {{predicate = CmpPredicate.GE}} : i1[16,64]
+        %q = ptr_offset(%base, %offsets) : ptr<f32>[16,64]
+        %v = load(%q, %m, _) : f32[16,64]
+        yield([%v])
+      }}"""
+    assert chosen(nest, 64) == (lanes, 1)
+
+
 def test_bytes_that_stand_several_times_in_a_row_go_by_half_registers() -> None:
     nest = """
       %z = nest([], [], []) {buffers = (8256)} : i8[16,64] {

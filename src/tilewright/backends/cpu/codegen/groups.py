@@ -101,7 +101,7 @@ def emit_loops(state: State, group: Group, body: Body, trimmed: Sequence[Trimmed
             return emit(masked)
         chosen = _conjunction(state, [*shorter.conditions])
         assert chosen is not None
-        return choose(state.builder, chosen, lambda: _emit_trimmed(state, group, shorter), lambda: emit(True))
+        return choose(state.builder, chosen, lambda: _emit_trimmed(state, group, shorter, {}), lambda: emit(True))
 
     def checked(masked: bool) -> list[ir.Value]:
         if fusible is None:
@@ -117,14 +117,14 @@ def emit_loops(state: State, group: Group, body: Body, trimmed: Sequence[Trimmed
     past = next((t for t in trimmed if t.streaming), None)
     if past is None:
         return cached()
-    chosen = _conjunction(state, [*past.conditions, *([] if fusible is None else [fusible])])
+    chosen = _conjunction(state, [*past.conditions, *unmasked.values(), *([] if fusible is None else [fusible])])
     assert chosen is not None
-    return choose(state.builder, chosen, lambda: _emit_trimmed(state, group, past), cached)
+    return choose(state.builder, chosen, lambda: _emit_trimmed(state, group, past, unmasked), cached)
 
 
-def _emit_trimmed(state: State, group: Group, trimmed: Trimmed) -> list[ir.Value]:
+def _emit_trimmed(state: State, group: Group, trimmed: Trimmed, unmasked: dict[Op, ir.Value]) -> list[ir.Value]:
     loops = Nest(state.builder, "streaming" if trimmed.streaming else "trimmed")
-    elements = Elements(state, loops, False, streaming=trimmed.streaming)
+    elements = Elements(state, loops, False, unmasked, streaming=trimmed.streaming)
     return list(trimmed.body(elements, group.lanes, group.visit))
 
 

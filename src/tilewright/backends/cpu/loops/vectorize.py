@@ -9,14 +9,22 @@ from typing import ClassVar
 from tilewright.backends.cpu.loops.combiner_identity import identity_element
 from tilewright.backends.cpu.loops.fused import loop_values, root_of
 from tilewright.backends.cpu.loops.groups import CHEAP, element_cost
-from tilewright.backends.cpu.loops.kinds import LARGEST_SQUARE, SMALLEST_SQUARE, is_array_tile, is_fusible
+from tilewright.backends.cpu.loops.kinds import (
+    ELEMENTWISE,
+    LARGEST_SQUARE,
+    SMALLEST_SQUARE,
+    is_array_tile,
+    is_fusible,
+    is_widening,
+)
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import is_ordered
+from tilewright.ir.ops.arith import Add
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.loops import LoopNest, WritePart
-from tilewright.ir.ops.memory import Assert, Store, StoreView
-from tilewright.ir.ops.shape import REARRANGING, Extract, Permute
+from tilewright.ir.ops.memory import Assert, Load, Store, StoreView
+from tilewright.ir.ops.shape import REARRANGING, Broadcast, Constant, Extract, Iota, Permute, PtrOffset, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
@@ -59,7 +67,7 @@ class VectorizeNests(InPlacePass):
         root = root_of(nest)
         if root is not None and not isinstance(root, _BY_VECTORS):
             return 1
-        widest = widest_bytes(values)
+        widest = widest_bytes([root.value] if isinstance(root, Store) and row_step(root.ptrs) == 1 else values)
         if widest == 1 and self.vector_bytes > _SAFE_BYTES and any(map(_rearranges, nest.body.ops)):
             return _SAFE_BYTES
         return max(1, self.vector_bytes // widest)
@@ -78,7 +86,10 @@ _BY_VECTORS = (StoreView, Store, Reduce, Scan, WritePart, Assert, Mma, MmaScaled
 
 
 def widest_bytes(values: Sequence[Value]) -> int:
-    """The size of the largest element among ``values`` and what they are computed from in the same loops."""
+    """The size of the largest element among ``values`` and what they are computed from in the same loops.
+
+    Pointers to neighbours, and whether these are there, need no vectors.
+    """
     tiles = (v.tile for v in reachable(values, _computed_from))
     return max((element_bytes(t.dtype) for t in tiles if t.size > 1), default=1)
 
@@ -87,7 +98,33 @@ def _computed_from(value: Value) -> list[Value]:
     op = value.op
     if op is None or not is_fusible(op) or is_array_tile(value) or value.tile.size == 1:
         return []
+    if isinstance(op, Load) and row_step(op.ptrs) == 1:
+        return [] if op.padding is None else [op.padding]
     return [v for v in op.operands if isinstance(v.type, TileType)]
+
+
+def row_step(value: Value, known: dict[Value, int | None] | None = None) -> int | None:
+    """By how much neighbours in rows of ``value`` differ, in elements for pointers; None when unknown."""
+    known, op = {} if known is None else known, value.op
+    if value.tile.size == 1 or value.tile.shape[-1] == 1 or isinstance(op, Constant):
+        return 0
+    if isinstance(op, Iota):
+        return 1
+    if value not in known:
+        known[value] = None if op is None else _row_step(op, known)
+    return known[value]
+
+
+def _row_step(op: Op, known: dict[Value, int | None]) -> int | None:
+    moves = _moves(op) or (isinstance(op, Reshape) and op.x.tile.shape[-1:] != op.result.tile.shape[-1:])
+    if moves or type(op) not in (*ELEMENTWISE, Broadcast, Reshape):
+        return None
+    steps = [row_step(v, known) for v in op.operands if isinstance(v.type, TileType)]
+    if not any(step != 0 for step in steps):
+        return 0
+    if isinstance(op, (Broadcast, Reshape)) or is_widening(op):
+        return steps[0]
+    return sum(s for s in steps if s is not None) if isinstance(op, (Add, PtrOffset)) and None not in steps else None
 
 
 def _goes_along(op: Reduce | Scan, lanes: int) -> bool:
