@@ -254,6 +254,7 @@ REFUSED = [
     (np.zeros(N, "M8[s]"), TypeError, "datetime64[s], which tile code does not have; pass x.view('int64')"),
     (np.array(["a"] * N), TypeError, "make it an array of numbers"),
     (np.zeros(N, [("x", "f4"), ("y", "i2")]), TypeError, "pass one of its fields"),
+    (np.zeros(N, ml_dtypes.int4), TypeError, "int4, which tile code does not have; convert it with x.astype"),
     (np.zeros(N, ">f4"), ValueError, "byte order '>'"),
     (np.frombuffer(bytes(4 * N + 1), np.float32, N, 1), ValueError, "multiple of its element size"),
     (np.zeros(N, [("x", "f4"), ("y", "i2")])["x"], ValueError, "stride of 6 bytes along axis 0"),

@@ -79,6 +79,7 @@ def closer(found: Any) -> bool:
 
 STREAMS = [None, 0, 7, 1 << 40, SimpleNamespace(cuda_stream=9), SimpleNamespace(ptr=11), "0", -1, True]
 STREAMS += [SimpleNamespace(cuda_stream=None, ptr=3), SimpleNamespace(__cuda_stream__=lambda: (0, 5)), object()]
+STREAMS.append(type("CUstream", (), {"__module__": "cuda.bindings.driver", "__int__": lambda self: 13})())
 BASE = np.zeros(80, np.float32)
 READ_ONLY = BASE[16:]
 READ_ONLY.flags.writeable = False

@@ -190,6 +190,8 @@ _IMPORTS = {"lib": "from tilewright import lib", "math": "import math"}
 # Attributes that arrays have elsewhere, as above.
 _OF_ARRAYS = {
     "numel": "the product of the entries of x.shape",
+    "load": "ct.load(x, index, shape)",
+    "store": "ct.store(x, index, tile)",
     "size": "the product of the entries of x.shape",
     "T": "ct.load with order='F', or ct.transpose of a loaded tile",
 }

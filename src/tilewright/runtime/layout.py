@@ -124,7 +124,8 @@ def _dtype_advice(dtype: Any) -> str:
     for start, advice in _TORCH_ADVICE.items():
         if str(dtype).startswith(start):
             return f"; {advice}"
-    return f"; {_KIND_ADVICE.get(getattr(dtype, 'kind', ''), 'convert it with x.astype(...)')}"
+    kind = "" if getattr(dtype, "fields", ()) is None and dtype.kind == "V" else getattr(dtype, "kind", "")
+    return f"; {_KIND_ADVICE.get(kind, 'convert it with x.astype(...)')}"  # numbers of ml_dtypes are of kind V
 
 
 def contiguous_strides(shape: tuple[int, ...], unit: int = 1) -> tuple[int, ...]:

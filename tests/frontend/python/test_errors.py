@@ -206,6 +206,14 @@ def deletion(a):
     del x  # HERE
 
 
+def load_of_an_array(a):
+    a.load((0, 0), (8, 16))  # HERE
+
+
+def load_of_memory(a):
+    a.get_raw_memory().load(0)  # HERE
+
+
 def static_assertion(a):
     ct.static_assert(a.ndim == 3, f"rank {a.ndim}")  # HERE
 
@@ -249,6 +257,8 @@ CASES: tuple[tuple[Callable[..., Any], type[ct.TileError], str, str], ...] = (
     (latency, ct.TileValueError, "11", "between 1 and 10"),
     (sum_of_arrays, ct.TileTypeError, "a + a", "load tiles of arrays with ct.load"),
     (size_of_an_array, ct.TileTypeError, "a.size", "the product of the entries of x.shape"),
+    (load_of_an_array, ct.TileTypeError, "a.load", "write ct.load(x, index, shape)"),
+    (load_of_memory, ct.TileTypeError, "a.get_raw_memory().load", "load_offset"),
     (mean_of_an_array, ct.TileTypeError, "a.mean", "load a tile with ct.load first"),
     (product_of_vectors, ct.TileTypeError, "x", "x[None, :] is a row"),
     (vector_to_columns, ct.TileTypeError, "(16, 4)", "new axes come from x[:, None]"),

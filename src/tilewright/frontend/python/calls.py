@@ -146,7 +146,7 @@ def _why_not(function: Any) -> tuple[str, type[TileError]]:
     """The error for a callee that tile code does not have."""
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or describe(function)
     module = getattr(function, "__module__", None)
-    if getattr(function, "is_tile_kernel", False):
+    if getattr(function, "is_tile_kernel", False) and not isinstance(function, type):
         return (
             f"{name} is a kernel; a kernel cannot be called from tile code. Move the shared code into a plain function",
             TileTypeError,

@@ -146,6 +146,8 @@ def attribute(t: ValueSemantics, value: Any, name: str) -> Any:
         advice = suggestions.instead_of_attribute(name, (*ATTRIBUTES[Tile], *METHODS[Tile]))
     elif isinstance(value, Array):
         advice = suggestions.instead_of_attribute_of_arrays(name, (*ATTRIBUTES[Array], *METHODS[Array]))
+    elif type(value) in METHODS:
+        advice = f"; it has {', '.join(METHODS[type(value)])}"
     elif isinstance(value, enum.EnumMeta):
         advice = suggestions.instead_of(name, value.__members__, f"{value.__name__}.") or _choices(value)
     elif hasattr(value, name):  # of Python, such as an instance of an ordinary class

@@ -81,7 +81,7 @@ class ValueSemantics:
             return strict_constant(self, value)
         if isinstance(value, (list, set, dict, bytes, bytearray, complex)) and not isinstance(value, Keywords):
             kind, advice = type(value).__name__, "make it a tuple or a number"
-            if isinstance(value, (dict, list)):
+            if isinstance(value, (dict, list)) and name.isidentifier():
                 advice = f"read it while the kernel is compiled, as in ct.static_eval({name}[...])"
             self.fail(f"{name!r} is a {kind}, which tile code cannot use; {advice}")
         if not isinstance(value, type) and (hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__")):
@@ -98,9 +98,6 @@ class ValueSemantics:
 
     def operator(self, key: str, *values: Any) -> Any:
         """An operator of which at least one operand is a tile."""
-        for v in values:
-            if not isinstance(v, Tile) and not is_number(v):
-                self.fail(f"{describe(v)} cannot be combined with a tile here")
         return OPERATORS[key](self, *values)
 
     def binary(self, entry: tuple[str, Callable[[Any, Any], Any], str], x: Any, y: Any) -> Any:

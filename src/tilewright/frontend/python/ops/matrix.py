@@ -104,7 +104,8 @@ def _mma_scaled(ctx: Context, x: Any, x_scale: Any, y: Any, y_scale: Any, acc: A
     blocks = MMA_SCALED_BLOCKS.get((a.dtype.short, s.dtype.short))
     if a.dtype is not b.dtype or s.dtype is not u.dtype or blocks is None or c.dtype.short != "f32":
         ctx.fail(
-            f"mma_scaled of {a.dtype} (scale {s.dtype}) by {b.dtype} (scale {u.dtype}) into {c.dtype} is not possible"
+            f"mma_scaled of {a.dtype} (scale {s.dtype}) by {b.dtype} (scale {u.dtype}) into {c.dtype} is not possible: "
+            "the operands have one dtype, such as float8_e4m3fn, the scales one, as float8_e8m0fnu, and acc float32"
         )
     if min(t.ndim for t in (a, b, c, s, u)) < 2:
         ctx.fail("mma_scaled needs tiles of two or more dimensions")
