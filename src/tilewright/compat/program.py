@@ -24,11 +24,11 @@ from tilewright.gpu_runtime.driver import device_count
 
 def add_program(parser: argparse.ArgumentParser) -> None:
     """The options that say which program to run, and how."""
-    parser.add_argument("--device", choices=["cpu"], help="run torch CUDA tensors and CuPy arrays on the CPU")
+    parser.add_argument("--device", choices=["cpu"], help="keep what is allocated on a GPU in memory of the CPU")
     parser.add_argument("--replace", action="store_true", help="use tilewright even where cuda.tile is installed")
     parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM names a module, such as pytest")
     parser.add_argument("program", metavar="PROGRAM")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program").required = False
 
 
 def run_program(
