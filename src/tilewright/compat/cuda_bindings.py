@@ -37,17 +37,6 @@ class Handle(int):
     """A pointer, a stream or another object of the CUDA API."""
 
 
-class EventHandle(Handle):
-    """An event."""
-
-    time: Event
-
-    def __new__(cls, *_: Any) -> EventHandle:
-        event = super().__new__(cls, next(_numbers))
-        event.time = Event()
-        return event
-
-
 _numbers = itertools.count(0x100)
 _blocks: dict[int, tuple[int, Any]] = {}  # by address: the size, and what holds the memory
 _addresses: list[int] = []  # the same addresses, sorted
@@ -181,9 +170,9 @@ ATTRIBUTES = {_words(name).lower(): value for name, value in _ATTRIBUTES.values(
 
 _of_both: dict[str, Callable[..., Any]] = {
     **_each("StreamCreate StreamCreateWithFlags StreamCreateWithPriority", new_stream),
-    **_each("EventCreate EventCreateWithFlags", EventHandle),
-    "EventRecord": lambda event, stream=0: submit(stream, event.time.record),
-    "EventElapsedTime": lambda start, end: start.time.elapsed_time(end.time),
+    **_each("EventCreate EventCreateWithFlags", Event),
+    "EventRecord": lambda event, stream=0: submit(stream, event.record),
+    "EventElapsedTime": Event.elapsed_time,
     "StreamBeginCapture": begin_capture,
     "StreamEndCapture": end_capture,
     "GraphInstantiate": lambda graph, *_: graph,
@@ -267,7 +256,7 @@ def modules() -> Iterator[types.ModuleType]:
     handles = _each("CUstream CUdeviceptr CUcontext CUdevice CUgraph CUgraphExec", Handle)
     attributes = {f"CU_DEVICE_ATTRIBUTE_{_words(name).upper()}": n for n, (name, _) in _ATTRIBUTES.items()}
     driver = handles | {
-        "CUevent": EventHandle,
+        "CUevent": Event,
         "CUresult": CUresult,
         "CUdevice_attribute": IntEnum("CUdevice_attribute", attributes),
         "CUstream_flags": IntEnum("CUstream_flags", {"CU_STREAM_DEFAULT": 0, "CU_STREAM_NON_BLOCKING": 1}),
@@ -286,7 +275,7 @@ def modules() -> Iterator[types.ModuleType]:
         "cudaStreamNonBlocking": 1,
         "cudaEventDisableTiming": 2,
         "cudaStream_t": Handle,
-        "cudaEvent_t": EventHandle,
+        "cudaEvent_t": Event,
     }
     for name in ("cuda.bindings.driver", "cuda.cuda"):
         yield _module(name, _of_driver, **driver)

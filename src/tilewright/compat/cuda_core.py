@@ -4,97 +4,70 @@ from __future__ import annotations
 
 import importlib
 import types
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tilewright.compat import cuda_bindings as api
+from tilewright.compat import torch_cpu
 from tilewright.compat.torch_cpu import PROPERTIES, constantly, nothing
 from tilewright.runtime.streams import stream_handle
 from tilewright.system.imports import replaced
 
-
-class _Capability(NamedTuple):
-    major: int
-    minor: int
+_Capability = namedtuple("_Capability", "major minor")
 
 
-@dataclass
-class EventOptions:
-    timing_enabled: bool | None = False
-    blocking_sync: bool | None = False
-    enable_timing: bool | None = None
-    busy_waited_sync: bool | None = None
-
-
-@dataclass
-class StreamOptions:
-    nonblocking: bool = True
-    priority: int | None = None
-
-
-class Event:
+class Event(torch_cpu.Event):
     """A point in time."""
 
-    is_done = True
+    is_done, is_timing_enabled = True, True
     sync = close = nothing
-
-    def __init__(self, options: EventOptions | None = None) -> None:
-        self.handle = api.EventHandle()
+    handle = property(lambda self: self)
 
     def __sub__(self, start: Event) -> float:
-        return float(start.handle.time.elapsed_time(self.handle.time))
+        return start.elapsed_time(self)
 
 
-class Stream:
+class Stream(api.Handle):
     """A stream whose work has always ended, but for what is called while a graph is built on it."""
 
-    is_nonblocking, priority = True, 0
+    is_nonblocking, is_closed = True, False
     sync = wait = close = nothing
-
-    def __init__(self, handle: int) -> None:
-        self.handle = api.Handle(handle)
-
-    from_handle = classmethod(lambda cls, handle: cls(handle))
+    handle = property(lambda self: self)
     device = property(lambda self: Device())
+    from_handle = classmethod(lambda cls, handle: cls(handle))
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        return 0, int(self.handle)
+        return 0, int(self)
 
-    def record(self, event: Event | None = None, options: EventOptions | None = None) -> Event:
-        event = event or Event(options)
-        api.submit(self, event.handle.time.record)
+    def record(self, event: Event | None = None, options: Any = None) -> Event:
+        event = event or Event()
+        api.submit(self, event.record)
         return event
 
     def create_graph_builder(self) -> GraphBuilder:
         return GraphBuilder(self)
 
 
-class GraphBuilder:
+class GraphBuilder(Stream):
     """A stream whose calls make a graph: launches, copies and fills between ``begin_building`` and ``end_building``."""
 
-    close = nothing
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
-        self.is_building = False
-        self._graph = 0
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        return self.stream.__cuda_stream__()
+    is_building = False
+    stream = property(lambda self: self)
+    _graph = 0
 
     def begin_building(self, mode: str | None = "relaxed") -> GraphBuilder:
-        api.begin_capture(self.stream)
+        api.begin_capture(self)
         self.is_building = True
         return self
 
     def end_building(self) -> GraphBuilder:
-        self._graph = api.end_capture(self.stream)
+        self._graph = api.end_capture(self)
         self.is_building = False
         return self
 
@@ -102,23 +75,17 @@ class GraphBuilder:
         return Graph(self._graph)
 
 
-class Graph:
+class Graph(api.Handle):
     """What a builder has recorded."""
 
     upload = close = nothing
-
-    def __init__(self, handle: int) -> None:
-        self.handle = handle
-
-    def launch(self, stream: Any) -> None:
-        api.replay(self.handle, stream)
+    launch = api.replay
 
 
 class Buffer:
     """Memory, which NumPy, PyTorch and launches see as bytes."""
 
-    is_host_accessible = is_device_accessible = True
-    device_id = 0
+    device_id, is_host_accessible, is_device_accessible = 0, True, True
 
     def __init__(self, handle: int, size: int, mr: Any = None, owner: Any = None) -> None:
         self.handle, self.size, self.memory_resource, self.owner = handle, size, mr, owner
@@ -131,6 +98,9 @@ class Buffer:
         if self.handle and self.memory_resource is not None:
             self.memory_resource.deallocate(self.handle, self.size, stream=stream)
         self.handle = 0
+
+    def __del__(self) -> None:
+        self.close()
 
     def __enter__(self) -> Buffer:
         return self
@@ -155,7 +125,7 @@ class Buffer:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        return {"shape": (self.size,), "typestr": "|u1", "data": (int(self.handle), False), "version": 3}
+        return {"shape": (self.size,), "typestr": "|i1", "data": (int(self.handle), False), "version": 3}
 
     def __dlpack__(self, **options: Any) -> Any:
         return np.asarray(self).__dlpack__(**{n: v for n, v in options.items() if v is not None and n != "stream"})
@@ -167,8 +137,7 @@ class Buffer:
 class MemoryResource:
     """Gives buffers."""
 
-    is_host_accessible = is_device_accessible = True
-    device_id = 0
+    device_id, is_host_accessible, is_device_accessible = 0, True, True
 
     def __init__(self, device_id: Any = 0, options: Any = None) -> None:
         """There is one kind of memory."""
@@ -193,11 +162,11 @@ class Device:
     def __new__(cls, device_id: Any = None) -> Device:
         return _DEVICE
 
-    def create_stream(self, obj: Any = None, options: StreamOptions | None = None) -> Stream:
+    def create_stream(self, obj: Any = None, options: Any = None) -> Stream:
         return Stream(api.new_stream() if obj is None else stream_handle(obj))
 
-    def create_event(self, options: EventOptions | None = None) -> Event:
-        return Event(options)
+    def create_event(self, options: Any = None) -> Event:
+        return Event()
 
     def create_graph_builder(self) -> GraphBuilder:
         return GraphBuilder(self.create_stream())
@@ -233,11 +202,11 @@ def _core() -> Iterator[types.ModuleType]:
     kinds = ("", "Device", "LegacyPinned", "Pinned", "Managed")
     refused = ("launch", "LaunchConfig", "Program", "ProgramOptions", "ObjectCode", "Linker")
     public: dict[str, Any] = {
-        **{c.__name__: c for c in (Device, Stream, StreamOptions, Event, EventOptions, Buffer, Graph, GraphBuilder)},
+        **{c.__name__: c for c in (Device, Stream, Event, Buffer, Graph, GraphBuilder)},
+        **dict.fromkeys(("EventOptions", "StreamOptions"), SimpleNamespace),
         **{f"{kind}MemoryResource": MemoryResource for kind in kinds},
         **{name: _no_gpu_code(name) for name in refused},
-        "LEGACY_DEFAULT_STREAM": Device.default_stream,
-        "PER_THREAD_DEFAULT_STREAM": Device.default_stream,
+        **dict.fromkeys(("LEGACY_DEFAULT_STREAM", "PER_THREAD_DEFAULT_STREAM"), Device.default_stream),
         "system": SimpleNamespace(get_num_devices=constantly(1), num_devices=1),
     }
     for name in ("cuda.core", "cuda.core.experimental"):

@@ -87,8 +87,8 @@ def of_buffers(device, stream) -> None:
     assert stream.record(options=timed) - begin >= 0
     copied = out.copy_to(stream=stream)
     np.testing.assert_array_equal(np.from_dlpack(copied).view(np.float32)[:4], [0.5, 1, 1.5, 2])
-    for buffer in (x, out, copied):
-        buffer.close(stream)
+    with copied, out:
+        x.close(stream)
 
 
 def of_graphs(device, stream) -> None:
