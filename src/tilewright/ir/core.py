@@ -256,7 +256,9 @@ class Block:
             op.drop_regions()
         for op in erased:
             assert not any(r._users for r in op.results), f"{op!r} has uses"
-        if erased:
+        if len(erased) == 1:  # as most passes do, thousands of times
+            self._ops.remove(*erased)
+        elif erased:
             self._ops[:] = [op for op in self._ops if op not in erased]
 
     def keep_args(self, kept: Sequence[bool]) -> None:

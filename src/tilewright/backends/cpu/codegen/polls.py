@@ -30,7 +30,7 @@ def work(block: Block) -> int:
     total = 0
     for op in block.ops:
         if isinstance(op, For):
-            total += 0 if is_polled(op) else (constant_trip_count(op) or 0) * work(op.body)
+            total += _whole_work(op) or 0
         elif not isinstance(op, Loop):
             total += op_work(op) + sum(map(work, op.regions))
     return total
@@ -38,8 +38,13 @@ def work(block: Block) -> int:
 
 def is_polled(op: For) -> bool:
     """Whether the loop may take long."""
-    trips = constant_trip_count(op)
-    return trips is None or trips * max(work(op.body), 1) > _NOT_WORTH
+    return _whole_work(op) is None
+
+
+def _whole_work(op: For) -> int | None:
+    """About how much the loop does in all; None for one that may take long. Bodies are looked at once: loops nest."""
+    trips, each = constant_trip_count(op), work(op.body)
+    return None if trips is None or trips * max(each, 1) > _NOT_WORTH else trips * each
 
 
 def stride(op: For, most: int) -> int:
