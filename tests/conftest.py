@@ -52,6 +52,25 @@ def default_settings() -> Iterator[None]:
         yield
 
 
+def _of_cuda() -> dict[str, ModuleType]:
+    return {name: m for name, m in sys.modules.items() if name == "cuda" or name.startswith("cuda.")}
+
+
+@pytest.fixture(autouse=True)
+def same_process() -> Iterator[None]:
+    """Programs that a test runs in this process may change what it imports, from where, and its environment; the next
+    test finds none of that."""
+    path, finders, environment, modules = list(sys.path), list(sys.meta_path), dict(os.environ), _of_cuda()
+    yield
+    sys.path[:], sys.meta_path[:] = path, finders
+    for name in _of_cuda().keys() - modules.keys():
+        del sys.modules[name]
+    sys.modules.update(modules)
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update({name: value for name, value in environment.items() if os.environ.get(name) != value})
+
+
 @pytest.fixture
 def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The disk cache of the test."""
@@ -68,16 +87,9 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def clean_imports() -> Iterator[None]:
-    """Nothing of ``cuda`` is imported, whatever ran before, and afterwards it means what it meant before."""
-
-    def imported() -> dict[str, ModuleType]:
-        return {name: m for name, m in sys.modules.items() if name == "cuda" or name.startswith("cuda.")}
-
-    finders, modules = list(sys.meta_path), imported()
+    """Nothing of ``cuda`` is imported when the test begins, whatever has been imported with the tests."""
+    modules = _of_cuda()
     for name in modules:
         del sys.modules[name]
     yield
-    sys.meta_path[:] = finders
-    for name in imported():
-        del sys.modules[name]
     sys.modules.update(modules)
