@@ -10,7 +10,8 @@ import numpy as np
 
 from tilewright.language.dtypes import to_dtype
 from tilewright.ops.jax_call import Platform, call_handler, register_handler, written_arrays, xla_platform
-from tilewright.runtime.abstract import abstract_array, record_launches
+from tilewright.runtime.abstract import record_launches
+from tilewright.runtime.arrays import abstract_array
 from tilewright.runtime.launch import launch
 
 __all__ = ["InputOutput", "OutputPlaceholder", "cutile_call"]

@@ -29,8 +29,8 @@ from tilewright.ir import dtypes
 from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.types import PointerType, TileType
 from tilewright.ops.xla_handler import Handler
-from tilewright.runtime.abstract import RecordedLaunch, abstract_array, record_launches
-from tilewright.runtime.arrays import AbstractAddress
+from tilewright.runtime.abstract import RecordedLaunch, record_launches
+from tilewright.runtime.arrays import AbstractAddress, abstract_array
 from tilewright.runtime.variants import MultiVersioned
 
 if not native.available():

@@ -13,8 +13,8 @@ import pytest
 import tilewright as ct
 from tilewright.backends.base import Machine
 from tilewright.ir.printer import print_function
-from tilewright.runtime.abstract import abstract_array
 from tilewright.runtime.ahead import CompileRequest, compile_at, compile_request
+from tilewright.runtime.arrays import abstract_array
 from tilewright.runtime.cache import disk_cache
 
 

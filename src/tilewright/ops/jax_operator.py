@@ -18,7 +18,8 @@ from tilewright.ops.jax_call import alike_varying, call_handler, register_handle
 from tilewright.ops.jax_gradient import differentiable
 from tilewright.ops.jax_sharding import partitioned
 from tilewright.ops.operator import Operator, OperatorTypeError, array_dtype
-from tilewright.runtime.abstract import abstract_array, record_launches
+from tilewright.runtime.abstract import record_launches
+from tilewright.runtime.arrays import abstract_array
 
 Arrays = Sequence[Any]
 

@@ -14,7 +14,7 @@ from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileError
-from tilewright.runtime.abstract import abstract_array
+from tilewright.runtime.arrays import abstract_array
 from tilewright.runtime.launch import TRACERS, launch
 from tilewright.runtime.launchable import Launchable
 from tilewright.system.forks import load

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from tilewright.backends.base import Capabilities, Executable
 from tilewright.ir.core import Function
-from tilewright.runtime.arrays import AbstractArray, RuntimeValues
+from tilewright.runtime.arrays import RuntimeValues
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launchable import Launchable
-from tilewright.runtime.layout import contiguous_strides
 
 
 class RecordedLaunch(NamedTuple):
@@ -26,11 +23,6 @@ class RecordedLaunch(NamedTuple):
     capabilities: Capabilities  # of the backend
     values: Sequence[Any]
     written: frozenset[str]
-
-
-def abstract_array(number: int, shape: Sequence[int], dtype: Any, device: str = "cpu", index: int = 0) -> AbstractArray:
-    """A contiguous array, aligned to 16 bytes, that a launch calls the ``number``-th one."""
-    return AbstractArray(number, tuple(shape), np.dtype(dtype), contiguous_strides(tuple(shape)), device, index)
 
 
 def record_launches(run: Callable[[Any], None]) -> list[RecordedLaunch]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -67,6 +67,11 @@ class AbstractArray:
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+
+def abstract_array(number: int, shape: Sequence[int], dtype: Any, device: str = "cpu", index: int = 0) -> AbstractArray:
+    """A contiguous array, aligned to 16 bytes, that a launch calls the ``number``-th one."""
+    return AbstractArray(number, tuple(shape), np.dtype(dtype), contiguous_strides(tuple(shape)), device, index)
 
 
 def _describe_abstract(array: AbstractArray, runtime: RuntimeValues) -> ArgumentKey:

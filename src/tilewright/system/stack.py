@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 from typing import Any
 
 NEEDED = 64 << 10  # bytes: with half of that, compiling a small kernel overflows the stack, which ends the process
+_ENOUGH = threading.local()  # has ``known`` in threads that have been asked: for the main one Linux reads all mappings
 
 
 def require_stack() -> None:
     """RuntimeError where the calling thread's stack is too small to compile in."""
+    if hasattr(_ENOUGH, "known"):
+        return
     size = stack_bytes()
     if size is not None and size < NEEDED:
         raise RuntimeError(
             f"this thread has a stack of {size >> 10} KiB, and compiling a kernel needs at least {NEEDED >> 10}: call "
             "threading.stack_size(1 << 20) before the thread is made, or launch the kernel once in another thread"
         )
+    _ENOUGH.known = True
 
 
 def stack_bytes() -> int | None:

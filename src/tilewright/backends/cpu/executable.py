@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright.backends import native
 from tilewright.backends.base import Work
-from tilewright.backends.cpu import on_demand, openmp, perf_map, threads
+from tilewright.backends.cpu import on_demand, openmp, threads
 from tilewright.backends.cpu.compiled import (
     BLOCK_SYMBOL,
     CALLER_SYMBOL,
@@ -85,7 +85,8 @@ class CpuExecutable:
         self._native: Any
         if isinstance(code, Image):
             self._native = LoadedImage(code)
-            perf_map.note(function, self._native)
+            if switch("TILEWRIGHT_PERF_MAP"):
+                on_demand.module("perf_map").note(function, self._native)
         else:
             self._native = on_demand.module("jit").load(code, on_demand.host())
             if switch("TILEWRIGHT_PERF_MAP"):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tilewright.backends.native.image import LoadedImage
 from tilewright.ir.core import Function
-from tilewright.system.environment import switch
 
 FOLDER = Path("/tmp")  # where perf looks, whatever TMPDIR says
 
@@ -18,12 +17,10 @@ def map_path() -> Path:
 
 
 def note(function: Function, image: LoadedImage) -> None:
-    """With TILEWRIGHT_PERF_MAP=1, add the entry points of a loaded kernel to the map of this process.
+    """Add the entry points of a loaded kernel to the map of this process.
 
     OSError when the file is a link, another user's, or cannot be written.
     """
-    if not switch("TILEWRIGHT_PERF_MAP"):
-        return
     lines = [f"{address:x} {size:x} {title(function)} {symbol}\n" for symbol, address, size in image.symbol_ranges()]
     descriptor = create(map_path(), os.O_WRONLY)
     try:
