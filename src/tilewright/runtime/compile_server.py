@@ -1,4 +1,4 @@
-"""What the processes do that compile for another one: see ``tilewright.tune.workers``."""
+"""What the processes do that compile for another one: see ``tilewright.tune.compiling``."""
 
 from __future__ import annotations
 
