@@ -185,10 +185,12 @@ class Kernel:
         return nest.builder.gep(self.factors, [as_value(at)], source_etype=self.type)
 
     def _sum(self, nest: Nest, row: Index, column: Index, accumulators: list[list[ir.Value]]) -> list[list[ir.Value]]:
-        """Add the products along k to ``accumulators``: several steps at a time, then what is left over."""
+        """Add the products along k to ``accumulators``: several steps at a time, then what is left over. Rows that are
+        left over go step by step: they take as long as their multiply-adds, and more code takes time to compile."""
         builder, first = nest.builder, as_value(0)
         lines = [index.mul(builder, index.add(builder, row, i), self.row) for i in range(len(accumulators))]
-        for unroll in dict.fromkeys((self.steps, min(self.steps, self.least_steps))):
+        least = min(self.steps, self.least_steps)
+        for unroll in dict.fromkeys((self.steps if len(lines) == self.block.rows else least, least)):
             end = builder.and_(self.depth, I64(-unroll))
             k = nest.begin(end, unroll, first, guarded=True)
             current = [[nest.carry(v) for v in line] for line in accumulators]
