@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tilewright
-from tilewright.runtime.cache import BEFORE_IR
+from tilewright.runtime.cache import BEFORE_IR, OF_GPUS
 
 ROOT = Path(tilewright.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
@@ -197,6 +197,16 @@ def test_what_compiles_ir_knows_nothing_of_what_makes_it() -> None:
     assert folders - BEFORE_IR == COMPILING | {"runtime", "tileir"}
 
 
+def test_what_compiles_for_cpus_knows_nothing_of_gpus() -> None:
+    """So that a launch on a CPU need not look at their sources: see the disk cache."""
+    assert all((ROOT / folder).is_dir() for folder in OF_GPUS)
+    gpus = tuple(f"{folder.replace('/', '.')}." for folder in OF_GPUS)
+    others = [p for p in MODULES if name_of(p).split(".")[0] in COMPILING | {"runtime"}]
+    others = [p for p in others if not f"{name_of(p)}.".startswith(gpus)]
+    found = [f"{p}: {name}" for p in others for _, name in own_imports(_tree(p)) if f"{name}.".startswith(gpus)]
+    assert others and not found, "\n".join(found)
+
+
 def test_backends_and_optional_libraries_load_on_use() -> None:
     loaded = run_python("import sys, tilewright; print(*sys.modules)").split()
     optional = ["llvmlite", "torch", "jax", "triton"]
@@ -227,6 +237,6 @@ def test_a_first_launch_loads_what_it_needs(tmp_path: Path, monkeypatch: pytest.
     program.write_text(_FIRST_LAUNCH)
     loaded = run_python(f"import runpy; runpy.run_path({str(program)!r})").split()
     assert "tilewright.backends.cpu.codegen.kernel" in loaded
-    cpu = "codegen.mma inspection launch_stub library own_team performance printing team team_stub"
+    cpu = "codegen.mma inspection launch_stub library own_team printing team team_stub"
     others = ["sanitizer", "viewer", "system.dwarf", *(f"backends.cpu.{name}" for name in cpu.split())]
     assert set(loaded).isdisjoint(f"tilewright.{name}" for name in others)

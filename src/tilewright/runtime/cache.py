@@ -36,6 +36,9 @@ _DIGEST_BYTES = 32
 # What makes the IR that is part of the names of compiled kernels, or is above: it decides nothing else of their code.
 _ABOVE = "cli", "compat", "compilation", "cpp", "eager", "ops", "sanitizer", "tune", "viewer"
 BEFORE_IR = frozenset((*_ABOVE, "frontend", "language", "lib"))
+# What only code for GPUs is made by: two fifths of what is left, which a launch on a CPU does not look at.
+_BACKENDS_OF_GPUS = "backends/gpu", "backends/tileir", "backends/triton"
+OF_GPUS = frozenset(("analysis/gpu", *_BACKENDS_OF_GPUS, "gpu_runtime", "tileir", "transforms/gpu"))
 SOURCES = (".py", ".h", ".hpp", ".c", ".cpp", ".ll")  # what of this package decides what it makes
 # After the digest of the rest: what tells the format, the bytes of the label, the label itself, and the data.
 _FORMAT = struct.Struct("<4sH")
@@ -215,7 +218,7 @@ def disk_cache() -> DiskCache | None:
     except ValueError as e:
         raise SettingError(f"TILEWRIGHT_CACHE_SIZE: {e}") from None
     try:
-        source_fingerprint(BEFORE_IR)
+        source_fingerprint(BEFORE_IR | OF_GPUS)
         return _opened(folder or str(user_folder()), limit)
     except (OSError, RuntimeError) as e:
         say_unusable(folder or "of this user", str(e))
@@ -232,6 +235,12 @@ def source_fingerprint(without: frozenset[str] = frozenset()) -> str:
     """Identifies the code of this package ``without`` some folders, so that a changed compiler finds nothing of its
     predecessor."""
     return fingerprint(str(Path(__file__).parents[1]), without)
+
+
+@functools.cache
+def _gpu_fingerprint() -> str:
+    root = Path(__file__).parents[1]
+    return "".join(fingerprint(str(root / folder)) for folder in sorted(OF_GPUS))
 
 
 def fingerprint(root: str, without: frozenset[str] = frozenset()) -> str:
@@ -253,9 +262,10 @@ def cache_key(*parts: str) -> str:
     return _key(source_fingerprint(), parts)
 
 
-def code_key(*parts: str) -> str:
+def code_key(*parts: str, device: str = "cpu") -> str:
     """The name for what is compiled of ``parts``, texts of IR among them: no matter where that comes from."""
-    return _key(source_fingerprint(BEFORE_IR), parts)
+    sources = source_fingerprint(BEFORE_IR | OF_GPUS)
+    return _key(sources if device == "cpu" else sources + _gpu_fingerprint(), parts)
 
 
 def _key(fingerprint: str, parts: Sequence[str]) -> str:

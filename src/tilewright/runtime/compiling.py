@@ -100,4 +100,4 @@ def _key(function: Function, backend: Backend, options: Mapping[str, Any], varia
     text = print_function(function)
     # Locations that the program may print when it runs are part of what was compiled.
     shown = (print_loc(op.loc) for op in function.walk() if op.spec.effect & Effect.OUTPUT)
-    return code_key(__version__, backend.name, backend.target(), chosen, text, *shown)
+    return code_key(__version__, backend.name, backend.target(), chosen, text, *shown, device=backend.device)
