@@ -15,6 +15,7 @@ KERNEL = """entry @k(%n: tile<i32>, %p: tile<ptr<i32>>) {{
   %f = constant <f32: 3.0> : tile<4xf32>
   %h = constant <f16: 3.0> : tile<4xf16>
   %b = constant <i1: true> : tile<4xi1>
+  %wide = constant <i64: 1> : tile<i64>
   {}
   return
 }}
@@ -40,13 +41,20 @@ BROKEN = {
     "%r, %t = load_ptr_tko weak device %p : tile<ptr<i32>> -> tile<i32>, token": r"expected no scope where the order is weak",
     "%r, %t = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<f32>, token": r"the result is tile<f32>, and i32 is made",
     "return": r"return: expected the end of the region",
+    "%r, %t = load_ptr_tko weak %p token=%n : tile<ptr<i32>> -> tile<i32>, token": r"expected a token, not tile<i32>",
+    "%r, %t = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, tile<i32>": r"expected a token, not tile<i32>",
+    "%t = make_token : tile<i32>": r"make_token: expected a token, not tile<i32>",
+    "%r = iota : tile<2x2xi32>": r"iota: expected a tile of one axis",
+    "%v = make_tensor_view %p, shape = [%n], strides = [%wide] : tile<i32> -> tensor_view<?xi32, strides=[?]>": (
+        r"make_tensor_view: expected dynamicShape and dynamicStrides of one type, not of tile<i32> and tile<i64>"
+    ),
 }
 
 
 @pytest.mark.parametrize("op", BROKEN)
 def test_broken_rules_are_told(op: str) -> None:
     module = tileir.load(KERNEL.format(op).encode())
-    with pytest.raises(TileIRError, match=rf"<bytes>:7:3: .*{BROKEN[op]}"):
+    with pytest.raises(TileIRError, match=rf"<bytes>:8:3: .*{BROKEN[op]}"):
         ct.launch(None, (1,), module.kernel("k"), (1, np.zeros(1, np.int32)), backend="reference")
 
 
@@ -72,13 +80,19 @@ def test_exponents_are_integers_of_any_width(exponent: str) -> None:
 
 @pytest.mark.parametrize("name", ("%i", "%n"))
 def test_names_are_not_defined_again(name: str) -> None:
-    with pytest.raises(TextError, match=rf"<bytes>:7:3: expected another name than {name}, which is defined before"):
+    with pytest.raises(TextError, match=rf"<bytes>:8:3: expected another name than {name}, which is defined before"):
         tileir.load(KERNEL.format(f"{name} = iota : tile<4xi32>").encode())
 
 
 def test_kernels_have_names_of_their_own() -> None:
-    with pytest.raises(TileIRError, match="several kernels of one name"):
+    with pytest.raises(TileIRError, match="several kernels of one name in a module: k$"):
         tileir.load(2 * KERNEL.format("").encode())
+
+
+@pytest.mark.parametrize("length", range(1, 8))
+def test_a_part_of_the_magic_is_no_text(length: int) -> None:
+    with pytest.raises(TileIRError, match="at byte 0: expected .*the magic"):
+        tileir.load(b"\x7fTileIR\0"[:length])
 
 
 def test_bits_of_bytes_are_packed_from_the_lowest_on() -> None:

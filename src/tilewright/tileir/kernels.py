@@ -67,13 +67,13 @@ def _strides(array: Any) -> list[int]:
 
 def modules_of(data: bytes, file: str) -> list[form.Module]:
     """The modules in the contents of a file: one, or those of a fat binary. TileIRError for what is none."""
-    if data.startswith(MAGIC):
-        return [read(data, file)]
     if is_fat_binary(data):
         images = bytecode_images(data, file)
         if not images:
             raise TileIRError(f"{file} holds no CUDA Tile IR: nvcc writes it with --enable-tile")
         return [read(image, file) for image in images]
+    if data.startswith(MAGIC[:1]):
+        return [read(data, file)]
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -90,10 +90,12 @@ class Module:
         self._data, self._file = data, file
         self._entries: dict[str, tuple[form.Module, form.Entry]] = {}
         for module in modules_of(data, file):
-            own = {entry.name: (module, entry) for entry in module.entries}
-            if len(own) < len(module.entries):
-                raise TileIRError(f"{file} has several kernels of one name in a module")
-            self._entries |= {name: found for name, found in own.items() if name not in self._entries}
+            names = [entry.name for entry in module.entries]
+            if len(set(names)) < len(names):
+                again = next(name for i, name in enumerate(names) if name in names[:i])
+                raise TileIRError(f"{file} has several kernels of one name in a module: {again}")
+            for entry in module.entries:
+                self._entries.setdefault(entry.name, (module, entry))
         self._globals: dict[tuple[int, str], np.ndarray[Any, Any]] = {}
         self._found: dict[str, Kernel] = {}
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.tileir.module import Operation
-from tilewright.tileir.types import SCALARS, Scalar, Tile, Type
+from tilewright.tileir.types import SCALARS, TOKEN, Scalar, Tile, Type, is_gathering
 
 
 def region_problem(op: Operation) -> str | None:
@@ -70,6 +70,13 @@ _ORDERS = {
 
 def problem(op: Operation) -> str | None:
     """The rule for types and modes that ``op`` breaks, or None."""
+    name = op.name
+    if name.endswith(_ORDERED) and (broken := _tokens(op)) is not None:
+        return broken
+    if op.regions and name != "if":
+        return _carried(op)
+    if (broken := _numbers(op)) is not None:
+        return broken
     if op.name in _ELEMENTWISE:
         return _elementwise(op, _ELEMENTWISE[op.name]) or _mode(op)
     if op.name in _ORDERS:
@@ -79,12 +86,53 @@ def problem(op: Operation) -> str | None:
         values = [op.operands[name] for name in names]
         return _of([v.type for found in values for v in (found if isinstance(found, list) else [found])], elements)
     if op.name == "iota":
-        return _of([op.results[0].type], _INTEGERS)
+        made = op.results[0].type
+        return "a tile of one axis" if isinstance(made, Tile) and len(made.shape) != 1 else _of([made], _INTEGERS)
     if op.name in ("pack", "unpack", "bitcast"):
         alike = _width(op.operands["source"].type) == _width(op.results[0].type)
         said = "elements of as many bits" if op.name == "bitcast" else "elements that are no bytes"
         return said if alike != (op.name == "bitcast") else None
     return None
+
+
+def _carried(op: Operation) -> str | None:
+    """Types of what a loop carries, or a combiner takes."""
+    body, name = op.regions[0], op.name
+    assert body is not None
+    if name in ("reduce", "scan"):
+        operands = [v.type.element for v in op.operands["operands"] if isinstance(v.type, Tile)]
+        wanted: list[Type] = [Tile(element) for element in operands for _ in range(2)]
+        arguments = [a.type for a in body.args]
+    else:
+        wanted = [v.type for v in op.operands["initValues"]]
+        arguments = [a.type for a in body.args]
+        if name == "for":
+            if [r.type for r in op.results] != wanted:
+                return "results of the types of the initial values"
+            bounds = {op.operands[bound].type for bound in ("lowerBound", "upperBound", "step")}
+            if len(bounds) > 1:
+                return f"bounds and a step of one type, not of {' and '.join(sorted(map(str, bounds)))}"
+            wanted = [*bounds, *wanted]
+    return None if arguments == wanted else f"arguments of the body of types {', '.join(map(str, wanted))}"
+
+
+def _numbers(op: Operation) -> str | None:
+    """Extents, strides and indices."""
+    names: tuple[str, ...] = ("dynamicShape", "dynamicStrides") if op.name == "make_tensor_view" else ()
+    if "index" in op.operands and not is_gathering(op.operands["view"].type):
+        names = ("index",)
+    kinds = sorted({str(v.type) for name in names for v in op.operands[name]})
+    return f"{' and '.join(names)} of one type, not of {' and '.join(kinds)}" if len(kinds) > 1 else None
+
+
+_ORDERED = ("_tko", "_token", "_tokens")
+
+
+def _tokens(op: Operation) -> str | None:
+    """What is a token of an op that tokens order: the operands that are named so, and the last result."""
+    given = [*op.operands.get("tokens", ()), *filter(None, [op.operands.get("token")]), *op.results[-1:]]
+    wrong = next((v.type for v in given if v.type != TOKEN), None)
+    return None if wrong is None else f"a token, not {wrong}"
 
 
 def _elementwise(op: Operation, kinds: list[tuple[str, ...]]) -> str | None:

@@ -153,7 +153,7 @@ class _Control:
     def __init__(self, context: Context, locations: Locations) -> None:
         self.e = context
         self.locations = locations
-        self.structured: dict[str, Callable[[Operation], None]] = {
+        self.structured: dict[str, Callable[[Operation], Any]] = {  # for_, loop and if_ define their results themselves
             "for": self.for_,
             "loop": self.loop,
             "if": self.if_,
@@ -191,14 +191,11 @@ class _Control:
         raise self.e.error("a region without a terminator")
 
     def one(self, op: Operation) -> None:
-        structured = self.structured.get(op.name)
-        if structured is not None:
-            structured(op)
-            return
         broken = rules.problem(op)
         if broken is not None:
             raise self.e.error(f"expected {broken}")
-        made = HANDLERS[op.name](self.e, op, *self.e.operands(op))
+        structured = self.structured.get(op.name)
+        made = structured(op) if structured is not None else HANDLERS[op.name](self.e, op, *self.e.operands(op))
         for value, found in zip(op.results, made if isinstance(made, list) else [made]):
             if isinstance(found, core.Value) and found.type != tile_type(value.type):
                 raise self.e.error(f"the result is {value.type}, and {found.type} is made")
@@ -330,7 +327,7 @@ class _Control:
 
     # -- reductions
 
-    def fold(self, op: Operation) -> None:
+    def fold(self, op: Operation) -> list[core.Value]:
         """Their combiner takes a left and a right scalar for each operand; ours all left ones, then all right ones."""
         body = op.regions[0]
         assert body is not None
@@ -352,4 +349,4 @@ class _Control:
             extra = {"commutative": True}  # the order is free
         cls = linear.Scan if op.name == "scan" else linear.Reduce
         found = self.e.emit_op(cls, values, axis=op.attributes["dim"], identities=identities, body=made, **extra)
-        self.define(op.results, found.results)
+        return found.results
