@@ -827,6 +827,34 @@ def sides_of_scans(x, firsts, lasts):
     ct.store(lasts, (0,), ct.scan(tile, 0, lambda left, right: right, 0, reverse=True))
 
 
+@ct.kernel
+def nest(a, b, out, times: ct.Constant[int]):
+    c = ct.zeros((16, 16), ct.float32)
+    for k in range(times):
+        c = ct.mma(ct.load(a, (0, k), (16, 16)), ct.load(b, (k, 0), (16, 16)), c)
+        for i in range(2):
+            ct.store(out, (k, i), c + i)
+
+
+@pytest.mark.parametrize(("times", "unknown"), [(2, 0), (3, 2)])
+def test_nests_beside_products_that_the_assembler_would_unroll_have_ends_that_it_does_not_know(
+    times: int, unknown: int
+) -> None:
+    ops = list(exported(nest, *[array(2)] * 3, times).entries[0].body.walk())
+    ends = [op.operands["upperBound"] for op in ops if op.name == "for"]
+    sums = {op.results[0]: op.operands["rhs"] for op in ops if op.name == "addi"}
+    shifts = {op.results[0] for op in ops if op.name == "shri"}
+    assert len(ends) == 2
+    assert sum(end in sums and sums[end] in shifts for end in ends) == unknown
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 3, shape).astype(np.float32) for shape in ((16, 48), (48, 16)))
+    out = np.zeros((48, 32), np.float32)
+    launch(nest, (a, b, out, times))
+    for k in range(times):
+        product = a[:, : 16 * (k + 1)] @ b[: 16 * (k + 1)]
+        np.testing.assert_array_equal(out[16 * k : 16 * (k + 1)], np.hstack([product, product + 1]))
+
+
 def test_combiners_have_the_left_side_first() -> None:
     """As cuTile Python writes them, and tileiras calls them."""
     ops = exported(sides_of_scans, *[array(1, ct.int32)] * 3).entry("k").body.walk()

@@ -121,8 +121,11 @@ def _numbers(op: Operation) -> str | None:
     names: tuple[str, ...] = ("dynamicShape", "dynamicStrides") if op.name == "make_tensor_view" else ()
     if "index" in op.operands and not is_gathering(op.operands["view"].type):
         names = ("index",)
-    kinds = sorted({str(v.type) for name in names for v in op.operands[name]})
-    return f"{' and '.join(names)} of one type, not of {' and '.join(kinds)}" if len(kinds) > 1 else None
+    kinds = {str(v.type): v.type for name in names for v in op.operands[name]}
+    if len(kinds) > 1:
+        return f"{' and '.join(names)} of one type, not of {' and '.join(sorted(kinds))}"
+    wrong = next((t for t in kinds.values() if not isinstance(t, Tile) or t.shape), None)
+    return _of(kinds.values(), _INTEGERS) if wrong is None else f"{' and '.join(names)} that are numbers, not {wrong}"
 
 
 _ORDERED = ("_tko", "_token", "_tokens")

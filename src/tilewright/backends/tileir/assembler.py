@@ -60,7 +60,8 @@ def assemble(data: bytes, target: str, kernel: str, *, optimized: bool = True) -
         try:
             ran = run_tool(command, _environment(path), patience)
         except subprocess.TimeoutExpired:
-            raise Unfinished(f"tileiras has not assembled the kernel {kernel} in {patience} seconds") from None
+            said = f"tileiras has not assembled the kernel {kernel} in {patience} seconds; give it smaller tiles"
+            raise Unfinished(f"{said}, or compile it by another backend, such as gpu") from None
         if ran.returncode or not made.is_file():
             reason = failure_reason(ran, _ERROR)
             reason += lacking(path) if reason == _GENERAL else ""

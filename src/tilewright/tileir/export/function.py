@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import os
 import re
 import warnings
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tilewright.ir import core
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import float32
+from tilewright.ir.dtypes import float32, int32
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.location import Loc
 from tilewright.ir.ops import control, linear, memory, shape
@@ -192,6 +193,9 @@ class _FunctionEmitter(Emitter):
         super().__init__(minor, kernel, body)
         self.locations = _DebugLocations(kernel.function, symbol)
         self.loops: list[list[Slot]] = []  # the tokens that each enclosing loop carries
+        given = zip(kernel.function.body.args, kernel.function.params)
+        self.extents = [v for v, p in given if p.role == "shape" and v.tile.element is int32]
+        self.unrolled = _unrolled(kernel.function.body)
 
     def function(self) -> None:
         function = self.kernel.function
@@ -296,7 +300,13 @@ class _FunctionEmitter(Emitter):
         self.define(op, made, slots)
 
     def for_(self, op: control.For) -> None:
-        bounds = {"lowerBound": self[op.lower], "upperBound": self[op.upper], "step": self[op.step]}
+        upper = self[op.upper]
+        extent = next((self[v] for v in self.extents if v in self), None) if op in self.unrolled else None
+        if extent is not None:  # it is not negative, which tileiras does not know: this adds 0
+            sides = {"lhs": extent, "rhs": self.constant(int32, 31)}
+            zero = make["shri"](self, sides, upper.type, signedness="signed")
+            upper = make["addi"](self, {"lhs": upper, "rhs": zero}, upper.type, overflow="none")
+        bounds = {"lowerBound": self[op.lower], "upperBound": upper, "step": self[op.step]}
         self.repeat(op, "for", **bounds, unsignedCmp=not op.lower.tile.element.is_signed)
 
     def loop(self, op: control.Loop) -> None:
@@ -362,6 +372,34 @@ class _FunctionEmitter(Emitter):
             made = [memory_ops.through_memory(self, op, v) for v in made]
         for result, value, carrier, dtype in zip(op.results, made, carriers, dtypes):
             self[result] = arith.convert(self, value, carrier, dtype)
+
+
+_MOST_UNROLLED = 4  # iterations of a nest: of random kernels one with 12 had no end, and those with 2 had
+
+
+def _unrolled(block: core.Block) -> set[Op]:
+    """Nests of loops of known trip counts with products beside a loop. ``tileiras`` 13.5 unrolls them, for which it may
+    need more time than anyone has."""
+    found = set[Op]()
+    for op in filter(_regions, block.ops):
+        for region in op.regions:
+            found |= _unrolled(region)
+        if (trips := _trip_count(op)) and any(type(o) is linear.Mma for o in op.regions[0].ops):
+            inner = {o: n for o in op.regions[0].walk() if (n := _trip_count(o))}
+            if trips * max(inner.values(), default=0) > _MOST_UNROLLED:
+                found |= {op, *inner}
+    return found
+
+
+_regions = operator.attrgetter("regions")
+
+
+def _trip_count(op: Op) -> int:
+    """How often ``op`` repeats its body, a loop over int32 of which that is known; otherwise 0."""
+    if not isinstance(op, control.For) or op.lower.tile.element is not int32:
+        return 0
+    bounds = [shape.constant_of(v) for v in op.bounds]
+    return 0 if None in bounds else len(range(*bounds))
 
 
 def _permuted(e: Emitter, value: Value, order: tuple[int, ...]) -> Value:
