@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilewright import tileir
-from tilewright.tileir import zstd
+from tilewright.tileir import lz4, zstd
 from tilewright.tileir.errors import BytecodeError, TileIRError
 from tilewright.tileir.fatbinary import bytecode_images
 
@@ -17,12 +17,12 @@ IMAGES = [file.read_bytes() for file in sorted(FOLDER.glob("*.tilebc"))[:3]]
 PTX, TILE_IR = 1, 128
 
 
-def entry(kind: int, payload: bytes, *, plain: int = 0) -> bytes:
-    """An entry of a fat binary; ``plain`` is the size of what is compressed."""
+def entry(kind: int, payload: bytes, *, plain: int = 0, flag: int = 0x8000) -> bytes:
+    """An entry of a fat binary; ``plain`` is the size of what is compressed, as ``flag`` says."""
     padded = payload + bytes(-len(payload) % 8)
     head = struct.pack("<HHIQ", kind, 0x101, 80, len(padded))
     head += struct.pack("<I4xHHI8x", len(payload) if plain else 0, 0, 0, 90)
-    head += struct.pack("<Q8xQ", 0x8000 if plain else 0, plain)
+    head += struct.pack("<Q8xQ", flag if plain else 0, plain)
     return head.ljust(80, b"\0") + padded
 
 
@@ -80,6 +80,26 @@ def test_compressed_entries(installed: bool, monkeypatch: pytest.MonkeyPatch) ->
             bytecode_images(fat_binary(entry(TILE_IR, packed, plain=size)))
     with pytest.raises(BytecodeError, match="a zstd frame"):
         bytecode_images(fat_binary(entry(TILE_IR, b"no frame", plain=100)))
+
+
+def test_entries_in_lz4() -> None:
+    """As nvcc --compress-mode=speed writes them: bytes, and copies of earlier ones, which may overlap what they make."""
+
+    def length(n: int) -> tuple[int, bytes]:
+        return min(n, 15), b"" if n < 15 else b"\xff" * ((n - 15) // 255) + bytes([(n - 15) % 255])
+
+    def sequence(literals: bytes, back: int = 0, count: int = 4) -> bytes:
+        (own, more), (copied, rest) = length(len(literals)), length(count - 4)
+        return bytes([own << 4 | copied]) + more + literals + (back.to_bytes(2, "little") + rest if back else b"")
+
+    image = IMAGES[0]
+    packed = sequence(image)
+    assert bytecode_images(fat_binary(entry(TILE_IR, packed, plain=len(image), flag=0x2000))) == [image]
+    packed = sequence(b"ab", 2, 300) + sequence(b"c", 301, 5) + sequence(b"end")
+    assert lz4.decompress(packed, 311) == b"ab" * 151 + b"c" + b"ababa" + b"end"
+    for damaged in (packed[:-1], packed[:3], sequence(b"ab", 3) + sequence(b""), packed + b"\0"):
+        with pytest.raises(BytecodeError, match="a block of LZ4"):
+            bytecode_images(fat_binary(entry(TILE_IR, damaged, plain=311, flag=0x2000)))
 
 
 def test_damage_is_told_by_its_byte() -> None:

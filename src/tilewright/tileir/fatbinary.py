@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 
 from tilewright.system.elf import MAGIC, sections
+from tilewright.tileir import lz4, zstd
 from tilewright.tileir.bytecode.primitives import long_varint
 from tilewright.tileir.errors import BytecodeError
-from tilewright.tileir.zstd import ZstdError, decompress
 
 _FATBIN = b"\x50\xed\x55\xba"
 _SECTION = ".nv_fatbin"
-_TILE_IR, _COMPRESSED = 128, 0x8000
+_TILE_IR = 128
+_COMPRESSED = {0x8000: ("a zstd frame", zstd.decompress), 0x2000: ("a block of LZ4", lz4.decompress)}  # by the flag
 _HEADER = 16
 _LEAST_ENTRY = 64
 _MOST_PLAIN = 1 << 28  # bytes of one image
@@ -68,20 +69,18 @@ def _images(data: bytes, position: int, end: int, file: str) -> list[bytes]:
         start = position + header
         if kind == _TILE_IR:
             payload = data[start : start + (compressed or size)]
-            if flags & _COMPRESSED:
-                payload = _plain(payload, plain, start, file)
+            for flag, (what, decompress) in _COMPRESSED.items():
+                if not flags & flag:
+                    continue
+                if plain > _MOST_PLAIN:
+                    raise BytecodeError(start, f"an image of at most {_MOST_PLAIN} bytes", file)
+                try:
+                    payload = decompress(payload, plain)
+                except ValueError as e:
+                    raise BytecodeError(start, f"{what}: {e}", file) from None
             found.append(_without_padding(payload))
         position = start + size
     return found
-
-
-def _plain(payload: bytes, size: int, offset: int, file: str) -> bytes:
-    if size > _MOST_PLAIN:
-        raise BytecodeError(offset, f"an image of at most {_MOST_PLAIN} bytes", file)
-    try:
-        return decompress(payload, size)
-    except ZstdError as e:
-        raise BytecodeError(offset, f"a zstd frame: {e}", file) from None
 
 
 def _without_padding(image: bytes) -> bytes:

@@ -16,7 +16,7 @@ except ImportError:
         import zstandard as _found  # type: ignore[import-not-found, no-redef]
 
 
-class ZstdError(Exception):
+class ZstdError(ValueError):
     """What is no zstd frame, or cannot be decompressed here."""
 
 
