@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import ctypes.util
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from tilewright.backends.cpu import openmp
 
 @contextlib.contextmanager
 def team(threads: int) -> Iterator[openmp.Runtime]:
-    """Within this context the launches of this thread are parallel regions of so many threads, however late these are.
+    """Within this context the launches of this thread are parallel regions of so many threads, however late these are, and
+    however long ago the last one was.
 
     Skips the test where there is no such runtime.
     """
@@ -30,6 +32,7 @@ def team(threads: int) -> Iterator[openmp.Runtime]:
     before, patch = library.omp_get_max_threads(), pytest.MonkeyPatch()
     library.omp_set_num_threads(threads)
     patch.setattr(openmp, "note_use", lambda own, late: None)
+    patch.setattr(openmp, "AWAKE", sys.maxsize)
     openmp.use(found)
     try:
         yield found

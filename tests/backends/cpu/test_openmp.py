@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -113,6 +114,23 @@ def test_blocks_that_take_little_time_are_not_shared(
         ct.launch(None, (64,), kernel, (x, out), backend="cpu")
         assert (out == 1).all()
     assert len(regions) == shared
+
+
+@pytest.mark.parametrize("seconds, shared", [(1e-5, 1), (1e-3, 4)])
+def test_short_launches_do_not_wake_threads(
+    seconds: float, shared: int, regions: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that take some time do, and so does the first, of which nothing is known."""
+    learn = CpuExecutable._learn
+    monkeypatch.setattr(CpuExecutable, "_learn", lambda self, own, blocks: learn(self, seconds, 1))
+    monkeypatch.setattr(openmp, "AWAKE", -1)
+    x, out, kernel = np.ones(8 * 256, np.float32), np.zeros(8 * 256, np.float32), ct.kernel(halves)
+    for _ in range(4):
+        ct.launch(None, (8,), kernel, (x, out, 10), backend="cpu")
+    assert len(regions) == shared
+    monkeypatch.setattr(openmp, "AWAKE", sys.maxsize)
+    ct.launch(None, (8,), kernel, (x, out, 10), backend="cpu")
+    assert len(regions) == shared + 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -30,6 +30,7 @@ from tilewright.backends.cpu.context import (
     WORKER_BYTES,
     WORTH_A_POOL,
     WORTH_A_TEAM,
+    WORTH_WAKING,
     Cancellation,
     Field,
     Python,
@@ -221,7 +222,8 @@ class CpuExecutable:
         """Run ``total`` blocks in ``count`` threads, or alone where a block may fail."""
         team = self._team() if count > 1 else None
         taken = self._block_seconds * total
-        if self._simple and (count == 1 or 0 < taken < (WORTH_A_TEAM if team else WORTH_A_POOL)):
+        worth = WORTH_A_POOL if not team else WORTH_WAKING if openmp.is_asleep() else WORTH_A_TEAM
+        if self._simple and (count == 1 or 0 < taken < worth):
             before = time.perf_counter()
             self._run_alone(grid, total, packed)
             self._learn(time.perf_counter() - before, total)
@@ -269,7 +271,8 @@ class CpuExecutable:
             _CONTEXT.pack_into(memory.memory, memory.offset, 0, total, chunk, *grid, 0, 0, 0, 0, limit, PYTHON)
             before = time.monotonic_ns()
             shared.run(memory, runtime, self._team_code, packed)
-            taken = time.monotonic_ns() - before
+            openmp.LAST.value = time.monotonic_ns()
+            taken = openmp.LAST.value - before
             own, blocks = self._learn_from(_WORKER.from_address(memory.worker))
             self._team_ready.value = 1
             openmp.note_use(own, taken * 1e-9 - own - own * chunk / max(blocks, 1))

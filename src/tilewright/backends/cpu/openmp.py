@@ -10,6 +10,7 @@ import ctypes
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,9 @@ MAIN_THREAD = threading.main_thread().ident  # in a child, whose main thread may
 # For machine code: whether the main thread may use the team without asking (``team_stub.py``), and what the arguments
 # of ``note_use`` are for its latest launch, in nanoseconds, where threads were late.
 FREE, NOTED = ctypes.c_int64(0), (ctypes.c_int64 * 2)(0, 0)
+# When the team last ran a launch, or should have; and how long threads of OpenMP look for the next one, about as GNU's
+# do. Nanoseconds of the monotonic clock.
+LAST, AWAKE = ctypes.c_int64(0), 5_000_000
 
 
 class Runtime(NamedTuple):
@@ -123,6 +127,22 @@ def note_use(own: float, late: float) -> None:
     else:
         _STATE.left_alone, _STATE.penalty = penalty_of(own, late, _STATE.penalty)
         FREE.value = not _STATE.penalty
+
+
+def awake() -> int:
+    """Nanoseconds without a launch after which a short one is to leave the team alone, but not the one after it.
+
+    OpenMP waits for all threads of a region. To wake one takes as long as many launches, and milliseconds where Linux
+    wakes it on the processor of the one that waits for it. Our own team waits for no thread that is late.
+    """
+    return sys.maxsize if _STATE.runtime is None else AWAKE
+
+
+def is_asleep() -> bool:
+    """Whether there was no launch for so long."""
+    now = time.monotonic_ns()
+    idle, LAST.value = now - LAST.value, now
+    return idle > awake()
 
 
 def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:

@@ -43,7 +43,13 @@ count:
   %same = icmp eq i64 %found.wide, %size
   %enough = icmp sge i64 %total, %size
   %suits = and i1 %same, %enough
-  br i1 %suits, label %run, label %no
+  br i1 %suits, label %look, label %no
+look:
+  %before = call i64 @now()
+  %last = load i64, ptr $last
+  %idle = sub i64 %before, %last
+  %is.awake = icmp sle i64 %idle, $awake
+  br i1 %is.awake, label %run, label %no
 run:
   %context.at = getelementptr i64, ptr %team, i64 $team_context
   %records.at = getelementptr i64, ptr %team, i64 $team_before
@@ -75,9 +81,9 @@ run:
   %code = load ptr, ptr %code.at
   %fork = load ptr, ptr %fork.at
   store ptr %values, ptr %team
-  %before = call i64 @now()
   call void %fork(ptr %code, ptr %team, i32 0, i32 0)
   %after = call i64 @now()
+  store i64 %after, ptr $last
   %taken = sub i64 %after, %before
   call void @judge(ptr %ready, ptr %worker, i64 %total, i64 %chunk, i64 %taken)
   ret ptr %worker

@@ -75,6 +75,7 @@ def team_launch(body: Body, record: str, total: str) -> tuple[str, str, str]:
     body.require(body.let(f"icmp ne ptr {worker}, null"))
     numbers = {"worker_bytes": WORKER_BYTES, "chunks_per_thread": CHUNKS_PER_THREAD}
     limits = {"worth": _WORTH, "late": int(openmp.LATE * 1e9), "parts": int(1 / openmp.LATE_PART)}
+    limits["awake"] = openmp.awake()
     functions = {
         "clock_gettime": body.external(address_of(ctypes.CDLL(None).clock_gettime)),
         "memmove": body.external(address_of(ctypes.memmove)),
@@ -83,6 +84,7 @@ def team_launch(body: Body, record: str, total: str) -> tuple[str, str, str]:
     shared = {
         "free": body.memory(openmp.FREE),
         "noted": body.memory(openmp.NOTED),
+        "last": body.memory(openmp.LAST),
         "main_thread": body.number(openmp.MAIN_THREAD or 0),
     }
     text = filled(__file__, "team_stub.ll", **named_words(), **numbers, **limits, **functions, **shared)
