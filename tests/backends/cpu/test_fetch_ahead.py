@@ -51,6 +51,11 @@ def softmax_of_one(x, out, C: ct.Constant[int]):
     ct.store(out, (ct.bid(0), 0), weights / ct.sum(weights, axis=1, keepdims=True))
 
 
+@ct.kernel
+def running_sums(x, out, C: ct.Constant[int]):
+    ct.store(out, (ct.bid(0), 0), ct.cumsum(ct.load(x, (ct.bid(0), 0), (4, C)), axis=1))
+
+
 def arrays(columns: int) -> tuple[np.ndarray, np.ndarray]:
     x = np.random.default_rng(columns).standard_normal((6, columns), dtype=np.float32)
     return x, np.empty_like(x)
@@ -71,6 +76,11 @@ def test_long_rows_that_are_read_again_beside_exponentials(kernel: Any) -> None:
 @pytest.mark.parametrize("kernel", [centered, powers, softmax_of_one])
 def test_memory_is_busy_or_there_is_no_next_tile(kernel: Any) -> None:
     assert not fetches(kernel, 3000, 4096)
+
+
+def test_stores_past_the_caches_of_what_was_made_of_a_tile() -> None:
+    assert fetches(running_sums, 100, 128)
+    assert not fetches(running_sums, 3000, 1 << 14)  # both do not fit into a cache
 
 
 @pytest.mark.parametrize("kernel", [softmax, persistent_softmax])

@@ -51,7 +51,7 @@ class Elements:
 
     With ``masked``, views check their bounds; without, the whole tiles are known to lie inside, and the masks of the
     loads ``unmasked`` to be true. With ``streaming``, aligned vectors are stored past the caches.
-    For the loads in ``ahead``, what is so many bytes further is fetched.
+    For the loads in ``ahead``, what is so many bytes further is fetched, where they are or while that is stored.
     """
 
     state: State
@@ -171,6 +171,9 @@ class Elements:
         """Store to a view, in the innermost loop."""
         at = views.locate(self.nest, tile, position)
         value, builder = self.vector(element, at.lanes), self.nest.builder
+        for load in self.ahead if self.streaming else ():
+            read = self.state.accesses[load]
+            fetch(builder, read, views.locate(self.nest, read, position), position, self.ahead[load])
 
         def store(mask: ir.Value | None) -> None:
             views.store_elements(self.state, builder, tile.dtype, at, mask, value, streaming=self.streaming)

@@ -1,4 +1,4 @@
-"""The tile of the next block or iteration, fetched while a nest computes more than memory takes for it.
+"""The tile of the next block or iteration, fetched while a nest computes more than memory takes for it, or only stores.
 
 Code that goes over a long tile several times waits for memory the first time, and leaves it idle afterwards.
 """
@@ -14,7 +14,7 @@ from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.position import Position
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.codegen.views import LaneAddresses, ViewAccess
-from tilewright.backends.cpu.loops.fused import array_tiles
+from tilewright.backends.cpu.loops.fused import array_tiles, loop_values
 from tilewright.backends.cpu.loops.groups import COSTS
 from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import I32
@@ -26,7 +26,7 @@ from tilewright.ir.ops.memory import Bid
 
 # Bytes of a tile: shorter ones are fetched well enough by processors, of longer ones several do not fit into a
 # second-level cache (benchmarks/results/cpu_notes.md).
-_SHORTEST, _LONGEST = 8 << 10, 512 << 10
+_SHORTEST, _LONGEST, _LONGEST_STORED = 8 << 10, 512 << 10, 64 << 10
 _LINE = 64  # bytes
 
 
@@ -37,6 +37,18 @@ def tiles_ahead(state: State, nest: LoopNest) -> Mapping[Op, ir.Value]:
         return {}
     accesses = [state.accesses[v.op] for v in array_tiles(nest) if v.op is not None and _was_read(v, nest)]
     found = {a.op: _distance(state, a) for a in accesses}
+    return {op: d for op, d in found.items() if not isinstance(d, int)}
+
+
+def tiles_before(state: State, nest: LoopNest) -> Mapping[Op, ir.Value]:
+    """The loads whose next tiles ``nest`` fetches while it stores past the caches what an earlier nest made of them by
+    squares: of several rows at once, so that processors do not see what is next."""
+    shape = loop_values(nest)[0].tile.shape
+    made = [v.op for op in nest.body.ops for v in op.operands if isinstance(v.op, LoopNest)]
+    squares = [earlier for earlier in made if earlier.transposed is not None or earlier.square is not None]
+    read = [v for earlier in squares for v in array_tiles(earlier)]
+    short = [v for v in read if v.tile.shape == shape and _bytes(v) <= _LONGEST_STORED]
+    found = {a.op: _distance(state, a) for a in (state.accesses[v.op] for v in short if v.op is not None)}
     return {op: d for op, d in found.items() if not isinstance(d, int)}
 
 
@@ -52,10 +64,14 @@ def fetch(builder: ir.IRBuilder, tile: ViewAccess, at: LaneAddresses, position: 
 def _was_read(value: Value, nest: LoopNest) -> bool:
     """Whether a nest before ``nest`` in the same block reads the tile ``value``, and its size suits."""
     assert value.op is not None and nest.block is not None
-    if not _SHORTEST <= value.tile.size * storage_bytes(value.tile.element) <= _LONGEST:
+    if not _SHORTEST <= _bytes(value) <= _LONGEST:
         return False
     before = nest.block.ops[: nest.block.ops.index(nest)]
     return any(user.ancestor_in(nest.block) in before for user in value.users)
+
+
+def _bytes(value: Value) -> int:
+    return value.tile.size * storage_bytes(value.tile.element)
 
 
 def _distance(state: State, tile: ViewAccess) -> Index:

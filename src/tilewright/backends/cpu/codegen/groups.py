@@ -12,7 +12,7 @@ from tilewright.backends.branches import choose
 from tilewright.backends.cpu.codegen import views
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Elements
-from tilewright.backends.cpu.codegen.fetch_ahead import tiles_ahead
+from tilewright.backends.cpu.codegen.fetch_ahead import tiles_ahead, tiles_before
 from tilewright.backends.cpu.codegen.loop_nests import nest_work
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Position, open_chunks
@@ -124,7 +124,8 @@ def emit_loops(state: State, group: Group, body: Body, trimmed: Sequence[Trimmed
 
 def _emit_trimmed(state: State, group: Group, trimmed: Trimmed, unmasked: dict[Op, ir.Value]) -> list[ir.Value]:
     loops = Nest(state.builder, "streaming" if trimmed.streaming else "trimmed")
-    elements = Elements(state, loops, False, unmasked, streaming=trimmed.streaming)
+    ahead = tiles_before(state, group.nest) if trimmed.streaming else {}
+    elements = Elements(state, loops, False, unmasked, streaming=trimmed.streaming, ahead=ahead)
     return list(trimmed.body(elements, group.lanes, group.visit))
 
 
