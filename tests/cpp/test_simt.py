@@ -20,7 +20,7 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 def run(program: Path, text: str) -> subprocess.CompletedProcess[str]:
     program.write_text(text)
     command = [sys.executable, "-m", "tilewright", "run", str(program)]
-    return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=1200, check=False)
 
 
 def test_simt_kernels(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_simt_and_tile_kernels_share_the_processors(tmp_path: Path, monkeypatch:
     done = run(tmp_path / "program.cu", TWO_POOLS)
     assert (done.stdout, done.stderr) == ("0 1\n", "")
     command = [sys.executable, "-m", "tilewright", "c++", str(tmp_path / "program.cu"), "-o", str(tmp_path / "program")]
-    subprocess.run(command, check=True, timeout=300)
+    subprocess.run(command, check=True, timeout=1200)
     assert subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True).stdout == "0 1\n"
 
 
@@ -665,7 +665,7 @@ def test_functions_and_variables_of_the_device_in_other_files(tmp_path: Path, ve
     (tmp_path / "one.cu").write_text(ONE)
     (tmp_path / "other.cu").write_text(OTHER)
     command = [sys.executable, "-m", "tilewright", verb, "one.cu", "other.cu"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False, cwd=tmp_path)
     assert done.stdout == "cudaSuccess 126\n", done.stderr
     assert done.stderr == ("1 launch checked: no violation\n" if verb == "check" else "")
 

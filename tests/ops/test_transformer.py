@@ -23,7 +23,7 @@ def run(*arguments: str) -> str:
         cwd=FOLDER,
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=1200,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     return done.stdout
