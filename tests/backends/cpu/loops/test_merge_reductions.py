@@ -101,3 +101,19 @@ def test_those_that_stay_apart(body: str) -> None:
 def test_partial_results_have_to_fit_into_registers() -> None:
     body = SQUARE + reduction("s", "x") + reduction("q", "y")
     assert (count(body, AVX512), count(body, AVX2)) == (1, 2)
+
+
+def test_sums_that_depend_on_each_other_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels have hundreds of them, and what each is computed from grows with their number."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("compared")
+
+    monkeypatch.setattr(MergeReductions, "_fits", fail)
+    body, before = "", "x"
+    for i in range(4):
+        wide = f"\n %r{i} = reshape(%s{i}) {{shape = (4, 1)}} : f32[4,1]"
+        wide += f"\n %b{i} = broadcast(%r{i}) {{shape = (4, 64)}} : f32[4,64]"
+        body += f"{reduction(f's{i}', before)}{wide}\n %y{i} = add(%{before}, %b{i}) : f32[4,64]"
+        before = f"y{i}"
+    assert count(body) == 4

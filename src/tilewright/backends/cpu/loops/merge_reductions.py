@@ -45,9 +45,13 @@ class MergeReductions(InPlacePass):
         while first < len(block.ops):
             op = block.ops[first]
             if isinstance(op, Reduce) and _is_simple(op):
+                dependent = set(op.results)
                 for other in block.ops[first + 1 :]:
-                    if isinstance(other, Reduce) and self._fits(op, other) and _hoist(block, op, other):
+                    if not dependent.isdisjoint(other.operands) or not dependent.isdisjoint(other.captured()):
+                        dependent.update(other.results)
+                    elif isinstance(other, Reduce) and self._fits(op, other) and _hoist(block, op, other):
                         op, changed = _merge(op, other), True
+                        dependent.update(op.results)
                 first = block.ops.index(op)
             first += 1
         return changed
@@ -55,13 +59,15 @@ class MergeReductions(InPlacePass):
     def _fits(self, a: Reduce, b: Reduce) -> bool:
         shape = a.values[0].tile.shape
         alike = (a.axis, a.commutative, shape) == (b.axis, b.commutative, b.values[0].tile.shape)
-        if not alike or not _is_simple(b) or not _data(a.values) & _data(b.values):
+        if not alike or not _is_simple(b):
             return False
         partials = reduction_partials(shape, a.axis) if a.commutative else 1
         lanes = math.prod(shape[a.axis + 1 :])
         vector = self.processor.vector_bytes
         needed = sum(max(vector if lanes > 1 else 0, element_bytes(v.tile.dtype)) for v in (*a.values, *b.values))
-        return partials * needed <= self.processor.vector_registers * vector // 2
+        if partials * needed > self.processor.vector_registers * vector // 2:
+            return False
+        return not _data(a.values).isdisjoint(_data(b.values))
 
 
 def _is_simple(op: Reduce) -> bool:
@@ -88,7 +94,7 @@ def _data(values: Sequence[Value]) -> set[Value]:
 
 
 def _hoist(block: Block, first: Reduce, second: Reduce) -> bool:
-    """Move what ``second`` needs in front of ``first``; False where that cannot be."""
+    """Move what ``second`` needs, none of which depends on ``first``, in front of that; False where that cannot be."""
     ops = block.ops
     between = ops[ops.index(first) + 1 : ops.index(second)]
     needed = {v.op for v in second.operands}
@@ -98,7 +104,7 @@ def _hoist(block: Block, first: Reduce, second: Reduce) -> bool:
             moved.append(op)
             needed.update(v.op for v in (*op.operands, *op.captured()))
     written = any(has_effect(op, Effect.WRITE) for op in between)
-    if first in needed or not all(is_pure(op) or (effect_of(op) == Effect.READ and not written) for op in moved):
+    if not all(is_pure(op) or (effect_of(op) == Effect.READ and not written) for op in moved):
         return False
     block.splice(reversed(moved), before=first)
     return True
