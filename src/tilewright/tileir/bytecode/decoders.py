@@ -16,6 +16,8 @@ from tilewright.tileir.module import Operation, Value
 from tilewright.tileir.optable import BY_OPCODE, ENUM_SINCE, ENUMS, AttributeSpec, OpSpec
 from tilewright.tileir.types import TOKEN
 
+# What the code of decoders calls.
+_CALLED: tuple[Any, ...] = (Operation, Value, long_varint, op_integers, read_array, read_hints, read_predicate)
 Decoder = Callable[[Any, bytes, int, list[Value], list[Any]], tuple[Operation, int]]
 
 
@@ -63,18 +65,7 @@ def decoder(opcode: int, minor: int) -> tuple[Decoder, tuple[str, ...]]:
         source.add("", "r.check_constant(results[0].type, a_value, pos)")
     _finish(source, spec, attributes, operands, minor)
     code = "\n".join(["def read(r, data, pos, values, types):", *source.lines])
-    names |= {
-        "spec": spec,
-        "Operation": Operation,
-        "new": object.__new__,
-        "Value": Value,
-        "TOKEN": TOKEN,
-        "long_varint": long_varint,
-        "op_integers": op_integers,
-        "read_array": read_array,
-        "read_hints": read_hints,
-        "read_predicate": read_predicate,
-    }
+    names |= {"spec": spec, "new": object.__new__, "TOKEN": TOKEN} | {called.__name__: called for called in _CALLED}
     exec(compile(code, f"<decoder of {spec.name} in 13.{minor}>", "exec"), names)
     read: Any = names["read"]
     return read, ("", *source.expected)
@@ -145,9 +136,8 @@ def _attribute(source: _Source, spec: OpSpec, a: AttributeSpec, minor: int, name
 
 
 def _operands(source: _Source, spec: OpSpec) -> list[str]:
-    value = f"an earlier value as an operand of {spec.name}"
     if spec.layout == "C":
-        return _counted_operands(source, spec, value)
+        return _counted_operands(source, spec)
     found = []
     for i, o in enumerate(spec.operands):
         variable = f"v{i}"
@@ -169,7 +159,8 @@ def _operands(source: _Source, spec: OpSpec) -> list[str]:
     return found
 
 
-def _counted_operands(source: _Source, spec: OpSpec, what: str) -> list[str]:
+def _counted_operands(source: _Source, spec: OpSpec) -> list[str]:
+    what = f"an earlier value as an operand of {spec.name}"
     source.varint("count", f"the number of operands of {spec.name}")
     source.add("", "found = []")
     source.add(what, "for _ in range(count):")
@@ -177,12 +168,8 @@ def _counted_operands(source: _Source, spec: OpSpec, what: str) -> list[str]:
     source.add(what, "    found.append(values[v])")
     parts = []
     for i, o in enumerate(spec.operands):
-        if o.variadic:
-            parts.append(f"{o.name!r}: found[{i}:]" if i else f"{o.name!r}: found")
-        elif o.optional:
-            parts.append(f"{o.name!r}: found[{i}] if len(found) > {i} else None")
-        else:
-            parts.append(f"{o.name!r}: found[{i}]")
+        given = f"found[{i}:]" if o.variadic else f"found[{i}]{f' if len(found) > {i} else None' if o.optional else ''}"
+        parts.append(f"{o.name!r}: {given}")
     fixed = sum(not o.variadic and not o.optional for o in spec.operands)
     most = None if any(o.variadic for o in spec.operands) else len(spec.operands)
     expected = f"{fixed} operands of {spec.name}" if most == fixed else f"{fixed} or more operands of {spec.name}"

@@ -29,7 +29,7 @@ def encoder(opcode: int, minor: int) -> Encoder:
         # older files have no flags, and none may be set
         parts.append(f"varints[{bits}]" if minor >= spec.flags_since else f"{{0: b''}}[{bits}]")
     parts += [_attribute(a, minor, names) for a in spec.attributes]
-    parts += _counted_operands(spec) if spec.layout == "C" else _operands(spec)
+    parts += _operands(spec)
     if spec.regions:
         parts.append(f"varints[{spec.regions}]")
     text = ["def write(w, op, out, values, types):", *lines]
@@ -107,31 +107,17 @@ def _optional(value: str, written: str) -> str:
 
 
 def _operands(spec: OpSpec) -> list[str]:
-    parts = []
+    """The operands, each variadic one behind its count; with the layout C all of them behind one."""
+    parts, counts = [], []
     for o in spec.operands:
         value = f"operands[{o.name!r}]"
+        counts.append(f"len({value})" if o.variadic else f"({value} is not None)" if o.optional else "1")
         if o.variadic:
-            parts += [f"varints[len({value})]", f"*map(values.__getitem__, {value})"]
+            parts += [] if spec.layout == "C" else [f"varints[len({value})]"]
+            parts.append(f"*map(values.__getitem__, {value})")
         else:
             parts.append(_optional(value, "values[{}]") if o.optional else f"values[{value}]")
-    return parts
-
-
-def _counted_operands(spec: OpSpec) -> list[str]:
-    """One count of all operands, and the operands."""
-    counts, parts = [], []
-    for o in spec.operands:
-        value = f"operands[{o.name!r}]"
-        if o.variadic:
-            counts.append(f"len({value})")
-            parts.append(f"*map(values.__getitem__, {value})")
-        elif o.optional:
-            counts.append(f"({value} is not None)")
-            parts.append(_optional(value, "values[{}]"))
-        else:
-            counts.append("1")
-            parts.append(f"values[{value}]")
-    return [f"varints[{' + '.join(counts)}]", *parts]
+    return [f"varints[{' + '.join(counts)}]", *parts] if spec.layout == "C" else parts
 
 
 class _Encoders(dict[int, Encoder]):

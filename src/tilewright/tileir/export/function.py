@@ -300,13 +300,13 @@ class _FunctionEmitter(Emitter):
         self.define(op, made, slots)
 
     def for_(self, op: control.For) -> None:
-        upper = self[op.upper]
+        lower, upper = self[op.lower], self[op.upper]
         extent = next((self[v] for v in self.extents if v in self), None) if op in self.unrolled else None
         if extent is not None:  # it is not negative, which tileiras does not know: this adds 0
             sides = {"lhs": extent, "rhs": self.constant(int32, 31)}
             zero = make["shri"](self, sides, upper.type, signedness="signed")
             upper = make["addi"](self, {"lhs": upper, "rhs": zero}, upper.type, overflow="none")
-        bounds = {"lowerBound": self[op.lower], "upperBound": upper, "step": self[op.step]}
+        bounds = {"lowerBound": lower, "upperBound": upper, "step": self[op.step]}
         self.repeat(op, "for", **bounds, unsignedCmp=not op.lower.tile.element.is_signed)
 
     def loop(self, op: control.Loop) -> None:
