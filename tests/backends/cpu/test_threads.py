@@ -149,6 +149,28 @@ def test_what_the_work_raises_waits_for_the_threads() -> None:
     assert ended
 
 
+def test_a_signal_where_the_end_of_a_launch_begins_does_not_leave_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a handler raises on the way into a function ends that before its first line."""
+    pool, joined, ended = Pool(), threading.Barrier(2), []
+
+    def interrupted(*_: Any) -> None:
+        raise Late
+
+    def work() -> None:
+        joined.wait()
+        time.sleep(0.1)
+        ended.append(True)
+
+    def own() -> None:
+        joined.wait()
+        raise Late
+
+    monkeypatch.setattr(Pool, "_finish", interrupted)
+    with pytest.raises(Late):
+        pool.run(work, 2, own)
+    assert ended
+
+
 def test_the_caller_works_alone_where_the_system_gives_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, calls = Pool(), []
 

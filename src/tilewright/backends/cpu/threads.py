@@ -216,8 +216,11 @@ class Pool:
             cancel()
             raise
         finally:
-            self._finish(job, threads - 1)
-            self.give(granted)
+            try:
+                job.finish()
+            finally:
+                self._finish(job, threads - 1)
+                self.give(granted)
 
     def supervise(
         self, work: Callable[[], object], threads: int, watch: Callable[[int], int] | None, cancel: Callable[[], None]
@@ -249,16 +252,17 @@ class Pool:
             cancel()
             raise
         finally:
-            self._finish(job, threads)
-
-    def _finish(self, job: _Job, threads: int) -> None:
-        try:
-            job.finish()
-        finally:  # also where a signal handler has raised before that began
             try:
                 job.finish()
             finally:
-                self._change_demand(-threads)
+                self._finish(job, threads)
+
+    def _finish(self, job: _Job, threads: int) -> None:
+        """For the end of a launch whose ``job.finish`` a signal handler may have ended before that began."""
+        try:
+            job.finish()
+        finally:
+            self._change_demand(-threads)
 
     def _change_demand(self, change: int) -> int:
         """Want ``change`` more threads; returns how many the system did not give."""
