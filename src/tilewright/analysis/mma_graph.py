@@ -18,7 +18,7 @@ from tilewright.ir.reachable import operands_within, reachable
 
 
 def mma_loops(function: Function) -> list[For]:
-    return [op for op in function.walk() if isinstance(op, For) and mma_ops(op)]
+    return [op for op in function.ops_of(For) if mma_ops(op)]
 
 
 def mma_ops(loop: LoopOp) -> list[MmaOp]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from tilewright.ir.location import Loc
 from tilewright.ir.types import PartitionViewType, TileType, Type
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tilewright.ir.builder import Builder
     from tilewright.ir.layouts import LinearLayout
     from tilewright.ir.opdef import OpSpec
+
+_OpT = TypeVar("_OpT", bound="Op")
 
 
 class Value:
@@ -288,6 +290,17 @@ class Block:
             else:
                 open_blocks.pop()
 
+    def ops_of(self, kind: type[_OpT] | tuple[type[_OpT], ...]) -> list[_OpT]:
+        """The ops of ``kind`` in this block and nested in it, in program order."""
+        found: list[_OpT] = []
+        for op in self._ops:
+            if isinstance(op, kind):
+                found.append(op)
+            if op.regions:
+                for region in op.regions:
+                    found += region.ops_of(kind)
+        return found
+
 
 @dataclass(frozen=True)
 class Param:
@@ -331,6 +344,10 @@ class Function:
     def walk(self) -> Iterator[Op]:
         """Every op, outer before inner, in program order."""
         return self.body.walk()
+
+    def ops_of(self, kind: type[_OpT] | tuple[type[_OpT], ...]) -> list[_OpT]:
+        """Every op of ``kind``, outer before inner, in program order."""
+        return self.body.ops_of(kind)
 
     def __str__(self) -> str:
         return type(self).printer(self)

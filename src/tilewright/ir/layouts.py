@@ -158,7 +158,7 @@ class LinearLayout:
     def _by_name(self) -> dict[str, tuple[int, ...]]:
         return dict(self.dims)
 
-    @property
+    @cached_property
     def _flat(self) -> tuple[int, ...]:
         """The bases of all dimensions, those of the first one first."""
         return tuple(b for _, bases in self.dims for b in bases)
@@ -296,7 +296,7 @@ class LinearLayout:
         """Axis ``k`` of the result is axis ``axes[k]`` of this one."""
         if sorted(axes) != list(range(self.rank)):
             raise ValueError(f"axes {tuple(axes)} are no permutation of {self.rank}")
-        return self._map_images(lambda c: tuple(c[a] for a in axes), tuple(self.shape[a] for a in axes))
+        return self.map_images(lambda c: tuple(c[a] for a in axes), tuple(self.shape[a] for a in axes))
 
     def expand(self, axis: int) -> LinearLayout:
         """With a new axis of extent 1 before ``axis``."""
@@ -305,10 +305,7 @@ class LinearLayout:
     def slice(self, axis: int) -> LinearLayout:
         """Without ``axis``: what a reduction along it leaves. Bits that went along it are free, but for registers,
         which then are fewer: a thread holds no element twice that way."""
-        projected = self._map_images(
-            lambda c: (*c[:axis], *c[axis + 1 :]), (*self.shape[:axis], *self.shape[axis + 1 :])
-        )
-        return projected.without_free_registers()
+        return _slice(self, axis)
 
     def shrink(self, axis: int) -> LinearLayout:
         """With an extent of 1 along ``axis``; otherwise as ``slice``."""
@@ -316,20 +313,13 @@ class LinearLayout:
 
     def drop_bits(self, axis: int, mask: int) -> LinearLayout:
         """Without the coordinate bits ``mask`` of ``axis``: elements that differ only in those are one."""
-        kept = [bit for bit in range(log2(self.shape[axis])) if not mask >> bit & 1]
-
-        def change(c: Coordinates) -> Coordinates:
-            packed = sum((c[axis] >> bit & 1) << i for i, bit in enumerate(kept))
-            return (*c[:axis], packed, *c[axis + 1 :])
-
-        shape = (*self.shape[:axis], 1 << len(kept), *self.shape[axis + 1 :])
-        return self._map_images(change, shape).without_free_registers()
+        return _drop_bits(self, axis, mask)
 
     def axis_bits(self, dim: str, axis: int) -> int:
         """The coordinate bits of ``axis`` that depend on ``dim``, as a mask."""
         return functools.reduce(operator.or_, (image[axis] for image in self.images(dim)), 0)
 
-    def _map_images(self, change: Any, shape: tuple[int, ...]) -> LinearLayout:
+    def map_images(self, change: Any, shape: tuple[int, ...]) -> LinearLayout:
         return LinearLayout.of(shape, {name: [change(c) for c in self.images(name)] for name in self.names})
 
     def without_free_registers(self) -> LinearLayout:
@@ -355,6 +345,24 @@ class LinearLayout:
 
     def __repr__(self) -> str:
         return f"{list(self.shape)}{self}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _slice(layout: LinearLayout, axis: int) -> LinearLayout:
+    shape = *layout.shape[:axis], *layout.shape[axis + 1 :]
+    return layout.map_images(lambda c: (*c[:axis], *c[axis + 1 :]), shape).without_free_registers()
+
+
+@functools.lru_cache(maxsize=1024)
+def _drop_bits(layout: LinearLayout, axis: int, mask: int) -> LinearLayout:
+    kept = [bit for bit in range(log2(layout.shape[axis])) if not mask >> bit & 1]
+
+    def change(c: Coordinates) -> Coordinates:
+        packed = sum((c[axis] >> bit & 1) << i for i, bit in enumerate(kept))
+        return (*c[:axis], packed, *c[axis + 1 :])
+
+    shape = (*layout.shape[:axis], 1 << len(kept), *layout.shape[axis + 1 :])
+    return layout.map_images(change, shape).without_free_registers()
 
 
 def _ravel(coordinates: Coordinates, shape: Sequence[int]) -> int:

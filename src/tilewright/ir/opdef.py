@@ -238,6 +238,8 @@ def check_fields(op: Op) -> None:
             raise IRError(f"{op.name}: operand {v!r} is not an IR value")
     for a in op.spec.attributes:
         value = op.attributes[a.name]
+        if type(value) in a.types:  # as most are
+            continue
         if value is REQUIRED:
             raise IRError(f"{op.name}: attribute {a.name} is missing")
         wrong = a.types and not isinstance(value, a.types)

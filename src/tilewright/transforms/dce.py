@@ -23,13 +23,15 @@ class DeadCodeElimination(InPlacePass):
 
     def change(self, function: Function) -> bool:
         live = AnalysisManager(function).get(Liveness)
-        ends = [op for op in function.walk() if isinstance(op, PassingOp) and op.receivers]
+        everything = list(function.walk())
+        ends = [op for op in everything if op.spec.terminator and isinstance(op, PassingOp) and op.receivers]
         passed = [[r in live.values for r in op.receivers] for op in ends]
         for end, kept in zip(ends, passed):
             if not all(kept):
                 values = [v for v, keep in zip(end.values, kept) if keep]
                 end.set_operands(values, (len(values),))
-        narrowed = [_narrow(op, live) for op in function.walk() if isinstance(op, CONTROL_FLOW) and op in live.ops]
+        kept_flow = [op for op in everything if op.regions and isinstance(op, CONTROL_FLOW) and op in live.ops]
+        narrowed = [_narrow(op, live) for op in kept_flow]
         return _sweep(function.body, live) or any(narrowed)
 
 
@@ -52,7 +54,7 @@ def _narrow(op: Op, live: Liveness) -> bool:
 def _sweep(block: Block, live: Liveness) -> bool:
     """Erase the ops of ``block`` that are not live, and those in them; whether there are any."""
     dead = dict.fromkeys(op for op in block.ops if op not in live.ops and not op.spec.terminator)
-    around = [op for op in block.ops if isinstance(op, _ENTERED) and op not in dead]
+    around = [op for op in block.ops if op.regions and isinstance(op, _ENTERED) and op not in dead]
     swept = [_sweep(region, live) for op in around for region in op.regions]
     block.erase(dead)
     return bool(dead) or any(swept)

@@ -18,13 +18,13 @@ def joined_mma(function: Function) -> dict[Wgmma, list[Wgmma]]:
     swizzled width, across k, each as far from the one before. Whoever waits for MMA ops waits for all of a block, or
     for none of an iteration: so the numbers that they count are known.
     """
-    if any(isinstance(op, WgmmaWait) and op.pending for op in function.walk()):
+    if any(op.pending for op in function.ops_of(WgmmaWait)):
         return {}
     rows = num_warps(function) // GROUP_WARPS * ROWS
     blocks: dict[Block, list[Wgmma]] = {}
-    for op in function.walk():
-        if isinstance(op, Wgmma) and op.block is not None:
-            blocks.setdefault(op.block, []).append(op)
+    for op in function.ops_of(Wgmma):
+        assert op.block is not None
+        blocks.setdefault(op.block, []).append(op)
     found: dict[Wgmma, list[Wgmma]] = {}
     for mmas in blocks.values():
         if all(op.pending in (None, 0, len(mmas)) and op.acc.tile.shape[0] == rows for op in mmas):

@@ -82,7 +82,7 @@ def plan_lowering(
 
 def _leave_to_threads(plan: LoweringPlan, function: Function, roots: AliasAnalysis) -> None:
     """Arrays to which threads store too are not stored to by the TMA unit, which does not wait for their stores."""
-    writes = (op for op in function.walk() if isinstance(op, memory.MemoryOp) and op.spec.effect & Effect.WRITE)
+    writes = (op for op in function.ops_of(memory.MemoryOp) if op.spec.effect & Effect.WRITE)
     stores = {op: roots.underlying_object(op.address) for op in writes}
     by_threads = {root for op, root in stores.items() if op not in plan.descriptors}
     for op, root in stores.items():

@@ -40,7 +40,7 @@ _SPILLED = 1.25  # how many times the registers that there are a thread may need
 
 def suitable_warps(function: Function) -> int:
     """A power of two up to 32."""
-    mmas = [op for op in function.walk() if isinstance(op, MmaOp)]
+    mmas = function.ops_of(MmaOp)
     if mmas:
         words = {op: op.acc.tile.size * max(op.acc.tile.element.bytes // 4, 1) for op in mmas}
         largest = max(words.values())
@@ -59,7 +59,7 @@ def suitable_warps(function: Function) -> int:
     if ROW_PART in function.hints:
         return _WARPS_OF_PARTS
     largest = max((_kept(op) for op in function.walk()), default=0)
-    if any(isinstance(op, CombiningOp) for op in function.walk()):
+    if function.ops_of(CombiningOp):
         return _warps_of_rows(function, largest)
     warps = _FEWEST
     while warps < _MOST and largest > warps * LANES * _ELEMENTS:
@@ -83,7 +83,7 @@ def _registers(words: float, warps: int) -> float:
 
 def _warps_of_rows(function: Function, size: int) -> int:
     """For tiles of up to ``size`` elements that are reduced."""
-    loads = [op for op in function.walk() if isinstance(op, (Load, LoadView))]
+    loads = function.ops_of((Load, LoadView))
     row = max((op.results[0].tile.size * _bits(op.results[0]) // 8 for op in loads), default=size * 4)
     words = _words_of_an_element(function, size) * size
     loops = [op.parent for op in loads if isinstance(op.parent, LoopOp)]

@@ -7,7 +7,6 @@ with ``break`` or ``continue``. The body of ``for`` ends in ``continue``; a ``lo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.opdef import attribute, define, operand, operands, region
@@ -169,8 +168,10 @@ def ends_of(op: Op) -> Iterator[PassingOp]:
 
 
 def _ends(op: Op, kinds: tuple[type[PassingOp], ...]) -> Iterator[PassingOp]:
-    for nested in chain.from_iterable(block.ops for block in op.regions):
-        if isinstance(nested, kinds):
-            yield nested
-        elif nested.regions and Yield not in kinds and not isinstance(nested, LoopOp):
-            yield from _ends(nested, kinds)
+    for block in op.regions:
+        if Yield not in kinds:
+            for nested in block.ops:
+                if nested.regions and not isinstance(nested, LoopOp):
+                    yield from _ends(nested, kinds)
+        if block.ops and isinstance(block.ops[-1], kinds):
+            yield block.ops[-1]

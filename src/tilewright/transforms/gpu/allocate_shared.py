@@ -97,7 +97,7 @@ def _intervals(function: Function) -> list[_Interval]:
     ranges = LiveRanges(function)
     waits = [at for op, at in ranges.first.items() if isinstance(op, AsyncWait)]
 
-    roles = next((op for op in function.walk() if isinstance(op, WarpSpecialize)), None)
+    roles = next(iter(function.ops_of(WarpSpecialize)), None)
 
     def end(value: Value, block: Block | None, users: Sequence[Op] | None = None) -> int:
         """The end of the last use of ``value``, or of these ``users``, seen from ``block``."""
@@ -114,11 +114,10 @@ def _intervals(function: Function) -> list[_Interval]:
         return found
 
     found = []
-    for op in function.walk():
-        if isinstance(op, SharedAlloc):
-            used = _consumed(op, roles) if roles is not None else None
-            last = end(op.result, op.block) if used is None or roles is None else end(op.result, roles.consumer, used)
-            found.append(_Interval(op, ranges.first[op], max(last, ranges.first[op])))
+    for op in function.ops_of(SharedAlloc):
+        used = _consumed(op, roles) if roles is not None else None
+        last = end(op.result, op.block) if used is None or roles is None else end(op.result, roles.consumer, used)
+        found.append(_Interval(op, ranges.first[op], max(last, ranges.first[op])))
     return found
 
 
@@ -138,5 +137,5 @@ def share_of_sm(limit: int, ctas: int) -> int:
 
 def shared_bytes(function: Function) -> int:
     """How much shared memory a CTA of ``function`` needs, once it is allocated."""
-    allocations = [op for op in function.walk() if isinstance(op, SharedAlloc)]
+    allocations = function.ops_of(SharedAlloc)
     return max(((op.offset or 0) + op.type.bytes for op in allocations), default=0)

@@ -151,9 +151,7 @@ class PipelineState:
 
 def fetch_groups(function: Function) -> list[Group]:
     found: list[Group] = []
-    for op in function.walk():
-        if not isinstance(op, Fetch):
-            continue
+    for op in function.ops_of(Fetch):
         assert op.block is not None
         mmas, beside = set(_readers(op.result)), [g for g in found if g.block is op.block]
         same = next((f for g in beside for f in g.fetches if _are_one(f, op)), None)
@@ -246,8 +244,8 @@ def needed_elsewhere(function: Function, *, after: bool = True) -> int:
         found = [list(op.walk()) for op in block_of(function.body, Fetch).ops]
         fetching = max(i for i, ops in enumerate(found) if any(isinstance(op, Fetch) for op in ops))
         later.update(op for ops in found[fetching + 1 :] for op in ops)
-    for op in function.walk():
-        if isinstance(op, ConvertLayout) and op not in later:
+    for op in function.ops_of(ConvertLayout):
+        if op not in later:
             size = 8 if op.type.is_pointer else op.type.element.bytes
             conversions = max(conversions, size * op.type.size)
     return stores + staged_bytes(function) + conversions
@@ -255,7 +253,7 @@ def needed_elsewhere(function: Function, *, after: bool = True) -> int:
 
 def staged_bytes(function: Function) -> int:
     """Shared memory of operands that threads compute or gather."""
-    staged = (op for op in function.walk() if isinstance(op, StageOperand) and op.buffer is None)
+    staged = (op for op in function.ops_of(StageOperand) if op.buffer is None)
     return sum(op.copies * op.type.bytes for op in staged)
 
 

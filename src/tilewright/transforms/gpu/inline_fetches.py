@@ -77,14 +77,14 @@ def _starts(group: Group, loop: For) -> list[Op] | None:
 
 def _is_rotated(function: Function) -> bool:
     """Whether an MMA op multiplies what a loop has computed in the iteration before."""
-    mmas = (op for op in function.walk() if isinstance(op, Wgmma))
+    mmas = iter(function.ops_of(Wgmma))
     return any(op.block is not None and op.x in op.block.args for op in mmas)
 
 
 def _waits_often(function: Function) -> bool:
     """Whether an iteration has three MMA ops or more, as in the backward pass: so few CTAs of that share an SM that
     they do not multiply all the time while one fetches."""
-    blocks = [op.block for op in function.walk() if isinstance(op, Wgmma)]
+    blocks = [op.block for op in function.ops_of(Wgmma)]
     return max(map(blocks.count, blocks)) > _PAIR
 
 
@@ -162,7 +162,7 @@ class _Inline(Consumer):
         super().__init__(function, groups, values)
         self._at_once = any(g.ring.stages > 1 for g in groups)
         self._coming: list[Group] = []  # fetched once, and not waited for yet
-        loops = [op for op in function.walk() if isinstance(op, For) and any(g.block is op.body for g in groups)]
+        loops = [op for op in function.ops_of(For) if any(g.block is op.body for g in groups)]
         self._after = {a: b for a, b in pairwise(loops) if _goes_on(a, b, groups)}
 
     def end(self) -> None:

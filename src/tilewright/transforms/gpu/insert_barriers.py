@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -28,8 +29,13 @@ from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
 
 _WAITS = (memory.Barrier, memory.AsyncWait, memory.AsyncCopy, TmaStore, TmaStoreWait)
-_LOOKED_AT = (*_WAITS, memory.SharedMemoryOp, MemoryOp, Wgmma, WarpSpecialize)
 CONSUMERS = 1  # the number of the barrier of the warps that have tiles, where there are others
+
+
+@functools.cache
+def _is_looked_at(kind: type[Op]) -> bool:
+    """Whether ops of ``kind`` access memory, or wait: most do not."""
+    return issubclass(kind, (*_WAITS, memory.SharedMemoryOp, MemoryOp, Wgmma, WarpSpecialize))
 
 
 class InsertBarriers(InPlacePass):
@@ -47,7 +53,7 @@ class InsertBarriers(InPlacePass):
 
     def change(self, function: Function) -> bool:
         found = _Dependences(function)
-        roles = any(isinstance(op, WarpSpecialize) for op in function.walk())
+        roles = bool(function.ops_of(WarpSpecialize))
         barrier = {"id": CONSUMERS, "threads": num_warps(function) * LANES} if roles else {}
         for op in found.needed:
             Builder.before(op).emit_op(memory.Barrier, **barrier)
@@ -127,7 +133,7 @@ class _Dependences(DependenceWalk[_Pending]):
 
     def enter(self, loop: LoopOp, state: _Pending) -> None:
         """One barrier before ``loop`` does for all of its iterations, where no access in it depends on another one."""
-        inside = list(loop.body.walk())
+        inside = [op for op in loop.body.walk() if _is_looked_at(type(op))]  # type: ignore[arg-type]
         if any(isinstance(op, _WAITS) for op in inside):
             return
         accesses = [replace(a, pointers=None) for op in inside for a in self._accesses(op)]
@@ -139,7 +145,7 @@ class _Dependences(DependenceWalk[_Pending]):
             state.pending.clear()
 
     def access(self, op: Op, state: _Pending) -> None:
-        if not isinstance(op, _LOOKED_AT):  # as most are not
+        if not _is_looked_at(type(op)):  # type: ignore[arg-type]
             return
         if isinstance(op, WarpSpecialize):
             self.walk(op.consumer, state)

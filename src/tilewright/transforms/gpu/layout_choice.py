@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -48,17 +49,22 @@ class AccessLayouts:
 
     def __init__(self, function: Function, cores: TensorCores) -> None:
         self.cores, self.warps = cores, cores.warps
-        self.contiguity = AnalysisManager(function).get(Contiguity)
+        self._function = function
         self._votes: dict[_Shape, dict[tuple[int, ...], int]] = {}
         self._vectors: dict[tuple[_Shape, int], int] = {}
         self._layouts: dict[_Shape, LinearLayout] = {}
         self._own: dict[Op, LinearLayout] = {}
         self._beside: dict[Op, tuple[Op, int]] = {}
-        accesses = [op for op in function.walk() if isinstance(op, memory.PointerMemoryOp) and op.ptrs.tile.rank]
+        accesses = [op for op in function.ops_of(memory.PointerMemoryOp) if op.ptrs.tile.rank]
         for op in accesses:
             self._vote(op)
-        if not any(isinstance(op, LoopOp) for op in function.walk()):
+        if not function.ops_of(LoopOp):
             self._fit_stores(accesses)
+
+    @functools.cached_property
+    def contiguity(self) -> Contiguity:
+        """What is known of addresses, which not all functions have."""
+        return AnalysisManager(self._function).get(Contiguity)
 
     def _vote(self, op: memory.PointerMemoryOp) -> None:
         t, size = op.ptrs.tile, op.ptrs.tile.pointee.bytes
@@ -312,13 +318,14 @@ class Homes:
             if isinstance(op, LoopOp):
                 for arg, init in zip(op.carried, op.inits):
                     changed |= self._set(arg, self.home(init))
-            if isinstance(op, CONTROL_FLOW):
+            if op.regions and isinstance(op, CONTROL_FLOW):
                 for region in op.regions:
                     changed |= self._visit(region, [*enclosing, op])
-            for target, source in self._passed(op, enclosing):
-                changed |= self._set(target, self.home(source))
+            if op.spec.terminator:
+                for target, source in self._passed(op, enclosing):
+                    changed |= self._set(target, self.home(source))
             for value in op.results:
-                if isinstance(value.type, TileType) and value.type.rank:
+                if isinstance(value.type, TileType) and value.type.rank and value not in self._homes:
                     changed |= self._set(value, self._rule(op, value))
         return changed
 
@@ -370,11 +377,10 @@ class Homes:
 
     def _settle(self, function: Function) -> None:
         """Carried tiles without a home get that of accesses; so do the loops and branches that give them."""
-        for op in function.walk():
-            if isinstance(op, CONTROL_FLOW):
-                for value in (*op.results, *(a for r in op.regions for a in r.args)):
-                    if isinstance(value.type, TileType) and value.type.rank:
-                        self._set(value, self._accesses.layout(value.type.shape))
+        for op in function.ops_of(CONTROL_FLOW):
+            for value in (*op.results, *(a for r in op.regions for a in r.args)):
+                if isinstance(value.type, TileType) and value.type.rank:
+                    self._set(value, self._accesses.layout(value.type.shape))
             if isinstance(op, LoopOp) and not isinstance(op, Loop):
                 for arg, result in zip(op.carried, op.results):
                     if (home := self.home(arg)) is not None:

@@ -29,7 +29,7 @@ class LegalizeMma(InPlacePass):
     name: ClassVar[str] = "legalize-mma"
 
     def change(self, function: Function) -> bool:
-        mmas = [op for op in function.walk() if isinstance(op, Mma)]
+        mmas = function.ops_of(Mma)
         chosen = [op for op in mmas if any(_follows(op, other) for other in mmas)]
         return replace_ops(function, dict.fromkeys(chosen), _legalized)
 

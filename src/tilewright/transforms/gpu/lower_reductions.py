@@ -36,7 +36,7 @@ class LowerReductions(InPlacePass):
     name: ClassVar[str] = "lower-reductions"
 
     def change(self, function: Function) -> bool:
-        combining = [op for op in function.walk() if isinstance(op, CombiningOp)]
+        combining = function.ops_of(CombiningOp)
         return replace_ops(function, dict.fromkeys(combining, num_warps(function) if combining else 0), _lowered)
 
 

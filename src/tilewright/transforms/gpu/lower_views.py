@@ -32,7 +32,7 @@ class LowerViews(InPlacePass):
 
     def change(self, function: Function) -> bool:
         lowering = _Lowering(function)
-        ops = [op for op in function.walk() if isinstance(op, _OF_VIEWS)]
+        ops = function.ops_of(_OF_VIEWS)
         for op in ops:
             lowering.lower(op)
         for op in reversed(ops):  # when nothing uses the views any more

@@ -111,7 +111,7 @@ def lower_to_gpu(
     if target is not None:
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
     original, fp8 = function, target is not None and target.has_fp8 and not target.has_wgmma
-    if target is not None and target.has_wgmma and any(isinstance(op, Mma) for op in function.walk()):
+    if target is not None and target.has_wgmma and function.ops_of(Mma):
         function = reshaped(function, DropUnitBatches())
         chosen = ChooseWgmma(target, num_warps, realign=realign)
         turned = reshaped(function, TransposeMma())
@@ -148,7 +148,7 @@ def _chosen(function: Function, chosen: ChooseWgmma, limit: int, *, staged: bool
     made = run_passes(merged, passes)
     warps = made.hints.get(WGMMA_WARPS)
     ctas = 0 if warps is None else ctas_with_inline_fetches(made, warps, limit, staged=staged)
-    capped = ctas > 0 and any(isinstance(op, Tanh) for op in function.walk())
+    capped = ctas > 0 and function.ops_of(Tanh)
     if capped and merged is not function:
         made = run_passes(function, passes)
     if WGMMA_WARPS in made.hints and (ctas == 0 or (ctas == _ROTATED and not capped)):

@@ -38,11 +38,9 @@ class MergeLoops(InPlacePass):
 
     def change(self, function: Function) -> bool:
         pairs: dict[For, _Pair] = {}
-        for op in function.walk():
-            if isinstance(op, For) and mma_ops(op) and op not in pairs:
-                pair = _pair(op)
-                if pair is not None:
-                    pairs[pair.second] = pair
+        for op in function.ops_of(For):
+            if op not in pairs and mma_ops(op) and (pair := _pair(op)) is not None:
+                pairs[pair.second] = pair
         firsts = dict.fromkeys(pair.first for pair in pairs.values())
         return replace_ops(function, pairs | firsts, _merged)  # the first ones when nothing uses them any more
 

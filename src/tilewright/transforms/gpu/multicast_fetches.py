@@ -49,7 +49,7 @@ class MulticastFetches(InPlacePass):
         if not wanted or any(_forbids(op) for op in function.walk()):
             return False
         lockstep = _Lockstep(function)
-        fetches = [op for op in function.walk() if isinstance(op, Fetch) and op.both is None]
+        fetches = [op for op in function.ops_of(Fetch) if op.both is None]
         found = [op for op in fetches if lockstep.fetches_together(op)]
         if not found or _waits_before(found[-1], function) or (asked is None and not lockstep.pays(found)):
             return False
@@ -76,7 +76,7 @@ class _Lockstep:
 
     def __init__(self, function: Function) -> None:
         self.persistent: set[For] = set()
-        self._fetches = [op for op in function.walk() if isinstance(op, Fetch)]
+        self._fetches = function.ops_of(Fetch)
         self._alike: dict[Value, bool | None] = {}
         for op in function.body.ops:
             if isinstance(op, For) and self._is_persistent(op):

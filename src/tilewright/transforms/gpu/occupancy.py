@@ -59,7 +59,7 @@ _OTHER_REGISTERS = 48
 def ctas_of_mma(function: Function, limit: int) -> int:
     """How many CTAs an SM has room for, of a kernel in the gpu stage whose warps multiply for themselves: with these
     registers of a thread, of which the assembler otherwise takes what it likes. 0 for other kernels."""
-    if not any(isinstance(op, GpuMma) for op in function.walk()):
+    if not function.ops_of(GpuMma):
         return 0
     ranges = LiveRanges(function)
     results = [(ranges.last[op], v) for op in ranges.first for v in op.results]
@@ -97,7 +97,7 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     """How many CTAs an SM is to hold, of ``warps`` that multiply and fetch: of kernels whose loops have MMA ops that
     follow from each other, with what is between in registers, or ``staged`` where that is wanted. 0 for other kernels,
     and where one has no room beside another one."""
-    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
+    mmas = function.ops_of(Wgmma)
     through = [op for op in mmas if isinstance(op.y.op, StageOperand)]
     last = through if staged else [op for op in mmas if isinstance(op.x.type, TileType)]
     groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
@@ -110,7 +110,7 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     rings = rings_of(groups)
     if not _come_after(function, rings):
         return 0
-    stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in function.walk() if isinstance(op, Put))
+    stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in function.ops_of(Put))
     needed = max(sum(r.bytes for r in rings), stored) + staged_bytes(function) + BARRIERS
     loaded = _loaded_beside(function, after=False)
     words = _words_with(mmas, loaded, warps) + _WORDS_BESIDE_ATTENTION
@@ -124,7 +124,7 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
 def _loaded_beside(function: Function, *, after: bool) -> list[TileType]:
     """The tiles that threads load for each element of an accumulator: in loops, such as masks of scores, or ``after``
     them, such as residuals, too."""
-    loads = [op for op in function.walk() if isinstance(op, (Load, LoadView, GlobalLoad))]
+    loads = function.ops_of((Load, LoadView, GlobalLoad))
     tiles = [op.result.tile for op in loads if after or isinstance(op.parent, LoopOp)]
     return [t for t in tiles if t.size not in (1, *t.shape)]
 
@@ -137,7 +137,7 @@ def _words_with(mmas: Sequence[Wgmma], loaded: Sequence[TileType], warps: int) -
 def ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
     """How many CTAs an SM is to hold whose loops wait for their MMA op in each step, as it is scaled before it is
     added: another one multiplies meanwhile. 1 for others, and where there is no room for several stages of each."""
-    mmas, warps = [op for op in function.walk() if isinstance(op, Wgmma)], num_warps(function)
+    mmas, warps = function.ops_of(Wgmma), num_warps(function)
     simple = all(isinstance(op.x.type, SharedType) and not isinstance(op.y.op, StageOperand) for op in mmas)
     beside = min(_carried_beside(op, {other.acc for other in mmas}) for op in mmas)
     if not (simple and beside and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
@@ -150,7 +150,7 @@ def ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
 def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
     """How many CTAs with a tile of a product each an SM has room for, where these have several stages each: some
     multiply while others begin and end. Not as many of small steps, with which they would wait for the TMA unit."""
-    mmas, warps = [op for op in function.walk() if isinstance(op, Wgmma)], num_warps(function)
+    mmas, warps = function.ops_of(Wgmma), num_warps(function)
     simple = all(isinstance(op.x.type, SharedType) and not isinstance(op.y.op, StageOperand) for op in mmas)
     if not (simple and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
         return 1
@@ -168,7 +168,7 @@ def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
 def fetching_warps(function: Function, rings: Sequence[Ring], tiles: int) -> int:
     """How many warps fetch for each of ``tiles`` CTAs: one; of small steps a whole group, if registers suffice, so that
     an SM has room for no more CTAs than these."""
-    mmas, both = [op for op in function.walk() if isinstance(op, Wgmma)], num_warps(function) + GROUP_WARPS
+    mmas, both = function.ops_of(Wgmma), num_warps(function) + GROUP_WARPS
     words = _words_with(mmas, _loaded_beside(function, after=True), num_warps(function)) + _WORDS_BESIDE_SUMS
     small = tiles == _MOST_SMALL_TILES and sum(r.bytes for r in rings) <= _SMALL_STEP
     return GROUP_WARPS if small and words <= _registers_beside(tiles, both) else FETCHING_WARPS
@@ -176,7 +176,7 @@ def fetching_warps(function: Function, rings: Sequence[Ring], tiles: int) -> int
 
 def step_bytes(function: Function, rings: Sequence[Ring]) -> int:
     """What a step loads; all copies of what threads gather, for which other CTAs had better not wait."""
-    gathered = (op for op in function.walk() if isinstance(op, StageOperand) and isinstance(op.value.op, GlobalLoad))
+    gathered = (op for op in function.ops_of(StageOperand) if isinstance(op.value.op, GlobalLoad))
     return sum(r.bytes for r in rings) + sum(op.copies * op.type.bytes for op in gathered)
 
 
@@ -219,7 +219,7 @@ def ctas_of_an_sm(function: Function, rings: Sequence[Ring], limit: int) -> int:
     """How many CTAs of one warp group an SM is to hold, where MMA ops wait for other things than loads: what one does
     meanwhile, another one multiplies beside. As many as two stages and the registers suffice for, if these are as many
     as the hint says."""
-    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
+    mmas = function.ops_of(Wgmma)
     left = [op.x.type.size // 2 for op in mmas if isinstance(op.x.type, TileType)]
     asked = function.hints.get("occupancy")
     if num_warps(function) != GROUP_WARPS or not left or asked == 1:
@@ -244,7 +244,7 @@ def choose_depth(
     ``stages``, or as many as suit ``limit`` bytes of shared memory and a grid with so many ``blocks`` on an SM (0:
     many). Gives how many there would be if the grid put few blocks on each SM, one and more; 0 where that changes
     nothing."""
-    mmas = [op for op in function.walk() if isinstance(op, Wgmma)]
+    mmas = function.ops_of(Wgmma)
     simple = all(isinstance(op.x.type, SharedType) for op in mmas)
     most, apart = stages or (_MOST_STAGES if simple else _STAGES), _lie_apart(function, rings)
 

@@ -35,7 +35,7 @@ class RotateMma(InPlacePass):
     num_warps: int
 
     def change(self, function: Function) -> bool:
-        return rotate(function, [op for op in function.walk() if isinstance(op, For) and self._gains(op)])
+        return rotate(function, [op for op in function.ops_of(For) if self._gains(op)])
 
     def _gains(self, loop: For) -> bool:
         mmas = mma_ops(loop)
@@ -63,7 +63,7 @@ class DeferAccumulators(InPlacePass):
     name: ClassVar[str] = "defer-accumulators"
 
     def change(self, function: Function) -> bool:
-        blocks = {op.block for op in function.walk() if isinstance(op, Wgmma)}
+        blocks = {op.block for op in function.ops_of(Wgmma)}
         moved = [_defer(block) for block in blocks if block is not None]
         return any(moved)
 

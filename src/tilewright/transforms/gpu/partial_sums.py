@@ -33,7 +33,7 @@ class PartialSums(InPlacePass):
     name: ClassVar[str] = "partial-sums"
 
     def change(self, function: Function) -> bool:
-        loops = {op: sums for op in function.walk() if isinstance(op, For) and (sums := _sums_of(op))}
+        loops = {op: sums for op in function.ops_of(For) if (sums := _sums_of(op))}
         return replace_ops(function, loops, _rebuilt)
 
 

@@ -69,7 +69,7 @@ class PipelineLoads(InPlacePass):
     def change(self, function: Function) -> bool:
         changed = _copy_gathered(function)
         alias = AnalysisManager(function).get(AliasAnalysis)
-        loops = {op: loads for op in function.walk() if isinstance(op, For) and (loads := _operand_loads(op, alias))}
+        loops = {op: loads for op in function.ops_of(For) if (loads := _operand_loads(op, alias))}
         staged = {op: (found, stages) for op, found in loops.items() if (stages := self._stages(op, found)) >= 2}
         rows = {} if self.stages else _row_loads(function)
         staged |= {op: (x, n) for op, x in rows.items() if (n := _stages_of_rows(x, self.blocks)) > 1}
@@ -98,8 +98,8 @@ def _pipelined(rewriter: Rewriter, op: For, how: tuple[list[_OperandLoad], int],
 def _copy_gathered(function: Function) -> bool:
     """Put what threads load for the MMA ops of warp groups into rings; whether they load anything."""
     found: dict[Op, list[_StagedLoad]] = {}
-    for op in function.walk():
-        if isinstance(op, StageOperand) and op.copies > 1:
+    for op in function.ops_of(StageOperand):
+        if op.copies > 1:
             assert isinstance(op.parent, For)
             found.setdefault(op.parent, []).append(_StagedLoad(op, _copied_for(op, op.parent)))
 
@@ -146,7 +146,7 @@ def _deeper_rows(rows: Iterable[Sequence[_OperandLoad]], blocks: int) -> int:
 
 def _row_loads(function: Function) -> dict[For, list[_OperandLoad]]:
     """The loads that can be copied ahead of the loops of a kernel without MMA ops."""
-    if any(isinstance(op, (GpuMma, Wgmma)) for op in function.walk()):
+    if function.ops_of((GpuMma, Wgmma)):
         return {}
     alias = AnalysisManager(function).get(AliasAnalysis)
     found = {}

@@ -41,7 +41,7 @@ class PrefetchLoads(InPlacePass):
 
     def change(self, function: Function) -> bool:
         alias = AnalysisManager(function).get(AliasAnalysis)
-        loops = {op: found for op in function.walk() if isinstance(op, For) and (found := loads_ahead(op, alias))}
+        loops = {op: found for op in function.ops_of(For) if (found := loads_ahead(op, alias))}
         warps = num_warps(function)
         loops = {loop: found for loop, found in loops.items() if _leaves_room(loop, found, warps)}
         return replace_ops(function, loops, _prefetched)

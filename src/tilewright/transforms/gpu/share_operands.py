@@ -32,7 +32,7 @@ class ShareOperands(InPlacePass):
     words: int = 64
 
     def change(self, function: Function) -> bool:
-        kept = {op: loops for op in function.walk() if isinstance(op, ConvertLayout) and (loops := _loops(op))}
+        kept = {op: loops for op in function.ops_of(ConvertLayout) if (loops := _loops(op))}
         of_loop = Counter(loop for loops in kept.values() for loop in loops)
         alone = {op: loops for op, loops in kept.items() if all(of_loop[loop] == 1 for loop in loops)}
         chosen = [op for op, loops in alone.items() if any(_words(loop, op) >= self.words for loop in loops)]

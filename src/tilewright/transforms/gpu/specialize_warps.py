@@ -120,9 +120,8 @@ def begun(function: Function) -> tuple[Builder, dict[Value, Value]]:
     body = Block()
     values = {arg: body.add_arg(arg.type, arg.name) for arg in function.body.args}
     b = Builder(body, function.loc)
-    for op in function.walk():
-        if isinstance(op, ParameterMap):
-            b.block.append(clone_op(op, values))
+    for op in function.ops_of(ParameterMap):
+        b.block.append(clone_op(op, values))
     return b, values
 
 
@@ -136,7 +135,7 @@ class Partition:
         self.values = values
         self.states: dict[Ring, PipelineState] = {}
         self.inside: dict[Op, list[Ring]] = {
-            op: self._rings_in(op) for op in function.walk() if isinstance(op, CONTROL_FLOW) and not is_pure(op)
+            op: self._rings_in(op) for op in function.ops_of(CONTROL_FLOW) if not is_pure(op)
         }
         self.b = Builder(Block(), function.loc)
 
@@ -156,7 +155,7 @@ class Partition:
         for op in block.ops:
             self.b.loc = op.loc
             self.before(op)
-            if isinstance(op, CONTROL_FLOW) and not is_pure(op):
+            if op in self.inside:
                 self.control(op, enclosing)
             elif isinstance(op, Return):
                 self.close(block)
@@ -316,9 +315,9 @@ class Consumer(Partition):
         self._flying: list[_Flight] = []
         self._turns: set[Block | None] = set()
         if num_warps(function) == 2 * GROUP_WARPS:
-            self._turns.update(op.body for op in function.walk() if isinstance(op, For) and takes_turns(op))
+            self._turns.update(op.body for op in function.ops_of(For) if takes_turns(op))
         self._held: dict[Group, Value] = {}  # in a loop that only adds: the slot of the iteration before, or -1
-        self._puts = any(isinstance(op, Put) for op in function.walk())
+        self._puts = bool(function.ops_of(Put))
 
     def op(self, op: Op) -> None:
         if isinstance(op, Fetch):
@@ -376,7 +375,9 @@ class Consumer(Partition):
 
     def before(self, op: Op) -> None:
         """Wait for the MMA ops that ``op`` needs, and for all before control goes elsewhere."""
-        if (isinstance(op, CONTROL_FLOW) and not is_pure(op)) or op.spec.terminator:
+        if not self._flying:
+            return
+        if op in self.inside or op.spec.terminator:
             self._land(len(self._flying), op)
             return
         added = op.acc if isinstance(op, Wgmma) and list(op.acc.users) == [op] else None

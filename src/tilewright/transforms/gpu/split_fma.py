@@ -35,7 +35,7 @@ class SplitFma(InPlacePass):
     most: int = 8192
 
     def change(self, function: Function) -> bool:
-        mmas = [op for op in function.walk() if isinstance(op, GpuMma) and op.instruction == FMA]
+        mmas = [op for op in function.ops_of(GpuMma) if op.instruction == FMA]
         long = [op for op in mmas if op.x.tile.shape[-1] > self.step]
         return replace_ops(function, dict.fromkeys(long, self), _split)
 

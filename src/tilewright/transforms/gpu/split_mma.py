@@ -58,9 +58,8 @@ def _need_too_much(function: Function) -> bool:
     """Whether accumulators of MMA ops, with the left operand that one has in registers, do not fit in those of the warp
     groups that there are rows for."""
     mmas: dict[Block | None, list[Mma]] = defaultdict(list)
-    for op in function.walk():
-        if isinstance(op, Mma):
-            mmas[op.block].append(op)
+    for op in function.ops_of(Mma):
+        mmas[op.block].append(op)
     return any(map(_is_too_much, mmas.values()))
 
 
@@ -72,7 +71,7 @@ def _pay_apart(function: Function) -> bool:
         isinstance(op, (Load, LoadView)) and op.result.tile.size == 1 for op in function.walk()
     ):
         return False
-    found = [op for op in function.walk() if isinstance(op, Mma)]
+    found = function.ops_of(Mma)
     chains = [mma_ops(loop) for loop in mma_loops(function)]
     return sum(map(len, chains)) == len(found) > 0 and all(
         all(depends(chain[-1], op) for op in chain[:-1])

@@ -52,7 +52,7 @@ class SplitRows:
 
     def run(self, function: Function) -> Function:
         least = _LARGE if self.large is None else self.large
-        reductions = [op for op in function.walk() if isinstance(op, Reduce) and _size(op.values[0]) > least]
+        reductions = [op for op in function.ops_of(Reduce) if _size(op.values[0]) > least]
         if not reductions or not _may_load_again(function):
             return function
         if self.large is None and hold_rows(function, max(_size(op.values[0]) for op in reductions)):

@@ -62,9 +62,8 @@ def put_buffers(op: tma.Put) -> tuple[SharedType, int]:
 def put_groups(function: Function) -> list[list[tma.Put]]:
     """What ``function`` puts, in groups that use the same buffers: the first ones of all blocks, the second ones."""
     blocks: dict[Block | None, list[tma.Put]] = {}
-    for op in function.walk():
-        if isinstance(op, tma.Put):
-            blocks.setdefault(op.block, []).append(op)
+    for op in function.ops_of(tma.Put):
+        blocks.setdefault(op.block, []).append(op)
     return [[op for op in group if op is not None] for group in zip_longest(*blocks.values())]
 
 

@@ -40,7 +40,7 @@ class TransposeMma:
     name: ClassVar[str] = "transpose-mma"
 
     def run(self, function: Function) -> Function:
-        mmas = [op for op in function.walk() if isinstance(op, Mma)]
+        mmas = function.ops_of(Mma)
         return _Transposer().changed(function) if _are_transposable(mmas) else function
 
 

@@ -97,11 +97,11 @@ class Options:
 def choose(function: Function, options: Options) -> Choice:
     """What is done by wgmma in ``function``, and why other MMA ops are not."""
     plan = AnalysisManager(function).get(plan_lowering, options.target, True, options.realign, True)
-    mmas = [op for op in function.walk() if isinstance(op, Mma)]
+    mmas = function.ops_of(Mma)
     found: dict[Mma, Operands] = {}
     reasons: list[str] = []
     warps = options.num_warps
-    ends = any(isinstance(op, Exit) for op in function.walk())
+    ends = bool(function.ops_of(Exit))
     reads = _reads(function)
     recurrent = {op: (None, None) for op in mmas if _is_carried(op)}
     for op in mmas:
@@ -198,7 +198,7 @@ def _is_carried(op: Mma) -> bool:
 
 def _reads(function: Function) -> set[Op]:
     """The loads that the thread that has tiles copied can do for itself: of single elements that nobody writes."""
-    ops = [op for op in function.walk() if isinstance(op, MemoryOp)]
+    ops = function.ops_of(MemoryOp)
     if any(is_ordered(op) for op in ops):
         return set()
     roots = AnalysisManager(function).get(AliasAnalysis)

@@ -188,7 +188,6 @@ class ThreadReduce(ThreadCombiningOp):
     body: Block = region()
 
     def infer(self) -> tuple[Type, ...]:
-        bits = 0
         types = self.check()
         bits = self.register_bits
         return tuple(t.with_layout(with_layout(self, t)[1].drop_bits(self.axis, bits)) for t in types)

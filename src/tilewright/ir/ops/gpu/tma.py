@@ -60,6 +60,7 @@ def _swizzled_layout(shape: tuple[int, ...], inner: int, swizzle: int, element_b
     return LinearLayout.of(shape, {OFFSET: bases})
 
 
+@functools.lru_cache(maxsize=256)
 def swizzle_of(t: SharedType) -> tuple[int, int] | None:
     """The contiguous axis and the swizzle of a tile in shared memory; None for other layouts."""
     if len(t.shape) != 2:
